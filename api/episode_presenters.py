@@ -7,7 +7,14 @@ from console.sessions.episodes.models import EpisodeAnnotation
 from console.sessions.episodes.selectors import Group, Step
 from console.sessions.models import EpisodeRecord
 from tinkerscript.wire.episodes import EpisodeAnnotation as EpisodeAnnotationView
-from tinkerscript.wire.episodes import EpisodeList, EpisodeState, EpisodeView, RefusedCalls, SampleFate, Thumb
+from tinkerscript.wire.episodes import (
+    EpisodeList,
+    EpisodeState,
+    EpisodeView,
+    RefusedCalls,
+    SampleFate,
+    Thumb,
+)
 from tinkerscript.wire.events import Event, EventKind
 from tinkerscript.wire.reading.trajectories import EpisodeFate, GroupList, GroupView, StepView
 
@@ -31,7 +38,9 @@ def annotation_view(row: EpisodeAnnotation) -> EpisodeAnnotationView:
     )
 
 
-def episode_view(record: EpisodeRecord, annotations: Iterable[EpisodeAnnotation] = ()) -> EpisodeView:
+def episode_view(
+    record: EpisodeRecord, annotations: Iterable[EpisodeAnnotation] = ()
+) -> EpisodeView:
     """One episode as it was last reported."""
     fate = EpisodeFate(record.fate)
     refused = RefusedCalls.model_validate(record.refused) if record.refused else None
@@ -49,7 +58,9 @@ def episode_view(record: EpisodeRecord, annotations: Iterable[EpisodeAnnotation]
 
 
 def episode_list_view(
-    records: list[EpisodeRecord], annotations: Mapping[str, list[EpisodeAnnotation]], next_cursor: str | None
+    records: list[EpisodeRecord],
+    annotations: Mapping[str, list[EpisodeAnnotation]],
+    next_cursor: str | None,
 ) -> EpisodeList:
     """One page of episodes, with what is said of each."""
     items = [episode_view(record, annotations.get(record.episode_id, ())) for record in records]
@@ -59,7 +70,8 @@ def episode_list_view(
 def group_view(group: Group) -> GroupView:
     """A group with its episodes."""
     rewards = [episode.reward for episode in group.episodes if episode.reward is not None]
-    # Rewards of single calls can differ where those of the episodes are equal: then there is an advantage.
+    # Rewards of single calls can differ where those of the episodes are equal: then there is an
+    # advantage.
     differs = len(set(rewards)) > 1 or any(episode.advantages for episode in group.episodes)
     return GroupView(
         group_key=group.key,
@@ -76,7 +88,8 @@ def group_view(group: Group) -> GroupView:
 def group_list_view(groups: list[Group], next_cursor: int | None) -> GroupList:
     """One page of groups."""
     return GroupList(
-        items=[group_view(group) for group in groups], next_cursor=str(next_cursor) if next_cursor is not None else None
+        items=[group_view(group) for group in groups],
+        next_cursor=str(next_cursor) if next_cursor is not None else None,
     )
 
 
@@ -86,7 +99,10 @@ def step_view(step: Step) -> StepView:
         step=step.number,
         metrics=step.metric.data if step.metric else None,
         at=step.metric.at.isoformat() if step.metric else None,
-        refused=[Event(cursor=each.id, kind=EventKind(each.kind), at=each.at, data=each.data) for each in step.refused],
+        refused=[
+            Event(cursor=each.id, kind=EventKind(each.kind), at=each.at, data=each.data)
+            for each in step.refused
+        ],
         groups=[group_view(group) for group in step.groups],
         previous=step.previous,
         next=step.next,

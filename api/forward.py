@@ -1,7 +1,9 @@
-"""A request on its way to the gateway of its session and back: one loop for the relay, REST and the Tinker wire.
+"""A request on its way to the gateway of its session and back: one loop for the relay, REST and the
+Tinker wire.
 
-It waits until the session is ready, sends the request, and has the answer delivered. A runtime that is lost before the
-client got anything looks like a slow answer: the request is sent again, with the same X-Request-Id.
+It waits until the session is ready, sends the request, and has the answer delivered. A runtime that
+is lost before the client got anything looks like a slow answer: the request is sent again, with the
+same X-Request-Id.
 """
 
 import asyncio
@@ -22,7 +24,8 @@ from console.sessions.selectors import Route
 from tinkerscript.processes.tracing import trace_headers
 from tinkerscript.wire.sessions import SessionState
 
-ADDRESS_INTERVAL_S = 0.05  # of a session that serves already: the reconciler was woken to find its address
+# of a session that serves already: the reconciler was woken to find its address
+ADDRESS_INTERVAL_S = 0.05
 NOT_REACHED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
 logger = logging.getLogger(__name__)
@@ -33,10 +36,11 @@ T = TypeVar("T")
 class Policy:
     """How long a request waits, and how often it is sent.
 
-    ``ready_s`` is for its runtime, which is looked for each ``poll_s``. A look is a row by its key; what wakes those
-    who follow the session's record could save half a ``poll_s``, but may be lost. ``answer_s`` bounds the whole answer,
-    ``quiet_s`` each pause in it. ``resends`` is how many runtimes a request may die with, each of which is waited for
-    anew: more would feed one that this very request kills. None: it is sent as often as the first wait allows.
+    ``ready_s`` is for its runtime, which is looked for each ``poll_s``. A look is a row by its key;
+    what wakes those who follow the session's record could save half a ``poll_s``, but may be lost.
+    ``answer_s`` bounds the whole answer, ``quiet_s`` each pause in it. ``resends`` is how many
+    runtimes a request may die with, each of which is waited for anew: more would feed one that this
+    very request kills. None: it is sent as often as the first wait allows.
     """
 
     ready_s: float
@@ -46,8 +50,10 @@ class Policy:
     resends: int | None = None
 
 
-REST = Policy(ready_s=20.0, poll_s=0.25, answer_s=30.0)  # a gateway holds a begin for up to 20 s before its 503
-TINKER = Policy(ready_s=30.0, poll_s=0.1, answer_s=40.0)  # the client's own limits are 45 s and 60 s
+# a gateway holds a begin for up to 20 s before its 503
+REST = Policy(ready_s=20.0, poll_s=0.25, answer_s=30.0)
+# the client's own limits are 45 s and 60 s
+TINKER = Policy(ready_s=30.0, poll_s=0.1, answer_s=40.0)
 POLICIES = {
     "call": Policy(ready_s=120.0, poll_s=0.25, resends=3),
     "rest": REST,
@@ -60,7 +66,9 @@ POLICIES = {
 
 @dataclass(frozen=True)
 class GatewayRequest:
-    """What is sent. ``url_path`` is the gateway's, with the query, as it is sent. ``prepare`` comes before each try."""
+    """What is sent. ``url_path`` is the gateway's, with the query, as it is sent. ``prepare`` comes
+    before each try.
+    """
 
     method: str
     url_path: str
@@ -86,8 +94,9 @@ async def forward(
 ) -> T:
     """What ``deliver`` makes of the gateway's answer.
 
-    ``session`` returns the route as it is now, or raises the refusal of a session that serves no more. ``deliver``
-    reads the answer, and closes it; CONNECTION_ERRORS that it raises have the request sent again. Raises NotReady.
+    ``session`` returns the route as it is now, or raises the refusal of a session that serves no
+    more. ``deliver`` reads the answer, and closes it; CONNECTION_ERRORS that it raises have the
+    request sent again. Raises NotReady.
     """
     deadline, losses = time.monotonic() + policy.ready_s, 0
     while True:
@@ -100,10 +109,16 @@ async def forward(
                     await request.prepare(route)
                 return await deliver(await send(route, request, policy))
             except NOT_REACHED as error:
-                fault = error  # nothing of ours listens there: its row shows the reason or the new address soon
+                # nothing of ours listens there: its row shows the reason or the new address soon
+                fault = error
             except CONNECTION_ERRORS as error:
                 fault, losses = error, losses + 1
-                logger.warning("%s did not answer: %r", route.address, error, extra={"session_id": route.session_id})
+                logger.warning(
+                    "%s did not answer: %r",
+                    route.address,
+                    error,
+                    extra={"session_id": route.session_id},
+                )
                 if policy.resends is not None:
                     deadline = time.monotonic() + policy.ready_s
             routes.drop(route.session_id)
@@ -117,12 +132,16 @@ async def send(route: Route, request: GatewayRequest, policy: Policy) -> aiohttp
     headers = CIMultiDict(request.headers)
     headers.update(trace_headers())
     if request.by_relay_key:
-        headers["X-Relay-Key"] = relay_key(session_id=route.session_id, lease_sha256=route.lease_sha256)
+        headers["X-Relay-Key"] = relay_key(
+            session_id=route.session_id, lease_sha256=route.lease_sha256
+        )
     return await client().request(
         request.method,
         URL(f"http://{route.address}{request.url_path}", encoded=True),
         headers=headers,
         data=request.body or None,
-        timeout=aiohttp.ClientTimeout(total=policy.answer_s, sock_connect=CONNECT_TIMEOUT_S, sock_read=policy.quiet_s),
+        timeout=aiohttp.ClientTimeout(
+            total=policy.answer_s, sock_connect=CONNECT_TIMEOUT_S, sock_read=policy.quiet_s
+        ),
         allow_redirects=False,
     )

@@ -35,7 +35,9 @@ class KnownPeers(aiohttp.TCPConnector):
 
 
 def client() -> aiohttp.ClientSession:
-    """The client of the running loop. Bytes pass through as they are: nothing is decompressed, no cookie kept."""
+    """The client of the running loop. Bytes pass through as they are: nothing is decompressed, no
+    cookie kept.
+    """
     loop = asyncio.get_running_loop()
     session = _sessions.get(loop)
     if session is None or session.closed:
@@ -44,7 +46,9 @@ def client() -> aiohttp.ClientSession:
             cookie_jar=aiohttp.DummyCookieJar(),
             connector=KnownPeers(limit=0),  # every open completion is a connection
             skip_auto_headers=["User-Agent", "Accept", "Accept-Encoding", "Content-Type"],
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=IDLE_TIMEOUT_S),
+            timeout=aiohttp.ClientTimeout(
+                total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=IDLE_TIMEOUT_S
+            ),
         )
     return session
 

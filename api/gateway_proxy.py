@@ -1,4 +1,6 @@
-"""Episode calls: checked to be the caller's here, then forwarded to the gateway of the session's runtime."""
+"""Episode calls: checked to be the caller's here, then forwarded to the gateway of the session's
+runtime.
+"""
 
 import re
 from collections.abc import AsyncIterator
@@ -36,15 +38,18 @@ async def gateway_response(
     stream: bool = False,
     query: dict[str, str] | None = None,
 ) -> HttpResponseBase:
-    """The gateway's response to ``path`` (its parts), unchanged; ``stream`` copies a large one chunk by chunk.
+    """The gateway's response to ``path`` (its parts), unchanged; ``stream`` copies a large one
+    chunk by chunk.
 
     ``query`` is what the gateway is asked with, if not what the client asked with.
 
-    A session that is on its way up, or whose runtime is being restarted, is waited for. Raises NotFound,
-    SessionFailed, Conflict when it has ended, SessionNotReady when the wait was too short: ask again.
+    A session that is on its way up, or whose runtime is being restarted, is waited for. Raises
+    NotFound, SessionFailed, Conflict when it has ended, SessionNotReady when the wait was too
+    short: ask again.
     """
     idempotency_key_of(request)  # refused here as everywhere when malformed; the gateway acts on it
-    if not all(ID_FORM.fullmatch(part) for part in path):  # what an id is not, such as "..", must not steer the URL
+    # what an id is not, such as "..", must not steer the URL
+    if not all(ID_FORM.fullmatch(part) for part in path):
         raise NotFound("There is no such episode in this session.")
     seen: list[Session] = []
 
@@ -58,7 +63,9 @@ async def gateway_response(
     policy = POLICIES["rest stream" if stream else "rest"]
     with span("forward", lambda: request.headers, path="/".join(path), session_id=session_id):
         try:
-            return await forward(session, sent, policy, _stream if stream else partial(_whole, request))
+            return await forward(
+                session, sent, policy, _stream if stream else partial(_whole, request)
+            )
         except NotReady as wait:
             raise await sync_to_async(_not_ready)(seen[0], wait.fault) from None
 
@@ -96,7 +103,8 @@ def _session_for(request: ApiRequest, session_id: str) -> Session:
 
 
 async def _whole(request: ApiRequest, upstream: aiohttp.ClientResponse) -> HttpResponseBase:
-    if upstream.status == 503 and "Retry-After" in upstream.headers:  # the gateway is full, or held it long enough
+    # the gateway is full, or held it long enough
+    if upstream.status == 503 and "Retry-After" in upstream.headers:
         refusal_expect(request.http)
     async with upstream:
         return _with_headers(HttpResponse(await upstream.read(), status=upstream.status), upstream)
@@ -104,7 +112,8 @@ async def _whole(request: ApiRequest, upstream: aiohttp.ClientResponse) -> HttpR
 
 async def _stream(upstream: aiohttp.ClientResponse) -> HttpResponseBase:
     async def pieces() -> AsyncIterator[bytes]:
-        # An error from here on breaks the connection: a client must not take half a response for a whole one.
+        # An error from here on breaks the connection: a client must not take half a response for a
+        # whole one.
         async with upstream:
             async for piece in upstream.content.iter_any():
                 yield piece
@@ -136,8 +145,11 @@ def _not_ready(session: Session, fault: Exception | None) -> SessionNotReady:
     """``fault`` is that of the last request to its runtime, if there was one."""
     message = f"The session is {session.state}{': ' if session.phase else ''}{session.phase}."
     hint = "Ask again in a moment."
-    if isinstance(fault, TimeoutError) and not isinstance(fault, aiohttp.ClientError):  # it was reached
-        message = f"The session's runtime has not answered within {POLICIES['rest'].answer_s:.0f} s."
+    # it was reached
+    if isinstance(fault, TimeoutError) and not isinstance(fault, aiohttp.ClientError):
+        message = (
+            f"The session's runtime has not answered within {POLICIES['rest'].answer_s:.0f} s."
+        )
         hint = "It may still do what it was asked. Ask again in a moment."
     details = {"state": session.state, "queue_position": queue_position(session=session)}
     return SessionNotReady(message, hint=hint, details=details)

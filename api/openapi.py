@@ -1,4 +1,6 @@
-"""The OpenAPI document, from the routes and the wire types. ``python -m api.openapi`` writes it to the repository."""
+"""The OpenAPI document, from the routes and the wire types. ``python -m api.openapi`` writes it to
+the repository.
+"""
 
 import json
 from pathlib import Path

@@ -31,14 +31,17 @@ def healthz(request: HttpRequest) -> HttpResponse:
 
 
 def readyz(request: HttpRequest) -> HttpResponse:
-    """This process can serve: its database is reachable and up to date. Other problems are listed, with status 200.
+    """This process can serve: its database is reachable and up to date. Other problems are listed,
+    with status 200.
 
     Who may read ``/metrics`` sees what is wrong; everyone else only sees ready, or not.
     """
     is_operator = _is_operator(request)
     if obstacle := obstacle_find():
         hint = "Look at DATABASE_URL and at the database's log."
-        return error_response(request, NotReady(obstacle, hint=hint) if is_operator else NotReady("Not ready."))
+        return error_response(
+            request, NotReady(obstacle, hint=hint) if is_operator else NotReady("Not ready.")
+        )
     problems = problems_list()
     if not problems:
         return JsonResponse({"status": "ok"})
@@ -61,14 +64,18 @@ def openapi(request: HttpRequest) -> HttpResponse:
 
 @ensure_csrf_cookie  # "try it" sends the token with what it writes
 def docs(request: HttpRequest) -> HttpResponse:
-    """The API reference: the OpenAPI document, with requests that are sent in the person's own session."""
+    """The API reference: the OpenAPI document, with requests that are sent in the person's own
+    session.
+    """
     response = render(request, "api/docs.html")
     strict_policy_set(response)
     return response
 
 
 def client_package(request: HttpRequest, name: str) -> HttpResponse:
-    """The client's wheel, for `pip install`, which wants the whole name; tinkerscript.whl leads there."""
+    """The client's wheel, for `pip install`, which wants the whole name; tinkerscript.whl leads
+    there.
+    """
     if name == WHEEL_NAME:
         try:
             return HttpResponse(client_wheel(), content_type="application/zip")
@@ -77,7 +84,9 @@ def client_package(request: HttpRequest, name: str) -> HttpResponse:
     if name == "tinkerscript.whl":
         return redirect(f"/client/{WHEEL_NAME}")
     wheel = f"{settings.PUBLIC_URL}/client/{WHEEL_NAME}"
-    return error_response(request, NotFound(f"There is no {name} here.", hint=f"pip install {wheel}"))
+    return error_response(
+        request, NotFound(f"There is no {name} here.", hint=f"pip install {wheel}")
+    )
 
 
 @csrf_exempt  # it only reads, and refuses every other method in its own words
@@ -92,7 +101,8 @@ def single_page(request: HttpRequest) -> HttpResponse:
     if not page.is_file():
         return HttpResponse(NOT_BUILT, status=200)
     response = HttpResponse(page.read_bytes(), content_type="text/html; charset=utf-8")
-    response["Cache-Control"] = "no-cache"  # the page names its assets by hash; it must not outlive them
+    # the page names its assets by hash; it must not outlive them
+    response["Cache-Control"] = "no-cache"
     return response
 
 
@@ -102,7 +112,9 @@ def _may_read_metrics(request: HttpRequest) -> None:
             raise Unauthenticated("This is not the token of TINKERSCRIPT_METRICS_TOKEN.")
         return
     # What a proxy on this machine passes on comes from loopback too, and says so.
-    is_passed_on = any(name in request.headers for name in ("Forwarded", "X-Forwarded-For", "X-Real-IP", "Via"))
+    is_passed_on = any(
+        name in request.headers for name in ("Forwarded", "X-Forwarded-For", "X-Real-IP", "Via")
+    )
     if is_passed_on or not ip_address(request.META["REMOTE_ADDR"]).is_loopback:
         raise Forbidden(
             "Metrics are read from this machine only.",

@@ -34,11 +34,20 @@ from tinkerscript.wire.projects import (
 )
 from tinkerscript.wire.reading.alerts import AlertRule, AlertView
 from tinkerscript.wire.reading.metric_rules import MetricRuleView
-from tinkerscript.wire.sessions import Accounting, Failure, SessionKind, SessionList, SessionState, SessionView
+from tinkerscript.wire.sessions import (
+    Accounting,
+    Failure,
+    SessionKind,
+    SessionList,
+    SessionState,
+    SessionView,
+)
 from tinkerscript.wire.webhooks import DeliveryView, WebhookCreated, WebhookView
 
 
-def account_view(user: User, memberships: Iterable[Membership], invitations: Iterable[Membership]) -> AccountView:
+def account_view(
+    user: User, memberships: Iterable[Membership], invitations: Iterable[Membership]
+) -> AccountView:
     """A user, where they may work, and where they are asked to."""
     return AccountView(
         email=user.email,
@@ -136,14 +145,21 @@ def audit_view(record: AuditRecord) -> AuditEntry:
     """An entry of the audit log: read from the very text that its hash covers."""
     content = json.loads(record.content)
     del content["project_id"]
-    return AuditEntry(**content, content=record.content, previous_sha256=record.previous_sha256, sha256=record.sha256)
+    return AuditEntry(
+        **content,
+        content=record.content,
+        previous_sha256=record.previous_sha256,
+        sha256=record.sha256,
+    )
 
 
 def sign_in_view(record: AuditRecord) -> SignInView:
     """An entry about a sign-in, as the person whom it concerns sees it."""
     content = json.loads(record.content)
     origin = {name: content["details"].get(name, "") for name in ("address", "agent")}
-    return SignInView(at=content["at"], action=content["action"], request_id=content["request_id"], **origin)
+    return SignInView(
+        at=content["at"], action=content["action"], request_id=content["request_id"], **origin
+    )
 
 
 def webhook_view(webhook: Webhook) -> WebhookView:
@@ -162,7 +178,9 @@ def delivery_view(delivery: Delivery) -> DeliveryView:
 
 
 def session_list_view(
-    sessions: Sequence[Session], next_cursor: str | None, measures: Mapping[str, dict[str, float]] | None = None
+    sessions: Sequence[Session],
+    next_cursor: str | None,
+    measures: Mapping[str, dict[str, float]] | None = None,
 ) -> SessionList:
     """One page of sessions. The queue, which may be long, is looked at once for all of them.
 
@@ -188,7 +206,9 @@ def _session_view(session: Session, queue: Mapping[str, int]) -> SessionView:
         name=session.name or session.id,
         base_model=session.base_model,
         started_from=session.started_from,
-        served_checkpoint_id=session.served_checkpoint_id or None if session.kind == SessionKind.SERVING else None,
+        served_checkpoint_id=session.served_checkpoint_id or None
+        if session.kind == SessionKind.SERVING
+        else None,
         state=SessionState(session.state),
         phase=session.phase,
         queue_position=queue.get(session.id),

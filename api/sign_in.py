@@ -18,9 +18,11 @@ UNREACHABLE = (RequestException, HTTPError, KeyError, ValueError)
 
 
 def begin(request: HttpRequest) -> HttpResponse:
-    """``{"location"}``: the provider's page. It sends the browser back to the path ``next`` of this server.
+    """``{"location"}``: the provider's page. It sends the browser back to the path ``next`` of this
+    server.
 
-    JSON in the place of a redirect, because the content security policy lets no form lead to another origin.
+    JSON in the place of a redirect, because the content security policy lets no form lead to
+    another origin.
     """
     if refusal := _refusal(request, method="POST", action="provider_begin"):
         return refusal
@@ -44,19 +46,29 @@ def end(request: HttpRequest) -> HttpResponse:
         return HttpResponseRedirect("/signin/done?error=unknown")
 
 
-def _refusal(request: HttpRequest, *, method: str, action: str | None = None) -> HttpResponse | None:
-    """Why this server takes no such request; None: it does. ``action``: its limit in ACCOUNT_RATE_LIMITS."""
+def _refusal(
+    request: HttpRequest, *, method: str, action: str | None = None
+) -> HttpResponse | None:
+    """Why this server takes no such request; None: it does. ``action``: its limit in
+    ACCOUNT_RATE_LIMITS.
+    """
     if settings.OIDC is None:
-        missing = NotFound("This server has no such identity provider.", hint="Sign in with e-mail and password.")
+        missing = NotFound(
+            "This server has no such identity provider.", hint="Sign in with e-mail and password."
+        )
         return error_response(request, missing)
     if request.method != method:
         return error_response(request, MethodNotAllowed(request.method, (method,)))
     if action and not ratelimit.consume(request, action=action):
-        limited = RateLimited("Too many sign-ins were begun from this address.", hint="Wait a minute.")
+        limited = RateLimited(
+            "Too many sign-ins were begun from this address.", hint="Wait a minute."
+        )
         return error_response(request, limited)
     return None
 
 
 def _not_ready(request: HttpRequest) -> HttpResponse:
     log.exception("an identity provider cannot be asked")
-    return error_response(request, NotReady("The identity provider does not respond.", hint="Try again in a minute."))
+    return error_response(
+        request, NotReady("The identity provider does not respond.", hint="Try again in a minute.")
+    )

@@ -41,17 +41,23 @@ ALWAYS = [
     (b"cache-control", b"private, no-store"),
     (b"referrer-policy", b"no-referrer"),
 ]
-TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=STORE_SILENT_S)
+TIMEOUT = aiohttp.ClientTimeout(
+    total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=STORE_SILENT_S
+)
 logger = logging.getLogger(__name__)
 
 
 class Refusal(Exception):
     """A response in place of the store's."""
 
-    def __init__(self, status: int, code: ErrorCode, message: str, hint: str, **headers: str) -> None:
+    def __init__(
+        self, status: int, code: ErrorCode, message: str, hint: str, **headers: str
+    ) -> None:
         super().__init__(message)
         self.status, self.detail = status, ErrorDetail(code=code, message=message, hint=hint)
-        self.headers = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+        self.headers = [
+            (name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()
+        ]
 
 
 class ClientGone(Exception):
@@ -68,7 +74,9 @@ def transfer_hold(link: Link) -> Iterator[None]:
     of_session, of_all = transfers.count(name, 1)
     try:
         if of_all > MAX_TRANSFERS or of_session > MAX_TRANSFERS_PER_SESSION:
-            raise _unavailable("Too many objects are being read or written.", "Wait for some of them to end.")
+            raise _unavailable(
+                "Too many objects are being read or written.", "Wait for some of them to end."
+            )
         yield
     finally:
         transfers.count(name, -1)
@@ -88,21 +96,32 @@ async def store_links(scope: dict[str, Any], receive: Receive, send: Send) -> No
         if scope["method"] not in METHODS[link.method]:
             allowed = ", ".join(METHODS[link.method])
             hint = f"It takes {allowed}."
-            raise Refusal(405, ErrorCode.METHOD_NOT_ALLOWED, "The link is not for this method.", hint, allow=allowed)
+            raise Refusal(
+                405,
+                ErrorCode.METHOD_NOT_ALLOWED,
+                "The link is not for this method.",
+                hint,
+                allow=allowed,
+            )
         with transfer_hold(link):
             await (_write if link.method == "PUT" else _read)(link, scope, receive, send_seen)
     except BadLink as bad:
-        detail = ErrorDetail(code=ErrorCode.FORBIDDEN, message=str(bad), hint="Ask for the file's link again.")
+        detail = ErrorDetail(
+            code=ErrorCode.FORBIDDEN, message=str(bad), hint="Ask for the file's link again."
+        )
         await error_send(send, 403, detail, request_id_of(scope))
     except Refusal as refusal:
-        await error_send(send, refusal.status, refusal.detail, request_id_of(scope), *refusal.headers)
+        await error_send(
+            send, refusal.status, refusal.detail, request_id_of(scope), *refusal.headers
+        )
     except ClientGone:
         pass
     except CONNECTION_ERRORS as error:
         if isinstance(error.__cause__, ClientGone):
             return
         logger.warning("the store's connection was lost: %r", error)
-        if not started:  # else the response stays short of its content-length, which every client notices
+        # else the response stays short of its content-length, which every client notices
+        if not started:
             lost = _unavailable("The object store does not answer.", "Try again in a moment.")
             await error_send(send, lost.status, lost.detail, request_id_of(scope), *lost.headers)
 
@@ -139,7 +158,13 @@ async def _read_through(link: Link, scope: dict[str, Any], send: Send) -> None:
         if response.status not in (200, 206, 304, 412, 416):
             raise await _refusal_of(response, "The object is not there any more.")
         is_body = response.status in (200, 206) and scope["method"] == "GET"
-        await send({"type": "http.response.start", "status": response.status, "headers": _headers(link, response)})
+        await send(
+            {
+                "type": "http.response.start",
+                "status": response.status,
+                "headers": _headers(link, response),
+            }
+        )
         if is_body:
             async for chunk, _ in response.content.iter_chunks():
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
@@ -150,7 +175,9 @@ async def _is_other(if_range: str, link: Link) -> bool:
     """Whether the object is not the one that the client has a part of. SeaweedFS takes no notice of
     If-Range."""
     url = object_store.read_url(link.key, expires_s=STORE_URL_S, method="HEAD")
-    async with client().head(URL(url, encoded=True), allow_redirects=False, timeout=TIMEOUT) as response:
+    async with client().head(
+        URL(url, encoded=True), allow_redirects=False, timeout=TIMEOUT
+    ) as response:
         return if_range not in (response.headers.get("ETag"), response.headers.get("Last-Modified"))
 
 
@@ -160,7 +187,9 @@ async def _write(link: Link, scope: dict[str, Any], receive: Receive, send: Send
         limit = f"{link.name} may have {link.most_bytes} bytes, and {size_bytes} were announced."
         raise Refusal(413, ErrorCode.INVALID_REQUEST, limit, "Send the file that the link is for.")
     await _client_make()
-    url = object_store.part_url(link.key, link.upload_id, link.part, expires_s=STORE_URL_S, size_bytes=size_bytes)
+    url = object_store.part_url(
+        link.key, link.upload_id, link.part, expires_s=STORE_URL_S, size_bytes=size_bytes
+    )
     async with client().put(
         URL(url, encoded=True),
         data=_body(receive) if size_bytes else b"",
@@ -169,7 +198,9 @@ async def _write(link: Link, scope: dict[str, Any], receive: Receive, send: Send
         headers={"Content-Length": str(size_bytes)},
     ) as response:
         if response.status != 200:
-            raise await _refusal_of(response, "The upload has ended: it was finished, removed, or has expired.")
+            raise await _refusal_of(
+                response, "The upload has ended: it was finished, removed, or has expired."
+            )
         headers = [(b"etag", response.headers["ETag"].encode()), (b"content-length", b"0")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": b""})
@@ -201,15 +232,24 @@ def _content_length(headers: dict[bytes, bytes]) -> int:
     given = headers.get(b"content-length", b"")
     if not given.isdigit():
         raise Refusal(
-            411, ErrorCode.INVALID_REQUEST, "The request has no Content-Length.", "Send the file's size with it."
+            411,
+            ErrorCode.INVALID_REQUEST,
+            "The request has no Content-Length.",
+            "Send the file's size with it.",
         )
     return int(given)
 
 
 def _headers(link: Link, response: aiohttp.ClientResponse) -> list[tuple[bytes, bytes]]:
-    passed = [(name.encode(), response.headers[name].encode()) for name in PASSED if name in response.headers]
+    passed = [
+        (name.encode(), response.headers[name].encode())
+        for name in PASSED
+        if name in response.headers
+    ]
     if response.status not in (200, 206):
-        passed = [(name, value) for name, value in passed if name != b"content-length"] + [(b"content-length", b"0")]
+        passed = [(name, value) for name, value in passed if name != b"content-length"] + [
+            (b"content-length", b"0")
+        ]
     disposition = content_disposition_header(True, link.name) or "attachment"
     return [*passed, *ALWAYS, (b"content-disposition", disposition.encode())]
 
@@ -218,7 +258,9 @@ async def _refusal_of(response: aiohttp.ClientResponse, gone: str) -> Refusal:
     if response.status == 404:
         return Refusal(404, ErrorCode.NOT_FOUND, gone, "Ask the server for what there is now.")
     body = await response.content.read(LOGGED_BYTES)
-    logger.warning("the object store answered %d: %s", response.status, body.decode(errors="replace"))
+    logger.warning(
+        "the object store answered %d: %s", response.status, body.decode(errors="replace")
+    )
     hint = "Try again in a moment; the server's log has more."
     return _unavailable(f"The object store answered {response.status}.", hint)
 

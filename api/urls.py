@@ -1,4 +1,6 @@
-"""What Django serves beside the admin pages and the sign-in: the REST API, health, metrics and the console's page."""
+"""What Django serves beside the admin pages and the sign-in: the REST API, health, metrics and the
+console's page.
+"""
 
 from django.urls import include, path, re_path
 
@@ -21,8 +23,8 @@ urlpatterns = [
     re_path(r"^", pages.single_page),
 ]
 
-# What django-allauth has and this server does not use: another way to begin a sign-in at the identity provider, without
-# our limits, tokens from elsewhere in its place, and telephone numbers.
+# What django-allauth has and this server does not use: another way to begin a sign-in at the
+# identity provider, without our limits, tokens from elsewhere in its place, and telephone numbers.
 unused = [
     re_path(r"^auth/provider/(?:redirect|token)$", errors.not_found),
     re_path(r"^(?:account/phone|auth/phone/verify(?:/resend)?)$", errors.not_found),

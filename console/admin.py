@@ -1,4 +1,6 @@
-"""Django's admin, for the operator: everything can be looked at, nothing that a service guards can be changed."""
+"""Django's admin, for the operator: everything can be looked at, nothing that a service guards can
+be changed.
+"""
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
@@ -49,7 +51,16 @@ class ApiKeyAdmin(ReadOnly):
 
 @admin.register(Session)
 class SessionAdmin(ReadOnly):
-    list_display = ["id", "project", "base_model", "state", "desired", "policy_version", "restarts", "updated_at"]
+    list_display = [
+        "id",
+        "project",
+        "base_model",
+        "state",
+        "desired",
+        "policy_version",
+        "restarts",
+        "updated_at",
+    ]
     exclude = ["lease_sha256"]
 
 
@@ -74,7 +85,9 @@ class WebhookAdmin(ReadOnly):
 
 
 def sign_in(request: HttpRequest, extra_context: object = None) -> HttpResponse:
-    """Sign in at the console's page, which has lock-out and second factor: the admin's own form has neither."""
+    """Sign in at the console's page, which has lock-out and second factor: the admin's own form has
+    neither.
+    """
     if request.user.is_authenticated:
         raise PermissionDenied("This is for the server's staff.")
     return redirect("/signin?next=%2Fadmin%2F")

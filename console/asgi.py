@@ -1,6 +1,8 @@
-"""The server: HTTP to the relay or to Django, websockets to the live channel. Any ASGI server runs it.
+"""The server: HTTP to the relay or to Django, websockets to the live channel. Any ASGI server runs
+it.
 
-The default is console.server.uvicorn, which waits for slow clients and bounds the heads of requests; others do neither.
+The default is console.server.uvicorn, which waits for slow clients and bounds the heads of
+requests; others do neither.
 """
 
 import os
@@ -28,7 +30,8 @@ from console.sessions.live_permission import live_permission_check, project_perm
 from console.sessions.project_changes import project_pages  # noqa: E402
 from console.users.sign_in_sessions import WebsocketSignIn  # noqa: E402
 
-# Django's types know paths that lead to views alone; Channels' router takes ASGI applications in their place.
+# Django's types know paths that lead to views alone; Channels' router takes ASGI applications in
+# their place.
 watch: Any = LiveConsumer.as_asgi(allow=live_permission_check)
 watch_project: Any = LiveConsumer.as_asgi(allow=project_permission_check, watch=project_pages)
 refuse: Any = NoChannel.as_asgi()
@@ -43,9 +46,16 @@ channels: list[Any] = [
 application = ProtocolTypeRouter(
     {
         "http": RequestMiddleware(
-            dialects=dialects, tinker=tinker, store=store_links, django=Handler(), body_limit=api.limit_bytes
+            dialects=dialects,
+            tinker=tinker,
+            store=store_links,
+            django=Handler(),
+            body_limit=api.limit_bytes,
         ),
-        # The consumer checks the origin itself, and only where a browser's cookie is what lets the client in.
-        "websocket": limited_handshakes(CookieMiddleware(WebsocketSignIn(AuthMiddleware(URLRouter(channels))))),
+        # The consumer checks the origin itself, and only where a browser's cookie is what lets the
+        # client in.
+        "websocket": limited_handshakes(
+            CookieMiddleware(WebsocketSignIn(AuthMiddleware(URLRouter(channels))))
+        ),
     }
 )

@@ -1,4 +1,5 @@
-"""What a service may refuse, and how it travels: every error has a wire code, an HTTP status and a way on.
+"""What a service may refuse, and how it travels: every error has a wire code, an HTTP status and a
+way on.
 
 DomainError
   InvalidRequest        400  a field is missing, malformed or out of bounds
@@ -24,12 +25,16 @@ from tinkerscript.wire.errors import ErrorCode
 
 
 class DomainError(Exception):
-    """Base of all. ``message`` says what is wrong, ``hint`` what to do next, ``details`` are for programs."""
+    """Base of all. ``message`` says what is wrong, ``hint`` what to do next, ``details`` are for
+    programs.
+    """
 
     code = ErrorCode.INTERNAL
     status = 500
 
-    def __init__(self, message: str, *, hint: str = "", details: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, message: str, *, hint: str = "", details: dict[str, Any] | None = None
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint

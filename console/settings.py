@@ -48,7 +48,14 @@ from console.config.accounts import ACCOUNT_RATES, account_pages
 from console.config.counting import caches, channel_layers, web_processes_read
 from console.config.data_folder import data_folder_open
 from console.config.database import databases_read, is_pooled
-from console.config.environment import read_int, read_models, read_text, read_url, read_users, unknown_refuse
+from console.config.environment import (
+    read_int,
+    read_models,
+    read_text,
+    read_url,
+    read_users,
+    unknown_refuse,
+)
 from console.config.limits import limits_read
 from console.config.mail import mail_settings
 from console.config.oidc import oidc_provider, oidc_read
@@ -69,7 +76,9 @@ _launchers = {read_text("TINKERSCRIPT_LAUNCHER", "process"), *launchers_named(_p
 data_folder_open(DATA, is_shared_volume="kubernetes" in _launchers)
 HOST = read_text("TINKERSCRIPT_HOST", "127.0.0.1")
 PORT = read_int("TINKERSCRIPT_PORT", 8000, low=1, high=65535)
-PUBLIC_URL = read_url("TINKERSCRIPT_PUBLIC_URL", origin_default(HOST, PORT), schemes=("http", "https"))
+PUBLIC_URL = read_url(
+    "TINKERSCRIPT_PUBLIC_URL", origin_default(HOST, PORT), schemes=("http", "https")
+)
 # Where this machine finds the server: an address that listens everywhere listens on loopback too.
 _internal_host = "127.0.0.1" if HOST in ("0.0.0.0", "::") else HOST
 INTERNAL_URL = f"http://{_internal_host}:{PORT}"
@@ -78,21 +87,31 @@ RUNTIME_SERVER_URL = read_url("TINKERSCRIPT_RUNTIME_SERVER_URL", "", schemes=("h
 LEASE_PORT = read_int("TINKERSCRIPT_LEASE_PORT", 0, low=0, high=65535)
 LEASE_URL = f"http://{_internal_host}:{LEASE_PORT}" if LEASE_PORT else ""
 DEBUG = read_text("TINKERSCRIPT_DEBUG", "0", among=("0", "1")) == "1"
-# Where the server keeps the secret that it made: the key in force, and in a second line the one before it.
+# Where the server keeps the secret that it made: the key in force, and in a second line the one
+# before it.
 SECRET_KEY_FILE = DATA / "secret_key"
 if SECRET_KEY_IS_GIVEN := bool(read_text("TINKERSCRIPT_SECRET_KEY", "")):
-    _keys = [read_text("TINKERSCRIPT_SECRET_KEY", ""), read_text("TINKERSCRIPT_SECRET_KEY_PREVIOUS", "")]
+    _keys = [
+        read_text("TINKERSCRIPT_SECRET_KEY", ""),
+        read_text("TINKERSCRIPT_SECRET_KEY_PREVIOUS", ""),
+    ]
 else:
     if read_text("TINKERSCRIPT_SECRET_KEY_PREVIOUS", ""):
-        raise ImproperlyConfigured("TINKERSCRIPT_SECRET_KEY_PREVIOUS does nothing without TINKERSCRIPT_SECRET_KEY.")
+        raise ImproperlyConfigured(
+            "TINKERSCRIPT_SECRET_KEY_PREVIOUS does nothing without TINKERSCRIPT_SECRET_KEY."
+        )
     _keys = read_or_create(SECRET_KEY_FILE, lambda: secrets.token_urlsafe(64)).split()
     if not _keys:
         raise ImproperlyConfigured(f"{SECRET_KEY_FILE} is empty: restore it from a backup.")
 SECRET_KEY, SECRET_KEY_FALLBACKS = _keys[0], [key for key in _keys[1:] if key]
-# Proves that the audit log was written here. Never rotated: entries of years ago are checked with it.
+# Proves that the audit log was written here. Never rotated: entries of years ago are checked with
+# it.
 AUDIT_KEY_FILE = DATA / "audit_key"
-AUDIT_KEY = read_text("TINKERSCRIPT_AUDIT_KEY", "") or read_or_create(AUDIT_KEY_FILE, lambda: secrets.token_urlsafe(64))
-ALLOWED_HOSTS = ["*"]  # the relay takes any name that reaches it; cookies and CSRF are bound to PUBLIC_URL below
+AUDIT_KEY = read_text("TINKERSCRIPT_AUDIT_KEY", "") or read_or_create(
+    AUDIT_KEY_FILE, lambda: secrets.token_urlsafe(64)
+)
+# the relay takes any name that reaches it; cookies and CSRF are bound to PUBLIC_URL below
+ALLOWED_HOSTS = ["*"]
 # Beside root and this process's own: whose ports of this machine a secret is sent to.
 TRUSTED_USERS = read_users(TRUSTED)
 METRICS_TOKEN = read_text("TINKERSCRIPT_METRICS_TOKEN", "")
@@ -104,10 +123,12 @@ MAX_RUNTIMES = read_int("TINKERSCRIPT_MAX_RUNTIMES", 1, low=1, high=1024)
 
 # -- Scheduling: times in seconds ---------------------------------------------------------------------------------
 LEASE_S = 15.0
-# A runtime that is alive but silent is left this long beyond its lease: a restarting server must not cost a session.
+# A runtime that is alive but silent is left this long beyond its lease: a restarting server must
+# not cost a session.
 SILENCE_GRACE_S = 30.0
-# Longest time without progress in each state. Loading reads weights and compiles; a step on a CPU takes minutes, and on
-# a busy machine even the registration. A runtime that finds no server gives up by itself after ten minutes.
+# Longest time without progress in each state. Loading reads weights and compiles; a step on a CPU
+# takes minutes, and on a busy machine even the registration. A runtime that finds no server gives
+# up by itself after ten minutes.
 PROGRESS_DEADLINES_S = {"provisioning": 900.0, "loading": 900.0, "ready": 900.0}
 STOP_GRACE_S = 60.0  # of an end that was asked for: longest time without progress
 STOP_DEADLINE_S = 1800.0  # and in all: a last checkpoint may be large
@@ -115,7 +136,8 @@ MAX_RESTARTS = 5
 DISK_FLOOR_BYTES = 1 << 30
 
 # -- Storage ------------------------------------------------------------------------------------------------------
-S3_ENDPOINT_URL = read_url("S3_ENDPOINT_URL", "", schemes=("http", "https"))  # empty: the embedded server
+# empty: the embedded server
+S3_ENDPOINT_URL = read_url("S3_ENDPOINT_URL", "", schemes=("http", "https"))
 S3_ACCESS_KEY = read_text("S3_ACCESS_KEY", "")
 S3_SECRET_KEY = read_text("S3_SECRET_KEY", "")
 S3_BUCKET = read_text("S3_BUCKET", "tinkerscript")
@@ -134,15 +156,21 @@ if S3_PUBLIC_ENDPOINT_URL and is_loopback(S3_PUBLIC_ENDPOINT_URL) and not is_loo
     )
 # Without an address of its own the lease process listens on loopback, whatever HOST is.
 LAUNCHER = launcher_options_read(
-    server_url=RUNTIME_SERVER_URL or LEASE_URL or "http://127.0.0.1", s3_endpoint_url=S3_ENDPOINT_URL, most=MAX_RUNTIMES
+    server_url=RUNTIME_SERVER_URL or LEASE_URL or "http://127.0.0.1",
+    s3_endpoint_url=S3_ENDPOINT_URL,
+    most=MAX_RUNTIMES,
 )
 PLACES = places_read(
-    _places, server_url=RUNTIME_SERVER_URL or LEASE_URL or "http://127.0.0.1", s3_endpoint_url=S3_ENDPOINT_URL
+    _places,
+    server_url=RUNTIME_SERVER_URL or LEASE_URL or "http://127.0.0.1",
+    s3_endpoint_url=S3_ENDPOINT_URL,
 )
 PRESIGNED_URL_S = 900  # for users: they ask again
 TRANSFER_URL_S = 6 * 3600  # for runtimes: a plan covers hundreds of gigabytes
 
-DATABASES = databases_read(read_text("DATABASE_URL", f"sqlite:///{DATA / 'console.sqlite3'}"), is_pooled=is_pooled())
+DATABASES = databases_read(
+    read_text("DATABASE_URL", f"sqlite:///{DATA / 'console.sqlite3'}"), is_pooled=is_pooled()
+)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = read_url("REDIS_URL", "", schemes=("redis", "rediss", "unix"))
@@ -209,7 +237,9 @@ WHITENOISE_USE_FINDERS = True
 
 
 def WHITENOISE_IMMUTABLE_FILE_TEST(path: str, url: str) -> bool:
-    """Vite names what it builds by its content: such a file never changes, and a browser may keep it for ever."""
+    """Vite names what it builds by its content: such a file never changes, and a browser may keep
+    it for ever.
+    """
     return url.startswith("/assets/")
 
 
@@ -222,7 +252,10 @@ AUTHENTICATION_BACKENDS = [
 ]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
 AUTH_PASSWORD_VALIDATORS = [
-    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 8}},
+    {
+        "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
+        "OPTIONS": {"min_length": 8},
+    },
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
 ACCOUNT_ADAPTER = "console.users.adapter.AccountAdapter"
@@ -232,10 +265,12 @@ SIGN_UP = sign_up_read(PUBLIC_URL)
 ACCOUNT_EMAIL_VERIFICATION = SIGN_UP.verification
 OIDC = oidc_read()
 SOCIALACCOUNT_ADAPTER = "console.users.providers.sign_in.SocialAccountAdapter"
-SOCIALACCOUNT_EMAIL_AUTHENTICATION_AUTO_CONNECT = True  # from then on by the provider's id of the person
+# from then on by the provider's id of the person
+SOCIALACCOUNT_EMAIL_AUTHENTICATION_AUTO_CONNECT = True
 SOCIALACCOUNT_PROVIDERS = oidc_provider(OIDC)
 ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
-ACCOUNT_EMAIL_NOTIFICATIONS = True  # mail the account's owner when a password or second factor changes
+# mail the account's owner when a password or second factor changes
+ACCOUNT_EMAIL_NOTIFICATIONS = True
 ACCOUNT_RATE_LIMITS = ACCOUNT_RATES
 ALLAUTH_TRUSTED_PROXY_COUNT = read_int("TINKERSCRIPT_TRUSTED_PROXIES", 0, low=0, high=10)
 MFA_ADAPTER = "console.users.adapter.MFAAdapter"
@@ -245,7 +280,9 @@ MFA_TOTP_ISSUER = "TinkerScript"
 MFA_TOTP_TOLERANCE = 1  # clocks of telephones are some seconds off
 # An address that its user did not confirm is not locked against its real owner.
 MFA_ALLOW_UNVERIFIED_EMAIL = ACCOUNT_EMAIL_VERIFICATION == "none"
-globals().update(mail_settings(read_text("TINKERSCRIPT_SMTP_URL", ""), name="TINKERSCRIPT_SMTP_URL"))
+globals().update(
+    mail_settings(read_text("TINKERSCRIPT_SMTP_URL", ""), name="TINKERSCRIPT_SMTP_URL")
+)
 DEFAULT_FROM_EMAIL = read_text("TINKERSCRIPT_MAIL_FROM", "tinkerscript@localhost")
 HEADLESS_ONLY = True
 HEADLESS_CLIENTS = ("browser",)

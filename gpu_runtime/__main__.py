@@ -35,21 +35,31 @@ def main() -> int:
 
 def process_begin() -> None:
     """What every runtime does first."""
-    os.umask(0o077)  # weights, episodes and logs are the user's of this process, whatever its launcher left us
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    # weights, episodes and logs are the user's of this process, whatever its launcher left us
+    os.umask(0o077)
+    logging.basicConfig(
+        level=logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        stream=sys.stderr,
+    )
     logging.getLogger("httpx").setLevel(logging.WARNING)
     faulthandler.enable()  # a crash in C leaves a stack in the log
     if folder := os.environ.get("TINKERSCRIPT_RUNTIME_DIR"):
-        # What torch compiles is loaded and run: by default it is where another user of the machine could put it first.
+        # What torch compiles is loaded and run: by default it is where another user of the machine
+        # could put it first.
         given = os.environ.get(COMPILED)
         if not given or not _is_ours_alone(given):
             if given:
-                logging.getLogger(__name__).warning("%s is not used: others may write to %s", COMPILED, given)
+                logging.getLogger(__name__).warning(
+                    "%s is not used: others may write to %s", COMPILED, given
+                )
             os.environ[COMPILED] = os.path.join(folder, "compiled")
 
 
 def _is_ours_alone(folder: str) -> bool:
-    """Whether nobody but this process's user, and root, may put files there; it is made where it is missing."""
+    """Whether nobody but this process's user, and root, may put files there; it is made where it is
+    missing.
+    """
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         status = os.stat(folder)
@@ -74,8 +84,9 @@ def exit_code(life: Coroutine[Any, Any, bool]) -> int:
 async def until_terminated(config: RuntimeConfig) -> bool:
     """Whether it ended by a SIGTERM with notice: the session goes on elsewhere.
 
-    SIGINT, a SIGTERM without notice and a second one unwind like any other end, so that engine and ranks are closed. A
-    launcher that gives notice orders its own ends by SIGINT where it can: a SIGTERM is then the notice.
+    SIGINT, a SIGTERM without notice and a second one unwind like any other end, so that engine and
+    ranks are closed. A launcher that gives notice orders its own ends by SIGINT where it can: a
+    SIGTERM is then the notice.
     """
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None, "a coroutine runs in a task"
@@ -87,8 +98,11 @@ async def until_terminated(config: RuntimeConfig) -> bool:
         if config.notice_s == 0 or not agents or is_told:
             task.cancel()
             return
-        is_told = True  # by its own signal: the notice of another pod's machine may have come before
-        logging.getLogger(__name__).warning("this machine is taken away within %d s", config.notice_s)
+        # by its own signal: the notice of another pod's machine may have come before
+        is_told = True
+        logging.getLogger(__name__).warning(
+            "this machine is taken away within %d s", config.notice_s
+        )
         agents[0].preempt()
         loop.call_later(config.notice_s, task.cancel)
 

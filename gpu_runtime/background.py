@@ -1,4 +1,6 @@
-"""Coroutines that run beside a block of code: what runs as long as the block does, and ends it if it fails."""
+"""Coroutines that run beside a block of code: what runs as long as the block does, and ends it if
+it fails.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Sequence
@@ -8,7 +10,9 @@ from typing import Any
 
 @asynccontextmanager
 async def until_one_fails(background: Sequence[Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
-    """Run ``background`` beside the block. The first of them to raise ends the block with its error."""
+    """Run ``background`` beside the block. The first of them to raise ends the block with its
+    error.
+    """
     tasks = [asyncio.create_task(job) for job in background]
     block = asyncio.current_task()
     assert block is not None, "a coroutine runs in a task"

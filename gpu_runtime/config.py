@@ -1,10 +1,12 @@
-"""The configuration that a launcher gives a runtime, in environment variables that are read once at start-up.
+"""The configuration that a launcher gives a runtime, in environment variables that are read once at
+start-up.
 
-TINKERSCRIPT_SERVER_URL, _LEASE and _RUNTIME_DIR are always there. A launcher whose runtimes have a network of their
-own adds TINKERSCRIPT_RUNTIME_LISTEN, where the gateway listens (127.0.0.1 and a free port otherwise), and, where the
-control plane finds it under another name, TINKERSCRIPT_RUNTIME_ADDRESS; both read host:port.
-TINKERSCRIPT_RUNTIME_GPUS is how many devices were asked for. TINKERSCRIPT_RUNTIME_NOTICE_S is how long before its end a
-runtime is told by SIGTERM (a pod that is evicted, a Slurm job that is preempted); without it a SIGTERM is the end.
+TINKERSCRIPT_SERVER_URL, _LEASE and _RUNTIME_DIR are always there. A launcher whose runtimes have a
+network of their own adds TINKERSCRIPT_RUNTIME_LISTEN, where the gateway listens (127.0.0.1 and a
+free port otherwise), and, where the control plane finds it under another name,
+TINKERSCRIPT_RUNTIME_ADDRESS; both read host:port. TINKERSCRIPT_RUNTIME_GPUS is how many devices
+were asked for. TINKERSCRIPT_RUNTIME_NOTICE_S is how long before its end a runtime is told by
+SIGTERM (a pod that is evicted, a Slurm job that is preempted); without it a SIGTERM is the end.
 """
 
 import os
@@ -14,7 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-WAITS = "TINKERSCRIPT_RUNTIME_WAITS"  # it is there in a runtime that has no session yet: loading/warm.py
+# it is there in a runtime that has no session yet: loading/warm.py
+WAITS = "TINKERSCRIPT_RUNTIME_WAITS"
 _LEASE = re.compile(r"tml-ls-(?P<session_id>[A-Za-z0-9_-]{1,40})\.[0-9a-f]{64}")
 _ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9.\-]+):(?P<port>\d{1,5})")
 
@@ -43,14 +46,20 @@ def config_read(environ: Mapping[str, str]) -> RuntimeConfig:
     url = _required(environ, "TINKERSCRIPT_SERVER_URL").rstrip("/")
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path or parts.query:
-        raise BadConfig(f"TINKERSCRIPT_SERVER_URL must be an origin such as http://127.0.0.1:8000, not {url!r}")
+        raise BadConfig(
+            f"TINKERSCRIPT_SERVER_URL must be an origin such as http://127.0.0.1:8000, not {url!r}"
+        )
     lease = _required(environ, "TINKERSCRIPT_LEASE")
     matched = _LEASE.fullmatch(lease)
     if not matched:
-        raise BadConfig("TINKERSCRIPT_LEASE must be tml-ls-<session id>.<64 hex digits>, as the launcher was given it")
+        raise BadConfig(
+            "TINKERSCRIPT_LEASE must be tml-ls-<session id>.<64 hex digits>, as the launcher was given it"
+        )
     folder = Path(_required(environ, "TINKERSCRIPT_RUNTIME_DIR"))
     if not folder.is_absolute() or not folder.is_dir():
-        raise BadConfig(f"TINKERSCRIPT_RUNTIME_DIR must be an existing folder with an absolute path, not {folder}")
+        raise BadConfig(
+            f"TINKERSCRIPT_RUNTIME_DIR must be an existing folder with an absolute path, not {folder}"
+        )
     listen_host, listen_port = _listen(environ)
     return RuntimeConfig(
         server_url=url,
@@ -66,7 +75,9 @@ def config_read(environ: Mapping[str, str]) -> RuntimeConfig:
 
 
 def config_load() -> RuntimeConfig:
-    """Read the process's environment and take the lease out of it. A malformed one ends the process with a message."""
+    """Read the process's environment and take the lease out of it. A malformed one ends the process
+    with a message.
+    """
     try:
         config = config_read(os.environ)
     except BadConfig as error:
@@ -80,7 +91,9 @@ def _listen(environ: Mapping[str, str]) -> tuple[str, int]:
     text = environ.get("TINKERSCRIPT_RUNTIME_LISTEN", "").strip() or "127.0.0.1:0"
     matched = _ADDRESS.fullmatch(text)
     if not matched or int(matched["port"]) > 65535:
-        raise BadConfig(f"TINKERSCRIPT_RUNTIME_LISTEN must read host:port, such as 0.0.0.0:7000, not {text!r}")
+        raise BadConfig(
+            f"TINKERSCRIPT_RUNTIME_LISTEN must read host:port, such as 0.0.0.0:7000, not {text!r}"
+        )
     return matched["host"], int(matched["port"])
 
 

@@ -87,7 +87,9 @@ class EngineMismatch(StepRefused):
 
 class OutOfMemory(StepRefused):
     code = "out_of_memory"
-    hint = "The previous weights stand. Lower micro_batch_tokens, or turn gradient_checkpointing on."
+    hint = (
+        "The previous weights stand. Lower micro_batch_tokens, or turn gradient_checkpointing on."
+    )
 
 
 class FinalFault(RuntimeFault):
@@ -130,7 +132,9 @@ class InputUnusable(FinalFault):
 
 
 class ServerDiffers(RuntimeFault):
-    """Of a runtime that was just started, no restart would change it; one that runs is followed by a newer one."""
+    """Of a runtime that was just started, no restart would change it; one that runs is followed by
+    a newer one.
+    """
 
     code = "server_differs"
     hint = "Give runtimes the server's version (its image, or its checkout), then start the session again."

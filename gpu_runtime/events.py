@@ -1,7 +1,7 @@
 """What happens in a runtime, told to whoever follows: typed events on one bus.
 
-An event is a frozen dataclass, defined beside the part that publishes it. Who follows subscribes while the runtime is
-built, so that no part knows who needs what it publishes.
+An event is a frozen dataclass, defined beside the part that publishes it. Who follows subscribes
+while the runtime is built, so that no part knows who needs what it publishes.
 """
 
 from collections import defaultdict
@@ -22,7 +22,8 @@ class Events:
         self._followers[kind].append(follower)
 
     def publish(self, event: object) -> None:
-        """Call the followers of its class in the order of their subscription, in this thread. What one raises, this
-        raises."""
+        """Call the followers of its class in the order of their subscription, in this thread. What
+        one raises, this raises.
+        """
         for follower in self._followers[type(event)]:
             follower(event)

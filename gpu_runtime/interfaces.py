@@ -1,5 +1,5 @@
-"""The three seams of a runtime: engine, trainer, tokenizer. Each has a real part that needs torch, and a light one in
-tests/support.
+"""The three seams of a runtime: engine, trainer, tokenizer. Each has a real part that needs torch,
+and a light one in tests/support.
 
 Shape legend: T tokens of one sequence, G episodes of one group.
 """
@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True)
 class SamplingOptions:
-    """How to sample one completion. ``top_logprobs`` asks for that many alternatives per token (0: none).
+    """How to sample one completion. ``top_logprobs`` asks for that many alternatives per token (0:
+    none).
 
     Example: SamplingOptions(max_tokens=16, temperature=1.0, stop=("\\n",), seed=7)
     """
@@ -24,8 +25,10 @@ class SamplingOptions:
     stop: tuple[str, ...] = ()
     seed: int | None = None
     top_logprobs: int = 0
-    json_schema: str | None = None  # a JSON schema that the answer must satisfy; "{}" means any JSON object
-    structural_tag: str | None = None  # a grammar that it must follow, in xgrammar's JSON form; not with json_schema
+    # a JSON schema that the answer must satisfy; "{}" means any JSON object
+    json_schema: str | None = None
+    # a grammar that it must follow, in xgrammar's JSON form; not with json_schema
+    structural_tag: str | None = None
     top_k: int = 0  # 0: every token
     min_p: float = 0.0  # of the most likely token's probability
     frequency_penalty: float = 0.0
@@ -33,27 +36,33 @@ class SamplingOptions:
     repetition_penalty: float = 1.0
     logit_bias: Mapping[int, float] = field(default_factory=dict)  # token id: added to its logit
     min_tokens: int = 0  # before these an end of turn and ``stop_token_ids`` cannot be sampled
-    stop_token_ids: tuple[int, ...] = ()  # end the answer; the one that did is its last id and no part of its text
+    # end the answer; the one that did is its last id and no part of its text
+    stop_token_ids: tuple[int, ...] = ()
     ignore_eos: bool = False
-    prompt_logprobs: int | None = None  # alternatives per prompt token (0: its own alone); None asks for nothing
-    for_training: bool = False  # asks for ``Delta.allowed_T`` and ``raw_logprobs_T``: the call may be trained
-    episode_id: str = ""  # calls of one episode are best served by one engine, which has its prefix ("": of none)
+    # alternatives per prompt token (0: its own alone); None asks for nothing
+    prompt_logprobs: int | None = None
+    # asks for ``Delta.allowed_T`` and ``raw_logprobs_T``: the call may be trained
+    for_training: bool = False
+    # calls of one episode are best served by one engine, which has its prefix ("": of none)
+    episode_id: str = ""
 
 
 @dataclass(frozen=True)
 class Delta:
-    """A piece of a completion as the engine makes it; ``finish_reason`` ("stop" or "length") is set on the last.
+    """A piece of a completion as the engine makes it; ``finish_reason`` ("stop" or "length") is set
+    on the last.
 
-    ``token_ids_T`` is what was sampled, the end-of-turn token included when it was sampled. ``logprobs_T`` are natural
-    logarithms of the distribution that each was sampled from: after biases and penalties, temperature, top_p, top_k and
-    min_p, and the tokens that a schema or a grammar allows. At temperature 0 they are those of temperature 1.
-    ``prompt_logprobs_P`` (first delta alone, where asked for) holds of each prompt token its own log-probability at
-    temperature 1 and those of the alternatives; of the first token nothing.
-    ``raw_logprobs_T`` (where asked for) are those before any of that; empty where nothing changes them.
-    ``allowed_T`` (where asked for, of calls under a grammar or ``min_tokens``) is what each token was chosen from:
-    a set of journal/allowed_tokens.py, None for every id.
-    ``text`` is their readable part (no special tokens, nothing after a stop string). ``version`` is the policy
-    version whose weights sampled them.
+    ``token_ids_T`` is what was sampled, the end-of-turn token included when it was sampled.
+    ``logprobs_T`` are natural logarithms of the distribution that each was sampled from: after
+    biases and penalties, temperature, top_p, top_k and min_p, and the tokens that a schema or a
+    grammar allows. At temperature 0 they are those of temperature 1. ``prompt_logprobs_P`` (first
+    delta alone, where asked for) holds of each prompt token its own log-probability at temperature
+    1 and those of the alternatives; of the first token nothing. ``raw_logprobs_T`` (where asked
+    for) are those before any of that; empty where nothing changes them. ``allowed_T`` (where asked
+    for, of calls under a grammar or ``min_tokens``) is what each token was chosen from: a set of
+    journal/allowed_tokens.py, None for every id. ``text`` is their readable part (no special
+    tokens, nothing after a stop string). ``version`` is the policy version whose weights sampled
+    them.
     """
 
     text: str
@@ -79,7 +88,9 @@ class TokenSource(Protocol):
     def generate(
         self, request_id: str, prompt_ids: Sequence[int], options: SamplingOptions
     ) -> AsyncGenerator[Delta, None]:
-        """Stream one completion. Closing the iterator cancels it. Raises EngineDead, RequestRefused."""
+        """Stream one completion. Closing the iterator cancels it. Raises EngineDead,
+        RequestRefused.
+        """
         ...
 
 
@@ -102,8 +113,9 @@ class EngineProcess(TokenSource, Protocol):
 
 
 class Engine(EngineProcess, Protocol):
-    """Generates from token ids. One model, whose weights change between calls, or between two tokens of a call whose
-    session allows staleness, never within a token."""
+    """Generates from token ids. One model, whose weights change between calls, or between two
+    tokens of a call whose session allows staleness, never within a token.
+    """
 
     version: int  # policy version being served
 
@@ -113,12 +125,14 @@ class Engine(EngineProcess, Protocol):
         ...
 
     async def load_weights(self, folder: Path, version: int) -> None:
-        """Take the weights that the trainer left in ``folder`` (Hugging Face names) and serve them as ``version``."""
+        """Take the weights that the trainer left in ``folder`` (Hugging Face names) and serve them
+        as ``version``.
+        """
         ...
 
     async def sleep(self) -> None:
-        """Free the memory of its device: calls in flight end first or are kept, and go on after ``wake``; later ones
-        wait. Raises EngineDead.
+        """Free the memory of its device: calls in flight end first or are kept, and go on after
+        ``wake``; later ones wait. Raises EngineDead.
         """
         ...
 
@@ -134,11 +148,14 @@ class Tokenizer(Protocol):
     longest_token: int  # characters of the longest token
     special_ids: frozenset[int]  # of tokens that are marks (such as an end of turn) and no text
     template_variables: frozenset[str]  # what the chat template reads beside the conversation
-    described: Mapping[str, str | None]  # the chat template and the special tokens by name, such as ``eos_token``
+    # the chat template and the special tokens by name, such as ``eos_token``
+    described: Mapping[str, str | None]
     added: Mapping[str, str]  # tokens that stand for themselves, with a pattern of their letters
 
     def encode(self, text: str, *, special: bool = False) -> list[int]:
-        """Ids of ``text``. ``special`` adds what the tokenizer puts around plain text (such as a begin of text)."""
+        """Ids of ``text``. ``special`` adds what the tokenizer puts around plain text (such as a
+        begin of text).
+        """
 
     def encode_text(self, text: str) -> list[int]:
         """Ids of ``text`` in which none of ``added`` stands for itself."""
@@ -158,10 +175,11 @@ class Tokenizer(Protocol):
         variables: Mapping[str, Any],
         now: datetime,
     ) -> str:
-        """The conversation as the chat template writes it; ``generation`` opens the assistant's turn. A template that
-        writes the date writes that of ``now``.
+        """The conversation as the chat template writes it; ``generation`` opens the assistant's
+        turn. A template that writes the date writes that of ``now``.
 
-        Raises jinja2.TemplateError, TypeError or ValueError for messages that the template cannot write.
+        Raises jinja2.TemplateError, TypeError or ValueError for messages that the template cannot
+        write.
         """
         ...
 
@@ -170,14 +188,15 @@ class Tokenizer(Protocol):
 class Sample:
     """One trainable token sequence (a timeline of an episode).
 
-    ``mask_T`` is 1 on tokens that the engine sampled and this sample trains, 0 elsewhere; ``logprobs_T`` are the
-    engine's, 0.0 where the mask is 0. ``advantage`` is that of all its trained tokens; where the calls that merged into
-    it earned differently, ``advantages_T`` holds each token's own (0.0 where the mask is 0) and ``advantage`` is their
-    mean. ``temperatures_T`` are those of sampling, None where all are 1. ``allowed_T`` are the sets
-    of token ids that a grammar left to choose from (journal/allowed_tokens.py), None for all ids, and None where no
-    trained token was sampled under a grammar. ``before_T`` are the trainer's own log-probabilities before a step of
-    several updates. ``weight`` scales its loss so that an episode with many timelines counts once.
-    All lists have the same length T.
+    ``mask_T`` is 1 on tokens that the engine sampled and this sample trains, 0 elsewhere;
+    ``logprobs_T`` are the engine's, 0.0 where the mask is 0. ``advantage`` is that of all its
+    trained tokens; where the calls that merged into it earned differently, ``advantages_T`` holds
+    each token's own (0.0 where the mask is 0) and ``advantage`` is their mean. ``temperatures_T``
+    are those of sampling, None where all are 1. ``allowed_T`` are the sets of token ids that a
+    grammar left to choose from (journal/allowed_tokens.py), None for all ids, and None where no
+    trained token was sampled under a grammar. ``before_T`` are the trainer's own log-probabilities
+    before a step of several updates. ``weight`` scales its loss so that an episode with many
+    timelines counts once. All lists have the same length T.
 
     Example: Sample((1, 5, 9), (0, 0, 1), (0.0, 0.0, -0.3), advantage=1.2, weight=1.0, group=0)
     """
@@ -192,7 +211,8 @@ class Sample:
     temperatures_T: tuple[float, ...] | None = None
     allowed_T: tuple[bytes | None, ...] | None = None
     before_T: tuple[float, ...] | None = None
-    call_ids: tuple[str, ...] = field(default=(), compare=False, repr=False)  # whose answers it trains
+    # whose answers it trains
+    call_ids: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def has_signal(self) -> bool:
@@ -226,25 +246,37 @@ class Trainer(Protocol):
         ...
 
     async def ready(self) -> None:
-        """Return once every rank has loaded. Raises TrainerFailed for one that has ended, with what became of it."""
+        """Return once every rank has loaded. Raises TrainerFailed for one that has ended, with what
+        became of it.
+        """
         ...
 
-    async def logprobs(self, samples: Sequence[Sample], reference: bool = False) -> list[list[float]]:
-        """``logprobs_T`` of each sample under the current weights or the reference's; 0 where its mask is 0."""
+    async def logprobs(
+        self, samples: Sequence[Sample], reference: bool = False
+    ) -> list[list[float]]:
+        """``logprobs_T`` of each sample under the current weights or the reference's; 0 where its
+        mask is 0.
+        """
         ...
 
     async def forward_backward(
-        self, samples: Sequence[Sample], entropy_coef: float = 0.0, scales_S: Sequence[float] | None = None
+        self,
+        samples: Sequence[Sample],
+        entropy_coef: float = 0.0,
+        scales_S: Sequence[float] | None = None,
     ) -> dict[str, float]:
-        """Accumulate the gradient of the sum over trained tokens of scale * (loss - entropy_coef H); its metrics.
+        """Accumulate the gradient of the sum over trained tokens of scale * (loss - entropy_coef
+        H); its metrics.
 
-        ``scales_S``: the session's where None. Raises OutOfMemory, TrainerKilled (want ``restart``), TrainerFailed.
+        ``scales_S``: the session's where None. Raises OutOfMemory, TrainerKilled (want
+        ``restart``), TrainerFailed.
         """
         ...
 
     async def passed_logprobs(self) -> list[list[float]]:
-        """``logprobs_T`` of each sample of the last ``forward_backward`` as its own forward pass had them, 0 where its
-        mask is 0: asked at most once after each, and free."""
+        """``logprobs_T`` of each sample of the last ``forward_backward`` as its own forward pass
+        had them, 0 where its mask is 0: asked at most once after each, and free.
+        """
         ...
 
     async def flip_weights(self) -> None:
@@ -252,8 +284,10 @@ class Trainer(Protocol):
         ...
 
     async def each_unflipped(self, samples: Sequence[Sample]) -> dict[str, list[float]]:
-        """While the weights are flipped: the log-probabilities of all trained tokens with one weight, or those of one
-        module, as before; by its name. As many forward passes as the model has weights."""
+        """While the weights are flipped: the log-probabilities of all trained tokens with one
+        weight, or those of one module, as before; by its name. As many forward passes as the model
+        has weights.
+        """
         ...
 
     async def weights_digest(self) -> str:
@@ -267,17 +301,21 @@ class Trainer(Protocol):
     async def optim_step(self, step: int) -> dict[str, float]:
         """Apply the accumulated gradient as step number ``step`` (1-based).
 
-        Raises StepRefused, weights unchanged and gradient forgotten, for a gradient that is not finite or whose norm is
-        above ``grad_norm_limit``; else as ``forward_backward``.
+        Raises StepRefused, weights unchanged and gradient forgotten, for a gradient that is not
+        finite or whose norm is above ``grad_norm_limit``; else as ``forward_backward``.
         """
         ...
 
     async def restart(self) -> None:
-        """Ranks of their own processes again, with the base model's weights; whatever state the old ones were in."""
+        """Ranks of their own processes again, with the base model's weights; whatever state the old
+        ones were in.
+        """
         ...
 
     async def publish(self, folder: Path) -> None:
-        """Leave the current weights (Hugging Face names) in ``folder``: the engine takes them before the next step."""
+        """Leave the current weights (Hugging Face names) in ``folder``: the engine takes them
+        before the next step.
+        """
         ...
 
     async def export_model(self, folder: Path) -> None:

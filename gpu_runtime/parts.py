@@ -15,7 +15,8 @@ from .kinds.serving import serving_open
 from .kinds.tinker import tinker_open
 from .session import Parts, Session
 
-# Each loads what its kind needs and gives the parts, built; after the block every process of theirs has ended.
+# Each loads what its kind needs and gives the parts, built; after the block every process of theirs
+# has ended.
 PARTS: dict[SessionKind, Callable[[Session], AbstractAsyncContextManager[Parts]]] = {
     SessionKind.EPISODES: episodes_open,
     SessionKind.TINKER: tinker_open,

@@ -1,4 +1,5 @@
-"""On which device engine and trainer run: a pure function of what the session asks for and what this machine has.
+"""On which device engine and trainer run: a pure function of what the session asks for and what
+this machine has.
 
 split   each rank of the trainer has a GPU, the last ones; all others are the engines'. Both work at the same time
 shared  one engine has the GPUs of the ranks too, and frees their memory while a step runs; calls wait meanwhile
@@ -22,10 +23,11 @@ INSTALL = "make up BUILD=cuda (or requirements/install.sh cuda)"
 
 @dataclass(frozen=True)
 class Placement:
-    """``engine_gpus`` are the engines' devices. ``trainer_gpus`` is what the ranks see as CUDA_VISIBLE_DEVICES, their
-    own devices first.
+    """``engine_gpus`` are the engines' devices. ``trainer_gpus`` is what the ranks see as
+    CUDA_VISIBLE_DEVICES, their own devices first.
 
-    Each part sees the others' behind its own: weights pass between them by CUDA IPC, which must reach both ends.
+    Each part sees the others' behind its own: weights pass between them by CUDA IPC, which must
+    reach both ends.
     """
 
     device: str
@@ -34,10 +36,16 @@ class Placement:
     trainer_gpus: tuple[str, ...] = ()
 
     def engines(self, tensor_parallel: int = 1) -> list[tuple[str, ...]]:
-        """What each engine sees, its own ``tensor_parallel`` devices first; one engine that sees none on a CPU."""
+        """What each engine sees, its own ``tensor_parallel`` devices first; one engine that sees
+        none on a CPU.
+        """
         firsts = range(0, len(self.engine_gpus) - tensor_parallel + 1, tensor_parallel)
-        owned = [self.engine_gpus[first : first + tensor_parallel] for first in firsts][: 1 if self.shared else None]
-        return [(*own, *(gpu for gpu in self.trainer_gpus if gpu not in own)) for own in owned] or [()]
+        owned = [self.engine_gpus[first : first + tensor_parallel] for first in firsts][
+            : 1 if self.shared else None
+        ]
+        return [(*own, *(gpu for gpu in self.trainer_gpus if gpu not in own)) for own in owned] or [
+            ()
+        ]
 
 
 def placement_choose(config: SessionConfig, gpus: Sequence[str]) -> Placement:
@@ -45,12 +53,18 @@ def placement_choose(config: SessionConfig, gpus: Sequence[str]) -> Placement:
     wanted, ranks = config.placement, config.trainer_ranks
     if not gpus:
         if wanted != "auto":
-            raise PlacementImpossible(f"placement={wanted} places engine and trainer on GPUs; this machine has none")
+            raise PlacementImpossible(
+                f"placement={wanted} places engine and trainer on GPUs; this machine has none"
+            )
         return Placement("cpu")
     if config.nodes > 1:
-        raise PlacementImpossible(f"nodes={config.nodes} is for ranks on CPUs; this machine has GPUs")
+        raise PlacementImpossible(
+            f"nodes={config.nodes} is for ranks on CPUs; this machine has GPUs"
+        )
     if config.sequence_parallel:
-        raise PlacementImpossible("sequence_parallel has been proven on CPUs alone; this machine has GPUs")
+        raise PlacementImpossible(
+            "sequence_parallel has been proven on CPUs alone; this machine has GPUs"
+        )
     needed = ranks + 1 if wanted == "split" else ranks
     if len(gpus) < needed:
         raise PlacementImpossible(
@@ -62,7 +76,9 @@ def placement_choose(config: SessionConfig, gpus: Sequence[str]) -> Placement:
 
 
 def gpus_visible() -> list[str]:
-    """The GPUs that torch sees here, named as CUDA_VISIBLE_DEVICES names them. Initialises no device."""
+    """The GPUs that torch sees here, named as CUDA_VISIBLE_DEVICES names them. Initialises no
+    device.
+    """
     import torch
 
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -71,25 +87,30 @@ def gpus_visible() -> list[str]:
 
 
 def gpus_given(config: SessionConfig, given: int) -> list[str]:
-    """The visible GPUs that are this session's: as many as its launcher was asked for (0: not known).
+    """The visible GPUs that are this session's: as many as its launcher was asked for (0: not
+    known).
 
-    Where that is not known, others may use what is visible: no more are taken than one engine and the ranks need.
+    Where that is not known, others may use what is visible: no more are taken than one engine and
+    the ranks need.
     """
     return gpus_visible()[: given or config.trainer_ranks + 1]
 
 
 def devices_verify(gpus: int) -> None:
-    """Raise PlacementImpossible when fewer are visible than were asked for, or none to an engine that needs one.
+    """Raise PlacementImpossible when fewer are visible than were asked for, or none to an engine
+    that needs one.
 
-    Looked at from inside, because an engine may ignore the request (podman does, silently), and training on a CPU that
-    was meant for a GPU would pass for very slow progress.
+    Looked at from inside, because an engine may ignore the request (podman does, silently), and
+    training on a CPU that was meant for a GPU would pass for very slow progress.
     """
     if not gpus and not engine_needs_gpu():
         return
     found = len(gpus_visible())
     if found < gpus:
         why = "" if found else f". {_no_device()}"
-        raise PlacementImpossible(f"{gpus} GPUs were asked for and {found} are visible inside the runtime{why}")
+        raise PlacementImpossible(
+            f"{gpus} GPUs were asked for and {found} are visible inside the runtime{why}"
+        )
     if not found:
         raise PlacementImpossible(
             "no GPU is visible inside the runtime, and its vLLM is the build for NVIDIA GPUs: set"

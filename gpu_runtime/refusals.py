@@ -23,7 +23,9 @@ ROOM = 2048  # tokens for an answer, beside a prompt that was too long
 
 
 class GatewayError(Exception):
-    """Base of all. ``param`` names the offending option; ``openai_code`` is the code of the OpenAI dialect."""
+    """Base of all. ``param`` names the offending option; ``openai_code`` is the code of the OpenAI
+    dialect.
+    """
 
     status = 500
     code = ErrorCode.INTERNAL
@@ -52,7 +54,11 @@ class GatewayError(Exception):
     def sentences(self) -> str:
         """What is wrong and what to do, for dialects that have one text for both."""
         said = str(self)
-        return f"{said}{'' if said.endswith(('.', '?', '!')) else '.'} {self.hint}" if self.hint else said
+        return (
+            f"{said}{'' if said.endswith(('.', '?', '!')) else '.'} {self.hint}"
+            if self.hint
+            else said
+        )
 
 
 class ClientError(GatewayError):
@@ -146,7 +152,9 @@ class VolumeFull(GatewayError):
     hint = "Free space on the volume of the runtime, then send the request again."
 
 
-def prompt_too_long(maximum: int, tokens: int, param: str, *, is_exact: bool = True) -> PromptTooLong:
+def prompt_too_long(
+    maximum: int, tokens: int, param: str, *, is_exact: bool = True
+) -> PromptTooLong:
     """The refusal of a prompt of so many ``tokens``, or of at least so many, that no answer has
     room after it."""
     counted = f"{tokens} tokens" if is_exact else f"more than {tokens} tokens"

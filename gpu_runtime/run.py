@@ -35,24 +35,41 @@ WATCH_S = 0.5  # within which the end of an engine or a trainer is noticed
 class Runtime:
     """One session's, from its assignment to its end."""
 
-    def __init__(self, agent: Agent, assignment: Assignment, config: RuntimeConfig, watchdog: Watchdog) -> None:
-        self._agent, self._assignment, self._config, self._watchdog = agent, assignment, config, watchdog
+    def __init__(
+        self, agent: Agent, assignment: Assignment, config: RuntimeConfig, watchdog: Watchdog
+    ) -> None:
+        self._agent, self._assignment, self._config, self._watchdog = (
+            agent,
+            assignment,
+            config,
+            watchdog,
+        )
 
     async def run(self) -> None:
         """Until the end that was asked for. Raises RuntimeFault."""
         agent, config, status = self._agent, self._config, self._agent.status
         async with until_one_fails([agent_lost(agent)]):
-            session = await base_fetched(Session(agent, self._assignment, config, ObjectStore(agent)))
+            session = await base_fetched(
+                Session(agent, self._assignment, config, ObjectStore(agent))
+            )
             async with PARTS[self._assignment.kind](session) as parts:  # load and build
                 if parts.clock is not None:
                     self._watchdog.watch(parts.clock)
                 version = await parts.restore()
-                async with parts.guarded(), serve(parts.app, host=config.listen_host, port=config.listen_port) as at:
+                async with (
+                    parts.guarded(),
+                    serve(parts.app, host=config.listen_host, port=config.listen_port) as at,
+                ):
                     status.begin(Phase.WAITING, parts.waiting)
                     await parts.report()  # no ready session is shown without its episodes
                     address = address_advertise(config, at)
                     status.update(state=RuntimeStage.READY, address=address, policy_version=version)
-                    background = [keep_status(parts), watch(parts), fault_found(session), *parts.background()]
+                    background = [
+                        keep_status(parts),
+                        watch(parts),
+                        fault_found(session),
+                        *parts.background(),
+                    ]
                     async with until_one_fails(background):
                         await parts.work()
                     await parts.report()

@@ -1,4 +1,6 @@
-"""One session in this process: what all of its parts share, and what run.py needs of the parts of each kind."""
+"""One session in this process: what all of its parts share, and what run.py needs of the parts of
+each kind.
+"""
 
 import asyncio
 from collections.abc import Coroutine
@@ -24,7 +26,9 @@ from .object_store.uploads import ObjectStore
 
 @dataclass(frozen=True)
 class Session:
-    """``agent`` and ``store`` act under its lease. ``faults`` takes what a part found that ends the runtime."""
+    """``agent`` and ``store`` act under its lease. ``faults`` takes what a part found that ends the
+    runtime.
+    """
 
     agent: Agent
     assignment: Assignment
@@ -54,18 +58,23 @@ class Session:
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """The parts of a session, built and complete. run.py calls the methods in the order in which they stand here."""
+    """The parts of a session, built and complete. run.py calls the methods in the order in which
+    they stand here.
+    """
 
     session: Session
     app: Starlette
     engine: EngineProcess
     trainer: Trainer | ModelTrainer | None = None
-    clock: Clock | None = None  # beside the session's progress: ends the runtime where it stands still
+    # beside the session's progress: ends the runtime where it stands still
+    clock: Clock | None = None
     waiting: str  # the phase of a session that is ready, in words
     ending: str = "saving"  # that of ``close``
 
     async def restore(self) -> int:
-        """Go on from what is stored, before the first call. Returns the policy version that is served."""
+        """Go on from what is stored, before the first call. Returns the policy version that is
+        served.
+        """
         return 0
 
     def guarded(self) -> AbstractAsyncContextManager[None]:
@@ -90,4 +99,6 @@ class Parts:
         await self.session.agent.stop_requested.wait()
 
     async def close(self) -> None:
-        """Store what outlives the runtime. No call is served any more; engine and trainer are still there."""
+        """Store what outlives the runtime. No call is served any more; engine and trainer are still
+        there.
+        """

@@ -1,7 +1,9 @@
-"""The first seconds of a runtime: it registers, and only then loads the libraries that take their time.
+"""The first seconds of a runtime: it registers, and only then loads the libraries that take their
+time.
 
-Importing torch and vLLM takes seconds on an idle machine and minutes on a busy one. A runtime that registered first
-says by its heartbeats that it is there, and is not replaced for being slow to start.
+Importing torch and vLLM takes seconds on an idle machine and minutes on a busy one. A runtime that
+registered first says by its heartbeats that it is there, and is not replaced for being slow to
+start.
 """
 
 import logging
@@ -34,10 +36,12 @@ async def start(
     hard_exit: bool = False,
     on_agent: Callable[[Agent], None] = lambda agent: None,
 ) -> None:
-    """Serve one session until the control plane asks for the end. Raises RuntimeFault when it cannot go on.
+    """Serve one session until the control plane asks for the end. Raises RuntimeFault when it
+    cannot go on.
 
-    ``hard_exit``: this process is nothing but the runtime, and is ended even if its main loop cannot end it.
-    ``on_agent`` is given the agent, which can be told that this machine is taken away.
+    ``hard_exit``: this process is nothing but the runtime, and is ended even if its main loop
+    cannot end it. ``on_agent`` is given the agent, which can be told that this machine is taken
+    away.
     """
     async with traced_to_the_end(), Agent(config) as agent:
         on_agent(agent)
@@ -82,9 +86,21 @@ async def traced_to_the_end() -> AsyncIterator[None]:
 
 
 def report_end(agent: Agent, error: Exception) -> None:
-    """Put on the session's record why this runtime ends; after the lease is lost nothing may be written."""
+    """Put on the session's record why this runtime ends; after the lease is lost nothing may be
+    written.
+    """
     code = error.code if isinstance(error, RuntimeFault) else "runtime_fault"
     hint = error.hint if isinstance(error, RuntimeFault) else ""
-    trace = "" if isinstance(error, RuntimeFault) else "".join(traceback.format_exception(error))[-8000:]
-    data = {"name": "runtime_fault", "code": code, "cause": str(error)[:4000], "hint": hint, "trace": trace}
+    trace = (
+        ""
+        if isinstance(error, RuntimeFault)
+        else "".join(traceback.format_exception(error))[-8000:]
+    )
+    data = {
+        "name": "runtime_fault",
+        "code": code,
+        "cause": str(error)[:4000],
+        "hint": hint,
+        "trace": trace,
+    }
     agent.report(EventKind.EVENT, data, key=f"runtime_fault {time.time_ns()}")

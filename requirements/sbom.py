@@ -1,8 +1,8 @@
 """What a release is made of, as CycloneDX 1.6 JSON: ``make sbom``, which writes dist/sbom.json.
 
-It is read from the locks, so it names what set-up and images install, whatever this machine has: Python packages of
-the CPU's and the GPU's runtime, and npm packages of the console's pages with their hashes. The same locks give the same
-bytes.
+It is read from the locks, so it names what set-up and images install, whatever this machine has:
+Python packages of the CPU's and the GPU's runtime, and npm packages of the console's pages with
+their hashes. The same locks give the same bytes.
 """
 
 import base64
@@ -32,7 +32,9 @@ def sbom() -> dict[str, Any]:
         "specVersion": "1.6",
         "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(content))}",
         "version": 1,
-        "metadata": {"component": {"type": "application", "name": "tinkerscript", "version": version[1]}},
+        "metadata": {
+            "component": {"type": "application", "name": "tinkerscript", "version": version[1]}
+        },
         "components": content,
     }
 
@@ -42,7 +44,12 @@ def _of_python() -> Iterator[dict[str, Any]]:
         for line in (ROOT / lock).read_text().splitlines():
             if pin := PIN.match(line):
                 name = re.sub(r"[-_.]+", "-", pin[1]).lower()
-                yield {"type": "library", "name": name, "version": pin[2], "purl": f"pkg:pypi/{name}@{pin[2]}"}
+                yield {
+                    "type": "library",
+                    "name": name,
+                    "version": pin[2],
+                    "purl": f"pkg:pypi/{name}@{pin[2]}",
+                }
 
 
 def _of_npm() -> Iterator[dict[str, Any]]:

@@ -1,4 +1,5 @@
-"""What pip is set to, by the names that uv reads, as lines of a shell: ``python requirements/uv_settings.py``.
+"""What pip is set to, by the names that uv reads, as lines of a shell: ``python
+requirements/uv_settings.py``.
 
 uv reads nothing of pip's configuration, which names a machine's index, certificate and proxy.
 """
@@ -45,7 +46,11 @@ def settings() -> dict[str, str]:
     """uv's variables on this machine, without those that the environment sets by itself."""
     command = [sys.executable, "-m", "pip", "config", "list"]
     listed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
-    return {name: value for name, value in (AS_PIP | translated(listed)).items() if name not in os.environ}
+    return {
+        name: value
+        for name, value in (AS_PIP | translated(listed)).items()
+        if name not in os.environ
+    }
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Puts the console's pages into the client's wheel, for `tinkerscript view`: where they were built before it."""
+"""Puts the console's pages into the client's wheel, for `tinkerscript view`: where they were built
+before it.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -18,4 +20,6 @@ class WheelPages(BuildHookInterface):
             return
         for path in built.rglob("*"):
             if path.is_file() and path.suffix not in (".br", ".gz"):
-                build_data["force_include"][str(path)] = f"{INTO}/{path.relative_to(built).as_posix()}"
+                build_data["force_include"][str(path)] = (
+                    f"{INTO}/{path.relative_to(built).as_posix()}"
+                )

@@ -1,4 +1,6 @@
-"""Writes sdk/tinkerscript/sessions/session_options.py from SessionConfig: ``python sdk/write_session_options.py``."""
+"""Writes sdk/tinkerscript/sessions/session_options.py from SessionConfig: ``python
+sdk/write_session_options.py``.
+"""
 
 import types
 import typing
@@ -28,14 +30,18 @@ def text() -> str:
         for name, field in SessionConfig.model_fields.items()
         if is_model(field.annotation)
     ]
-    return HEAD + "\n\n".join(class_text(*each) for each in [*models, (SessionConfig, "Every option of a session;")])
+    return HEAD + "\n\n".join(
+        class_text(*each) for each in [*models, (SessionConfig, "Every option of a session;")]
+    )
 
 
 def class_text(model: type[BaseModel], what: str) -> str:
     """A model as the TypedDict of its fields."""
     head = CLASS.format(name=options_name(model), what=what, model=model.__name__)
     fields = model.model_fields.items()
-    return head + "".join(f"    {name}: {annotation_text(field.annotation)}\n" for name, field in fields)
+    return head + "".join(
+        f"    {name}: {annotation_text(field.annotation)}\n" for name, field in fields
+    )
 
 
 def is_model(annotation: object) -> bool:
@@ -62,7 +68,11 @@ def annotation_text(annotation: object) -> str:
     if origin in (types.UnionType, typing.Union):
         return " | ".join(annotation_text(arg) for arg in args)
     if origin is typing.Literal:
-        return "Literal[" + ", ".join(f'"{arg}"' if isinstance(arg, str) else repr(arg) for arg in args) + "]"
+        return (
+            "Literal["
+            + ", ".join(f'"{arg}"' if isinstance(arg, str) else repr(arg) for arg in args)
+            + "]"
+        )
     return f"{origin.__name__}[{', '.join(annotation_text(arg) for arg in args)}]"
 
 

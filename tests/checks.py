@@ -1,6 +1,8 @@
-"""Every check that needs no server: ``python tests/checks.py [NAME...]``, all of them or those that are named.
+"""Every check that needs no server: ``python tests/checks.py [NAME...]``, all of them or those that
+are named.
 
-Two run at a time; a line for each says how it ended and how long it took. Exit status 1 if one failed.
+Two run at a time; a line for each says how it ended and how long it took. Exit status 1 if one
+failed.
 """
 
 import os
@@ -20,9 +22,18 @@ DEADLINE_S = 900  # a first run of mypy on a busy machine takes minutes, a later
 # The longest first: two run at a time.
 CHECKS = {
     "types": [BIN / "python", "-m", "mypy"],
-    # How sources and documents are written, that the manual builds without a dead link, what is loaded by what, and
-    # that openapi.json is what the routes give.
-    "sources": [BIN / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/architecture", *SCHEMA_TESTS],
+    # How sources and documents are written, that the manual builds without a dead link, what is
+    # loaded by what, and that openapi.json is what the routes give.
+    "sources": [
+        BIN / "python",
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "tests/architecture",
+        *SCHEMA_TESTS,
+    ],
     "vitest": [*NPM, "test"],
     "eslint": [*NPM, "lint"],
     "tsc": [*NPM, "check"],  # and that the committed types are those of openapi.json
@@ -43,7 +54,8 @@ class Outcome:
 
 def run(name: str) -> Outcome:
     began = time.monotonic()
-    # Node may be the one that set-up put into the environment; the packages are found without being installed.
+    # Node may be the one that set-up put into the environment; the packages are found without being
+    # installed.
     environment = os.environ | {
         "PATH": f"{BIN}:{os.environ['PATH']}",
         "PYTHONPATH": f"{ROOT}:{ROOT / 'sdk'}",
@@ -71,7 +83,10 @@ def main(names: list[str]) -> int:
         outcomes = {name: pool.submit(run, name) for name in CHECKS if not names or name in names}
         for name, future in outcomes.items():
             outcome = future.result()
-            print(f"{name:10} {'ok' if outcome.code == 0 else 'FAILED':7} {outcome.took_s:5.1f} s", flush=True)
+            print(
+                f"{name:10} {'ok' if outcome.code == 0 else 'FAILED':7} {outcome.took_s:5.1f} s",
+                flush=True,
+            )
             if outcome.code != 0:
                 print(outcome.output, flush=True)
                 failed.append(name)

@@ -1,7 +1,7 @@
 """People, keys and real object stores for every test that asks for them.
 
-What fixtures need of the server is imported where they need it: most tests of the client and of the runtime need none,
-and start a second sooner.
+What fixtures need of the server is imported where they need it: most tests of the client and of the
+runtime need none, and start a second sooner.
 """
 
 import gc
@@ -52,21 +52,29 @@ Client._set_login_cookies = _login_cookies  # noqa: SLF001 - Django has no hook 
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Hypothesis's plug-in loads the library, 1.4 s, for its part of the summary, also where no test has used it."""
+    """Hypothesis's plug-in loads the library, 1.4 s, for its part of the summary, also where no
+    test has used it.
+    """
     plugins = session.config.pluginmanager
-    if "hypothesis" not in sys.modules and (plugin := plugins.get_plugin("hypothesispytest")) is not None:
+    if (
+        "hypothesis" not in sys.modules
+        and (plugin := plugins.get_plugin("hypothesispytest")) is not None
+    ):
         plugins.unregister(plugin)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """A worker of xdist ends without Python's exit handlers, by which tests/settings.py removes its folder."""
+    """A worker of xdist ends without Python's exit handlers, by which tests/settings.py removes its
+    folder.
+    """
     if hasattr(config, "workerinput"):
         shutil.rmtree(settings.DATA, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
 def django_db_keepdb() -> bool:
-    """Whether pytest-django leaves a database that is there as it is: ours has its migrations already.
+    """Whether pytest-django leaves a database that is there as it is: ours has its migrations
+    already.
 
     On PostgreSQL every run makes its own.
     """
@@ -87,7 +95,8 @@ def django_db_setup(
     """The test database, of which asgiref's thread has a connection until the last test has ended."""
     from django.contrib.contenttypes.management import create_contenttypes
 
-    # A flush, with which each test with transactions of its own ends, has these written again: nothing here reads them.
+    # A flush, with which each test with transactions of its own ends, has these written again:
+    # nothing here reads them.
     post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
     post_migrate.disconnect(create_contenttypes)
     yield
@@ -163,7 +172,9 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     backend = {"sqlite": "sqlite3"}.get(connection.vendor, connection.vendor)
     theirs, found = import_module(f"django.db.backends.{backend}.base").DatabaseWrapper, []
     connect = theirs.get_new_connection
-    monkeypatch.setattr(theirs, "get_new_connection", lambda self, given: found.append(self) or connect(self, given))
+    monkeypatch.setattr(
+        theirs, "get_new_connection", lambda self, given: found.append(self) or connect(self, given)
+    )
     return found
 
 
@@ -200,7 +211,8 @@ def swift_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Store"]:
 
 @pytest.fixture(params=["memory", *REAL_STORES])
 def s3(request: pytest.FixtureRequest, settings: Settings) -> str:
-    """The address of a store, which the settings name: the test runs with one in this process, and with two real ones.
+    """The address of a store, which the settings name: the test runs with one in this process, and
+    with two real ones.
 
     What a real one alone can show takes those, by ``real_stores`` (support/real_stores.py).
     """
@@ -237,10 +249,12 @@ def memory_store(monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture(autouse=True)
 def executor_ends() -> Iterator[None]:
-    """Wait for what a test has left to asgiref's thread, such as a cache's look-up that no one waits for any more.
+    """Wait for what a test has left to asgiref's thread, such as a cache's look-up that no one
+    waits for any more.
 
-    After the test pytest-django has every use of the database fail. One that begins in that moment leaves the thread a
-    connection without autocommit, and closing it rolls back what the next test has written.
+    After the test pytest-django has every use of the database fail. One that begins in that moment
+    leaves the thread a connection without autocommit, and closing it rolls back what the next test
+    has written.
     """
     yield
     SyncToAsync.single_thread_executor.submit(int).result(25)

@@ -2,8 +2,9 @@
 
 ``python tests/exported_folders.py [--older PYTHON]``
 
-One folder per kind of model is exported as a trainer does it. ``tinkerscript verify`` then checks each with the
-transformers that is installed, and with 4.57 in an environment of its own. Status 0: all agree.
+One folder per kind of model is exported as a trainer does it. ``tinkerscript verify`` then checks
+each with the transformers that is installed, and with 4.57 in an environment of its own. Status 0:
+all agree.
 """
 
 import argparse
@@ -75,13 +76,18 @@ def verified(python: str, folder: Path) -> tuple[bool, str]:
     environment = os.environ | {"PYTHONPATH": str(ROOT / "sdk")}
     command = [python, "-m", "tinkerscript", "verify", str(folder)]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
-    return ran.returncode == 0 and f"transformers {version(python)}" in ran.stdout, ran.stdout + ran.stderr[-2000:]
+    return (
+        ran.returncode == 0 and f"transformers {version(python)}" in ran.stdout,
+        ran.stdout + ran.stderr[-2000:],
+    )
 
 
 def version(python: str) -> str:
     """Of its transformers."""
     code = "import importlib.metadata as m; print(m.version('transformers'))"
-    return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout.strip()
+    return subprocess.run(
+        [python, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    ).stdout.strip()
 
 
 def rows(pythons: list[str]) -> Iterator[tuple[str, str, bool]]:
@@ -97,8 +103,12 @@ def rows(pythons: list[str]) -> Iterator[tuple[str, str, bool]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Verify exported folders under two versions of transformers.")
-    parser.add_argument("--older", help="an interpreter with transformers 4.57; without it one is set up")
+    parser = argparse.ArgumentParser(
+        description="Verify exported folders under two versions of transformers."
+    )
+    parser.add_argument(
+        "--older", help="an interpreter with transformers 4.57; without it one is set up"
+    )
     older = parser.parse_args().older
     with TemporaryDirectory() as place:
         found = list(rows([sys.executable, older or older_python(Path(place))]))

@@ -2,8 +2,9 @@
 
 ``python tests/nightly.py [--short] [--only NAME...]``
 
-Each is a program with a deadline; status 0 means that every promise held. A shorter run of each is in the suite.
-The table that it prints is docs/nightly.md, where each row has the date and the machine of its last run.
+Each is a program with a deadline; status 0 means that every promise held. A shorter run of each is
+in the suite. The table that it prints is docs/nightly.md, where each row has the date and the
+machine of its last run.
 """
 
 import argparse
@@ -25,8 +26,9 @@ NEVER = "not run yet"
 
 @dataclass(frozen=True)
 class Job:
-    """A program of the repository: its arguments, fewer of them for a short run, what it shows, and after how long it
-    is taken to hang."""
+    """A program of the repository: its arguments, fewer of them for a short run, what it shows, and
+    after how long it is taken to hang.
+    """
 
     arguments: list[str]
     short: list[str]
@@ -127,14 +129,18 @@ class Outcome:
 def run(name: str, *, short: bool) -> Outcome:
     """Carry out a job; what a failed one printed last is shown."""
     job, began = JOBS[name], time.monotonic()
-    command = [*job.arguments, *(job.short if short else [])]  # of an option that is given twice the last one counts
+    # of an option that is given twice the last one counts
+    command = [*job.arguments, *(job.short if short else [])]
     environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'sdk'}:{ROOT / 'tests'}"}
     try:
         done = subprocess.run(
             [sys.executable, *command], cwd=ROOT, env=environment, stdin=subprocess.DEVNULL,
             capture_output=True, text=True, timeout=job.deadline_s,
         )  # fmt: skip
-        ended, outputs = "held" if done.returncode == 0 else f"FAILED ({done.returncode})", (done.stdout, done.stderr)
+        ended, outputs = (
+            "held" if done.returncode == 0 else f"FAILED ({done.returncode})",
+            (done.stdout, done.stderr),
+        )
     except subprocess.TimeoutExpired as late:
         ended = f"FAILED (no end within {job.deadline_s} s)"
         outputs = (str(late.stdout or ""), str(late.stderr or ""))
@@ -148,8 +154,13 @@ def run(name: str, *, short: bool) -> Outcome:
 def row(outcome: Outcome) -> str:
     """A line of the table."""
     today = datetime.datetime.now(datetime.UTC).date()
-    last, what = outcome.last_line.replace("|", "/").strip()[:LAST_LINE], f"{outcome.name}: {JOBS[outcome.name].shows}"
-    return f"| {what} | {outcome.ended} | {today} | {outcome.took_s / 60:.1f} | {machine()} | {last} |"
+    last, what = (
+        outcome.last_line.replace("|", "/").strip()[:LAST_LINE],
+        f"{outcome.name}: {JOBS[outcome.name].shows}",
+    )
+    return (
+        f"| {what} | {outcome.ended} | {today} | {outcome.took_s / 60:.1f} | {machine()} | {last} |"
+    )
 
 
 def machine() -> str:
@@ -183,7 +194,7 @@ def page(rows: dict[str, str]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--only", nargs="+", choices=JOBS, default=list(JOBS), metavar="NAME")
     parser.add_argument("--short", action="store_true", help="fewer kills, fewer sessions")
     wanted = parser.parse_args()

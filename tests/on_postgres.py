@@ -1,7 +1,9 @@
-"""The control plane on PostgreSQL, with Redis where it is there: ``python tests/on_postgres.py [pytest arguments]``.
+"""The control plane on PostgreSQL, with Redis where it is there: ``python tests/on_postgres.py
+[pytest arguments]``.
 
-A private PostgreSQL and a private Redis in a throw-away folder, on sockets and a loopback port of their own. Without
-PostgreSQL on this machine it says so and ends well: the same tests have run on SQLite.
+A private PostgreSQL and a private Redis in a throw-away folder, on sockets and a loopback port of
+their own. Without PostgreSQL on this machine it says so and ends well: the same tests have run on
+SQLite.
 """
 
 import os
@@ -26,27 +28,39 @@ def main(arguments: Sequence[str]) -> int:
         print("skipped: PostgreSQL is not on this machine (Debian: apt-get install postgresql)")
         return 0
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tinkerscript-postgres-")))
+        folder = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="tinkerscript-postgres-"))
+        )
         folder.chmod(0o755)
-        environment = os.environ | {"TEST_DATABASE_URL": stack.enter_context(postgres(tools, folder))}
+        environment = os.environ | {
+            "TEST_DATABASE_URL": stack.enter_context(postgres(tools, folder))
+        }
         if shutil.which("redis-server"):
             environment["TEST_REDIS_URL"] = stack.enter_context(redis(folder))
         else:
-            print("Redis is not on this machine (Debian: apt-get install redis-server): channels stay in memory")
-        paths = [] if any(Path(argument.split("::")[0]).exists() for argument in arguments) else TESTS
+            print(
+                "Redis is not on this machine (Debian: apt-get install redis-server): channels stay in memory"
+            )
+        paths = (
+            [] if any(Path(argument.split("::")[0]).exists() for argument in arguments) else TESTS
+        )
         command = [sys.executable, "-m", "pytest", "-m", "not engine", *arguments, *paths]
         return subprocess.run(command, cwd=ROOT, env=environment).returncode
 
 
 def postgres_tools() -> Path | None:
     """The folder of PostgreSQL's programs. Debian keeps them off the PATH."""
-    found = shutil.which("pg_ctl") or max(map(str, Path("/usr/lib/postgresql").glob("*/bin/pg_ctl")), default=None)
+    found = shutil.which("pg_ctl") or max(
+        map(str, Path("/usr/lib/postgresql").glob("*/bin/pg_ctl")), default=None
+    )
     return Path(found).resolve().parent if found else None
 
 
 @contextmanager
 def postgres(tools: Path, folder: Path, more: str = "") -> Iterator[str]:
-    """A server that trusts who reaches its socket, with ``more`` options; its URL. Root runs it as ``nobody``."""
+    """A server that trusts who reaches its socket, with ``more`` options; its URL. Root runs it as
+    ``nobody``.
+    """
     home = folder / "postgres"
     home.mkdir()
     user = []
@@ -54,7 +68,9 @@ def postgres(tools: Path, folder: Path, more: str = "") -> Iterator[str]:
         shutil.chown(home, "nobody")
         user = ["setpriv", "--reuid", "nobody", "--clear-groups", "--inh-caps=-all"]
     data, log = home / "data", home / "log"
-    _run([*user, tools / "initdb", "-D", data, "-U", "app", "-A", "trust", "--no-sync", "-E", "UTF8"])
+    _run(
+        [*user, tools / "initdb", "-D", data, "-U", "app", "-A", "trust", "--no-sync", "-E", "UTF8"]
+    )
     # Nothing here outlives the tests: no fsync. No TCP: the socket's folder is the address.
     options = f"-c listen_addresses= -k {home} -c fsync=off -c full_page_writes=off -c max_connections=200 {more}"
     control = [*user, tools / "pg_ctl", "-D", data, "-w", "-t", START_S]
@@ -71,12 +87,27 @@ def redis(folder: Path) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
-    with (folder / "redis.log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as server:
+    command = [
+        "redis-server",
+        "--port",
+        str(port),
+        "--bind",
+        "127.0.0.1",
+        "--save",
+        "",
+        "--dir",
+        str(folder),
+    ]
+    with (
+        (folder / "redis.log").open("wb") as log,
+        subprocess.Popen(command, stdout=log, stderr=log) as server,
+    ):
         deadline = time.monotonic() + START_S
         while socket.socket().connect_ex(("127.0.0.1", port)) != 0:
             if server.poll() is not None or time.monotonic() > deadline:
-                raise SystemExit(f"Redis does not start: {(folder / 'redis.log').read_text()[-2000:]}")
+                raise SystemExit(
+                    f"Redis does not start: {(folder / 'redis.log').read_text()[-2000:]}"
+                )
             time.sleep(0.05)
         try:
             yield f"redis://127.0.0.1:{port}/0"
@@ -86,7 +117,9 @@ def redis(folder: Path) -> Iterator[str]:
 
 
 def _run(command: Sequence[object]) -> None:
-    done = subprocess.run([str(part) for part in command], stdout=subprocess.DEVNULL, timeout=2 * START_S)
+    done = subprocess.run(
+        [str(part) for part in command], stdout=subprocess.DEVNULL, timeout=2 * START_S
+    )
     if done.returncode:
         raise SystemExit(f"{command[-1]} of PostgreSQL failed")
 

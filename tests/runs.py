@@ -51,7 +51,12 @@ def run() -> Run:
         began = time.monotonic()
         try:
             done = subprocess.run(
-                command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=DEADLINE_S
+                command,
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=DEADLINE_S,
             )
             output, code = done.stdout, done.returncode
         except subprocess.TimeoutExpired:
@@ -93,14 +98,17 @@ def page(runs: list[Run], wanted: int) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--runs", type=int, default=20)
     wanted = max(1, parser.parse_args().runs)
     runs: list[Run] = []
     for number in range(1, wanted + 1):
         runs.append(run())
         TABLE.write_text(page(runs, wanted))
-        print(f"{number}: {runs[-1].seconds:.0f} s, {runs[-1].passed} passed, {runs[-1].failed} failed", flush=True)
+        print(
+            f"{number}: {runs[-1].seconds:.0f} s, {runs[-1].passed} passed, {runs[-1].failed} failed",
+            flush=True,
+        )
     return int(any(each.failed for each in runs))
 
 

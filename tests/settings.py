@@ -1,4 +1,6 @@
-"""The server's own settings over a throw-away folder: set before Django reads them, so that no test touches .data."""
+"""The server's own settings over a throw-away folder: set before Django reads them, so that no test
+touches .data.
+"""
 
 import atexit
 import os
@@ -10,19 +12,31 @@ from pathlib import Path
 _database, _redis = (os.environ.get(name, "") for name in ("TEST_DATABASE_URL", "TEST_REDIS_URL"))
 _data = Path(tempfile.mkdtemp(prefix="tinkerscript-tests-"))
 atexit.register(shutil.rmtree, _data, ignore_errors=True)
-(_data / "models" / "SmolLM2-135M-Instruct").mkdir(parents=True)  # the catalogue looks for a folder, runtimes into it
-for _name in [name for name in os.environ if name.startswith(("TINKERSCRIPT_", "S3_", "DATABASE_URL", "REDIS_URL"))]:
+# the catalogue looks for a folder, runtimes into it
+(_data / "models" / "SmolLM2-135M-Instruct").mkdir(parents=True)
+for _name in [
+    name
+    for name in os.environ
+    if name.startswith(("TINKERSCRIPT_", "S3_", "DATABASE_URL", "REDIS_URL"))
+]:
     del os.environ[_name]
 os.environ["TINKERSCRIPT_DATA"] = str(_data)
-os.environ.update({name: url for name, url in (("DATABASE_URL", _database), ("REDIS_URL", _redis)) if url})
+os.environ.update(
+    {name: url for name, url in (("DATABASE_URL", _database), ("REDIS_URL", _redis)) if url}
+)
 
 from console.settings import *  # noqa: E402, F403
 from console.settings import DATABASES, MIDDLEWARE  # noqa: E402
 
 if not _database:
-    # A file, because threads that race need connections of their own; no fsync, because it goes when the tests end.
+    # A file, because threads that race need connections of their own; no fsync, because it goes
+    # when the tests end.
     DATABASES["default"]["TEST"] = {"NAME": str(_data / "test.sqlite3")}
-    DATABASES["default"]["OPTIONS"]["init_command"] = "PRAGMA journal_mode=WAL;PRAGMA synchronous=OFF;"
+    DATABASES["default"]["OPTIONS"]["init_command"] = (
+        "PRAGMA journal_mode=WAL;PRAGMA synchronous=OFF;"
+    )
 _whitenoise = "whitenoise.middleware.WhiteNoiseMiddleware"
-MIDDLEWARE = ["support.static_files.StaticFilesOnce" if name == _whitenoise else name for name in MIDDLEWARE]
+MIDDLEWARE = [
+    "support.static_files.StaticFilesOnce" if name == _whitenoise else name for name in MIDDLEWARE
+]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

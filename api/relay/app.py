@@ -1,6 +1,8 @@
-"""The LLM relay: ``/openai/v1/*`` with an episode key, to the gateway that serves the episode, and back.
+"""The LLM relay: ``/openai/v1/*`` with an episode key, to the gateway that serves the episode, and
+back.
 
-It authenticates by signature, looks the route up in a cache, and has proxy.py copy bytes: it parses no body.
+It authenticates by signature, looks the route up in a cache, and has proxy.py copy bytes: it parses
+no body.
 """
 
 import logging
@@ -17,7 +19,8 @@ from console.server.metrics import RELAY_BYTES, RELAY_IN_FLIGHT, RELAY_REQUESTS
 from console.server.request_limits import Receive, Send
 from tinkerscript.processes.tracing import span
 
-BESIDE_V1 = ("/tokenizer_info", "/tokenize", "/detokenize")  # where vLLM's server has them, and lm-eval looks
+# where vLLM's server has them, and lm-eval looks
+BESIDE_V1 = ("/tokenizer_info", "/tokenize", "/detokenize")
 logger = logging.getLogger(__name__)
 
 Serve = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
@@ -28,14 +31,20 @@ async def relay(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     await relay_by(_serve, scope, receive, send, path=scope["path"])
 
 
-async def relay_by(serve: Serve, scope: dict[str, Any], receive: Receive, send: Send, *, path: str) -> None:
-    """Have ``serve`` answer one request; its errors get the body of the dialect that ``path`` is of.
+async def relay_by(
+    serve: Serve, scope: dict[str, Any], receive: Receive, send: Send, *, path: str
+) -> None:
+    """Have ``serve`` answer one request; its errors get the body of the dialect that ``path`` is
+    of.
 
     When the client disconnects, the request to the gateway is cancelled at once.
     """
     counted = CountingSend(send)
     try:
-        with RELAY_IN_FLIGHT.track_inprogress(), span("relay", lambda: _text(scope["headers"]), path=path) as traced:
+        with (
+            RELAY_IN_FLIGHT.track_inprogress(),
+            span("relay", lambda: _text(scope["headers"]), path=path) as traced,
+        ):
             try:
                 await serve(scope, receive, counted)
             finally:
@@ -49,7 +58,8 @@ async def relay_by(serve: Serve, scope: dict[str, Any], receive: Receive, send: 
     except ClientGone:
         pass
     except Exception:
-        # After the headers are sent a web server can only break the connection: the error goes into the stream instead.
+        # After the headers are sent a web server can only break the connection: the error goes into
+        # the stream instead.
         logger.exception("The relay failed")
         if counted.status:
             last = stream_error("The relay failed in mid-answer.", path)
@@ -78,13 +88,22 @@ async def _serve(scope: dict[str, Any], receive: Receive, send: Send) -> None:
 
 
 def _path(scope: dict[str, Any]) -> str:
-    """The gateway's path and query, exactly as sent. Raises RelayError for anything that could leave /v1/ and
-    ``BESIDE_V1``."""
+    """The gateway's path and query, exactly as sent. Raises RelayError for anything that could
+    leave /v1/ and ``BESIDE_V1``.
+    """
     path = scope["path"].removeprefix(PREFIX)
     raw = (scope.get("raw_path") or scope["path"].encode()).decode("ascii")
     is_known = path.startswith("/v1/") or path in BESIDE_V1
     # As sent, too, it begins like this: what is left of it stands behind the gateway's port.
-    if not (is_known and raw.startswith(f"{PREFIX}/")) or {".", ".."} & set(path.split("/")) or "\\" in path:
-        raise RelayError(404, "not_found", f"There is nothing at {scope['path']}. The base_url ends in /openai/v1.")
+    if (
+        not (is_known and raw.startswith(f"{PREFIX}/"))
+        or {".", ".."} & set(path.split("/"))
+        or "\\" in path
+    ):
+        raise RelayError(
+            404,
+            "not_found",
+            f"There is nothing at {scope['path']}. The base_url ends in /openai/v1.",
+        )
     query = scope.get("query_string", b"")
     return raw.removeprefix(PREFIX) + (f"?{query.decode('ascii')}" if query else "")

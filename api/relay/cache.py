@@ -1,4 +1,5 @@
-"""A cache of what the database said less than a second ago, so that a call of the relay does not wait for a query.
+"""A cache of what the database said less than a second ago, so that a call of the relay does not
+wait for a query.
 
 An entry in use is looked up again before it expires: calls of a busy session never wait.
 """
@@ -8,7 +9,8 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
-FRESH_S = 0.9  # from before the look-up: a change takes effect within a second, in every server process on its own
+# from before the look-up: a change takes effect within a second, in every server process on its own
+FRESH_S = 0.9
 MAX_ENTRIES = 10_000
 
 T = TypeVar("T")
@@ -18,7 +20,10 @@ class TtlCache(Generic[T]):
     """The results of ``look_up`` in this process. Many calls that miss at once make one look-up."""
 
     def __init__(
-        self, look_up: Callable[[str], Coroutine[Any, Any, T]], *, clock: Callable[[], float] = time.monotonic
+        self,
+        look_up: Callable[[str], Coroutine[Any, Any, T]],
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._look_up, self._clock = look_up, clock
         self._entries: dict[str, tuple[T, float]] = {}  # the value, and when its look-up began
@@ -28,7 +33,9 @@ class TtlCache(Generic[T]):
         return len(self._entries)
 
     async def get(self, key: str) -> T:
-        """The value as it was at most FRESH_S ago. Raises what the look-up raises; errors are not cached."""
+        """The value as it was at most FRESH_S ago. Raises what the look-up raises; errors are not
+        cached.
+        """
         entry = self._entries.get(key)
         age_s = self._clock() - entry[1] if entry else FRESH_S
         if entry is None or age_s >= FRESH_S:
@@ -65,6 +72,8 @@ class TtlCache(Generic[T]):
 
 
 def _error_retrieve(task: asyncio.Task[Any]) -> None:
-    """Read the error of a look-up that no caller waited for, or asyncio logs it; the next call meets it anew."""
+    """Read the error of a look-up that no caller waited for, or asyncio logs it; the next call
+    meets it anew.
+    """
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,6 @@
-"""Whether the API key or the person that began an episode may still do so: both may lose that while it is open."""
+"""Whether the API key or the person that began an episode may still do so: both may lose that while
+it is open.
+"""
 
 import asyncio
 from contextlib import suppress
@@ -15,9 +17,11 @@ POLL_INTERVAL_S = 0.25  # each check refreshes the cache: a revoked key is notic
 
 
 async def caller_check(caller_id: str) -> None:
-    """Raises RelayError for a revoked or expired key, and for a person who may no longer run episodes.
+    """Raises RelayError for a revoked or expired key, and for a person who may no longer run
+    episodes.
 
-    Keys of episodes that a person began before callers had ids have none (empty); they last until they expire.
+    Keys of episodes that a person began before callers had ids have none (empty); they last until
+    they expire.
     """
     if caller_id and not await callers.get(caller_id):
         raise RelayError(
@@ -29,8 +33,8 @@ async def caller_check(caller_id: str) -> None:
 
 
 async def caller_ended(caller_id: str) -> NoReturn:
-    """Wait until ``caller_check`` refuses, then raise its RelayError. While the database is unreachable it goes on
-    waiting.
+    """Wait until ``caller_check`` refuses, then raise its RelayError. While the database is
+    unreachable it goes on waiting.
     """
     while True:
         await asyncio.sleep(POLL_INTERVAL_S)

@@ -1,4 +1,6 @@
-"""Verify an episode key without a database: it names its session, whose signing key the server's secret gives."""
+"""Verify an episode key without a database: it names its session, whose signing key the server's
+secret gives.
+"""
 
 import time
 from functools import lru_cache
@@ -14,7 +16,9 @@ MAX_KEY_LENGTH = 1024
 
 
 def verified_claim(headers: list[tuple[bytes, bytes]]) -> EpisodeClaim:
-    """The claim of the request's episode key, with signature and expiry checked. Raises RelayError: 401 or 410."""
+    """The claim of the request's episode key, with signature and expiry checked. Raises RelayError:
+    401 or 410.
+    """
     token = key_sent(headers)
     if not token:
         raise _invalid_key("No API key was sent.")
@@ -27,7 +31,9 @@ def verified_claim(headers: list[tuple[bytes, bytes]]) -> EpisodeClaim:
             if read(token).episode_id == SERVING:
                 what = "This key of a served model has expired: POST /v1/sessions/{id}/serving-keys makes another."
                 raise RelayError(401, "invalid_api_key", what) from None
-            raise RelayError(410, "episode_closed", "This episode is over: begin another one.") from None
+            raise RelayError(
+                410, "episode_closed", "This episode is over: begin another one."
+            ) from None
         raise _invalid_key(f"The API key is not an episode's: {error}.") from None
     caller_known()
     return claim
@@ -46,7 +52,9 @@ def _value(headers: list[tuple[bytes, bytes]], wanted: bytes) -> str:
 
 @lru_cache(maxsize=4096)
 def signing_keys(session_id: str) -> list[bytes]:
-    """The keys that episodes of this session may be signed with, cached for the life of the process."""
+    """The keys that episodes of this session may be signed with, cached for the life of the
+    process.
+    """
     return episode_signing_keys(session_id=session_id)
 
 

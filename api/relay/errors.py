@@ -1,4 +1,6 @@
-"""The relay's errors, in the body format of the client's dialect (OpenAI or Anthropic), which the path decides."""
+"""The relay's errors, in the body format of the client's dialect (OpenAI or Anthropic), which the
+path decides.
+"""
 
 import json
 
@@ -12,11 +14,20 @@ TYPES = {401: "authentication_error", 429: "rate_limit_error", 503: "server_erro
 
 
 class RelayError(Exception):
-    """A response in place of the gateway's. ``code`` is for programs, ``message`` says what to do next."""
+    """A response in place of the gateway's. ``code`` is for programs, ``message`` says what to do
+    next.
+    """
 
-    def __init__(self, status: int, code: str, message: str, *, retry_after_s: int | None = None) -> None:
+    def __init__(
+        self, status: int, code: str, message: str, *, retry_after_s: int | None = None
+    ) -> None:
         super().__init__(message)
-        self.status, self.code, self.message, self.retry_after_s = status, code, message, retry_after_s
+        self.status, self.code, self.message, self.retry_after_s = (
+            status,
+            code,
+            message,
+            retry_after_s,
+        )
 
     async def send(self, send: Send, path: str) -> None:
         """Send it as the response to a request for ``path``."""
@@ -25,12 +36,15 @@ class RelayError(Exception):
         if self.retry_after_s is not None:
             more.append((b"retry-after", str(self.retry_after_s).encode()))
         elif self.status == 409:
-            more.append((b"x-should-retry", b"false"))  # both dialects' clients would try a conflict again
+            # both dialects' clients would try a conflict again
+            more.append((b"x-should-retry", b"false"))
         await response_send(send, self.status, body, *more)
 
 
 def error_for_state(route: Route) -> RelayError | None:
-    """The error of a session whose state means that it serves no more calls; None when it does or may yet."""
+    """The error of a session whose state means that it serves no more calls; None when it does or
+    may yet.
+    """
     if route.state is SessionState.FAILED:
         cause = f"{route.failure.cause} {route.failure.hint}" if route.failure else ""
         return RelayError(409, "session_failed", f"The session has failed. {cause}".strip())
@@ -42,7 +56,9 @@ def error_for_state(route: Route) -> RelayError | None:
 def stream_error(message: str, path: str) -> bytes:
     """The last event of a stream that broke; clients of both dialects raise it."""
     event = b"event: error\n" if _is_anthropic(path) else b""
-    return b"\n\n" + event + b"data: " + _body(502, "upstream_lost", message, path).encode() + b"\n\n"
+    return (
+        b"\n\n" + event + b"data: " + _body(502, "upstream_lost", message, path).encode() + b"\n\n"
+    )
 
 
 def _body(status: int, code: str, message: str, path: str) -> str:

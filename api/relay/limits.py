@@ -1,7 +1,8 @@
-"""How many calls the relay carries at once and how many bytes of their bodies it keeps: per API key, and in all.
+"""How many calls the relay carries at once and how many bytes of their bodies it keeps: per API
+key, and in all.
 
-A body is kept until its call ends, because it may have to be sent again. One key may use half of what there is, so
-that no one client keeps the others out.
+A body is kept until its call ends, because it may have to be sent again. One key may use half of
+what there is, so that no one client keeps the others out.
 """
 
 from collections.abc import Iterator
@@ -39,7 +40,9 @@ class RelayLimits:
 
     @contextmanager
     def hold(self, key: str) -> Iterator[Holding]:
-        """One call made with ``key``, from its beginning to its end. Raises RelayError when there are too many."""
+        """One call made with ``key``, from its beginning to its end. Raises RelayError when there
+        are too many.
+        """
         of_key, of_all = self.calls.count(key, 1)
         holding = Holding(self, key)
         try:
@@ -57,13 +60,20 @@ class RelayLimits:
         """Raises RelayError when these are too many; they count all the same until their call ends."""
         of_key, of_all = self.bytes.count(key, size_bytes)
         if of_key > MAX_BYTES_PER_KEY:
-            raise _too_much(f"the calls under way of this API key have more than {MAX_BYTES_PER_KEY} bytes of bodies")
+            raise _too_much(
+                f"the calls under way of this API key have more than {MAX_BYTES_PER_KEY} bytes of bodies"
+            )
         if of_all > MAX_BYTES:
             raise _overloaded()
 
 
 def _too_much(what: str) -> RelayError:
-    return RelayError(429, "rate_limited", f"Too much at once: {what}. Wait for some.", retry_after_s=RETRY_AFTER_S)
+    return RelayError(
+        429,
+        "rate_limited",
+        f"Too much at once: {what}. Wait for some.",
+        retry_after_s=RETRY_AFTER_S,
+    )
 
 
 def _overloaded() -> RelayError:

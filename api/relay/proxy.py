@@ -1,4 +1,6 @@
-"""The relay's side of a call: what is read of its client, what is passed on, and how the answer is streamed back."""
+"""The relay's side of a call: what is read of its client, what is passed on, and how the answer is
+streamed back.
+"""
 
 import asyncio
 import time
@@ -33,8 +35,8 @@ HOP_BY_HOP = {
 }
 # Headers for this server or this connection: the gateway does not get them.
 REQUEST_HEADERS_DROPPED = HOP_BY_HOP | {"host", "content-length", "cookie", "expect", "x-relay-key"}
-# Our own web server sets the first two. The others act on everything that this origin serves, the console too, and a
-# runtime speaks for its session alone.
+# Our own web server sets the first two. The others act on everything that this origin serves, the
+# console too, and a runtime speaks for its session alone.
 RESPONSE_HEADERS_DROPPED = HOP_BY_HOP | {
     "date",
     "server",
@@ -77,7 +79,8 @@ class CountingSend:
 async def proxy_until_end(
     session_id: str, caller_id: str, request: GatewayRequest, receive: Receive, send: Send
 ) -> None:
-    """To the end of the response, of the client's connection or of the caller's key, whichever comes first.
+    """To the end of the response, of the client's connection or of the caller's key, whichever
+    comes first.
 
     ``caller_id`` is the key or the person that began the episode. Raises RelayError.
     """
@@ -110,7 +113,8 @@ async def _proxy(session_id: str, caller_id: str, request: GatewayRequest, send:
 
 
 async def _deliver(send: Send, response: aiohttp.ClientResponse) -> None:
-    """An event stream is sent chunk by chunk; any other response once it is complete: until then it can be retried.
+    """An event stream is sent chunk by chunk; any other response once it is complete: until then it
+    can be retried.
 
     Raises CONNECTION_ERRORS only when nothing was sent to the client yet.
     """
@@ -130,7 +134,8 @@ async def _deliver(send: Send, response: aiohttp.ClientResponse) -> None:
     except CONNECTION_ERRORS:
         if not is_started:
             raise
-        # Too late to retry; and a client that sees a stream just end takes half a response for a complete one.
+        # Too late to retry; and a client that sees a stream just end takes half a response for a
+        # complete one.
         last = stream_error("The runtime went away in mid-answer.", response.url.path)
         await send({"type": "http.response.body", "body": last})
 
@@ -140,16 +145,23 @@ async def _complete(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
 
 
 def _start(response: aiohttp.ClientResponse) -> dict[str, Any]:
-    dropped_names = _named_by_connection(response.headers.getall("Connection", [])) | RESPONSE_HEADERS_DROPPED
+    dropped_names = (
+        _named_by_connection(response.headers.getall("Connection", [])) | RESPONSE_HEADERS_DROPPED
+    )
     dropped = {name.encode("latin-1") for name in dropped_names}
-    headers = [(name.lower(), value) for name, value in response.raw_headers if name.lower() not in dropped]
+    headers = [
+        (name.lower(), value) for name, value in response.raw_headers if name.lower() not in dropped
+    ]
     return {"type": "http.response.start", "status": response.status, "headers": headers}
 
 
 def headers_passed(raw: list[tuple[bytes, bytes]]) -> CIMultiDict[str]:
     """The headers of a request that its gateway gets."""
     pairs = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in raw]
-    dropped = _named_by_connection([value for name, value in pairs if name == "connection"]) | REQUEST_HEADERS_DROPPED
+    dropped = (
+        _named_by_connection([value for name, value in pairs if name == "connection"])
+        | REQUEST_HEADERS_DROPPED
+    )
     return CIMultiDict((name, value) for name, value in pairs if name not in dropped)
 
 
@@ -157,11 +169,14 @@ def _named_by_connection(values: list[str]) -> set[str]:
     return {name.strip().lower() for value in values for name in value.split(",")}
 
 
-async def body_read(receive: Receive, holding: Holding | None, *, limit_bytes: int | None = None) -> bytes:
-    """The request's body, kept whole because it may have to be sent again. Raises RelayError, ClientGone.
+async def body_read(
+    receive: Receive, holding: Holding | None, *, limit_bytes: int | None = None
+) -> bytes:
+    """The request's body, kept whole because it may have to be sent again. Raises RelayError,
+    ClientGone.
 
-    ``holding`` counts the bytes of what is passed on; None for a body that ends here. ``limit_bytes`` is MAX_BODY_BYTES
-    if it is None.
+    ``holding`` counts the bytes of what is passed on; None for a body that ends here.
+    ``limit_bytes`` is MAX_BODY_BYTES if it is None.
     """
     most = MAX_BODY_BYTES if limit_bytes is None else limit_bytes
     body = bytearray()
@@ -174,7 +189,9 @@ async def body_read(receive: Receive, holding: Holding | None, *, limit_bytes: i
         if holding is not None:
             holding.add(len(piece))
         if len(body) > most:
-            raise RelayError(413, "request_too_large", f"The request's body is larger than {most} bytes.")
+            raise RelayError(
+                413, "request_too_large", f"The request's body is larger than {most} bytes."
+            )
         if not message.get("more_body", False):
             if holding is not None:
                 RELAY_BYTES.labels("up").inc(len(body))

@@ -1,8 +1,10 @@
-"""Middleware: what browsers send to django-allauth's JSON endpoints is read as strictly as a body of the REST API.
+"""Middleware: what browsers send to django-allauth's JSON endpoints is read as strictly as a body
+of the REST API.
 
-allauth reads it with Python's own reader, whose errors for a body that is nested too deeply, or has a number too long,
-are no ValueError that allauth knows, and it hands on text that neither a hash nor a database takes. Its views then
-fail, and each failure is an error with its stack in the log that a stranger writes as often as they like.
+allauth reads it with Python's own reader, whose errors for a body that is nested too deeply, or has
+a number too long, are no ValueError that allauth knows, and it hands on text that neither a hash
+nor a database takes. Its views then fail, and each failure is an error with its stack in the log
+that a stranger writes as often as they like.
 """
 
 from collections.abc import Callable

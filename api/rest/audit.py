@@ -1,4 +1,6 @@
-"""Who did what: a row of the table of routes that names an action has an entry in its project's audit log."""
+"""Who did what: a row of the table of routes that names an action has an entry in its project's
+audit log.
+"""
 
 import functools
 from collections.abc import Callable
@@ -30,7 +32,9 @@ def audited(view: Callable[..., T], action: str) -> Callable[..., T]:
                 key_id=caller.key.id if caller.key else None,
                 action=action,
                 target=_target(values, getattr(response, "data", None)) or _itself(caller),
-                details=body.model_dump(mode="json", exclude_unset=True) if isinstance(body, BaseModel) else {},
+                details=body.model_dump(mode="json", exclude_unset=True)
+                if isinstance(body, BaseModel)
+                else {},
                 request_id="" if isinstance(asked, Caller) else request_id_of(asked.http),
             )
             return response

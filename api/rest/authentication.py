@@ -1,4 +1,5 @@
-"""Authentication classes: an API key in ``Authorization: Bearer``, the console's cookie with CSRF, a runtime's lease.
+"""Authentication classes: an API key in ``Authorization: Bearer``, the console's cookie with CSRF,
+a runtime's lease.
 
 Each returns ``(user, auth)``; ``auth`` is a Caller, the session of the lease, or a link to a run.
 """
@@ -34,7 +35,9 @@ ROLE_SCOPES = {
 
 @dataclass(frozen=True)
 class Caller:
-    """A user acting in one project. ``key`` is None for a person in the console. What is begun ends with ``id``."""
+    """A user acting in one project. ``key`` is None for a person in the console. What is begun ends
+    with ``id``.
+    """
 
     user: User
     project: Project
@@ -57,7 +60,11 @@ class KeyCaller(Caller):
 
 def key_caller(key: ApiKey) -> KeyCaller:
     """Who calls with this key: it can do no more than its maker may by now."""
-    granted = frozenset(Scope) if Scope.ADMIN in key.scopes else frozenset(Scope(scope) for scope in key.scopes)
+    granted = (
+        frozenset(Scope)
+        if Scope.ADMIN in key.scopes
+        else frozenset(Scope(scope) for scope in key.scopes)
+    )
     allowed = granted & ROLE_SCOPES[key_role(key=key)]
     return KeyCaller(user=key.user, project=key.project, scopes=allowed, id=key.id, key=key)
 
@@ -75,10 +82,14 @@ class KeyAuthentication(BaseAuthentication):
 
 
 class CookieAuthentication(BaseAuthentication):
-    """A person signed in to the console. The path, else X-Project-Id, chooses one of their projects."""
+    """A person signed in to the console. The path, else X-Project-Id, chooses one of their
+    projects.
+    """
 
     def authenticate(self, request: Request) -> tuple[User, Caller] | None:
-        """None for one who is not signed in. Raises Forbidden without a CSRF token, NotFound for a foreign project."""
+        """None for one who is not signed in. Raises Forbidden without a CSRF token, NotFound for a
+        foreign project.
+        """
         http = request._request  # noqa: SLF001 - DRF's only name for Django's request
         if not hasattr(http, "user"):  # no middleware for browsers stands before a view that waits
             SignInMiddleware(_no_view).process_request(http)
@@ -89,11 +100,15 @@ class CookieAuthentication(BaseAuthentication):
         caller_known()
         _csrf_check(http)
         match = request.resolver_match
-        named = (match.kwargs.get("project_id") if match else None) or request.headers.get("X-Project-Id")
+        named = (match.kwargs.get("project_id") if match else None) or request.headers.get(
+            "X-Project-Id"
+        )
         project = project_get(user=user, project_id=named)
         membership = membership_get(user=user, project=project)
         caller_id = person_caller_id(membership=membership)
-        return user, Caller(user=user, project=project, scopes=ROLE_SCOPES[Role(membership.role)], id=caller_id)
+        return user, Caller(
+            user=user, project=project, scopes=ROLE_SCOPES[Role(membership.role)], id=caller_id
+        )
 
 
 class ShareAuthentication(BaseAuthentication):
@@ -118,7 +133,9 @@ class LeaseAuthentication(BaseAuthentication):
 
 
 def bearer(request: HttpRequest | Request) -> str:
-    """The token of ``Authorization: Bearer``. Raises Unauthenticated for any other form of that header."""
+    """The token of ``Authorization: Bearer``. Raises Unauthenticated for any other form of that
+    header.
+    """
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     token = token.strip()
     if scheme.lower() != "bearer" or not token or not token.isascii() or not token.isprintable():
@@ -140,7 +157,10 @@ def _csrf_check(request: HttpRequest) -> None:
     check = CSRFCheck(_no_view)
     check.process_request(request)
     if check.process_view(request, _no_view, (), {}):
-        raise Forbidden("The CSRF token is missing or wrong.", hint="Send the csrftoken cookie's value in X-CSRFToken.")
+        raise Forbidden(
+            "The CSRF token is missing or wrong.",
+            hint="Send the csrftoken cookie's value in X-CSRFToken.",
+        )
 
 
 def _no_view(request: HttpRequest) -> HttpResponse:

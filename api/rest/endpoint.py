@@ -1,4 +1,6 @@
-"""The view class of a path: Django REST framework's, which takes its policies from the routes of that path."""
+"""The view class of a path: Django REST framework's, which takes its policies from the routes of
+that path.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -23,10 +25,13 @@ from console.errors import NotFound
 
 
 class Endpoint(APIView):
-    """All methods of one path. Authentication comes first, then the count of requests, then the permission."""
+    """All methods of one path. Authentication comes first, then the count of requests, then the
+    permission.
+    """
 
     routes: Mapping[str, Route] = {}
-    runs: Mapping[str, Callable[..., Any]] = {}  # the views by method, with all that their rows ask for
+    # the views by method, with all that their rows ask for
+    runs: Mapping[str, Callable[..., Any]] = {}
     renderer_classes = (JsonRenderer,)
     parser_classes = (StrictJsonParser,)
     throttle_classes = (CallerThrottle,)
@@ -53,7 +58,9 @@ class Endpoint(APIView):
         if self.route is None:
             raise MethodNotAllowed(request.method, self.routes)
         self.perform_authentication(request)
-        request.accepted_renderer, request.accepted_media_type = self.perform_content_negotiation(request)
+        request.accepted_renderer, request.accepted_media_type = self.perform_content_negotiation(
+            request
+        )
         self.check_throttles(request)
         self.check_permissions(request)
 

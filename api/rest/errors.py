@@ -25,7 +25,14 @@ from tinkerscript.wire.errors import ErrorBody, ErrorCode, ErrorDetail
 
 RETRY_AFTER_S = {429: 1, 503: 1}
 UNKNOWN = "unknown field"
-MODEL_PATHS = ("/chat/completions", "/completions", "/embeddings", "/messages", "/models", "/responses")
+MODEL_PATHS = (
+    "/chat/completions",
+    "/completions",
+    "/embeddings",
+    "/messages",
+    "/models",
+    "/responses",
+)
 MAX_FIELDS = 20
 
 logger = logging.getLogger(__name__)
@@ -48,7 +55,9 @@ class NotReady(DomainError):
 def error_response(request: HttpRequest, error: DomainError) -> HttpResponse:
     """The error as the response where there is no view: JSON, whatever the client accepts."""
     body = error_body(request, error)
-    response = HttpResponse(body.model_dump_json(), status=error.status, content_type="application/json")
+    response = HttpResponse(
+        body.model_dump_json(), status=error.status, content_type="application/json"
+    )
     _headers_add(response, error, body)
     return response
 
@@ -56,7 +65,9 @@ def error_response(request: HttpRequest, error: DomainError) -> HttpResponse:
 def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
     """What Django REST framework calls for whatever a view raises."""
     request: HttpRequest = context["request"]._request  # noqa: SLF001 - DRF's only name for Django's request
-    return error_result(request, error if isinstance(error, DomainError) else _unforeseen(request, error))
+    return error_result(
+        request, error if isinstance(error, DomainError) else _unforeseen(request, error)
+    )
 
 
 def error_result(request: HttpRequest, error: DomainError) -> Response:
@@ -70,15 +81,21 @@ def error_result(request: HttpRequest, error: DomainError) -> Response:
 def error_body(request: HttpRequest, error: DomainError) -> ErrorBody:
     """The body of an error. It also sets the level at which Django logs the request's status."""
     if error.status > 500:
-        refusal_expect(request, level=logging.INFO if isinstance(error, SessionNotReady) else logging.WARNING)
-    detail = ErrorDetail(code=error.code, message=error.message, hint=error.hint, details=error.details)
+        refusal_expect(
+            request, level=logging.INFO if isinstance(error, SessionNotReady) else logging.WARNING
+        )
+    detail = ErrorDetail(
+        code=error.code, message=error.message, hint=error.hint, details=error.details
+    )
     return ErrorBody(error=detail, request_id=request_id_of(request))
 
 
 def _headers_add(response: HttpResponse, error: DomainError, body: ErrorBody) -> None:
     response["X-Request-Id"] = body.request_id
     if error.status in RETRY_AFTER_S:
-        response["Retry-After"] = str(error.details.get("retry_after_s", RETRY_AFTER_S[error.status]))
+        response["Retry-After"] = str(
+            error.details.get("retry_after_s", RETRY_AFTER_S[error.status])
+        )
     if isinstance(error, MethodNotAllowed):
         response["Allow"] = ", ".join(error.allowed)
 
@@ -92,7 +109,13 @@ def _unforeseen(request: HttpRequest, error: BaseException | None) -> DomainErro
 def _internal(request: HttpRequest, error: BaseException | None) -> DomainError:
     """Our bug: the log has the traceback under the request's id, the client has the id."""
     request_id = request_id_of(request)
-    logger.error("%s %s failed", request.method, request.path, exc_info=error, extra={"request_id": request_id})
+    logger.error(
+        "%s %s failed",
+        request.method,
+        request.path,
+        exc_info=error,
+        extra={"request_id": request_id},
+    )
     return DomainError(
         "Something went wrong on the server.",
         hint=f"Try again; if it happens again, look for {request_id} in the server's log.",
@@ -107,8 +130,11 @@ def fields_error(fields: list[dict[str, str]]) -> InvalidRequest:
     unknown = [entry["field"] for entry in fields if entry["problem"] == UNKNOWN]
     error = InvalidRequest(
         "; ".join(f"{entry['field'] or 'the body'}: {entry['problem']}" for entry in fields[:5]),
-        hint="Remove what is unknown; /openapi.json lists every field." if unknown else "Correct the fields named.",
-        details={"fields": fields[:MAX_FIELDS]} | ({"more": len(fields) - MAX_FIELDS} if fields[MAX_FIELDS:] else {}),
+        hint="Remove what is unknown; /openapi.json lists every field."
+        if unknown
+        else "Correct the fields named.",
+        details={"fields": fields[:MAX_FIELDS]}
+        | ({"more": len(fields) - MAX_FIELDS} if fields[MAX_FIELDS:] else {}),
     )
     if fields and all(entry["field"].startswith("output.reward") for entry in fields):
         error.code = ErrorCode.INVALID_REWARD
@@ -125,7 +151,8 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
     if is_of_model(request):
         return error_response(request, no_model_here(request))
     return error_response(
-        request, NotFound(f"There is nothing at {request.path}.", hint="See /openapi.json for every path.")
+        request,
+        NotFound(f"There is nothing at {request.path}.", hint="See /openapi.json for every path."),
     )
 
 
@@ -135,7 +162,9 @@ def is_of_model(request: HttpRequest) -> bool:
 
 
 def no_model_here(request: HttpRequest) -> NotFound:
-    """The refusal of an agent with a wrong base_url. Its client shows the message alone, so all is in it."""
+    """The refusal of an agent with a wrong base_url. Its client shows the message alone, so all is
+    in it.
+    """
     return NotFound(
         f"There is no model at {request.path}. An agent's base_url is {settings.PUBLIC_URL}/openai/v1: begin_episode()"
         " gives it, with the api_key that belongs to it."
@@ -144,12 +173,18 @@ def no_model_here(request: HttpRequest) -> NotFound:
 
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     """What Django refuses before a view sees it."""
-    return error_response(request, InvalidRequest(f"{HTTPStatus.BAD_REQUEST.phrase}: {type(exception).__name__}"))
+    return error_response(
+        request, InvalidRequest(f"{HTTPStatus.BAD_REQUEST.phrase}: {type(exception).__name__}")
+    )
 
 
-def forbidden(request: HttpRequest, exception: Exception | None = None, reason: str = "") -> HttpResponse:
+def forbidden(
+    request: HttpRequest, exception: Exception | None = None, reason: str = ""
+) -> HttpResponse:
     """What Django does not permit."""
-    return error_response(request, Forbidden(reason or "This is not permitted.", hint="Sign in again and retry."))
+    return error_response(
+        request, Forbidden(reason or "This is not permitted.", hint="Sign in again and retry.")
+    )
 
 
 def internal(request: HttpRequest) -> HttpResponse:

@@ -1,4 +1,6 @@
-"""Idempotency-Key on a POST: the work and the record of its response are one transaction; a retry repeats neither."""
+"""Idempotency-Key on a POST: the work and the record of its response are one transaction; a retry
+repeats neither.
+"""
 
 import functools
 import hashlib
@@ -20,11 +22,15 @@ FORM = re.compile(r"[\x21-\x7e]{1,200}")
 
 
 def idempotency_key_of(request: ApiRequest) -> str | None:
-    """The header, None when absent. Raises InvalidRequest for anything but 1 to 200 visible ASCII characters."""
+    """The header, None when absent. Raises InvalidRequest for anything but 1 to 200 visible ASCII
+    characters.
+    """
     key = request.headers.get("Idempotency-Key")
     if key is not None and not FORM.fullmatch(key):
         raise InvalidRequest(
-            "Idempotency-Key must be 1 to 200 visible ASCII characters.", hint="A UUID does well.", details={}
+            "Idempotency-Key must be 1 to 200 visible ASCII characters.",
+            hint="A UUID does well.",
+            details={},
         )
     return key
 
@@ -32,8 +38,8 @@ def idempotency_key_of(request: ApiRequest) -> str | None:
 def idempotent(view: Callable[..., Response], *, secret: bool = False) -> Callable[..., Response]:
     """Run ``view`` once per key; later requests get the first one's response.
 
-    Refusals (4xx) are stored too; 429 and 5xx are not, because the same request may succeed later. ``secret``
-    responses are never stored: a repetition is a Conflict.
+    Refusals (4xx) are stored too; 429 and 5xx are not, because the same request may succeed later.
+    ``secret`` responses are never stored: a repetition is a Conflict.
     """
 
     @functools.wraps(view)
@@ -60,7 +66,9 @@ def idempotent(view: Callable[..., Response], *, secret: bool = False) -> Callab
 
 
 def _content_sha256(request: ApiRequest) -> str:
-    """What was asked for beside method and path: the body, and a query where there is one (ResumeQuery)."""
+    """What was asked for beside method and path: the body, and a query where there is one
+    (ResumeQuery).
+    """
     body = hashlib.sha256(request.http.body)
     query = request.http.META.get("QUERY_STRING", "")
     return hashlib.sha256(body.digest() + query.encode()).hexdigest() if query else body.hexdigest()
@@ -68,7 +76,8 @@ def _content_sha256(request: ApiRequest) -> str:
 
 def _first(view: Callable[..., Response], request: ApiRequest, values: dict[str, Any]) -> Response:
     try:
-        with transaction.atomic():  # a refusal undoes what the view began, not the record of the refusal
+        # a refusal undoes what the view began, not the record of the refusal
+        with transaction.atomic():
             return view(request, **values)
     except DomainError as error:
         if error.status >= 500 or error.status == 429:

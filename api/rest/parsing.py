@@ -1,4 +1,6 @@
-"""Bodies and queries become wire types: JSON as it is defined and no more, every problem by the name of its field."""
+"""Bodies and queries become wire types: JSON as it is defined and no more, every problem by the
+name of its field.
+"""
 
 import json
 import math
@@ -17,10 +19,12 @@ from console.server.request_limits import MAX_BODY_BYTES
 
 # Names in all objects of a body together. Each unknown one costs time to refuse.
 MAX_MEMBERS, MAX_MEMBERS_LARGE = 1_000, 50_000
-MAX_DEPTH = 100  # of values inside each other: what writes them later, pydantic and databases, has limits of its own
+# of values inside each other: what writes them later, pydantic and databases, has limits of its own
+MAX_DEPTH = 100
 TOO_DEEP = f"has values more than {MAX_DEPTH} deep in each other"
 MAX_INTEGER = 2**53 - 1  # beyond it readers of JSON differ, and a database column may not hold it
-YEARS = range(1970, 9999)  # of a time that is asked for: a day more or less, and any zone, is still a time
+# of a time that is asked for: a day more or less, and any zone, is still a time
+YEARS = range(1970, 9999)
 NUL = "\0"
 NUL_PROBLEM = "has a NUL character, which no database keeps"
 
@@ -34,18 +38,28 @@ class Query(BaseModel):
 
 
 class StrictJsonParser(BaseParser):
-    """No NaN, no infinity, no text that UTF-8 or a database cannot carry. The Content-Type is not looked at."""
+    """No NaN, no infinity, no text that UTF-8 or a database cannot carry. The Content-Type is not
+    looked at.
+    """
 
     media_type = "application/json"
 
-    def parse(self, stream: Any, media_type: str | None = None, parser_context: Mapping[str, Any] | None = None) -> Any:
+    def parse(
+        self,
+        stream: Any,
+        media_type: str | None = None,
+        parser_context: Mapping[str, Any] | None = None,
+    ) -> Any:
         """The body. Raises InvalidRequest."""
         body = stream.read()
         if not body:
             raise fields_error([{"field": "", "problem": "Field required"}])
         route = getattr((parser_context or {}).get("view"), "route", None)
         return json_read(
-            body, MAX_MEMBERS_LARGE if route is not None and route.limit_bytes > MAX_BODY_BYTES else MAX_MEMBERS
+            body,
+            MAX_MEMBERS_LARGE
+            if route is not None and route.limit_bytes > MAX_BODY_BYTES
+            else MAX_MEMBERS,
         )
 
 
@@ -76,12 +90,16 @@ class _Members:
     def __call__(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         self.count += len(pairs)
         if self.count > self.most:
-            raise fields_error([{"field": "", "problem": f"has more than {self.most} names in its objects"}])
+            raise fields_error(
+                [{"field": "", "problem": f"has more than {self.most} names in its objects"}]
+            )
         return dict(pairs)
 
 
 def body_validate(data: Any, model: type[Model]) -> Model:
-    """Parsed JSON as a wire type. Raises InvalidRequest; it names the fields that do not fit: ``config.grpo_n``."""
+    """Parsed JSON as a wire type. Raises InvalidRequest; it names the fields that do not fit:
+    ``config.grpo_n``.
+    """
     try:
         return model.model_validate(data)
     except ValidationError as error:
@@ -89,10 +107,14 @@ def body_validate(data: Any, model: type[Model]) -> Model:
 
 
 def query_read(given: QueryDict, model: type[Model]) -> Model:
-    """The query string as a wire type. Raises InvalidRequest for what is unknown, doubled or does not fit."""
+    """The query string as a wire type. Raises InvalidRequest for what is unknown, doubled or does
+    not fit.
+    """
     if not given and model is Query:
         return model()
-    lists = {name for name, field in model.model_fields.items() if get_origin(field.annotation) is list}
+    lists = {
+        name for name, field in model.model_fields.items() if get_origin(field.annotation) is list
+    }
     values = {name: given.getlist(name) if name in lists else given[name] for name in given}
     problems = [
         {"field": name, "problem": "given more than once"}
@@ -127,12 +149,21 @@ def _problems(data: Any) -> Iterator[dict[str, str]]:
             yield {"field": path.partition(".")[0], "problem": TOO_DEEP}
             return
         if isinstance(value, dict):
-            pending += [(f"{path}.{key}" if path else key, inner, depth + 1) for key, inner in value.items()]
-            pending += [(f"the name {key!a}", key, depth) for key in value if NUL in key or not key.isascii()]
+            pending += [
+                (f"{path}.{key}" if path else key, inner, depth + 1) for key, inner in value.items()
+            ]
+            pending += [
+                (f"the name {key!a}", key, depth)
+                for key in value
+                if NUL in key or not key.isascii()
+            ]
         elif isinstance(value, list):
             pending += [(f"{path}.{index}", inner, depth + 1) for index, inner in enumerate(value)]
         elif isinstance(value, int) and abs(value) > MAX_INTEGER:
-            yield {"field": path, "problem": f"is beyond {MAX_INTEGER}, the largest whole number that JSON keeps exact"}
+            yield {
+                "field": path,
+                "problem": f"is beyond {MAX_INTEGER}, the largest whole number that JSON keeps exact",
+            }
         elif isinstance(value, float) and not math.isfinite(value):
             yield {"field": path, "problem": f"{value} is not a finite number"}
         elif isinstance(value, str) and NUL in value:

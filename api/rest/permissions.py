@@ -22,18 +22,26 @@ from tinkerscript.wire.account import Scope
 
 
 class RequireScope(BasePermission):
-    """Requires a caller with ``scope`` (None: any known caller); a person needs ``person_scope`` instead, if given.
+    """Requires a caller with ``scope`` (None: any known caller); a person needs ``person_scope``
+    instead, if given.
 
     ``people_only`` refuses every key.
     """
 
-    authentication_classes: tuple[type[BaseAuthentication], ...] = (KeyAuthentication, CookieAuthentication)
+    authentication_classes: tuple[type[BaseAuthentication], ...] = (
+        KeyAuthentication,
+        CookieAuthentication,
+    )
 
-    def __init__(self, scope: Scope | None, *, person_scope: Scope | None = None, people_only: bool = False) -> None:
+    def __init__(
+        self, scope: Scope | None, *, person_scope: Scope | None = None, people_only: bool = False
+    ) -> None:
         self.scope, self.person_scope, self.people_only = scope, person_scope or scope, people_only
 
     def has_permission(self, request: Request, view: APIView) -> bool:
-        """Raises Unauthenticated, Forbidden, NotFound: they say what is missing, which False could not."""
+        """Raises Unauthenticated, Forbidden, NotFound: they say what is missing, which False could
+        not.
+        """
         caller = request.auth
         if not isinstance(caller, Caller):
             raise key_missing("This request carries no API key.")
@@ -46,12 +54,16 @@ class RequireScope(BasePermission):
     def check(self, caller: Caller) -> None:
         """Raises Forbidden."""
         if self.people_only and caller.key:
-            raise Forbidden("This is for people, not for keys.", hint=f"Sign in at {settings.PUBLIC_URL}.")
+            raise Forbidden(
+                "This is for people, not for keys.", hint=f"Sign in at {settings.PUBLIC_URL}."
+            )
         needed = self.scope if caller.key else self.person_scope
         if needed is not None and needed not in caller.scopes:
             raise Forbidden(
                 f"This needs the scope {needed}.",
-                hint=f"Use a key that has it: {settings.PUBLIC_URL}/keys" if caller.key else "Ask an owner for a role.",
+                hint=f"Use a key that has it: {settings.PUBLIC_URL}/keys"
+                if caller.key
+                else "Ask an owner for a role.",
                 details={"needed": needed, "scopes": sorted(caller.scopes)},
             )
 

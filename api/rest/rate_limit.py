@@ -1,6 +1,8 @@
-"""How many requests one caller may send: a fixed window per API key, per public link, or per person in the console.
+"""How many requests one caller may send: a fixed window per API key, per public link, or per person
+in the console.
 
-Every response carries how many are left: ``RateLimit-Limit``, ``RateLimit-Remaining``, ``RateLimit-Reset`` (seconds).
+Every response carries how many are left: ``RateLimit-Limit``, ``RateLimit-Remaining``,
+``RateLimit-Reset`` (seconds).
 """
 
 import time
@@ -23,26 +25,47 @@ KEYS_OF_ONE = 5  # the keys of one person together may send as much as this many
 
 
 class CallerThrottle(BaseThrottle):
-    """Counts the requests of a known caller; one who is not known is refused before anything is done for them."""
+    """Counts the requests of a known caller; one who is not known is refused before anything is
+    done for them.
+    """
 
     def allow_request(self, request: Request, view: APIView) -> bool:
         """Raises RateLimited, which carries the time until the window ends."""
-        if isinstance(request, ApiRequest) and isinstance(caller := request.auth, Caller | ShareLink):
+        if isinstance(request, ApiRequest) and isinstance(
+            caller := request.auth, Caller | ShareLink
+        ):
             requests_take(caller, size_bytes=len(request.body), request=request)
         return True
 
 
-def requests_take(caller: Caller | ShareLink, *, size_bytes: int, request: ApiRequest | None = None) -> None:
-    """Count one request, for all keys of its person too; ``request`` gets what is left. Raises RateLimited."""
+def requests_take(
+    caller: Caller | ShareLink, *, size_bytes: int, request: ApiRequest | None = None
+) -> None:
+    """Count one request, for all keys of its person too; ``request`` gets what is left. Raises
+    RateLimited.
+    """
     limit = max(1, settings.RATE_LIMIT_PER_MINUTE * WINDOW_S // 60)
     if isinstance(caller, Caller) and caller.key:
         _take(caller.key.id, limit, size_bytes, request)
-        _take(f"keys-of-{caller.user.pk}", limit * KEYS_OF_ONE, size_bytes, request, " by all keys of one person")
+        _take(
+            f"keys-of-{caller.user.pk}",
+            limit * KEYS_OF_ONE,
+            size_bytes,
+            request,
+            " by all keys of one person",
+        )
     else:
-        _take(f"person-{caller.user.pk}" if isinstance(caller, Caller) else caller.id, limit, size_bytes, request)
+        _take(
+            f"person-{caller.user.pk}" if isinstance(caller, Caller) else caller.id,
+            limit,
+            size_bytes,
+            request,
+        )
 
 
-def _take(name: str, limit: int, size_bytes: int, request: ApiRequest | None, whose: str = "") -> None:
+def _take(
+    name: str, limit: int, size_bytes: int, request: ApiRequest | None, whose: str = ""
+) -> None:
     window, passed_s = divmod(time.time(), WINDOW_S)
     key = f"requests:{name}:{window:.0f}"
     cache.add(key, 0, timeout=2 * WINDOW_S)

@@ -1,4 +1,6 @@
-"""The request as views get it: Django REST framework's, with typed ``auth`` and a body that can be read again."""
+"""The request as views get it: Django REST framework's, with typed ``auth`` and a body that can be
+read again.
+"""
 
 import io
 from dataclasses import dataclass
@@ -13,7 +15,9 @@ from console.sessions.sharing.models import ShareLink
 
 @dataclass(frozen=True)
 class Allowance:
-    """How many requests a caller has in this window, how many of them are left, and when the next window begins."""
+    """How many requests a caller has in this window, how many of them are left, and when the next
+    window begins.
+    """
 
     limit: int
     remaining: int
@@ -37,7 +41,9 @@ class ApiRequest(Request):
 
 
 class LeaseRequest(Request):
-    """A request of a runtime, as the views of its routes see it: ``auth`` is the session of its lease."""
+    """A request of a runtime, as the views of its routes see it: ``auth`` is the session of its
+    lease.
+    """
 
     auth: Session
 

@@ -1,4 +1,6 @@
-"""The table of routes: what a row says of a route of REST or of the Tinker wire, and how a path finds its row."""
+"""The table of routes: what a row says of a route of REST or of the Tinker wire, and how a path
+finds its row.
+"""
 
 import inspect
 import re
@@ -20,13 +22,14 @@ PARAMETER = re.compile(r"{(\w+)}")
 class Route:
     """One row.
 
-    ``view`` takes its caller (REST: the request), the names in the path, and where its signature has them ``body`` (a
-    type of the wire), ``query`` and ``once`` (what a client repeats when it sends a request again). A view that is a
-    coroutine passes the request on to a runtime.
+    ``view`` takes its caller (REST: the request), the names in the path, and where its signature
+    has them ``body`` (a type of the wire), ``query`` and ``once`` (what a client repeats when it
+    sends a request again). A view that is a coroutine passes the request on to a runtime.
 
-    ``result`` is the type of the body; None: no body, or a gateway's. ``once`` keeps the response under the request's
-    Idempotency-Key, unless it is ``secret``. ``audit`` is the action under which the audit log has what was done;
-    empty: it has no entry. ``promises``: what its caller did wrong comes back through a future.
+    ``result`` is the type of the body; None: no body, or a gateway's. ``once`` keeps the response
+    under the request's Idempotency-Key, unless it is ``secret``. ``audit`` is the action under
+    which the audit log has what was done; empty: it has no entry. ``promises``: what its caller did
+    wrong comes back through a future.
     """
 
     method: str
@@ -87,23 +90,41 @@ class RouteTable:
     ) -> None:
         """Declare one row; ``more`` are further fields of it.
 
-        ``audit``: by default all that is more than reading, and that is done here and not by a runtime, has an entry
-        under the view's name.
+        ``audit``: by default all that is more than reading, and that is done here and not by a
+        runtime, has an entry under the view's name.
         """
         if audit is None:
-            audit = isinstance(access, RequireScope) and method != "GET" and not inspect.iscoroutinefunction(view)
+            audit = (
+                isinstance(access, RequireScope)
+                and method != "GET"
+                and not inspect.iscoroutinefunction(view)
+            )
         action = view.__name__ if audit is True else audit or ""
-        self.paths.setdefault(path, {})[method] = Route(method, path, view, access, result, audit=action, **more)
+        self.paths.setdefault(path, {})[method] = Route(
+            method, path, view, access, result, audit=action, **more
+        )
 
     def find(self, path: str) -> list[tuple[Mapping[str, Route], dict[str, str]]]:
-        """The rows by method of each path that ``path``, without the prefix, may be, with the ids in it."""
-        return [(routes, found.groupdict()) for form, routes in self._forms if (found := form.fullmatch(path))]
+        """The rows by method of each path that ``path``, without the prefix, may be, with the ids
+        in it.
+        """
+        return [
+            (routes, found.groupdict())
+            for form, routes in self._forms
+            if (found := form.fullmatch(path))
+        ]
 
     def limit_bytes(self, path: str) -> int:
         """How many bytes the body of a request to ``path`` may have."""
         found = self.find(path.removeprefix(self.prefix)) if path.startswith(self.prefix) else []
-        return max((route.limit_bytes for routes, _ in found for route in routes.values()), default=MAX_BODY_BYTES)
+        return max(
+            (route.limit_bytes for routes, _ in found for route in routes.values()),
+            default=MAX_BODY_BYTES,
+        )
 
     @cached_property
     def _forms(self) -> list[tuple[re.Pattern[str], dict[str, Route]]]:
-        return [(re.compile(PARAMETER.sub(r"(?P<\1>[^/]+)", path)), routes) for path, routes in self.paths.items()]
+        return [
+            (re.compile(PARAMETER.sub(r"(?P<\1>[^/]+)", path)), routes)
+            for path, routes in self.paths.items()
+        ]

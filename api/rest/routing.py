@@ -1,4 +1,6 @@
-"""How the rows of REST are served: a view class for each path, which Django's table of URLs leads to."""
+"""How the rows of REST are served: a view class for each path, which Django's table of URLs leads
+to.
+"""
 
 import functools
 import inspect
@@ -30,7 +32,11 @@ def _endpoint(routes: dict[str, Route]) -> type[Endpoint]:
     names = [method.lower() for method in routes]
     handlers = {name: Endpoint.handle_waiting if waits else Endpoint.handle for name in names}
     runs = {method: _run(route) for method, route in routes.items()}
-    return type("Endpoint", (Endpoint,), handlers | {"routes": routes, "runs": runs, "http_method_names": names})
+    return type(
+        "Endpoint",
+        (Endpoint,),
+        handlers | {"routes": routes, "runs": runs, "http_method_names": names},
+    )
 
 
 def _run(route: Route) -> Callable[..., Any]:

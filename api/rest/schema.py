@@ -1,6 +1,7 @@
 """What drf-spectacular asks about an operation: all of it stands in the row of the table of routes."""
 
 from http import HTTPStatus
+from inspect import cleandoc
 from typing import Any
 
 from drf_spectacular.drainage import set_override
@@ -20,14 +21,22 @@ Json = dict[str, Any]
 
 REF = "#/components/schemas/{model}"
 SECURITY_SCHEMES: dict[str, Json] = {
-    "ApiKey": {"type": "http", "scheme": "bearer", "description": "An API key made in the console."},
+    "ApiKey": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "An API key made in the console.",
+    },
     "ConsoleSession": {
         "type": "apiKey",
         "in": "cookie",
         "name": "sessionid",
         "description": "The console's sign-in; writes carry X-CSRFToken, X-Project-Id chooses the project.",
     },
-    "ShareLink": {"type": "http", "scheme": "bearer", "description": "What follows # in a public link to a run."},
+    "ShareLink": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "What follows # in a public link to a run.",
+    },
 }
 IDEMPOTENCY_KEY: Json = {
     "in": "header",
@@ -39,7 +48,9 @@ IDEMPOTENCY_KEY: Json = {
 
 
 class WireJsonSchema(GenerateJsonSchema):
-    """Pydantic's, without defaults of null, which clients' generators take for values; a reference stands alone."""
+    """Pydantic's, without defaults of null, which clients' generators take for values; a reference
+    stands alone.
+    """
 
     def default_schema(self, schema: WithDefaultSchema) -> JsonSchemaValue:
         found = super().default_schema(schema)
@@ -67,10 +78,11 @@ class RouteSchema(AutoSchema):
         return self.route.view.__name__
 
     def get_summary(self) -> str:
-        return (self.route.view.__doc__ or self.route.view.__name__).strip().splitlines()[0]
+        text = self.route.view.__doc__ or self.route.view.__name__
+        return " ".join(text.partition("\n\n")[0].split())
 
     def get_description(self) -> str:  # type: ignore[override]  # drf-spectacular's own differs from DRF's so
-        return (self.route.view.__doc__ or "").strip()
+        return cleandoc(self.route.view.__doc__ or "")
 
     def get_tags(self) -> list[str]:
         return []
@@ -92,9 +104,15 @@ class RouteSchema(AutoSchema):
 
     def _get_parameters(self) -> list[Json]:
         route = self.route
-        found = [{"in": "path", "name": name, "required": True, "schema": _id_schema(name)} for name in route.ids]
+        found = [
+            {"in": "path", "name": name, "required": True, "schema": _id_schema(name)}
+            for name in route.ids
+        ]
         if route.query is not None:
-            found += [_query_parameter(name, schema) for name, schema in self._query_properties(route.query).items()]
+            found += [
+                _query_parameter(name, schema)
+                for name, schema in self._query_properties(route.query).items()
+            ]
         return [*found, IDEMPOTENCY_KEY] if route.method == "POST" else found
 
     def _query_properties(self, query: type[BaseModel]) -> Json:
@@ -108,18 +126,23 @@ class RouteSchema(AutoSchema):
 
 
 class WireTypes(OpenApiSerializerExtension):
-    """A pydantic model as a component: as it is read where it is a request's body, as it is written elsewhere."""
+    """A pydantic model as a component: as it is read where it is a request's body, as it is written
+    elsewhere.
+    """
 
     target_class = "pydantic.BaseModel"
     match_subclasses = True
     priority = 1  # before drf-spectacular's own, which describes every model as it is written
 
     def get_name(self, auto_schema: AutoSchema, direction: Direction) -> str:
-        set_override(self.target, "suppress_collision_warning", True)  # it may be there as a part of another type
+        # it may be there as a part of another type
+        set_override(self.target, "suppress_collision_warning", True)
         return self.target.__name__
 
     def map_serializer(self, auto_schema: AutoSchema, direction: Direction) -> Json:
-        schema = wire_schema(self.target, "validation" if direction == "request" else "serialization")
+        schema = wire_schema(
+            self.target, "validation" if direction == "request" else "serialization"
+        )
         definitions_register(auto_schema, schema)
         return schema
 
@@ -132,7 +155,9 @@ def wire_schema(model: type[BaseModel], mode: JsonSchemaMode) -> Json:
 def definitions_register(auto_schema: AutoSchema, schema: Json) -> None:
     """Move the types that ``schema`` refers to into the document's components."""
     for name, definition in schema.pop("$defs", {}).items():
-        component = ResolvedComponent(name=name, type=ResolvedComponent.SCHEMA, object=name, schema=definition)
+        component = ResolvedComponent(
+            name=name, type=ResolvedComponent.SCHEMA, object=name, schema=definition
+        )
         auto_schema.registry.register_on_missing(component)
 
 

@@ -1,4 +1,6 @@
-"""The caller's credential, and what was done and stored in the project: tokens, the audit log, usage."""
+"""The caller's credential, and what was done and stored in the project: tokens, the audit log,
+usage.
+"""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -22,7 +24,8 @@ from console.users.models import Project
 
 MAX_ENTRIES, AUDIT_PAGE, MAX_AUDIT_PAGES, MAX_DAYS = 1000, 1000, 100, 92
 GIGABYTE = 10**9
-# The actions of each kind of event: what the audit log's names begin with. There are no teams and no organizations.
+# The actions of each kind of event: what the audit log's names begin with. There are no teams and
+# no organizations.
 KINDS: dict[str, tuple[str, ...]] = {
     "all": ("",),
     "checkpoints": ("checkpoint",),
@@ -33,7 +36,9 @@ KINDS: dict[str, tuple[str, ...]] = {
 
 
 def auth_token(caller: KeyCaller, body: Body) -> Answer:
-    """``POST /auth/token``: a token for the key's bearer, good for an hour and no longer than the key is."""
+    """``POST /auth/token``: a token for the key's bearer, good for an hour and no longer than the
+    key is.
+    """
     return Answer.of({"jwt": token_make(key=caller.key)})
 
 
@@ -52,19 +57,28 @@ def audit(caller: KeyCaller, *, query: dict[str, str]) -> Answer:
     entries: list[dict[str, Any]] = []
     for content in _audit_contents(caller.project.id, day):
         if content["action"].startswith(KINDS[kind]):
-            told = {name: content[name] for name in ("actor", "key_id", "target", "details", "request_id")}
-            entries.append({"timestamp": content["at"], "event": content["action"], "event_details": told})
+            told = {
+                name: content[name]
+                for name in ("actor", "key_id", "target", "details", "request_id")
+            }
+            entries.append(
+                {"timestamp": content["at"], "event": content["action"], "event_details": told}
+            )
         if len(entries) == MAX_ENTRIES:
             break
     return Answer.of({"entries": entries[::-1]})
 
 
 def _audit_contents(project_id: str, day: date | None) -> Iterator[dict[str, Any]]:
-    """The entries of a day, or the newest ``MAX_AUDIT_PAGES`` pages, newest first, read page by page."""
+    """The entries of a day, or the newest ``MAX_AUDIT_PAGES`` pages, newest first, read page by
+    page.
+    """
     before: int | None = None
     until = datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1) if day else None
     for _ in range(MAX_AUDIT_PAGES):
-        page, before = audit_list(project_id=project_id, before=before, limit=AUDIT_PAGE, until=until)
+        page, before = audit_list(
+            project_id=project_id, before=before, limit=AUDIT_PAGE, until=until
+        )
         for record in page:
             content = json.loads(record.content)
             on = datetime.fromisoformat(content["at"]).astimezone(UTC).date()
@@ -77,11 +91,15 @@ def _audit_contents(project_id: str, day: date | None) -> Iterator[dict[str, Any
 
 
 def usage_events(caller: KeyCaller, *, query: dict[str, str]) -> Answer:
-    """``GET /billing/usage/events``: the tokens and the checkpoints of each hour. Nothing has a price."""
+    """``GET /billing/usage/events``: the tokens and the checkpoints of each hour. Nothing has a
+    price.
+    """
     last = _day(query, "ending_before") or datetime.now(UTC).date() + timedelta(days=1)
     first = _day(query, "starting_on") or last - timedelta(days=31)
     if not timedelta() < last - first <= timedelta(days=MAX_DAYS):
-        raise InvalidRequest(f"starting_on must be before ending_before, by at most {MAX_DAYS} days.")
+        raise InvalidRequest(
+            f"starting_on must be before ending_before, by at most {MAX_DAYS} days."
+        )
     began, ended = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (first, last))
     sessions: dict[str, TinkerSession] = {}
     events = [
@@ -89,11 +107,16 @@ def usage_events(caller: KeyCaller, *, query: dict[str, str]) -> Answer:
         *_checkpoint_events(caller.project, began, ended, sessions),
     ]
     told = {of.id: {"user_metadata": _texts(of.user_metadata) or None} for of in sessions.values()}
-    data = sorted(events, key=lambda event: (event["bucket_start"], -event["event_info"].get("token_count", 0)))
+    data = sorted(
+        events,
+        key=lambda event: (event["bucket_start"], -event["event_info"].get("token_count", 0)),
+    )
     return Answer.of({"data": data, "sessions": told, "cost_data_through": None})
 
 
-def _token_events(rows: Iterable[TinkerTokens], sessions: dict[str, TinkerSession]) -> Iterator[dict[str, Any]]:
+def _token_events(
+    rows: Iterable[TinkerTokens], sessions: dict[str, TinkerSession]
+) -> Iterator[dict[str, Any]]:
     for row in rows:
         of = row.session.tinker.tinker_session
         sessions[of.id] = of
@@ -105,7 +128,9 @@ def _token_events(rows: Iterable[TinkerTokens], sessions: dict[str, TinkerSessio
         ]
         for info, count in counts:
             if count:
-                yield _usage_event(row.hour, of, row.session.tinker.base_model, info | {"token_count": count})
+                yield _usage_event(
+                    row.hour, of, row.session.tinker.base_model, info | {"token_count": count}
+                )
 
 
 def _checkpoint_events(
@@ -114,15 +139,22 @@ def _checkpoint_events(
     rows = checkpoints_of(project=project).filter(created_at__gte=began, created_at__lt=ended)
     buckets: dict[tuple[datetime, str], dict[str, Any]] = {}
     for row in rows.select_related("model__tinker_session__key__user").order_by("created_at"):
-        of, hour = row.model.tinker_session, row.created_at.replace(minute=0, second=0, microsecond=0)
+        of, hour = (
+            row.model.tinker_session,
+            row.created_at.replace(minute=0, second=0, microsecond=0),
+        )
         sessions[of.id] = of
         info = {"type": "checkpoint", "count": 0}
-        event = buckets.setdefault((hour, row.model_id), _usage_event(hour, of, row.model.base_model, info))
+        event = buckets.setdefault(
+            (hour, row.model_id), _usage_event(hour, of, row.model.base_model, info)
+        )
         event["event_info"]["count"] += 1
     yield from buckets.values()
 
 
-def _usage_event(hour: datetime, of: TinkerSession, base_model: str, info: dict[str, Any]) -> dict[str, Any]:
+def _usage_event(
+    hour: datetime, of: TinkerSession, base_model: str, info: dict[str, Any]
+) -> dict[str, Any]:
     return {
         "bucket_start": hour.isoformat(),
         "bucket_end": (hour + timedelta(hours=1)).isoformat(),
@@ -139,7 +171,9 @@ def _texts(metadata: dict[str, Any]) -> dict[str, str]:
 
 
 def storage_usage(caller: KeyCaller, *, query: dict[str, str]) -> Answer:
-    """``GET /billing/usage/checkpoints/current``: what is stored now, by the person whose key made it."""
+    """``GET /billing/usage/checkpoints/current``: what is stored now, by the person whose key made
+    it.
+    """
     if query.get("project_id", caller.project.id) != caller.project.id:
         return Answer.of({"data": []})
     rows = checkpoints_of(project=caller.project).order_by()
@@ -154,7 +188,9 @@ def storage_usage(caller: KeyCaller, *, query: dict[str, str]) -> Answer:
             "size_bytes": row["size"],
             "size_gigabytes": row["size"] / GIGABYTE,
         }
-        for row in rows.values(of, f"{of}__email").annotate(number=Count("id"), size=Sum("checkpoint__size_bytes"))
+        for row in rows.values(of, f"{of}__email").annotate(
+            number=Count("id"), size=Sum("checkpoint__size_bytes")
+        )
     ]
     return Answer.of({"effective_rate_usd_per_gigabyte_month": None, "data": items})
 

@@ -1,4 +1,5 @@
-"""The Tinker wire, ``/api/v1``: an ASGI application of its own, because most of its requests are held or passed on.
+"""The Tinker wire, ``/api/v1``: an ASGI application of its own, because most of its requests are
+held or passed on.
 
 routes.py lists every call; docs/reference/tinker.md has what of it is refused.
 """
@@ -32,7 +33,8 @@ from console.errors import BudgetExhausted, Conflict, DomainError, QuotaExceeded
 from console.server.request_limits import Receive, Send, response_send
 
 NUL_ESCAPED = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")  # how JSON writes it; a bare one is no JSON
-LOAD = Route("POST", "/load_weights", bookkeeping.model_load, key, promises=True)  # with a session: it makes a model
+# with a session: it makes a model
+LOAD = Route("POST", "/load_weights", bookkeeping.model_load, key, promises=True)
 logger = logging.getLogger(__name__)
 
 
@@ -76,7 +78,10 @@ async def _answer(scope: dict[str, Any], receive: Receive) -> Answer:
     encodings = [encoding for encoding in named if encoding != b"identity"]
     if encodings and (encodings, path) != ([compressed.ENCODING], compressed.PATH):
         return Answer.of(
-            {"detail": f"Of compressed bodies {wire.prefix}{compressed.PATH} reads zstd, and no other."}, 415
+            {
+                "detail": f"Of compressed bodies {wire.prefix}{compressed.PATH} reads zstd, and no other."
+            },
+            415,
         )
     if route.is_async:
         return await _relayed(route, caller, scope, receive, is_compressed=bool(encodings))
@@ -99,7 +104,9 @@ async def _relayed(
         except RelayError as refusal:
             is_final = refusal.status in (400, 413)
             begun = beginning.operation(kind, is_compressed=is_compressed) if is_final else None
-            told = await relay_refusal(caller, begun, refusal.message) if begun is not None else None
+            told = (
+                await relay_refusal(caller, begun, refusal.message) if begun is not None else None
+            )
             if told is None:
                 raise
             return told
@@ -157,11 +164,17 @@ def _problems(error: ValidationError) -> str:
 
 
 def _refusal(error: DomainError) -> Answer:
-    """A client tries 409 and 429 again for minutes: what no repetition changes gets 400, a limit that may pass 402."""
+    """A client tries 409 and 429 again for minutes: what no repetition changes gets 400, a limit
+    that may pass 402.
+    """
     status = error.status
     if isinstance(error, QuotaExceeded | BudgetExhausted):
         status = 402
     elif isinstance(error, Conflict):
         status = 400
-    body = {"detail": f"{error.message} {error.hint}".strip(), "code": error.code, "details": error.details}
+    body = {
+        "detail": f"{error.message} {error.hint}".strip(),
+        "code": error.code,
+        "details": error.details,
+    }
     return Answer.of(body, status, error.details.get("retry_after_s"))

@@ -1,4 +1,6 @@
-"""Sessions, models and samplers of Tinker clients: what the control plane serves by itself. Each runs in a thread."""
+"""Sessions, models and samplers of Tinker clients: what the control plane serves by itself. Each
+runs in a thread.
+"""
 
 from api.rest.authentication import KeyCaller
 from api.tinker.answers import Answer
@@ -45,7 +47,13 @@ def client_config(caller: KeyCaller, body: ClientVersion) -> Answer:
 
 def client_dynamic_config(caller: KeyCaller, body: ClientVersion) -> Answer:
     """``POST /client/dynamic_config``."""
-    return Answer.of({"refresh_interval_sec": 300, "sample_cancel_enabled": True, "sample_cancel_max_batch_size": 64})
+    return Answer.of(
+        {
+            "refresh_interval_sec": 300,
+            "sample_cancel_enabled": True,
+            "sample_cancel_max_batch_size": 64,
+        }
+    )
 
 
 def healthz(caller: KeyCaller) -> Answer:
@@ -54,7 +62,9 @@ def healthz(caller: KeyCaller) -> Answer:
 
 
 def capabilities(caller: KeyCaller) -> Answer:
-    """``GET /get_server_capabilities``: the base models that this key may use and whose weights are here."""
+    """``GET /get_server_capabilities``: the base models that this key may use and whose weights are
+    here.
+    """
     models = []
     for model in base_model_list():
         if caller.key.allowed_models is not None and model.name not in caller.key.allowed_models:
@@ -63,7 +73,14 @@ def capabilities(caller: KeyCaller) -> Answer:
             length = services.context_length(model.name)
         except DomainError:
             continue
-        models.append({"model_name": model.name, "max_context_length": length, "trainable": True, "sampleable": True})
+        models.append(
+            {
+                "model_name": model.name,
+                "max_context_length": length,
+                "trainable": True,
+                "sampleable": True,
+            }
+        )
     return Answer.of({"supported_models": models})
 
 
@@ -96,7 +113,9 @@ def session_heartbeat(caller: KeyCaller, body: SessionNamed) -> Answer:
 def session_finish(caller: KeyCaller, body: SessionFinish, *, session_id: str) -> Answer:
     """``POST /sessions/{id}/finish``."""
     found = _session(caller, session_id)
-    services.tinker_session_finish(tinker_session=found, reason=body.reason.type, detail=body.detail or "")
+    services.tinker_session_finish(
+        tinker_session=found, reason=body.reason.type, detail=body.detail or ""
+    )
     return Answer(204, b"")
 
 
@@ -113,7 +132,8 @@ def telemetry(caller: KeyCaller, body: Telemetry) -> Answer:
 def model_create(caller: KeyCaller, body: ModelCreateBody) -> Answer:
     """``POST /create_model``."""
     lora = body.lora_config or LoraOptions(rank=DEFAULT_RANK)
-    if lora.seed is None:  # the same in every session: a program that is run again begins with the same adapters
+    # the same in every session: a program that is run again begins with the same adapters
+    if lora.seed is None:
         lora = lora.model_copy(update={"seed": body.model_seq_id})
     made = services.model_create(
         tinker_session=_session(caller, body.session_id),
@@ -130,10 +150,14 @@ def model_load(caller: KeyCaller, body: ModelLoadBody) -> Answer:
     """``POST /load_weights`` with a session: a model that begins from a saved state."""
     stored = checkpoint_find(project=_reader(caller, body.weights_access_token), path=body.path)
     if stored.segment != "weights":
-        raise InvalidRequest(f"{body.path} is no training state: use a path that save_state returned.")
+        raise InvalidRequest(
+            f"{body.path} is no training state: use a path that save_state returned."
+        )
     base_model = stored.model.base_model
     if body.base_model not in (None, base_model):
-        raise InvalidRequest(f"base_model is {body.base_model!r}; the checkpoint is of {base_model!r}.")
+        raise InvalidRequest(
+            f"base_model is {body.base_model!r}; the checkpoint is of {base_model!r}."
+        )
     made = services.model_create(
         tinker_session=_session(caller, body.session_id),
         key=caller.key,
@@ -141,14 +165,24 @@ def model_load(caller: KeyCaller, body: ModelLoadBody) -> Answer:
         base_model=base_model,
         lora=LoraOptions.model_validate(stored.lora),
         user_metadata=body.user_metadata,
-        source={"path": body.path, "checkpoint_id": stored.checkpoint_id, "optimizer": body.optimizer},
+        source={
+            "path": body.path,
+            "checkpoint_id": stored.checkpoint_id,
+            "optimizer": body.optimizer,
+        },
     )
     return _model_promised(made)
 
 
 def weights_copy(caller: KeyCaller, body: WeightsCopy, *, once: str) -> Answer:
-    """``POST /copy_weights``: a checkpoint that the caller may read, once more, in the caller's project."""
-    by_session = {body.session_id is not None, body.model_seq_id is not None, body.destination_project_id is None}
+    """``POST /copy_weights``: a checkpoint that the caller may read, once more, in the caller's
+    project.
+    """
+    by_session = {
+        body.session_id is not None,
+        body.model_seq_id is not None,
+        body.destination_project_id is None,
+    }
     if len(by_session) != 1:
         raise InvalidRequest("Give destination_project_id, or else session_id and model_seq_id.")
     if body.destination_project_id not in (None, caller.project.id):
@@ -212,7 +246,9 @@ def _session(caller: KeyCaller, session_id: str) -> TinkerSession:
 
 
 def _reader(caller: KeyCaller, weights_access_token: str | None) -> Project:
-    """The project whose paths may be read: the caller's, or that of the key or token that the owner gave away."""
+    """The project whose paths may be read: the caller's, or that of the key or token that the owner
+    gave away.
+    """
     if weights_access_token is None:
         return caller.project
     key = credential_key(secret=weights_access_token)

@@ -10,19 +10,27 @@ from console.tinker.tokens import credential_key
 from tinkerscript.wire.account import Scope
 
 MAX_KEY_LENGTH = 1024
-NEEDED = frozenset({Scope.SESSIONS_READ, Scope.SESSIONS_WRITE, Scope.EPISODES, Scope.CHECKPOINTS_READ})
+NEEDED = frozenset(
+    {Scope.SESSIONS_READ, Scope.SESSIONS_WRITE, Scope.EPISODES, Scope.CHECKPOINTS_READ}
+)
 
 
 async def caller_get(headers: list[tuple[bytes, bytes]]) -> KeyCaller:
     """Raises Unauthenticated, Forbidden."""
-    secret = next((value for name, value in headers if name == b"x-api-key"), b"").decode("latin-1").strip()
+    secret = (
+        next((value for name, value in headers if name == b"x-api-key"), b"")
+        .decode("latin-1")
+        .strip()
+    )
     return await caller_of(secret)
 
 
 async def caller_of(secret: str) -> KeyCaller:
     """Who has this key. Raises Unauthenticated, Forbidden."""
     if not secret:
-        raise Unauthenticated("No API key was sent.", hint="Set TINKER_API_KEY to a key of this server.")
+        raise Unauthenticated(
+            "No API key was sent.", hint="Set TINKER_API_KEY to a key of this server."
+        )
     if len(secret) > MAX_KEY_LENGTH or not secret.isascii():
         raise Unauthenticated("This is no API key of this server.")
     caller = await _callers.get(secret)
@@ -33,7 +41,9 @@ async def caller_of(secret: str) -> KeyCaller:
 def _caller(secret: str) -> KeyCaller:
     caller = key_caller(credential_key(secret=secret))
     if missing := sorted(NEEDED - caller.scopes):
-        raise Forbidden(f"This key has not the scopes that the Tinker wire needs: {', '.join(missing)}.")
+        raise Forbidden(
+            f"This key has not the scopes that the Tinker wire needs: {', '.join(missing)}."
+        )
     return caller
 
 

@@ -1,7 +1,8 @@
-"""Bodies in zstd: what a client sends of ``forward_backward`` where ``/client/config`` asks for it, ten times smaller.
+"""Bodies in zstd: what a client sends of ``forward_backward`` where ``/client/config`` asks for it,
+ten times smaller.
 
-A frame says how large its content is. That is looked at before anything is unpacked, and no more than it is unpacked.
-Source: RFC 8878, 3.1.1.
+A frame says how large its content is. That is looked at before anything is unpacked, and no more
+than it is unpacked. Source: RFC 8878, 3.1.1.
 """
 
 import zstandard
@@ -13,7 +14,9 @@ ENCODING, PATH = b"zstd", "/forward_backward"
 
 
 def unpacked_size(body: bytes) -> int:
-    """How large the frame says that its content is. Raises RelayError: 413 for too much, 400 for no such frame."""
+    """How large the frame says that its content is. Raises RelayError: 413 for too much, 400 for no
+    such frame.
+    """
     try:
         size = zstandard.frame_content_size(body)
     except zstandard.ZstdError:
@@ -21,7 +24,11 @@ def unpacked_size(body: bytes) -> int:
     if size < 0:
         raise _unreadable("its frame does not say how large its content is")
     if size > MAX_BODY_BYTES:
-        raise RelayError(413, "request_too_large", f"The request's body unpacks to more than {MAX_BODY_BYTES} bytes.")
+        raise RelayError(
+            413,
+            "request_too_large",
+            f"The request's body unpacks to more than {MAX_BODY_BYTES} bytes.",
+        )
     return size
 
 

@@ -1,4 +1,6 @@
-"""``GET /api/v1/openapi.json``: the calls of the wire, from the rows of its table and the types of their bodies."""
+"""``GET /api/v1/openapi.json``: the calls of the wire, from the rows of its table and the types of
+their bodies.
+"""
 
 from typing import Any
 
@@ -8,7 +10,12 @@ from api.rest.schema import REF, wire_schema
 from api.tinker.answers import Answer
 from tinkerscript.wire.version import VERSION
 
-KEY = {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "An API key made in the console."}
+KEY = {
+    "type": "apiKey",
+    "in": "header",
+    "name": "X-API-Key",
+    "description": "An API key made in the console.",
+}
 FAILURE = {"description": "Refused or failed: JSON with `detail`."}
 
 
@@ -20,7 +27,9 @@ def document_view(table: RouteTable) -> Any:
         schemas: dict[str, Any] = {}
         paths: dict[str, dict[str, Any]] = {}
         for route in table:
-            paths.setdefault(table.prefix + route.path, {})[route.method.lower()] = _operation(route, schemas)
+            paths.setdefault(table.prefix + route.path, {})[route.method.lower()] = _operation(
+                route, schemas
+            )
         return Answer.of(
             {
                 "openapi": "3.1.0",
@@ -35,12 +44,18 @@ def document_view(table: RouteTable) -> Any:
 
 def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
-        "summary": "Served by a runtime." if route.is_async else (route.view.__doc__ or "").partition(": ")[2],
+        "summary": "Served by a runtime."
+        if route.is_async
+        else (route.view.__doc__ or "").partition(": ")[2],
         "parameters": [
-            {"in": "path", "name": name, "required": True, "schema": {"type": "string"}} for name in route.ids
+            {"in": "path", "name": name, "required": True, "schema": {"type": "string"}}
+            for name in route.ids
         ],
         "security": [{"Key": []}],
-        "responses": {"200": {"description": "A future" if route.promises else "Done"}, "default": FAILURE},
+        "responses": {
+            "200": {"description": "A future" if route.promises else "Done"},
+            "default": FAILURE,
+        },
     }
     if route.body is not None and not route.is_async:
         name, schema = route.body.__name__, wire_schema(route.body, "validation")

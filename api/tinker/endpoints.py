@@ -1,12 +1,14 @@
-"""OpenAI's and Anthropic's dialects with an API key: chat, completions and messages of trained models and base models.
+"""OpenAI's and Anthropic's dialects with an API key: chat, completions and messages of trained
+models and base models.
 
 /oai/api/v1/...         chat/completions, completions, responses, tokenize, detokenize, models
 /anthropic/api/v1/...   messages, messages/count_tokens, models
 /openai/v1/...          all of these with an API key; with the key of an episode it is the relay's
 
-The body's ``model`` is found in it and its session looked up; the rest is the relay's and the gateway's. A model that a
-session of kind serving serves is called there; any other, or one whose serving session would be waited for while
-such a runtime is ready, on a runtime that samples for Tinker clients.
+The body's ``model`` is found in it and its session looked up; the rest is the relay's and the
+gateway's. A model that a session of kind serving serves is called there; any other, or one whose
+serving session would be waited for while such a runtime is ready, on a runtime that samples for
+Tinker clients.
 """
 
 import asyncio
@@ -34,7 +36,12 @@ from console.errors import DomainError
 from console.server.logs import logs_bind
 from console.server.request_limits import Receive, Send, error_send, response_send
 from console.sessions.serving import serving_of_model
-from console.tinker.endpoints import own_loop_check, sampler_is_ready, sampler_of_model, sampler_paths_of
+from console.tinker.endpoints import (
+    own_loop_check,
+    sampler_is_ready,
+    sampler_of_model,
+    sampler_paths_of,
+)
 from console.users.keys import KEY_PREFIX, key_model_check
 from console.users.models import ApiKey
 from tinkerscript.wire.errors import ErrorCode, ErrorDetail
@@ -75,15 +82,23 @@ async def dialects(scope: dict[str, Any], receive: Receive, send: Send) -> None:
             await _serve(scope, receive, send, prefix, url_path.removeprefix("/v1/"))
         except DomainError as error:
             code = CODES.get(error.status, error.code)
-            of_no_episode = OF_NO_EPISODE if prefix == PREFIX and error.code == ErrorCode.UNKNOWN_BASE_MODEL else ""
+            of_no_episode = (
+                OF_NO_EPISODE
+                if prefix == PREFIX and error.code == ErrorCode.UNKNOWN_BASE_MODEL
+                else ""
+            )
             said = " ".join(filter(None, (error.message, error.hint, of_no_episode)))
             raise RelayError(error.status, code, said) from None
         except RelayError as error:
             if prefix == PREFIX and error.status == 503:
-                raise RelayError(503, error.code, f"{error.message} {OF_NO_EPISODE}", retry_after_s=1) from None
+                raise RelayError(
+                    503, error.code, f"{error.message} {OF_NO_EPISODE}", retry_after_s=1
+                ) from None
             raise
 
-    await relay_by(serve, scope, receive, send, path="/v1/messages" if prefix == ANTHROPIC else url_path)
+    await relay_by(
+        serve, scope, receive, send, path="/v1/messages" if prefix == ANTHROPIC else url_path
+    )
 
 
 async def no_websocket(scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -106,19 +121,27 @@ async def no_websocket(scope: dict[str, Any], receive: Receive, send: Send) -> N
     await RelayError(426, "upgrade_refused", f"{what} {hint}").send(refuse, scope["path"])
 
 
-async def _serve(scope: dict[str, Any], receive: Receive, send: Send, prefix: str, name: str) -> None:
+async def _serve(
+    scope: dict[str, Any], receive: Receive, send: Send, prefix: str, name: str
+) -> None:
     caller = await caller_of(key_sent(scope["headers"]))
     if scope["method"] == "GET" and name == "models":
         await response_send(send, 200, await database_sync_to_async(_models)(caller, prefix))
         return
     if name not in PATHS[prefix]:
         served = ", ".join(f"{prefix}/v1/{each}" for each in PATHS[prefix])
-        raise RelayError(404, "not_found", f"There is nothing at {scope['path']}; these are: {served}.")
+        raise RelayError(
+            404, "not_found", f"There is nothing at {scope['path']}; these are: {served}."
+        )
     if scope["method"] != "POST":
-        raise RelayError(405, "method_not_allowed", f"{scope['path']} takes POST, not {scope['method']}.")
+        raise RelayError(
+            405, "method_not_allowed", f"{scope['path']} takes POST, not {scope['method']}."
+        )
     with limits.hold(caller.key.id) as holding:
         body = await body_read(receive, holding)
-        place = await _served.get(f"{caller.key.id}|{prefix}|{await asyncio.to_thread(_model_of, body)}")
+        place = await _served.get(
+            f"{caller.key.id}|{prefix}|{await asyncio.to_thread(_model_of, body)}"
+        )
         logs_bind(session_id=place.session_id)
         headers = headers_passed(scope["headers"])
         for credential in CREDENTIALS:  # a runtime never sees a key
@@ -140,7 +163,11 @@ def _model_of(body: bytes) -> str:
     except (ValueError, TypeError, KeyError, RecursionError):
         name = None
     if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_LENGTH:
-        raise RelayError(400, "invalid_request", "The body must be a JSON object whose model names one: see models.")
+        raise RelayError(
+            400,
+            "invalid_request",
+            "The body must be a JSON object whose model names one: see models.",
+        )
     return name
 
 
@@ -148,17 +175,27 @@ def _models(caller: KeyCaller, prefix: str) -> bytes:
     """``GET models``: the base models that the key may use, then the project's newest samplers."""
     allowed = caller.key.allowed_models
     named: list[tuple[str, datetime | None]] = [
-        (model.name, None) for model in base_model_list() if allowed is None or model.name in allowed
+        (model.name, None)
+        for model in base_model_list()
+        if allowed is None or model.name in allowed
     ]
     for stored in sampler_paths_of(project=caller.project, limit=MAX_MODELS):
         if allowed is None or stored.model.base_model in allowed:
             named.append((stored.path, stored.created_at))
     if prefix == ANTHROPIC:
         data = [_anthropic_model(name, at.isoformat() if at else EPOCH) for name, at in named]
-        ends = {"first_id": named[0][0] if named else None, "last_id": named[-1][0] if named else None}
+        ends = {
+            "first_id": named[0][0] if named else None,
+            "last_id": named[-1][0] if named else None,
+        }
         return json.dumps({"data": data, "has_more": False} | ends).encode()
     models = [
-        {"id": name, "object": "model", "created": int(at.timestamp()) if at else 0, "owned_by": "tinkerscript"}
+        {
+            "id": name,
+            "object": "model",
+            "created": int(at.timestamp()) if at else 0,
+            "owned_by": "tinkerscript",
+        }
         for name, at in named
     ]
     return json.dumps({"object": "list", "data": models}).encode()
@@ -195,5 +232,6 @@ async def _look_up(wanted: str) -> _Served:
     return await database_sync_to_async(_find)(*wanted.split("|", 2))
 
 
-# A request a second looks it up; those between go where it went. An ended session is seen by the relay.
+# A request a second looks it up; those between go where it went. An ended session is seen by the
+# relay.
 _served: TtlCache[_Served] = TtlCache(_look_up)

@@ -1,7 +1,8 @@
-"""A request for a runtime: what of it is read here, once, from bytes that are passed on as they came.
+"""A request for a runtime: what of it is read here, once, from bytes that are passed on as they
+came.
 
-A training operation uses its number up whatever becomes of it: a client goes on with the next one, for which a runtime
-that was not told of a refusal would wait.
+A training operation uses its number up whatever becomes of it: a client goes on with the next one,
+for which a runtime that was not told of a refusal would wait.
 """
 
 import re
@@ -33,15 +34,17 @@ FIELDS: dict[str, tuple[str, type[Named]]] = {
 }
 BEGINNING_BYTES = 256 << 10  # more than a block of zstd takes, packed
 HEAD_BYTES = 1024
-BLOCK_WINDOW = b"\x00\x38"  # no flags; a window of 128 KiB, which is the most that a first block has. RFC 8878, 3.1.1.1
+# no flags; a window of 128 KiB, which is the most that a first block has. RFC 8878, 3.1.1.1
+BLOCK_WINDOW = b"\x00\x38"
 SEQ_ID = re.compile(rb'"seq_id"\s*:\s*([0-9]{1,10})\s*[,}]')
 SAMPLES = re.compile(rb'"num_samples"\s*:\s*([1-9][0-9]{0,8})\s*[,}]')
 
 
 @dataclass(frozen=True)
 class Operation:
-    """``of`` names what it is for. ``seq_id`` is a training operation's number, 0 where its beginning has none;
-    ``samples`` is how many an ``asample`` wants."""
+    """``of`` names what it is for. ``seq_id`` is a training operation's number, 0 where its
+    beginning has none; ``samples`` is how many an ``asample`` wants.
+    """
 
     kind: str
     of: Named
@@ -97,7 +100,9 @@ class Beginning:
         return message
 
     def operation(self, kind: str, *, is_compressed: bool) -> Operation | None:
-        """The operation whose number is used up; None where the beginning does not tell model and number."""
+        """The operation whose number is used up; None where the beginning does not tell model and
+        number.
+        """
         body = bytes(self._kept)
         try:
             found = operation_read(kind, _unpacked(body) if is_compressed else body)
@@ -107,10 +112,14 @@ class Beginning:
 
 
 def _unpacked(body: bytes) -> bytes:
-    """How the content of a frame begins. Its head may promise anything: its first block is unpacked without it."""
+    """How the content of a frame begins. Its head may promise anything: its first block is unpacked
+    without it.
+    """
     try:
         blocks = body[zstandard.frame_header_size(body) :]
-        with zstandard.ZstdDecompressor().stream_reader(zstandard.FRAME_HEADER + BLOCK_WINDOW + blocks) as reader:
+        with zstandard.ZstdDecompressor().stream_reader(
+            zstandard.FRAME_HEADER + BLOCK_WINDOW + blocks
+        ) as reader:
             return reader.read(HEAD_BYTES)
     except zstandard.ZstdError:
         return b""

@@ -23,7 +23,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Place:
-    """What never changes of a session. ``started_by``: an API key's id; None for a person, or a key that is gone."""
+    """What never changes of a session. ``started_by``: an API key's id; None for a person, or a key
+    that is gone.
+    """
 
     project_id: str
     base_model: str
@@ -31,7 +33,9 @@ class Place:
 
 
 class Places:
-    """What never changes of sessions and models, kept in this process: a busy client waits for no query."""
+    """What never changes of sessions and models, kept in this process: a busy client waits for no
+    query.
+    """
 
     def __init__(self) -> None:
         self._places: dict[str, Place] = {}  # of sessions
@@ -40,7 +44,9 @@ class Places:
         self._told: set[tuple[ModelId | SamplerId, str]] = set()  # with addresses of runtimes
 
     async def session_of(self, caller: KeyCaller, operation: Operation) -> str:
-        """The id of its session. Raises NotFound, for another project's as for none; Forbidden as ``_check``."""
+        """The id of its session. Raises NotFound, for another project's as for none; Forbidden as
+        ``_check``.
+        """
         if isinstance(operation.of, ModelId):
             session_id = self._models.get(operation.of)
             if session_id is None:
@@ -60,7 +66,11 @@ class Places:
         if not isinstance(operation.of, PromiseId):
             return operation.of
         number = operation.of.made_model
-        return None if number is None else await database_sync_to_async(_model)(operation.of.session_id, number)
+        return (
+            None
+            if number is None
+            else await database_sync_to_async(_model)(operation.of.session_id, number)
+        )
 
     async def _used(self, model_id: ModelId) -> None:
         """Written down at most once a minute."""
@@ -99,12 +109,20 @@ class Places:
 
 
 def _model(session_id: str, number: int) -> ModelId | None:
-    found = TinkerModel.objects.filter(session_id=session_id, number=number).values_list("id", flat=True).first()
+    found = (
+        TinkerModel.objects.filter(session_id=session_id, number=number)
+        .values_list("id", flat=True)
+        .first()
+    )
     return None if found is None else ModelId.parse(found)
 
 
 def _model_session(operation: Operation) -> str:
-    found = TinkerModel.objects.filter(id=str(operation.of)).values_list("session_id", flat=True).first()
+    found = (
+        TinkerModel.objects.filter(id=str(operation.of))
+        .values_list("session_id", flat=True)
+        .first()
+    )
     if found is None:
         raise operation.missing
     return found
@@ -118,7 +136,11 @@ def _used(model_id: ModelId) -> None:
 
 
 def _session_place(session_id: str) -> Place | None:
-    row = Session.objects.filter(id=session_id).values_list("project_id", "base_model", "key_id").first()
+    row = (
+        Session.objects.filter(id=session_id)
+        .values_list("project_id", "base_model", "key_id")
+        .first()
+    )
     return None if row is None else Place(*row)
 
 

@@ -1,4 +1,6 @@
-"""Training runs, checkpoints and sessions of Tinker clients, as their REST client and command line read them."""
+"""Training runs, checkpoints and sessions of Tinker clients, as their REST client and command line
+read them.
+"""
 
 from collections import defaultdict
 from typing import Any
@@ -55,17 +57,23 @@ def checkpoint_delete(caller: KeyCaller, *, model_id: str, segment: str, name: s
 
 def checkpoint_publish(caller: KeyCaller, *, model_id: str, segment: str, name: str) -> Answer:
     """``POST .../publish``: every project of this server may read it."""
-    checkpoints.checkpoint_publish(checkpoint=_changed(caller, model_id, segment, name), public=True)
+    checkpoints.checkpoint_publish(
+        checkpoint=_changed(caller, model_id, segment, name), public=True
+    )
     return Answer(204, b"")
 
 
 def checkpoint_unpublish(caller: KeyCaller, *, model_id: str, segment: str, name: str) -> Answer:
     """``DELETE .../publish``."""
-    checkpoints.checkpoint_publish(checkpoint=_changed(caller, model_id, segment, name), public=False)
+    checkpoints.checkpoint_publish(
+        checkpoint=_changed(caller, model_id, segment, name), public=False
+    )
     return Answer(204, b"")
 
 
-def checkpoint_ttl(caller: KeyCaller, body: TtlSet, *, model_id: str, segment: str, name: str) -> Answer:
+def checkpoint_ttl(
+    caller: KeyCaller, body: TtlSet, *, model_id: str, segment: str, name: str
+) -> Answer:
     """``PUT .../ttl``."""
     found = _changed(caller, model_id, segment, name)
     checkpoints.checkpoint_ttl_set(checkpoint=found, ttl_seconds=body.ttl_seconds)
@@ -102,7 +110,11 @@ def weights_info(caller: KeyCaller, body: PathNamed) -> Answer:
     found = checkpoints.checkpoint_find(project=caller.project, path=body.tinker_path)
     lora = found.lora
     parts = {name: lora[name] for name in ("train_unembed", "train_mlp", "train_attn")}
-    of = {"base_model": found.model.base_model, "is_lora": lora["rank"] > 0, "lora_rank": lora["rank"] or None}
+    of = {
+        "base_model": found.model.base_model,
+        "is_lora": lora["rank"] > 0,
+        "lora_rank": lora["rank"] or None,
+    }
     return Answer.of(of | parts | {"optimizer_config": {"type": "adamw"}})
 
 
@@ -132,24 +144,36 @@ def trace_export(caller: KeyCaller, *, session_id: str) -> Answer:
     """``GET /sessions/{id}/trace_export``."""
     found = services.tinker_session_get(project=caller.project, tinker_session_id=session_id)
     if (url := trace_url(tinker_session=found)) is None:
-        return Answer.of({"status": "failed", "error": "This session has had no runtime: there is nothing to show."})
+        return Answer.of(
+            {
+                "status": "failed",
+                "error": "This session has had no runtime: there is nothing to show.",
+            }
+        )
     return Answer.of({"status": "ready", "url": url})
 
 
 def key_get(caller: KeyCaller) -> Answer:
     """``GET /auth/apikey/me``."""
     key = caller.key
-    owner = {"org_details": {"name": caller.project.name}, "user_details": {"email": key.user.email}}
+    owner = {
+        "org_details": {"name": caller.project.name},
+        "user_details": {"email": key.user.email},
+    }
     number = int(key.id.partition("_")[2] or "0", 16) >> 12  # a client wants a number
     return Answer.of({"key_id": number, "name": key.name, "note": "", "details": owner})
 
 
 def _own(caller: KeyCaller, model_id: str, segment: str, name: str) -> TinkerCheckpoint:
-    return checkpoints.checkpoint_own(project=caller.project, model_id=model_id, segment=segment, name=name)
+    return checkpoints.checkpoint_own(
+        project=caller.project, model_id=model_id, segment=segment, name=name
+    )
 
 
 def _changed(caller: KeyCaller, model_id: str, segment: str, name: str) -> TinkerCheckpoint:
-    """One that the key may change. Raises NotFound; Forbidden where the key's models or cap leave it out."""
+    """One that the key may change. Raises NotFound; Forbidden where the key's models or cap leave
+    it out.
+    """
     found = _own(caller, model_id, segment, name)
     started_by = found.checkpoint.session.key_id
     key_session_check(key=caller.key, base_model=found.model.base_model, started_by=started_by)
@@ -159,7 +183,9 @@ def _changed(caller: KeyCaller, model_id: str, segment: str, name: str) -> Tinke
 def _runs(caller: KeyCaller, models: list[TinkerModel]) -> list[dict[str, Any]]:
     """The project's models as the wire has them, with one look at the checkpoints of all."""
     stored = defaultdict[str, list[TinkerCheckpoint]](list)
-    for row in checkpoints.checkpoints_of(project=caller.project).filter(model__in=[model.id for model in models]):
+    for row in checkpoints.checkpoints_of(project=caller.project).filter(
+        model__in=[model.id for model in models]
+    ):
         stored[row.model_id].append(row)
     return [_run(model, stored[model.id]) for model in models]
 
@@ -205,10 +231,17 @@ def _newest(rows: list[TinkerCheckpoint]) -> list[TinkerCheckpoint]:
 
 
 def _owned(caller: KeyCaller, query: dict[str, str]) -> bool:
-    """Whether the caller's own rows alone are wanted, not the whole project's. Raises NotFound, InvalidRequest."""
-    project_id, scope = query.get("project_id", caller.project.id), query.get("access_scope", "accessible")
+    """Whether the caller's own rows alone are wanted, not the whole project's. Raises NotFound,
+    InvalidRequest.
+    """
+    project_id, scope = (
+        query.get("project_id", caller.project.id),
+        query.get("access_scope", "accessible"),
+    )
     if project_id != caller.project.id:
-        raise NotFound(f"There is no project {project_id} for this key, which acts in {caller.project.id} alone.")
+        raise NotFound(
+            f"There is no project {project_id} for this key, which acts in {caller.project.id} alone."
+        )
     if scope not in ("owned", "accessible"):
         raise InvalidRequest(f"access_scope is {scope!r}; it is owned or accessible.")
     return scope == "owned"

@@ -1,4 +1,5 @@
-"""A user's mistake in a call that returns a future: it comes back through the future, with the category ``user``.
+"""A user's mistake in a call that returns a future: it comes back through the future, with the
+category ``user``.
 
 The promise is the refusal itself, so that nothing is kept.
 """
@@ -18,11 +19,15 @@ MAX_SAMPLES = 1000  # ids of samples that a refusal has at most
 
 
 def refused(message: str, *, samples: int = 0) -> Answer:
-    """A promise that fails with ``message``; ``samples`` is how many a client of ``asample`` wants ids of."""
+    """A promise that fails with ``message``; ``samples`` is how many a client of ``asample`` wants
+    ids of.
+    """
     text = base64.urlsafe_b64encode(message[:MAX_TEXT].encode(errors="replace")).decode()
     promise: dict[str, Any] = {"request_id": PROMISE + text}
     if samples:
-        promise["sample_sequence_ids"] = [f"refused-{number}" for number in range(min(samples, MAX_SAMPLES))]
+        promise["sample_sequence_ids"] = [
+            f"refused-{number}" for number in range(min(samples, MAX_SAMPLES))
+        ]
     return Answer.of(promise)
 
 

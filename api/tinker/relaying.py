@@ -1,4 +1,6 @@
-"""Requests that a runtime serves: their ids are found in the bytes, the bytes are passed on as they came."""
+"""Requests that a runtime serves: their ids are found in the bytes, the bytes are passed on as they
+came.
+"""
 
 import json
 from functools import partial
@@ -27,16 +29,23 @@ from tinkerscript.wire.tinker.messages import ModelCreate, SamplerCreate
 HEADERS_PASSED = (b"content-type", b"x-request-id")
 
 
-async def relay(caller: KeyCaller, kind: str, body: bytes, headers: list[tuple[bytes, bytes]]) -> Answer:
+async def relay(
+    caller: KeyCaller, kind: str, body: bytes, headers: list[tuple[bytes, bytes]]
+) -> Answer:
     """The runtime's answer. Raises DomainError."""
-    passed = {name.decode(): value.decode("latin-1") for name, value in headers if name in HEADERS_PASSED}
+    passed = {
+        name.decode(): value.decode("latin-1") for name, value in headers if name in HEADERS_PASSED
+    }
     return await _forward(caller, operation_read(kind, body), f"/api/v1/{kind}", body, passed)
 
 
 async def relay_refusal(caller: KeyCaller, operation: Operation, why: str) -> Answer | None:
-    """The promise of an operation that is refused here, whose number its runtime uses up; None where there is no such
-    model, and from a runtime of a version that cannot. Raises DomainError."""
-    body = json.dumps({"model_id": str(operation.of), "seq_id": operation.seq_id, "message": why}).encode()
+    """The promise of an operation that is refused here, whose number its runtime uses up; None
+    where there is no such model, and from a runtime of a version that cannot. Raises DomainError.
+    """
+    body = json.dumps(
+        {"model_id": str(operation.of), "seq_id": operation.seq_id, "message": why}
+    ).encode()
     try:
         answer = await _forward(caller, operation, "/tinker/refusals", body, {})
     except NotFound:
@@ -44,7 +53,9 @@ async def relay_refusal(caller: KeyCaller, operation: Operation, why: str) -> An
     return None if answer.status == 404 else answer
 
 
-async def _forward(caller: KeyCaller, operation: Operation, path: str, body: bytes, headers: dict[str, str]) -> Answer:
+async def _forward(
+    caller: KeyCaller, operation: Operation, path: str, body: bytes, headers: dict[str, str]
+) -> Answer:
     session_id = await places.session_of(caller, operation)
     before = await places.told_before(operation)
     prepare = None if before is None else partial(runtime_tell, before)
@@ -62,17 +73,23 @@ async def _answer(response: aiohttp.ClientResponse) -> Answer:
     kind = response.headers.get("Content-Type", "application/json")
     retry_after = response.headers.get("Retry-After")
     async with response:
-        return Answer(response.status, await response.read(), kind, int(retry_after) if retry_after else None)
+        return Answer(
+            response.status, await response.read(), kind, int(retry_after) if retry_after else None
+        )
 
 
 async def runtime_tell(of: ModelId | SamplerId, route: Route) -> None:
-    """Have the runtime of ``route`` know a model or a sampler before its first request. Raises CONNECTION_ERRORS.
+    """Have the runtime of ``route`` know a model or a sampler before its first request. Raises
+    CONNECTION_ERRORS.
 
-    Each is told once by this process, and again at another address: a runtime that was started anew may have lost its
-    volume. Of a model that an earlier one has written in its journal it is told that too: it must not begin anew with
-    the base's weights.
+    Each is told once by this process, and again at another address: a runtime that was started anew
+    may have lost its volume. Of a model that an earlier one has written in its journal it is told
+    that too: it must not begin anew with the base's weights.
     """
-    if places.is_told(of, route.address) or (telling := await database_sync_to_async(_telling)(of)) is None:
+    if (
+        places.is_told(of, route.address)
+        or (telling := await database_sync_to_async(_telling)(of)) is None
+    ):
         return
     path, message = telling
     request = GatewayRequest("POST", path, {}, message.model_dump_json().encode())
@@ -104,13 +121,21 @@ async def _not_ready(kind: str, session_id: str) -> Answer:
         return Answer.of({"queue_state": "paused_capacity", "queue_state_reason": reason}, 408)
     if kind == "asample":  # a client waits and sends it again, for as long as it takes
         return Answer.of({"detail": reason}, 429, retry_after_s=1)
-    if waits:  # the one status on which a client goes on for an hour; on 503 it gives up after five minutes
-        return Answer.of({"detail": f"Nothing is to be paid: {reason}. The request is sent again until it is up."}, 402)
+    # the one status on which a client goes on for an hour; on 503 it gives up after five minutes
+    if waits:
+        return Answer.of(
+            {
+                "detail": f"Nothing is to be paid: {reason}. The request is sent again until it is up."
+            },
+            402,
+        )
     return Answer.of({"detail": reason}, 503, retry_after_s=1)
 
 
 def _reason(session_id: str) -> tuple[str, bool]:
-    """What the session waits for, and whether it does: one that is ready is only not reached for a moment."""
+    """What the session waits for, and whether it does: one that is ready is only not reached for a
+    moment.
+    """
     session = Session.objects.filter(id=session_id).first()
     if session is None:
         raise NotFound("There is no such session.")

@@ -34,7 +34,9 @@ class Body(BaseModel):
 
 
 class Lenient(Body):
-    """What a newer client says more is ignored: these calls come first and last, and refused they end it."""
+    """What a newer client says more is ignored: these calls come first and last, and refused they
+    end it.
+    """
 
     model_config = ConfigDict(extra="ignore")
 
@@ -142,7 +144,9 @@ class StatusQuery(Body):
     """One status that is searched for."""
 
     type: Literal["active", "cancelled", "failed", "client_finished"]
-    reasons: list[Literal["success", "errored", "interrupted"]] | None = Field(None, min_length=1, max_length=3)
+    reasons: list[Literal["success", "errored", "interrupted"]] | None = Field(
+        None, min_length=1, max_length=3
+    )
 
 
 class SearchCursor(Body):

@@ -1,7 +1,8 @@
-"""The rows of the Tinker wire in the table of routes. docs/reference/tinker.md lists what of a call is refused.
+"""The rows of the Tinker wire in the table of routes. docs/reference/tinker.md lists what of a call
+is refused.
 
-A change without an entry in the audit log has one where it is done (the start of a runtime, a copy, an upload), or
-keeps nothing; tests/api/tinker/test_audit.py has each reason.
+A change without an entry in the audit log has one where it is done (the start of a runtime, a copy,
+an upload), or keeps nothing; tests/api/tinker/test_audit.py has each reason.
 """
 
 from api.relay.proxy import MAX_BODY_BYTES
@@ -51,7 +52,12 @@ route("DELETE", CHECKPOINT, records.checkpoint_delete, key)
 route("POST", CHECKPOINT + "/publish", records.checkpoint_publish, key)
 route("DELETE", CHECKPOINT + "/publish", records.checkpoint_unpublish, key)
 route("PUT", CHECKPOINT + "/ttl", records.checkpoint_ttl, key)
-route("GET", RUN + "/checkpoints/external_weights/{name}/external_weights_urls", records.external_urls, key)
+route(
+    "GET",
+    RUN + "/checkpoints/external_weights/{name}/external_weights_urls",
+    records.external_urls,
+    key,
+)
 route("GET", "/checkpoints", records.all_checkpoints, key)
 route("POST", "/checkpoints/search", search.checkpoints_search, key, audit=False)
 route("POST", "/search_checkpoints", search.checkpoints_search, key, audit=False)

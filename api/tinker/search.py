@@ -1,4 +1,6 @@
-"""What Tinker clients find by search, and the two calls that name a session's project and its copies."""
+"""What Tinker clients find by search, and the two calls that name a session's project and its
+copies.
+"""
 
 from typing import Any
 
@@ -25,13 +27,19 @@ def sessions_search(caller: KeyCaller, body: SessionSearch) -> Answer:
         display_name=body.display_name,
         user_metadata=body.user_metadata,
         owner_ids=_owner_ids(caller, body),
-        statuses=None if body.statuses is None else [status.model_dump() for status in body.statuses],
+        statuses=None
+        if body.statuses is None
+        else [status.model_dump() for status in body.statuses],
         cursor=(body.cursor.last_created_at, body.cursor.last_session_id) if body.cursor else None,
         limit=body.limit + 1,
     )
     page = rows[: body.limit]
     more = len(rows) > body.limit
-    following = {"last_created_at": page[-1].created_at.isoformat(), "last_session_id": page[-1].id} if more else None
+    following = (
+        {"last_created_at": page[-1].created_at.isoformat(), "last_session_id": page[-1].id}
+        if more
+        else None
+    )
     stored = _stored(caller.project, page)
     told = [_summary(row, *stored.get(row.id, (0, 0))) for row in page]
     return Answer.of({"sessions": told, "next_cursor": following})
@@ -46,21 +54,30 @@ def checkpoints_search(caller: KeyCaller, body: CheckpointSearch) -> Answer:
         kind=body.checkpoint_type,
         owner_ids=_owner_ids(caller, body),
         base_models=body.base_models,
-        cursor=(body.cursor.last_created_at, body.cursor.last_checkpoint_uuid) if body.cursor else None,
+        cursor=(body.cursor.last_created_at, body.cursor.last_checkpoint_uuid)
+        if body.cursor
+        else None,
         limit=body.limit + 1,
     )
     page, following = rows[: body.limit], None
     if len(rows) > body.limit:
         last = page[-1]
-        following = {"last_created_at": last.created_at.isoformat(), "last_checkpoint_uuid": last.checkpoint_id}
-    return Answer.of({"checkpoints": [checkpoint_view(row) for row in page], "next_cursor": following})
+        following = {
+            "last_created_at": last.created_at.isoformat(),
+            "last_checkpoint_uuid": last.checkpoint_id,
+        }
+    return Answer.of(
+        {"checkpoints": [checkpoint_view(row) for row in page], "next_cursor": following}
+    )
 
 
 def session_project_set(caller: KeyCaller, body: ProjectNamed, *, session_id: str) -> Answer:
     """``PUT /sessions/{id}/project``: the one that it is in, as a key acts in one alone."""
     services.tinker_session_get(project=caller.project, tinker_session_id=session_id)
     if body.project_id != caller.project.id:
-        raise NotFound(f"There is no project {body.project_id} for this key, which acts in {caller.project.id} alone.")
+        raise NotFound(
+            f"There is no project {body.project_id} for this key, which acts in {caller.project.id} alone."
+        )
     return Answer(204, b"")
 
 
@@ -73,7 +90,9 @@ def sampling_session_join(caller: KeyCaller, body: SamplerJoin) -> Answer:
 def _projects_check(caller: KeyCaller, body: Search) -> None:
     for project_id in body.project_ids or []:
         if project_id != caller.project.id:
-            raise NotFound(f"There is no project {project_id} for this key, which acts in {caller.project.id} alone.")
+            raise NotFound(
+                f"There is no project {project_id} for this key, which acts in {caller.project.id} alone."
+            )
 
 
 def _owner_ids(caller: KeyCaller, body: Search) -> list[str] | None:
@@ -83,7 +102,9 @@ def _owner_ids(caller: KeyCaller, body: Search) -> list[str] | None:
     if body.owner.type == "own":
         return [str(caller.key.user.pk)]
     prefix = user_urn(caller.key.user).rpartition(":")[0] + ":"
-    found = [urn.removeprefix(prefix) for urn in body.owner.owner_urns or [] if urn.startswith(prefix)]
+    found = [
+        urn.removeprefix(prefix) for urn in body.owner.owner_urns or [] if urn.startswith(prefix)
+    ]
     return [pk for pk in found if pk.isascii() and pk.isdecimal() and len(pk) < 19]
 
 

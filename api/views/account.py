@@ -34,7 +34,9 @@ def key_list(request: ApiRequest) -> KeyList:
 
 def key_create(request: ApiRequest, body: KeyCreate) -> KeyCreated:
     """Make an API key; its secret is in this response and nowhere else."""
-    key, secret = keys.key_create(project=request.auth.project, user=request.auth.user, **dict(body))
+    key, secret = keys.key_create(
+        project=request.auth.project, user=request.auth.user, **dict(body)
+    )
     return key_created(key, secret)
 
 

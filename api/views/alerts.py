@@ -5,7 +5,12 @@ from api.rest.requests import ApiRequest
 from api.views.queries import AlertQuery
 from console.sessions.alerts import metric_rules, services
 from tinkerscript.wire.reading.alerts import AlertList, AlertsRead
-from tinkerscript.wire.reading.metric_rules import MetricRuleCreate, MetricRuleList, MetricRuleUpdate, MetricRuleView
+from tinkerscript.wire.reading.metric_rules import (
+    MetricRuleCreate,
+    MetricRuleList,
+    MetricRuleUpdate,
+    MetricRuleView,
+)
 
 
 def alert_list(request: ApiRequest, query: AlertQuery) -> AlertList:
@@ -31,14 +36,18 @@ def metric_rule_list(request: ApiRequest) -> MetricRuleList:
 
 def metric_rule_create(request: ApiRequest, body: MetricRuleCreate) -> MetricRuleView:
     """Raise an alert of a run while a measure of its steps is beyond a bound."""
-    return metric_rule_view(metric_rules.metric_rule_create(project=request.auth.project, body=body))
+    return metric_rule_view(
+        metric_rules.metric_rule_create(project=request.auth.project, body=body)
+    )
 
 
 def metric_rule_update(request: ApiRequest, rule_id: str, body: MetricRuleUpdate) -> MetricRuleView:
     """Change what is given. What the rule had found is over."""
     fields = body.model_dump(exclude_unset=True)
     return metric_rule_view(
-        metric_rules.metric_rule_update(project=request.auth.project, rule_id=rule_id, fields=fields)
+        metric_rules.metric_rule_update(
+            project=request.auth.project, rule_id=rule_id, fields=fields
+        )
     )
 
 
@@ -51,7 +60,11 @@ def _page(request: ApiRequest, query: AlertQuery, session_id: str | None = None)
     project = request.auth.project
     alerts, more = services.alert_list(project=project, session_id=session_id, **query.model_dump())
     # A key reads for no person.
-    upto = 0 if request.auth.key else services.alerts_read_upto(project=project, user=request.auth.user)
+    upto = (
+        0
+        if request.auth.key
+        else services.alerts_read_upto(project=project, user=request.auth.user)
+    )
     return AlertList(
         items=[alert_view(alert, is_read=alert.id <= upto) for alert in alerts],
         unread=services.alerts_unread(project=project, after=upto),

@@ -17,10 +17,14 @@ from tinkerscript.wire.checkpoints import (
 )
 
 
-def checkpoint_create(request: ApiRequest, session_id: str, body: CheckpointCreate) -> CheckpointView:
+def checkpoint_create(
+    request: ApiRequest, session_id: str, body: CheckpointCreate
+) -> CheckpointView:
     """Ask the session's runtime to write a checkpoint; read it again until it is committed."""
     return checkpoint_view(
-        checkpoints.checkpoint_request(project=request.auth.project, session_id=session_id, kind=body.kind)
+        checkpoints.checkpoint_request(
+            project=request.auth.project, session_id=session_id, kind=body.kind
+        )
     )
 
 
@@ -34,7 +38,9 @@ def checkpoint_list(request: ApiRequest, session_id: str) -> CheckpointList:
 def checkpoint_get(request: ApiRequest, session_id: str, checkpoint_id: str) -> CheckpointView:
     """One checkpoint."""
     return checkpoint_view(
-        checkpoints.checkpoint_get(project=request.auth.project, session_id=session_id, checkpoint_id=checkpoint_id)
+        checkpoints.checkpoint_get(
+            project=request.auth.project, session_id=session_id, checkpoint_id=checkpoint_id
+        )
     )
 
 
@@ -43,7 +49,9 @@ def checkpoint_update(
 ) -> CheckpointView:
     """Pin a checkpoint, so that it is kept whatever its age, or let it go."""
     ids = {"session_id": session_id, "checkpoint_id": checkpoint_id}
-    return checkpoint_view(retention.checkpoint_pin(project=request.auth.project, pinned=body.pinned, **ids))
+    return checkpoint_view(
+        retention.checkpoint_pin(project=request.auth.project, pinned=body.pinned, **ids)
+    )
 
 
 def checkpoint_publish(request: ApiRequest, session_id: str, checkpoint_id: str) -> CheckpointView:
@@ -51,14 +59,21 @@ def checkpoint_publish(request: ApiRequest, session_id: str, checkpoint_id: str)
     return _published(request, session_id, checkpoint_id, public=True)
 
 
-def checkpoint_unpublish(request: ApiRequest, session_id: str, checkpoint_id: str) -> CheckpointView:
+def checkpoint_unpublish(
+    request: ApiRequest, session_id: str, checkpoint_id: str
+) -> CheckpointView:
     """Let its own project alone read it again."""
     return _published(request, session_id, checkpoint_id, public=False)
 
 
-def _published(request: ApiRequest, session_id: str, checkpoint_id: str, *, public: bool) -> CheckpointView:
+def _published(
+    request: ApiRequest, session_id: str, checkpoint_id: str, *, public: bool
+) -> CheckpointView:
     find = partial(
-        checkpoints.checkpoint_get, project=request.auth.project, session_id=session_id, checkpoint_id=checkpoint_id
+        checkpoints.checkpoint_get,
+        project=request.auth.project,
+        session_id=session_id,
+        checkpoint_id=checkpoint_id,
     )
     named_publish(checkpoint=find(), public=public)
     return checkpoint_view(find())
@@ -66,18 +81,26 @@ def _published(request: ApiRequest, session_id: str, checkpoint_id: str, *, publ
 
 def checkpoint_delete(request: ApiRequest, session_id: str, checkpoint_id: str) -> None:
     """Remove a checkpoint."""
-    removal.checkpoint_delete(project=request.auth.project, session_id=session_id, checkpoint_id=checkpoint_id)
+    removal.checkpoint_delete(
+        project=request.auth.project, session_id=session_id, checkpoint_id=checkpoint_id
+    )
 
 
-def checkpoint_download(request: ApiRequest, session_id: str, checkpoint_id: str) -> CheckpointDownload:
+def checkpoint_download(
+    request: ApiRequest, session_id: str, checkpoint_id: str
+) -> CheckpointDownload:
     """Presigned URLs of a committed checkpoint's files."""
     return checkpoints.checkpoint_download(
         project=request.auth.project, session_id=session_id, checkpoint_id=checkpoint_id
     )
 
 
-def checkpoint_provenance(request: ApiRequest, session_id: str, checkpoint_id: str) -> CheckpointProvenance:
-    """What a checkpoint was made of: base model, saved states before it, options, and the hashes of its files."""
+def checkpoint_provenance(
+    request: ApiRequest, session_id: str, checkpoint_id: str
+) -> CheckpointProvenance:
+    """What a checkpoint was made of: base model, saved states before it, options, and the hashes of
+    its files.
+    """
     return lineage.checkpoint_provenance(
         project=request.auth.project, session_id=session_id, checkpoint_id=checkpoint_id
     )

@@ -1,4 +1,6 @@
-"""Episodes: checked here, served by the session's gateway; those that are archived come from the object store."""
+"""Episodes: checked here, served by the session's gateway; those that are archived come from the
+object store.
+"""
 
 from asgiref.sync import sync_to_async
 from django.http import HttpResponse
@@ -23,13 +25,17 @@ from tinkerscript.wire.episodes import (
 )
 
 
-async def episode_begin(request: ApiRequest, session_id: str, body: EpisodeBegin) -> HttpResponseBase:
+async def episode_begin(
+    request: ApiRequest, session_id: str, body: EpisodeBegin
+) -> HttpResponseBase:
     """Begin an episode: a base_url and a key for any OpenAI client."""
     return await gateway_response(request, session_id, "episodes", body=body)
 
 
 def episode_export(request: ApiRequest, session_id: str, query: ExportQuery) -> EpisodeExport:
-    """Presigned URLs of the archive: every episode that has ended, as Parquet; annotations page by page."""
+    """Presigned URLs of the archive: every episode that has ended, as Parquet; annotations page by
+    page.
+    """
     session = session_get(project=request.auth.project, session_id=session_id)
     export = archive.archive_export(project=request.auth.project, session_id=session_id)
     page, more = annotations_export(session=session, after=query.annotations_after)
@@ -37,7 +43,9 @@ def episode_export(request: ApiRequest, session_id: str, query: ExportQuery) -> 
     return export.model_copy(update={"annotations": said, "annotations_cursor": more})
 
 
-async def episode_end(request: ApiRequest, session_id: str, episode_id: str, body: EpisodeEnd) -> HttpResponseBase:
+async def episode_end(
+    request: ApiRequest, session_id: str, episode_id: str, body: EpisodeEnd
+) -> HttpResponseBase:
     """End an episode with its reward; acknowledged once it is on disk."""
     return await gateway_response(request, session_id, "episodes", episode_id, "end", body=body)
 
@@ -49,18 +57,26 @@ async def episode_abandon(
     return await gateway_response(request, session_id, "episodes", episode_id, "abandon", body=body)
 
 
-async def episode_heartbeat(request: ApiRequest, session_id: str, episode_id: str) -> HttpResponseBase:
+async def episode_heartbeat(
+    request: ApiRequest, session_id: str, episode_id: str
+) -> HttpResponseBase:
     """Keep a quiet episode from expiring."""
     return await gateway_response(request, session_id, "episodes", episode_id, "heartbeat")
 
 
-async def episodes_heartbeat(request: ApiRequest, session_id: str, body: EpisodesHeartbeat) -> HttpResponseBase:
+async def episodes_heartbeat(
+    request: ApiRequest, session_id: str, body: EpisodesHeartbeat
+) -> HttpResponseBase:
     """Keep quiet episodes from expiring, all of a client in one request."""
     return await gateway_response(request, session_id, "heartbeats", body=body)
 
 
-async def episodes_rescore(request: ApiRequest, session_id: str, body: EpisodesRescore) -> HttpResponseBase:
-    """Give episodes that wait to be trained other rewards; the session's record has what was changed, and by whom."""
+async def episodes_rescore(
+    request: ApiRequest, session_id: str, body: EpisodesRescore
+) -> HttpResponseBase:
+    """Give episodes that wait to be trained other rewards; the session's record has what was
+    changed, and by whom.
+    """
     answer = await gateway_response(request, session_id, "rescore", body=body)
     if isinstance(answer, HttpResponse) and answer.status_code == 200:
         await sync_to_async(rewards_changed)(

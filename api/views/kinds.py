@@ -1,4 +1,6 @@
-"""Sessions of the other kinds: those that serve a model and train nothing, and those of the ``tinker`` client."""
+"""Sessions of the other kinds: those that serve a model and train nothing, and those of the
+``tinker`` client.
+"""
 
 from api.presenters import session_view
 from api.rest.requests import ApiRequest
@@ -14,15 +16,22 @@ from tinkerscript.wire.tinker.runs import ModelCalls, TinkerModelView, TinkerRun
 def serving_create(request: ApiRequest, body: ServingCreate) -> SessionView:
     """Start an engine for a base model or a ``model`` checkpoint, without a trainer."""
     caller = request.auth
-    made = serving.serving_create(project=caller.project, body=body, key=caller.key, person=caller.user)
+    made = serving.serving_create(
+        project=caller.project, body=body, key=caller.key, person=caller.user
+    )
     return session_view(made)
 
 
-def serving_key_create(request: ApiRequest, session_id: str, body: ServingKeyCreate) -> ServingEndpoint:
+def serving_key_create(
+    request: ApiRequest, session_id: str, body: ServingKeyCreate
+) -> ServingEndpoint:
     """A key for calls of the model that this session serves, and where to send them."""
     caller = request.auth
     return serving.serving_key_create(
-        project=caller.project, session_id=session_id, caller_id=caller.id, days=body.expires_in_days
+        project=caller.project,
+        session_id=session_id,
+        caller_id=caller.id,
+        days=body.expires_in_days,
     )
 
 
@@ -66,8 +75,12 @@ def tinker_run_get(request: ApiRequest, session_id: str) -> TinkerRun:
     )
 
 
-def model_calls(request: ApiRequest, session_id: str, model_id: str, query: CallsQuery) -> ModelCalls:
-    """What the calls of a model returned, put together to as many points as are asked for, with their extremes."""
+def model_calls(
+    request: ApiRequest, session_id: str, model_id: str, query: CallsQuery
+) -> ModelCalls:
+    """What the calls of a model returned, put together to as many points as are asked for, with
+    their extremes.
+    """
     session = selectors.session_get(project=request.auth.project, session_id=session_id)
     calls.tinker_runtime_get(session=session)
     return calls.model_calls(

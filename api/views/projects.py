@@ -42,7 +42,9 @@ def project_list(request: ApiRequest) -> ProjectList:
     memberships = projects_of(user=request.auth.user)
     if request.auth.key:
         memberships = memberships.filter(project=request.auth.project)
-    return ProjectList(items=[project_view(membership.project, membership.role) for membership in memberships])
+    return ProjectList(
+        items=[project_view(membership.project, membership.role) for membership in memberships]
+    )
 
 
 def project_create(request: ApiRequest, body: ProjectCreate) -> ProjectView:
@@ -53,7 +55,8 @@ def project_create(request: ApiRequest, body: ProjectCreate) -> ProjectView:
 
 def project_rename(request: ApiRequest, project_id: str, body: ProjectUpdate) -> ProjectView:
     """Give the project another name."""
-    if project_id != request.auth.project.id:  # a key's project is its own; a person's is the one of the path
+    # a key's project is its own; a person's is the one of the path
+    if project_id != request.auth.project.id:
         raise NotFound("There is no such project, or you are not in it.")
     project = services.project_rename(project=request.auth.project, name=body.name)
     return project_view(project, role_get(user=request.auth.user, project=project))
@@ -61,19 +64,25 @@ def project_rename(request: ApiRequest, project_id: str, body: ProjectUpdate) ->
 
 def member_list(request: ApiRequest) -> MemberList:
     """Who works in the project, and who is invited to."""
-    return MemberList(items=[member_view(member) for member in members.member_list(project=request.auth.project)])
+    return MemberList(
+        items=[member_view(member) for member in members.member_list(project=request.auth.project)]
+    )
 
 
 def member_invite(request: ApiRequest, body: MemberInvite) -> MemberView:
     """Invite an address to the project; they become a member by accepting."""
     project, by = request.auth.project, request.auth.user
-    return member_view(members.member_invite(project=project, email=body.email, role=body.role, by=by))
+    return member_view(
+        members.member_invite(project=project, email=body.email, role=body.role, by=by)
+    )
 
 
 def member_update(request: ApiRequest, member_id: str, body: MemberUpdate) -> MemberView:
     """Change a member's role; the last owner stays one."""
     project = request.auth.project
-    return member_view(members.member_role_set(project=project, member_id=member_id, role=body.role))
+    return member_view(
+        members.member_role_set(project=project, member_id=member_id, role=body.role)
+    )
 
 
 def member_remove(request: ApiRequest, member_id: str) -> None:
@@ -93,7 +102,9 @@ def invitation_decline(request: ApiRequest, member_id: str) -> None:
 
 
 def usage_list(request: ApiRequest, query: PageQuery) -> UsageList:
-    """What each session of the project used, newest first, all of them together, and what the project has now."""
+    """What each session of the project used, newest first, all of them together, and what the
+    project has now.
+    """
     project = request.auth.project
     page = used(project=project, cursor=query.cursor, limit=query.limit)
     week = recent_usage(project=project, within=timedelta(days=7))
@@ -122,13 +133,18 @@ def usage_days(request: ApiRequest, query: UsageDaysQuery) -> UsageDays:
 
 def session_usage(request: ApiRequest, session_id: str) -> SessionSpending:
     """What one session used and costs, and where its budget is heading at its pace so far."""
-    session, key = session_get(project=request.auth.project, session_id=session_id), request.auth.key
+    session, key = (
+        session_get(project=request.auth.project, session_id=session_id),
+        request.auth.key,
+    )
     is_own = key is not None and session.key_id == key.id
     return session_spending(session=session, with_key=is_own or _may_read_payers(request))
 
 
 def _may_read_payers(request: ApiRequest) -> bool:
-    """Whether the caller may read members and keys, as their routes decide: a key needs the admin scope."""
+    """Whether the caller may read members and keys, as their routes decide: a key needs the admin
+    scope.
+    """
     return request.auth.key is None or Scope.ADMIN in request.auth.scopes
 
 

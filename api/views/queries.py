@@ -3,7 +3,14 @@
 from datetime import date
 from typing import Annotated, TypeVar
 
-from pydantic import AfterValidator, AwareDatetime, Field, FiniteFloat, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    Field,
+    FiniteFloat,
+    ValidationInfo,
+    field_validator,
+)
 
 from api.rest.parsing import MAX_INTEGER, YEARS, Query
 from tinkerscript.wire.episodes import Thumb
@@ -65,7 +72,10 @@ class ResumeQuery(Query):
     """How a suspended session goes on."""
 
     trainer_ranks: int | None = Field(
-        None, ge=1, le=64, description="Under so many trainer processes, from the state that the suspension saved."
+        None,
+        ge=1,
+        le=64,
+        description="Under so many trainer processes, from the state that the suspension saved.",
     )
 
 
@@ -77,9 +87,15 @@ class EpisodeFilterQuery(Query):
     eval: bool | None = Field(None, description="Only those that are, or are not, for evaluation.")
     reward_min: FiniteFloat | None = None
     reward_max: FiniteFloat | None = None
-    version: int | None = Field(None, ge=0, le=2**31 - 1, description="Only those that this policy version sampled.")
-    step: int | None = Field(None, ge=0, le=2**31 - 1, description="Only those that this step trained.")
-    agent: str | None = Field(None, max_length=200, description="Only those with calls of this agent.")
+    version: int | None = Field(
+        None, ge=0, le=2**31 - 1, description="Only those that this policy version sampled."
+    )
+    step: int | None = Field(
+        None, ge=0, le=2**31 - 1, description="Only those that this step trained."
+    )
+    agent: str | None = Field(
+        None, max_length=200, description="Only those with calls of this agent."
+    )
     q: str | None = Field(
         None,
         max_length=200,
@@ -93,7 +109,9 @@ class EpisodeFilterQuery(Query):
         " reward/format<=0.5, rewards_by_agent/solver>=1.",
     )
     thumb: Thumb | None = Field(None, description="Only those that somebody has given this.")
-    commented: bool | None = Field(None, description="Only those that do, or do not, have a comment.")
+    commented: bool | None = Field(
+        None, description="Only those that do, or do not, have a comment."
+    )
 
 
 class EpisodeQuery(EpisodeFilterQuery, PageQuery):
@@ -112,8 +130,12 @@ class NearestQuery(Query):
     """The two versions that are compared."""
 
     from_version: int = Field(0, ge=0, le=2**31 - 1)
-    to_version: int | None = Field(None, ge=0, le=2**31 - 1, description="The session's newest, if absent.")
-    held_out: bool = Field(False, description="By the episodes for evaluation, and not by those that were trained.")
+    to_version: int | None = Field(
+        None, ge=0, le=2**31 - 1, description="The session's newest, if absent."
+    )
+    held_out: bool = Field(
+        False, description="By the episodes for evaluation, and not by those that were trained."
+    )
 
 
 class SharedEpisodeQuery(PageQuery):
@@ -121,20 +143,26 @@ class SharedEpisodeQuery(PageQuery):
 
     task: str | None = Field(None, max_length=512, description="Only those of this task.")
     fate: list[EpisodeFate] = Field([], description="Only those with one of these fates.")
-    step: int | None = Field(None, ge=0, le=2**31 - 1, description="Only those that this step trained.")
+    step: int | None = Field(
+        None, ge=0, le=2**31 - 1, description="Only those that this step trained."
+    )
     sort: EpisodeSort = EpisodeSort.NEWEST
 
 
 class ExportQuery(Query):
     """Which annotations come with an export."""
 
-    annotations_after: int = Field(0, ge=0, le=MAX_INTEGER, description="Those that follow this annotations_cursor.")
+    annotations_after: int = Field(
+        0, ge=0, le=MAX_INTEGER, description="Those that follow this annotations_cursor."
+    )
 
 
 class DocumentsQuery(Query):
     """One page of where documents are."""
 
-    cursor: int = Field(-1, ge=-1, le=MAX_INTEGER, description="A page's next_cursor; the first page if absent.")
+    cursor: int = Field(
+        -1, ge=-1, le=MAX_INTEGER, description="A page's next_cursor; the first page if absent."
+    )
     limit: int = Field(1000, ge=1, le=5000)
 
 
@@ -159,9 +187,15 @@ class AuditQuery(Query):
 
     before: int | None = Field(None, ge=1, le=MAX_INTEGER)
     limit: int = Field(50, ge=1, le=200)
-    actor: str = Field("", max_length=320, description="Only those with this, in any case, in who did it.")
-    action: str = Field("", max_length=80, description="Only those with this in their action: delete, session_.")
-    target: str = Field("", max_length=200, description="Only those with this in the ids of what it was done to.")
+    actor: str = Field(
+        "", max_length=320, description="Only those with this, in any case, in who did it."
+    )
+    action: str = Field(
+        "", max_length=80, description="Only those with this in their action: delete, session_."
+    )
+    target: str = Field(
+        "", max_length=200, description="Only those with this in the ids of what it was done to."
+    )
     since: Time | None = Field(None, description="Only those from this time on.")
     until: Time | None = Field(None, description="Only those before this time.")
 
@@ -184,7 +218,9 @@ class SessionQuery(PageQuery):
     since: Time | None = Field(None, description="Only those created from this time on.")
     until: Time | None = Field(None, description="Only those created before this time.")
     sort: SessionSort = SessionSort.NEWEST
-    reverse: bool = Field(False, description="The other way round; those without what is sorted by stay last.")
+    reverse: bool = Field(
+        False, description="The other way round; those without what is sorted by stay last."
+    )
     measures: bool = Field(False, description="Each with the measures of its last step.")
 
 
@@ -193,9 +229,15 @@ class LogQuery(Query):
 
     lines: int = Field(200, ge=1, le=5000)
     after: str = Field(
-        "", max_length=200, description="The cursor of an earlier page: the lines after it, first ones first."
+        "",
+        max_length=200,
+        description="The cursor of an earlier page: the lines after it, first ones first.",
     )
-    q: str = Field("", max_length=200, description="Only lines with this, in any case, among the last 5000 or 1 MiB.")
+    q: str = Field(
+        "",
+        max_length=200,
+        description="Only lines with this, in any case, among the last 5000 or 1 MiB.",
+    )
 
 
 class EventQuery(Query):
@@ -204,9 +246,15 @@ class EventQuery(Query):
     after: int = Field(0, ge=0, le=MAX_INTEGER, description="The cursor of the last entry seen.")
     limit: int = Field(200, ge=1, le=1000)
     kind: list[EventKind] = Field([], description="Only entries of these kinds.")
-    newest: bool = Field(False, description="The last entries instead of the first, oldest first all the same.")
-    marks: bool = Field(False, description="Only checkpoints that were committed, refused steps, and restarts.")
-    wait_s: float = Field(0, ge=0, le=20, description="How long to wait for an entry when there is none yet.")
+    newest: bool = Field(
+        False, description="The last entries instead of the first, oldest first all the same."
+    )
+    marks: bool = Field(
+        False, description="Only checkpoints that were committed, refused steps, and restarts."
+    )
+    wait_s: float = Field(
+        0, ge=0, le=20, description="How long to wait for an entry when there is none yet."
+    )
     spread: bool = Field(
         False,
         description="With marks: where there are more than limit, of each kind some from its first to its last. Not"
@@ -225,15 +273,21 @@ class EventQuery(Query):
 class ResourceQuery(Query):
     """A session's samples of its machine, in how many points."""
 
-    points: int = Field(1000, ge=1, le=5000, description="Samples beyond this number are put together.")
+    points: int = Field(
+        1000, ge=1, le=5000, description="Samples beyond this number are put together."
+    )
 
 
 class CallsQuery(Query):
     """Which calls of a model, in how many points."""
 
     kind: CallKind = Field("forward_backward", description="Calls of this kind.")
-    points: int = Field(1000, ge=1, le=5000, description="Calls beyond this number are put together.")
-    number_from: int | None = Field(None, ge=1, le=2**53, description="Only calls from this number on.")
+    points: int = Field(
+        1000, ge=1, le=5000, description="Calls beyond this number are put together."
+    )
+    number_from: int | None = Field(
+        None, ge=1, le=2**53, description="Only calls from this number on."
+    )
     number_to: int | None = Field(None, ge=1, le=2**53, description="Only calls up to this number.")
 
 
@@ -248,8 +302,16 @@ class MetricQuery(Query):
         " of these, if empty, the hundred that most steps have.",
     )
     x: MetricAxis = Field(MetricAxis.STEP, description="What the steps are drawn over.")
-    after: int = Field(0, ge=0, le=MAX_INTEGER, description="Only steps recorded after this cursor.")
-    points: int = Field(1000, ge=1, le=5000, description="Steps beyond this number are put together.")
-    x_from: FiniteFloat | None = Field(None, description="Only steps from this place on the axis on.")
+    after: int = Field(
+        0, ge=0, le=MAX_INTEGER, description="Only steps recorded after this cursor."
+    )
+    points: int = Field(
+        1000, ge=1, le=5000, description="Steps beyond this number are put together."
+    )
+    x_from: FiniteFloat | None = Field(
+        None, description="Only steps from this place on the axis on."
+    )
     x_to: FiniteFloat | None = Field(None, description="Only steps up to this place on the axis.")
-    extremes: bool = Field(True, description="Whether a point of several steps has its lowest and highest too.")
+    extremes: bool = Field(
+        True, description="Whether a point of several steps has its lowest and highest too."
+    )

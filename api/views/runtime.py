@@ -20,7 +20,12 @@ from tinkerscript.wire.runtime import (
     UploadOpen,
     UploadTargets,
 )
-from tinkerscript.wire.tinker.messages import NamedCheckpoint, NamedCheckpointOpen, NamedState, NamedStateFind
+from tinkerscript.wire.tinker.messages import (
+    NamedCheckpoint,
+    NamedCheckpointOpen,
+    NamedState,
+    NamedStateFind,
+)
 from tinkerscript.wire.tinker.work import WorkReport
 
 
@@ -66,7 +71,9 @@ def upload_commit(request: LeaseRequest, upload_id: str, body: UploadCommit) -> 
 
 def runtime_documents(request: LeaseRequest, body: DocumentsFind) -> DocumentPlaces:
     """Read documents of episodes that the journal was pruned of."""
-    return DocumentPlaces(items=stored_files.documents_find(session=request.auth, episode_ids=body.episode_ids))
+    return DocumentPlaces(
+        items=stored_files.documents_find(session=request.auth, episode_ids=body.episode_ids)
+    )
 
 
 def named_checkpoint_open(request: LeaseRequest, body: NamedCheckpointOpen) -> NamedCheckpoint:

@@ -15,10 +15,14 @@ CAPABILITIES = (
 
 def server_get(request: ApiRequest) -> ServerView:
     """The server's version, the oldest client that it serves, and what not every version can do."""
-    return ServerView(version=VERSION, minimum_client=MINIMUM_CLIENT, capabilities=sorted(CAPABILITIES))
+    return ServerView(
+        version=VERSION, minimum_client=MINIMUM_CLIENT, capabilities=sorted(CAPABILITIES)
+    )
 
 
 def capacity_get(request: ApiRequest) -> CapacityView:
-    """What the project has of the server and waits for; a signed-in operator (Django staff) is told of all."""
+    """What the project has of the server and waits for; a signed-in operator (Django staff) is told
+    of all.
+    """
     caller = request.auth
     return capacity(project=caller.project, is_operator=caller.is_operator)

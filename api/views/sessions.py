@@ -6,7 +6,14 @@ from asgiref.sync import sync_to_async
 
 from api.presenters import session_list_view, session_view
 from api.rest.requests import ApiRequest
-from api.views.queries import EventQuery, LogQuery, MetricQuery, ResourceQuery, ResumeQuery, SessionQuery
+from api.views.queries import (
+    EventQuery,
+    LogQuery,
+    MetricQuery,
+    ResourceQuery,
+    ResumeQuery,
+    SessionQuery,
+)
 from console.catalogue.base_models import base_model_list as base_models
 from console.live import resources
 from console.live import selectors as live
@@ -33,7 +40,8 @@ from tinkerscript.wire.sessions import (
 
 
 def place_list(request: ApiRequest) -> PlaceList:
-    """Where sessions of this server can run, with what of the project's runs and waits at each place.
+    """Where sessions of this server can run, with what of the project's runs and waits at each
+    place.
 
     A signed-in operator (Django staff) is told of all projects.
     """
@@ -64,7 +72,11 @@ def session_list(request: ApiRequest, query: SessionQuery) -> SessionList:
         sort=query.sort,
         reverse=query.reverse,
     )
-    measures = live.last_measures(session_ids=[session.id for session in sessions]) if query.measures else None
+    measures = (
+        live.last_measures(session_ids=[session.id for session in sessions])
+        if query.measures
+        else None
+    )
     return session_list_view(sessions, more, measures)
 
 
@@ -82,7 +94,9 @@ def session_dry_run(request: ApiRequest, body: SessionCreate) -> SessionPlan:
     """What starting this session would mean; nothing is started."""
     caller = request.auth
     start = starting_point(project=caller.project, name=body.base_model)
-    return dry_run(project=caller.project, body=body, key=caller.key, person=caller.user, start=start)
+    return dry_run(
+        project=caller.project, body=body, key=caller.key, person=caller.user, start=start
+    )
 
 
 def session_get(request: ApiRequest, session_id: str) -> SessionView:
@@ -92,7 +106,9 @@ def session_get(request: ApiRequest, session_id: str) -> SessionView:
 
 def session_update(request: ApiRequest, session_id: str, body: SessionUpdate) -> SessionView:
     """Name, tags, notes and pin of a session, in every state."""
-    return session_view(services.session_update(project=request.auth.project, session_id=session_id, body=body))
+    return session_view(
+        services.session_update(project=request.auth.project, session_id=session_id, body=body)
+    )
 
 
 def session_stop(request: ApiRequest, session_id: str) -> SessionView:
@@ -102,13 +118,19 @@ def session_stop(request: ApiRequest, session_id: str) -> SessionView:
 
 def session_suspend(request: ApiRequest, session_id: str) -> SessionView:
     """Save a ready session's state and free its runtime; a request or resume brings it back."""
-    return session_view(services.session_suspend(project=request.auth.project, session_id=session_id))
+    return session_view(
+        services.session_suspend(project=request.auth.project, session_id=session_id)
+    )
 
 
 def session_resume(request: ApiRequest, session_id: str, query: ResumeQuery) -> SessionView:
-    """Bring a suspended session back, where ``trainer_ranks`` is given under that number of trainer processes."""
+    """Bring a suspended session back, where ``trainer_ranks`` is given under that number of trainer
+    processes.
+    """
     project, ranks = request.auth.project, query.trainer_ranks
-    return session_view(services.session_resume(project=project, session_id=session_id, trainer_ranks=ranks))
+    return session_view(
+        services.session_resume(project=project, session_id=session_id, trainer_ranks=ranks)
+    )
 
 
 def session_delete(request: ApiRequest, session_id: str) -> None:
@@ -117,10 +139,16 @@ def session_delete(request: ApiRequest, session_id: str) -> None:
 
 
 def session_logs(request: ApiRequest, session_id: str, query: LogQuery) -> SessionLogs:
-    """The last lines that the session's runtime wrote, or its last one after the end; or those after a cursor."""
+    """The last lines that the session's runtime wrote, or its last one after the end; or those
+    after a cursor.
+    """
     project = request.auth.project
     page = logs.session_logs(
-        project=project, session_id=session_id, lines=query.lines, containing=query.q, after=query.after
+        project=project,
+        session_id=session_id,
+        lines=query.lines,
+        containing=query.q,
+        after=query.after,
     )
     return SessionLogs(**dataclasses.asdict(page))
 
@@ -149,8 +177,12 @@ def evaluation_create(request: ApiRequest, session_id: str, body: Evaluation) ->
 
 
 def metric_columns(request: ApiRequest, session_id: str, query: MetricQuery) -> MetricColumns:
-    """The session's steps as columns, put together to as many points as are asked for, with their extremes."""
-    return columns_of(selectors.session_get(project=request.auth.project, session_id=session_id), query)
+    """The session's steps as columns, put together to as many points as are asked for, with their
+    extremes.
+    """
+    return columns_of(
+        selectors.session_get(project=request.auth.project, session_id=session_id), query
+    )
 
 
 def columns_of(session: Session, query: MetricQuery) -> MetricColumns:

@@ -1,6 +1,8 @@
-"""What people of a project give each other and anyone else to look at: links to a run, and saved views of its charts.
+"""What people of a project give each other and anyone else to look at: links to a run, and saved
+views of its charts.
 
-A reader's routes name no session: the link says which, and nothing else of the server can be reached with it.
+A reader's routes name no session: the link says which, and nothing else of the server can be
+reached with it.
 """
 
 from django.conf import settings
@@ -21,8 +23,19 @@ from console.sessions.sharing.models import ShareLink
 from tinkerscript.wire.account import Scope
 from tinkerscript.wire.episodes import EpisodeList
 from tinkerscript.wire.reading.metrics import MetricColumns
-from tinkerscript.wire.reading.saved_views import SavedViewCreate, SavedViewList, SavedViewUpdate, SavedViewView
-from tinkerscript.wire.reading.sharing import ShareCreate, ShareCreated, SharedRun, ShareList, ShareView
+from tinkerscript.wire.reading.saved_views import (
+    SavedViewCreate,
+    SavedViewList,
+    SavedViewUpdate,
+    SavedViewView,
+)
+from tinkerscript.wire.reading.sharing import (
+    ShareCreate,
+    ShareCreated,
+    SharedRun,
+    ShareList,
+    ShareView,
+)
 
 
 def share_create(request: ApiRequest, session_id: str, body: ShareCreate) -> ShareCreated:
@@ -83,7 +96,9 @@ def shared_episodes(request: ShareRequest, query: SharedEpisodeQuery) -> Episode
 def shared_timelines(request: ShareRequest, episode_id: str, query: TimelinesQuery) -> HttpResponse:
     """Every token of an episode of the link's session, once it is stored."""
     session = request.auth.session
-    record = episodes.episode_get(project=session.project, session_id=session.id, episode_id=episode_id)
+    record = episodes.episode_get(
+        project=session.project, session_id=session.id, episode_id=episode_id
+    )
     return stored_timelines(record, query, annotations=())
 
 
@@ -99,7 +114,9 @@ def _view(link: ShareLink) -> ShareView:
 def saved_view_list(request: ApiRequest) -> SavedViewList:
     """The project's saved views: pinned ones first, then by name."""
     return SavedViewList(
-        items=[_saved_view(view) for view in saved_views.saved_view_list(project=request.auth.project)]
+        items=[
+            _saved_view(view) for view in saved_views.saved_view_list(project=request.auth.project)
+        ]
     )
 
 
@@ -111,7 +128,9 @@ def saved_view_create(request: ApiRequest, body: SavedViewCreate) -> SavedViewVi
 def saved_view_update(request: ApiRequest, view_id: str, body: SavedViewUpdate) -> SavedViewView:
     """Change what is given."""
     fields = body.model_dump(exclude_unset=True)
-    return _saved_view(saved_views.saved_view_update(project=request.auth.project, view_id=view_id, fields=fields))
+    return _saved_view(
+        saved_views.saved_view_update(project=request.auth.project, view_id=view_id, fields=fields)
+    )
 
 
 def saved_view_delete(request: ApiRequest, view_id: str) -> None:

@@ -30,15 +30,21 @@ def tasks_lease(request: ApiRequest, session_id: str, body: TasksLease) -> TaskL
     return queue.tasks_lease(project=request.auth.project, session_id=session_id, body=body)
 
 
-def task_episode_set(request: ApiRequest, session_id: str, task_id: str, body: TaskEpisode) -> TaskView:
+def task_episode_set(
+    request: ApiRequest, session_id: str, task_id: str, body: TaskEpisode
+) -> TaskView:
     """Say in which episode an attempt is played, before it is."""
     ids = {"session_id": session_id, "task_id": task_id}
-    row = queue.task_episode_set(project=request.auth.project, lease=body.lease, episode_id=body.episode_id, **ids)
+    row = queue.task_episode_set(
+        project=request.auth.project, lease=body.lease, episode_id=body.episode_id, **ids
+    )
     return _view(row)
 
 
 def task_group_set(request: ApiRequest, session_id: str, task_id: str, body: TaskGroup) -> TaskView:
-    """Say in which episodes a judged task is played, and what the judge made of them, before they are ended."""
+    """Say in which episodes a judged task is played, and what the judge made of them, before they
+    are ended.
+    """
     ids = {"session_id": session_id, "task_id": task_id}
     return _view(queue.task_group_set(project=request.auth.project, body=body, **ids))
 

@@ -1,6 +1,8 @@
-"""Episodes for reading, in every state of their session: from the rows and documents that its runtime reported.
+"""Episodes for reading, in every state of their session: from the rows and documents that its
+runtime reported.
 
-A running session's own list and an episode that is not in the object store yet come from its gateway.
+A running session's own list and an episode that is not in the object store yet come from its
+gateway.
 """
 
 import json
@@ -11,7 +13,13 @@ from asgiref.sync import sync_to_async
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 
-from api.episode_presenters import annotation_view, episode_list_view, episode_view, group_list_view, step_view
+from api.episode_presenters import (
+    annotation_view,
+    episode_list_view,
+    episode_view,
+    group_list_view,
+    step_view,
+)
 from api.gateway_proxy import gateway_response
 from api.rest.requests import ApiRequest
 from api.views.queries import (
@@ -44,11 +52,13 @@ from tinkerscript.wire.reading.trajectories import GroupList, StepView
 from tinkerscript.wire.sessions import SessionState
 
 
-async def episode_list(request: ApiRequest, session_id: str, query: EpisodeQuery) -> HttpResponseBase:
+async def episode_list(
+    request: ApiRequest, session_id: str, query: EpisodeQuery
+) -> HttpResponseBase:
     """The session's episodes, newest first if no sort is given.
 
-    With neither filter nor sort the list of a running session is that of this moment; else, and in every other state,
-    it is what the runtime has reported, which it does within seconds.
+    With neither filter nor sort the list of a running session is that of this moment; else, and in
+    every other state, it is what the runtime has reported, which it does within seconds.
     """
     asks = query.model_fields_set - {"cursor", "limit"}
     if not asks and await sync_to_async(_is_ready)(request, session_id):
@@ -56,13 +66,21 @@ async def episode_list(request: ApiRequest, session_id: str, query: EpisodeQuery
     return await sync_to_async(_list)(request, session_id, query)
 
 
-def episode_facets(request: ApiRequest, session_id: str, query: EpisodeFilterQuery) -> EpisodeFacets:
-    """Rewards, fates and tasks of the episodes that match, counted; of those that the runtime has reported."""
-    return facets.episode_facets(project=request.auth.project, session_id=session_id, only=_filter(query))
+def episode_facets(
+    request: ApiRequest, session_id: str, query: EpisodeFilterQuery
+) -> EpisodeFacets:
+    """Rewards, fates and tasks of the episodes that match, counted; of those that the runtime has
+    reported.
+    """
+    return facets.episode_facets(
+        project=request.auth.project, session_id=session_id, only=_filter(query)
+    )
 
 
 def episodes_nearest(request: ApiRequest, session_id: str, query: NearestQuery) -> NearestPlays:
-    """Each task at its plays nearest to two versions, what lost most first: tasks that take turns are compared too."""
+    """Each task at its plays nearest to two versions, what lost most first: tasks that take turns
+    are compared too.
+    """
     return nearest.episodes_nearest(
         project=request.auth.project,
         session_id=session_id,
@@ -75,7 +93,9 @@ def episodes_nearest(request: ApiRequest, session_id: str, query: NearestQuery) 
 def episode_neighbours(
     request: ApiRequest, session_id: str, episode_id: str, query: NeighboursQuery
 ) -> EpisodeNeighbours:
-    """What stands before and after an episode in the list of those that match, however long the list is."""
+    """What stands before and after an episode in the list of those that match, however long the
+    list is.
+    """
     previous, following = selectors.episode_neighbours(
         project=request.auth.project,
         session_id=session_id,
@@ -96,7 +116,9 @@ async def episode_get(request: ApiRequest, session_id: str, episode_id: str) -> 
     return _json(episode_view(record).model_dump_json())
 
 
-async def episode_calls(request: ApiRequest, session_id: str, episode_id: str, query: PageQuery) -> HttpResponseBase:
+async def episode_calls(
+    request: ApiRequest, session_id: str, episode_id: str, query: PageQuery
+) -> HttpResponseBase:
     """An episode's LLM calls with their token ids, and how they merged."""
     if await sync_to_async(_is_ready)(request, session_id):
         return await gateway_response(request, session_id, "episodes", episode_id, "calls")
@@ -115,31 +137,51 @@ async def episode_timelines(
         return await sync_to_async(_annotated_timelines)(record, query)
     if record is not None and not await sync_to_async(_is_ready)(request, session_id):
         raise _not_stored()
-    answer = await gateway_response(request, session_id, "episodes", episode_id, "timelines", query={})
+    answer = await gateway_response(
+        request, session_id, "episodes", episode_id, "timelines", query={}
+    )
     if not isinstance(answer, HttpResponse) or answer.status_code != 200:
         return answer
     told = json.loads(answer.content)
     if record is not None:
         told["episode"]["annotations"] = await sync_to_async(_annotations)(record)
-    return await sync_to_async(_timelines)(told["episode"], told["document"], told["advantages"], query)
+    return await sync_to_async(_timelines)(
+        told["episode"], told["document"], told["advantages"], query
+    )
 
 
-def episode_documents(request: ApiRequest, session_id: str, query: DocumentsQuery) -> EpisodeDocuments:
-    """Presigned URLs of what every ended episode's pages are made of, to read the run without a server."""
+def episode_documents(
+    request: ApiRequest, session_id: str, query: DocumentsQuery
+) -> EpisodeDocuments:
+    """Presigned URLs of what every ended episode's pages are made of, to read the run without a
+    server.
+    """
     project = request.auth.project
-    return documents_export(project=project, session_id=session_id, after=query.cursor, limit=query.limit)
+    return documents_export(
+        project=project, session_id=session_id, after=query.cursor, limit=query.limit
+    )
 
 
-def episode_annotate(request: ApiRequest, session_id: str, episode_id: str, body: EpisodeAnnotate) -> AnnotationList:
-    """Say what the caller thinks of an episode; once its runtime has reported it, which takes seconds."""
+def episode_annotate(
+    request: ApiRequest, session_id: str, episode_id: str, body: EpisodeAnnotate
+) -> AnnotationList:
+    """Say what the caller thinks of an episode; once its runtime has reported it, which takes
+    seconds.
+    """
     said = annotations.episode_annotate(
-        project=request.auth.project, session_id=session_id, episode_id=episode_id, body=body, person=request.auth.user
+        project=request.auth.project,
+        session_id=session_id,
+        episode_id=episode_id,
+        body=body,
+        person=request.auth.user,
     )
     return AnnotationList(items=[annotation_view(row) for row in said])
 
 
 async def episode_erase(request: ApiRequest, session_id: str, episode_id: str) -> HttpResponseBase:
-    """Erase what is kept of an episode of a session that is ready or has ended: row, tokens, annotations, copies."""
+    """Erase what is kept of an episode of a session that is ready or has ended: row, tokens,
+    annotations, copies.
+    """
     caller, by_runtime = request.auth, await sync_to_async(_is_ready)(request, session_id)
     if by_runtime:
         answer = await gateway_response(request, session_id, "episodes", episode_id)
@@ -160,7 +202,9 @@ async def episode_erase(request: ApiRequest, session_id: str, episode_id: str) -
 
 def group_list(request: ApiRequest, session_id: str, query: GroupQuery) -> GroupList:
     """The groups that were trained or wait to be, the newest first."""
-    found = selectors.group_list(project=request.auth.project, session_id=session_id, **query.model_dump())
+    found = selectors.group_list(
+        project=request.auth.project, session_id=session_id, **query.model_dump()
+    )
     return group_list_view(*found)
 
 
@@ -168,8 +212,12 @@ def step_get(request: ApiRequest, session_id: str, step: str) -> StepView:
     """What one optimizer step measured, and the groups that it was made of."""
     session_get(project=request.auth.project, session_id=session_id)
     if not (step.isascii() and step.isdigit() and len(step) < 10):
-        raise NotFound("There is no such step in this session.", hint="A step is a number, from 1 on.")
-    return step_view(selectors.step_get(project=request.auth.project, session_id=session_id, step=int(step)))
+        raise NotFound(
+            "There is no such step in this session.", hint="A step is a number, from 1 on."
+        )
+    return step_view(
+        selectors.step_get(project=request.auth.project, session_id=session_id, step=int(step))
+    )
 
 
 def _is_ready(request: ApiRequest, session_id: str) -> bool:
@@ -179,9 +227,12 @@ def _is_ready(request: ApiRequest, session_id: str) -> bool:
 
 def _record(request: ApiRequest, session_id: str, episode_id: str) -> EpisodeRecord | None:
     try:
-        return selectors.episode_get(project=request.auth.project, session_id=session_id, episode_id=episode_id)
+        return selectors.episode_get(
+            project=request.auth.project, session_id=session_id, episode_id=episode_id
+        )
     except NotFound:
-        # Raised again for a session that is not the caller's; of one that has ended nothing more is known.
+        # Raised again for a session that is not the caller's; of one that has ended nothing more is
+        # known.
         session = session_get(project=request.auth.project, session_id=session_id)
         if (
             SessionState(session.state) in (SessionState.SUSPENDED, SessionState.STOPPING)
@@ -207,8 +258,14 @@ def _list(request: ApiRequest, session_id: str, query: EpisodeQuery) -> HttpResp
 
 
 def _filter(query: EpisodeFilterQuery) -> selectors.EpisodeFilter:
-    if query.reward_min is not None and query.reward_max is not None and query.reward_min > query.reward_max:
-        raise InvalidRequest("reward_min is above reward_max: no episode can match.", hint="Exchange them.")
+    if (
+        query.reward_min is not None
+        and query.reward_max is not None
+        and query.reward_min > query.reward_max
+    ):
+        raise InvalidRequest(
+            "reward_min is above reward_max: no episode can match.", hint="Exchange them."
+        )
     return selectors.EpisodeFilter(
         task=query.task, fates=query.fate, eval=query.eval, reward_min=query.reward_min, reward_max=query.reward_max,
         version=query.version, step=query.step, agent=query.agent, text=query.q, thumb=query.thumb,
@@ -219,8 +276,12 @@ def _filter(query: EpisodeFilterQuery) -> selectors.EpisodeFilter:
 def _calls(record: EpisodeRecord, query: PageQuery) -> HttpResponse:
     if record.pack is None:
         raise _not_stored()
-    if query.cursor is not None and not (query.cursor.isascii() and query.cursor.isdigit() and len(query.cursor) < 10):
-        raise InvalidRequest("This cursor belongs to no page of this list.", hint="Start again without a cursor.")
+    if query.cursor is not None and not (
+        query.cursor.isascii() and query.cursor.isdigit() and len(query.cursor) < 10
+    ):
+        raise InvalidRequest(
+            "This cursor belongs to no page of this list.", hint="Start again without a cursor."
+        )
     document, start = document_read(record), int(query.cursor or 0)
     end = start + query.limit
     more = str(end) if end < len(document["calls"]) else None
@@ -229,7 +290,9 @@ def _calls(record: EpisodeRecord, query: PageQuery) -> HttpResponse:
 
 
 def _annotated_timelines(record: EpisodeRecord, query: TimelinesQuery) -> HttpResponse:
-    said = annotations_of(session=record.session, episode_ids=[record.episode_id])[record.episode_id]
+    said = annotations_of(session=record.session, episode_ids=[record.episode_id])[
+        record.episode_id
+    ]
     return stored_timelines(record, query, annotations=said)
 
 
@@ -244,18 +307,26 @@ def stored_timelines(
 
 
 def _timelines(episode: Any, document: Any, advantages: Any, query: TimelinesQuery) -> HttpResponse:
-    runs, more = timelines_page(document, advantages=advantages, start=query.cursor, limit=query.limit)
+    runs, more = timelines_page(
+        document, advantages=advantages, start=query.cursor, limit=query.limit
+    )
     first = {"report": document["report"], "calls": document["calls"]}
     whole = first | {"outline": outline(document, advantages)} if query.cursor == 0 else {}
     output = document["output"] or {}
     reported = {name: output.get(name) for name in ("rewards_by_call", "metadata")}
     answer: dict[str, Any] = {"report": None, "calls": [], "outline": None} | whole
-    answer |= {"episode": episode | reported, "timelines": runs, "next_cursor": str(more) if more is not None else None}
+    answer |= {
+        "episode": episode | reported,
+        "timelines": runs,
+        "next_cursor": str(more) if more is not None else None,
+    }
     return _json(json.dumps(answer))
 
 
 def _annotations(record: EpisodeRecord) -> list[dict[str, Any]]:
-    said = annotations_of(session=record.session, episode_ids=[record.episode_id])[record.episode_id]
+    said = annotations_of(session=record.session, episode_ids=[record.episode_id])[
+        record.episode_id
+    ]
     return [annotation_view(row).model_dump(mode="json") for row in said]
 
 

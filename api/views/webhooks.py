@@ -8,12 +8,18 @@ from tinkerscript.wire.webhooks import DeliveryList, WebhookCreate, WebhookCreat
 
 def webhook_list(request: ApiRequest) -> WebhookList:
     """The project's webhooks."""
-    return WebhookList(items=[webhook_view(webhook) for webhook in services.webhook_list(project=request.auth.project)])
+    return WebhookList(
+        items=[
+            webhook_view(webhook) for webhook in services.webhook_list(project=request.auth.project)
+        ]
+    )
 
 
 def webhook_create(request: ApiRequest, body: WebhookCreate) -> WebhookCreated:
     """Subscribe an address; the secret that signs is in this response and nowhere else."""
-    webhook = services.webhook_create(project=request.auth.project, url=body.url, topics=body.topics)
+    webhook = services.webhook_create(
+        project=request.auth.project, url=body.url, topics=body.topics
+    )
     return webhook_created(webhook, services.webhook_secrets(webhook)[0])
 
 

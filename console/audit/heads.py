@@ -1,4 +1,5 @@
-"""Where every log ended at some time, kept outside the database: what was cut off since, or deleted whole, shows.
+"""Where every log ended at some time, kept outside the database: what was cut off since, or deleted
+whole, shows.
 
 One line for each log: ``project number sha256``.
 """
@@ -15,7 +16,9 @@ def heads_text() -> str:
 
 
 def heads_compare(lines: Iterable[str], *, projects: Iterable[str] = ()) -> Iterator[str]:
-    """What of ``lines`` is no longer in the logs, one sentence each. Raises ValueError for a line that is none."""
+    """What of ``lines`` is no longer in the logs, one sentence each. Raises ValueError for a line
+    that is none.
+    """
     wanted = set(projects)
     for line in lines:
         project_id, number, sha256 = line.split()

@@ -18,9 +18,11 @@ class AuditQuerySet(models.QuerySet["AuditRecord"]):
 
 
 class AuditRecord(models.Model):
-    """One entry of one project's chain. ``content`` is its canonical JSON, which is what the hash covers.
+    """One entry of one project's chain. ``content`` is its canonical JSON, which is what the hash
+    covers.
 
-    ``project_id`` is no foreign key: the log outlives what it is about. A trigger refuses every UPDATE in the database.
+    ``project_id`` is no foreign key: the log outlives what it is about. A trigger refuses every
+    UPDATE in the database.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -29,7 +31,8 @@ class AuditRecord(models.Model):
     content = models.TextField()
     previous_sha256 = models.CharField(max_length=64, blank=True)
     sha256 = models.CharField(max_length=64)
-    mac = models.CharField(max_length=64, blank=True, default="")  # console.audit.mac: its key is not in the database
+    # console.audit.mac: its key is not in the database
+    mac = models.CharField(max_length=64, blank=True, default="")
 
     objects = AuditQuerySet.as_manager()
 
@@ -47,7 +50,9 @@ class AuditRecord(models.Model):
 
 
 class AuditHead(models.Model):
-    """Where a project's chain ends: a log that was cut short does not end here. Writers take turns on this row."""
+    """Where a project's chain ends: a log that was cut short does not end here. Writers take turns
+    on this row.
+    """
 
     project_id = models.CharField(primary_key=True, max_length=40)
     number = models.PositiveBigIntegerField(default=0)

@@ -2,8 +2,9 @@
 
     sha256(n) = SHA-256(sha256(n - 1) + "\\n" + content(n)),   sha256(0) = ""
 
-Each entry, and the head of each log, has a code besides that only this server can make (console.audit.mac).
-``content`` is JSON with sorted keys and no spaces, so that anyone with an export can check it without this server.
+Each entry, and the head of each log, has a code besides that only this server can make
+(console.audit.mac). ``content`` is JSON with sorted keys and no spaces, so that anyone with an
+export can check it without this server.
 """
 
 import hashlib
@@ -89,11 +90,13 @@ def audit_list(
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> tuple[list[AuditRecord], int | None]:
-    """One page of a project's entries, newest first, and what ``before`` is for the next (None: this was the last).
+    """One page of a project's entries, newest first, and what ``before`` is for the next (None:
+    this was the last).
 
-    Only those with these texts, in any case, in their actor, their action and an id of their target, and written from
-    ``since`` on and before ``until``, to the second. Of these a page is looked for in the next ``SEARCHED`` entries: it
-    may be short, or empty, and still be followed by another.
+    Only those with these texts, in any case, in their actor, their action and an id of their
+    target, and written from ``since`` on and before ``until``, to the second. Of these a page is
+    looked for in the next ``SEARCHED`` entries: it may be short, or empty, and still be followed by
+    another.
     """
     records = AuditRecord.objects.filter(project_id=project_id).order_by("-number")
     if before is not None:
@@ -103,7 +106,9 @@ def audit_list(
         newest = records.values_list("number", flat=True).first() or 0
         first = max(1, newest - SEARCHED + 1)
         records = records.filter(number__gte=first)
-        records = _matching(records, {"actor": actor, "action": action, "target": target}, since, until)
+        records = _matching(
+            records, {"actor": actor, "action": action, "target": target}, since, until
+        )
     page = list(records[: limit + 1])
     if len(page) > limit:
         return page[:limit], page[limit - 1].number
@@ -113,12 +118,17 @@ def audit_list(
 def _matching(
     records: AuditQuerySet, texts: dict[str, str], since: datetime | None, until: datetime | None
 ) -> AuditQuerySet:
-    """Read from the canonical text, which the hash covers, and not from columns that could differ from it.
+    """Read from the canonical text, which the hash covers, and not from columns that could differ
+    from it.
 
-    ``{"action":"A","actor":"B","at":"T",...,"request_id":"R","target":{...}}``: no value has an unescaped quote, so
-    the first ``","actor":"`` and ``","at":"`` are those of the entry. All is ASCII before its values.
+    ``{"action":"A","actor":"B","at":"T",...,"request_id":"R","target":{...}}``: no value has an
+    unescaped quote, so the first ``","actor":"`` and ``","at":"`` are those of the entry. All is
+    ASCII before its values.
     """
-    actor_at, time_at = StrIndex("content", Value('","actor":"')), StrIndex("content", Value('","at":"'))
+    actor_at, time_at = (
+        StrIndex("content", Value('","actor":"')),
+        StrIndex("content", Value('","at":"')),
+    )
     records = records.annotate(
         in_action=Substr("content", 12, actor_at - 12),
         in_actor=Substr("content", actor_at + 11, time_at - actor_at - 11),
@@ -128,7 +138,8 @@ def _matching(
     for name, text in texts.items():
         written = json.dumps(text, ensure_ascii=False)[1:-1]
         if text and name == "target":
-            # Within a value: `":"` is before each and, as no quote in one is without its backslash, nowhere else.
+            # Within a value: `":"` is before each and, as no quote in one is without its backslash,
+            # nowhere else.
             records = records.filter(in_target__iregex=rf'":"([^"\\]|\\.)*{re.escape(written)}')
         elif text:
             records = records.filter(**{f"in_{name}__icontains": written})
@@ -146,7 +157,9 @@ def _second(at: datetime) -> str:
 def audit_find(
     *, logs: Collection[str], kinds: Collection[str], target: dict[str, str], limit: int
 ) -> list[AuditRecord]:
-    """The newest entries of these logs about ``target`` alone, whose action begins with one of ``kinds``."""
+    """The newest entries of these logs about ``target`` alone, whose action begins with one of
+    ``kinds``.
+    """
     # The canonical text begins with its action and ends with its target, because their names do so.
     of_kinds = Q(pk__in=[])
     for kind in kinds:
@@ -158,7 +171,9 @@ def audit_find(
 
 
 def chain_verify(*, project_id: str) -> Iterator[str]:
-    """What is wrong with a project's chain, one sentence each; nothing when it is as it was written."""
+    """What is wrong with a project's chain, one sentence each; nothing when it is as it was
+    written.
+    """
     number, sha256 = 0, ""
     for record in AuditRecord.objects.filter(project_id=project_id).order_by("number").iterator():
         if record.number != number + 1:

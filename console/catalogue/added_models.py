@@ -1,7 +1,8 @@
-"""Base models that an operator brought: folders under DATA/models, each with a record of what is in it.
+"""Base models that an operator brought: folders under DATA/models, each with a record of what is in
+it.
 
-The record, ``base_model.json``, is written last: a folder without one is not there yet. It holds where the model came
-from, the SHA-256 of every file, and what loading it showed.
+The record, ``base_model.json``, is written last: a folder without one is not there yet. It holds
+where the model came from, the SHA-256 of every file, and what loading it showed.
 """
 
 import json

@@ -20,7 +20,9 @@ CATALOGUE = Path(__file__).with_name("models.toml")
 
 @dataclass(frozen=True)
 class BaseModel:
-    """One entry. ``path`` is a folder or a Hugging Face id; lengths are in tokens, None where not known."""
+    """One entry. ``path`` is a folder or a Hugging Face id; lengths are in tokens, None where not
+    known.
+    """
 
     name: str
     path: str
@@ -45,7 +47,8 @@ def base_model_list() -> list[BaseModelView]:
 def base_model_resolve(name: str) -> BaseModel:
     """The entry called ``name``; with DEBUG also any folder given by its path.
 
-    Raises UnknownBaseModel (details.known lists the names), InvalidRequest when the weights are not on this machine.
+    Raises UnknownBaseModel (details.known lists the names), InvalidRequest when the weights are not
+    on this machine.
     """
     models = _models()
     model = models.get(name)
@@ -80,7 +83,9 @@ def _models() -> dict[str, BaseModel]:
 
 
 def base_model_shape(model: BaseModel) -> ModelShape | None:
-    """What a memory estimate needs; None for a model that is neither on this machine nor of a known size."""
+    """What a memory estimate needs; None for a model that is neither on this machine nor of a known
+    size.
+    """
     config = _config(model.path)
     parameters = model.parameters or weights_count(Path(model.path))
     if not parameters:
@@ -99,9 +104,13 @@ def base_model_shape(model: BaseModel) -> ModelShape | None:
 
 
 def _folder(name: str, path: str) -> BaseModel:
-    """The folder's config.json; {} for an unreadable one, whose cause a runtime reports when it loads it."""
+    """The folder's config.json; {} for an unreadable one, whose cause a runtime reports when it
+    loads it.
+    """
     length = _config(path).get("max_position_embeddings")
-    return BaseModel(name=name, path=path, context_length=length if isinstance(length, int) else None)
+    return BaseModel(
+        name=name, path=path, context_length=length if isinstance(length, int) else None
+    )
 
 
 def _config(path: str) -> dict[str, Any]:

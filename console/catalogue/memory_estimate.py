@@ -1,4 +1,5 @@
-"""How much memory a session will need: arithmetic on model, configuration and devices, before anything is started.
+"""How much memory a session will need: arithmetic on model, configuration and devices, before
+anything is started.
 
 Bytes per weight, for a model of P weights (Rajbhandari et al. 2020, arXiv:1910.02054, section 3.1):
   engine         the dtype: 4 (float32) or 2 (bfloat16); on GPUs each engine of the session
@@ -8,15 +9,17 @@ Bytes per weight, for a model of P weights (Rajbhandari et al. 2020, arXiv:1910.
                  moves (reference_decay); the dtype once more for the base beside it (kl_base_coef)
   hand-over      the dtype, where a copy passes from the trainer to the engine: under ZeRO 3 and with LoRA; none where
                  that is a file on a disk, which the kernel drops from memory when it needs room (engine over machines)
-With LoRA gradients and moments exist for the adapters alone, which are small beside P and counted as nothing.
+With LoRA gradients and moments exist for the adapters alone, which are small beside P and counted
+as nothing.
 
-Of N ranks each has 1/N of the moments; of the gradients too from ZeRO 2 on; of weights and reference under ZeRO 3, and
-there, of several ranks, as much of the weights as DeepSpeed keeps together at one time. All else each has whole.
+Of N ranks each has 1/N of the moments; of the gradients too from ZeRO 2 on; of weights and
+reference under ZeRO 3, and there, of several ranks, as much of the weights as DeepSpeed keeps
+together at one time. All else each has whole.
 
-Activations of one micro-batch: micro_batch_tokens * hidden * layers * 34 bytes at 2 bytes each (Korthikanti et al.
-2022, arXiv:2205.05198, equation 2, without the attention matrix); with gradient checkpointing 2 of the 34 remain. Head:
-float32 logits of the positions that the trainer computes at one time (gpu_runtime/training/policy.py), and their
-gradient.
+Activations of one micro-batch: micro_batch_tokens * hidden * layers * 34 bytes at 2 bytes each
+(Korthikanti et al. 2022, arXiv:2205.05198, equation 2, without the attention matrix); with gradient
+checkpointing 2 of the 34 remain. Head: float32 logits of the positions that the trainer computes at
+one time (gpu_runtime/training/policy.py), and their gradient.
 """
 
 from dataclasses import dataclass
@@ -27,12 +30,15 @@ from tinkerscript.wire.training.device_memory import reference_bytes, trainer_ke
 from tinkerscript.wire.training.device_split import layers_divide
 
 GIB = 1 << 30
-PROCESS_BYTES = 3 * (GIB // 2)  # libraries, buffers and code of the runtime, the engine and one rank; measured on a CPU
-# On the first machine of an engine over several its worker is a process of its own, with libraries of its own. Measured
-# in a pod of a session with adapters, weights of 1.52 GiB and a half of the engine: 5.37 GiB, 2.1 beside weights and
-# keys and values; in the other pod, whose processes are a worker and a rank, 4.73 and 1.46.
+# libraries, buffers and code of the runtime, the engine and one rank; measured on a CPU
+PROCESS_BYTES = 3 * (GIB // 2)
+# On the first machine of an engine over several its worker is a process of its own, with libraries
+# of its own. Measured in a pod of a session with adapters, weights of 1.52 GiB and a half of the
+# engine: 5.37 GiB, 2.1 beside weights and keys and values; in the other pod, whose processes are a
+# worker and a rank, 4.73 and 1.46.
 WORKER_BYTES = 5 * (GIB // 8)
-ENGINE_CACHE_BYTES = GIB  # keys and values of the engine on a CPU (gpu_runtime/engine/vllm_process.py)
+# keys and values of the engine on a CPU (gpu_runtime/engine/vllm_process.py)
+ENGINE_CACHE_BYTES = GIB
 CACHE_BLOCK = 128  # tokens that the engine on a CPU keeps together
 LAYER_BYTES = 34  # per token and hidden unit, at 2 bytes a value
 CHECKPOINTED_BYTES = 2
@@ -45,7 +51,8 @@ class ModelShape:
     """What the estimate needs of a model; all but ``parameters`` are 0 where they are not known.
 
     ``token_values``: numbers that the engine keeps of one token, keys and values of all layers.
-    ``heads``, ``key_heads`` and ``intermediate`` say among how many places its layers can be shared out.
+    ``heads``, ``key_heads`` and ``intermediate`` say among how many places its layers can be shared
+    out.
     """
 
     parameters: int
@@ -60,7 +67,11 @@ class ModelShape:
 
     def divides(self, count: int) -> bool:
         """Whether one engine can be spread over ``count`` places; not where that is not known."""
-        sizes = {"heads": self.heads, "key_heads": self.key_heads, "intermediate": self.intermediate}
+        sizes = {
+            "heads": self.heads,
+            "key_heads": self.key_heads,
+            "intermediate": self.intermediate,
+        }
         return all(sizes.values()) and layers_divide(count, **sizes)
 
 
@@ -110,10 +121,12 @@ class SessionMemory:
 
     @property
     def optimizer(self) -> int:
-        """Of a rank: moments, and weights in float32, which DeepSpeed copies also where the model's have that type.
+        """Of a rank: moments, and weights in float32, which DeepSpeed copies also where the model's
+        have that type.
 
-        For a step it copies the gradients into the optimizer's order. Under ZeRO 2 they are summed in it instead
-        (gpu_runtime/training/deepspeed_config.py); under 1 and 3 the copies are as much as 8 bytes, measured on a CPU.
+        For a step it copies the gradients into the optimizer's order. Under ZeRO 2 they are summed
+        in it instead (gpu_runtime/training/deepspeed_config.py); under 1 and 3 the copies are as
+        much as 8 bytes, measured on a CPU.
         """
         for_a_step = 0 if self.config.zero_stage == 2 else 8
         return self._share(self.shape.parameters * (12 + for_a_step), 1) if self.trains_all else 0
@@ -140,7 +153,9 @@ class SessionMemory:
     @property
     def head(self) -> int:
         """Of a rank, at most."""
-        return min(HEAD_POSITIONS, self.config.micro_batch_tokens) * self.shape.vocabulary * HEAD_BYTES
+        return (
+            min(HEAD_POSITIONS, self.config.micro_batch_tokens) * self.shape.vocabulary * HEAD_BYTES
+        )
 
     @property
     def handover(self) -> int:
@@ -161,7 +176,9 @@ class SessionMemory:
 
     @property
     def cache(self) -> int:
-        """Keys and values: on a CPU as many as the engine always has, on a GPU at least those of one context."""
+        """Keys and values: on a CPU as many as the engine always has, on a GPU at least those of
+        one context.
+        """
         if not self.on_gpu:
             return ENGINE_CACHE_BYTES
         return self.config.max_context_length * self.shape.token_values * self.value

@@ -1,4 +1,5 @@
-"""The parts of memory_estimate.py on the places of a session: its machines, or its GPUs and their host.
+"""The parts of memory_estimate.py on the places of a session: its machines, or its GPUs and their
+host.
 
 On a CPU the ranks are spread evenly over the session's machines, of which the first has all else;
 where it has too little memory for that, the engine is spread over all of them. Of GPUs, each rank
@@ -24,10 +25,12 @@ def memory_predict(
     shape: ModelShape, config: SessionConfig, *, devices: int = 0, trains: bool = True,
     one_engine: bool = False, machine_bytes: int | None = None, device_bytes: int | None = None,
 ) -> MemoryEstimate:  # fmt: skip
-    """What each place of a session will hold, and all of them together; of an engine alone where it does not train.
+    """What each place of a session will hold, and all of them together; of an engine alone where it
+    does not train.
 
-    ``devices`` is its GPUs, 0 on a CPU; ``one_engine``: of several that would fit only one is started, as in sessions
-    of Tinker clients. ``machine_bytes`` and ``device_bytes`` are what a machine and a GPU have (None: not known).
+    ``devices`` is its GPUs, 0 on a CPU; ``one_engine``: of several that would fit only one is
+    started, as in sessions of Tinker clients. ``machine_bytes`` and ``device_bytes`` are what a
+    machine and a GPU have (None: not known).
     """
     memory = SessionMemory(shape, config, on_gpu=devices > 0)
     if devices:
@@ -47,34 +50,49 @@ def memory_predict(
 
 
 def place_least_bytes(place: MemoryPlace) -> int:
-    """What the place holds at least: activations and head are upper bounds, reached by batches that fill their rows."""
+    """What the place holds at least: activations and head are upper bounds, reached by batches that
+    fill their rows.
+    """
     return place.total_bytes - place.activation_bytes - place.head_bytes
 
 
 def place_short(estimate: MemoryEstimate) -> MemoryPlace | None:
     """The first place that has less than it holds at least."""
-    short = (p for p in estimate.places if p.available_bytes is not None and place_least_bytes(p) > p.available_bytes)
+    short = (
+        p
+        for p in estimate.places
+        if p.available_bytes is not None and place_least_bytes(p) > p.available_bytes
+    )
     return next(short, None)
 
 
-def _machines(memory: SessionMemory, available: int | None, *, trains: bool) -> Iterator[MemoryPlace]:
+def _machines(
+    memory: SessionMemory, available: int | None, *, trains: bool
+) -> Iterator[MemoryPlace]:
     nodes = memory.config.nodes if trains else 1
     ranks = memory.config.trainer_ranks // nodes if trains else 0
-    first, *others = (_machine(memory, available, node, nodes, ranks, spread=1) for node in range(nodes))
+    first, *others = (
+        _machine(memory, available, node, nodes, ranks, spread=1) for node in range(nodes)
+    )
     is_short = available is not None and place_least_bytes(first) > available
     if not (others and is_short and memory.shape.divides(nodes)):
         yield from (first, *others)
         return
-    yield from (_machine(memory, available, node, nodes, ranks, spread=nodes) for node in range(nodes))
+    yield from (
+        _machine(memory, available, node, nodes, ranks, spread=nodes) for node in range(nodes)
+    )
 
 
 def _machine(
     memory: SessionMemory, available: int | None, node: int, nodes: int, ranks: int, *, spread: int
 ) -> MemoryPlace:
-    """Number ``node`` of ``nodes`` that have ``ranks`` each, and the first ``spread`` of them a part of the engine."""
+    """Number ``node`` of ``nodes`` that have ``ranks`` each, and the first ``spread`` of them a
+    part of the engine.
+    """
     parts = _of_ranks(memory, ranks)
     if node < spread:
-        # Of each: a worker has the room for keys and values that a whole engine has, which holds more tokens then.
+        # Of each: a worker has the room for keys and values that a whole engine has, which holds
+        # more tokens then.
         parts |= {"engine_weights_bytes": memory.model // spread, "cache_bytes": memory.cache}
         parts["process_bytes"] = PROCESS_BYTES + (WORKER_BYTES if spread > 1 and node == 0 else 0)
         parts["handover_bytes"] = memory.handover if ranks and spread == 1 else 0
@@ -87,26 +105,43 @@ def _gpus(
 ) -> Iterator[MemoryPlace]:
     config = memory.config
     count, is_shared = engine_device_count(config, devices) if trains else (1, False)
-    usable = None if available is None else engine_room_bytes(available, memory.kept if is_shared else None)
+    usable = (
+        None
+        if available is None
+        else engine_room_bytes(available, memory.kept if is_shared else None)
+    )
     spread = _spread(memory, count, usable)
     engines = 1 if is_shared or one_engine else count // spread
     host = {"process_bytes": PROCESS_BYTES}
-    offloaded = ["optimizer_bytes"] * config.offload_optimizer + ["activation_bytes"] * config.offload_activations
+    offloaded = ["optimizer_bytes"] * config.offload_optimizer + [
+        "activation_bytes"
+    ] * config.offload_activations
     for device in range(devices):
         name = f"GPU {device + 1} of {devices}"
         rank = (device if is_shared else device - count) if trains else -1
         has_rank, has_engine = 0 <= rank < config.trainer_ranks, device < engines * spread
         if has_engine:
-            of_engine = {"engine_weights_bytes": memory.model // spread, "cache_bytes": memory.cache // spread}
+            of_engine = {
+                "engine_weights_bytes": memory.model // spread,
+                "cache_bytes": memory.cache // spread,
+            }
             first = int(device % spread == 0)
             yield _place(
-                f"{name}, engine beside the trainer" if is_shared else name, of_engine, usable, engines=first, ranks=0
+                f"{name}, engine beside the trainer" if is_shared else name,
+                of_engine,
+                usable,
+                engines=first,
+                ranks=0,
             )
         if has_rank:
             parts = _of_ranks(memory, 1) | {"handover_bytes": memory.handover if rank == 0 else 0}
             for part in offloaded:
                 host[part] = host.get(part, 0) + parts.pop(part)
-            limit = max(0, available - RESERVE_BYTES) if is_shared and available is not None else available
+            limit = (
+                max(0, available - RESERVE_BYTES)
+                if is_shared and available is not None
+                else available
+            )
             yield _place(f"{name}, step" if is_shared else name, parts, limit, engines=0, ranks=1)
         if not (has_rank or has_engine):
             yield _place(name, {}, available, engines=0, ranks=0)
@@ -114,11 +149,16 @@ def _gpus(
 
 
 def _spread(memory: SessionMemory, most: int, usable: int | None) -> int:
-    """Over how many GPUs one engine is spread: the fewest that its weights and one context fit, else the most."""
+    """Over how many GPUs one engine is spread: the fewest that its weights and one context fit,
+    else the most.
+    """
     possible = [count for count in SIZES if count <= most]
     if usable is None:
         return 1
-    return next((count for count in possible if (memory.model + memory.cache) // count <= usable), possible[-1])
+    return next(
+        (count for count in possible if (memory.model + memory.cache) // count <= usable),
+        possible[-1],
+    )
 
 
 def _of_ranks(memory: SessionMemory, ranks: int) -> dict[str, int]:
@@ -129,7 +169,9 @@ def _of_ranks(memory: SessionMemory, ranks: int) -> dict[str, int]:
     return {name: size * ranks for name, size in of_one.items()}
 
 
-def _place(name: str, parts: dict[str, int], available: int | None, *, engines: int, ranks: int) -> MemoryPlace:
+def _place(
+    name: str, parts: dict[str, int], available: int | None, *, engines: int, ranks: int
+) -> MemoryPlace:
     whole = dict.fromkeys(PARTS, 0) | parts
     total = sum(whole.values())
     return MemoryPlace(

@@ -1,8 +1,10 @@
 """Settings of django-allauth: how often an account request may come, and the pages of its links."""
 
 ACCOUNT_RATES = {
-    "login_failed": "10/m/ip,5/300s/key",  # the key is account and network: console/users/networks.py
-    "login_elsewhere": "50/h/key",  # tries at one account from networks that it has not signed in from
+    # the key is account and network: console/users/networks.py
+    "login_failed": "10/m/ip,5/300s/key",
+    # tries at one account from networks that it has not signed in from
+    "login_elsewhere": "50/h/key",
     # Anyone can have mails sent to an address of their choice. The last of a day has a link that
     # is still good, so that this keeps no owner out.
     "reset_password": "20/m/ip,5/m/key,20/d/key",

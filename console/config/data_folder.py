@@ -1,7 +1,7 @@
 """The folder DATA, which only the server's own user may read or write.
 
-Everything that decides who may do what is in there: the secret that signs, the database, everyone's weights, and logs
-with links of mails that were not sent.
+Everything that decides who may do what is in there: the secret that signs, the database, everyone's
+weights, and logs with links of mails that were not sent.
 """
 
 import contextlib
@@ -13,17 +13,21 @@ from pathlib import Path
 from django.core.exceptions import ImproperlyConfigured
 
 OF_OTHERS = 0o077
-COMPILED_FOLDER = "compiled"  # what torch compiled for runtimes (console/scheduling/launchers/process.py)
+# what torch compiled for runtimes (console/scheduling/launchers/process.py)
+COMPILED_FOLDER = "compiled"
 MOST_COMPILED_BYTES = 4 << 30
-# Base models: public, and read by containers as a user of their own. The folder above them keeps strangers out.
+# Base models: public, and read by containers as a user of their own. The folder above them keeps
+# strangers out.
 LEFT_AS_THEY_ARE = ("models",)
 
 
 def data_folder_open(folder: Path, *, is_shared_volume: bool = False) -> None:
-    """Make the folder if it is not there, and keep others out of it. What this process makes is its user's alone.
+    """Make the folder if it is not there, and keep others out of it. What this process makes is its
+    user's alone.
 
-    ``is_shared_volume``: it is a Kubernetes volume, which belongs to root and is open to a group: that no other pod
-    mounts it is the cluster's business. Raises ImproperlyConfigured when it is open to others and cannot be closed.
+    ``is_shared_volume``: it is a Kubernetes volume, which belongs to root and is open to a group:
+    that no other pod mounts it is the cluster's business. Raises ImproperlyConfigured when it is
+    open to others and cannot be closed.
     """
     os.umask(OF_OTHERS)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -38,7 +42,9 @@ def data_folder_open(folder: Path, *, is_shared_volume: bool = False) -> None:
 
 
 def data_files_close(folder: Path) -> int:
-    """Take every right of others from what lies in the folder; how many files and folders they had one to."""
+    """Take every right of others from what lies in the folder; how many files and folders they had
+    one to.
+    """
     closed = 0
     for root, folders, files in os.walk(folder):
         if Path(root) == folder:
@@ -49,13 +55,15 @@ def data_files_close(folder: Path) -> int:
 
 
 def compiled_prune(folder: Path) -> bool:
-    """Remove what torch compiled for runtimes of earlier versions and models, once all of it is more than
-    MOST_COMPILED_BYTES. A runtime that needs some of it compiles it anew."""
+    """Remove what torch compiled for runtimes of earlier versions and models, once all of it is
+    more than MOST_COMPILED_BYTES. A runtime that needs some of it compiles it anew.
+    """
     compiled = folder / COMPILED_FOLDER
     size_bytes = 0
     for root, _, files in os.walk(compiled):
         for name in files:
-            with contextlib.suppress(FileNotFoundError):  # a runtime that outlived its server compiles
+            # a runtime that outlived its server compiles
+            with contextlib.suppress(FileNotFoundError):
                 size_bytes += Path(root, name).lstat().st_size
     if size_bytes <= MOST_COMPILED_BYTES:
         return False

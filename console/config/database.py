@@ -7,8 +7,9 @@ from django.core.exceptions import ImproperlyConfigured
 
 from console.config.environment import read_text
 
-# IMMEDIATE: a transaction that reads first and writes later would otherwise fail at once when another writes.
-# FULL: what was acknowledged survives a power cut. secure_delete: what was deleted is not left in the file.
+# IMMEDIATE: a transaction that reads first and writes later would otherwise fail at once when
+# another writes. FULL: what was acknowledged survives a power cut. secure_delete: what was deleted
+# is not left in the file.
 OF_SQLITE = {
     "timeout": 20,
     "transaction_mode": "IMMEDIATE",
@@ -31,7 +32,10 @@ def databases_read(url: str, *, is_pooled: bool = False) -> dict[str, dict[str, 
     """
     try:
         parsed = dj_database_url.parse(
-            url, conn_max_age=CONN_MAX_AGE_S, conn_health_checks=True, disable_server_side_cursors=is_pooled
+            url,
+            conn_max_age=CONN_MAX_AGE_S,
+            conn_health_checks=True,
+            disable_server_side_cursors=is_pooled,
         )
     except (ValueError, KeyError) as error:
         raise ImproperlyConfigured(f"DATABASE_URL cannot be read: {error}") from None

@@ -10,7 +10,8 @@ from django.core.exceptions import ImproperlyConfigured
 from tinkerscript.processes.port_owner import trusted_users
 
 PREFIX = "TINKERSCRIPT_"
-# Not the server's, and set where it runs all the same: the client's, and what launchers give to runtimes.
+# Not the server's, and set where it runs all the same: the client's, and what launchers give to
+# runtimes.
 OTHERS = frozenset(
     PREFIX + name
     for name in (
@@ -29,7 +30,9 @@ _read: set[str] = set()
 
 
 def unknown_refuse() -> None:
-    """Every setting was read by now. Raises ImproperlyConfigured for a variable of ours that none of them is."""
+    """Every setting was read by now. Raises ImproperlyConfigured for a variable of ours that none
+    of them is.
+    """
     known = sorted(_read | OTHERS)
     for name in sorted(os.environ):
         if name.startswith(PREFIX) and name not in known:
@@ -38,10 +41,14 @@ def unknown_refuse() -> None:
                     raise ImproperlyConfigured(f"{name}: {instead}")
             near = get_close_matches(name, known, n=1, cutoff=0.6)
             meant = f" Did you mean {near[0]}?" if near else ""
-            raise ImproperlyConfigured(f"{name} is no setting of this server.{meant} docs/operations lists them all.")
+            raise ImproperlyConfigured(
+                f"{name} is no setting of this server.{meant} docs/operations lists them all."
+            )
 
 
-def read_text(name: str, default: str, *, among: tuple[str, ...] = (), source: Mapping[str, str] = os.environ) -> str:
+def read_text(
+    name: str, default: str, *, among: tuple[str, ...] = (), source: Mapping[str, str] = os.environ
+) -> str:
     """A variable's text, one of ``among`` where that is given. An empty variable counts as absent.
 
     ``source`` has the variables: the environment, or those that a file gives a place
@@ -54,7 +61,9 @@ def read_text(name: str, default: str, *, among: tuple[str, ...] = (), source: M
     return value
 
 
-def read_int(name: str, default: int, *, low: int, high: int, source: Mapping[str, str] = os.environ) -> int:
+def read_int(
+    name: str, default: int, *, low: int, high: int, source: Mapping[str, str] = os.environ
+) -> int:
     """A whole number between ``low`` and ``high``."""
     value = read_text(name, str(default), source=source)
     if not value.isascii() or not value.isdigit() or not low <= int(value) <= high:
@@ -67,7 +76,9 @@ def read_url(name: str, default: str, *, schemes: tuple[str, ...]) -> str:
     value = read_text(name, default).rstrip("/")
     scheme, separator, rest = value.partition("://")
     if value and (scheme not in schemes or not separator or not rest):
-        raise ImproperlyConfigured(f"{name}={value!r} is not a URL that starts with {' or '.join(schemes)}://.")
+        raise ImproperlyConfigured(
+            f"{name}={value!r} is not a URL that starts with {' or '.join(schemes)}://."
+        )
     return value
 
 
@@ -91,11 +102,15 @@ def read_users(name: str) -> list[int]:
 
 
 def read_models(name: str) -> dict[str, str]:
-    """``name=/folder,name=/folder`` as a dict. Each folder is there, with the configuration of a model in it."""
+    """``name=/folder,name=/folder`` as a dict. Each folder is there, with the configuration of a
+    model in it.
+    """
     models = read_pairs(name, form="name=/absolute/folder")
     for model, folder in models.items():
         if not Path(folder).is_absolute():
-            raise ImproperlyConfigured(f"{name}: {model}={folder!r} does not read name=/absolute/folder.")
+            raise ImproperlyConfigured(
+                f"{name}: {model}={folder!r} does not read name=/absolute/folder."
+            )
         if not (Path(folder) / "config.json").is_file():
             near = get_close_matches(Path(folder).name, _siblings(Path(folder)), n=1)
             meant = f" Beside it is {near[0]}." if near else ""

@@ -1,4 +1,6 @@
-"""A full disk under DATA or the database, told in words: which error stands for it, and what a client is answered."""
+"""A full disk under DATA or the database, told in words: which error stands for it, and what a
+client is answered.
+"""
 
 import errno
 import secrets
@@ -41,7 +43,8 @@ def is_full() -> bool:
 
 
 def database_is_full() -> bool:
-    """Whether the database has no room for a megabyte more, wherever its disk is: it is asked to take one.
+    """Whether the database has no room for a megabyte more, wherever its disk is: it is asked to
+    take one.
 
     Nothing of it stays. Raises no DatabaseError: one of another reason is no full disk.
     """

@@ -1,4 +1,6 @@
-"""Which groups of an identity provider give which role, and whose domains' addresses it assigns, by the settings."""
+"""Which groups of an identity provider give which role, and whose domains' addresses it assigns, by
+the settings.
+"""
 
 from dataclasses import dataclass
 
@@ -22,12 +24,16 @@ class GroupRole:
 
 def read_group_roles(name: str) -> tuple[GroupRole, ...]:
     """``group=project:role,group=project:role``. Raises ImproperlyConfigured."""
-    return tuple(_role(name, entry.strip()) for entry in read_text(name, "").split(",") if entry.strip())
+    return tuple(
+        _role(name, entry.strip()) for entry in read_text(name, "").split(",") if entry.strip()
+    )
 
 
 def read_domains(name: str) -> frozenset[str]:
     """Domains, separated by commas, in lower case. Raises ImproperlyConfigured."""
-    domains = frozenset(part.strip() for part in read_text(name, "").lower().split(",") if part.strip())
+    domains = frozenset(
+        part.strip() for part in read_text(name, "").lower().split(",") if part.strip()
+    )
     if wrong := sorted(domain for domain in domains if not DOMAIN.fullmatch(domain)):
         raise ImproperlyConfigured(f"{name}: {wrong[0]!r} is no domain such as example.org.")
     return domains
@@ -37,5 +43,7 @@ def _role(name: str, entry: str) -> GroupRole:
     group, _, rest = entry.rpartition("=")
     project_id, _, role = rest.partition(":")
     if not (group and project_id.startswith("prj_") and role in set(Role)):
-        raise ImproperlyConfigured(f"{name}: {entry!r} does not read {FORM}; roles are {', '.join(Role)}.")
+        raise ImproperlyConfigured(
+            f"{name}: {entry!r} does not read {FORM}; roles are {', '.join(Role)}."
+        )
     return GroupRole(group, project_id, Role(role))

@@ -1,4 +1,5 @@
-"""What one person and one new project may have: TINKERSCRIPT_LIMITS, such as ``projects=10,keys=50,hours=24``.
+"""What one person and one new project may have: TINKERSCRIPT_LIMITS, such as
+``projects=10,keys=50,hours=24``.
 
 projects      projects that one person owns
 keys          keys of one person that are neither revoked nor expired
@@ -8,8 +9,8 @@ sessions      sessions of a new project that have not ended
 devices       devices of a new project in use at once
 storage_gib   GiB of checkpoints and episodes of a new project
 
-``none`` lifts one. A server that only this machine reaches has no limits unless they are set. The last three are what a
-project begins with; ``manage.py set_quota`` changes them for one.
+``none`` lifts one. A server that only this machine reaches has no limits unless they are set. The
+last three are what a project begins with; ``manage.py set_quota`` changes them for one.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -44,7 +45,9 @@ def limits_read(public_url: str) -> Limits:
         if not entry.strip():
             continue
         name, _, text = (part.strip() for part in entry.partition("="))
-        if name not in known or not (text == "none" or (text.isascii() and text.isdigit() and 0 < int(text) < 10**9)):
+        if name not in known or not (
+            text == "none" or (text.isascii() and text.isdigit() and 0 < int(text) < 10**9)
+        ):
             raise ImproperlyConfigured(
                 f"TINKERSCRIPT_LIMITS: {entry.strip()!r} is none of {', '.join(known)} with a number from 1, or none."
             )

@@ -1,4 +1,6 @@
-"""The mail server, as one URL: ``smtp://user:password@host:587`` (STARTTLS) or ``smtps://user:password@host:465``."""
+"""The mail server, as one URL: ``smtp://user:password@host:587`` (STARTTLS) or
+``smtps://user:password@host:465``.
+"""
 
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -10,7 +12,9 @@ PORTS = {"smtp": 587, "smtps": 465}
 
 
 def mail_settings(url: str, *, name: str) -> dict[str, Any]:
-    """Django's settings for it; without one, mails are written to the standard output. Raises ImproperlyConfigured."""
+    """Django's settings for it; without one, mails are written to the standard output. Raises
+    ImproperlyConfigured.
+    """
     if not url:
         return {"EMAIL_BACKEND": "django.core.mail.backends.console.EmailBackend"}
     try:

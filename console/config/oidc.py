@@ -1,5 +1,5 @@
-"""Sign-in with an OpenID Connect provider: which one, what it is asked for, whose addresses it vouches for, and which
-groups give which role.
+"""Sign-in with an OpenID Connect provider: which one, what it is asked for, whose addresses it
+vouches for, and which groups give which role.
 
 The redirect URI to register with the provider is PUBLIC_URL/sign-in/oidc/callback.
 """
@@ -36,7 +36,8 @@ class Oidc:
     client_id: str
     client_secret: str = field(repr=False)
     name: str  # as the sign-in page shows it
-    trusted_domains: frozenset[str]  # of addresses that count as confirmed where the provider says nothing about it
+    # of addresses that count as confirmed where the provider says nothing about it
+    trusted_domains: frozenset[str]
     groups_claim: str
     roles: tuple[GroupRole, ...]
     scopes: tuple[str, ...]  # that a sign-in asks the provider for
@@ -78,10 +79,17 @@ def oidc_provider(oidc: Oidc | None) -> dict[str, Any]:
         "name": oidc.name,
         "client_id": oidc.client_id,
         "secret": oidc.client_secret,
-        "settings": {"server_url": oidc.issuer, "oauth_pkce_enabled": True, "scope": list(oidc.scopes)},
+        "settings": {
+            "server_url": oidc.issuer,
+            "oauth_pkce_enabled": True,
+            "scope": list(oidc.scopes),
+        },
     }
     return {
-        "openid_connect": {"APPS": [app] if app else [], "provider_class": "console.users.providers.oidc.OidcProvider"}
+        "openid_connect": {
+            "APPS": [app] if app else [],
+            "provider_class": "console.users.providers.oidc.OidcProvider",
+        }
     }
 
 

@@ -12,15 +12,20 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 VALID = timedelta(days=20 * 365)
 
 
-def certificate_make(owner: str, *, names: x509.SubjectAlternativeName | None = None) -> tuple[str, str]:
-    """A new certificate and its key, as PEM. ``names`` are those by which a server is asked for, where that is checked.
+def certificate_make(
+    owner: str, *, names: x509.SubjectAlternativeName | None = None
+) -> tuple[str, str]:
+    """A new certificate and its key, as PEM. ``names`` are those by which a server is asked for,
+    where that is checked.
 
     Who can read the key may be either end.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, owner)])
     now = datetime.now(UTC)
-    usages = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
+    usages = x509.ExtendedKeyUsage(
+        [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    )
     builder = (
         x509.CertificateBuilder()
         .subject_name(name)

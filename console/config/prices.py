@@ -4,8 +4,8 @@ gpu       one GPU of a runtime, for an hour
 cpu       a runtime that has no GPU, for an hour
 currency  three letters as ISO 4217 has them; USD when it is not given
 
-Both kinds are named, with 0 for what costs nothing: a sum in which a part has no price would be no sum. Without the
-setting no money is shown anywhere.
+Both kinds are named, with 0 for what costs nothing: a sum in which a part has no price would be no
+sum. Without the setting no money is shown anywhere.
 """
 
 import re
@@ -36,7 +36,9 @@ def prices_read() -> DevicePrices | None:
         return None
     currency = given.pop("currency", "USD")
     if not re.fullmatch(r"[A-Z]{3}", currency):
-        raise ImproperlyConfigured(f"{NAME}: currency={currency!r} is not three capital letters, such as EUR.")
+        raise ImproperlyConfigured(
+            f"{NAME}: currency={currency!r} is not three capital letters, such as EUR."
+        )
     if wrong := [f"{kind}={price}" for kind, price in given.items() if not PRICE.fullmatch(price)]:
         raise ImproperlyConfigured(f"{NAME}: {wrong[0]!r} is not a price of an hour, such as 2.40.")
     if given.keys() != {"gpu", "cpu"}:

@@ -1,4 +1,6 @@
-"""Secrets that a server makes for itself: written whole or not at all, readable by their owner alone."""
+"""Secrets that a server makes for itself: written whole or not at all, readable by their owner
+alone.
+"""
 
 import os
 import tempfile
@@ -23,7 +25,8 @@ def read_or_create(path: Path, make: Callable[[], str]) -> str:
 
 
 def replace(path: Path, text: str) -> None:
-    """Replace the content of ``path`` with ``text``. A concurrent reader sees the old text or the new, never a mixture.
+    """Replace the content of ``path`` with ``text``. A concurrent reader sees the old text or the
+    new, never a mixture.
 
     It is on the disk when this returns. Raises OSError, and then nothing has changed.
     """

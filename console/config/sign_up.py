@@ -1,13 +1,14 @@
-"""Who may make an account for themselves, and whether they must first prove that they read their address.
+"""Who may make an account for themselves, and whether they must first prove that they read their
+address.
 
 closed    no one: `manage.py create_user` makes accounts
 invited   an address that a project has invited
 domains   an address of one of TINKERSCRIPT_SIGN_UP_DOMAINS
 open      every address
 
-On a server that only this machine reaches sign-up is open by default, elsewhere it is by invitation. Where others reach
-the server, an address must be confirmed before anything can be done with the account: otherwise anyone could make one
-with another person's address, and wait for them.
+On a server that only this machine reaches sign-up is open by default, elsewhere it is by
+invitation. Where others reach the server, an address must be confirmed before anything can be done
+with the account: otherwise anyone could make one with another person's address, and wait for them.
 """
 
 import ipaddress
@@ -26,7 +27,9 @@ DOMAIN = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+")
 
 @dataclass(frozen=True)
 class SignUp:
-    """The settings of sign-up. ``domains`` are lower-case, and empty unless ``policy`` is ``domains``."""
+    """The settings of sign-up. ``domains`` are lower-case, and empty unless ``policy`` is
+    ``domains``.
+    """
 
     policy: str
     domains: frozenset[str]
@@ -34,7 +37,9 @@ class SignUp:
 
 
 def sign_up_read(public_url: str) -> SignUp:
-    """From TINKERSCRIPT_SIGN_UP, _SIGN_UP_DOMAINS and _EMAIL_VERIFICATION. Raises ImproperlyConfigured."""
+    """From TINKERSCRIPT_SIGN_UP, _SIGN_UP_DOMAINS and _EMAIL_VERIFICATION. Raises
+    ImproperlyConfigured.
+    """
     is_local = is_loopback(public_url)
     policy = read_text("TINKERSCRIPT_SIGN_UP", "open" if is_local else "invited", among=POLICIES)
     listed = read_text("TINKERSCRIPT_SIGN_UP_DOMAINS", "").lower().split(",")
@@ -44,9 +49,13 @@ def sign_up_read(public_url: str) -> SignUp:
             "TINKERSCRIPT_SIGN_UP=domains and TINKERSCRIPT_SIGN_UP_DOMAINS=example.org,... go together."
         )
     if wrong := sorted(domain for domain in domains if not DOMAIN.fullmatch(domain)):
-        raise ImproperlyConfigured(f"TINKERSCRIPT_SIGN_UP_DOMAINS: {wrong[0]!r} is no domain such as example.org.")
+        raise ImproperlyConfigured(
+            f"TINKERSCRIPT_SIGN_UP_DOMAINS: {wrong[0]!r} is no domain such as example.org."
+        )
     default = "optional" if is_local else "mandatory"
-    verification = read_text("TINKERSCRIPT_EMAIL_VERIFICATION", default, among=("none", "optional", "mandatory"))
+    verification = read_text(
+        "TINKERSCRIPT_EMAIL_VERIFICATION", default, among=("none", "optional", "mandatory")
+    )
     if policy != "closed" and verification != "mandatory" and not is_local:
         raise ImproperlyConfigured(
             f"TINKERSCRIPT_EMAIL_VERIFICATION={verification} would let anyone use another person's address on a server "
@@ -69,8 +78,8 @@ def is_loopback(url: str) -> bool:
 def origin_default(host: str, port: int) -> str:
     """The origin of a server that listens on ``host``, where no setting names it.
 
-    It is loopback only where the server listens on loopback alone: the defaults of sign-up and of limits follow it, and
-    one that others reach must not be open to them by default.
+    It is loopback only where the server listens on loopback alone: the defaults of sign-up and of
+    limits follow it, and one that others reach must not be open to them by default.
     """
     if host in ("0.0.0.0", "::"):
         name = socket.gethostname().lower()

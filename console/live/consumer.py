@@ -1,10 +1,12 @@
-"""The live channels: pages of what is new from a cursor on, for as long as the client may have them.
+"""The live channels: pages of what is new from a cursor on, for as long as the client may have
+them.
 
-``/ws/v1/sessions/{id}?after=cursor&kinds=state,metric`` sends the record of a session from there on. Each message is an
-EventPage; without ``kinds`` it has every entry. What else can be watched is a function like ``record_pages`` below.
+``/ws/v1/sessions/{id}?after=cursor&kinds=state,metric`` sends the record of a session from there
+on. Each message is an EventPage; without ``kinds`` it has every entry. What else can be watched is
+a function like ``record_pages`` below.
 
-A page without anything comes when nothing else did for a while: a client that hears nothing for much longer has lost
-its connection, whatever its network says.
+A page without anything comes when nothing else did for a while: a client that hears nothing for
+much longer has lost its connection, whatever its network says.
 """
 
 import asyncio
@@ -17,7 +19,14 @@ from urllib.parse import parse_qs
 
 from channels.generic.websocket import AsyncWebsocketConsumer
 
-from console.errors import DomainError, Forbidden, InvalidRequest, NotFound, RateLimited, Unauthenticated
+from console.errors import (
+    DomainError,
+    Forbidden,
+    InvalidRequest,
+    NotFound,
+    RateLimited,
+    Unauthenticated,
+)
 from console.live.hub import EVERY_KIND, Follower, Kinds, follow
 from console.live.watchers import credential_of, watchers
 from console.server.logs import logs_bind
@@ -25,11 +34,18 @@ from console.server.metrics import WEBSOCKET_CLIENTS
 from tinkerscript.wire.events import EventKind, EventPage
 
 PAGE = 200
-RECHECK_S = 0.75  # how often a watcher's permission is checked, with events or without: it ends within a second
+# how often a watcher's permission is checked, with events or without: it ends within a second
+RECHECK_S = 0.75
 PING_S = 15.0
 CLOSE_BROKEN = 1011
 CURSOR_DIGITS = 18
-CLOSE_CODES = {InvalidRequest: 4400, Unauthenticated: 4401, Forbidden: 4403, NotFound: 4404, RateLimited: 4429}
+CLOSE_CODES = {
+    InvalidRequest: 4400,
+    Unauthenticated: 4401,
+    Forbidden: 4403,
+    NotFound: 4404,
+    RateLimited: 4429,
+}
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +54,9 @@ class Pages(Protocol):
     """What is new of one thing, from one client's cursor on."""
 
     async def next(self, *, timeout_s: float) -> str | None:
-        """The next page as JSON, as soon as there is one; None once the time is up, or where it has nothing to tell."""
+        """The next page as JSON, as soon as there is one; None once the time is up, or where it has
+        nothing to tell.
+        """
         ...
 
     def empty(self) -> str:
@@ -65,12 +83,16 @@ class RecordPages:
 
 
 def record_pages(session_id: str, given: dict[str, str]) -> AbstractAsyncContextManager[Pages]:
-    """The pages of a session's record that the parameters in ``given`` ask for. Raises InvalidRequest."""
+    """The pages of a session's record that the parameters in ``given`` ask for. Raises
+    InvalidRequest.
+    """
     after = cursor_take(given)
     kinds = given.pop("kinds", ",".join(EVERY_KIND)).split(",")
     parameters_end(given)
     if unknown := set(kinds) - EVERY_KIND:
-        raise InvalidRequest(f"kinds are of {', '.join(EventKind)}; not {', '.join(sorted(unknown))}.")
+        raise InvalidRequest(
+            f"kinds are of {', '.join(EventKind)}; not {', '.join(sorted(unknown))}."
+        )
     return _record_pages(session_id, after, frozenset(EventKind(kind) for kind in kinds))
 
 
@@ -95,14 +117,17 @@ def parameters_end(given: Mapping[str, str]) -> None:
 
 
 class LiveConsumer(AsyncWebsocketConsumer):
-    """One watcher. ``allow(scope, id)`` raises a DomainError when this client may not watch what has that id;
-    ``watch(id, parameters)`` is what it then gets, and raises InvalidRequest for parameters that it does not know.
+    """One watcher. ``allow(scope, id)`` raises a DomainError when this client may not watch what
+    has that id; ``watch(id, parameters)`` is what it then gets, and raises InvalidRequest for
+    parameters that it does not know.
 
-    A refusal is sent after the handshake, as a close code that a browser shows its page: 4400, 4401, 4403, 4404, 4429.
-    ``send`` waits while the client does not take what it was sent; what is new meanwhile comes as one page.
+    A refusal is sent after the handshake, as a close code that a browser shows its page: 4400,
+    4401, 4403, 4404, 4429. ``send`` waits while the client does not take what it was sent; what is
+    new meanwhile comes as one page.
     """
 
-    channel_layer_alias = ""  # none for each client: the hub listens once for all who watch a session
+    # none for each client: the hub listens once for all who watch a session
+    channel_layer_alias = ""
 
     def __init__(
         self,
@@ -119,7 +144,9 @@ class LiveConsumer(AsyncWebsocketConsumer):
         await self.accept()
         logs_bind(**self.scope["url_route"]["kwargs"])
         (watched,) = self.scope["url_route"]["kwargs"].values()
-        given = parse_qs(self.scope["query_string"].decode("ascii", "replace"), keep_blank_values=True)
+        given = parse_qs(
+            self.scope["query_string"].decode("ascii", "replace"), keep_blank_values=True
+        )
         try:
             pages = self.watch(watched, {name: values[-1] for name, values in given.items()})
             credential = credential_of(self.scope)
@@ -164,7 +191,9 @@ class LiveConsumer(AsyncWebsocketConsumer):
                         sent_at = time.monotonic()
         except DomainError as error:  # a key was revoked, a member removed, a browser signed out
             with suppress(OSError):
-                await self.close(code=CLOSE_CODES.get(type(error), CLOSE_BROKEN), reason=error.message[:100])
+                await self.close(
+                    code=CLOSE_CODES.get(type(error), CLOSE_BROKEN), reason=error.message[:100]
+                )
         except Exception:  # close, so that the client knows and connects again with its cursor
             logger.exception("The live channel broke")
             with suppress(OSError):

@@ -4,9 +4,10 @@
 
 The channel layer carries wake-ups, and ``local_wakes`` where it is in the memory of each process.
 
-Rows are the record and followers have cursors, so nothing can be lost and a client's queue costs nothing: it is the
-stretch between its cursor and the feed's head. Who is slow finds a longer stretch the next time it asks, in one page
-instead of many; who is slower than the feed's short memory reads on from the table.
+Rows are the record and followers have cursors, so nothing can be lost and a client's queue costs
+nothing: it is the stretch between its cursor and the feed's head. Who is slow finds a longer
+stretch the next time it asks, in one page instead of many; who is slower than the feed's short
+memory reads on from the table.
 """
 
 import asyncio
@@ -45,7 +46,9 @@ _cursor = attrgetter("cursor")
 
 
 class Feed:
-    """What is new in one session. ``recent`` holds every entry after ``since``; ``task`` reads (set by ``follow``)."""
+    """What is new in one session. ``recent`` holds every entry after ``since``; ``task`` reads (set
+    by ``follow``).
+    """
 
     task: asyncio.Task[None]
 
@@ -61,7 +64,9 @@ class Feed:
         return self.recent[-1].cursor if self.recent else self.since
 
     def after(self, cursor: int, limit: int) -> list[Event]:
-        """At most ``limit`` of the recent entries that follow ``cursor``, which is not before ``since``."""
+        """At most ``limit`` of the recent entries that follow ``cursor``, which is not before
+        ``since``.
+        """
         start = bisect_right(self.recent, cursor, key=_cursor)
         return self.recent[start : start + limit]
 
@@ -87,10 +92,14 @@ class Feed:
                 try:
                     stack.enter_context(wakes_heard(self.session_id, woken.set))
                 except OSError:
-                    logger.exception("Other processes cannot wake this one", extra={"session_id": self.session_id})
+                    logger.exception(
+                        "Other processes cannot wake this one",
+                        extra={"session_id": self.session_id},
+                    )
                 await self._read_on(woken)
         finally:
-            # What the layer raises while it is cancelled takes the place of that: then the listener begins anew.
+            # What the layer raises while it is cancelled takes the place of that: then the listener
+            # begins anew.
             while not listener.done():
                 listener.cancel()
                 await asyncio.wait([listener], timeout=CANCELLED_AGAIN_S)
@@ -100,7 +109,9 @@ class Feed:
             try:
                 await self.read()
             except Exception:
-                logger.exception("The record could not be read", extra={"session_id": self.session_id})
+                logger.exception(
+                    "The record could not be read", extra={"session_id": self.session_id}
+                )
             with suppress(TimeoutError):
                 async with asyncio.timeout(POLL_INTERVAL_S):
                     await woken.wait()
@@ -130,7 +141,8 @@ class Follower:
     async def next(self, *, limit: int, timeout_s: float | None = None) -> list[Event]:
         """The entries after the last one given, as soon as there are any; none once the time is up.
 
-        The time limits the wait for news, not the reading: a slow database would otherwise never be read to the end.
+        The time limits the wait for news, not the reading: a slow database would otherwise never be
+        read to the end.
         """
         deadline = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
         while True:
@@ -154,13 +166,16 @@ class Follower:
 
 @asynccontextmanager
 async def follow(*, session_id: str, after: int) -> AsyncIterator[Follower]:
-    """Follow a session's record from the cursor ``after``. The last follower to leave ends the session's reader."""
+    """Follow a session's record from the cursor ``after``. The last follower to leave ends the
+    session's reader.
+    """
     if session_id not in feeds:
         latest = await database_sync_to_async(event_cursor_latest)(session_id=session_id)
     feed = feeds.get(session_id)
     if feed is None:
         feed = feeds[session_id] = Feed(session_id, latest)
-        # A context of its own: that of a request names a thread for database work, which ends with the request.
+        # A context of its own: that of a request names a thread for database work, which ends with
+        # the request.
         feed.task = asyncio.create_task(feed.run(), context=Context())
     follower = Follower(feed, after)
     feed.followers.add(follower)
@@ -185,22 +200,30 @@ async def event_page(
     marks: bool = False,
     wait_s: float = 0,
 ) -> EventPage:
-    """One page of the record; when it is empty, wait up to ``wait_s`` for the next entry (of these kinds, a mark)."""
+    """One page of the record; when it is empty, wait up to ``wait_s`` for the next entry (of these
+    kinds, a mark).
+    """
     read = sync_to_async(event_list)
-    items = await read(session_id=session_id, after=after, limit=limit, kinds=kinds, newest=newest, marks=marks)
+    items = await read(
+        session_id=session_id, after=after, limit=limit, kinds=kinds, newest=newest, marks=marks
+    )
     deadline = time.monotonic() + wait_s
     if not items and wait_s > 0:
         async with follow(session_id=session_id, after=after) as follower:
             while not items and (left_s := deadline - time.monotonic()) > 0:
                 events = await follower.next(limit=limit, timeout_s=left_s)
                 some = [event for event in events if not kinds or event.kind in kinds]
-                items = [event for event in some if is_mark(event.kind, event.data)] if marks else some
+                items = (
+                    [event for event in some if is_mark(event.kind, event.data)] if marks else some
+                )
                 after = follower.cursor
     return EventPage(items=items, next_cursor=items[-1].cursor if items else after)
 
 
 async def _listen(session_id: str, woken: asyncio.Event) -> None:
-    """Turn the layer's messages, however many, into one wake-up. Without a layer the half-second look is left."""
+    """Turn the layer's messages, however many, into one wake-up. Without a layer the half-second
+    look is left.
+    """
     while True:
         try:
             await _listen_to_layer(session_id, woken)

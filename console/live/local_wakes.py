@@ -20,19 +20,29 @@ from django.db import transaction
 
 WAKE = b"1"
 LAYER_IS_SHARED = bool(settings.REDIS_URL)
-RECONCILERS = "reconcilers"  # in the place of a session's id: those hear of what is queued, and of runtimes that serve
+# in the place of a session's id: those hear of what is queued, and of runtimes that serve
+RECONCILERS = "reconcilers"
 
 
 def readers_wake(session_id: str) -> None:
-    """Tell the other processes that read this session's record that there is something new. Never waits."""
+    """Tell the other processes that read this session's record that there is something new. Never
+    waits.
+    """
     folder = _folder(session_id)
     try:
-        names = [] if LAYER_IS_SHARED else [name for name in os.listdir(folder) if not name.startswith(_own())]
+        names = (
+            []
+            if LAYER_IS_SHARED
+            else [name for name in os.listdir(folder) if not name.startswith(_own())]
+        )
     except FileNotFoundError:  # none of them reads it
         return
     for name in names:
         try:
-            with _address(folder, name) as address, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            with (
+                _address(folder, name) as address,
+                socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender,
+            ):
                 sender.setblocking(False)
                 sender.sendto(WAKE, address)
         except ConnectionRefusedError:  # its process has ended
@@ -42,17 +52,25 @@ def readers_wake(session_id: str) -> None:
 
 
 def reconcilers_wake() -> None:
-    """Once the surrounding transaction commits: what it leaves to the reconciler does not wait for the next tick."""
+    """Once the surrounding transaction commits: what it leaves to the reconciler does not wait for
+    the next tick.
+    """
     transaction.on_commit(lambda: readers_wake(RECONCILERS), robust=True)
 
 
 @contextmanager
 def wakes_heard(session_id: str, wake: Callable[[], None]) -> Iterator[None]:
-    """Within it, ``wake`` is called in this event loop for what other processes write. Raises OSError."""
+    """Within it, ``wake`` is called in this event loop for what other processes write. Raises
+    OSError.
+    """
     if LAYER_IS_SHARED:
         yield
         return
-    loop, folder, name = asyncio.get_running_loop(), _folder(session_id), _own() + secrets.token_hex(4)
+    loop, folder, name = (
+        asyncio.get_running_loop(),
+        _folder(session_id),
+        _own() + secrets.token_hex(4),
+    )
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.setblocking(False)
         _bind(listener, folder, name)
@@ -73,7 +91,9 @@ def wakes_heard(session_id: str, wake: Callable[[], None]) -> Iterator[None]:
 
 
 class Pause:
-    """Of a thread between two looks: as long as it says, unless another process wakes it. ``end`` is for good."""
+    """Of a thread between two looks: as long as it says, unless another process wakes it. ``end``
+    is for good.
+    """
 
     def __init__(self, name: str) -> None:
         self._name, self._file = name, _own() + secrets.token_hex(4)
@@ -86,8 +106,13 @@ class Pause:
             _bind(self._listener, _folder(name), self._file)
 
     def wait(self, least_s: float, most_s: float) -> None:
-        """At least and at most so long; not at all after ``end``. A wake-up in the first part ends it after that."""
-        for heard, limit_s in (([self._told], least_s), ([self._told, self._listener], most_s - least_s)):
+        """At least and at most so long; not at all after ``end``. A wake-up in the first part ends
+        it after that.
+        """
+        for heard, limit_s in (
+            ([self._told], least_s),
+            ([self._told, self._listener], most_s - least_s),
+        ):
             if select.select(heard, [], [], max(0.0, limit_s))[0]:
                 break
         with suppress(BlockingIOError):
@@ -134,7 +159,9 @@ def _folder(session_id: str) -> Path:
 
 @contextmanager
 def _address(folder: Path, name: str) -> Iterator[str]:
-    """A socket's address has 107 bytes: too few for some folders, so it goes by the folder's number."""
+    """A socket's address has 107 bytes: too few for some folders, so it goes by the folder's
+    number.
+    """
     number = os.open(folder, os.O_PATH | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{number}/{name}"

@@ -1,4 +1,6 @@
-"""The record: one numbered stream per session, read by the console, the SDK and the CLI alike; samples of machines."""
+"""The record: one numbered stream per session, read by the console, the SDK and the CLI alike;
+samples of machines.
+"""
 
 from django.db import models
 
@@ -20,15 +22,18 @@ class EventRecord(models.Model):
     class Meta:
         db_table = "console_eventrecord"
         indexes = [models.Index(fields=["session_id", "id"], name="event_cursor")]
-        constraints = [models.UniqueConstraint(fields=["session_id", "key"], name="event_reported_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["session_id", "key"], name="event_reported_once")
+        ]
 
 
 class ResourceChunk(models.Model):
-    """Samples of a session's machine as columns: ten minutes of them, or five hours of thinned ones.
+    """Samples of a session's machine as columns: ten minutes of them, or five hours of thinned
+    ones.
 
-    A row for each sample would be read one by one.
-    ``columns`` has a list per measure beside ``at`` (Unix seconds), all of the same length; ``latest`` is the last
-    sample whole. Like the record it sits below sessions.
+    A row for each sample would be read one by one. ``columns`` has a list per measure beside ``at``
+    (Unix seconds), all of the same length; ``latest`` is the last sample whole. Like the record it
+    sits below sessions.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -42,7 +47,9 @@ class ResourceChunk(models.Model):
 
 
 class LogChunk(models.Model):
-    """The end of what one runtime of a session wrote, from just before it was ended: gzipped lines, oldest first."""
+    """The end of what one runtime of a session wrote, from just before it was ended: gzipped lines,
+    oldest first.
+    """
 
     id = models.BigAutoField(primary_key=True)
     session_id = models.CharField(max_length=40)
@@ -52,4 +59,6 @@ class LogChunk(models.Model):
 
     class Meta:
         db_table = "console_logchunk"
-        constraints = [models.UniqueConstraint(fields=["session_id", "launch"], name="log_chunk_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["session_id", "launch"], name="log_chunk_once")
+        ]

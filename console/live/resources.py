@@ -1,4 +1,6 @@
-"""Samples of the machines that runtimes have: written in chunks of columns, read put together to points."""
+"""Samples of the machines that runtimes have: written in chunks of columns, read put together to
+points.
+"""
 
 import time
 from typing import Any
@@ -12,7 +14,8 @@ RECENT_CHUNKS = 144  # a day of samples, which are all kept
 OLDER_CHUNKS = 144  # of one sample in THINNED: thirty days before that day; what is older goes
 THINNED = 30
 MIN_BETWEEN_S = 5.0  # a runtime that samples more often than it should is not written more often
-CONSTANT = {"cores", "memory_total_bytes", "disk_total_bytes", "gpus"}  # read from the latest sample
+# read from the latest sample
+CONSTANT = {"cores", "memory_total_bytes", "disk_total_bytes", "gpus"}
 
 Columns = dict[str, list[float | None]]
 
@@ -24,7 +27,9 @@ def is_due(*, session_id: str) -> bool:
     return chunk is None or abs(time.time() - chunk.columns["at"][-1]) >= MIN_BETWEEN_S
 
 
-def resources_record(*, session_id: str, sample: ResourceSample, store_bytes: int) -> ResourceSample | None:
+def resources_record(
+    *, session_id: str, sample: ResourceSample, store_bytes: int
+) -> ResourceSample | None:
     """Add one sample; returns the one before it. The caller holds the session's row meanwhile."""
     measures = _measures(sample) | {"store_bytes": store_bytes}
     chunk = _last(session_id)
@@ -41,9 +46,11 @@ def resources_record(*, session_id: str, sample: ResourceSample, store_bytes: in
 
 
 def resource_columns(*, session_id: str, created_at: float, points: int) -> ResourceColumns:
-    """Every kept sample of the session as at most ``points`` points. ``created_at`` is the Unix time that x begins at.
+    """Every kept sample of the session as at most ``points`` points. ``created_at`` is the Unix
+    time that x begins at.
 
-    The caller has checked that the session is the reader's (console.sessions.selectors.session_get).
+    The caller has checked that the session is the reader's
+    (console.sessions.selectors.session_get).
     """
     chunks = ResourceChunk.objects.filter(session_id=session_id).order_by("id")
     every: Columns = {"at": []}
@@ -76,7 +83,9 @@ def _last(session_id: str) -> ResourceChunk | None:
 
 
 def _older_thin(session_id: str) -> None:
-    """Thin the one chunk that became older than RECENT_CHUNKS into those before it; remove what is older still."""
+    """Thin the one chunk that became older than RECENT_CHUNKS into those before it; remove what is
+    older still.
+    """
     chunks = ResourceChunk.objects.filter(session_id=session_id).order_by("-id")
     aged, before = [*chunks[RECENT_CHUNKS : RECENT_CHUNKS + 2], None, None][:2]
     if aged is None:
@@ -97,7 +106,9 @@ def _older_thin(session_id: str) -> None:
 def _measures(sample: ResourceSample) -> dict[str, float | None]:
     """What is drawn of a sample, by the name of its column."""
     measures: dict[str, Any] = {
-        name: value for name, value in sample.model_dump(mode="json").items() if name not in CONSTANT
+        name: value
+        for name, value in sample.model_dump(mode="json").items()
+        if name not in CONSTANT
     }
     for number, gpu in enumerate(sample.gpus):
         measures[f"gpu{number}_busy"] = gpu.busy

@@ -27,10 +27,13 @@ def event_list(
 ) -> list[Event]:  # fmt: skip
     """At most ``limit`` entries of a session that follow the cursor ``after``, oldest first.
 
-    With ``newest`` the last so many instead of the first, with ``marks`` those of marks.py alone. The caller has
-    checked that the session is the reader's (console.sessions.selectors.session_get).
+    With ``newest`` the last so many instead of the first, with ``marks`` those of marks.py alone.
+    The caller has checked that the session is the reader's
+    (console.sessions.selectors.session_get).
     """
-    records = EventRecord.objects.filter(session_id=session_id, id__gt=after).order_by("-id" if newest else "id")
+    records = EventRecord.objects.filter(session_id=session_id, id__gt=after).order_by(
+        "-id" if newest else "id"
+    )
     if kinds:
         records = records.filter(kind__in=kinds)
     if marks:
@@ -40,13 +43,20 @@ def event_list(
 
 
 def last_measures(*, session_ids: Collection[str]) -> dict[str, dict[str, float]]:
-    """The measures of the last step of each of these sessions, by the names of columns; of one without a step none.
+    """The measures of the last step of each of these sessions, by the names of columns; of one
+    without a step none.
 
     The caller has checked that the sessions are the reader's.
     """
-    steps = EventRecord.objects.filter(session_id=OuterRef("session_id"), kind=EventKind.METRIC).order_by("-id")
-    last = EventRecord.objects.filter(session_id__in=session_ids, id=Subquery(steps.values("id")[:1]))
-    return {session_id: _measures(data) for session_id, data in last.values_list("session_id", "data")}
+    steps = EventRecord.objects.filter(
+        session_id=OuterRef("session_id"), kind=EventKind.METRIC
+    ).order_by("-id")
+    last = EventRecord.objects.filter(
+        session_id__in=session_ids, id=Subquery(steps.values("id")[:1])
+    )
+    return {
+        session_id: _measures(data) for session_id, data in last.values_list("session_id", "data")
+    }
 
 
 def _measures(step: Step) -> dict[str, float]:
@@ -56,13 +66,21 @@ def _measures(step: Step) -> dict[str, float]:
 
 
 def marks_spread(*, session_id: str, after: int, limit: int) -> EventPage:
-    """At most ``limit`` marks that follow the cursor, of each kind over the whole of the record, and how many are left
-    out. The caller has checked as that of ``event_list``."""
-    records = EventRecord.objects.filter(IS_MARK, session_id=session_id, id__gt=after).order_by("id")
-    marks = [(cursor, name or kind) for cursor, kind, name in records.values_list("id", "kind", KT("data__name"))]
+    """At most ``limit`` marks that follow the cursor, of each kind over the whole of the record,
+    and how many are left out. The caller has checked as that of ``event_list``.
+    """
+    records = EventRecord.objects.filter(IS_MARK, session_id=session_id, id__gt=after).order_by(
+        "id"
+    )
+    marks = [
+        (cursor, name or kind)
+        for cursor, kind, name in records.values_list("id", "kind", KT("data__name"))
+    ]
     kept = marks_thin(marks, limit)
     events = [_event(record) for record in EventRecord.objects.filter(id__in=kept).order_by("id")]
-    return EventPage(items=events, next_cursor=kept[-1] if kept else after, left_out=len(marks) - len(kept))
+    return EventPage(
+        items=events, next_cursor=kept[-1] if kept else after, left_out=len(marks) - len(kept)
+    )
 
 
 def _event(record: EventRecord) -> Event:
@@ -71,24 +89,37 @@ def _event(record: EventRecord) -> Event:
 
 def events_named(*, session_id: str, name: str) -> QuerySet[EventRecord]:
     """What the control plane recorded under this name of a session, oldest first."""
-    return EventRecord.objects.filter(session_id=session_id, kind=EventKind.EVENT, data__name=name).order_by("id")
+    return EventRecord.objects.filter(
+        session_id=session_id, kind=EventKind.EVENT, data__name=name
+    ).order_by("id")
 
 
 def event_cursor_latest(*, session_id: str) -> int:
     """The cursor of the newest entry, 0 when there is none."""
-    newest = EventRecord.objects.filter(session_id=session_id).order_by("-id").values_list("id", flat=True).first()
+    newest = (
+        EventRecord.objects.filter(session_id=session_id)
+        .order_by("-id")
+        .values_list("id", flat=True)
+        .first()
+    )
     return newest or 0
 
 
 def steps_new(*, session_id: str, entries: Sequence[ReportEntry]) -> list[Step]:
-    """The steps among ``entries`` that are not recorded yet, in order: one read, none where there is no step."""
+    """The steps among ``entries`` that are not recorded yet, in order: one read, none where there
+    is no step.
+    """
     steps: dict[str, Step] = {}
     for entry in entries:
         if entry.kind is EventKind.METRIC:
             steps.setdefault(entry.key, entry.data)
     if not steps:
         return []
-    known = set(EventRecord.objects.filter(session_id=session_id, key__in=list(steps)).values_list("key", flat=True))
+    known = set(
+        EventRecord.objects.filter(session_id=session_id, key__in=list(steps)).values_list(
+            "key", flat=True
+        )
+    )
     return [step for key, step in steps.items() if key not in known]
 
 
@@ -100,7 +131,8 @@ def metric_columns(
     ``points`` points; no names mean every measure. Without ``extremes`` a point of several steps
     has the values of its last step alone.
 
-    Of a step that was done again after a restart the last record counts. Raises InvalidRequest for unknown names.
+    Of a step that was done again after a restart the last record counts. Raises InvalidRequest for
+    unknown names.
     """
     if unknown := measures_unknown(names):
         raise InvalidRequest(
@@ -108,7 +140,9 @@ def metric_columns(
             hint=f"There are {', '.join(sorted(MEASURES))}, and {OWN}<name> for what agents measure.",
         )
     cursor = event_cursor_latest(session_id=session_id)
-    recorded = EventRecord.objects.filter(session_id=session_id, kind=EventKind.METRIC, id__lte=cursor).order_by("id")
+    recorded = EventRecord.objects.filter(
+        session_id=session_id, kind=EventKind.METRIC, id__lte=cursor
+    ).order_by("id")
     by_step: dict[int, dict[str, Any]] = {}
     for record_id, at, data in recorded.values_list("id", "at", "data"):
         by_step[data["step"]] = data | {"id": record_id, "at": (at - created_at).total_seconds()}

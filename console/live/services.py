@@ -16,10 +16,13 @@ from tinkerscript.wire.runtime import ReportEntry
 WAKE_TIMEOUT_S = 2.0
 
 
-def event_record(*, session_id: str, kind: EventKind, data: dict[str, Any], key: str | None = None) -> EventRecord:
+def event_record(
+    *, session_id: str, kind: EventKind, data: dict[str, Any], key: str | None = None
+) -> EventRecord:
     """Add one entry and wake those who watch the session, once the surrounding transaction commits.
 
-    ``key`` names the entry within its session: a second entry of that name is not written, the first is returned.
+    ``key`` names the entry within its session: a second entry of that name is not written, the
+    first is returned.
     """
     with transaction.atomic(savepoint=False):  # nothing here fails but with all else
         _in_order(session_id)
@@ -34,8 +37,13 @@ def event_record(*, session_id: str, kind: EventKind, data: dict[str, Any], key:
 
 
 def events_record(*, session_id: str, entries: Sequence[ReportEntry]) -> None:
-    """Add what a runtime reports, in its order. Entries whose key is there already are left as they are."""
-    rows = [EventRecord(session_id=session_id, key=entry.key, kind=entry.kind, data=entry.data) for entry in entries]
+    """Add what a runtime reports, in its order. Entries whose key is there already are left as they
+    are.
+    """
+    rows = [
+        EventRecord(session_id=session_id, key=entry.key, kind=entry.kind, data=entry.data)
+        for entry in entries
+    ]
     with transaction.atomic(savepoint=False):
         _in_order(session_id)
         EventRecord.objects.bulk_create(rows, ignore_conflicts=True)
@@ -64,8 +72,8 @@ def group_name(session_id: str) -> str:
 def _in_order(session_id: str) -> None:
     """Make cursors of one session grow in the order of commit.
 
-    SQLite has one writer at a time. PostgreSQL hands out numbers before it commits, so a reader could pass a number
-    that appears later: writers of one session take turns there.
+    SQLite has one writer at a time. PostgreSQL hands out numbers before it commits, so a reader
+    could pass a number that appears later: writers of one session take turns there.
     """
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
@@ -73,15 +81,17 @@ def _in_order(session_id: str) -> None:
 
 
 def _wake_on_commit(session_id: str) -> None:
-    # robust: the row is committed by then; watchers who miss the wake-up find it by looking every half second.
+    # robust: the row is committed by then; watchers who miss the wake-up find it by looking every
+    # half second.
     transaction.on_commit(lambda: _wake_readers(session_id), robust=True)
 
 
 def _wake_readers(session_id: str) -> None:
     readers_wake(session_id)
     layer = channel_layer()
-    # Where the layer is this process's memory and nobody here reads the record, there is nobody to find by it: a way
-    # to the event loop and back, for each entry. Who begins to read just now looks at the rows after that.
+    # Where the layer is this process's memory and nobody here reads the record, there is nobody to
+    # find by it: a way to the event loop and back, for each entry. Who begins to read just now
+    # looks at the rows after that.
     if not isinstance(layer, InMemoryChannelLayer) or group_name(session_id) in layer.groups:
         async_to_sync(_wake)(session_id)
 

@@ -26,7 +26,9 @@ class Watchers:
             return
         self.leave(credential)
         if of_credential > MAX_PER_CREDENTIAL:
-            raise RateLimited(f"{MAX_PER_CREDENTIAL} connections of this key or sign-in watch already.")
+            raise RateLimited(
+                f"{MAX_PER_CREDENTIAL} connections of this key or sign-in watch already."
+            )
         raise RateLimited("The server has as many watchers as it takes. Try again in a moment.")
 
     def leave(self, credential: str) -> None:

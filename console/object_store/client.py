@@ -1,7 +1,8 @@
 """The object store: S3 and nothing else, one bucket, one way (boto3), presigned URLs for runtimes.
 
-Every object of a runtime is written as a multipart upload, even in one part: it appears only when the control plane
-completes it, so that a presigned URL in the wrong hands, or in those of a runtime that lost its lease, changes nothing.
+Every object of a runtime is written as a multipart upload, even in one part: it appears only when
+the control plane completes it, so that a presigned URL in the wrong hands, or in those of a runtime
+that lost its lease, changes nothing.
 """
 
 import hashlib
@@ -63,7 +64,11 @@ def get_range(key: str, *, offset: int, size_bytes: int) -> bytes | None:
     with _errors():
         try:
             wanted = f"bytes={offset}-{offset + size_bytes - 1}"
-            return client_get().get_object(Bucket=settings.S3_BUCKET, Key=key, Range=wanted)["Body"].read()
+            return (
+                client_get()
+                .get_object(Bucket=settings.S3_BUCKET, Key=key, Range=wanted)["Body"]
+                .read()
+            )
         except ClientError as error:
             if _code(error) in GONE:
                 return None
@@ -71,7 +76,9 @@ def get_range(key: str, *, offset: int, size_bytes: int) -> bytes | None:
 
 
 def sha256(key: str) -> str | None:
-    """The hash of an object's bytes as the store has them, or None when there is none. Raises StorageUnavailable."""
+    """The hash of an object's bytes as the store has them, or None when there is none. Raises
+    StorageUnavailable.
+    """
     with _errors():
         try:
             body = client_get().get_object(Bucket=settings.S3_BUCKET, Key=key)["Body"]
@@ -106,20 +113,28 @@ def delete(keys: Sequence[str]) -> None:
 def keys_under(prefix: str) -> Iterator[str]:
     """Every key that begins with ``prefix``. Raises StorageUnavailable."""
     with _errors():
-        pages = client_get().get_paginator("list_objects_v2").paginate(Bucket=settings.S3_BUCKET, Prefix=prefix)
+        pages = (
+            client_get()
+            .get_paginator("list_objects_v2")
+            .paginate(Bucket=settings.S3_BUCKET, Prefix=prefix)
+        )
         for page in pages:
             yield from (entry["Key"] for entry in page.get("Contents", []))
 
 
 def delete_under(prefix: str) -> None:
-    """Remove every object whose key begins with ``prefix``, and every upload to one. Raises StorageUnavailable."""
+    """Remove every object whose key begins with ``prefix``, and every upload to one. Raises
+    StorageUnavailable.
+    """
     for key, upload_id, _ in list(multipart_list(prefix)):
         multipart_abort(key, upload_id)
     delete(list(keys_under(prefix)))
 
 
 def download(key: str, path: Path) -> bool:
-    """Write an object of any size to ``path``; False when there is none (any more). Raises StorageUnavailable."""
+    """Write an object of any size to ``path``; False when there is none (any more). Raises
+    StorageUnavailable.
+    """
     with _errors():
         try:
             client_get().download_file(settings.S3_BUCKET, key, str(path))
@@ -131,7 +146,9 @@ def download(key: str, path: Path) -> bool:
 
 
 def upload(path: Path, key: str) -> None:
-    """Write a file of any size to the store. Raises StorageUnavailable, DiskFull before the store is asked."""
+    """Write a file of any size to the store. Raises StorageUnavailable, DiskFull before the store
+    is asked.
+    """
     file_bytes = path.stat().st_size
     free_space.room_require(size_bytes=file_bytes)
     from boto3.s3.transfer import TransferConfig
@@ -157,7 +174,10 @@ def multipart_complete(key: str, upload_id: str, etags: Sequence[str]) -> bool:
     with _errors():
         try:
             client_get().complete_multipart_upload(
-                Bucket=settings.S3_BUCKET, Key=key, UploadId=upload_id, MultipartUpload={"Parts": parts}
+                Bucket=settings.S3_BUCKET,
+                Key=key,
+                UploadId=upload_id,
+                MultipartUpload={"Parts": parts},
             )
         except ClientError as error:
             if _code(error) in GONE:
@@ -167,36 +187,61 @@ def multipart_complete(key: str, upload_id: str, etags: Sequence[str]) -> bool:
 
 
 def multipart_list(prefix: str) -> Iterator[tuple[str, str, datetime]]:
-    """Key, id and begin of every upload to a key under ``prefix`` that is neither complete nor aborted."""
+    """Key, id and begin of every upload to a key under ``prefix`` that is neither complete nor
+    aborted.
+    """
     with _errors():
-        pages = client_get().get_paginator("list_multipart_uploads").paginate(Bucket=settings.S3_BUCKET, Prefix=prefix)
+        pages = (
+            client_get()
+            .get_paginator("list_multipart_uploads")
+            .paginate(Bucket=settings.S3_BUCKET, Prefix=prefix)
+        )
         for page in pages:
-            yield from ((entry["Key"], entry["UploadId"], entry["Initiated"]) for entry in page.get("Uploads", []))
+            yield from (
+                (entry["Key"], entry["UploadId"], entry["Initiated"])
+                for entry in page.get("Uploads", [])
+            )
 
 
 def multipart_abort(key: str, upload_id: str) -> None:
     """Drop an upload and its parts; one that is not there is no error. Raises StorageUnavailable."""
     with _errors():
         try:
-            client_get().abort_multipart_upload(Bucket=settings.S3_BUCKET, Key=key, UploadId=upload_id)
+            client_get().abort_multipart_upload(
+                Bucket=settings.S3_BUCKET, Key=key, UploadId=upload_id
+            )
         except ClientError as error:
             if _code(error) not in GONE:
                 raise
 
 
 def part_url(
-    key: str, upload_id: str, number: int, *, expires_s: int, size_bytes: int | None = None, store: Store | None = None
+    key: str,
+    upload_id: str,
+    number: int,
+    *,
+    expires_s: int,
+    size_bytes: int | None = None,
+    store: Store | None = None,
 ) -> str:
-    """A URL of the store that takes a PUT of one part (from 1 on), of ``size_bytes`` alone where given. Signed here."""
+    """A URL of the store that takes a PUT of one part (from 1 on), of ``size_bytes`` alone where
+    given. Signed here.
+    """
     length = {} if size_bytes is None else {"ContentLength": size_bytes}
     part = {"Key": key, "UploadId": upload_id, "PartNumber": number, **length}
     return _presign("upload_part", part, expires_s, store)
 
 
-def read_url(key: str, *, expires_s: int, save_as: str = "", method: str = "GET", store: Store | None = None) -> str:
-    """A URL of the store that serves an object, ranges too, or with HEAD its headers. Clients get links: links.py."""
+def read_url(
+    key: str, *, expires_s: int, save_as: str = "", method: str = "GET", store: Store | None = None
+) -> str:
+    """A URL of the store that serves an object, ranges too, or with HEAD its headers. Clients get
+    links: links.py.
+    """
     named = {"ResponseContentDisposition": f'attachment; filename="{save_as}"'} if save_as else {}
-    return _presign("head_object" if method == "HEAD" else "get_object", {"Key": key, **named}, expires_s, store)
+    return _presign(
+        "head_object" if method == "HEAD" else "get_object", {"Key": key, **named}, expires_s, store
+    )
 
 
 def bucket_ensure() -> None:
@@ -208,22 +253,29 @@ def bucket_ensure() -> None:
             if _code(error) not in GONE | {"NoSuchBucket"}:
                 raise
             region = settings.S3_REGION
-            # AWS requires the region in the request for every region but its first, and refuses it for that one.
-            where = {} if region == FIRST_REGION else {"CreateBucketConfiguration": {"LocationConstraint": region}}
+            # AWS requires the region in the request for every region but its first, and refuses it
+            # for that one.
+            where = (
+                {}
+                if region == FIRST_REGION
+                else {"CreateBucketConfiguration": {"LocationConstraint": region}}
+            )
             client_get().create_bucket(Bucket=settings.S3_BUCKET, **where)
 
 
 def ready_wait(*, timeout_s: float, stopped: Callable[[], bool] = lambda: False) -> None:
-    """Return once an object can be written: an open port says nothing yet, a restarted store may need 20 s.
+    """Return once an object can be written: an open port says nothing yet, a restarted store may
+    need 20 s.
 
-    Raises StorageUnavailable after ``timeout_s``, or as soon as ``stopped()``; DiskFull from a store that is there and
-    can be read, but takes nothing.
+    Raises StorageUnavailable after ``timeout_s``, or as soon as ``stopped()``; DiskFull from a
+    store that is there and can be read, but takes nothing.
     """
     deadline = time.monotonic() + timeout_s
     while True:
         try:
             bucket_ensure()
-            put(HEALTH_KEY, b"ready")  # not empty: an empty object takes no volume, and needs none to be there yet
+            # not empty: an empty object takes no volume, and needs none to be there yet
+            put(HEALTH_KEY, b"ready")
             get(HEALTH_KEY)
             return
         except DiskFull:
@@ -237,7 +289,11 @@ def ready_wait(*, timeout_s: float, stopped: Callable[[], bool] = lambda: False)
 def store_get() -> Store:
     """The store that the settings name, or the embedded one."""
     if settings.S3_ENDPOINT_URL:
-        endpoint_url, access, secret = settings.S3_ENDPOINT_URL, settings.S3_ACCESS_KEY, settings.S3_SECRET_KEY
+        endpoint_url, access, secret = (
+            settings.S3_ENDPOINT_URL,
+            settings.S3_ACCESS_KEY,
+            settings.S3_SECRET_KEY,
+        )
     else:
         credentials = seaweedfs.credentials_get(settings.DATA)
         endpoint_url = f"http://127.0.0.1:{seaweedfs.ports_get(settings.DATA)['s3']}"
@@ -254,7 +310,8 @@ def client_get() -> Any:
 def client_of(store: Store) -> Any:
     """One client per store: making one costs 100 ms, using one from many threads is safe.
 
-    boto3 is imported here: it takes a third of a second, which most commands and tests need not spend.
+    boto3 is imported here: it takes a third of a second, which most commands and tests need not
+    spend.
     """
     import boto3
     from botocore.config import Config
@@ -271,7 +328,8 @@ def client_of(store: Store) -> Any:
             connect_timeout=5,
             read_timeout=60,
             retries={"mode": "standard", "max_attempts": 4},
-            # Presigned URLs must not ask their users for checksum headers; a manifest has the sha256 of every file.
+            # Presigned URLs must not ask their users for checksum headers; a manifest has the
+            # sha256 of every file.
             request_checksum_calculation="when_required",
             response_checksum_validation="when_required",
         ),
@@ -281,7 +339,9 @@ def client_of(store: Store) -> Any:
 
 def _presign(method: str, parameters: dict[str, Any], expires_s: int, store: Store | None) -> str:
     given = {"Bucket": settings.S3_BUCKET, **parameters}
-    return client_of(store or store_get()).generate_presigned_url(method, Params=given, ExpiresIn=expires_s)
+    return client_of(store or store_get()).generate_presigned_url(
+        method, Params=given, ExpiresIn=expires_s
+    )
 
 
 def _code(error: ClientError) -> str:

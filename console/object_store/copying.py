@@ -11,8 +11,9 @@ ONE_REQUEST_BYTES = 4 << 30  # S3 copies up to 5 GiB in one; what is larger goes
 
 
 def copy(source: str, key: str, *, size_bytes: int) -> None:
-    """Write the object ``source`` a second time, as ``key``. Raises StorageUnavailable, also when it is not there,
-    DiskFull before the store is asked."""
+    """Write the object ``source`` a second time, as ``key``. Raises StorageUnavailable, also when
+    it is not there, DiskFull before the store is asked.
+    """
     free_space.room_require(size_bytes=size_bytes)
     from boto3.s3.transfer import TransferConfig
 
@@ -22,5 +23,6 @@ def copy(source: str, key: str, *, size_bytes: int) -> None:
         object_store.client_get().copy({"Bucket": bucket, "Key": source}, bucket, key, Config=large)
     except (BotoCoreError, ClientError) as error:
         raise StorageUnavailable(
-            f"The object store did not copy {source}: {error}", hint="Try again; see that the store runs and has room."
+            f"The object store did not copy {source}: {error}",
+            hint="Try again; see that the store runs and has room.",
         ) from error

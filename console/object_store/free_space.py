@@ -1,8 +1,9 @@
 """Room for the embedded store: SeaweedFS stops writing when its disk is nearly full.
 
-`weed mini` does so by itself; this module reports it in words for people. While less than 1 % of the disk is free it
-only reads and deletes. It looks once a minute, so that it may stop, and begin again, up to a minute late. A write
-meanwhile fails with InternalError, or, where the store has no volume yet, gets no response: so we look first.
+`weed mini` does so by itself; this module reports it in words for people. While less than 1 % of
+the disk is free it only reads and deletes. It looks once a minute, so that it may stop, and begin
+again, up to a minute late. A write meanwhile fails with InternalError, or, where the store has no
+volume yet, gets no response: so we look first.
 """
 
 import shutil
@@ -32,20 +33,28 @@ def room_get() -> Room:
 
 
 def shortage_find(*, size_bytes: int = 0) -> DiskFull | None:
-    """Why the embedded store has no room for ``size_bytes`` more; None where it has, and where the store is another."""
+    """Why the embedded store has no room for ``size_bytes`` more; None where it has, and where the
+    store is another.
+    """
     if settings.S3_ENDPOINT_URL:
         return None
     free_bytes, total_bytes = room_get()
     floor_bytes = total_bytes * FLOOR_SHARE
     if free_bytes - size_bytes >= floor_bytes:
         return None
-    is_short = f"has no room for {_words(size_bytes)}" if free_bytes >= floor_bytes else "is nearly full"
+    is_short = (
+        f"has no room for {_words(size_bytes)}" if free_bytes >= floor_bytes else "is nearly full"
+    )
     return DiskFull(
         f"The disk of the object store {is_short}: {_words(free_bytes)} free of {_words(total_bytes)}, and the store "
         f"takes nothing while less than {_words(floor_bytes)} (1 %) are free.",
         hint=f"Free some of the disk of {settings.DATA}, or stop the server, move that folder to a larger disk and set "
         "TINKERSCRIPT_DATA. Within a minute of that the store writes again and sessions go on by themselves.",
-        details={"free_bytes": free_bytes, "total_bytes": total_bytes, "floor_bytes": int(floor_bytes)},
+        details={
+            "free_bytes": free_bytes,
+            "total_bytes": total_bytes,
+            "floor_bytes": int(floor_bytes),
+        },
     )
 
 
@@ -63,7 +72,9 @@ class FreeSpaceMonitor:
         self._is_short = False
 
     def look(self) -> str | None:
-        """The message to log now, None for none. Cheap: it looks at the disk once per WATCH_EVERY_S at most."""
+        """The message to log now, None for none. Cheap: it looks at the disk once per WATCH_EVERY_S
+        at most.
+        """
         now = time.monotonic()
         if now - self._looked_at < WATCH_EVERY_S:
             return None

@@ -66,7 +66,11 @@ def write_link(key: str, upload_id: str, part: int, *, expires_s: int, most_byte
     This server refuses more than ``most_bytes``. The URL of an outside store has no limit of size.
     """
     if is_served_here():
-        return _sign(Link("PUT", key, _until(expires_s), upload_id=upload_id, part=part, most_bytes=most_bytes))
+        return _sign(
+            Link(
+                "PUT", key, _until(expires_s), upload_id=upload_id, part=part, most_bytes=most_bytes
+            )
+        )
     return client.part_url(key, upload_id, part, expires_s=expires_s, store=_public_store())
 
 

@@ -1,7 +1,8 @@
-"""The embedded object store: one SeaweedFS process on loopback, with ports and credentials of its own.
+"""The embedded object store: one SeaweedFS process on loopback, with ports and credentials of its
+own.
 
-Everything about it lives under DATA/s3, readable by its owner alone: credentials.json, ports.json, security.toml and
-its certificate, data/, weed.log.
+Everything about it lives under DATA/s3, readable by its owner alone: credentials.json, ports.json,
+security.toml and its certificate, data/, weed.log.
 """
 
 import contextlib
@@ -22,7 +23,8 @@ from console.config.private_files import read_or_create, replace
 from console.object_store.weed_security import JWT_SECTIONS, certificate_remove, security_write
 
 ROLES = ("master", "volume", "filer", "s3", "admin")
-# SeaweedFS takes each port plus 10000 too (gRPC); both stay below the range that the system hands to clients.
+# SeaweedFS takes each port plus 10000 too (gRPC); both stay below the range that the system hands
+# to clients.
 PORT_RANGE = range(20_000, 22_700)
 GRPC_OFFSET = 10_000
 # Where SeaweedFS puts the socket by which its roles find one another: no option moves it.
@@ -43,18 +45,24 @@ class StoreUnguarded(RuntimeError):
 
 
 def credentials_get(data: Path) -> dict[str, str]:
-    """``access_key``, ``secret_key`` and the keys that guard SeaweedFS's own ports, made at the first call."""
+    """``access_key``, ``secret_key`` and the keys that guard SeaweedFS's own ports, made at the
+    first call.
+    """
     return json.loads(read_or_create(data / "s3" / "credentials.json", _new_credentials))
 
 
 def credentials_rotate(data: Path) -> None:
-    """Other ones from the next start on, while no server runs: a running one knows the old ones alone."""
+    """Other ones from the next start on, while no server runs: a running one knows the old ones
+    alone.
+    """
     replace(data / "s3" / "credentials.json", _new_credentials())
     certificate_remove(data / "s3")
 
 
 def ports_get(data: Path) -> dict[str, int]:
-    """The port of each role, chosen at the first call and kept, so that a restart serves at the same address."""
+    """The port of each role, chosen at the first call and kept, so that a restart serves at the
+    same address.
+    """
     return json.loads(read_or_create(data / "s3" / "ports.json", _new_ports))
 
 
@@ -63,11 +71,14 @@ def log_path(data: Path) -> Path:
     return data / "s3" / "weed.log"
 
 
-def start(data: Path, *, log: int, preexec: Callable[[], None] | None = None) -> subprocess.Popen[bytes]:
+def start(
+    data: Path, *, log: int, preexec: Callable[[], None] | None = None
+) -> subprocess.Popen[bytes]:
     """Start the server; it is ready when an object can be written. Raises WeedMissing.
 
-    ``log`` is an open file descriptor. Ports that another process has taken since are chosen anew, and so are those
-    whose sockets another user made: SeaweedFS could not replace them, and its roles would wait for one another.
+    ``log`` is an open file descriptor. Ports that another process has taken since are chosen anew,
+    and so are those whose sockets another user made: SeaweedFS could not replace them, and its
+    roles would wait for one another.
     """
     program = weed_path()
     folder = data / "s3"
@@ -76,7 +87,9 @@ def start(data: Path, *, log: int, preexec: Callable[[], None] | None = None) ->
         (folder / "ports.json").unlink()
     _sockets_sweep()
     ports, credentials = ports_get(data), credentials_get(data)
-    security_write(folder, jwt_keys={section: credentials[_jwt_name(section)] for section in JWT_SECTIONS})
+    security_write(
+        folder, jwt_keys={section: credentials[_jwt_name(section)] for section in JWT_SECTIONS}
+    )
     config = folder / "identities.json"
     replace(config, json.dumps({"identities": [_identity(credentials)]}))
     command = [
@@ -99,7 +112,9 @@ def start(data: Path, *, log: int, preexec: Callable[[], None] | None = None) ->
         f"-s3.config={config.name}",
     ]
     # Its own variables would be stronger than security.toml.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("WEED_")}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("WEED_")
+    }
     environment["GOMEMLIMIT"] = f"{MEMORY_BYTES >> 20}MiB"
     return subprocess.Popen(
         command,
@@ -109,12 +124,14 @@ def start(data: Path, *, log: int, preexec: Callable[[], None] | None = None) ->
         stdout=log,
         stderr=log,
         preexec_fn=preexec,
-        umask=0o077,  # its sockets too, of which some are in the system's folder for temporary files
+        # its sockets too, of which some are in the system's folder for temporary files
+        umask=0o077,
     )
 
 
 def guards_verify(data: Path, *, timeout_s: float) -> None:
-    """Wait until every port listens. Raises StoreUnguarded unless each but that of S3 asks for our certificate.
+    """Wait until every port listens. Raises StoreUnguarded unless each but that of S3 asks for our
+    certificate.
 
     SeaweedFS goes on without TLS when it cannot use its certificate, and says so in its log alone.
     """
@@ -141,7 +158,9 @@ def weed_path() -> str:
 
 def _new_credentials() -> str:
     keys = {"access_key": "ts" + secrets.token_hex(9), "secret_key": secrets.token_urlsafe(32)}
-    return json.dumps(keys | {_jwt_name(section): secrets.token_hex(32) for section in JWT_SECTIONS})
+    return json.dumps(
+        keys | {_jwt_name(section): secrets.token_hex(32) for section in JWT_SECTIONS}
+    )
 
 
 def _jwt_name(section: str) -> str:
@@ -168,9 +187,14 @@ def _is_free(port: int) -> bool:
 
 
 def _sockets_sweep() -> None:
-    """Remove the sockets of our user's stores that were killed: SeaweedFS replaces one alone, of the same port."""
+    """Remove the sockets of our user's stores that were killed: SeaweedFS replaces one alone, of
+    the same port.
+    """
     for path in SOCKETS.glob("seaweedfs-*-grpc-*.sock"):
-        with contextlib.suppress(OSError), contextlib.closing(socket.socket(socket.AF_UNIX)) as probe:
+        with (
+            contextlib.suppress(OSError),
+            contextlib.closing(socket.socket(socket.AF_UNIX)) as probe,
+        ):
             found = path.lstat()
             # One that is new may be of a store that is about to listen.
             if found.st_uid != os.getuid() or time.time() - found.st_mtime < SOCKET_IS_NEW_S:
@@ -183,7 +207,9 @@ def _sockets_sweep() -> None:
 
 
 def _asks_for_certificate(port: int, deadline: float) -> bool:
-    """Whether a client without a certificate is sent away for just this reason; False if no one listens by then."""
+    """Whether a client without a certificate is sent away for just this reason; False if no one
+    listens by then.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     while time.monotonic() < deadline:
@@ -207,6 +233,8 @@ def _asks_for_certificate(port: int, deadline: float) -> bool:
 def _identity(credentials: dict[str, str]) -> dict[str, object]:
     return {
         "name": "console",
-        "credentials": [{"accessKey": credentials["access_key"], "secretKey": credentials["secret_key"]}],
+        "credentials": [
+            {"accessKey": credentials["access_key"], "secretKey": credentials["secret_key"]}
+        ],
         "actions": ["Admin", "Read", "Write", "List", "Tagging"],
     }

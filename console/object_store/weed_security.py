@@ -1,10 +1,13 @@
-"""What keeps everyone else out of SeaweedFS's own ports: its security.toml, and the certificate that it names.
+"""What keeps everyone else out of SeaweedFS's own ports: its security.toml, and the certificate
+that it names.
 
-SeaweedFS authenticates S3 requests alone. Its roles (master, volume, filer, admin) obey any client that reaches
-their ports, so each asks for a client certificate, on gRPC and on HTTP. There is one, which is its own authority: who
-can read its key may speak to every role. JWT keys guard the bytes of objects a second time.
+SeaweedFS authenticates S3 requests alone. Its roles (master, volume, filer, admin) obey any client
+that reaches their ports, so each asks for a client certificate, on gRPC and on HTTP. There is one,
+which is its own authority: who can read its key may speak to every role. JWT keys guard the bytes
+of objects a second time.
 
-``python3 -m console.object_store.weed_security FOLDER`` writes both for a store that is not embedded (docker/store.sh).
+``python3 -m console.object_store.weed_security FOLDER`` writes both for a store that is not
+embedded (docker/store.sh).
 """
 
 import ipaddress
@@ -21,7 +24,18 @@ from console.config.own_certificate import certificate_make
 from console.config.private_files import replace
 
 CONFIG, CERTIFICATE, KEY = "security.toml", "tls_certificate.pem", "tls_key.pem"
-GRPC_ROLES = ("master", "volume", "filer", "s3", "admin", "worker", "msg_broker", "msg_agent", "mq", "client")
+GRPC_ROLES = (
+    "master",
+    "volume",
+    "filer",
+    "s3",
+    "admin",
+    "worker",
+    "msg_broker",
+    "msg_agent",
+    "mq",
+    "client",
+)
 HTTPS_ROLES = ("master", "volume", "filer", "admin", "client")
 JWT_SECTIONS = ("signing", "signing.read", "filer_signing", "filer_signing.read")
 # A store may run for years: it is renewed at a start, long before it expires.
@@ -31,7 +45,8 @@ RENEW_BEFORE = timedelta(days=10 * 365)
 def security_write(folder: Path, *, jwt_keys: dict[str, str]) -> None:
     """Write security.toml, and a certificate where there is none that will do. Raises OSError.
 
-    ``folder`` is the one in which `weed` is started: it looks for the file there first. ``jwt_keys``: by JWT_SECTIONS.
+    ``folder`` is the one in which `weed` is started: it looks for the file there first.
+    ``jwt_keys``: by JWT_SECTIONS.
     """
     if not _is_valid(folder):
         names = x509.SubjectAlternativeName(
@@ -72,4 +87,6 @@ def _config(jwt_keys: dict[str, str]) -> str:
 
 if __name__ == "__main__":
     os.umask(0o077)
-    security_write(Path(sys.argv[1]), jwt_keys={section: secrets.token_hex(32) for section in JWT_SECTIONS})
+    security_write(
+        Path(sys.argv[1]), jwt_keys={section: secrets.token_hex(32) for section in JWT_SECTIONS}
+    )

@@ -6,8 +6,9 @@ FOLDER/secret_key        where the server made its own; one from the environment
 FOLDER/audit_key         the same, for the audit log
 FOLDER/backup.json       written last: a folder without it is no backup
 
-A server may run meanwhile: rows are read in one transaction, and objects, which never change, after them. A runtime's
-newest seconds are in its journal on its own disk; the copy in the store is as old as the session's journal_interval_s.
+A server may run meanwhile: rows are read in one transaction, and objects, which never change, after
+them. A runtime's newest seconds are in its journal on its own disk; the copy in the store is as old
+as the session's journal_interval_s.
 """
 
 import json
@@ -46,7 +47,16 @@ def backup_write(folder: Path) -> dict[str, int]:
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         excluded = [argument for label in MADE_BY_MIGRATIONS for argument in ("--exclude", label)]
-        call_command("dumpdata", "--all", "--format", "jsonl", "--output", str(folder / ROWS), *excluded, verbosity=0)
+        call_command(
+            "dumpdata",
+            "--all",
+            "--format",
+            "jsonl",
+            "--output",
+            str(folder / ROWS),
+            *excluded,
+            verbosity=0,
+        )
         sessions = Session.objects.count()
     objects = 0
     for key in object_store.keys_under(""):
@@ -67,16 +77,23 @@ def backup_write(folder: Path) -> dict[str, int]:
 def backup_restore(folder: Path) -> dict[str, int]:
     """Become the server that ``folder`` is a backup of; how many sessions and objects came back.
 
-    The database must hold no one and the store nothing yet. Nothing starts by itself, and nothing of the server that
-    the backup is of is touched, which may run: sessions come back suspended, and go on from their last state when they
-    are resumed. Raises InvalidRequest when the folder is no backup, Conflict when this server is not empty.
+    The database must hold no one and the store nothing yet. Nothing starts by itself, and nothing
+    of the server that the backup is of is touched, which may run: sessions come back suspended, and
+    go on from their last state when they are resumed. Raises InvalidRequest when the folder is no
+    backup, Conflict when this server is not empty.
     """
-    if not (folder / MARK).exists() or json.loads((folder / MARK).read_text()).get("format") != FORMAT:
-        raise InvalidRequest(f"{folder} holds no whole backup of this format.", hint=f"It would have a {MARK}.")
+    if (
+        not (folder / MARK).exists()
+        or json.loads((folder / MARK).read_text()).get("format") != FORMAT
+    ):
+        raise InvalidRequest(
+            f"{folder} holds no whole backup of this format.", hint=f"It would have a {MARK}."
+        )
     call_command("migrate", verbosity=0)
     if User.objects.exists() or next(object_store.keys_under("sessions/"), None):
         raise Conflict(
-            "This server is not empty.", hint="Restore into a new TINKERSCRIPT_DATA (and database and bucket)."
+            "This server is not empty.",
+            hint="Restore into a new TINKERSCRIPT_DATA (and database and bucket).",
         )
     objects = 0
     for path in sorted((folder / OBJECTS).rglob("*")):
@@ -96,7 +113,11 @@ def backup_restore(folder: Path) -> dict[str, int]:
 def base_models_missing() -> list[str]:
     """The base models of sessions that could go on, as far as they are not on this machine."""
     missing = []
-    for name in Session.objects.exclude(state__in=ENDED).order_by("base_model").values_list("base_model", flat=True):
+    for name in (
+        Session.objects.exclude(state__in=ENDED)
+        .order_by("base_model")
+        .values_list("base_model", flat=True)
+    ):
         try:
             base_model_resolve(name)
         except DomainError:

@@ -1,4 +1,6 @@
-"""What a project has of the server and waits for; and, for who runs the server, what every project has."""
+"""What a project has of the server and waits for; and, for who runs the server, what every project
+has.
+"""
 
 from collections import Counter, defaultdict
 
@@ -27,9 +29,12 @@ MAX_NAMED = 200  # sessions of each list
 
 
 def capacity_get(*, project: Project, is_operator: bool) -> CapacityView:
-    """Of the project alone, and with ``is_operator`` of the whole server: others' use shows with nobody else."""
+    """Of the project alone, and with ``is_operator`` of the whole server: others' use shows with
+    nobody else.
+    """
     return CapacityView(
-        max_runtimes=settings.MAX_RUNTIMES + sum(place.max_runtimes for place in settings.PLACES.values()),
+        max_runtimes=settings.MAX_RUNTIMES
+        + sum(place.max_runtimes for place in settings.PLACES.values()),
         is_draining=is_draining(),
         running=_running(project),
         waiting=_waiting(project),
@@ -39,7 +44,9 @@ def capacity_get(*, project: Project, is_operator: bool) -> CapacityView:
 
 
 def _running(project: Project) -> list[RunningSession]:
-    rows = Session.objects.filter(project=project, state__in=WITH_RUNTIME).order_by("-created_at")[:MAX_NAMED]
+    rows = Session.objects.filter(project=project, state__in=WITH_RUNTIME).order_by("-created_at")[
+        :MAX_NAMED
+    ]
     devices: defaultdict[str, list[str]] = defaultdict(list)
     held = Device.objects.filter(session__project=project).order_by("position")
     for session_id, device in held.values_list("session_id", "id"):
@@ -85,14 +92,20 @@ def _server() -> ServerCapacity:
 
 def _device(device: Device) -> DeviceUse:
     if (session := device.session) is not None:
-        return DeviceUse(device=device.id, used_by="session", session_id=session.id, session_name=session.name)
+        return DeviceUse(
+            device=device.id, used_by="session", session_id=session.id, session_name=session.name
+        )
     return DeviceUse(device=device.id, used_by="nobody", session_id=None, session_name=None)
 
 
 def _projects() -> list[ProjectUse]:
     devices = devices_in_use()
-    runtimes = Counter(Session.objects.filter(state__in=WITH_RUNTIME).values_list("project_id", flat=True))
-    waiting = Counter(Session.objects.filter(state=SessionState.QUEUED).values_list("project_id", flat=True))
+    runtimes = Counter(
+        Session.objects.filter(state__in=WITH_RUNTIME).values_list("project_id", flat=True)
+    )
+    waiting = Counter(
+        Session.objects.filter(state=SessionState.QUEUED).values_list("project_id", flat=True)
+    )
     rows = [
         ProjectUse(
             project_id=project.id, name=project.name, runtimes=runtimes[project.id], devices=devices[project.id],

@@ -1,4 +1,5 @@
-"""The client as a wheel, built by this server from its own sdk/: what people install is what the server understands.
+"""The client as a wheel, built by this server from its own sdk/: what people install is what the
+server understands.
 
 ClientUnavailable   503  it cannot be built here
 """
@@ -27,7 +28,9 @@ class ClientUnavailable(StorageUnavailable):
 
 
 def client_wheel() -> bytes:
-    """The wheel; built by the first call of this process, in about two seconds. Raises ClientUnavailable."""
+    """The wheel; built by the first call of this process, in about two seconds. Raises
+    ClientUnavailable.
+    """
     with _building:
         if not _built:
             _built.append(_build())
@@ -38,7 +41,14 @@ def _build() -> bytes:
     with tempfile.TemporaryDirectory(prefix="tinkerscript-client-") as folder:
         command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder]
         try:
-            subprocess.run(command, cwd=settings.BASE_DIR, check=True, capture_output=True, text=True, timeout=BUILD_S)
+            subprocess.run(
+                command,
+                cwd=settings.BASE_DIR,
+                check=True,
+                capture_output=True,
+                text=True,
+                timeout=BUILD_S,
+            )
             return (Path(folder) / WHEEL_NAME).read_bytes()
         except (OSError, subprocess.SubprocessError) as failure:
             said = (getattr(failure, "stderr", None) or str(failure)).strip().splitlines() or [""]

@@ -1,4 +1,6 @@
-"""The store for a command that runs beside no server: the embedded one is started for it, and ended after it."""
+"""The store for a command that runs beside no server: the embedded one is started for it, and ended
+after it.
+"""
 
 import contextlib
 from collections.abc import Iterator
@@ -15,7 +17,8 @@ START_TIMEOUT_S, END_TIMEOUT_S = 120.0, 30.0
 
 @contextlib.contextmanager
 def store_available() -> Iterator[None]:
-    """A store that takes objects, with its bucket: that of the settings, of `up` where it runs, or one of our own.
+    """A store that takes objects, with its bucket: that of the settings, of `up` where it runs, or
+    one of our own.
 
     Raises StorageUnavailable, DiskFull, and Conflict when the embedded one cannot be started.
     """
@@ -42,7 +45,9 @@ def _started() -> Iterator[None]:
         except seaweedfs.WeedMissing as error:
             raise Conflict(str(error)) from None
     try:
-        object_store.ready_wait(timeout_s=START_TIMEOUT_S, stopped=lambda: process.poll() is not None)
+        object_store.ready_wait(
+            timeout_s=START_TIMEOUT_S, stopped=lambda: process.poll() is not None
+        )
         seaweedfs.guards_verify(settings.DATA, timeout_s=START_TIMEOUT_S)
         yield
     except seaweedfs.StoreUnguarded as error:

@@ -1,4 +1,6 @@
-"""Erasing a person: their account, what they alone own, and everything that names them but the audit log."""
+"""Erasing a person: their account, what they alone own, and everything that names them but the
+audit log.
+"""
 
 from allauth.usersessions.models import UserSession
 from django.contrib.sessions.models import Session as BrowserSession
@@ -14,16 +16,20 @@ from tinkerscript.wire.account import Role
 
 
 def person_erase(*, email: str) -> list[str]:
-    """Erase a person and the projects that no one else owns; the ids of those. The bytes go with the next removals.
+    """Erase a person and the projects that no one else owns; the ids of those. The bytes go with
+    the next removals.
 
-    Projects that others own too stay, and so do their sessions, without this person's name. The audit log stays: it
-    says who did what. Raises NotFound, Conflict while a session of those projects has not ended.
+    Projects that others own too stay, and so do their sessions, without this person's name. The
+    audit log stays: it says who did what. Raises NotFound, Conflict while a session of those
+    projects has not ended.
     """
     user = User.objects.filter(email=email.lower()).first()
     if user is None:
         raise NotFound(f"There is no account {email}.")
     alone = _projects_alone(user)
-    going = Session.objects.filter(project__in=alone).exclude(Q(state__in=ENDED) & Q(launch_handle__isnull=True))
+    going = Session.objects.filter(project__in=alone).exclude(
+        Q(state__in=ENDED) & Q(launch_handle__isnull=True)
+    )
     if ids := list(going.values_list("id", flat=True)):
         raise Conflict(
             f"Sessions of this person have not ended: {', '.join(ids[:5])}.",

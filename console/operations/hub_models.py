@@ -1,6 +1,7 @@
 """A model of the Hugging Face Hub, or of a server with its API (HF_ENDPOINT), into a folder.
 
-The token for what is private or gated is HF_TOKEN, or that of ``hf auth login``; the package huggingface_hub reads it.
+The token for what is private or gated is HF_TOKEN, or that of ``hf auth login``; the package
+huggingface_hub reads it.
 """
 
 import re
@@ -11,18 +12,24 @@ from pathlib import Path
 from console.errors import InvalidRequest
 
 SCHEME = "hf://"
-# What a model is made of. Weights that are pickles are code, and copies for other libraries are not read.
-TAKEN = re.compile(r"[^/]+\.(safetensors|safetensors\.index\.json|json|txt|model|jinja|md)|LICENSE[^/]*")
+# What a model is made of. Weights that are pickles are code, and copies for other libraries are not
+# read.
+TAKEN = re.compile(
+    r"[^/]+\.(safetensors|safetensors\.index\.json|json|txt|model|jinja|md)|LICENSE[^/]*"
+)
 PLACE = re.compile(r"(?P<name>[^/@]+/[^/@]+)(@(?P<revision>[^@]+))?")
 
 
 def hub_fetch(source: str, folder: Path, progress: Callable[[str], None]) -> str:
-    """``source``: ``hf://OWNER/NAME`` or ``hf://OWNER/NAME@REVISION``; a revision is a branch, a tag or a commit.
+    """``source``: ``hf://OWNER/NAME`` or ``hf://OWNER/NAME@REVISION``; a revision is a branch, a
+    tag or a commit.
 
     Returns the source with the commit that was fetched. Raises InvalidRequest.
     """
     if (place := PLACE.fullmatch(source.removeprefix(SCHEME))) is None:
-        raise InvalidRequest(f"{source} does not read {SCHEME}OWNER/NAME or {SCHEME}OWNER/NAME@REVISION.")
+        raise InvalidRequest(
+            f"{source} does not read {SCHEME}OWNER/NAME or {SCHEME}OWNER/NAME@REVISION."
+        )
     try:
         import huggingface_hub
         from huggingface_hub.errors import GatedRepoError, HFValidationError, HTTPError
@@ -34,7 +41,9 @@ def hub_fetch(source: str, folder: Path, progress: Callable[[str], None]) -> str
     name, api = place["name"], huggingface_hub.HfApi()
     try:
         info = api.model_info(name, revision=place["revision"])
-        files = sorted(file.rfilename for file in info.siblings or [] if TAKEN.fullmatch(file.rfilename))
+        files = sorted(
+            file.rfilename for file in info.siblings or [] if TAKEN.fullmatch(file.rfilename)
+        )
         if not files:
             raise InvalidRequest(f"{name} has no file of a model.")
         for file in files:
@@ -47,7 +56,13 @@ def hub_fetch(source: str, folder: Path, progress: Callable[[str], None]) -> str
         ) from None
     except (HTTPError, HFValidationError, OSError) as error:
         status = getattr(getattr(error, "response", None), "status_code", None)
-        hint = "If it is private, set HF_TOKEN to a token that may read it." if status in (401, 403, 404) else ""
-        raise InvalidRequest(f"{name} was not fetched from {api.endpoint}: {error}", hint=hint) from None
+        hint = (
+            "If it is private, set HF_TOKEN to a token that may read it."
+            if status in (401, 403, 404)
+            else ""
+        )
+        raise InvalidRequest(
+            f"{name} was not fetched from {api.endpoint}: {error}", hint=hint
+        ) from None
     shutil.rmtree(folder / ".cache", ignore_errors=True)  # what a broken download would go on by
     return f"{SCHEME}{name}@{info.sha}"

@@ -1,6 +1,8 @@
-"""``/metrics``: what this machine's web processes counted, and what the database says at this moment.
+"""``/metrics``: what this machine's web processes counted, and what the database says at this
+moment.
 
-The latter is the same from every process, so that it is there however many there are and whichever one is asked.
+The latter is the same from every process, so that it is there however many there are and whichever
+one is asked.
 """
 
 import os

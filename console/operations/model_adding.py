@@ -1,4 +1,6 @@
-"""Bringing a base model to this server: fetched, hashed, loaded once in a process of its own, then listed."""
+"""Bringing a base model to this server: fetched, hashed, loaded once in a process of its own, then
+listed.
+"""
 
 import hashlib
 import json
@@ -29,17 +31,21 @@ class ModelRefused(DomainError):
 
 
 def model_add(*, name: str, source: str, progress: Callable[[str], None]) -> dict[str, Any]:
-    """Copy a model from a folder, from ``s3://prefix`` of the server's own bucket, or from ``hf://owner/name`` of the
-    Hugging Face Hub, check it, and list it.
+    """Copy a model from a folder, from ``s3://prefix`` of the server's own bucket, or from
+    ``hf://owner/name`` of the Hugging Face Hub, check it, and list it.
 
-    ``progress`` is told each step in words. Raises InvalidRequest for a name that is taken or none and for what the Hub
-    does not give, ModelRefused; nothing partial is left.
+    ``progress`` is told each step in words. Raises InvalidRequest for a name that is taken or none
+    and for what the Hub does not give, ModelRefused; nothing partial is left.
     """
     if not NAME.fullmatch(name):
-        raise InvalidRequest(f"{name!r} is no name of a model: letters, digits, dots, dashes, at most 100.")
+        raise InvalidRequest(
+            f"{name!r} is no name of a model: letters, digits, dots, dashes, at most 100."
+        )
     folder = settings.DATA / "models" / name
     if folder.exists() or name in settings.EXTRA_MODELS:
-        raise InvalidRequest(f"There is a model called {name} already.", hint="Choose another name.")
+        raise InvalidRequest(
+            f"There is a model called {name} already.", hint="Choose another name."
+        )
     partial = folder.with_name(f".{name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -49,10 +55,14 @@ def model_add(*, name: str, source: str, progress: Callable[[str], None]) -> dic
             raise ModelRefused(f"{source} has no {missing[0]}: it is no Hugging Face model.")
         progress("hashing")
         files = {str(path.relative_to(partial)): _sha256(path) for path in _files(partial)}
-        progress("loading it and generating with it once, which takes as long as starting a session")
+        progress(
+            "loading it and generating with it once, which takes as long as starting a session"
+        )
         record = {"name": name, "source": source, "files": files} | _load(partial)
         if record.get("generates") is False:
-            progress("no engine is installed here, so nothing was generated: its first session shows whether it can")
+            progress(
+                "no engine is installed here, so nothing was generated: its first session shows whether it can"
+            )
         (partial / RECORD).write_text(json.dumps(record, indent=1))
         partial.rename(folder)
     finally:
@@ -94,7 +104,11 @@ def _fetch(source: str, folder: Path, progress: Callable[[str], None]) -> str:
 def _files(folder: Path) -> list[Path]:
     """Its files but for hidden ones, such as caches of a download."""
     inside = (path for path in folder.rglob("*") if path.is_file())
-    return sorted(path for path in inside if not any(part.startswith(".") for part in path.relative_to(folder).parts))
+    return sorted(
+        path
+        for path in inside
+        if not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    )
 
 
 def _load(folder: Path) -> dict[str, Any]:
@@ -103,13 +117,19 @@ def _load(folder: Path) -> dict[str, Any]:
     with."""
     done = _checked("gpu_runtime.weights.load_check", folder)
     generated = _checked("gpu_runtime.loading.generate_check", folder, passes=(0, NO_ENGINE))
-    return json.loads(done.stdout.strip().splitlines()[-1]) | {"generates": generated.returncode == 0}
+    return json.loads(done.stdout.strip().splitlines()[-1]) | {
+        "generates": generated.returncode == 0
+    }
 
 
-def _checked(module: str, folder: Path, passes: Sequence[int] = (0,)) -> "subprocess.CompletedProcess[str]":
+def _checked(
+    module: str, folder: Path, passes: Sequence[int] = (0,)
+) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", module, str(folder)]
     try:
-        done = subprocess.run(command, cwd=settings.BASE_DIR, capture_output=True, text=True, timeout=CHECK_S)
+        done = subprocess.run(
+            command, cwd=settings.BASE_DIR, capture_output=True, text=True, timeout=CHECK_S
+        )
     except subprocess.TimeoutExpired:
         raise ModelRefused(f"{module} did not end after {CHECK_S:.0f} s.") from None
     if done.returncode not in passes:

@@ -1,7 +1,8 @@
 """Calls of models that stand elsewhere, for the playground.
 
-The console's policy lets a browser reach this server alone, so the server makes the call: under the rules for the
-addresses of webhooks, within a deadline, with a bound on what it reads. Nothing of it is kept.
+The console's policy lets a browser reach this server alone, so the server makes the call: under the
+rules for the addresses of webhooks, within a deadline, with a bound on what it reads. Nothing of it
+is kept.
 """
 
 import json
@@ -40,19 +41,29 @@ async def outside_chat(
             details={"retry_after_s": 5},
         )
     try:
-        status, read = await _post(url, api_key, body | {"stream": False}, resolver or PublicResolver())
+        status, read = await _post(
+            url, api_key, body | {"stream": False}, resolver or PublicResolver()
+        )
     except TimeoutError:
-        raise _refused(f"it did not answer within {TIMEOUT_S:.0f} s", "Ask for a shorter answer.") from None
+        raise _refused(
+            f"it did not answer within {TIMEOUT_S:.0f} s", "Ask for a shorter answer."
+        ) from None
     except AddressRefused as error:
-        raise _refused(str(error), "Give an https URL whose host can be reached from the Internet.") from None
+        raise _refused(
+            str(error), "Give an https URL whose host can be reached from the Internet."
+        ) from None
     except (aiohttp.ClientError, OSError) as error:
-        raise _refused(f"it cannot be reached: {type(error).__name__}", "Check the address.") from None
+        raise _refused(
+            f"it cannot be reached: {type(error).__name__}", "Check the address."
+        ) from None
     finally:
         PLACES.release()
     return Answered(status, _object_in(read))
 
 
-async def _post(url: str, api_key: str, body: dict[str, Any], resolver: PublicResolver) -> tuple[int, bytes]:
+async def _post(
+    url: str, api_key: str, body: dict[str, Any], resolver: PublicResolver
+) -> tuple[int, bytes]:
     connector = aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False)
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     async with (

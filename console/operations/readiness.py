@@ -30,7 +30,9 @@ def obstacle_find() -> str | None:
 
 
 def problems_list() -> list[str]:
-    """What does not work though requests are served, as it was FRESH_S ago at most: asking may take seconds."""
+    """What does not work though requests are served, as it was FRESH_S ago at most: asking may take
+    seconds.
+    """
     problems: list[str] | None = cache.get_or_set("readiness.problems", problems_find, FRESH_S)
     return problems or []
 
@@ -39,16 +41,21 @@ def problems_find() -> list[str]:
     problems = []
     if leader_status() is None:
         where = " for one of the places" if settings.PLACES else ""
-        problems.append(f"No reconciler runs{where}: sessions do not start or end. Run `python manage.py reconcile`.")
+        problems.append(
+            f"No reconciler runs{where}: sessions do not start or end. Run `python manage.py reconcile`."
+        )
     url = store_get().endpoint_url
     try:
         with urllib.request.urlopen(url, timeout=STORE_TIMEOUT_S):
             pass
     except urllib.error.HTTPError:
-        # It responds, which is all that is asked here; whether it accepts our credentials shows at a read or write.
+        # It responds, which is all that is asked here; whether it accepts our credentials shows at
+        # a read or write.
         pass
     except OSError as error:
-        problems.append(f"The object store at {url} does not answer: {error}. Checkpoints cannot be kept or fetched.")
+        problems.append(
+            f"The object store at {url} does not answer: {error}. Checkpoints cannot be kept or fetched."
+        )
     if shortage := shortage_find():
         problems.append(f"{shortage.message} {shortage.hint}")
     return problems

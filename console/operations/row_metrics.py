@@ -23,7 +23,8 @@ from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.sessions import SessionState
 
 STEPS_OF = timedelta(minutes=5)
-STEPS_READ = 1_000  # the newest of the record: more steps than these in five minutes are not counted
+# the newest of the record: more steps than these in five minutes are not counted
+STEPS_READ = 1_000
 PHASES = ("rollout", "train", "handover")
 
 
@@ -52,18 +53,28 @@ def _sessions(now: datetime) -> Iterator[Metric]:
         sessions.add_metric([state], counts[state])
     yield sessions
     yield _gauge("queue_length", "Sessions that wait for a runtime.", counts[SessionState.QUEUED])
-    oldest = Session.objects.filter(state=SessionState.QUEUED).aggregate(at=Min("state_since"))["at"]
-    yield _gauge("queue_oldest_seconds", "How long the oldest of them has waited.", _age(oldest, now))
-    failed = GaugeMetricFamily("tinkerscript_sessions_failed", "Failed sessions by cause.", labels=["code"])
+    oldest = Session.objects.filter(state=SessionState.QUEUED).aggregate(at=Min("state_since"))[
+        "at"
+    ]
+    yield _gauge(
+        "queue_oldest_seconds", "How long the oldest of them has waited.", _age(oldest, now)
+    )
+    failed = GaugeMetricFamily(
+        "tinkerscript_sessions_failed", "Failed sessions by cause.", labels=["code"]
+    )
     rows = Session.objects.filter(state=SessionState.FAILED).order_by().values_list("failure__code")
     for code, count in rows.annotate(Count("id")):
         failed.add_metric([code or "unknown"], count)
     yield failed
-    restarts = CounterMetricFamily("tinkerscript_runtime_restarts", "Runtimes started again.", labels=["cause"])
+    restarts = CounterMetricFamily(
+        "tinkerscript_runtime_restarts", "Runtimes started again.", labels=["cause"]
+    )
     for cause, total in RestartCount.objects.values_list("cause", "total"):
         restarts.add_metric([cause], total)
     yield restarts
-    warm = GaugeMetricFamily("tinkerscript_warm_runtimes", "Runtimes without a session yet.", labels=["state"])
+    warm = GaugeMetricFamily(
+        "tinkerscript_warm_runtimes", "Runtimes without a session yet.", labels=["state"]
+    )
     for is_ready, number in WarmRuntime.objects.values_list("is_ready").annotate(Count("id")):
         warm.add_metric(["ready" if is_ready else "starting"], number)
     yield warm
@@ -84,21 +95,37 @@ def _copies(now: datetime) -> Iterator[Metric]:
 
 
 def _steps(now: datetime) -> Iterator[Metric]:
-    newest = EventRecord.objects.filter(kind=EventKind.METRIC).order_by("-id").values_list("at", "data")[:STEPS_READ]
+    newest = (
+        EventRecord.objects.filter(kind=EventKind.METRIC)
+        .order_by("-id")
+        .values_list("at", "data")[:STEPS_READ]
+    )
     steps = [data for at, data in newest if now - at < STEPS_OF]
     tokens = sum(data.get("tokens_trained", 0) for data in steps)
-    yield _gauge("trained_tokens_per_second", "Over all sessions and five minutes.", tokens / STEPS_OF.total_seconds())
-    phases = GaugeMetricFamily("tinkerscript_phase_seconds", "Mean of a step, in five minutes.", labels=["phase"])
+    yield _gauge(
+        "trained_tokens_per_second",
+        "Over all sessions and five minutes.",
+        tokens / STEPS_OF.total_seconds(),
+    )
+    phases = GaugeMetricFamily(
+        "tinkerscript_phase_seconds", "Mean of a step, in five minutes.", labels=["phase"]
+    )
     for phase in PHASES:
         if steps:
-            phases.add_metric([phase], sum(data.get(f"{phase}_s", 0) for data in steps) / len(steps))
+            phases.add_metric(
+                [phase], sum(data.get(f"{phase}_s", 0) for data in steps) / len(steps)
+            )
     yield phases
 
 
 def _webhooks(now: datetime) -> Iterator[Metric]:
-    due = Delivery.objects.filter(next_at__lte=now).aggregate(count=Count("id"), oldest=Min("next_at"))
+    due = Delivery.objects.filter(next_at__lte=now).aggregate(
+        count=Count("id"), oldest=Min("next_at")
+    )
     yield _gauge("webhook_backlog", "Deliveries that are due.", due["count"])
-    yield _gauge("webhook_backlog_seconds", "How long the oldest of them has been.", _age(due["oldest"], now))
+    yield _gauge(
+        "webhook_backlog_seconds", "How long the oldest of them has been.", _age(due["oldest"], now)
+    )
 
 
 def _reconciler() -> Iterator[Metric]:

@@ -1,8 +1,9 @@
 """Replaces the secrets that the server made for itself, while it does not run.
 
-What the server's secret signed or encrypted is accepted under the one before it too, until the next rotation or
-``previous_forget``. Every step leaves a server that starts and knows everybody, so that an interruption loses nothing:
-rows are first brought under the secret that is in force now, which the files name before and after their replacement.
+What the server's secret signed or encrypted is accepted under the one before it too, until the next
+rotation or ``previous_forget``. Every step leaves a server that starts and knows everybody, so that
+an interruption loses nothing: rows are first brought under the secret that is in force now, which
+the files name before and after their replacement.
 """
 
 import secrets
@@ -27,7 +28,9 @@ FROM_ENVIRONMENT = (
 
 
 def secrets_rotate() -> bool:
-    """New secrets; whether the store's are among them. Raises Conflict when the server's is not ours or it runs."""
+    """New secrets; whether the store's are among them. Raises Conflict when the server's is not
+    ours or it runs.
+    """
     _refuse_given()
     with _stopped():
         sealed_renew()
@@ -39,7 +42,9 @@ def secrets_rotate() -> bool:
 
 
 def previous_forget() -> None:
-    """Accept the secret in force alone. Raises Conflict when there is no other, it is not ours or the server runs."""
+    """Accept the secret in force alone. Raises Conflict when there is no other, it is not ours or
+    the server runs.
+    """
     _refuse_given()
     if not settings.SECRET_KEY_FALLBACKS:
         raise Conflict("No older secret is accepted.")
@@ -51,18 +56,23 @@ def previous_forget() -> None:
 def _refuse_given() -> None:
     if settings.SECRET_KEY_IS_GIVEN:
         raise Conflict(
-            "The server's secret comes from TINKERSCRIPT_SECRET_KEY: nothing was changed.", hint=FROM_ENVIRONMENT
+            "The server's secret comes from TINKERSCRIPT_SECRET_KEY: nothing was changed.",
+            hint=FROM_ENVIRONMENT,
         )
 
 
 @contextmanager
 def _stopped() -> Iterator[None]:
-    """While nothing of the server runs: its processes read secrets when they start. Raises Conflict."""
+    """While nothing of the server runs: its processes read secrets when they start. Raises
+    Conflict.
+    """
     hint = "Stop it, rotate, and start it again: sessions go on from their last state and no one is signed out."
     try:
         lock = lock_take(settings.DATA / "run")
     except AlreadyRunning as holder:
-        raise Conflict(f"`manage.py up` (pid {holder}) serves {settings.DATA}.", hint=hint) from None
+        raise Conflict(
+            f"`manage.py up` (pid {holder}) serves {settings.DATA}.", hint=hint
+        ) from None
     with lock:
         if anyone_leads():
             raise Conflict("A reconciler is at work, or was until some seconds ago.", hint=hint)

@@ -1,7 +1,8 @@
-"""Tinker clients that stay away while other sessions wait for a place: their runtimes give way to those.
+"""Tinker clients that stay away while other sessions wait for a place: their runtimes give way to
+those.
 
-They are suspended as idle ones are: models and states are kept, and the next request of the client wakes them. A client
-that never comes back is over after ``console.tinker.services.VANISHED_S``.
+They are suspended as idle ones are: models and states are kept, and the next request of the client
+wakes them. A client that never comes back is over after ``console.tinker.services.VANISHED_S``.
 """
 
 from datetime import datetime, timedelta
@@ -19,9 +20,11 @@ ABSENT_S = 60.0  # a client sends a heartbeat every 10 s
 
 
 def absent_clients_give_way(*, now: datetime, judging_since: datetime) -> None:
-    """Ask as many of them to suspend themselves as sessions wait that could start, the longest absent first.
+    """Ask as many of them to suspend themselves as sessions wait that could start, the longest
+    absent first.
 
-    Call it after those for which there is room were started. Silence before ``judging_since`` is this server's own.
+    Call it after those for which there is room were started. Silence before ``judging_since`` is
+    this server's own.
     """
     before = now - timedelta(seconds=ABSENT_S)
     if judging_since > before:
@@ -31,7 +34,9 @@ def absent_clients_give_way(*, now: datetime, judging_since: datetime) -> None:
         tinker_session__heartbeat_at__lt=before, tinker_session__is_of_endpoints=False,
         session__place=HERE,
     ).exclude(session__last_activity_at__gte=before)  # fmt: skip
-    rows = list(absent.select_related("session", "tinker_session").order_by("tinker_session__heartbeat_at"))
+    rows = list(
+        absent.select_related("session", "tinker_session").order_by("tinker_session__heartbeat_at")
+    )
     for row in rows[: _places_wanted(now)] if rows else ():
         silent_s = (now - row.tinker_session.heartbeat_at).total_seconds()
         reason = f"its client has sent no heartbeat for {silent_s:.0f} s, and other sessions wait for a place"
@@ -40,9 +45,14 @@ def absent_clients_give_way(*, now: datetime, judging_since: datetime) -> None:
 
 def _places_wanted(now: datetime) -> int:
     """How many sessions wait for what others have, less those that are on their way out already."""
-    here = Session.objects.filter(place=HERE)  # what a client of the Tinker wire has is no cluster's
-    restarted = here.filter(state=SessionState.QUEUED, restarts__gt=1).only("state_since", "restarts")
-    later = queue_places(session.id for session in restarted if now < liveness.restart_not_before(session))
+    # what a client of the Tinker wire has is no cluster's
+    here = Session.objects.filter(place=HERE)
+    restarted = here.filter(state=SessionState.QUEUED, restarts__gt=1).only(
+        "state_since", "restarts"
+    )
+    later = queue_places(
+        session.id for session in restarted if now < liveness.restart_not_before(session)
+    )
     could_start = queue_waiting() - sum(not is_held for _, is_held in later.values())
     leaving = here.filter(state=SessionState.READY, desired=Desired.SUSPEND).count()
     leaving += here.filter(state=SessionState.STOPPING).count()

@@ -15,13 +15,19 @@ PREFIX = "audit/heads/"
 
 
 def audit_heads_keep() -> None:
-    """Write this hour's heads, once; whichever process comes first does it. Raises StorageUnavailable."""
+    """Write this hour's heads, once; whichever process comes first does it. Raises
+    StorageUnavailable.
+    """
     key = f"{PREFIX}{timezone.now():%Y-%m-%dT%H}.txt"
     if kept_here.get("key") == key:
         return
     if object_store.size_bytes(key) is None and (text := heads_text()):
         object_store.put(key, text.encode())
-        log.info("the heads of the audit log are kept as %s, sha256 %s", key, hashlib.sha256(text.encode()).hexdigest())
+        log.info(
+            "the heads of the audit log are kept as %s, sha256 %s",
+            key,
+            hashlib.sha256(text.encode()).hexdigest(),
+        )
     kept_here["key"] = key
 
 

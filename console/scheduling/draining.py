@@ -1,4 +1,6 @@
-"""Draining: nothing starts, and what runs saves its state and is suspended, so that the machine can be worked on."""
+"""Draining: nothing starts, and what runs saves its state and is suspended, so that the machine can
+be worked on.
+"""
 
 from console.scheduling.models import Drain
 

@@ -13,7 +13,9 @@ LOG_LINES = 40
 GO_ON = "start a new session, from its last state if it has one: that checkpoint's id is given as base_model."
 
 
-def runtime_lost(*, cause: str, fault: Mapping[str, Any], restarts: int, lines: Sequence[str]) -> dict[str, Any]:
+def runtime_lost(
+    *, cause: str, fault: Mapping[str, Any], restarts: int, lines: Sequence[str]
+) -> dict[str, Any]:
     """Its runtimes kept ending without a completed step.
 
     ``fault``: why the last one ended, as it reported that itself; ``lines``: those that it wrote.
@@ -31,7 +33,9 @@ def runtime_lost(*, cause: str, fault: Mapping[str, Any], restarts: int, lines: 
 
 
 def runtime_unended(*, said: str, lasted_s: float) -> dict[str, str]:
-    """Its runtime, or an earlier one of it, was killed and is still there: another session gets its place."""
+    """Its runtime, or an earlier one of it, was killed and is still there: another session gets its
+    place.
+    """
     return {
         "code": "runtime_unended",
         "cause": f"Its runtime was killed and has not ended for {lasted_s:.0f} s: {said}",
@@ -40,7 +44,9 @@ def runtime_unended(*, said: str, lasted_s: float) -> dict[str, str]:
 
 
 def model_gone(error: UnknownBaseModel | InvalidRequest) -> dict[str, str]:
-    """The base model of a session that has not run yet was taken from the server after the session was asked for."""
+    """The base model of a session that has not run yet was taken from the server after the session
+    was asked for.
+    """
     return {"code": "model_gone", "cause": str(error), "hint": error.hint}
 
 

@@ -1,7 +1,9 @@
-"""Which server this is. Runtimes carry it in their names, so that a server ends its own and never those of a copy.
+"""Which server this is. Runtimes carry it in their names, so that a server ends its own and never
+those of a copy.
 
-A backup that is restored beside the server it came from has the same sessions; so has a copy of DATA. Neither is the
-same instance: ``restore`` draws another secret, and the number of SQLite's file is part of the id.
+A backup that is restored beside the server it came from has the same sessions; so has a copy of
+DATA. Neither is the same instance: ``restore`` draws another secret, and the number of SQLite's
+file is part of the id.
 """
 
 import hashlib
@@ -24,13 +26,19 @@ GONE = {"launch_handle": None, "lease_sha256": "", "lease_expires_at": None, "ad
 
 
 def instance_id() -> str:
-    """Eight hexadecimal digits, made at the first call: the same in every process of this server, in no other."""
-    instance, _ = ServerInstance.objects.get_or_create(id=1, defaults={"secret": secrets.token_hex(16)})
+    """Eight hexadecimal digits, made at the first call: the same in every process of this server,
+    in no other.
+    """
+    instance, _ = ServerInstance.objects.get_or_create(
+        id=1, defaults={"secret": secrets.token_hex(16)}
+    )
     return hashlib.sha256(f"{instance.secret}:{_database_file()}".encode()).hexdigest()[:ID_LENGTH]
 
 
 def instance_renew() -> None:
-    """Be another server from now on, whose sessions have no runtimes yet: what ran, or was about to, is suspended."""
+    """Be another server from now on, whose sessions have no runtimes yet: what ran, or was about
+    to, is suspended.
+    """
     ServerInstance.objects.update_or_create(id=1, defaults={"secret": secrets.token_hex(16)})
     LeaderLease.objects.all().delete()
     for session in Session.objects.filter(state__in={*WITH_RUNTIME, SessionState.QUEUED}):
@@ -59,19 +67,32 @@ def leases_revoke() -> int:
 
 
 def _suspend(session: Session) -> None:
-    """Set the state directly, past the table of moves: no actor asked for it, this server found that it is a copy."""
-    target = SessionState.STOPPED if session.state == SessionState.STOPPING else SessionState.SUSPENDED
+    """Set the state directly, past the table of moves: no actor asked for it, this server found
+    that it is a copy.
+    """
+    target = (
+        SessionState.STOPPED if session.state == SessionState.STOPPING else SessionState.SUSPENDED
+    )
     if session.state not in {*WITH_RUNTIME, SessionState.QUEUED}:
         Session.objects.filter(id=session.id).update(**GONE)
         return
     wanted = {} if target == SessionState.STOPPED else {"desired": Desired.SUSPEND}
-    Session.objects.filter(id=session.id).update(state=target, phase="", restarts=0, **wanted, **GONE)
-    data = {"from": session.state, "to": target, "phase": "", "reason": "this server is a copy of the one it ran on"}
+    Session.objects.filter(id=session.id).update(
+        state=target, phase="", restarts=0, **wanted, **GONE
+    )
+    data = {
+        "from": session.state,
+        "to": target,
+        "phase": "",
+        "reason": "this server is a copy of the one it ran on",
+    }
     event_record(session_id=session.id, kind=EventKind.STATE, data=data)
 
 
 def _database_file() -> int:
-    """The number of SQLite's file, which a copy does not share; 0 for a database that is a server of its own."""
+    """The number of SQLite's file, which a copy does not share; 0 for a database that is a server
+    of its own.
+    """
     if connection.vendor != "sqlite":
         return 0
     try:

@@ -3,9 +3,9 @@
 The leader alone starts, watches and ends the sessions of all places; the others stand by, and one
 of them follows it.
 
-A holder names its process, so that another one beside it sees at once that it was killed and need not wait for the end
-of its time. Beside it: under the same kernel, in the same namespace of pids, for the same user. From anywhere else
-nothing is seen of it, and its time counts.
+A holder names its process, so that another one beside it sees at once that it was killed and need
+not wait for the end of its time. Beside it: under the same kernel, in the same namespace of pids,
+for the same user. From anywhere else nothing is seen of it, and its time counts.
 """
 
 import hashlib
@@ -22,7 +22,8 @@ from django.utils import timezone
 from console.scheduling import processes
 from console.scheduling.models import LeaderLease
 
-LEASE_S = 10.0  # longer than the longest tick, short enough to wait for when the leader's machine was lost
+# longer than the longest tick, short enough to wait for when the leader's machine was lost
+LEASE_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,9 @@ def leader_status(*, now: datetime | None = None) -> LeaderStatus | None:
     lease = LeaderLease.objects.filter(expires_at__gt=now).first()
     if lease is None:
         return None
-    return LeaderStatus(tick_s=lease.tick_s, age_s=LEASE_S - (lease.expires_at - now).total_seconds())
+    return LeaderStatus(
+        tick_s=lease.tick_s, age_s=LEASE_S - (lease.expires_at - now).total_seconds()
+    )
 
 
 def anyone_leads() -> bool:
@@ -94,9 +97,13 @@ def _is_gone(holder: str) -> bool:
 
 
 def machine_id() -> str:
-    """Identifies where a pid means the same process and can be inspected: host, boot, pid namespace, user."""
+    """Identifies where a pid means the same process and can be inspected: host, boot, pid
+    namespace, user.
+    """
     try:
         kernel = f"{Path('/proc/sys/kernel/random/boot_id').read_text()} {os.readlink('/proc/self/ns/pid')}"
     except OSError:  # a sandbox that hides it: every process counts as a machine of its own
         kernel = secrets.token_hex(16)
-    return hashlib.sha256(f"{kernel} {socket.gethostname()} {os.getuid()}".encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{kernel} {socket.gethostname()} {os.getuid()}".encode()).hexdigest()[
+        :16
+    ]

@@ -1,4 +1,6 @@
-"""Whether a session's runtime is stuck, idle or late. The time is an argument, so that tests need not wait."""
+"""Whether a session's runtime is stuck, idle or late. The time is an argument, so that tests need
+not wait.
+"""
 
 from datetime import datetime, timedelta
 
@@ -11,7 +13,8 @@ from tinkerscript.wire.runtime import PHASE_SERVING, PHASE_TINKER, PHASE_WAITING
 from tinkerscript.wire.sessions import SessionState
 
 MAX_RESTART_WAIT_S = 30.0
-IDLE_SUSPEND_S = SessionConfig.model_fields["idle_suspend_s"].default  # of a session made before it was an option
+# of a session made before it was an option
+IDLE_SUSPEND_S = SessionConfig.model_fields["idle_suspend_s"].default
 
 
 def stuck_cause(session: Session, *, now: datetime, judging_since: datetime) -> str | None:
@@ -30,7 +33,9 @@ def stuck_cause(session: Session, *, now: datetime, judging_since: datetime) -> 
         unfound_since = max(session.state_since, judging_since)
         if now - unfound_since > timedelta(seconds=settings.SILENCE_GRACE_S):
             return f"the runtime does not listen on port {session.gateway_port}, which its heartbeat names"
-    still_since = max(session.progress_at or session.state_since, session.state_since, judging_since)
+    still_since = max(
+        session.progress_at or session.state_since, session.state_since, judging_since
+    )
     deadline_s = settings.PROGRESS_DEADLINES_S[state]
     if now - still_since <= timedelta(seconds=deadline_s):
         return None
@@ -48,7 +53,9 @@ def is_idle(session: Session, *, now: datetime) -> bool:
     """Whether a ready session has been without work for as long as its configuration allows."""
     if session.state != SessionState.READY or session.desired != Desired.RUN:
         return False
-    works = session.phase and not session.phase.startswith((PHASE_WAITING, PHASE_SERVING, PHASE_TINKER))
+    works = session.phase and not session.phase.startswith(
+        (PHASE_WAITING, PHASE_SERVING, PHASE_TINKER)
+    )
     if works or session.accounting.get("open", 0):
         return False
     idle_s = session.config.get("idle_suspend_s", IDLE_SUSPEND_S)
@@ -59,7 +66,9 @@ def is_idle(session: Session, *, now: datetime) -> bool:
 
 
 def is_overdue(session: Session, *, since: datetime, now: datetime) -> bool:
-    """Whether a runtime that was asked to end at ``since`` has not ended and makes no progress towards it."""
+    """Whether a runtime that was asked to end at ``since`` has not ended and makes no progress
+    towards it.
+    """
     moved_at = max(session.progress_at or since, since)
     return now - moved_at > timedelta(seconds=settings.STOP_GRACE_S) or now - since > timedelta(
         seconds=settings.STOP_DEADLINE_S
@@ -67,7 +76,9 @@ def is_overdue(session: Session, *, since: datetime, now: datetime) -> bool:
 
 
 def restart_not_before(session: Session) -> datetime:
-    """When a queued session may start: at once, or after 1, 3, 7, 15... s when its runtime keeps dying."""
+    """When a queued session may start: at once, or after 1, 3, 7, 15... s when its runtime keeps
+    dying.
+    """
     wait_s = min(2 ** max(0, session.restarts - 1) - 1, MAX_RESTART_WAIT_S)
     return session.state_since + timedelta(seconds=wait_s)
 

@@ -1,4 +1,6 @@
-"""What a session's runtime wrote last, also after its end; and that no log of this machine grows for ever."""
+"""What a session's runtime wrote last, also after its end; and that no log of this machine grows
+for ever.
+"""
 
 import gzip
 import logging
@@ -12,7 +14,12 @@ from console.errors import SessionNotReady
 from console.live.log_pages import ANCHOR_LINES, LogPage, LogPart, last_page, next_page
 from console.live.models import LogChunk
 from console.object_store import seaweedfs
-from console.scheduling.launchers.choice import OtherLauncher, launcher_get, launchers_elsewhere, session_launcher
+from console.scheduling.launchers.choice import (
+    OtherLauncher,
+    launcher_get,
+    launchers_elsewhere,
+    session_launcher,
+)
 from console.scheduling.launchers.log_file import LOG, log_bound
 from console.scheduling.launchers.process import ProcessLauncher
 from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable
@@ -31,7 +38,8 @@ MAX_CHUNKS = 10  # runtimes of a session whose ends are kept
 def session_logs(
     *, project: Project, session_id: str, lines: int, containing: str = "", after: str = ""
 ) -> LogPage:  # fmt: skip
-    """The last ``lines`` lines of the session's runtime, or of its last one; of those with ``containing`` (any case).
+    """The last ``lines`` lines of the session's runtime, or of its last one; of those with
+    ``containing`` (any case).
 
     With the cursor ``after`` the first ones after it, in the runtimes that followed too.
     Raises NotFound, InvalidRequest, SessionNotReady while they cannot be had.
@@ -39,12 +47,18 @@ def session_logs(
     session = session_get(project=project, session_id=session_id)
     try:
         read = MAX_LINES if containing or after else max(lines, ANCHOR_LINES)
-        found = _launcher(session).logs(session.launch_handle, lines=read) if session.launch_handle else []
+        found = (
+            _launcher(session).logs(session.launch_handle, lines=read)
+            if session.launch_handle
+            else []
+        )
     except (LauncherUnavailable, OtherLauncher) as error:
         raise SessionNotReady(
             f"The runtime's log cannot be read now: {error}", hint="Ask again in a moment."
         ) from error
-    living = [LogPart(session.launch_handle["launch"], found)] if session.launch_handle and found else []
+    living = (
+        [LogPart(session.launch_handle["launch"], found)] if session.launch_handle and found else []
+    )
     if not after:
         last = living or _kept(session_id)[-1:] or [LogPart("", [])]
         return last_page(last[-1], lines=lines, containing=containing)
@@ -66,15 +80,22 @@ def log_read(session: Session, launcher: Launcher) -> list[str]:
 
 
 def log_keep(*, session_id: str, launch: str, lines: list[str]) -> None:
-    """Keep what ``log_read`` read of a runtime that was ended; on a full disk it is lost, and nothing else.
+    """Keep what ``log_read`` read of a runtime that was ended; on a full disk it is lost, and
+    nothing else.
 
     Of a session's runtimes the last ``MAX_CHUNKS`` are kept.
     """
     if text := "\n".join(lines)[-MAX_CHARACTERS:]:
         packed = gzip.compress(text.encode(), compresslevel=6, mtime=0)
         try:
-            LogChunk.objects.update_or_create(session_id=session_id, launch=launch, defaults={"lines": packed})
-            kept = LogChunk.objects.filter(session_id=session_id).order_by("-id").values_list("id", flat=True)
+            LogChunk.objects.update_or_create(
+                session_id=session_id, launch=launch, defaults={"lines": packed}
+            )
+            kept = (
+                LogChunk.objects.filter(session_id=session_id)
+                .order_by("-id")
+                .values_list("id", flat=True)
+            )
             LogChunk.objects.filter(id__in=list(kept[MAX_CHUNKS:])).delete()
         except DatabaseError as error:
             log.warning("the log of %s could not be kept: %s", session_id, error)
@@ -82,7 +103,9 @@ def log_keep(*, session_id: str, launch: str, lines: list[str]) -> None:
 
 def _kept(session_id: str) -> list[LogPart]:
     chunks = LogChunk.objects.filter(session_id=session_id).order_by("id")
-    return [LogPart(each.launch, gzip.decompress(each.lines).decode().split("\n")) for each in chunks]
+    return [
+        LogPart(each.launch, gzip.decompress(each.lines).decode().split("\n")) for each in chunks
+    ]
 
 
 def runtime_logs_bound() -> None:
@@ -104,7 +127,9 @@ def store_log_bound() -> None:
 
 
 def _launcher(session: Session) -> Launcher:
-    return session_launcher(session, here=_here(), elsewhere=_elsewhere() if session.place != HERE else {})
+    return session_launcher(
+        session, here=_here(), elsewhere=_elsewhere() if session.place != HERE else {}
+    )
 
 
 _here, _elsewhere = lru_cache(maxsize=1)(launcher_get), lru_cache(maxsize=1)(launchers_elsewhere)

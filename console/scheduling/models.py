@@ -47,7 +47,9 @@ class WarmRuntime(models.Model):
 
 
 class RestartCount(models.Model):
-    """How many runtimes were started again, by cause: the reconciler counts, every web process shows it."""
+    """How many runtimes were started again, by cause: the reconciler counts, every web process
+    shows it.
+    """
 
     cause = models.CharField(primary_key=True, max_length=20)
     total = models.PositiveBigIntegerField(default=0)

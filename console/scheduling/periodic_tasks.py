@@ -1,7 +1,8 @@
-"""What is done beside the reconciler's ticks, in threads of their own because it waits for other servers.
+"""What is done beside the reconciler's ticks, in threads of their own because it waits for other
+servers.
 
-Budgets and webhooks have a thread each: a store that hangs must not let a session run on past its budget, and
-receivers of webhooks must delay nothing at all.
+Budgets and webhooks have a thread each: a store that hangs must not let a session run on past its
+budget, and receivers of webhooks must delay nothing at all.
 """
 
 import logging
@@ -17,7 +18,11 @@ from console.scheduling.logs import runtime_logs_bound, store_log_bound
 from console.scheduling.retention import expired_remove
 from console.sessions.alerts.mail import alerts_mail
 from console.sessions.budgets import sessions_over_budget_stop
-from console.sessions.checkpoints.leftovers import ended_states_trim, local_states_remove, uploads_sweep
+from console.sessions.checkpoints.leftovers import (
+    ended_states_trim,
+    local_states_remove,
+    uploads_sweep,
+)
 from console.sessions.checkpoints.removal import removals_finish
 from console.sessions.checkpoints.retention import checkpoints_expire
 from console.sessions.checkpoints.verification import checkpoints_verify
@@ -75,10 +80,12 @@ class PeriodicTasks:
             "retention": (RETENTION_TASKS, RETENTION_PAUSE_S, RETENTION_PAUSE_S),
             "budgets": (BUDGET_TASKS, PAUSE_S, IDLE_PAUSE_S),
             "mails": (MAIL_TASKS, PAUSE_S, IDLE_PAUSE_S),
-            "webhooks": ((webhooks,), PAUSE_S, PAUSE_S),  # a person may wait for the one that tests a receiver
+            # a person may wait for the one that tests a receiver
+            "webhooks": ((webhooks,), PAUSE_S, PAUSE_S),
         }
         self._threads = [
-            threading.Thread(target=self._run, args=work, name=name, daemon=True) for name, work in kinds.items()
+            threading.Thread(target=self._run, args=work, name=name, daemon=True)
+            for name, work in kinds.items()
         ]
 
     @property

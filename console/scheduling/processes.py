@@ -1,7 +1,7 @@
 """Identifies processes for certain: a pid alone may have been reused by another process.
 
-A process is its pid together with its start time (field 22 of /proc/PID/stat, in clock ticks since boot). Signals go
-through a pidfd, so that nothing can change between looking and sending.
+A process is its pid together with its start time (field 22 of /proc/PID/stat, in clock ticks since
+boot). Signals go through a pidfd, so that nothing can change between looking and sending.
 """
 
 import os
@@ -16,9 +16,11 @@ import psutil
 
 @dataclass(frozen=True)
 class ProcessStat:
-    """What /proc says: ``state`` is a letter (Z: ended, not collected by its parent), ``sid`` its session.
+    """What /proc says: ``state`` is a letter (Z: ended, not collected by its parent), ``sid`` its
+    session.
 
-    A process whose first thread alone has ended is not Z but D: the others hold its memory and its devices.
+    A process whose first thread alone has ended is not Z but D: the others hold its memory and its
+    devices.
     """
 
     pid: int
@@ -37,12 +39,17 @@ def stat_read(pid: int) -> ProcessStat | None:
     fields = text.rpartition(")")[2].split()
     threads_live = fields[0] == "Z" and int(fields[17]) > 1
     return ProcessStat(
-        pid=pid, state="D" if threads_live else fields[0], sid=int(fields[3]), start_time=int(fields[19])
+        pid=pid,
+        state="D" if threads_live else fields[0],
+        sid=int(fields[3]),
+        start_time=int(fields[19]),
     )
 
 
 def stat_get(pid: int) -> ProcessStat:
-    """A process that is there: this one, or a child that was not collected. Raises ProcessLookupError."""
+    """A process that is there: this one, or a child that was not collected. Raises
+    ProcessLookupError.
+    """
     stat = stat_read(pid)
     if stat is None:
         raise ProcessLookupError(f"there is no process {pid}")
@@ -81,7 +88,9 @@ def processes_list() -> Iterable[ProcessStat]:
 
 
 def has_environment(pid: int, *entries: str) -> bool:
-    """Whether a process was started with one of ``NAME=value`` in its environment (False where we may not look)."""
+    """Whether a process was started with one of ``NAME=value`` in its environment (False where we
+    may not look).
+    """
     try:
         found = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -90,7 +99,9 @@ def has_environment(pid: int, *entries: str) -> bool:
 
 
 def environment_find(pid: int, prefix: str) -> str | None:
-    """The first ``NAME=value`` of a process's environment that begins with ``prefix`` (None where we may not look)."""
+    """The first ``NAME=value`` of a process's environment that begins with ``prefix`` (None where
+    we may not look).
+    """
     try:
         entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -99,13 +110,17 @@ def environment_find(pid: int, prefix: str) -> str | None:
 
 
 def listens_on_loopback(pid: int, port: int) -> bool:
-    """Whether a process holds a socket that takes connections to 127.0.0.1:``port`` (False where we may not look)."""
+    """Whether a process holds a socket that takes connections to 127.0.0.1:``port`` (False where we
+    may not look).
+    """
     try:
         held = psutil.Process(pid).net_connections("tcp4")
     except psutil.Error:
         return False
     return any(
-        it.status == psutil.CONN_LISTEN and it.laddr.port == port and it.laddr.ip in ("127.0.0.1", "0.0.0.0")
+        it.status == psutil.CONN_LISTEN
+        and it.laddr.port == port
+        and it.laddr.ip in ("127.0.0.1", "0.0.0.0")
         for it in held
     )
 

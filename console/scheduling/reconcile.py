@@ -1,8 +1,9 @@
 """The reconciler: compares what sessions should be with what they are, and acts on the difference.
 
-Level-triggered: every tick looks at everything anew, so that a lost event, a crash or a second reconciler costs
-nothing. Moves are conditional, so that a tick that acts on an old view changes nothing. Of several
-reconcilers one leads (``leader.py``) and looks after the sessions of all places.
+Level-triggered: every tick looks at everything anew, so that a lost event, a crash or a second
+reconciler costs nothing. Moves are conditional, so that a tick that acts on an old view changes
+nothing. Of several reconcilers one leads (``leader.py``) and looks after the sessions of all
+places.
 """
 
 import logging
@@ -20,11 +21,22 @@ from console.scheduling.absent_clients import absent_clients_give_way
 from console.scheduling.draining import is_draining
 from console.scheduling.launchers.choice import session_launcher
 from console.scheduling.launchers.launch import runtime_handle
-from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable, RuntimeStatus, SlowToEnd
+from console.scheduling.launchers.protocol import (
+    Launcher,
+    LauncherUnavailable,
+    RuntimeStatus,
+    SlowToEnd,
+)
 from console.scheduling.launchers.warm import WarmRuntimes
 from console.scheduling.leader import LEASE_S, holder_new, leader_release, leader_renew
 from console.scheduling.recovery import move, recover, requeue, runtime_end, unended_give_up
-from console.scheduling.session_notes import AwayNotes, address_note, stuck_announce, suspend_request, waiting_note
+from console.scheduling.session_notes import (
+    AwayNotes,
+    address_note,
+    stuck_announce,
+    suspend_request,
+    waiting_note,
+)
 from console.scheduling.starts import QueuedStarts
 from console.sessions.limits.devices import devices_release, devices_sync
 from console.sessions.limits.places import places_free
@@ -39,7 +51,8 @@ from tinkerscript.wire.sessions import SessionState
 log = logging.getLogger(__name__)
 
 KILL_GRACE_S = 5.0
-UNENDED_DEADLINE = timedelta(minutes=10)  # so long a runtime that was killed may keep its session's place
+# so long a runtime that was killed may keep its session's place
+UNENDED_DEADLINE = timedelta(minutes=10)
 IDLE_S = 4.0  # between ticks where nothing runs or waits; the lease lasts longer
 PAUSE_S = 10.0  # after a gap this long between ticks the reconciler was stopped, not the runtimes
 COLUMNS_READ = (
@@ -50,10 +63,11 @@ COLUMNS_READ = (
 
 
 class Reconciler:
-    """One reconciler, of what ``launcher`` starts here and those of ``elsewhere`` at the further places.
+    """One reconciler, of what ``launcher`` starts here and those of ``elsewhere`` at the further
+    places.
 
-    ``devices`` are those of this machine; ``disk_free`` returns the bytes left for runtimes; ``warm`` are runtimes
-    that wait for a session.
+    ``devices`` are those of this machine; ``disk_free`` returns the bytes left for runtimes;
+    ``warm`` are runtimes that wait for a session.
     """
 
     def __init__(
@@ -67,7 +81,9 @@ class Reconciler:
     ) -> None:
         self._here, self._elsewhere = launcher, elsewhere or {}
         self._devices, self._warm = devices, warm
-        self._starts = QueuedStarts(launcher, elsewhere=self._elsewhere, known=devices, warm=warm, disk_free=disk_free)
+        self._starts = QueuedStarts(
+            launcher, elsewhere=self._elsewhere, known=devices, warm=warm, disk_free=disk_free
+        )
         self._holder = holder_new()
         self._last_tick: datetime | None = None
         self._tick_s = self._led_at = 0.0
@@ -87,8 +103,9 @@ class Reconciler:
         if self._led_since is None:
             return False
         self._draining = is_draining()
-        # At once for all: what a row says may be old by the time it is acted on, and then its move is refused. Two
-        # queries, because for either condition alone there is an index, which passes by what has ended.
+        # At once for all: what a row says may be old by the time it is acted on, and then its move
+        # is refused. Two queries, because for either condition alone there is an index, which
+        # passes by what has ended.
         rows = Session.objects.only(*COLUMNS_READ)
         running = rows.filter(state__in=WITH_RUNTIME)
         launched = rows.filter(launch_handle__isnull=False).exclude(state__in=WITH_RUNTIME)
@@ -145,7 +162,9 @@ class Reconciler:
         return self._led_since is not None
 
     def _start_queued(self, now: datetime) -> None:
-        """Start those for which there is room; if some still wait, sessions without a client make room."""
+        """Start those for which there is room; if some still wait, sessions without a client make
+        room.
+        """
         self._starts.begin_tick()
         for session_id in queue_next(slots=places_free()):
             if self._lead_on():
@@ -171,13 +190,19 @@ class Reconciler:
         leader_release(holder=self._holder)
 
     def release_all(self, *, grace_s: float) -> None:
-        """End every runtime because the server stops; their sessions go on when it comes back, before all others."""
+        """End every runtime because the server stops; their sessions go on when it comes back,
+        before all others.
+        """
         for session in Session.objects.filter(launch_handle__isnull=False):
             self._guarded(self._release, session, grace_s)
 
     def _release(self, session: Session, grace_s: float) -> None:
         runtime_end(session, launcher=self._launcher(session), grace_s=grace_s)
-        running = session.state in {SessionState.PROVISIONING, SessionState.LOADING, SessionState.READY}
+        running = session.state in {
+            SessionState.PROVISIONING,
+            SessionState.LOADING,
+            SessionState.READY,
+        }
         if running and session.desired == Desired.SUSPEND:
             self._move_suspended(session)
         elif running and session.desired == Desired.RUN:
@@ -234,7 +259,11 @@ class Reconciler:
             if cause := self._stuck_cause(session, now):
                 stuck_announce(session, cause)
                 recover(session, cause, "stuck", launcher=self._launcher(session))
-        elif self._draining and session.state == SessionState.READY and session.desired == Desired.RUN:
+        elif (
+            self._draining
+            and session.state == SessionState.READY
+            and session.desired == Desired.RUN
+        ):
             suspend_request(session, "the server is being drained")
         elif liveness.is_idle(session, now=now):
             suspend_request(session, "idle")
@@ -243,7 +272,9 @@ class Reconciler:
         """Why a runtime is none any more; empty while it is one."""
         if not status.is_alive:
             code = "" if status.code is None else f" with code {status.code}"
-            return f"the runtime's process ended{code}{f': {status.reason}' if status.reason else ''}"
+            return (
+                f"the runtime's process ended{code}{f': {status.reason}' if status.reason else ''}"
+            )
         is_lost = status.state == "running" and status.reason
         if is_lost and liveness.is_unleased(session, now=now, judging_since=self._judging_since):
             return f"the runtime is lost: {status.reason}"
@@ -266,12 +297,24 @@ class Reconciler:
         self._move_suspended(session)
 
     def _move_suspended(self, session: Session) -> None:
-        move(session, SessionState.SUSPENDED, reason="its runtime ended as asked", restarts=0, launch_handle=None)
+        move(
+            session,
+            SessionState.SUSPENDED,
+            reason="its runtime ended as asked",
+            restarts=0,
+            launch_handle=None,
+        )
 
     def _stopping(self, session: Session) -> None:
-        status = self._launcher(session).inspect(runtime_handle(session)) if session.launch_handle else None
+        status = (
+            self._launcher(session).inspect(runtime_handle(session))
+            if session.launch_handle
+            else None
+        )
         alive = status is not None and status.state == "running"
-        if alive and not liveness.is_overdue(session, since=session.state_since, now=timezone.now()):
+        if alive and not liveness.is_overdue(
+            session, since=session.state_since, now=timezone.now()
+        ):
             return
         if session.launch_handle:
             runtime_end(session, launcher=self._launcher(session), grace_s=KILL_GRACE_S)

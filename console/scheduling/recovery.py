@@ -1,4 +1,6 @@
-"""What becomes of a session whose runtime ended or could not be started: it is launched again, or it has failed."""
+"""What becomes of a session whose runtime ended or could not be started: it is launched again, or
+it has failed.
+"""
 
 import logging
 from contextlib import suppress
@@ -51,14 +53,18 @@ def runtime_end(session: Session, *, launcher: Launcher, grace_s: float) -> list
 def requeue(session: Session, reason: str, restarts: int, since: datetime | None = None) -> None:
     """Queue it again, with a place as of ``since``."""
     fields: dict[str, Any] = {} if since is None else {"state_since": since}
-    move(session, SessionState.QUEUED, reason=reason, restarts=restarts, launch_handle=None, **fields)
+    move(
+        session, SessionState.QUEUED, reason=reason, restarts=restarts, launch_handle=None, **fields
+    )
 
 
 def recover(session: Session, cause: str, kind: str, *, launcher: Launcher) -> None:
     """Kill what is left and launch again, or give up when it keeps dying without a completed step."""
-    session.refresh_from_db(fields=["phase"])  # its last heartbeat may have come after this tick read it
+    # its last heartbeat may have come after this tick read it
+    session.refresh_from_db(fields=["phase"])
     preempted = session.phase.startswith(PHASE_PREEMPTED)
-    lines = runtime_end(session, launcher=launcher, grace_s=0)  # before it is counted: what is slow comes here again
+    # before it is counted: what is slow comes here again
+    lines = runtime_end(session, launcher=launcher, grace_s=0)
     failures.restart_count(cause="preempted" if preempted else kind)
     log.warning("%s: %s", session.id, cause, extra={"session_id": session.id})
     if preempted:  # however often machines are taken away, the session itself did not fail
@@ -69,33 +75,48 @@ def recover(session: Session, cause: str, kind: str, *, launcher: Launcher) -> N
         requeue(session, cause, session.restarts + 1)
         if kind != "stuck":  # which is an alert of its own
             text = f"Its runtime is started again: {fault['cause'] if fault else cause}"
-            alert_raise(session=session, rule=AlertRule.RESTARTED, text=text, hint=fault.get("hint", ""))
+            alert_raise(
+                session=session, rule=AlertRule.RESTARTED, text=text, hint=fault.get("hint", "")
+            )
         return
-    failure = failures.runtime_lost(cause=cause, fault=fault, restarts=session.restarts, lines=lines)
+    failure = failures.runtime_lost(
+        cause=cause, fault=fault, restarts=session.restarts, lines=lines
+    )
     move(session, SessionState.FAILED, reason=cause, failure=failure, launch_handle=None)
 
 
 def repeats(session: Session) -> bool:
-    """Whether its last ``SAME_FAULTS`` runtimes ended before they were ready, for the same cause: so would the next."""
+    """Whether its last ``SAME_FAULTS`` runtimes ended before they were ready, for the same cause:
+    so would the next.
+    """
     record = EventRecord.objects.filter(session_id=session.id).order_by("-id")
-    ready = record.filter(kind=EventKind.STATE, data__to=SessionState.READY).values_list("id", flat=True)[:1]
+    ready = record.filter(kind=EventKind.STATE, data__to=SessionState.READY).values_list(
+        "id", flat=True
+    )[:1]
     faults = record.filter(kind=EventKind.EVENT, data__name="runtime_fault", id__gt=[*ready, 0][0])
-    last = [(data.get("code"), data.get("cause")) for data in faults.values_list("data", flat=True)[:SAME_FAULTS]]
+    last = [
+        (data.get("code"), data.get("cause"))
+        for data in faults.values_list("data", flat=True)[:SAME_FAULTS]
+    ]
     return len(last) == SAME_FAULTS and len(set(last)) == 1 and last[0][0] not in PASSING
 
 
 def last_fault(session: Session) -> dict[str, Any]:
     """Why the session's last runtime ended, as that one reported it; empty where it could not."""
     record = EventRecord.objects.filter(session_id=session.id).order_by("-id")
-    began = record.filter(kind=EventKind.STATE, data__to=SessionState.PROVISIONING).values_list("id", flat=True)[:1]
+    began = record.filter(kind=EventKind.STATE, data__to=SessionState.PROVISIONING).values_list(
+        "id", flat=True
+    )[:1]
     told = record.filter(kind=EventKind.EVENT, data__name="runtime_fault", id__gt=[*began, 0][0])
     return told.values_list("data", flat=True).first() or {}
 
 
 def unended_give_up(session_id: str, said: str, lasted: timedelta) -> None:
-    """End a session whose runtime was killed and has not ended for ``lasted``, so that its place is another's.
+    """End a session whose runtime was killed and has not ended for ``lasted``, so that its place is
+    another's.
 
-    A launch handle stays in its row: the runtime is tried again, and keeps its devices, until it is gone.
+    A launch handle stays in its row: the runtime is tried again, and keeps its devices, until it is
+    gone.
     """
     session = Session.objects.filter(id=session_id).first()
     if session is None or SessionState(session.state).is_terminal:

@@ -1,4 +1,5 @@
-"""What goes by itself: logs, events and samples of sessions that ended long ago, deliveries, responses, sign-ins.
+"""What goes by itself: logs, events and samples of sessions that ended long ago, deliveries,
+responses, sign-ins.
 
 Metrics of steps stay as long as their session: what was used is counted from them.
 """
@@ -37,13 +38,18 @@ def expired_remove() -> None:
         IdempotencyRecord.objects.filter(created_at__lt=now - RESPONSES_KEPT_FOR),
         BrowserSession.objects.filter(expire_date__lt=now),
         TinkerSession.objects.filter(
-            finished__isnull=False, heartbeat_at__lt=now - IDLE_CLIENTS_KEPT_FOR, runtimes=None, models=None
+            finished__isnull=False,
+            heartbeat_at__lt=now - IDLE_CLIENTS_KEPT_FOR,
+            runtimes=None,
+            models=None,
         ),
     ):
         _delete_some(rows)
     if settings.RECORD_DAYS:
         before = now - timedelta(days=settings.RECORD_DAYS)
-        ended = Session.objects.filter(state__in=ENDED, state_since__lt=before).order_by().values("id")
+        ended = (
+            Session.objects.filter(state__in=ENDED, state_since__lt=before).order_by().values("id")
+        )
         _delete_some(EventRecord.objects.filter(session_id__in=ended).exclude(kind__in=MEASURED))
         _delete_some(LogChunk.objects.filter(session_id__in=ended))
         _delete_some(ResourceChunk.objects.filter(session_id__in=ended))

@@ -22,19 +22,24 @@ from tinkerscript.wire.webhooks import WebhookTopic
 log = logging.getLogger(__name__)
 
 WAIT_NOTED_S = 5.0  # how often the record of a runtime that waits for a slot is renewed
-AWAY_NOTED_S = 10.0  # so long a launcher may be away, or a runtime slow to end, before the session's record says so
+# so long a launcher may be away, or a runtime slow to end, before the session's record says so
+AWAY_NOTED_S = 10.0
 AWAY_ALERT_S = 300.0  # and so long before a person is told
 AWAY = "launcher"  # what the alert is about
 ADDRESS_OF_OBJECT = re.compile(r"0x[0-9a-f]+")  # in the texts of some errors, another each time
 
 
 def waiting_note(session: Session, reason: str, now: datetime) -> None:
-    """The engine has no slot for it yet: no progress is expected meanwhile, and the session's record shows why."""
+    """The engine has no slot for it yet: no progress is expected meanwhile, and the session's
+    record shows why.
+    """
     phase = ADDRESS_OF_OBJECT.sub("0x", reason)[:200]
     noted_at = session.progress_at or session.state_since
     if phase == session.phase and now - noted_at < timedelta(seconds=WAIT_NOTED_S):
         return
-    held = Session.objects.filter(id=session.id, state=session.state, lease_sha256=session.lease_sha256)
+    held = Session.objects.filter(
+        id=session.id, state=session.state, lease_sha256=session.lease_sha256
+    )
     if held.update(progress_at=now, phase=phase, updated_at=now) and phase != session.phase:
         data = {"from": session.state, "to": session.state, "phase": phase, "reason": ""}
         event_record(session_id=session.id, kind=EventKind.STATE, data=data)
@@ -43,9 +48,13 @@ def waiting_note(session: Session, reason: str, now: datetime) -> None:
 def suspend_request(session: Session, reason: str) -> None:
     """Ask a ready session to suspend itself."""
     with transaction.atomic():
-        # An episode that began meanwhile changed last_activity_at: then the session is not idle after all.
+        # An episode that began meanwhile changed last_activity_at: then the session is not idle
+        # after all.
         ordered = Session.objects.filter(
-            id=session.id, state=SessionState.READY, desired=Desired.RUN, last_activity_at=session.last_activity_at
+            id=session.id,
+            state=SessionState.READY,
+            desired=Desired.RUN,
+            last_activity_at=session.last_activity_at,
         ).update(desired=Desired.SUSPEND)
         if ordered:
             event_record(
@@ -56,7 +65,9 @@ def suspend_request(session: Session, reason: str) -> None:
 
 
 def stuck_announce(session: Session, cause: str) -> None:
-    """Tell the project that the session made no progress and its runtime is replaced, once for each runtime."""
+    """Tell the project that the session made no progress and its runtime is replaced, once for each
+    runtime.
+    """
     subject = f"restart {session.restarts}"
     if session.alerts.filter(rule=AlertRule.STUCK, subject=subject, over_at=None).exists():
         return  # it is slow to end: the reconciler comes by again
@@ -64,19 +75,24 @@ def stuck_announce(session: Session, cause: str) -> None:
     session_announce(session_id=session.id, topic=WebhookTopic.SESSION_STUCK, data=data)
     with transaction.atomic():
         alert_raise(session=session, rule=AlertRule.STUCK, subject=subject, text=cause)
-        alerts_close(session.alerts.filter(rule=AlertRule.STUCK).exclude(subject=subject))  # it takes their place
+        # it takes their place
+        alerts_close(session.alerts.filter(rule=AlertRule.STUCK).exclude(subject=subject))
 
 
 def address_note(session: Session, launcher: Launcher) -> None:
-    """Keep where the session's gateway is, once its heartbeats name a port. Raises LauncherUnavailable.
+    """Keep where the session's gateway is, once its heartbeats name a port. Raises
+    LauncherUnavailable.
 
-    The launcher says it, and requests go nowhere else: a heartbeat could name any address of the server's network.
+    The launcher says it, and requests go nowhere else: a heartbeat could name any address of the
+    server's network.
     """
     port = session.gateway_port
     if port is None or session.launch_handle is None or session.address.endswith(f":{port}"):
         return
     address = launcher.address(session.launch_handle, port=port)
-    held = Session.objects.filter(id=session.id, lease_sha256=session.lease_sha256, gateway_port=port)
+    held = Session.objects.filter(
+        id=session.id, lease_sha256=session.lease_sha256, gateway_port=port
+    )
     if held.update(address=address):
         session.address = address
 
@@ -89,10 +105,11 @@ class _Away:
 
 
 class AwayNotes:
-    """The sessions of which a launcher could not say what became, or whose runtime does not end though it was killed.
+    """The sessions of which a launcher could not say what became, or whose runtime does not end
+    though it was killed.
 
-    Nothing is done on a guess, so that only these words are seen: one line of the log and one event for each reason,
-    and an alert when it lasts.
+    Nothing is done on a guess, so that only these words are seen: one line of the log and one event
+    for each reason, and an alert when it lasts.
     """
 
     def __init__(self) -> None:
@@ -104,7 +121,9 @@ class AwayNotes:
         away = self._away.setdefault(session_id, _Away("", now))
         if reason != away.reason:
             away.reason = reason
-            log.warning("%s could not be reconciled: %s", session_id, said, extra={"session_id": session_id})
+            log.warning(
+                "%s could not be reconciled: %s", session_id, said, extra={"session_id": session_id}
+            )
         lasted = now - away.since
         if lasted < timedelta(seconds=AWAY_NOTED_S):
             return lasted
@@ -116,7 +135,8 @@ class AwayNotes:
             away.noted = reason
             data = {"name": "launcher_away", "reason": said[:400], "state": session.state}
             event_record(session_id=session_id, kind=EventKind.EVENT, data=data)
-        is_told = session.alerts.filter(rule=AlertRule.STUCK, over_at=None).exists()  # or its silence was, before
+        # or its silence was, before
+        is_told = session.alerts.filter(rule=AlertRule.STUCK, over_at=None).exists()
         if lasted >= timedelta(seconds=AWAY_ALERT_S) and not is_told:
             text = f"For {lasted.total_seconds():.0f} s nothing could be done about its runtime: {said}"
             alert_raise(session=session, rule=AlertRule.STUCK, subject=AWAY, text=text)
@@ -125,7 +145,9 @@ class AwayNotes:
     def over(self, session_id: str) -> None:
         """It was reconciled."""
         if self._away.pop(session_id, None) is not None:
-            alerts_close(Alert.objects.filter(session_id=session_id, rule=AlertRule.STUCK, subject=AWAY))
+            alerts_close(
+                Alert.objects.filter(session_id=session_id, rule=AlertRule.STUCK, subject=AWAY)
+            )
 
     def forget_ended(self) -> None:
         """Keep nothing in mind of sessions that ended and have no runtime left to end."""
@@ -133,4 +155,6 @@ class AwayNotes:
             return
         held = ~Q(state__in=ENDED) | Q(launch_handle__isnull=False)
         known = set(Session.objects.filter(held, id__in=self._away).values_list("id", flat=True))
-        self._away = {session_id: away for session_id, away in self._away.items() if session_id in known}
+        self._away = {
+            session_id: away for session_id, away in self._away.items() if session_id in known
+        }

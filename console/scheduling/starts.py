@@ -1,4 +1,6 @@
-"""The reconciler's starts: a queued session gets its runtime, or waits where it is with the reason in its record."""
+"""The reconciler's starts: a queued session gets its runtime, or waits where it is with the reason
+in its record.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +41,8 @@ class Later:
 
 
 class QueuedStarts:
-    """Starts queued sessions, one at a time: here by ``launcher``, at further places by those of ``elsewhere``.
+    """Starts queued sessions, one at a time: here by ``launcher``, at further places by those of
+    ``elsewhere``.
 
     ``known`` are this machine's devices, ``warm`` its runtimes without a session.
 
@@ -57,16 +60,27 @@ class QueuedStarts:
     ) -> None:
         self._here, self._elsewhere = launcher, elsewhere or {}
         self._known, self._warm, self._disk_free = known, warm, disk_free
-        self._devices_kept = 0  # for sessions before others in the queue that cannot start in this tick
+        # for sessions before others in the queue that cannot start in this tick
+        self._devices_kept = 0
         self.later: dict[str, Later] = {}
-        self._ended: set[str] = set()  # whose earlier runtime is gone and who waits for devices since
+        # whose earlier runtime is gone and who waits for devices since
+        self._ended: set[str] = set()
 
     def begin_tick(self) -> None:
         """The queue is gone through from its front."""
         self._devices_kept = 0
-        if known := self.later.keys() | self._ended:  # what was stopped or removed meanwhile is not kept in mind
-            queued = set(Session.objects.filter(id__in=known, state=SessionState.QUEUED).values_list("id", flat=True))
-            self.later = {session_id: later for session_id, later in self.later.items() if session_id in queued}
+        # what was stopped or removed meanwhile is not kept in mind
+        if known := self.later.keys() | self._ended:
+            queued = set(
+                Session.objects.filter(id__in=known, state=SessionState.QUEUED).values_list(
+                    "id", flat=True
+                )
+            )
+            self.later = {
+                session_id: later
+                for session_id, later in self.later.items()
+                if session_id in queued
+            }
             self._ended &= queued
 
     def forget(self) -> None:
@@ -79,7 +93,11 @@ class QueuedStarts:
         session = Session.objects.get(id=session_id)
         if session.desired == Desired.STOP:
             self.later.pop(session_id, None)
-            move(session, end_without_runtime(session.id, SessionState.QUEUED), reason="stop requested")
+            move(
+                session,
+                end_without_runtime(session.id, SessionState.QUEUED),
+                reason="stop requested",
+            )
             return
         if self._model_gone(session):
             return
@@ -110,7 +128,9 @@ class QueuedStarts:
             if session.launcher and session.id not in self._ended:
                 earlier_end(session, launcher=launcher)
                 self._ended.add(session.id)
-            runtime_launch(session, launcher=launcher, warm=warm, known=self._known, kept=self._devices_kept)
+            runtime_launch(
+                session, launcher=launcher, warm=warm, known=self._known, kept=self._devices_kept
+            )
             self.later.pop(session.id, None)
             self._ended.discard(session.id)
         except SlowToEnd as error:  # nothing was started: no restart is counted
@@ -122,7 +142,8 @@ class QueuedStarts:
             session.refresh_from_db()
             recover(session, str(error), "not_started", launcher=launcher)
         except DevicesShort as short:
-            # What is free is kept for it: who comes later and needs less must not overtake it for ever.
+            # What is free is kept for it: who comes later and needs less must not overtake it for
+            # ever.
             self._devices_keep(session)
             waiting_note(session, str(short), timezone.now())
 
@@ -140,7 +161,8 @@ class QueuedStarts:
         """Whether its base model or the checkpoint that it began from is gone: each of its runtimes
         would be refused.
 
-        A session that ran before keeps what it has, suspended, until it is woken; a new one fails at once.
+        A session that ran before keeps what it has, suspended, until it is woken; a new one fails
+        at once.
         """
         try:
             base_model_resolve(session.base_model)
@@ -149,14 +171,27 @@ class QueuedStarts:
             self.later.pop(session.id, None)
             self._ended.discard(session.id)
             if session.launcher:
-                move(session, SessionState.SUSPENDED, reason=str(gone), desired=Desired.SUSPEND, restarts=0)
+                move(
+                    session,
+                    SessionState.SUSPENDED,
+                    reason=str(gone),
+                    desired=Desired.SUSPEND,
+                    restarts=0,
+                )
             else:
-                move(session, SessionState.FAILED, reason=str(gone), failure=failures.model_gone(gone))
+                move(
+                    session,
+                    SessionState.FAILED,
+                    reason=str(gone),
+                    failure=failures.model_gone(gone),
+                )
             return True
         return False
 
     def _refuse_disk_full(self, session: Session, free_bytes: int) -> None:
-        """A session that ran before waits for free space and continues from its state; a new one fails at once."""
+        """A session that ran before waits for free space and continues from its state; a new one
+        fails at once.
+        """
         needed = f"{settings.DISK_FLOOR_BYTES >> 20} MiB"
         if session.launcher:
             reason = f"the server's disk is nearly full: waits for {needed} of free space"
@@ -167,7 +202,10 @@ class QueuedStarts:
 
 
 def _place_ask(session: Session, launcher: Launcher) -> None:
-    """Raises LauncherUnavailable, and soon, while the place's cluster hangs: each command of a start would wait for it,
-    and with that the sessions of every other place."""
+    """Raises LauncherUnavailable, and soon, while the place's cluster hangs: each command of a
+    start would wait for it, and with that the sessions of every other place.
+    """
     folder = settings.DATA / "runtimes" / session.id
-    launcher.inspect(launcher.new_handle(session_id=session.id, instance_id=instance_id(), folder=folder))
+    launcher.inspect(
+        launcher.new_handle(session_id=session.id, instance_id=instance_id(), folder=folder)
+    )

@@ -84,12 +84,20 @@ def limited_handshakes(inner: Asgi) -> Asgi:
 
 
 def address_of(scope: Mapping[str, Any]) -> str:
-    """The client's address, as far as proxies of ours say it; of IPv6 its network. Empty for a socket without one."""
+    """The client's address, as far as proxies of ours say it; of IPv6 its network. Empty for a
+    socket without one.
+    """
     client = scope.get("client")
     address = client[0] if client else ""
     if trusted := settings.ALLAUTH_TRUSTED_PROXY_COUNT:
-        named = b",".join(value for name, value in scope["headers"] if name == b"x-forwarded-for").split(b",")
-        address = named[-trusted].decode("latin-1").strip() if named[0] and len(named) >= trusted else address
+        named = b",".join(
+            value for name, value in scope["headers"] if name == b"x-forwarded-for"
+        ).split(b",")
+        address = (
+            named[-trusted].decode("latin-1").strip()
+            if named[0] and len(named) >= trusted
+            else address
+        )
     try:
         ip = ipaddress.ip_address(address)
     except ValueError:

@@ -1,7 +1,9 @@
-"""uvicorn's protocol for WebSockets with a bound on the time that a client may take to read what it was sent.
+"""uvicorn's protocol for WebSockets with a bound on the time that a client may take to read what it
+was sent.
 
-Without it a client that reads nothing keeps its connection, and its place among the watchers, for ever: where it
-answers no ping either, and where its key is revoked, the connection is closed only once all that was sent is read.
+Without it a client that reads nothing keeps its connection, and its place among the watchers, for
+ever: where it answers no ping either, and where its key is revoked, the connection is closed only
+once all that was sent is read.
 """
 
 from typing import Any

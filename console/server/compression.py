@@ -1,7 +1,9 @@
-"""Middleware that compresses JSON of the API for clients that can read it so: columns and lists shrink tenfold.
+"""Middleware that compresses JSON of the API for clients that can read it so: columns and lists
+shrink tenfold.
 
-Only responses to GET. What is made anew and shown once, a key or a link, is a response to POST: a compressed secret
-beside text that somebody else chose tells its letters by its length (BREACH). Django adds a random length as well.
+Only responses to GET. What is made anew and shown once, a key or a link, is a response to POST: a
+compressed secret beside text that somebody else chose tells its letters by its length (BREACH).
+Django adds a random length as well.
 """
 
 import asyncio
@@ -14,7 +16,8 @@ from django.utils.decorators import sync_and_async_middleware
 
 API = "/v1/"
 LEAST_BYTES = 1024  # below it a response is one packet, compressed or not
-MOST_AT_ONCE_BYTES = 64 << 10  # about a millisecond of work; more is done beside the loop that serves the others
+# about a millisecond of work; more is done beside the loop that serves the others
+MOST_AT_ONCE_BYTES = 64 << 10
 
 
 @sync_and_async_middleware

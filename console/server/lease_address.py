@@ -1,6 +1,7 @@
 """Where the lease process listens: the address that runtimes are given where no other one is set.
 
-The port is kept in DATA/run for good: runtimes find the next server after one that was killed or failed to start.
+The port is kept in DATA/run for good: runtimes find the next server after one that was killed or
+failed to start.
 """
 
 import logging
@@ -18,8 +19,8 @@ from tinkerscript.processes.port_owner import is_trusted, listener_user
 log = logging.getLogger(__name__)
 
 BACKLOG = 1024
-# Below those that the system hands to clients, and above the object store's: while a server is started anew, no
-# connection of another process can be given it.
+# Below those that the system hands to clients, and above the object store's: while a server is
+# started anew, no connection of another process can be given it.
 PORT_RANGE = range(23_000, 30_000)
 PORTS_TRIED = 100
 # What a predecessor that is being killed holds is free again by then.
@@ -29,7 +30,8 @@ WAIT_S, POLL_S = 3.0, 0.1
 def lease_listener(
     *, wait_s: float = WAIT_S, on_lost: Callable[[int], object] = lambda port: None
 ) -> socket.socket | None:
-    """A listening socket for the lease process, or None where runtimes were given another address and no port is set.
+    """A listening socket for the lease process, or None where runtimes were given another address
+    and no port is set.
 
     The port of the settings on HOST, else the one of the last start on this machine alone, which is
     waited for, else a free one. Raises OSError when the port of the settings is taken, or none is
@@ -46,7 +48,11 @@ def lease_listener(
         listener = _listen_anew()
         port = listener.getsockname()[1]
         if kept:
-            log.warning("port %d is taken: the lease process has %d, where no running runtime looks", kept, port)
+            log.warning(
+                "port %d is taken: the lease process has %d, where no running runtime looks",
+                kept,
+                port,
+            )
             on_lost(kept)
         _path().parent.mkdir(parents=True, exist_ok=True)
         _path().write_text(str(port))

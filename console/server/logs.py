@@ -7,7 +7,9 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
-_bound: ContextVar[MappingProxyType[str, str]] = ContextVar("log_names", default=MappingProxyType({}))
+_bound: ContextVar[MappingProxyType[str, str]] = ContextVar(
+    "log_names", default=MappingProxyType({})
+)
 
 # What Django is to be told of logs.
 JSON_LINES: dict[str, Any] = {
@@ -28,7 +30,8 @@ JSON_LINES: dict[str, Any] = {
 
 
 def logs_bind(**names: str) -> None:
-    """Name what this task works on (``request_id``, ``session_id``): every line that it logs from now on carries them.
+    """Name what this task works on (``request_id``, ``session_id``): every line that it logs from
+    now on carries them.
 
     So do the tasks and threads that it starts.
     """
@@ -41,7 +44,9 @@ def refusal_expect(request: Any, *, level: int = logging.INFO) -> None:
 
 
 class ExpectedRefusals(logging.Filter):
-    """Django logs every status of 500 and above as an error; a 503 that says "ask again in a moment" is none."""
+    """Django logs every status of 500 and above as an error; a 503 that says "ask again in a
+    moment" is none.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
         level = getattr(getattr(record, "request", None), "refusal_level", None)
@@ -51,7 +56,9 @@ class ExpectedRefusals(logging.Filter):
 
 
 class JsonFormatter(logging.Formatter):
-    """Time, level, logger, message, which session and request (bound, or given as ``extra``), the traceback if any."""
+    """Time, level, logger, message, which session and request (bound, or given as ``extra``), the
+    traceback if any.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         line = {

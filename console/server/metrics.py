@@ -1,7 +1,9 @@
-"""What a web process counts for Prometheus. Served, with what the database knows, by operations.metrics_endpoint.
+"""What a web process counts for Prometheus. Served, with what the database knows, by
+operations.metrics_endpoint.
 
-Several of one machine count in files of one folder (PROMETHEUS_MULTIPROC_DIR), and each serves the sums.
-They are named after the worker, not its pid: console.server.web_processes.worker_metrics_begin.
+Several of one machine count in files of one folder (PROMETHEUS_MULTIPROC_DIR), and each serves the
+sums. They are named after the worker, not its pid:
+console.server.web_processes.worker_metrics_begin.
 """
 
 from prometheus_client import Counter, Gauge, Histogram
@@ -20,17 +22,25 @@ RELAY_FIRST_BYTE_S = Histogram(
     buckets=(0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
 )
 RELAY_IN_FLIGHT = Gauge(
-    "tinkerscript_relay_in_flight", "LLM calls that the relay is carrying now.", multiprocess_mode="livesum"
+    "tinkerscript_relay_in_flight",
+    "LLM calls that the relay is carrying now.",
+    multiprocess_mode="livesum",
 )
-RELAY_BYTES = Counter("tinkerscript_relay_bytes", "Bytes of bodies that the relay carried.", ["direction"])
+RELAY_BYTES = Counter(
+    "tinkerscript_relay_bytes", "Bytes of bodies that the relay carried.", ["direction"]
+)
 WEBSOCKET_CLIENTS = Gauge(
-    "tinkerscript_websocket_clients", "Clients that follow a session on a websocket now.", multiprocess_mode="livesum"
+    "tinkerscript_websocket_clients",
+    "Clients that follow a session on a websocket now.",
+    multiprocess_mode="livesum",
 )
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 def request_count(*, route: str, method: str, status: int, seconds: float) -> None:
-    """Count one response. ``route`` is the URL pattern, never the URL: there is no bound on the number of those."""
+    """Count one response. ``route`` is the URL pattern, never the URL: there is no bound on the
+    number of those.
+    """
     REQUESTS.labels(route, method if method in METHODS else "other", status).inc()
     REQUEST_S.labels(route).observe(seconds)

@@ -1,4 +1,6 @@
-"""ASGI middleware around every HTTP request: an id for it, a limit for its body, and one for the address it is from."""
+"""ASGI middleware around every HTTP request: an id for it, a limit for its body, and one for the
+address it is from.
+"""
 
 import re
 import time
@@ -22,11 +24,19 @@ Asgi = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
 
 class RequestMiddleware:
-    """Sends OpenAI's and Anthropic's dialects and the Tinker wire (/api/v1/) to applications that have limits of their
-    own, links to objects (/store/) to theirs, the rest to Django. ``body_limit`` is of a path there, in bytes."""
+    """Sends OpenAI's and Anthropic's dialects and the Tinker wire (/api/v1/) to applications that
+    have limits of their own, links to objects (/store/) to theirs, the rest to Django.
+    ``body_limit`` is of a path there, in bytes.
+    """
 
     def __init__(
-        self, *, dialects: Asgi, tinker: Asgi, store: Asgi, django: Asgi, body_limit: Callable[[str], int]
+        self,
+        *,
+        dialects: Asgi,
+        tinker: Asgi,
+        store: Asgi,
+        django: Asgi,
+        body_limit: Callable[[str], int],
     ) -> None:
         self.dialects, self.tinker, self.store, self.django = dialects, tinker, store, django
         self.body_limit = body_limit
@@ -42,7 +52,9 @@ class RequestMiddleware:
         async def send_with_id(message: dict[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 others = [
-                    (name, value) for name, value in message.get("headers", []) if name.lower() != b"x-request-id"
+                    (name, value)
+                    for name, value in message.get("headers", [])
+                    if name.lower() != b"x-request-id"
                 ]
                 message = message | {"headers": [*others, (b"x-request-id", request_id.encode())]}
             await send(message)
@@ -78,7 +90,9 @@ def _given_id(scope: dict[str, Any]) -> str | None:
 
 
 class Limited:
-    """``receive`` that counts bytes. Past the limit it reports a disconnect, which ends Django's reading."""
+    """``receive`` that counts bytes. Past the limit it reports a disconnect, which ends Django's
+    reading.
+    """
 
     def __init__(self, receive: Receive, limit_bytes: int) -> None:
         self.receive, self.limit_bytes, self.size_bytes = receive, limit_bytes, 0
@@ -96,7 +110,9 @@ class Limited:
 async def refuse_all(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     """An application that serves nothing: 404 to each request."""
     detail = ErrorDetail(
-        code=ErrorCode.NOT_FOUND, message="This port serves runtimes.", hint="The web server has a port of its own."
+        code=ErrorCode.NOT_FOUND,
+        message="This port serves runtimes.",
+        hint="The web server has a port of its own.",
     )
     await error_send(send, 404, detail, request_id_of(scope))
 
@@ -123,7 +139,9 @@ async def _refuse_address(scope: dict[str, Any], receive: Receive, send: Send) -
     await error_send(send, 429, detail, request_id_of(scope), after, (b"connection", b"close"))
 
 
-async def error_send(send: Send, status: int, detail: ErrorDetail, request_id: str, *more: tuple[bytes, bytes]) -> None:
+async def error_send(
+    send: Send, status: int, detail: ErrorDetail, request_id: str, *more: tuple[bytes, bytes]
+) -> None:
     """Send the error body of REST, with ``more`` headers."""
     body = ErrorBody(error=detail, request_id=request_id).model_dump_json().encode()
     await response_send(send, status, body, *more)
@@ -133,6 +151,10 @@ async def response_send(
     send: Send, status: int, body: bytes, *more: tuple[bytes, bytes], kind: str = "application/json"
 ) -> None:
     """Send a whole response, with ``more`` headers."""
-    headers = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode()), *more]
+    headers = [
+        (b"content-type", kind.encode()),
+        (b"content-length", str(len(body)).encode()),
+        *more,
+    ]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -1,8 +1,9 @@
-"""Headers on every response that make the browser refuse foreign scripts, frames, devices, and copies of API data.
+"""Headers on every response that make the browser refuse foreign scripts, frames, devices, and
+copies of API data.
 
-The console shows what models wrote, which may be anything: a script that got into a page must not run. Styles may stand
-in a page, because the dialogs' scroll lock and the toasts' library (sonner) each put one there; they can neither run
-nor send anything.
+The console shows what models wrote, which may be anything: a script that got into a page must not
+run. Styles may stand in a page, because the dialogs' scroll lock and the toasts' library (sonner)
+each put one there; they can neither run nor send anything.
 """
 
 from collections.abc import Callable
@@ -24,10 +25,13 @@ def _policy(styles: str, images: str) -> str:
 CONTENT_SECURITY_POLICY = _policy("'self' 'unsafe-inline'", "'self' data: blob:")
 # For our pages that need no style inside a page: the REST reference and the pages of endpoints.
 STRICT_CONTENT_SECURITY_POLICY = _policy("'self'", "'self' data:")
-PERMISSIONS_POLICY = "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"
+PERMISSIONS_POLICY = (
+    "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"
+)
 # A browser that has once seen this server over TLS asks for it so for a year.
 HSTS = "max-age=31536000"
-PRIVATE = ("/v1/", "/_allauth/", "/api/", "/sign-in/")  # responses for one person: no proxy or cache may keep them
+# responses for one person: no proxy or cache may keep them
+PRIVATE = ("/v1/", "/_allauth/", "/api/", "/sign-in/")
 
 
 @sync_and_async_middleware

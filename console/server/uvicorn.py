@@ -1,11 +1,13 @@
-"""``python -m console.server.uvicorn``: a web server's process, on the address of the settings or on a given socket.
+"""``python -m console.server.uvicorn``: a web server's process, on the address of the settings or
+on a given socket.
 
-With ``--worker`` it is one of several on one socket (console.server.web_processes). With ``--lease`` it is the lease
-process, which serves runtimes alone; it listens on the port of that, where one is set.
+With ``--worker`` it is one of several on one socket (console.server.web_processes). With
+``--lease`` it is the lease process, which serves runtimes alone; it listens on the port of that,
+where one is set.
 
-It is uvicorn because uvicorn makes an application wait for a client that reads slowly. A server that takes all that it
-is given keeps in memory what such a client has not read, and the live channel, which would send it fewer and longer
-pages, never learns of it.
+It is uvicorn because uvicorn makes an application wait for a client that reads slowly. A server
+that takes all that it is given keeps in memory what such a client has not read, and the live
+channel, which would send it fewer and longer pages, never learns of it.
 """
 
 import argparse
@@ -37,14 +39,18 @@ def files_raise() -> int:
 
 
 def port_of(*, lease: bool) -> int:
-    """The port to listen on where no socket is given: the lease process has the web server's where it has none."""
+    """The port to listen on where no socket is given: the lease process has the web server's where
+    it has none.
+    """
     from django.conf import settings
 
     return settings.LEASE_PORT if lease and settings.LEASE_PORT else settings.PORT
 
 
 def config_make(*, lease: bool) -> uvicorn.Config:
-    """What uvicorn is told, of a web server's process or of the lease process. Django's settings are known."""
+    """What uvicorn is told, of a web server's process or of the lease process. Django's settings
+    are known.
+    """
     from django.conf import settings
 
     return uvicorn.Config(
@@ -70,8 +76,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until SIGTERM or SIGINT."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--fd", type=int, help="a listening socket that the parent made")
-    parser.add_argument("--lease", action="store_true", help="serve what runtimes ask under their lease, nothing else")
-    parser.add_argument("--worker", help="the name of this one of several web processes that share a socket")
+    parser.add_argument(
+        "--lease",
+        action="store_true",
+        help="serve what runtimes ask under their lease, nothing else",
+    )
+    parser.add_argument(
+        "--worker", help="the name of this one of several web processes that share a socket"
+    )
     options = parser.parse_args(arguments)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
     from django.conf import settings

@@ -1,7 +1,8 @@
 """Several web processes of one machine, which need Redis, on one socket that ``manage.py up``
 holds.
 
-Each has a socket of its own besides, by which it is asked whether it works: on the shared one any other would answer.
+Each has a socket of its own besides, by which it is asked whether it works: on the shared one any
+other would answer.
 """
 
 import logging
@@ -17,7 +18,8 @@ from django.conf import settings
 
 log = logging.getLogger(__name__)
 
-# The files of prometheus_client, one for each kind of console.server.metrics, and room for every route's counts.
+# The files of prometheus_client, one for each kind of console.server.metrics, and room for every
+# route's counts.
 METRICS_KINDS, METRICS_FILE_BYTES = ("counter", "histogram", "gauge_livesum"), 2 << 20
 PROBE = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
 
@@ -37,9 +39,12 @@ def web_environment() -> dict[str, str]:
 
 
 def worker_metrics_begin(name: str) -> None:
-    """Have this process, the worker ``name``, go on with the metrics files of the one before it; what that had under
-    way is removed. To be called before a metric is made: each opens its file then."""
-    from prometheus_client import values  # it looks for the folder in the environment when it is imported
+    """Have this process, the worker ``name``, go on with the metrics files of the one before it;
+    what that had under way is removed. To be called before a metric is made: each opens its file
+    then.
+    """
+    # it looks for the folder in the environment when it is imported
+    from prometheus_client import values
 
     folder = Path(os.environ["PROMETHEUS_MULTIPROC_DIR"])
     for path in folder.glob(f"gauge_live*_{name}.db"):
@@ -54,8 +59,9 @@ def worker_metrics_begin(name: str) -> None:
 
 
 def _reserve(path: Path) -> None:
-    """Take the blocks of a metrics file at once: to write to a page of its memory map that the disk has no block for
-    ends a process by SIGBUS. Raises OSError on a full disk."""
+    """Take the blocks of a metrics file at once: to write to a page of its memory map that the disk
+    has no block for ends a process by SIGBUS. Raises OSError on a full disk.
+    """
     with path.open("ab") as file:
         if os.fstat(file.fileno()).st_size < METRICS_FILE_BYTES:
             os.posix_fallocate(file.fileno(), 0, METRICS_FILE_BYTES)
@@ -71,7 +77,9 @@ def probe_listener(name: str) -> socket.socket:
 
 
 def web_responds(name: str, *, timeout_s: float) -> bool:
-    """Whether the worker ``name`` responds on its own socket. Each step of the request may take ``timeout_s``."""
+    """Whether the worker ``name`` responds on its own socket. Each step of the request may take
+    ``timeout_s``.
+    """
     try:
         with socket.socket(socket.AF_UNIX) as asking, _address(name) as address:
             asking.settimeout(timeout_s)
@@ -97,7 +105,9 @@ def _folder() -> Path:
 
 @contextmanager
 def _address(name: str) -> Iterator[str]:
-    """A socket's address has 107 bytes: too few for some folders, so it goes by the folder's number."""
+    """A socket's address has 107 bytes: too few for some folders, so it goes by the folder's
+    number.
+    """
     number = os.open(_folder(), os.O_PATH | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{number}/{name}"

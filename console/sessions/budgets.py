@@ -33,7 +33,11 @@ PENDING = (CheckpointState.REQUESTED, CheckpointState.UPLOADING)
 
 def sessions_over_budget_stop() -> None:
     """Stop, in good order, every session that has used its budget or its key's cap."""
-    going = Session.objects.filter(state__in=GOING).exclude(desired=Desired.STOP).order_by("created_at", "id")
+    going = (
+        Session.objects.filter(state__in=GOING)
+        .exclude(desired=Desired.STOP)
+        .order_by("created_at", "id")
+    )
     if settings.LIMITS.hours is None:
         going = going.exclude(budget={}, key__spend_cap_s__isnull=True)
     if not going.exists():  # as in most seconds: all that follows is large to ask
@@ -67,19 +71,30 @@ def session_limits(session: Session) -> Iterator[Limit]:
 
 
 def _alerts_raised(sessions: QuerySet[Session]) -> set[tuple[str | None, str]]:
-    """The alerts that there were of these sessions' limits: the id of the session, or of the key, and the subject."""
-    of_keys = Q(session__key__in=sessions.exclude(key=None).values("key"), subject__startswith=f"{KEY_LIMIT} ")
-    alerts = Alert.objects.filter(Q(session__in=sessions.values("id")) | of_keys, rule=AlertRule.BUDGET)
+    """The alerts that there were of these sessions' limits: the id of the session, or of the key,
+    and the subject.
+    """
+    of_keys = Q(
+        session__key__in=sessions.exclude(key=None).values("key"),
+        subject__startswith=f"{KEY_LIMIT} ",
+    )
+    alerts = Alert.objects.filter(
+        Q(session__in=sessions.values("id")) | of_keys, rule=AlertRule.BUDGET
+    )
     return {
         (key_id if subject.startswith(f"{KEY_LIMIT} ") else session_id, subject)
-        for session_id, key_id, subject in alerts.values_list("session_id", "session__key_id", "subject")
+        for session_id, key_id, subject in alerts.values_list(
+            "session_id", "session__key_id", "subject"
+        )
     }
 
 
 def _alert(session: Session, limits: Sequence[Limit], raised: set[tuple[str | None, str]]) -> None:
-    """Raise an alert for each share of a limit that is used, once: of those that are passed together, the highest.
+    """Raise an alert for each share of a limit that is used, once: of those that are passed
+    together, the highest.
 
-    A key's limit is one alert, of whichever of its sessions is looked at first, and is added to ``raised``.
+    A key's limit is one alert, of whichever of its sessions is looked at first, and is added to
+    ``raised``.
     """
     for limit, allowed, used in limits:
         shares = [share for share in ALERT_SHARES if used >= share * allowed]
@@ -89,22 +104,37 @@ def _alert(session: Session, limits: Sequence[Limit], raised: set[tuple[str | No
             continue
         raised.add((whose, subject))
         text = f"{used / allowed:.0%} of the limit {limit} is used: {used:.4g} of {allowed:.4g}"
-        lower = Alert.objects.filter(rule=AlertRule.BUDGET, subject__startswith=f"{limit} ").exclude(subject=subject)
+        lower = Alert.objects.filter(
+            rule=AlertRule.BUDGET, subject__startswith=f"{limit} "
+        ).exclude(subject=subject)
         with transaction.atomic():
             alert_raise(session=session, rule=AlertRule.BUDGET, subject=subject, text=text)
-            alerts_close(lower.filter(session__key=whose) if limit == KEY_LIMIT else lower.filter(session=session))
+            alerts_close(
+                lower.filter(session__key=whose)
+                if limit == KEY_LIMIT
+                else lower.filter(session=session)
+            )
 
 
 def _near(near: Sequence[tuple[Session, Limit]]) -> None:
     """Say of each limit once that it is near: one read for all of them, however long they stay so."""
     ids, keys = {session.id for session, _ in near}, {_near_key(limit) for _, (limit, _, _) in near}
-    told = set(EventRecord.objects.filter(session_id__in=ids, key__in=keys).values_list("session_id", "key"))
+    told = set(
+        EventRecord.objects.filter(session_id__in=ids, key__in=keys).values_list(
+            "session_id", "key"
+        )
+    )
     for session, (limit, allowed, used) in near:
         if (session.id, key := _near_key(limit)) in told:
             continue
         data = {"limit": limit, "allowed": allowed, "used": used}
         with transaction.atomic():
-            event_record(session_id=session.id, kind=EventKind.EVENT, data={"name": "budget_near"} | data, key=key)
+            event_record(
+                session_id=session.id,
+                kind=EventKind.EVENT,
+                data={"name": "budget_near"} | data,
+                key=key,
+            )
             body = {"session_id": session.id} | data
             session_announce(session_id=session.id, topic=WebhookTopic.BUDGET_NEAR, data=body)
 
@@ -115,7 +145,8 @@ def _near_key(limit: str) -> str:
 
 def _end(session: Session, limit: str, allowed: float, used: float) -> None:
     data = {"name": "budget_exhausted", "limit": limit, "allowed": allowed, "used": used}
-    event_record(session_id=session.id, kind=EventKind.EVENT, data=data, key=f"budget {limit}")  # once
+    # once
+    event_record(session_id=session.id, kind=EventKind.EVENT, data=data, key=f"budget {limit}")
     last = session.checkpoints.filter(kind=CheckpointKind.MODEL).order_by("-created_at").first()
     learns = session.kind == SessionKind.EPISODES  # what a Tinker client trains, it saves itself
     if learns and session.state == SessionState.READY and not _is_kept(session, last):

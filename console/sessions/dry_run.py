@@ -1,4 +1,6 @@
-"""A dry run of creating a session: its effective configuration, whether it fits, its position in the queue."""
+"""A dry run of creating a session: its effective configuration, whether it fits, its position in
+the queue.
+"""
 
 from pathlib import Path
 
@@ -19,7 +21,13 @@ from console.users.keys import key_model_check
 from console.users.models import ApiKey, Project, User
 from tinkerscript.processes import machine_share
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.sessions import MemoryEstimate, MemoryPlace, SessionCreate, SessionKind, SessionPlan
+from tinkerscript.wire.sessions import (
+    MemoryEstimate,
+    MemoryPlace,
+    SessionCreate,
+    SessionKind,
+    SessionPlan,
+)
 from tinkerscript.wire.training.defaults import config_resolve
 from tinkerscript.wire.training.model_refusals import folder_refusal, prefixes_words
 
@@ -46,7 +54,9 @@ def dry_run(
         config=config,
         memory=memory,
         memory_limit_bytes=limit_bytes,
-        queue_position=queue_position_new(project_id=project.id, person=owner, devices=config.devices or 0),
+        queue_position=queue_position_new(
+            project_id=project.id, person=owner, devices=config.devices or 0
+        ),
         prefixes=_prefixes(start, config, kind),
     )
 
@@ -54,7 +64,9 @@ def dry_run(
 def _prefixes(start: StartingPoint, config: SessionConfig, kind: SessionKind) -> str | None:
     if kind is SessionKind.SERVING:  # which trains nothing
         return None
-    return prefixes_words(Path(_base_of(start).path), config.grpo_n if kind is SessionKind.EPISODES else None)
+    return prefixes_words(
+        Path(_base_of(start).path), config.grpo_n if kind is SessionKind.EPISODES else None
+    )
 
 
 def config_decide(
@@ -95,7 +107,10 @@ def config_decide(
             machine_bytes=limit_bytes, device_bytes=device_bytes(config.place) if on_gpu else None,
         )  # fmt: skip
         memory_check(
-            memory, serves=serves, limit_bytes=limit_bytes, may_offload=on_gpu and not config.offload_optimizer
+            memory,
+            serves=serves,
+            limit_bytes=limit_bytes,
+            may_offload=on_gpu and not config.offload_optimizer,
         )
         context_check(SessionMemory(shape, config, on_gpu=on_gpu), memory.engine_nodes)
     config = config_resolve(config, shape.parameters if shape else None)
@@ -126,8 +141,12 @@ def engine_nodes(*, model: BaseModel, config: SessionConfig) -> int:
     return memory_predict(shape, config, machine_bytes=limit_bytes).engine_nodes
 
 
-def memory_check(memory: MemoryEstimate, *, serves: bool, limit_bytes: int | None, may_offload: bool = False) -> None:
-    """Raises DoesNotFit, with the bytes of each part, for a machine or GPU that holds more than it has."""
+def memory_check(
+    memory: MemoryEstimate, *, serves: bool, limit_bytes: int | None, may_offload: bool = False
+) -> None:
+    """Raises DoesNotFit, with the bytes of each part, for a machine or GPU that holds more than it
+    has.
+    """
     short = place_short(memory)
     if short is None or short.available_bytes is None:
         return
@@ -139,8 +158,16 @@ def memory_check(memory: MemoryEstimate, *, serves: bool, limit_bytes: int | Non
         hint="Choose a smaller model."
         if serves
         else "Choose a smaller base model, a lora_rank above 0, or fewer trainer_ranks"
-        + (", or set offload_optimizer, which keeps 12 bytes a weight in the host's memory." if may_offload else "."),
-        details={"memory": memory.model_dump(), "memory_limit_bytes": limit_bytes, "place": short.name},
+        + (
+            ", or set offload_optimizer, which keeps 12 bytes a weight in the host's memory."
+            if may_offload
+            else "."
+        ),
+        details={
+            "memory": memory.model_dump(),
+            "memory_limit_bytes": limit_bytes,
+            "place": short.name,
+        },
     )
 
 
@@ -149,7 +176,11 @@ def context_longest(model: BaseModel, config: SessionConfig) -> int | None:
     known."""
     shape = base_model_shape(model)
     on_gpu = devices_needed(config=config) > 0
-    return None if shape is None else SessionMemory(shape, config, on_gpu=on_gpu).longest_on_cpu() or None
+    return (
+        None
+        if shape is None
+        else SessionMemory(shape, config, on_gpu=on_gpu).longest_on_cpu() or None
+    )
 
 
 def context_check(memory: SessionMemory, engine_nodes: int) -> None:
@@ -192,10 +223,13 @@ def lengths_check(model: BaseModel, config: SessionConfig) -> None:
 
 
 def model_check(model: BaseModel, config: SessionConfig) -> None:
-    """Raises ModelUnsupported where the files of the model's folder show that it is not trained right."""
+    """Raises ModelUnsupported where the files of the model's folder show that it is not trained
+    right.
+    """
     if refusal := folder_refusal(Path(model.path), config):
         raise ModelUnsupported(
-            refusal, hint="docs/models.md lists what trains right. Choose another base model, or do what is said above."
+            refusal,
+            hint="docs/models.md lists what trains right. Choose another base model, or do what is said above.",
         )
 
 
@@ -215,4 +249,6 @@ def memory_limit_bytes(*, place: str, on_gpu: bool) -> int | None:
         return None
     if limit_bytes := place_launcher(place).resources.memory_bytes:
         return limit_bytes
-    return machine_share.memory_bytes() - (0 if settings.S3_ENDPOINT_URL else seaweedfs.MEMORY_BYTES)
+    return machine_share.memory_bytes() - (
+        0 if settings.S3_ENDPOINT_URL else seaweedfs.MEMORY_BYTES
+    )

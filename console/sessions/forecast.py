@@ -11,7 +11,8 @@ from console.sessions.transitions import WITH_RUNTIME
 from tinkerscript.wire.projects import DevicePrices, LimitForecast, SessionSpending
 from tinkerscript.wire.sessions import SessionState
 
-WITH_DEVICES = WITH_RUNTIME - {SessionState.PROVISIONING}  # a runtime that has not registered may wait in a cluster
+# a runtime that has not registered may wait in a cluster
+WITH_DEVICES = WITH_RUNTIME - {SessionState.PROVISIONING}
 
 
 def session_spending(*, session: Session, with_key: bool) -> SessionSpending:
@@ -27,7 +28,11 @@ def session_spending(*, session: Session, with_key: bool) -> SessionSpending:
         cost=spent.cost,
         cost_per_hour=per_hour,
         prices=prices,
-        limits=[limit for limit in _forecasts(session, spent, per_hour) if with_key or limit.limit != KEY_LIMIT],
+        limits=[
+            limit
+            for limit in _forecasts(session, spent, per_hour)
+            if with_key or limit.limit != KEY_LIMIT
+        ],
     )
 
 
@@ -41,12 +46,16 @@ def _forecasts(session: Session, spent: Spent, per_hour: float | None) -> Iterat
     for name, allowed, used in session_limits(session):
         is_clock = name == "wall_s"  # it goes on while no runtime is there, and costs nothing then
         pace = 1.0 if is_clock else _pace(session, name, used, spent)
-        left_s = max(0.0, allowed - used) / pace if pace > 0 and session.state not in ENDED else None
+        left_s = (
+            max(0.0, allowed - used) / pace if pace > 0 and session.state not in ENDED else None
+        )
         rate = per_hour if is_clock else _mean_per_hour(spent)
         cost = None
         if spent.cost is not None and rate is not None and left_s is not None:
             cost = spent.cost + rate * left_s / 3600
-        yield LimitForecast(limit=name, allowed=allowed, used=used, left_s=left_s, cost_at_limit=cost)
+        yield LimitForecast(
+            limit=name, allowed=allowed, used=used, left_s=left_s, cost_at_limit=cost
+        )
 
 
 def _pace(session: Session, limit: str, used: float, spent: Spent) -> float:
@@ -59,9 +68,17 @@ def _pace(session: Session, limit: str, used: float, spent: Spent) -> float:
 
 
 def _shares_its_key(session: Session) -> bool:
-    """Whether other sessions of its key have a runtime: they use the key's cap too, each at a pace of its own."""
-    return Session.objects.filter(key_id=session.key_id, state__in=WITH_RUNTIME).exclude(id=session.id).exists()
+    """Whether other sessions of its key have a runtime: they use the key's cap too, each at a pace
+    of its own.
+    """
+    return (
+        Session.objects.filter(key_id=session.key_id, state__in=WITH_RUNTIME)
+        .exclude(id=session.id)
+        .exists()
+    )
 
 
 def _mean_per_hour(spent: Spent) -> float | None:
-    return None if spent.cost is None or spent.runtime_s <= 0 else spent.cost / spent.runtime_s * 3600
+    return (
+        None if spent.cost is None or spent.runtime_s <= 0 else spent.cost / spent.runtime_s * 3600
+    )

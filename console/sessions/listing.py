@@ -1,7 +1,8 @@
 """Pages of a list of sessions in each of its orders.
 
-Where a page ends is told by the last session's id and, in the order of a measure, by the value that it had there: a
-measure moves while the list is read, and a page begins where the one before it ended all the same.
+Where a page ends is told by the last session's id and, in the order of a measure, by the value that
+it had there: a measure moves while the list is read, and a page begins where the one before it
+ended all the same.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,7 +41,9 @@ MAX_STEPS = 2**31
 
 @dataclass(frozen=True)
 class Measure:
-    """A column that sessions are sorted by; ``read`` makes a value of what a cursor has of it, or raises ValueError."""
+    """A column that sessions are sorted by; ``read`` makes a value of what a cursor has of it, or
+    raises ValueError.
+    """
 
     column: str
     read: Callable[[str], Any]
@@ -85,7 +88,8 @@ def session_page(
     cursor: str | None,
     limit: int,
 ) -> tuple[list[Session], str | None]:
-    """The page of ``sessions``, all of ``project``, after ``cursor``; the cursor of the next (None: this was the last).
+    """The page of ``sessions``, all of ``project``, after ``cursor``; the cursor of the next (None:
+    this was the last).
 
     Raises InvalidRequest.
     """
@@ -119,7 +123,9 @@ def _seen(project: Project, session_id: str) -> Session:
 
 
 def _after(last: Session, columns: Sequence[str]) -> Q:
-    """What follows ``last`` in an order by these columns: behind in the first, or level there and behind later."""
+    """What follows ``last`` in an order by these columns: behind in the first, or level there and
+    behind later.
+    """
     behind, level = Q(pk__in=[]), Q()
     for column in columns:
         name = column.removeprefix("-")
@@ -142,25 +148,37 @@ def _after_measure(project: Project, measure: Measure, reverse: bool, cursor: st
     except ValueError:
         raise _no_cursor() from None
     behind = Q(**{f"{measure.column}__{'gt' if reverse else 'lt'}": value})
-    return behind | (Q(**{measure.column: value}) & older) | Q(**{f"{measure.column}__isnull": True})
+    return (
+        behind | (Q(**{measure.column: value}) & older) | Q(**{f"{measure.column}__isnull": True})
+    )
 
 
 def _cursor(last: Session, measure: Measure) -> str:
     value = getattr(last, measure.column)
-    text = value.isoformat() if isinstance(value, datetime) else "" if value is None else repr(value)
+    text = (
+        value.isoformat() if isinstance(value, datetime) else "" if value is None else repr(value)
+    )
     return f"{text}~{last.id}"
 
 
 def _no_cursor() -> InvalidRequest:
-    return InvalidRequest("This cursor belongs to no page of this list.", hint="Start again without a cursor.")
+    return InvalidRequest(
+        "This cursor belongs to no page of this list.", hint="Start again without a cursor."
+    )
 
 
 def _device_s() -> Coalesce:
     """Device-seconds of a session, as ``limits.usage.Spent`` counts them."""
     length = ExpressionWrapper(F("seen_at") - F("started_at"), output_field=DurationField())
     # PostgreSQL has intervals, SQLite microseconds.
-    seconds = Extract(length, "epoch") if connection.vendor == "postgresql" else Cast(length, FloatField()) / 1e6
+    seconds = (
+        Extract(length, "epoch")
+        if connection.vendor == "postgresql"
+        else Cast(length, FloatField()) / 1e6
+    )
     devices = Greatest(F("gpus"), Value(1))
     used = Sum(ExpressionWrapper(Cast(seconds, FloatField()) * devices, output_field=FloatField()))
     spans = RuntimeSpan.objects.filter(session_id=OuterRef("id")).order_by().values("session_id")
-    return Coalesce(Subquery(spans.annotate(used=used).values("used")), Value(0.0), output_field=FloatField())
+    return Coalesce(
+        Subquery(spans.annotate(used=used).values("used")), Value(0.0), output_field=FloatField()
+    )

@@ -1,4 +1,6 @@
-"""Who may watch a session or a project live: the API key or the signed-in person behind a websocket."""
+"""Who may watch a session or a project live: the API key or the signed-in person behind a
+websocket.
+"""
 
 import hashlib
 import time
@@ -41,7 +43,9 @@ async def project_permission_check(scope: Mapping[str, Any], project_id: str) ->
     await _checked(_project_check, scope, project_id)
 
 
-async def _checked(check: Callable[[Mapping[str, Any], str], None], scope: Mapping[str, Any], watched: str) -> None:
+async def _checked(
+    check: Callable[[Mapping[str, Any], str], None], scope: Mapping[str, Any], watched: str
+) -> None:
     headers = dict(scope["headers"])
     credential = headers.get(b"authorization") or headers.get(b"cookie", b"")
     who = hashlib.sha256(credential + b"|" + headers.get(b"origin", b"")).digest(), watched
@@ -74,7 +78,9 @@ def _projects(scope: Mapping[str, Any]) -> list[Project]:
     if b"authorization" in headers:
         kind, _, secret = headers[b"authorization"].decode("latin-1").partition(" ")
         if kind.lower() != "bearer":
-            raise Unauthenticated("The Authorization header does not read `Bearer <API key>`.", hint=HINT)
+            raise Unauthenticated(
+                "The Authorization header does not read `Bearer <API key>`.", hint=HINT
+            )
         key = key_authenticate(secret=secret.strip())
         caller_known()
         if not {Scope.SESSIONS_READ, Scope.ADMIN} & set(key.scopes):
@@ -92,13 +98,16 @@ def _projects(scope: Mapping[str, Any]) -> list[Project]:
 def _signed_in(scope: Mapping[str, Any]) -> User | None:
     """The person whose cookie the handshake carried, if it would let them in now.
 
-    The scope's user and session are as of the handshake. Who signed out since then has no row any more; other browsers'
-    rows stay after a new password, and expired ones for a while, until they are used again.
+    The scope's user and session are as of the handshake. Who signed out since then has no row any
+    more; other browsers' rows stay after a new password, and expired ones for a while, until they
+    are used again.
     """
     user, session = scope.get("user"), scope["session"]
     if user is None or not user.is_authenticated:
         return None
-    rows = session.model.objects.filter(session_key=session.session_key, expire_date__gt=timezone.now())
+    rows = session.model.objects.filter(
+        session_key=session.session_key, expire_date__gt=timezone.now()
+    )
     if not rows.exists():
         return None
     now = User.objects.filter(pk=user.pk, is_active=True).first()
@@ -112,6 +121,6 @@ def _signed_in(scope: Mapping[str, Any]) -> User | None:
 def _is_our_page(headers: dict[bytes, bytes]) -> bool:
     """Browsers send cookies with any page's websocket and name the page's origin: it must be ours."""
     origin = headers.get(b"origin", b"").decode("latin-1")
-    return origin in settings.CSRF_TRUSTED_ORIGINS or urlsplit(origin).netloc == headers.get(b"host", b"").decode(
-        "latin-1"
-    )
+    return origin in settings.CSRF_TRUSTED_ORIGINS or urlsplit(origin).netloc == headers.get(
+        b"host", b""
+    ).decode("latin-1")

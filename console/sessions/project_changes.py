@@ -1,9 +1,11 @@
-"""What moves in the sessions of a project, for its live channel: state, phase, step, reward, place in the queue.
+"""What moves in the sessions of a project, for its live channel: state, phase, step, reward, place
+in the queue.
 
     rows --(every second)--> ProjectFeed --> ProjectPages, ProjectPages...
 
-One reader per project and process, however many watch. A row that was written anew with nothing in it that is shown,
-as by most heartbeats, is no change. What one client has not been sent yet is at most one change of each session.
+One reader per project and process, however many watch. A row that was written anew with nothing in
+it that is shown, as by most heartbeats, is no change. What one client has not been sent yet is at
+most one change of each session.
 """
 
 import asyncio
@@ -24,7 +26,8 @@ from console.sessions.models import Session
 from tinkerscript.wire.sessions import Accounting, SessionChange, SessionChanges, SessionState
 
 POLL_INTERVAL_S = 1.0
-OVERLAP_S = 10.0  # a row may be seen so long after the time that is written in it, which is before its commit
+# a row may be seen so long after the time that is written in it, which is before its commit
+OVERLAP_S = 10.0
 MAX_TOLD = 500  # changes in one message; what is left comes in the next
 MAX_MISSED = 500  # of a client that was away: the list is read faster than more of them
 MAX_KNOWN = 10_000
@@ -47,7 +50,8 @@ async def _project_pages(project_id: str, after: int) -> AsyncIterator[Pages]:
     feed = feeds.get(project_id)
     if feed is None:
         feed = feeds[project_id] = ProjectFeed(project_id)
-        # A context of its own: that of a request names a thread for database work, which ends with the request.
+        # A context of its own: that of a request names a thread for database work, which ends with
+        # the request.
         feed.task = asyncio.create_task(feed.run(), context=Context())
     pages = ProjectPages(feed)
     feed.watched_by.add(pages)
@@ -67,7 +71,9 @@ async def _project_pages(project_id: str, after: int) -> AsyncIterator[Pages]:
 
 
 class ProjectFeed:
-    """The reader. ``known`` has what it last told of a session; ``task`` runs it (set by who makes it)."""
+    """The reader. ``known`` has what it last told of a session; ``task`` runs it (set by who makes
+    it).
+    """
 
     task: asyncio.Task[None]
 
@@ -83,7 +89,10 @@ class ProjectFeed:
             try:
                 await self.read()
             except DatabaseError:
-                logger.exception("The sessions of a project could not be read", extra={"project_id": self.project_id})
+                logger.exception(
+                    "The sessions of a project could not be read",
+                    extra={"project_id": self.project_id},
+                )
             await asyncio.sleep(POLL_INTERVAL_S)
 
     async def read(self) -> None:
@@ -96,7 +105,9 @@ class ProjectFeed:
             project_id=self.project_id, after=self.head, with_queued=not self._knows_queue
         )
         self._knows_queue = True
-        moved = await database_sync_to_async(places_moved)({**self.known, **_by_id(changes)}.values())
+        moved = await database_sync_to_async(places_moved)(
+            {**self.known, **_by_id(changes)}.values()
+        )
         changes = list((_by_id(changes) | _by_id(moved)).values())
         news = [change for change in changes if self.known.get(change.id) != change]
         self.known |= _by_id(changes)
@@ -106,7 +117,9 @@ class ProjectFeed:
 
 
 class ProjectPages:
-    """What one client has not been sent yet, by session. The first page is sent at once: it has the cursor."""
+    """What one client has not been sent yet, by session. The first page is sent at once: it has the
+    cursor.
+    """
 
     def __init__(self, feed: ProjectFeed) -> None:
         self._feed, self._cursor = feed, feed.head
@@ -116,7 +129,9 @@ class ProjectPages:
         self._news.set()
 
     def missed(self, changes: list[SessionChange], after: int) -> None:
-        """What changed after the cursor ``after``, before it watched; what the feed has told since is newer."""
+        """What changed after the cursor ``after``, before it watched; what the feed has told since
+        is newer.
+        """
         self._is_cut = len(changes) > MAX_MISSED
         if not self._is_cut:
             self._waiting, self._cursor = _by_id(changes) | self._waiting, min(after, self._cursor)
@@ -150,16 +165,19 @@ class ProjectPages:
     def _page(self, items: list[SessionChange], *, is_cut: bool = False) -> str:
         if not self._waiting:
             self._cursor = self._feed.head
-        return SessionChanges(items=items, next_cursor=self._cursor, is_cut=is_cut).model_dump_json()
+        return SessionChanges(
+            items=items, next_cursor=self._cursor, is_cut=is_cut
+        ).model_dump_json()
 
 
 def changes_list(
     *, project_id: str, after: int, limit: int | None = None, with_queued: bool = False
 ) -> list[SessionChange]:
-    """The sessions that may have moved since ``after`` (microseconds since 1970), all or at most ``limit``.
+    """The sessions that may have moved since ``after`` (microseconds since 1970), all or at most
+    ``limit``.
 
-    A place in the queue moves without its row: ``with_queued`` has every queued session too. The caller has checked
-    that the project is the reader's.
+    A place in the queue moves without its row: ``with_queued`` has every queued session too. The
+    caller has checked that the project is the reader's.
     """
     since = datetime.fromtimestamp(max(0.0, min(after, _now()) / MICROSECONDS - OVERLAP_S), UTC)
     rows = Session.objects.filter(project_id=project_id)
@@ -169,7 +187,9 @@ def changes_list(
     return places_moved(list(found.values())[:limit], all_of_them=True)
 
 
-def places_moved(changes: Iterable[SessionChange], *, all_of_them: bool = False) -> list[SessionChange]:
+def places_moved(
+    changes: Iterable[SessionChange], *, all_of_them: bool = False
+) -> list[SessionChange]:
     """Those among the changes whose place in the queue is another now, with it; or ``all_of_them``."""
     changes = list(changes)
     queued = [change.id for change in changes if change.state is SessionState.QUEUED]

@@ -37,15 +37,23 @@ HINTS: dict[AlertRule, str] = {
 
 
 def alert_raise(
-    *, session: Session, rule: AlertRule, text: str, subject: str = "", step: int | None = None, hint: str = ""
+    *,
+    session: Session,
+    rule: AlertRule,
+    text: str,
+    subject: str = "",
+    step: int | None = None,
+    hint: str = "",
 ) -> None:
-    """Raise an alert, and tell record and webhooks, unless the same one about ``subject`` is not over yet.
+    """Raise an alert, and tell record and webhooks, unless the same one about ``subject`` is not
+    over yet.
 
-    ``hint``: what to do; by default that of the rule. Of a session that has ended none but its failure is raised:
-    nothing would say that it is over.
+    ``hint``: what to do; by default that of the rule. Of a session that has ended none but its
+    failure is raised: nothing would say that it is over.
     """
     with transaction.atomic():
-        # Held until the commit: the session does not end meanwhile, and two processes do not raise the same alert.
+        # Held until the commit: the session does not end meanwhile, and two processes do not raise
+        # the same alert.
         held = Session.objects.select_for_update(no_key=True).filter(id=session.id)
         row = held if rule is AlertRule.FAILED else held.exclude(state__in=ENDED)
         if row.values_list("id", flat=True).first() is None:
@@ -58,7 +66,9 @@ def alert_raise(
             return
         data = {"rule": rule, **words}
         if rule not in MOVES:
-            event_record(session_id=session.id, kind=EventKind.EVENT, data={"name": "alert", **data})
+            event_record(
+                session_id=session.id, kind=EventKind.EVENT, data={"name": "alert", **data}
+            )
         project = Session.objects.filter(id=session.id).values("project_id")[:1]
         announced = {"session_id": session.id, **data}
         event_announce(project_id=project, topic=WebhookTopic.ALERT_RAISED, data=announced)

@@ -1,4 +1,6 @@
-"""Reads about sessions: users' take their project, the relay's a session id that a signed key vouches for."""
+"""Reads about sessions: users' take their project, the relay's a session id that a signed key
+vouches for.
+"""
 
 import json
 from collections import Counter
@@ -46,7 +48,9 @@ def held_check(*, checkpoint_ids: Collection[str]) -> None:
 
 
 def session_key_check(*, project: Project, session_id: str, key: ApiKey) -> None:
-    """Whether a key may change the session. Raises NotFound; Forbidden where the key's models or cap leave it out."""
+    """Whether a key may change the session. Raises NotFound; Forbidden where the key's models or
+    cap leave it out.
+    """
     if key.allowed_models is None and key.spend_cap_s is None:
         return
     session = session_get(project=project, session_id=session_id)
@@ -70,11 +74,13 @@ def session_list(
     sort: SessionSort = SessionSort.NEWEST,
     reverse: bool = False,
 ) -> tuple[list[Session], str | None]:
-    """One page, newest first if not sorted otherwise, and the cursor of the next page (None: this was the last).
+    """One page, newest first if not sorted otherwise, and the cursor of the next page (None: this
+    was the last).
 
-    Only those in one of ``states``, of one of ``kinds``, of ``base_model``, with ``name`` in their name or id (any
-    case), with all ``tags`` and ``options`` ("grpo_n=8"), that are or are not ``pinned``, created from ``since`` on and
-    before ``until``, where given. Raises InvalidRequest for what is no cursor of this order, and no option.
+    Only those in one of ``states``, of one of ``kinds``, of ``base_model``, with ``name`` in their
+    name or id (any case), with all ``tags`` and ``options`` ("grpo_n=8"), that are or are not
+    ``pinned``, created from ``since`` on and before ``until``, where given. Raises InvalidRequest
+    for what is no cursor of this order, and no option.
     """
     sessions = _created(since, until).filter(project=project)
     if states:
@@ -92,7 +98,9 @@ def session_list(
         sessions = sessions.filter(_option(option))
     if pinned is not None:
         sessions = sessions.filter(pinned=pinned)
-    return session_page(sessions, project=project, sort=sort, reverse=reverse, cursor=cursor, limit=limit)
+    return session_page(
+        sessions, project=project, sort=sort, reverse=reverse, cursor=cursor, limit=limit
+    )
 
 
 def _option(text: str) -> Q:
@@ -100,15 +108,23 @@ def _option(text: str) -> Q:
     name, sign, value = (part.strip() for part in text.partition("="))
     if not sign or name not in SessionConfig.model_fields:
         raise InvalidRequest(
-            f"{text[:80]!r} names no option of a session.", hint="Write the option and its value: grpo_n=8."
+            f"{text[:80]!r} names no option of a session.",
+            hint="Write the option and its value: grpo_n=8.",
         )
     try:
         wanted = json.loads(value)
     except ValueError:
         wanted = value
-    is_odd = isinstance(wanted, str) and not wanted.isprintable()  # databases keep no such text as JSON
-    if isinstance(wanted, list | dict) or (isinstance(wanted, float) and not isfinite(wanted)) or is_odd:
-        raise InvalidRequest(f"{name} is compared with one value: a number, a word, true, false or null.")
+    # databases keep no such text as JSON
+    is_odd = isinstance(wanted, str) and not wanted.isprintable()
+    if (
+        isinstance(wanted, list | dict)
+        or (isinstance(wanted, float) and not isfinite(wanted))
+        or is_odd
+    ):
+        raise InvalidRequest(
+            f"{name} is compared with one value: a number, a word, true, false or null."
+        )
     has_it = Q(**{f"config__{name}": wanted})
     default = SessionConfig().model_dump(mode="json")[name]
     is_default = default == wanted and isinstance(default, bool) == isinstance(wanted, bool)
@@ -137,7 +153,9 @@ def tags_of(session: Session) -> list[str]:
 
 
 def session_counts(place: str | None = None) -> Counter[str]:
-    """How many sessions are in each state, over all projects and places, or at one: for those who run the server."""
+    """How many sessions are in each state, over all projects and places, or at one: for those who
+    run the server.
+    """
     counted = Session.objects.all() if place is None else Session.objects.filter(place=place)
     return Counter(dict(counted.order_by().values_list("state").annotate(Count("id"))))
 
@@ -159,4 +177,6 @@ class Route:
 def route_of(session: Session) -> Route:
     """The route to a session that was read just now."""
     failure = Failure.model_validate(session.failure) if session.failure else None
-    return Route(session.id, SessionState(session.state), session.address, failure, session.lease_sha256)
+    return Route(
+        session.id, SessionState(session.state), session.address, failure, session.lease_sha256
+    )

@@ -14,7 +14,11 @@ from console.live.services import event_record, events_delete
 from console.sessions.dry_run import config_decide
 from console.sessions.limits.devices import devices_kept
 from console.sessions.limits.nodes import ranks_fit_nodes
-from console.sessions.limits.quotas import device_quota_check, person_queue_check, session_quota_check
+from console.sessions.limits.quotas import (
+    device_quota_check,
+    person_queue_check,
+    session_quota_check,
+)
 from console.sessions.models import Checkpoint, Removal, RuntimeSpan, Session
 from console.sessions.selectors import held_check, session_get, tags_text
 from console.sessions.starting_points import StartingPoint, start_check
@@ -82,8 +86,12 @@ def session_create(
 
 
 def _hold(checkpoint_id: str) -> None:
-    """Until the transaction ends who deletes the checkpoint waits, and finds the session then. Raises NotFound."""
-    committed = Checkpoint.objects.select_for_update().filter(id=checkpoint_id, state=CheckpointState.COMMITTED)
+    """Until the transaction ends who deletes the checkpoint waits, and finds the session then.
+    Raises NotFound.
+    """
+    committed = Checkpoint.objects.select_for_update().filter(
+        id=checkpoint_id, state=CheckpointState.COMMITTED
+    )
     if committed.first() is None:
         raise NotFound(f"There is no checkpoint {checkpoint_id} any more.")
 
@@ -101,7 +109,9 @@ def session_update(*, project: Project, session_id: str, body: SessionUpdate) ->
 
 
 def evaluation_record(*, project: Project, session_id: str, body: Evaluation) -> EventRecord:
-    """Keep what an evaluation measured in the session's record. Raises NotFound, and Conflict for an ended session."""
+    """Keep what an evaluation measured in the session's record. Raises NotFound, and Conflict for
+    an ended session.
+    """
     session = session_get(project=project, session_id=session_id)
     if SessionState(session.state).is_terminal:
         raise Conflict(
@@ -109,14 +119,17 @@ def evaluation_record(*, project: Project, session_id: str, body: Evaluation) ->
             hint="Evaluate its checkpoint, or start a session.",
             details={"state": session.state},
         )
-    return event_record(session_id=session.id, kind=EventKind.EVALUATION, data=body.model_dump(mode="json"))
+    return event_record(
+        session_id=session.id, kind=EventKind.EVALUATION, data=body.model_dump(mode="json")
+    )
 
 
 def session_stop(*, project: Project, session_id: str) -> Session:
     """Ask for the end of a session; asking again changes nothing. Raises NotFound.
 
-    Without a runtime it ends now, ``cancelled`` where it never had one. A running one is asked to finish, and ends when
-    its process has. Raises Conflict where its state changes as often as it is asked.
+    Without a runtime it ends now, ``cancelled`` where it never had one. A running one is asked to
+    finish, and ends when its process has. Raises Conflict where its state changes as often as it is
+    asked.
     """
     session = session_get(project=project, session_id=session_id)
     state = SessionState(session.state)
@@ -149,20 +162,30 @@ def session_stop(*, project: Project, session_id: str) -> Session:
 
 
 def end_without_runtime(session_id: str, state: SessionState) -> SessionState:
-    """How a queued or suspended session ends: stopped where it had a runtime before, and waits for another one."""
-    had_one = state == SessionState.SUSPENDED or RuntimeSpan.objects.filter(session_id=session_id).exists()
+    """How a queued or suspended session ends: stopped where it had a runtime before, and waits for
+    another one.
+    """
+    had_one = (
+        state == SessionState.SUSPENDED
+        or RuntimeSpan.objects.filter(session_id=session_id).exists()
+    )
     return SessionState.STOPPED if had_one else SessionState.CANCELLED
 
 
 def session_suspend(*, project: Project, session_id: str) -> Session:
-    """Free the runtime of a ready session: it saves its state and ends; a request or ``resume`` brings it back.
+    """Free the runtime of a ready session: it saves its state and ends; a request or ``resume``
+    brings it back.
 
     Asking again changes nothing. Raises NotFound, Conflict when it is not ready or is to stop.
     """
     session = session_get(project=project, session_id=session_id)
     if session.state == SessionState.SUSPENDED:
         return session
-    if session.state != SessionState.READY or session.desired == Desired.STOP or not _desire(session, Desired.SUSPEND):
+    if (
+        session.state != SessionState.READY
+        or session.desired == Desired.STOP
+        or not _desire(session, Desired.SUSPEND)
+    ):
         raise Conflict(
             f"The session is {session.state}: only a ready one can be suspended.",
             hint="Wait until it is ready, or stop it.",
@@ -172,11 +195,13 @@ def session_suspend(*, project: Project, session_id: str) -> Session:
     return session
 
 
-def session_resume(*, project: Project, session_id: str, trainer_ranks: int | None = None) -> Session:
+def session_resume(
+    *, project: Project, session_id: str, trainer_ranks: int | None = None
+) -> Session:
     """Bring a suspended session back; one that runs or waits stays as it is.
 
-    Raises NotFound, Conflict if it ended, or for another number of ranks if it is not suspended; what
-    ``config_decide`` raises for that number, and what ``session_wake`` raises.
+    Raises NotFound, Conflict if it ended, or for another number of ranks if it is not suspended;
+    what ``config_decide`` raises for that number, and what ``session_wake`` raises.
     """
     session = session_get(project=project, session_id=session_id)
     if session.state in ENDED or session.state == SessionState.STOPPING:
@@ -192,10 +217,14 @@ def session_resume(*, project: Project, session_id: str, trainer_ranks: int | No
 
 
 def _ranks_change(session: Session, ranks: int) -> None:
-    """Let ``ranks`` processes load the state that the suspension saved (gpu_runtime/training/states/reshard.py)."""
+    """Let ``ranks`` processes load the state that the suspension saved
+    (gpu_runtime/training/states/reshard.py).
+    """
     if session.kind != SessionKind.EPISODES:
         has = "no trainer" if session.kind == SessionKind.SERVING else "one trainer process"
-        raise Conflict(f"A session of kind {session.kind} has {has}.", hint="Leave trainer_ranks out.")
+        raise Conflict(
+            f"A session of kind {session.kind} has {has}.", hint="Leave trainer_ranks out."
+        )
     before = SessionConfig.model_validate(session.config)
     ranks_fit_nodes(config=before, ranks=ranks)
     changes = {"trainer_ranks": ranks, "devices": devices_kept(config=before, trainer_ranks=ranks)}
@@ -228,7 +257,8 @@ def _ranks_change(session: Session, ranks: int) -> None:
 
 
 def session_wake(*, session: Session) -> Session:
-    """Bring back a session that was suspended for being idle, or was about to be. Others are left as they are.
+    """Bring back a session that was suspended for being idle, or was about to be. Others are left
+    as they are.
 
     Raises UnknownBaseModel, InvalidRequest where its base model is not on this server, as after a
     restore, or the checkpoint that it began from was taken back: its runtimes would be refused one
@@ -251,9 +281,9 @@ def session_wake(*, session: Session) -> Session:
             )
             reconcilers_wake()
         elif session.desired == Desired.SUSPEND:
-            Session.objects.filter(id=session.id, state=session.state, desired=Desired.SUSPEND).update(
-                desired=Desired.RUN, last_activity_at=timezone.now()
-            )
+            Session.objects.filter(
+                id=session.id, state=session.state, desired=Desired.SUSPEND
+            ).update(desired=Desired.RUN, last_activity_at=timezone.now())
     except Conflict:
         # another request woke or stopped it first: its state now is what counts
         pass
@@ -262,7 +292,9 @@ def session_wake(*, session: Session) -> Session:
 
 
 def session_delete(*, project: Project, session_id: str) -> None:
-    """Remove the session, its record and its checkpoints. Raises NotFound, Conflict while it or one of them is used."""
+    """Remove the session, its record and its checkpoints. Raises NotFound, Conflict while it or one
+    of them is used.
+    """
     session = session_get(project=project, session_id=session_id)
     if not SessionState(session.state).is_terminal or session.launch_handle:
         raise Conflict(
@@ -271,7 +303,9 @@ def session_delete(*, project: Project, session_id: str) -> None:
             details={"state": session.state},
         )
     with transaction.atomic():
-        held_check(checkpoint_ids=[checkpoint.id for checkpoint in session.checkpoints.select_for_update()])
+        held_check(
+            checkpoint_ids=[checkpoint.id for checkpoint in session.checkpoints.select_for_update()]
+        )
         Removal.objects.create(prefix=f"sessions/{session.id}/")
         events_delete(session_id=session.id)
         session.delete()
@@ -287,6 +321,8 @@ def _desire(session: Session, desired: Desired) -> bool:
         if row.update(desired=desired, updated_at=timezone.now()) != 1:
             return False
         event_record(
-            session_id=session.id, kind=EventKind.EVENT, data={"name": f"{desired}_requested", "state": session.state}
+            session_id=session.id,
+            kind=EventKind.EVENT,
+            data={"name": f"{desired}_requested", "state": session.state},
         )
     return True

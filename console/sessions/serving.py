@@ -1,4 +1,6 @@
-"""Sessions that serve a base model or a ``model`` checkpoint and train nothing, with keys of their own."""
+"""Sessions that serve a base model or a ``model`` checkpoint and train nothing, with keys of their
+own.
+"""
 
 import math
 from datetime import datetime, timedelta
@@ -30,7 +32,8 @@ def serving_create(
 ) -> Session:
     """A queued session that will serve ``body.model``.
 
-    Raises NotFound and InvalidRequest for what is no model to serve, and what ``session_create`` raises.
+    Raises NotFound and InvalidRequest for what is no model to serve, and what ``session_create``
+    raises.
     """
     checkpoint = model_checkpoint(project=project, name=body.model)
     start = StartingPoint(checkpoint.session.base_model if checkpoint else body.model, checkpoint)
@@ -41,11 +44,16 @@ def serving_create(
         priority=body.priority,
         budget=body.budget,
     )
-    return session_create(project=project, body=wanted, key=key, person=person, kind=SessionKind.SERVING, start=start)
+    return session_create(
+        project=project, body=wanted, key=key, person=person, kind=SessionKind.SERVING, start=start
+    )
 
 
-def serving_key_create(*, project: Project, session_id: str, caller_id: str, days: int) -> ServingEndpoint:
-    """A key for calls of the session's model, which ends with ``caller_id``, and where to send them.
+def serving_key_create(
+    *, project: Project, session_id: str, caller_id: str, days: int
+) -> ServingEndpoint:
+    """A key for calls of the session's model, which ends with ``caller_id``, and where to send
+    them.
 
     Raises NotFound, Conflict for a session that trains or has ended.
     """
@@ -56,9 +64,13 @@ def serving_key_create(*, project: Project, session_id: str, caller_id: str, day
             hint="Begin an episode (eval=true for one that is not trained), or serve one of its checkpoints.",
         )
     if SessionState(session.state).is_terminal:
-        raise Conflict(f"The session is {session.state}.", hint="Serve the model anew: POST /v1/serving.")
+        raise Conflict(
+            f"The session is {session.state}.", hint="Serve the model anew: POST /v1/serving."
+        )
     expires_at = timezone.now() + timedelta(days=days)
-    claim = episode_key.EpisodeClaim(session.id, episode_key.SERVING, math.ceil(expires_at.timestamp()), caller_id)
+    claim = episode_key.EpisodeClaim(
+        session.id, episode_key.SERVING, math.ceil(expires_at.timestamp()), caller_id
+    )
     return ServingEndpoint(
         session_id=session.id,
         base_url=f"{settings.PUBLIC_URL}/openai/v1",
@@ -70,10 +82,12 @@ def serving_key_create(*, project: Project, session_id: str, caller_id: str, day
 
 
 def serving_of_model(*, project: Project, key: ApiKey, name: str) -> Session | None:
-    """The session that goes by this name, or one that serves the model of this name and that ``key`` may use.
+    """The session that goes by this name, or one that serves the model of this name and that
+    ``key`` may use.
 
-    One that is ready first, and of the key's own person. Others' sessions only while they are ready and have the
-    options of every session by default: no call waits for a start that another person wants, or is cut by their limits.
+    One that is ready first, and of the key's own person. Others' sessions only while they are ready
+    and have the options of every session by default: no call waits for a start that another person
+    wants, or is cut by their limits.
     """
     sessions = Session.objects.filter(project=project, kind=SessionKind.SERVING)
     sessions = sessions.exclude(state__in=[*ENDED, SessionState.STOPPING])
@@ -87,7 +101,9 @@ def serving_of_model(*, project: Project, key: ApiKey, name: str) -> Session | N
     is_own = Case(When(person=key.user, then=0), default=1, output_field=IntegerField())
     usable = sessions.filter(Q(person=key.user) | Q(state=SessionState.READY), **by_model)
     found = usable.order_by(is_ready, is_own, "-created_at", "-id")
-    return next((each for each in found if each.person_id == key.user_id or _has_usual_options(each)), None)
+    return next(
+        (each for each in found if each.person_id == key.user_id or _has_usual_options(each)), None
+    )
 
 
 def model_checkpoint(*, project: Project, name: str) -> Checkpoint | None:
@@ -95,12 +111,17 @@ def model_checkpoint(*, project: Project, name: str) -> Checkpoint | None:
     InvalidRequest, Conflict."""
     if not name.startswith("ckp_"):
         return None
-    found = Checkpoint.objects.filter(session__project=project, id=name).select_related("session").first()
+    found = (
+        Checkpoint.objects.filter(session__project=project, id=name)
+        .select_related("session")
+        .first()
+    )
     if found is None:
         raise NotFound("There is no such checkpoint in this project.")
     if found.kind != CheckpointKind.MODEL:
         raise InvalidRequest(
-            f"{name} is a state to resume from.", hint="Order a checkpoint of kind model, and serve that one."
+            f"{name} is a state to resume from.",
+            hint="Order a checkpoint of kind model, and serve that one.",
         )
     committed_check(found)
     if found.session.kind != SessionKind.EPISODES:
@@ -112,9 +133,13 @@ def model_checkpoint(*, project: Project, name: str) -> Checkpoint | None:
 
 
 def _config(body: ServingCreate, longest: int | None) -> SessionConfig:
-    """The options of a session that mean something here; ``longest`` is what the model reads, if known."""
+    """The options of a session that mean something here; ``longest`` is what the model reads, if
+    known.
+    """
     usual = SessionConfig()
-    length = body.max_context_length or min(usual.max_context_length, longest or usual.max_context_length)
+    length = body.max_context_length or min(
+        usual.max_context_length, longest or usual.max_context_length
+    )
     return SessionConfig(
         max_context_length=length,
         max_tokens=body.max_tokens or min(usual.max_tokens, length),
@@ -125,5 +150,8 @@ def _config(body: ServingCreate, longest: int | None) -> SessionConfig:
 
 
 def _has_usual_options(session: Session) -> bool:
-    usual = _config(ServingCreate(model=session.base_model), base_model_resolve(session.base_model).context_length)
+    usual = _config(
+        ServingCreate(model=session.base_model),
+        base_model_resolve(session.base_model).context_length,
+    )
     return all(session.config[option] == getattr(usual, option) for option in FELT_BY_CALLS)

@@ -51,8 +51,12 @@ class StartingPoint:
         try:
             return SessionConfig.model_validate(config.model_dump(exclude_unset=True) | left_open)
         except ValidationError as clash:
-            said = "; ".join(f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in clash.errors())
-            raise InvalidRequest(f"These options do not go with the state {self.state.id}: {said}.") from None
+            said = "; ".join(
+                f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in clash.errors()
+            )
+            raise InvalidRequest(
+                f"These options do not go with the state {self.state.id}: {said}."
+            ) from None
 
     def dtype_check(self, config: SessionConfig, *, devices: int) -> None:
         """Raises InvalidRequest where the state's weights are of another type; auto depends on
@@ -81,7 +85,9 @@ def starting_point_of(checkpoint: Checkpoint, *, tinker_path: str | None = None)
     committed_check(checkpoint)
     if session.kind == SessionKind.SERVING:
         raise InvalidRequest(f"{checkpoint.id} is of a session that trains nothing.")
-    assert checkpoint.step is not None or session.kind == SessionKind.TINKER, "every committed checkpoint has a step"
+    assert checkpoint.step is not None or session.kind == SessionKind.TINKER, (
+        "every committed checkpoint has a step"
+    )
     record = StartedFrom(
         checkpoint_id=checkpoint.id,
         session_id=session.id,
@@ -123,8 +129,11 @@ def start_checkpoint(session: Session, checkpoint_id: str) -> Checkpoint:
     found = Checkpoint.objects.filter(id=checkpoint_id, session__project_id=session.project_id)
     checkpoint = found.select_related("session").first()
     if checkpoint is None:
-        raise InvalidRequest(f"The checkpoint {checkpoint_id}, which this session {does}, was deleted.")
-    if checkpoint.state != CheckpointState.COMMITTED:  # its files were not what was announced: verification.py
+        raise InvalidRequest(
+            f"The checkpoint {checkpoint_id}, which this session {does}, was deleted."
+        )
+    # its files were not what was announced: verification.py
+    if checkpoint.state != CheckpointState.COMMITTED:
         raise InvalidRequest(
             f"The checkpoint {checkpoint.id}, which this session {does}, is {checkpoint.state}: {checkpoint.failure}"
         )
@@ -138,7 +147,9 @@ def _model_under(state: Checkpoint) -> Checkpoint | None:
     if not session.served_checkpoint_id:
         return None
     model = Checkpoint.objects.filter(
-        id=session.served_checkpoint_id, session__project_id=session.project_id, state=CheckpointState.COMMITTED
+        id=session.served_checkpoint_id,
+        session__project_id=session.project_id,
+        state=CheckpointState.COMMITTED,
     )
     found = model.select_related("session").first()
     if found is None:
@@ -157,5 +168,7 @@ def _dtype(config: SessionConfig, *, devices: int) -> str:
 
 def _words(name: str, value: object) -> str:
     if name == "lora_rank":
-        return f"LoRA adapters (lora_rank={value})" if value else "all weights trained (lora_rank=0)"
+        return (
+            f"LoRA adapters (lora_rank={value})" if value else "all weights trained (lora_rank=0)"
+        )
     return f"{name}={value}"

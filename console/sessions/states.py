@@ -7,7 +7,8 @@
     suspended     -> queued, stopped
     stopping      -> stopped, failed
 
-The usual way is queued, provisioning, loading, ready, stopping, stopped. A test compares these lines with MOVES.
+The usual way is queued, provisioning, loading, ready, stopping, stopped. A test compares these
+lines with MOVES.
 """
 
 from enum import StrEnum
@@ -24,7 +25,9 @@ class Actor(StrEnum):
 
 
 class Desired(StrEnum):
-    """What a user, a budget or the reconciler wants of a session; the reconciler brings its state to it."""
+    """What a user, a budget or the reconciler wants of a session; the reconciler brings its state
+    to it.
+    """
 
     RUN = "run"
     SUSPEND = "suspend"

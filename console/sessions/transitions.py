@@ -23,7 +23,12 @@ from tinkerscript.wire.sessions import SessionState
 from tinkerscript.wire.webhooks import WebhookTopic
 
 # A session in any other state has no runtime to listen to.
-WITH_RUNTIME = {SessionState.PROVISIONING, SessionState.LOADING, SessionState.READY, SessionState.STOPPING}
+WITH_RUNTIME = {
+    SessionState.PROVISIONING,
+    SessionState.LOADING,
+    SessionState.READY,
+    SessionState.STOPPING,
+}
 SESSION_ENDED = "session_ended"  # why an episode was abandoned
 NO_LEASE = {"lease_sha256": "", "lease_expires_at": None, "address": "", "gateway_port": None}
 
@@ -40,12 +45,13 @@ def session_move(
     lease_sha256: str | None = None,
     **fields: Any,
 ) -> None:
-    """Move a session from ``source`` to ``target``, set ``fields`` with it and record the event: all or nothing.
+    """Move a session from ``source`` to ``target``, set ``fields`` with it and record the event:
+    all or nothing.
 
-    ``deadline_s``: how long ``phase`` may go without progress, where its runtime says so. ``lease_sha256`` makes it
-    hold only while that lease is the session's; a move to a state without a runtime ends the lease. With the session's
-    end its alerts are over. Raises Conflict when the table does not allow the move, or when the session is not (or no
-    longer) as expected.
+    ``deadline_s``: how long ``phase`` may go without progress, where its runtime says so.
+    ``lease_sha256`` makes it hold only while that lease is the session's; a move to a state without
+    a runtime ends the lease. With the session's end its alerts are over. Raises Conflict when the
+    table does not allow the move, or when the session is not (or no longer) as expected.
     """
     if not is_allowed(source, target, actor):
         raise Conflict(f"The {actor} may not move a session from {source} to {target}.")
@@ -53,7 +59,12 @@ def session_move(
     if lease_sha256 is not None:
         expected["lease_sha256"] = lease_sha256
     now = timezone.now()
-    changes: dict[str, Any] = {"state": target, "phase": phase, "state_since": now, "updated_at": now}
+    changes: dict[str, Any] = {
+        "state": target,
+        "phase": phase,
+        "state_since": now,
+        "updated_at": now,
+    }
     if source in WITH_RUNTIME and target is SessionState.QUEUED:
         changes["restarts_ever"] = F("restarts_ever") + 1
     if target not in WITH_RUNTIME:
@@ -61,16 +72,25 @@ def session_move(
     with transaction.atomic():
         moved = Session.objects.filter(**expected).update(**(changes | fields))
         if moved != 1:
-            raise Conflict(f"The session is no longer {source}.", hint="Read it again and decide anew.")
+            raise Conflict(
+                f"The session is no longer {source}.", hint="Read it again and decide anew."
+            )
         if source in WITH_RUNTIME and target not in (WITH_RUNTIME | {SessionState.QUEUED}):
             _slot_freed(session_id, now)
-        told: dict[str, str | float] = {"from": source, "to": target, "phase": phase, "reason": reason}
+        told: dict[str, str | float] = {
+            "from": source,
+            "to": target,
+            "phase": phase,
+            "reason": reason,
+        }
         told |= {} if deadline_s is None else {"deadline_s": deadline_s}
         event_record(session_id=session_id, kind=EventKind.STATE, data=told)
         data = {"session_id": session_id, "from": source, "to": target, "reason": reason}
         session_announce(session_id=session_id, topic=WebhookTopic.SESSION_STATE, data=data)
         if target.is_terminal:
-            checkpoints_fail(session_id=session_id, reason=f"The session ended ({target}) before it was written.")
+            checkpoints_fail(
+                session_id=session_id, reason=f"The session ended ({target}) before it was written."
+            )
             alerts_close(Alert.objects.filter(session_id=session_id))
             open_episodes_end(session_id=session_id)
         if target is SessionState.FAILED:
@@ -78,7 +98,9 @@ def session_move(
 
 
 def _failure_tell(session_id: str, reason: str, failure: Mapping[str, Any]) -> None:
-    """Tell webhooks that the session failed, and raise the alert, which stands until the session is deleted."""
+    """Tell webhooks that the session failed, and raise the alert, which stands until the session is
+    deleted.
+    """
     cause = failure.get("cause", reason)
     data = {"session_id": session_id, "code": failure.get("code", ""), "cause": cause}
     session_announce(session_id=session_id, topic=WebhookTopic.SESSION_FAILED, data=data)
@@ -95,12 +117,18 @@ def _slot_freed(session_id: str, now: datetime) -> None:
 
 
 def open_episodes_end(*, session_id: str) -> None:
-    """Episodes that were open when their session ended are abandoned: no runtime is left that could take their end."""
+    """Episodes that were open when their session ended are abandoned: no runtime is left that could
+    take their end.
+    """
     counts = dict(Session.objects.values_list("accounting", flat=True).get(id=session_id))
     if left := counts.get("open", 0):
         reasons = dict(counts.get("abandoned_by_reason", {}))
         reasons[SESSION_ENDED] = reasons.get(SESSION_ENDED, 0) + left
-        counts |= {"open": 0, "abandoned": counts.get("abandoned", 0) + left, "abandoned_by_reason": reasons}
+        counts |= {
+            "open": 0,
+            "abandoned": counts.get("abandoned", 0) + left,
+            "abandoned_by_reason": reasons,
+        }
         Session.objects.filter(id=session_id).update(accounting=counts)
     EpisodeRecord.objects.filter(session_id=session_id, fate=EpisodeFate.OPEN).update(
         fate=EpisodeFate.ABANDONED, reason=SESSION_ENDED, ended_at=timezone.now().timestamp()
@@ -108,20 +136,32 @@ def open_episodes_end(*, session_id: str) -> None:
 
 
 def session_announce(*, session_id: str, topic: WebhookTopic, data: dict[str, Any]) -> None:
-    """Tell those of the session's project who subscribed; it leaves when the surrounding transaction commits."""
-    event_announce(project_id=Session.objects.filter(id=session_id).values("project_id")[:1], topic=topic, data=data)
+    """Tell those of the session's project who subscribed; it leaves when the surrounding
+    transaction commits.
+    """
+    event_announce(
+        project_id=Session.objects.filter(id=session_id).values("project_id")[:1],
+        topic=topic,
+        data=data,
+    )
 
 
 def checkpoints_fail(*, session_id: str, reason: str, ordered: bool = True) -> None:
-    """Give up the checkpoints that are not written yet; with ``ordered=False`` only those that no user requested."""
+    """Give up the checkpoints that are not written yet; with ``ordered=False`` only those that no
+    user requested.
+    """
     pending = Checkpoint.objects.filter(
         session_id=session_id, state__in=[CheckpointState.REQUESTED, CheckpointState.UPLOADING]
     )
     if not ordered:
         pending = pending.filter(ordered=False)
     for checkpoint_id in list(pending.values_list("id", flat=True)):
-        Checkpoint.objects.filter(id=checkpoint_id).update(state=CheckpointState.FAILED, failure=reason)
+        Checkpoint.objects.filter(id=checkpoint_id).update(
+            state=CheckpointState.FAILED, failure=reason
+        )
         told = {"checkpoint_id": checkpoint_id, "reason": reason}
-        event_record(session_id=session_id, kind=EventKind.EVENT, data={"name": "checkpoint_failed"} | told)
+        event_record(
+            session_id=session_id, kind=EventKind.EVENT, data={"name": "checkpoint_failed"} | told
+        )
         failed = {"session_id": session_id} | told
         session_announce(session_id=session_id, topic=WebhookTopic.CHECKPOINT_FAILED, data=failed)

@@ -36,7 +36,9 @@ def _record(model: TinkerModel, columns: CallColumns) -> None:
     for at, seq_id in enumerate(columns.seq_ids):
         if seq_id in known or (oldest_kept is not None and seq_id < oldest_kept):
             continue
-        measures = {name: values[at] for name, values in columns.measures.items() if values[at] is not None}
+        measures = {
+            name: values[at] for name, values in columns.measures.items() if values[at] is not None
+        }
         new[seq_id] = TinkerCall(
             model=model,
             seq_id=seq_id,
@@ -60,14 +62,21 @@ def _record(model: TinkerModel, columns: CallColumns) -> None:
 
 def _oldest_kept(model: TinkerModel) -> int | None:
     """The number of the oldest call that is kept; None while all are."""
-    return model.calls.order_by("-seq_id").values_list("seq_id", flat=True)[CALLS_KEPT - 1 : CALLS_KEPT].first()
+    return (
+        model.calls.order_by("-seq_id")
+        .values_list("seq_id", flat=True)[CALLS_KEPT - 1 : CALLS_KEPT]
+        .first()
+    )
 
 
 def tinker_runtime_get(*, session: Session) -> TinkerRuntime:
     """What the session is of its client's. Raises NotFound for a session of another kind."""
     found = TinkerRuntime.objects.filter(session=session).select_related("tinker_session").first()
     if found is None:
-        raise NotFound("This session is not of the tinker client.", hint="Its kind is in GET /v1/sessions/{id}.")
+        raise NotFound(
+            "This session is not of the tinker client.",
+            hint="Its kind is in GET /v1/sessions/{id}.",
+        )
     return found
 
 
@@ -124,7 +133,10 @@ def model_calls(
         numbers=[before + begin + end + 1 for end in ends],
         steps=[rows[end][0] for end in ends],
         tokens=[rows[end][1] for end in ends],
-        columns={name: _column([measures.get(name) for _, _, measures in rows], stretches) for name in names},
+        columns={
+            name: _column([measures.get(name) for _, _, measures in rows], stretches)
+            for name in names
+        },
         calls_in_all=in_all,
         calls_within=len(rows),
     )

@@ -22,13 +22,20 @@ from console.users.models import Project
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
 from tinkerscript.wire.runtime import StoredFile
 from tinkerscript.wire.tinker.ids import TINKER_PATH
-from tinkerscript.wire.tinker.messages import NamedCheckpoint, NamedCheckpointOpen, NamedState, NamedStateFind
+from tinkerscript.wire.tinker.messages import (
+    NamedCheckpoint,
+    NamedCheckpointOpen,
+    NamedState,
+    NamedStateFind,
+)
 
 MIN_TTL_S, MAX_TTL_S = 3600, 10 * 366 * 86_400
 
 
 def named_checkpoint_open(*, session: Session, body: NamedCheckpointOpen) -> NamedCheckpoint:
-    """A runtime is about to store it. Raises NotFound, StaleLease; what its client did wrong is the ``refusal``."""
+    """A runtime is about to store it. Raises NotFound, StaleLease; what its client did wrong is the
+    ``refusal``.
+    """
     model = TinkerModel.objects.filter(session=session, id=body.model_id).first()
     if model is None:
         raise NotFound("There is no such model in this session.")
@@ -43,7 +50,10 @@ def named_checkpoint_open(*, session: Session, body: NamedCheckpointOpen) -> Nam
         if known is not None and known.checkpoint.state != CheckpointState.FAILED:
             is_stored = known.checkpoint.state == CheckpointState.COMMITTED
             return NamedCheckpoint(checkpoint_id=known.checkpoint_id, is_stored=is_stored)
-        if named.filter(checkpoint__state=CheckpointState.COMMITTED).exists() and not body.overwrite:
+        if (
+            named.filter(checkpoint__state=CheckpointState.COMMITTED).exists()
+            and not body.overwrite
+        ):
             return NamedCheckpoint(
                 refusal=f"tinker://{model.id}/{body.segment}/{body.name} is there: use another name, or delete it"
             )
@@ -57,7 +67,9 @@ def named_checkpoint_open(*, session: Session, body: NamedCheckpointOpen) -> Nam
 
 
 def named_state_find(*, session: Session, body: NamedStateFind) -> NamedState:
-    """A saved state for a model of the session, by what its client may read. Raises NotFound for a model of another."""
+    """A saved state for a model of the session, by what its client may read. Raises NotFound for a
+    model of another.
+    """
     if not TinkerModel.objects.filter(session=session, id=body.model_id).exists():
         raise NotFound("There is no such model in this session.")
     try:
@@ -65,7 +77,9 @@ def named_state_find(*, session: Session, body: NamedStateFind) -> NamedState:
     except (InvalidRequest, NotFound) as refused:
         return NamedState(refusal=refused.message)
     if found.segment != "weights":
-        return NamedState(refusal=f"{body.path} is no training state: use a path that save_state returned.")
+        return NamedState(
+            refusal=f"{body.path} is no training state: use a path that save_state returned."
+        )
     return NamedState(checkpoint_id=found.checkpoint_id, files=checkpoint_files(found.checkpoint))
 
 
@@ -78,14 +92,20 @@ def checkpoints_of(*, project: Project, model_id: str | None = None) -> QuerySet
     )
     if model_id is not None:
         rows = rows.filter(model_id=model_id)
-    return rows.select_related("checkpoint__session", "model__tinker_session").order_by("-created_at", "-id")
+    return rows.select_related("checkpoint__session", "model__tinker_session").order_by(
+        "-created_at", "-id"
+    )
 
 
 def checkpoint_find(*, project: Project, path: str) -> TinkerCheckpoint:
-    """The project's own, or a published one of any. Raises InvalidRequest for what is no path, NotFound."""
+    """The project's own, or a published one of any. Raises InvalidRequest for what is no path,
+    NotFound.
+    """
     parts = TINKER_PATH.fullmatch(path)
     if parts is None:
-        raise InvalidRequest(f"{path!r} is no path of the form tinker://MODEL/weights|sampler_weights/NAME.")
+        raise InvalidRequest(
+            f"{path!r} is no path of the form tinker://MODEL/weights|sampler_weights/NAME."
+        )
     named = {"model_id": parts["model_id"], "segment": parts["segment"], "name": parts["name"]}
     found = checkpoints_of(project=project).filter(**named).first()
     if found is None:
@@ -94,7 +114,12 @@ def checkpoint_find(*, project: Project, path: str) -> TinkerCheckpoint:
             checkpoint__state=CheckpointState.COMMITTED,
             public=True,
         )
-        found = committed.filter(**named).select_related("checkpoint__session", "model").order_by("-created_at").first()
+        found = (
+            committed.filter(**named)
+            .select_related("checkpoint__session", "model")
+            .order_by("-created_at")
+            .first()
+        )
     if found is None:
         raise NotFound(f"There is no checkpoint {path}.")
     return found
@@ -102,7 +127,11 @@ def checkpoint_find(*, project: Project, path: str) -> TinkerCheckpoint:
 
 def checkpoint_own(*, project: Project, model_id: str, segment: str, name: str) -> TinkerCheckpoint:
     """One of the project's own, to be changed. Raises NotFound."""
-    found = checkpoints_of(project=project, model_id=model_id).filter(segment=segment, name=name).first()
+    found = (
+        checkpoints_of(project=project, model_id=model_id)
+        .filter(segment=segment, name=name)
+        .first()
+    )
     if found is None:
         raise NotFound(f"There is no checkpoint tinker://{model_id}/{segment}/{name}.")
     return found
@@ -127,19 +156,27 @@ def checkpoint_ttl_set(*, checkpoint: TinkerCheckpoint, ttl_seconds: int | None)
 def ttl_check(ttl_seconds: int | None) -> None:
     """Raises InvalidRequest."""
     if ttl_seconds is not None and not MIN_TTL_S <= ttl_seconds <= MAX_TTL_S:
-        raise InvalidRequest(f"ttl_seconds is {ttl_seconds}; it must be from {MIN_TTL_S} to {MAX_TTL_S}, or null.")
+        raise InvalidRequest(
+            f"ttl_seconds is {ttl_seconds}; it must be from {MIN_TTL_S} to {MAX_TTL_S}, or null."
+        )
 
 
 def checkpoint_publish(*, checkpoint: TinkerCheckpoint, public: bool) -> None:
-    """Let every project of this server read it; or its own alone, also what it replaced under its name."""
+    """Let every project of this server read it; or its own alone, also what it replaced under its
+    name.
+    """
     rows = TinkerCheckpoint.objects.filter(id=checkpoint.id)
     if not public:
-        rows = TinkerCheckpoint.objects.filter(model=checkpoint.model, segment=checkpoint.segment, name=checkpoint.name)
+        rows = TinkerCheckpoint.objects.filter(
+            model=checkpoint.model, segment=checkpoint.segment, name=checkpoint.name
+        )
     rows.update(public=public)
 
 
 def named_publish(*, checkpoint: Checkpoint, public: bool) -> None:
-    """The same for a checkpoint of a session. Raises InvalidRequest for one that no client named, Conflict."""
+    """The same for a checkpoint of a session. Raises InvalidRequest for one that no client named,
+    Conflict.
+    """
     named = TinkerCheckpoint.objects.filter(checkpoint=checkpoint).select_related("model").first()
     if named is None:
         raise InvalidRequest("Only a checkpoint that a tinker client named can be published.")
@@ -150,7 +187,9 @@ def named_publish(*, checkpoint: Checkpoint, public: bool) -> None:
 
 def checkpoint_files(checkpoint: Checkpoint) -> list[StoredFile]:
     """Its files as a runtime reads them."""
-    return [stored_file(checkpoint_key(checkpoint, file["path"]), file) for file in checkpoint.files]
+    return [
+        stored_file(checkpoint_key(checkpoint, file["path"]), file) for file in checkpoint.files
+    ]
 
 
 def checkpoint_urls(checkpoint: TinkerCheckpoint) -> tuple[dict[str, str], datetime]:
@@ -158,7 +197,9 @@ def checkpoint_urls(checkpoint: TinkerCheckpoint) -> tuple[dict[str, str], datet
     expires_s, stored = settings.TRANSFER_URL_S, checkpoint.checkpoint
     until = timezone.now() + timedelta(seconds=expires_s)
     paths = [file["path"] for file in stored.files]
-    return {path: read_link(checkpoint_key(stored, path), expires_s=expires_s) for path in paths}, until
+    return {
+        path: read_link(checkpoint_key(stored, path), expires_s=expires_s) for path in paths
+    }, until
 
 
 def checkpoints_replaced_remove() -> None:

@@ -1,4 +1,6 @@
-"""Copies of saved checkpoints into a project of the caller's, each under a run of its own that nothing trains."""
+"""Copies of saved checkpoints into a project of the caller's, each under a run of its own that
+nothing trains.
+"""
 
 from django.db import transaction
 from django.utils import timezone
@@ -32,9 +34,9 @@ def checkpoint_copy(
 ) -> TinkerCheckpoint:  # fmt: skip
     """Copy what ``reader`` may read to ``project``; a request that comes again gets what it made.
 
-    Such a one has the same number in a Tinker session; without one, the same ``once``, and the copy gets a Tinker
-    session of its own that is finished. Raises InvalidRequest, NotFound, Forbidden for a model that is not the key's,
-    QuotaExceeded, StorageUnavailable, DiskFull.
+    Such a one has the same number in a Tinker session; without one, the same ``once``, and the copy
+    gets a Tinker session of its own that is finished. Raises InvalidRequest, NotFound, Forbidden
+    for a model that is not the key's, QuotaExceeded, StorageUnavailable, DiskFull.
     """
     ttl_check(ttl_seconds)
     source = checkpoint_find(project=reader, path=path)
@@ -55,14 +57,23 @@ def checkpoint_copy(
     try:
         for file in of.files:
             writing.renew()
-            copy(checkpoint_key(of, file["path"]), checkpoint_key(made, file["path"]), size_bytes=file["size_bytes"])
-        object_store.put(checkpoint_key(made, MANIFEST), manifest_of(session, made).model_dump_json().encode())
+            copy(
+                checkpoint_key(of, file["path"]),
+                checkpoint_key(made, file["path"]),
+                size_bytes=file["size_bytes"],
+            )
+        object_store.put(
+            checkpoint_key(made, MANIFEST), manifest_of(session, made).model_dump_json().encode()
+        )
         with transaction.atomic():
-            Project.objects.select_for_update(no_key=True).get(id=project.id)  # of two equal requests the first is kept
+            # of two equal requests the first is kept
+            Project.objects.select_for_update(no_key=True).get(id=project.id)
             known = _known(project, tinker_session, number, once, source)
             if known is None:
                 writing.done()
-                stored = _rows_write(source, session, made, tinker_session, number, once, ttl_seconds)
+                stored = _rows_write(
+                    source, session, made, tinker_session, number, once, ttl_seconds
+                )
         is_kept = known is None
         return known or stored
     finally:
@@ -71,7 +82,11 @@ def checkpoint_copy(
 
 
 def _known(
-    project: Project, tinker_session: TinkerSession | None, number: int, once: str, source: TinkerCheckpoint
+    project: Project,
+    tinker_session: TinkerSession | None,
+    number: int,
+    once: str,
+    source: TinkerCheckpoint,
 ) -> TinkerCheckpoint | None:
     """What an equal request has made. Raises InvalidRequest where the number is another model's."""
     models = TinkerModel.objects.filter(tinker_session__project=project)
@@ -83,7 +98,9 @@ def _known(
         return None
     copied = model.checkpoints.select_related("checkpoint").first()
     if copied is None or (model.source or {}).get("copy_of") != source.checkpoint_id:
-        raise InvalidRequest("The number, or the idempotency key, of this request was used for another one.")
+        raise InvalidRequest(
+            "The number, or the idempotency key, of this request was used for another one."
+        )
     return copied
 
 

@@ -1,9 +1,11 @@
-"""Models by the names that clients of OpenAI's and Anthropic's dialects give them, and the runtimes that sample them.
+"""Models by the names that clients of OpenAI's and Anthropic's dialects give them, and the runtimes
+that sample them.
 
-A name is a base model, a ``tinker://`` path of a sampler or a training state, both as ``base;path``, or the id of a
-checkpoint: one that a Tinker client saved, or a ``model`` of a session that trained on episodes. What is sampled goes
-to a runtime of that base model which serves a Tinker client of the project already; where there is none, to one that is
-started for these endpoints and ends VANISHED_S after the last request.
+A name is a base model, a ``tinker://`` path of a sampler or a training state, both as
+``base;path``, or the id of a checkpoint: one that a Tinker client saved, or a ``model`` of a
+session that trained on episodes. What is sampled goes to a runtime of that base model which serves
+a Tinker client of the project already; where there is none, to one that is started for these
+endpoints and ends VANISHED_S after the last request.
 """
 
 from dataclasses import dataclass
@@ -25,7 +27,8 @@ from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
 from tinkerscript.wire.sessions import SessionKind, SessionState
 from tinkerscript.wire.tinker.ids import SamplerId
 
-FIRST_NUMBER = 10**9  # of samplers that no Tinker client made: clients count from 0, to less than this
+# of samplers that no Tinker client made: clients count from 0, to less than this
+FIRST_NUMBER = 10**9
 BEAT_EVERY_S = 30.0
 NAME = "OpenAI and Anthropic endpoints"
 
@@ -33,22 +36,30 @@ NAME = "OpenAI and Anthropic endpoints"
 def sampler_of_model(*, project: Project, key: ApiKey, name: str) -> TinkerSampler:
     """The sampler of a model by its name, on a runtime that serves it or is on its way up.
 
-    Raises InvalidRequest for what is no model to sample from, NotFound for another project's as for none, Forbidden,
-    and what ``session_create`` raises.
+    Raises InvalidRequest for what is no model to sample from, NotFound for another project's as for
+    none, Forbidden, and what ``session_create`` raises.
     """
     stored, base_model = _named(project, name)
     key_model_check(key=key, base_model=base_model)
     rank = stored.rank if stored else 0
     tinker_session = _session_serving(project, key, base_model, rank)
-    if tinker_session is not None and (known := _sampler(tinker_session, base_model, stored)) is not None:
+    if (
+        tinker_session is not None
+        and (known := _sampler(tinker_session, base_model, stored)) is not None
+    ):
         return known
     with transaction.atomic():
-        Project.objects.select_for_update(no_key=True).get(id=project.id)  # two first requests start one runtime
-        tinker_session = _session_serving(project, key, base_model, rank) or _own_session(project, key)
+        # two first requests start one runtime
+        Project.objects.select_for_update(no_key=True).get(id=project.id)
+        tinker_session = _session_serving(project, key, base_model, rank) or _own_session(
+            project, key
+        )
         session = session_for_base_model(tinker_session, key, base_model, rank=rank)
         if (known := _sampler(tinker_session, base_model, stored)) is not None:
             return known
-        last = TinkerSampler.objects.filter(tinker_session=tinker_session).aggregate(Max("number"))["number__max"]
+        last = TinkerSampler.objects.filter(tinker_session=tinker_session).aggregate(Max("number"))[
+            "number__max"
+        ]
         number = max(FIRST_NUMBER, (last or 0) + 1)
         return TinkerSampler.objects.create(
             id=str(SamplerId(tinker_session.id, number, session.id)), tinker_session=tinker_session, session=session,
@@ -58,19 +69,24 @@ def sampler_of_model(*, project: Project, key: ApiKey, name: str) -> TinkerSampl
 
 
 def sampler_is_ready(*, project: Project, key: ApiKey, name: str) -> bool:
-    """Whether a runtime is up that ``sampler_of_model`` would sample the model on; raises what that does for a name."""
+    """Whether a runtime is up that ``sampler_of_model`` would sample the model on; raises what that
+    does for a name.
+    """
     stored, base_model = _named(project, name)
     runtimes = _runtimes(project, key, base_model, stored.rank if stored else 0)
     return runtimes.filter(session__state=SessionState.READY).exists()
 
 
 def own_loop_check(*, key: ApiKey, name: str) -> None:
-    """Raises InvalidRequest while a session that ``key`` started trains the base model ``name`` on episodes.
+    """Raises InvalidRequest while a session that ``key`` started trains the base model ``name`` on
+    episodes.
 
-    For the address of episodes: an agent that was given this key instead of an episode's would be answered by the base
-    model, and train nothing, without a word.
+    For the address of episodes: an agent that was given this key instead of an episode's would be
+    answered by the base model, and train nothing, without a word.
     """
-    loops = Session.objects.filter(project=key.project, key=key, kind=SessionKind.EPISODES, base_model=name)
+    loops = Session.objects.filter(
+        project=key.project, key=key, kind=SessionKind.EPISODES, base_model=name
+    )
     loop = loops.exclude(state__in=[*ENDED, SessionState.STOPPING]).order_by("-id").first()
     if loop is not None:
         raise InvalidRequest(
@@ -82,7 +98,9 @@ def own_loop_check(*, key: ApiKey, name: str) -> None:
 
 
 def sampler_paths_of(*, project: Project, limit: int) -> list[TinkerCheckpoint]:
-    """The project's saved samplers, newest first: what these endpoints can be asked for beside base models."""
+    """The project's saved samplers, newest first: what these endpoints can be asked for beside base
+    models.
+    """
     return list(checkpoints_of(project=project).filter(segment="sampler_weights")[:limit])
 
 
@@ -101,7 +119,9 @@ def _named(project: Project, name: str) -> tuple[_Stored | None, str]:
     if path.startswith("tinker://"):
         stored = checkpoint_find(project=project, path=path)
         if separator and base_model != stored.model.base_model:
-            raise InvalidRequest(f"model says {base_model!r}; {path} is of {stored.model.base_model!r}.")
+            raise InvalidRequest(
+                f"model says {base_model!r}; {path} is of {stored.model.base_model!r}."
+            )
     elif name.startswith("ckp_"):
         found = checkpoints_of(project=project).filter(checkpoint_id=name).first()
         if found is None:
@@ -120,14 +140,17 @@ def _named(project: Project, name: str) -> tuple[_Stored | None, str]:
 def _of_episodes(project: Project, checkpoint_id: str) -> tuple[_Stored, str]:
     """A model that a session trained on episodes. Raises InvalidRequest, NotFound."""
     committed = Checkpoint.objects.filter(
-        session__project=project, session__kind=SessionKind.EPISODES, state=CheckpointState.COMMITTED
+        session__project=project,
+        session__kind=SessionKind.EPISODES,
+        state=CheckpointState.COMMITTED,
     )
     found = committed.filter(id=checkpoint_id).select_related("session").first()
     if found is None:
         raise NotFound(f"There is no model {checkpoint_id}.")
     if found.kind != CheckpointKind.MODEL:
         raise InvalidRequest(
-            f"{checkpoint_id} is a state to resume from.", hint="Order a checkpoint of kind model, and name that."
+            f"{checkpoint_id} is a state to resume from.",
+            hint="Order a checkpoint of kind model, and name that.",
         )
     return _Stored(found, found.id, rank=0), found.session.base_model
 
@@ -144,9 +167,13 @@ def _runtimes(project: Project, key: ApiKey, base_model: str, rank: int) -> Quer
     return runtimes
 
 
-def _session_serving(project: Project, key: ApiKey, base_model: str, rank: int) -> TinkerSession | None:
+def _session_serving(
+    project: Project, key: ApiKey, base_model: str, rank: int
+) -> TinkerSession | None:
     """The Tinker session whose runtime can sample this at once, or the soonest."""
-    is_ready = Case(When(session__state=SessionState.READY, then=0), default=1, output_field=IntegerField())
+    is_ready = Case(
+        When(session__state=SessionState.READY, then=0), default=1, output_field=IntegerField()
+    )
     runtimes = _runtimes(project, key, base_model, rank)
     found = runtimes.select_related("tinker_session").order_by(is_ready, "-id").first()
     if found is None:
@@ -156,9 +183,15 @@ def _session_serving(project: Project, key: ApiKey, base_model: str, rank: int) 
     return found.tinker_session
 
 
-def _sampler(tinker_session: TinkerSession, base_model: str, stored: _Stored | None) -> TinkerSampler | None:
-    """The sampler that an earlier request for this model made there; a path that was saved anew is another model."""
-    made = TinkerSampler.objects.filter(tinker_session=tinker_session, number__gte=FIRST_NUMBER, base_model=base_model)
+def _sampler(
+    tinker_session: TinkerSession, base_model: str, stored: _Stored | None
+) -> TinkerSampler | None:
+    """The sampler that an earlier request for this model made there; a path that was saved anew is
+    another model.
+    """
+    made = TinkerSampler.objects.filter(
+        tinker_session=tinker_session, number__gte=FIRST_NUMBER, base_model=base_model
+    )
     if stored is None:
         return made.filter(model_path="").first()
     return made.filter(model_path=stored.path, checkpoint=stored.checkpoint).first()
@@ -166,7 +199,9 @@ def _sampler(tinker_session: TinkerSession, base_model: str, stored: _Stored | N
 
 def _own_session(project: Project, key: ApiKey) -> TinkerSession:
     """A session that no Tinker client has: its requests are its heartbeats."""
-    return TinkerSession.objects.create(project=project, key=key, display_name=NAME, is_of_endpoints=True)
+    return TinkerSession.objects.create(
+        project=project, key=key, display_name=NAME, is_of_endpoints=True
+    )
 
 
 def _beat(tinker_session: TinkerSession) -> None:

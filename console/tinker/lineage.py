@@ -30,7 +30,9 @@ from tinkerscript.wire.sessions import SessionKind
 MAX_ANCESTORS = 20
 
 
-def checkpoint_provenance(*, project: Project, session_id: str, checkpoint_id: str) -> CheckpointProvenance:
+def checkpoint_provenance(
+    *, project: Project, session_id: str, checkpoint_id: str
+) -> CheckpointProvenance:
     """What the checkpoint was made of, as recorded. Raises NotFound."""
     checkpoint = checkpoint_get(project=project, session_id=session_id, checkpoint_id=checkpoint_id)
     session = checkpoint.session
@@ -62,7 +64,9 @@ def _ancestry(project: Project, checkpoint: Checkpoint) -> tuple[list[Ancestor],
     while True:
         session = checkpoint.session
         is_tinker = session.kind == SessionKind.TINKER
-        earlier, end = _sources(project, checkpoint) if is_tinker else _earlier_states(session, checkpoint)
+        earlier, end = (
+            _sources(project, checkpoint) if is_tinker else _earlier_states(session, checkpoint)
+        )
         ancestors += earlier
         began = session.started_from
         if end is not AncestryEnd.BASE_MODEL or began is None:
@@ -78,38 +82,66 @@ def _ancestry(project: Project, checkpoint: Checkpoint) -> tuple[list[Ancestor],
 
 
 def _earlier_states(session: Session, checkpoint: Checkpoint) -> tuple[list[Ancestor], AncestryEnd]:
-    """The states that were committed before it and have no later step: it holds what they held, or went on from it."""
+    """The states that were committed before it and have no later step: it holds what they held, or
+    went on from it.
+    """
     committed = events_named(session_id=session.id, name="checkpoint_committed").filter(
         at__lt=checkpoint.created_at, data__kind=CheckpointKind.STATE
     )
-    steps = {data["checkpoint_id"]: data["step"] for data in committed.values_list("data", flat=True)}
+    steps = {
+        data["checkpoint_id"]: data["step"] for data in committed.values_list("data", flat=True)
+    }
     steps.pop(checkpoint.id, None)
     latest = sorted(steps.items(), key=lambda one: one[1], reverse=True)
-    before = [(id_, step) for id_, step in latest if checkpoint.step is None or step <= checkpoint.step]
-    kept = set(Checkpoint.objects.filter(session=session, id__in=steps).values_list("id", flat=True))
+    before = [
+        (id_, step) for id_, step in latest if checkpoint.step is None or step <= checkpoint.step
+    ]
+    kept = set(
+        Checkpoint.objects.filter(session=session, id__in=steps).values_list("id", flat=True)
+    )
     ancestors = [
         Ancestor(
-            checkpoint_id=id_, session_id=session.id, kind=CheckpointKind.STATE, step=step, is_deleted=id_ not in kept
+            checkpoint_id=id_,
+            session_id=session.id,
+            kind=CheckpointKind.STATE,
+            step=step,
+            is_deleted=id_ not in kept,
         )
         for id_, step in before[:MAX_ANCESTORS]
     ]
-    return ancestors, AncestryEnd.BASE_MODEL if len(before) <= MAX_ANCESTORS else AncestryEnd.UNKNOWN
+    return ancestors, AncestryEnd.BASE_MODEL if len(
+        before
+    ) <= MAX_ANCESTORS else AncestryEnd.UNKNOWN
 
 
 def _sources(project: Project, checkpoint: Checkpoint) -> tuple[list[Ancestor], AncestryEnd]:
-    """The states that one model after the other was created or copied from, and what the first of them began at."""
+    """The states that one model after the other was created or copied from, and what the first of
+    them began at.
+    """
     ancestors: list[Ancestor] = []
     seen = {checkpoint.id}
     while len(ancestors) < MAX_ANCESTORS:
-        named = TinkerCheckpoint.objects.filter(checkpoint_id=checkpoint.id).select_related("model").first()
+        named = (
+            TinkerCheckpoint.objects.filter(checkpoint_id=checkpoint.id)
+            .select_related("model")
+            .first()
+        )
         source: dict[str, Any] = (named.model.source if named else None) or {}
         if not source:
-            return ancestors, AncestryEnd.UPLOAD if _is_uploaded(checkpoint) else AncestryEnd.BASE_MODEL
+            return ancestors, AncestryEnd.UPLOAD if _is_uploaded(
+                checkpoint
+            ) else AncestryEnd.BASE_MODEL
         known = source.get("checkpoint_id") or source.get("copy_of")
-        found = Checkpoint.objects.filter(id=known, session__project=project).exclude(id__in=seen).first()
+        found = (
+            Checkpoint.objects.filter(id=known, session__project=project)
+            .exclude(id__in=seen)
+            .first()
+        )
         if found is None:
             path = source.get("path")
-            unknown = Ancestor(checkpoint_id=None, session_id=None, kind=None, step=None, tinker_path=path)
+            unknown = Ancestor(
+                checkpoint_id=None, session_id=None, kind=None, step=None, tinker_path=path
+            )
             return [*ancestors, unknown], AncestryEnd.UNKNOWN
         ancestors.append(_ancestor(found, tinker_path=source.get("path")))
         seen.add(found.id)

@@ -13,7 +13,9 @@ def new_tinker_session_id() -> str:
 class TinkerSession(models.Model):
     """One ServiceClient. Each base model that it uses gets a session of ours, with a runtime."""
 
-    id = models.CharField(primary_key=True, max_length=40, default=new_tinker_session_id, editable=False)
+    id = models.CharField(
+        primary_key=True, max_length=40, default=new_tinker_session_id, editable=False
+    )
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="tinker_sessions")
     key = models.ForeignKey(ApiKey, on_delete=models.SET_NULL, null=True, related_name="+")
     display_name = models.CharField(max_length=200, blank=True)
@@ -22,10 +24,14 @@ class TinkerSession(models.Model):
     user_metadata = models.JSONField(default=dict)
     created_at = models.DateTimeField(auto_now_add=True)
     heartbeat_at = models.DateTimeField(auto_now_add=True)
-    is_of_endpoints = models.BooleanField(default=False)  # made for requests in other dialects: no Tinker client has it
-    clients_joined = models.PositiveIntegerField(default=0)  # copies of its sampling clients, in other processes
-    finished = models.JSONField(null=True)  # {"type", "detail"}: how its client ended it, or that it vanished
-    early_telemetry = models.JSONField(default=list)  # what its client said before there was a record to put it on
+    # made for requests in other dialects: no Tinker client has it
+    is_of_endpoints = models.BooleanField(default=False)
+    # copies of its sampling clients, in other processes
+    clients_joined = models.PositiveIntegerField(default=0)
+    # {"type", "detail"}: how its client ended it, or that it vanished
+    finished = models.JSONField(null=True)
+    # what its client said before there was a record to put it on
+    early_telemetry = models.JSONField(default=list)
 
     class Meta:
         db_table = "console_tinkersession"
@@ -35,25 +41,34 @@ class TinkerSession(models.Model):
 class TinkerRuntime(models.Model):
     """The session of ours for one base model of a Tinker session."""
 
-    tinker_session = models.ForeignKey(TinkerSession, on_delete=models.CASCADE, related_name="runtimes")
+    tinker_session = models.ForeignKey(
+        TinkerSession, on_delete=models.CASCADE, related_name="runtimes"
+    )
     base_model = models.CharField(max_length=400)
     session = models.OneToOneField(Session, on_delete=models.CASCADE, related_name="tinker")
 
     class Meta:
         db_table = "console_tinkerruntime"
-        constraints = [models.UniqueConstraint(fields=["tinker_session", "base_model"], name="tinker_runtime_once")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tinker_session", "base_model"], name="tinker_runtime_once"
+            )
+        ]
 
 
 class TinkerModel(models.Model):
     """A model that a client trains: a training run. Its id is ``{Tinker session}:train:{number}``."""
 
     id = models.CharField(primary_key=True, max_length=80, editable=False)
-    tinker_session = models.ForeignKey(TinkerSession, on_delete=models.CASCADE, related_name="models")
+    tinker_session = models.ForeignKey(
+        TinkerSession, on_delete=models.CASCADE, related_name="models"
+    )
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="tinker_models")
     number = models.PositiveIntegerField()
     base_model = models.CharField(max_length=400)
     lora = models.JSONField()  # tinkerscript.wire.tinker.LoraOptions
-    source = models.JSONField(null=True)  # {"path", "checkpoint_id", "optimizer"} where it began from a saved state
+    # {"path", "checkpoint_id", "optimizer"} where it began from a saved state
+    source = models.JSONField(null=True)
     user_metadata = models.JSONField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)
     last_request_at = models.DateTimeField(auto_now_add=True)
@@ -65,30 +80,41 @@ class TinkerModel(models.Model):
 
     class Meta:
         db_table = "console_tinkermodel"
-        constraints = [models.UniqueConstraint(fields=["tinker_session", "number"], name="tinker_model_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["tinker_session", "number"], name="tinker_model_once")
+        ]
 
 
 class TinkerSampler(models.Model):
-    """A sampling session that a client made of a base model or a path. Those of unnamed saves the runtime has."""
+    """A sampling session that a client made of a base model or a path. Those of unnamed saves the
+    runtime has.
+    """
 
     id = models.CharField(primary_key=True, max_length=120, editable=False)
-    tinker_session = models.ForeignKey(TinkerSession, on_delete=models.CASCADE, related_name="samplers")
+    tinker_session = models.ForeignKey(
+        TinkerSession, on_delete=models.CASCADE, related_name="samplers"
+    )
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="tinker_samplers")
     number = models.PositiveIntegerField()
     base_model = models.CharField(max_length=400)
     model_path = models.CharField(max_length=400, blank=True)
-    checkpoint = models.ForeignKey(Checkpoint, on_delete=models.SET_NULL, null=True, related_name="+")
+    checkpoint = models.ForeignKey(
+        Checkpoint, on_delete=models.SET_NULL, null=True, related_name="+"
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         db_table = "console_tinkersampler"
-        constraints = [models.UniqueConstraint(fields=["tinker_session", "number"], name="tinker_sampler_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["tinker_session", "number"], name="tinker_sampler_once")
+        ]
 
 
 class TinkerCheckpoint(models.Model):
     """A checkpoint under the name that its client gave it: ``tinker://{model}/{segment}/{name}``.
 
-    Of several with one name the newest committed one counts; what it replaced is removed soon after.
+    Of several with one name the newest committed one counts; what it replaced is removed soon
+    after.
     """
 
     model = models.ForeignKey(TinkerModel, on_delete=models.CASCADE, related_name="checkpoints")
@@ -113,8 +139,10 @@ class TinkerCheckpoint(models.Model):
 
 
 class TinkerWork(models.Model):
-    """A runtime's report of what it did for Tinker clients: {"kind", "of", "began_at", "seconds", "count", "tokens"}
-    each. The newest of a session are kept; their tokens are in TinkerTokens for good."""
+    """A runtime's report of what it did for Tinker clients: {"kind", "of", "began_at", "seconds",
+    "count", "tokens"} each. The newest of a session are kept; their tokens are in TinkerTokens for
+    good.
+    """
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="tinker_work")
     key = models.CharField(max_length=80)
@@ -152,4 +180,6 @@ class TinkerTokens(models.Model):
 
     class Meta:
         db_table = "console_tinkertokens"
-        constraints = [models.UniqueConstraint(fields=["session", "hour"], name="tinker_tokens_hour")]
+        constraints = [
+            models.UniqueConstraint(fields=["session", "hour"], name="tinker_tokens_hour")
+        ]

@@ -27,7 +27,9 @@ def sessions_search(
     cursor: Cursor | None,
     limit: int,
 ) -> list[TinkerSession]:
-    """The project's sessions that match all that is given, but for id and name: one of those is enough."""
+    """The project's sessions that match all that is given, but for id and name: one of those is
+    enough.
+    """
     rows = TinkerSession.objects.filter(project=project).select_related("key__user")
     named = Q(id=session_id) if session_id is not None else Q()
     if display_name is not None:
@@ -69,7 +71,9 @@ def checkpoints_search(
     if base_models is not None:
         rows = rows.filter(model__base_model__in=base_models)
     if cursor is not None:
-        rows = rows.filter(Q(created_at__lt=cursor[0]) | Q(created_at=cursor[0], checkpoint_id__lt=cursor[1]))
+        rows = rows.filter(
+            Q(created_at__lt=cursor[0]) | Q(created_at=cursor[0], checkpoint_id__lt=cursor[1])
+        )
     return list(rows.order_by("-created_at", "-checkpoint_id")[:limit])
 
 
@@ -91,12 +95,16 @@ def status_of(row: TinkerSession) -> dict[str, Any]:
 
 
 def _status(wanted: Mapping[str, Any]) -> Q:
-    """``wanted`` is of the wire's form. None has failed: what fails is a request, and its future says so."""
+    """``wanted`` is of the wire's form. None has failed: what fails is a request, and its future
+    says so.
+    """
     match wanted["type"]:
         case "active":
             return Q(finished__isnull=True)
         case "cancelled":
             return Q(finished__type="vanished")
         case "client_finished":
-            return Q(finished__type__in=wanted.get("reasons") or ["success", "errored", "interrupted"])
+            return Q(
+                finished__type__in=wanted.get("reasons") or ["success", "errored", "interrupted"]
+            )
     return Q(pk__in=[])

@@ -16,7 +16,13 @@ from console.sessions.models import Session
 from console.sessions.services import session_create, session_stop
 from console.sessions.states import ENDED
 from console.tinker.checkpoints import checkpoint_find
-from console.tinker.models import TinkerCheckpoint, TinkerModel, TinkerRuntime, TinkerSampler, TinkerSession
+from console.tinker.models import (
+    TinkerCheckpoint,
+    TinkerModel,
+    TinkerRuntime,
+    TinkerSampler,
+    TinkerSession,
+)
 from console.tinker.telemetry import telemetry_record
 from console.users.keys import key_cap_check, key_model_check
 from console.users.models import ApiKey, Project
@@ -26,8 +32,10 @@ from tinkerscript.wire.sessions import SessionCreate, SessionKind
 from tinkerscript.wire.tinker.ids import ModelId, SamplerId
 from tinkerscript.wire.tinker.messages import MAX_RANK, LoraOptions
 
-MAX_CONTEXT_LENGTH = 8192  # of what is sampled and trained; a base model's own length where that is less
-LEAST_RANK = 32  # a runtime's engine has room for adapters of one rank at most, which is set when it starts
+# of what is sampled and trained; a base model's own length where that is less
+MAX_CONTEXT_LENGTH = 8192
+# a runtime's engine has room for adapters of one rank at most, which is set when it starts
+LEAST_RANK = 32
 VANISHED_S = 600.0  # without a heartbeat, which a client sends every 10 s
 
 
@@ -56,7 +64,9 @@ def tinker_session_get(*, project: Project, tinker_session_id: str) -> TinkerSes
 
 
 def tinker_session_of_key(*, key: ApiKey, tinker_session_id: str) -> TinkerSession:
-    """A session that ``key`` may change. Raises NotFound; Forbidden where the key's models or cap leave it out."""
+    """A session that ``key`` may change. Raises NotFound; Forbidden where the key's models or cap
+    leave it out.
+    """
     found = tinker_session_get(project=key.project, tinker_session_id=tinker_session_id)
     key_cap_check(key=key, started_by=found.key_id)
     if key.allowed_models is not None:
@@ -89,7 +99,9 @@ def tinker_session_finish(*, tinker_session: TinkerSession, reason: str, detail:
 def tinker_sessions_vanished_finish() -> None:
     """End the sessions whose clients have sent no heartbeat for VANISHED_S."""
     before = timezone.now() - timedelta(seconds=VANISHED_S)
-    for tinker_session in TinkerSession.objects.filter(finished__isnull=True, heartbeat_at__lt=before):
+    for tinker_session in TinkerSession.objects.filter(
+        finished__isnull=True, heartbeat_at__lt=before
+    ):
         detail = f"no heartbeat for {VANISHED_S:g} s"
         tinker_session_finish(tinker_session=tinker_session, reason="vanished", detail=detail)
 
@@ -116,12 +128,18 @@ def model_create(
     Raises InvalidRequest for another model under the number, and what ``session_create`` raises.
     """
     if lora.rank > MAX_RANK:
-        raise InvalidRequest(f"lora_config.rank is {lora.rank}; at most {MAX_RANK} is trained here.")
+        raise InvalidRequest(
+            f"lora_config.rank is {lora.rank}; at most {MAX_RANK} is trained here."
+        )
     with transaction.atomic():
         TinkerSession.objects.select_for_update(no_key=True).get(id=tinker_session.id)
         known = TinkerModel.objects.filter(tinker_session=tinker_session, number=number).first()
         if known is not None:
-            if (known.base_model, known.lora, known.source) != (base_model, lora.model_dump(), source):
+            if (known.base_model, known.lora, known.source) != (
+                base_model,
+                lora.model_dump(),
+                source,
+            ):
                 raise InvalidRequest(f"Number {number} of this session was used for another model.")
             return known
         session = session_for_base_model(tinker_session, key, base_model, rank=lora.rank)
@@ -139,7 +157,11 @@ def model_create(
 
 def model_get(*, project: Project, model_id: str) -> TinkerModel:
     """Raises NotFound, for another project's as for none."""
-    found = TinkerModel.objects.filter(tinker_session__project=project, id=model_id).select_related("session").first()
+    found = (
+        TinkerModel.objects.filter(tinker_session__project=project, id=model_id)
+        .select_related("session")
+        .first()
+    )
     if found is None:
         raise NotFound("There is no such training run.")
     return found
@@ -147,7 +169,9 @@ def model_get(*, project: Project, model_id: str) -> TinkerModel:
 
 def models_of(*, project: Project) -> QuerySet[TinkerModel]:
     """The project's training runs, newest first."""
-    rows = TinkerModel.objects.filter(tinker_session__project=project).select_related("tinker_session__key__user")
+    rows = TinkerModel.objects.filter(tinker_session__project=project).select_related(
+        "tinker_session__key__user"
+    )
     return rows.order_by("-created_at", "-id")
 
 
@@ -165,12 +189,16 @@ def sampler_get(*, project: Project, sampler_id: str) -> TinkerSampler:
 
 
 def sampling_client_join(*, key: ApiKey, sampler_id: str) -> int:
-    """A number for a copy of a sampling client, from 1 on, that no other copy has. Raises NotFound, Forbidden."""
+    """A number for a copy of a sampling client, from 1 on, that no other copy has. Raises NotFound,
+    Forbidden.
+    """
     named = SamplerId.parse(sampler_id)
     if named is None:
         raise NotFound("There is no such sampling session.")
     of = TinkerRuntime.objects.filter(
-        tinker_session__project=key.project, tinker_session_id=named.tinker_session, session_id=named.session_id
+        tinker_session__project=key.project,
+        tinker_session_id=named.tinker_session,
+        session_id=named.session_id,
     )
     with transaction.atomic():
         runtime = of.first()
@@ -184,9 +212,15 @@ def sampling_client_join(*, key: ApiKey, sampler_id: str) -> int:
 
 
 def sampler_create(
-    *, tinker_session: TinkerSession, key: ApiKey, number: int, base_model: str | None, model_path: str | None
+    *,
+    tinker_session: TinkerSession,
+    key: ApiKey,
+    number: int,
+    base_model: str | None,
+    model_path: str | None,
 ) -> TinkerSampler:
-    """A sampling session of a base model, or of a saved sampler or training state, the same for the same number.
+    """A sampling session of a base model, or of a saved sampler or training state, the same for the
+    same number.
 
     Raises InvalidRequest, NotFound, and what ``session_create`` raises.
     """
@@ -206,9 +240,13 @@ def sampler_create(
         known = TinkerSampler.objects.filter(tinker_session=tinker_session, number=number).first()
         if known is not None:
             if (known.base_model, known.model_path) != (base_model, model_path or ""):
-                raise InvalidRequest(f"Number {number} of this session was used for another sampling session.")
+                raise InvalidRequest(
+                    f"Number {number} of this session was used for another sampling session."
+                )
             return known
-        session = session_for_base_model(tinker_session, key, base_model, rank=stored.lora["rank"] if stored else 0)
+        session = session_for_base_model(
+            tinker_session, key, base_model, rank=stored.lora["rank"] if stored else 0
+        )
         return TinkerSampler.objects.create(
             id=str(SamplerId(tinker_session.id, number, session.id)), tinker_session=tinker_session, session=session,
             number=number, base_model=base_model, model_path=model_path or "",
@@ -216,20 +254,29 @@ def sampler_create(
         )  # fmt: skip
 
 
-def session_for_base_model(tinker_session: TinkerSession, key: ApiKey, base_model: str, *, rank: int) -> Session:
-    """The session of ours for a base model, made if there is none. Call it with the Tinker session's row held."""
+def session_for_base_model(
+    tinker_session: TinkerSession, key: ApiKey, base_model: str, *, rank: int
+) -> Session:
+    """The session of ours for a base model, made if there is none. Call it with the Tinker
+    session's row held.
+    """
     if tinker_session.finished is not None:
         raise InvalidRequest("This session is finished.", hint="Make another ServiceClient.")
-    known = TinkerRuntime.objects.filter(tinker_session=tinker_session, base_model=base_model).first()
+    known = TinkerRuntime.objects.filter(
+        tinker_session=tinker_session, base_model=base_model
+    ).first()
     if known is not None:
         if known.session.state in ENDED:
             raise Conflict(
-                f"The runtime of {base_model} in this session has ended.", hint="Make another ServiceClient."
+                f"The runtime of {base_model} in this session has ended.",
+                hint="Make another ServiceClient.",
             )
         return known.session
     length = context_length(base_model)
     config = SessionConfig(
-        max_context_length=length, max_tokens=min(SessionConfig().max_tokens, length), lora_rank=max(rank, LEAST_RANK)
+        max_context_length=length,
+        max_tokens=min(SessionConfig().max_tokens, length),
+        lora_rank=max(rank, LEAST_RANK),
     )
     name = tinker_session.display_name[:100] or f"Tinker {tinker_session.id}"
     body = SessionCreate(base_model=base_model, name=name, config=config)
@@ -240,8 +287,12 @@ def session_for_base_model(tinker_session: TinkerSession, key: ApiKey, base_mode
         project_id=tinker_session.project_id, actor=key.user.email, key_id=key.id, action="tinker_runtime_start",
         target={"id": session.id}, details={"tinker_session_id": tinker_session.id, "base_model": base_model},
     )  # fmt: skip
-    runtime = TinkerRuntime.objects.create(tinker_session=tinker_session, base_model=base_model, session=session)
-    early = TinkerSession.objects.values_list("early_telemetry", flat=True).get(id=tinker_session.id)
+    runtime = TinkerRuntime.objects.create(
+        tinker_session=tinker_session, base_model=base_model, session=session
+    )
+    early = TinkerSession.objects.values_list("early_telemetry", flat=True).get(
+        id=tinker_session.id
+    )
     if early:
         telemetry_record(runtime, early)
         TinkerSession.objects.filter(id=tinker_session.id).update(early_telemetry=[])

@@ -24,10 +24,15 @@ def starting_point(*, project: Project, name: str) -> StartingPoint:
         return StartingPoint(name)
     if name.startswith("tinker://"):
         return _of_client(_by_path(project, name))
-    found = Checkpoint.objects.filter(session__project=project, id=name).select_related("session").first()
+    found = (
+        Checkpoint.objects.filter(session__project=project, id=name)
+        .select_related("session")
+        .first()
+    )
     if found is None:
         raise NotFound(
-            f"There is no checkpoint {name[:80]} in this project.", hint="GET /v1/sessions/{id}/checkpoints."
+            f"There is no checkpoint {name[:80]} in this project.",
+            hint="GET /v1/sessions/{id}/checkpoints.",
         )
     if found.session.kind == SessionKind.TINKER:
         named = checkpoints_of(project=project).filter(checkpoint=found).first()
@@ -39,12 +44,15 @@ def starting_point(*, project: Project, name: str) -> StartingPoint:
 def _by_path(project: Project, path: str) -> TinkerCheckpoint:
     parts = TINKER_PATH.fullmatch(path)
     if parts is None:
-        raise InvalidRequest(f"{path[:200]!r} is no path of the form tinker://MODEL/weights|sampler_weights/NAME.")
+        raise InvalidRequest(
+            f"{path[:200]!r} is no path of the form tinker://MODEL/weights|sampler_weights/NAME."
+        )
     found = checkpoints_of(project=project, model_id=parts["model_id"])
     named = found.filter(segment=parts["segment"], name=parts["name"]).first()
     if named is None:
         raise NotFound(
-            f"There is no checkpoint {path} in this project.", hint="It may have expired, or not be written yet."
+            f"There is no checkpoint {path} in this project.",
+            hint="It may have expired, or not be written yet.",
         )
     return named
 

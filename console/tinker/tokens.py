@@ -1,7 +1,8 @@
 """Short-lived tokens in the place of API keys: what ``/auth/token`` gives, and who sends one.
 
-A token is a JSON Web Token (RFC 7519), signed by HMAC-SHA-256 with a key that is made of the server's secret. It names
-an API key and is as good as that key is at each request: revoking the key ends its tokens.
+A token is a JSON Web Token (RFC 7519), signed by HMAC-SHA-256 with a key that is made of the
+server's secret. It names an API key and is as good as that key is at each request: revoking the key
+ends its tokens.
 """
 
 import base64
@@ -38,9 +39,13 @@ def credential_key(*, secret: str) -> ApiKey:
     if not secret.startswith(PREFIX):
         return key_authenticate(secret=secret)
     signed, _, signature = secret.rpartition(".")
-    wanted = [_signature(signed, each) for each in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)]
+    wanted = [
+        _signature(signed, each) for each in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
+    ]
     if not any([hmac.compare_digest(signature.encode(), each.encode()) for each in wanted]):
-        raise Unauthenticated("This is no token of this server.", hint="Set TINKER_API_KEY to a key of this server.")
+        raise Unauthenticated(
+            "This is no token of this server.", hint="Set TINKER_API_KEY to a key of this server."
+        )
     claims = json.loads(base64.urlsafe_b64decode(signed.partition(".")[2] + "=="))
     if claims["exp"] <= time.time():
         raise Unauthenticated("This token has expired.", hint="Ask /auth/token for another.")

@@ -1,7 +1,8 @@
 """What a runtime is told of the models and samplers that its client makes.
 
-A checkpoint that one begins from may be deleted any time after: it is told without files. A runtime that knows the name
-keeps what it was told first; one that does not records that the checkpoint could not be read.
+A checkpoint that one begins from may be deleted any time after: it is told without files. A runtime
+that knows the name keeps what it was told first; one that does not records that the checkpoint
+could not be read.
 """
 
 from console.sessions.models import Checkpoint
@@ -32,7 +33,8 @@ def sampler_told(sampler: TinkerSampler) -> SamplerCreate:
     return told.model_copy(
         update={
             "model_path": sampler.model_path,
-            "checkpoint_id": sampler.checkpoint_id or GONE,  # without one it would sample from the base model
+            # without one it would sample from the base model
+            "checkpoint_id": sampler.checkpoint_id or GONE,
             "files": _files(sampler.checkpoint_id),
         }
     )

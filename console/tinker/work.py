@@ -1,4 +1,6 @@
-"""What runtimes did for Tinker clients: durations of operations, for traces, and the tokens of each hour, for usage."""
+"""What runtimes did for Tinker clients: durations of operations, for traces, and the tokens of each
+hour, for usage.
+"""
 
 from datetime import datetime
 from typing import Any
@@ -23,28 +25,40 @@ def work_record(*, session: Session, body: WorkReport) -> None:
     hour = timezone.now().replace(minute=0, second=0, microsecond=0)
     with transaction.atomic():
         lease_lock(session)
-        _row, is_new = TinkerWork.objects.get_or_create(session=session, key=body.key, defaults={"spans": spans})
+        _row, is_new = TinkerWork.objects.get_or_create(
+            session=session, key=body.key, defaults={"spans": spans}
+        )
         if not is_new:
             return
         tokens = body.tokens.model_dump()
         of_hour, _ = TinkerTokens.objects.get_or_create(session=session, hour=hour)
-        TinkerTokens.objects.filter(id=of_hour.id).update(**{name: F(name) + count for name, count in tokens.items()})
+        TinkerTokens.objects.filter(id=of_hour.id).update(
+            **{name: F(name) + count for name, count in tokens.items()}
+        )
         trained = F("tokens_trained") + body.tokens.training
         Session.objects.filter(id=session.id).update(tokens_trained=trained)
         calls_record(session=session, reported=body.calls)
-        kept = TinkerWork.objects.filter(session=session).order_by("-id").values_list("id", flat=True)
+        kept = (
+            TinkerWork.objects.filter(session=session).order_by("-id").values_list("id", flat=True)
+        )
         if (oldest := kept[REPORTS_KEPT - 1 : REPORTS_KEPT].first()) is not None:
             TinkerWork.objects.filter(session=session, id__lt=oldest).delete()
 
 
 def spans_of(*, session_id: str) -> list[dict[str, Any]]:
     """The spans that are kept of a session, those of the oldest report first."""
-    reports = TinkerWork.objects.filter(session_id=session_id).order_by("id").values_list("spans", flat=True)
+    reports = (
+        TinkerWork.objects.filter(session_id=session_id)
+        .order_by("id")
+        .values_list("spans", flat=True)
+    )
     return [span for spans in reports for span in spans]
 
 
 def tokens_of(*, project: Project, began: datetime, ended: datetime) -> QuerySet[TinkerTokens]:
-    """The hours from ``began`` up to ``ended`` in which runtimes of the project did something, in order."""
+    """The hours from ``began`` up to ``ended`` in which runtimes of the project did something, in
+    order.
+    """
     rows = TinkerTokens.objects.filter(
         session__tinker__tinker_session__project=project, hour__gte=began, hour__lt=ended
     )

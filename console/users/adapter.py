@@ -1,4 +1,6 @@
-"""How django-allauth does things here: users with a project each, second factors encrypted, ends of sign-ins kept."""
+"""How django-allauth does things here: users with a project each, second factors encrypted, ends of
+sign-ins kept.
+"""
 
 import ipaddress
 import secrets
@@ -38,16 +40,22 @@ class Site:
 
 
 class AccountAdapter(DefaultAccountAdapter):
-    """Gives everyone who signs up a project of their own; names the server in mails by its public name alone."""
+    """Gives everyone who signs up a project of their own; names the server in mails by its public
+    name alone.
+    """
 
     def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
-        # allauth would take the name from the Host header, which the one who asked for the mail wrote.
+        # allauth would take the name from the Host header, which the one who asked for the mail
+        # wrote.
         name = urlsplit(settings.PUBLIC_URL).netloc
-        super().send_mail(template_prefix, email, context | {"current_site": Site(domain=name, name=name)})
+        super().send_mail(
+            template_prefix, email, context | {"current_site": Site(domain=name, name=name)}
+        )
 
     def get_client_ip(self, request: HttpRequest) -> str:
-        """An address of IPv4 as one, also where a socket or a proxy for both writes it as one of IPv6: by their network
-        all of those would be one client."""
+        """An address of IPv4 as one, also where a socket or a proxy for both writes it as one of
+        IPv6: by their network all of those would be one client.
+        """
         address: str = super().get_client_ip(request)
         try:
             mapped = getattr(ipaddress.ip_address(address), "ipv4_mapped", None)
@@ -76,7 +84,8 @@ class AccountAdapter(DefaultAccountAdapter):
         return error
 
     def send_account_already_exists_mail(self, email: str) -> None:
-        # A new account's password is hashed: without as much work here the time would tell who has one.
+        # A new account's password is hashed: without as much work here the time would tell who has
+        # one.
         make_password(secrets.token_urlsafe())
         super().send_account_already_exists_mail(email)
 
@@ -86,9 +95,11 @@ class AccountAdapter(DefaultAccountAdapter):
     def clean_email(self, email: str) -> str:
         cleaned: str = super().clean_email(email)
         address_check(cleaned)
-        # A signed-in user adds an address to the account that they have; who comes by the identity provider may have
-        # an account already.
-        is_sign_up = not context.request.user.is_authenticated and getattr(context.request, "has_sign_up_rules", True)
+        # A signed-in user adds an address to the account that they have; who comes by the identity
+        # provider may have an account already.
+        is_sign_up = not context.request.user.is_authenticated and getattr(
+            context.request, "has_sign_up_rules", True
+        )
         if is_sign_up and (refusal := sign_up_refusal(cleaned)):
             raise ValidationError(refusal)
         return cleaned

@@ -1,8 +1,9 @@
 """Which e-mail addresses this server takes: those that are written as mail servers read them.
 
-Django decodes and quotes anew what it hands to a mail server. Text that it takes for an address may stand for another
-mailbox there (``=?utf-8?q?bob?=@example.org`` is mailed to bob@example.org), so that one mailbox has addresses without
-end, each with limits of its own; or it stands for none, and sending fails.
+Django decodes and quotes anew what it hands to a mail server. Text that it takes for an address may
+stand for another mailbox there (``=?utf-8?q?bob?=@example.org`` is mailed to bob@example.org), so
+that one mailbox has addresses without end, each with limits of its own; or it stands for none, and
+sending fails.
 """
 
 from django.core.exceptions import ValidationError

@@ -1,9 +1,11 @@
-"""Confirming an address by the mailed link, as django-allauth does it, by who made the account alone.
+"""Confirming an address by the mailed link, as django-allauth does it, by who made the account
+alone.
 
-Anyone may give another person's address, and its owner may well be waiting for a mail of this server: an invitation
-was sent to the same address. One click must not make the address, and the invitation, those of an account whose
-password somebody else has. So the link is followed in the browser that signed up or is signed in, or with the account's
-password. Who reads the mail and made no account sets a password by a mailed link, which ends what was made before
+Anyone may give another person's address, and its owner may well be waiting for a mail of this
+server: an invitation was sent to the same address. One click must not make the address, and the
+invitation, those of an account whose password somebody else has. So the link is followed in the
+browser that signed up or is signed in, or with the account's password. Who reads the mail and made
+no account sets a password by a mailed link, which ends what was made before
 (console.users.sign_up).
 """
 
@@ -34,7 +36,9 @@ class Confirmed(VerifyEmailInput):
         cleaned: dict[str, Any] = super().clean()
         if "key" in cleaned:
             user = self.verification.email_address.user
-            context.request.is_of_maker = _is_own(context.request, user) or user.check_password(cleaned["password"])
+            context.request.is_of_maker = _is_own(context.request, user) or user.check_password(
+                cleaned["password"]
+            )
             if not context.request.is_of_maker:
                 self.add_error("password", ValidationError(ASKED, code="password_required"))
         return cleaned
@@ -47,7 +51,8 @@ class AddressConfirmation(VerifyEmailView):
 
 
 def _is_own(request: HttpRequest, user: User) -> bool:
-    """Whether the browser is signed in to the account, or has shown its password in a sign-up or sign-in that waits for
-    the address."""
+    """Whether the browser is signed in to the account, or has shown its password in a sign-up or
+    sign-in that waits for the address.
+    """
     begun = LoginStageController.enter(request, EmailVerificationStage.key)
     return request.user == user or (begun is not None and begun.login.user == user)

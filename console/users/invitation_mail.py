@@ -1,6 +1,7 @@
 """The mail of an invitation: who may have one sent, how many a day, and its words.
 
-A project's name is not among them: who names a project could otherwise have this server mail a link of their own.
+A project's name is not among them: who names a project could otherwise have this server mail a link
+of their own.
 """
 
 import hashlib
@@ -20,16 +21,25 @@ MAX_RECEIVED_A_DAY = 5  # by one address, of all projects
 
 
 def invitation_mail_check(*, sender: User, address: str) -> None:
-    """Count one mail. Raises Forbidden for a sender without a confirmed address, RateLimited beyond a day's mails."""
+    """Count one mail. Raises Forbidden for a sender without a confirmed address, RateLimited beyond
+    a day's mails.
+    """
     addresses = EmailAddress.objects.filter(user=sender)
     # One whom the operator made (manage.py create_user) has no address to confirm.
-    if settings.ACCOUNT_EMAIL_VERIFICATION != "none" and addresses and not addresses.filter(verified=True):
+    if (
+        settings.ACCOUNT_EMAIL_VERIFICATION != "none"
+        and addresses
+        and not addresses.filter(verified=True)
+    ):
         raise Forbidden(
             "Only people with a confirmed address invite others.",
             hint=f"Confirm yours at {settings.PUBLIC_URL}/account.",
         )
     hashed = hashlib.sha256(address.encode()).hexdigest()
-    for counted, most in ((f"by:{sender.pk}", MAX_SENT_A_DAY), (f"to:{hashed}", MAX_RECEIVED_A_DAY)):
+    for counted, most in (
+        (f"by:{sender.pk}", MAX_SENT_A_DAY),
+        (f"to:{hashed}", MAX_RECEIVED_A_DAY),
+    ):
         _count(counted, most)
 
 

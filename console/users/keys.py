@@ -20,7 +20,9 @@ from tinkerscript.wire.account import Role, Scope
 KEY_PREFIX = "tml-ts_"
 PERSON = "user"  # how a person's caller id begins; a key's begins with key_
 # What follows it. A runtime signs both, and may write anything.
-PERSON_ID = re.compile(r"(?P<user_id>[0-9]{1,18}):(?P<project_id>\w{1,40}):(?P<member_id>\w{1,40})", re.ASCII)
+PERSON_ID = re.compile(
+    r"(?P<user_id>[0-9]{1,18}):(?P<project_id>\w{1,40}):(?P<member_id>\w{1,40})", re.ASCII
+)
 KEY_ID = re.compile(r"\w{1,40}", re.ASCII)
 SHOWN_CHARACTERS = 12
 LAST_USED_RESOLUTION = timedelta(minutes=1)
@@ -38,14 +40,19 @@ def key_create(
 ) -> tuple[ApiKey, str]:
     """A key and its secret, which is not stored and cannot be shown again.
 
-    Raises NotFound when the user is not in the project, Forbidden when their role is less than the scopes,
-    QuotaExceeded.
+    Raises NotFound when the user is not in the project, Forbidden when their role is less than the
+    scopes, QuotaExceeded.
     """
     role = role_get(user=user, project=project)
     if not scopes:
-        raise InvalidRequest("A key needs at least one scope.", details={"known": [scope.value for scope in Scope]})
+        raise InvalidRequest(
+            "A key needs at least one scope.", details={"known": [scope.value for scope in Scope]}
+        )
     if role is Role.VIEWER and not set(scopes) <= {Scope.SESSIONS_READ, Scope.CHECKPOINTS_READ}:
-        raise Forbidden("A viewer's keys can only read.", hint="Ask an owner of the project for the member role.")
+        raise Forbidden(
+            "A viewer's keys can only read.",
+            hint="Ask an owner of the project for the member role.",
+        )
     if role is not Role.OWNER and Scope.ADMIN in scopes:
         raise Forbidden("Only an owner can make an admin key.", hint="Leave the admin scope out.")
     if Scope.ADMIN in scopes and (allowed_models is not None or spend_cap_s is not None):
@@ -92,7 +99,10 @@ def key_revoke(*, project: Project, user: User, key_id: str) -> None:
     if key is None:
         raise NotFound("There is no such key in this project.")
     if key.user != user and role_get(user=user, project=project) is not Role.OWNER:
-        raise Forbidden("This key is another member's.", hint="Its maker or an owner of the project can revoke it.")
+        raise Forbidden(
+            "This key is another member's.",
+            hint="Its maker or an owner of the project can revoke it.",
+        )
     ApiKey.objects.filter(id=key.id, revoked_at=None).update(revoked_at=timezone.now())
 
 
@@ -101,8 +111,9 @@ def key_authenticate(*, secret: str) -> ApiKey:
     digest = _sha256(secret)
     now = timezone.now()
     key = next(iter(ApiKey.objects.select_related("project", "user").filter(sha256=digest)), None)
-    # The look-up compares hashes of 256 random bits, so its timing reveals nothing; the comparison is repeated in
-    # constant time all the same, so that this does not rest on how an index compares.
+    # The look-up compares hashes of 256 random bits, so its timing reveals nothing; the comparison
+    # is repeated in constant time all the same, so that this does not rest on how an index
+    # compares.
     if key is None or not hmac.compare_digest(key.sha256, digest) or not _is_good(key, now):
         raise Unauthenticated(
             "This API key is not valid: it is unknown, revoked or expired.",
@@ -122,7 +133,9 @@ def key_good_get(*, key_id: str) -> ApiKey:
     """A key that is neither revoked nor expired. Raises Unauthenticated."""
     key = ApiKey.objects.select_related("project", "user").filter(id=key_id).first()
     if key is None or not _is_good(key, timezone.now()):
-        raise Unauthenticated("The API key of this token is revoked or expired.", hint="Make another key.")
+        raise Unauthenticated(
+            "The API key of this token is revoked or expired.", hint="Make another key."
+        )
     return key
 
 
@@ -135,10 +148,14 @@ def person_caller_id(*, membership: Membership) -> str:
 
 
 def caller_is_good(*, caller_id: str) -> bool:
-    """Whether what this key or person began may go on: for the relay, which has the id from an episode's key."""
+    """Whether what this key or person began may go on: for the relay, which has the id from an
+    episode's key.
+    """
     kind, _, rest = caller_id.partition(":")
     if kind == PERSON:
-        return (named := PERSON_ID.fullmatch(rest)) is not None and _person_is_good(**named.groupdict())
+        return (named := PERSON_ID.fullmatch(rest)) is not None and _person_is_good(
+            **named.groupdict()
+        )
     return KEY_ID.fullmatch(caller_id) is not None and _key_is_good(caller_id)
 
 
@@ -155,7 +172,9 @@ def _key_is_good(key_id: str) -> bool:
 
 
 def key_model_check(*, key: ApiKey | None, base_model: str) -> None:
-    """Raises Forbidden when the key may not be used with this model. A person (None) may use every one."""
+    """Raises Forbidden when the key may not be used with this model. A person (None) may use every
+    one.
+    """
     if key is None or key.allowed_models is None or base_model in key.allowed_models:
         return
     raise Forbidden(
@@ -166,16 +185,20 @@ def key_model_check(*, key: ApiKey | None, base_model: str) -> None:
 
 
 def key_session_check(*, key: ApiKey, base_model: str, started_by: str | None) -> None:
-    """Raises Forbidden when the key may not change a session of ``base_model`` that the key ``started_by`` started.
+    """Raises Forbidden when the key may not change a session of ``base_model`` that the key
+    ``started_by`` started.
 
-    What runs in a session counts against the cap of the key that started it: a capped key changes no other.
+    What runs in a session counts against the cap of the key that started it: a capped key changes
+    no other.
     """
     key_model_check(key=key, base_model=base_model)
     key_cap_check(key=key, started_by=started_by)
 
 
 def key_cap_check(*, key: ApiKey, started_by: str | None) -> None:
-    """Raises Forbidden when the key has a spend cap, and another key (``started_by``) or a person has started this."""
+    """Raises Forbidden when the key has a spend cap, and another key (``started_by``) or a person
+    has started this.
+    """
     if key.spend_cap_s is not None and started_by != key.id:
         raise Forbidden(
             "This key has a spend cap, and another key or a person started this session.",
@@ -190,7 +213,11 @@ def key_role(*, key: ApiKey) -> Role:
 
 
 def _is_good(key: ApiKey, now: datetime) -> bool:
-    if key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= now) or not key.user.is_active:
+    if (
+        key.revoked_at is not None
+        or (key.expires_at is not None and key.expires_at <= now)
+        or not key.user.is_active
+    ):
         return False
     made_by = Membership.objects.filter(project_id=key.project_id, user_id=key.user_id).order_by()
     key.maker_role = next(iter(made_by.values_list("role", flat=True)[:1]), None)

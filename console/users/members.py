@@ -1,7 +1,7 @@
 """Who works in a project: invite by e-mail, change a role, remove, leave.
 
-An address is invited whether it has an account or not, and the response is the same: it does not reveal who has an
-account. A person joins by accepting, never by being added.
+An address is invited whether it has an account or not, and the response is the same: it does not
+reveal who has an account. A person joins by accepting, never by being added.
 """
 
 from allauth.account.models import EmailAddress
@@ -37,25 +37,34 @@ def member_get(*, project: Project, member_id: str) -> Membership:
 
 
 def member_invite(*, project: Project, email: str, role: Role, by: User) -> Membership:
-    """Invite an address. Raises InvalidRequest for what is none, Conflict when it is a member or invited already,
-    or too many are; Forbidden and RateLimited as ``invitation_mail_check``."""
+    """Invite an address. Raises InvalidRequest for what is none, Conflict when it is a member or
+    invited already, or too many are; Forbidden and RateLimited as ``invitation_mail_check``.
+    """
     address = email.lower()
     try:
         address_check(address)
     except ValidationError:
-        raise InvalidRequest("This is no e-mail address.", hint="It reads name@example.com.") from None
+        raise InvalidRequest(
+            "This is no e-mail address.", hint="It reads name@example.com."
+        ) from None
     invitation_mail_check(sender=by, address=address)
     with transaction.atomic():
         if Membership.objects.filter(project=project, user__email=address).exists():
             raise Conflict(f"{address} is a member already.", hint="Change their role instead.")
         if Membership.objects.filter(project=project, user=None).count() >= MAX_INVITATIONS:
-            raise Conflict(f"{MAX_INVITATIONS} invitations are open.", hint="Withdraw those that are not taken.")
+            raise Conflict(
+                f"{MAX_INVITATIONS} invitations are open.",
+                hint="Withdraw those that are not taken.",
+            )
         try:
             with transaction.atomic():
                 member = Membership.objects.create(project=project, email=address, role=role)
         except IntegrityError:
-            raise Conflict(f"{address} is invited already.", hint="Withdraw the invitation to change it.") from None
-        # robust: a mail server that is away costs the mail, not the invitation, which the console shows as well.
+            raise Conflict(
+                f"{address} is invited already.", hint="Withdraw the invitation to change it."
+            ) from None
+        # robust: a mail server that is away costs the mail, not the invitation, which the console
+        # shows as well.
         transaction.on_commit(lambda: invitation_mail_send(sender=by, address=address), robust=True)
     return member
 
@@ -63,7 +72,8 @@ def member_invite(*, project: Project, email: str, role: Role, by: User) -> Memb
 def member_role_set(*, project: Project, member_id: str, role: Role) -> Membership:
     """Change a role, of a member or an invitation. Raises NotFound, Conflict for the last owner."""
     with transaction.atomic():
-        Project.objects.select_for_update(no_key=True).get(id=project.id)  # two owners who demote each other take turns
+        # two owners who demote each other take turns
+        Project.objects.select_for_update(no_key=True).get(id=project.id)
         member = member_get(project=project, member_id=member_id)
         if role is not Role.OWNER:
             _another_owner_check(member)
@@ -73,27 +83,35 @@ def member_role_set(*, project: Project, member_id: str, role: Role) -> Membersh
 
 
 def member_remove(*, project: Project, user: User, member_id: str) -> None:
-    """Remove a member, or withdraw an invitation. An owner removes any member, others only themselves.
+    """Remove a member, or withdraw an invitation. An owner removes any member, others only
+    themselves.
 
-    The member's keys of this project end with it. Raises NotFound, Forbidden, Conflict for the last owner.
+    The member's keys of this project end with it. Raises NotFound, Forbidden, Conflict for the last
+    owner.
     """
     with transaction.atomic():
         Project.objects.select_for_update(no_key=True).get(id=project.id)
         member = member_get(project=project, member_id=member_id)
         if member.user != user and role_get(user=user, project=project) is not Role.OWNER:
-            raise Forbidden("Only an owner can remove another member.", hint="Ask an owner of the project.")
+            raise Forbidden(
+                "Only an owner can remove another member.", hint="Ask an owner of the project."
+            )
         _another_owner_check(member)
         member.delete()
         if member.user is None:
             return
-        ApiKey.objects.filter(project=project, user=member.user, revoked_at=None).update(revoked_at=timezone.now())
+        ApiKey.objects.filter(project=project, user=member.user, revoked_at=None).update(
+            revoked_at=timezone.now()
+        )
         if not Membership.objects.filter(user=member.user).exists():
             project_create_default(user=member.user)  # every user has at least one project
 
 
 def invitation_list(*, user: User) -> QuerySet[Membership]:
     """The invitations to an address that is the user's for certain, newest first."""
-    invitations = Membership.objects.select_related("project").filter(user=None, email__in=_addresses(user))
+    invitations = Membership.objects.select_related("project").filter(
+        user=None, email__in=_addresses(user)
+    )
     return invitations.order_by("-id")
 
 
@@ -138,7 +156,9 @@ def _invitation(user: User, member_id: str) -> Membership:
 
 
 def _addresses(user: User) -> list[str]:
-    """The user's addresses that they have proved to read; where none are asked to, the one of the account."""
+    """The user's addresses that they have proved to read; where none are asked to, the one of the
+    account.
+    """
     if settings.ACCOUNT_EMAIL_VERIFICATION == "none":
         return [user.email.lower()]
     proved = EmailAddress.objects.filter(user=user, verified=True).values_list("email", flat=True)
@@ -150,4 +170,7 @@ def _another_owner_check(member: Membership) -> None:
         return
     others = Membership.objects.filter(project=member.project, role=Role.OWNER, user__isnull=False)
     if not others.exclude(id=member.id).exists():
-        raise Conflict("A project needs an owner, and this is the last one.", hint="Make another member one first.")
+        raise Conflict(
+            "A project needs an owner, and this is the last one.",
+            hint="Make another member one first.",
+        )

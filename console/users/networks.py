@@ -1,8 +1,10 @@
-"""From which networks a person signs in, so that a stranger's wrong passwords do not lock the person out.
+"""From which networks a person signs in, so that a stranger's wrong passwords do not lock the
+person out.
 
-Wrong passwords are counted by account and network, and by address over all accounts. Guesses at one account from many
-networks are counted together too; a network that the person has signed in from in the last weeks is not stopped by
-those. What is known is kept in the cache: where that is lost, an account under attack is safe but shut for an hour.
+Wrong passwords are counted by account and network, and by address over all accounts. Guesses at one
+account from many networks are counted together too; a network that the person has signed in from in
+the last weeks is not stopped by those. What is known is kept in the cache: where that is lost, an
+account under attack is safe but shut for an hour.
 """
 
 import hashlib
@@ -32,7 +34,9 @@ def client_network(request: HttpRequest) -> str:
 
 
 def network_is_known(request: HttpRequest, account: str) -> bool:
-    """Whether ``account``, an address in lower case, has signed in from the client's network lately."""
+    """Whether ``account``, an address in lower case, has signed in from the client's network
+    lately.
+    """
     return cache.get(_key(request, account)) is not None
 
 
@@ -42,4 +46,6 @@ def network_remember(request: HttpRequest, user: User, **_: Any) -> None:
 
 
 def _key(request: HttpRequest, account: str) -> str:
-    return "signed-in:" + hashlib.sha256(f"{account}|{client_network(request)}".encode()).hexdigest()
+    return (
+        "signed-in:" + hashlib.sha256(f"{account}|{client_network(request)}".encode()).hexdigest()
+    )

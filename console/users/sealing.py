@@ -1,7 +1,9 @@
-"""What the server's secret keeps closed in the database: second factors (encrypted), sign-ins of browsers (signed).
+"""What the server's secret keeps closed in the database: second factors (encrypted), sign-ins of
+browsers (signed).
 
-After a rotation both the secret in force and the one before it open them. Before the older one is forgotten,
-``sealed_renew`` brings every row under the one in force: a rotation ends no sign-in and loses no second factor.
+After a rotation both the secret in force and the one before it open them. Before the older one is
+forgotten, ``sealed_renew`` brings every row under the one in force: a rotation ends no sign-in and
+loses no second factor.
 """
 
 import base64
@@ -32,13 +34,17 @@ def unseal(sealed: str) -> str:
 
 
 def sealed_renew() -> None:
-    """Bring every row under the secret in force. Servers may run meanwhile, and it may be interrupted and repeated."""
+    """Bring every row under the secret in force. Servers may run meanwhile, and it may be
+    interrupted and repeated.
+    """
     with transaction.atomic():
         for row in Authenticator.objects.select_for_update():
             try:
                 Authenticator.objects.filter(pk=row.pk).update(data=row.data | _resealed(row.data))
             except InvalidToken:
-                log.warning("the second factor %s is of a secret that this server does not know", row.pk)
+                log.warning(
+                    "the second factor %s is of a secret that this server does not know", row.pk
+                )
     for session in Session.objects.filter(expire_date__gt=timezone.now()).iterator():
         if content := SessionStore().decode(session.session_data):
             # Unless its owner changed it meanwhile, which signed it anew.
@@ -47,14 +53,20 @@ def sealed_renew() -> None:
 
 
 def _resealed(data: dict) -> dict:
-    """The encrypted ones of an authenticator's fields: ``secret`` of TOTP, ``seed`` of recovery codes."""
+    """The encrypted ones of an authenticator's fields: ``secret`` of TOTP, ``seed`` of recovery
+    codes.
+    """
     return {name: seal(unseal(data[name])) for name in ("secret", "seed") if name in data}
 
 
 def _ciphers() -> MultiFernet:
-    return MultiFernet([_cipher(secret) for secret in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)])
+    return MultiFernet(
+        [_cipher(secret) for secret in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)]
+    )
 
 
 @lru_cache(maxsize=4)
 def _cipher(server_secret: str) -> Fernet:
-    return Fernet(base64.urlsafe_b64encode(hashlib.sha256(f"mfa|{server_secret}".encode()).digest()))
+    return Fernet(
+        base64.urlsafe_b64encode(hashlib.sha256(f"mfa|{server_secret}".encode()).digest())
+    )

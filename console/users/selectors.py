@@ -8,8 +8,12 @@ from tinkerscript.wire.account import Role
 
 
 def project_list(*, user: User) -> QuerySet[Membership]:
-    """The memberships of a user with their projects, oldest first: the first is the default project."""
-    return Membership.objects.select_related("project").filter(user=user).order_by("created_at", "id")
+    """The memberships of a user with their projects, oldest first: the first is the default
+    project.
+    """
+    return (
+        Membership.objects.select_related("project").filter(user=user).order_by("created_at", "id")
+    )
 
 
 def project_get(*, user: User, project_id: str | None = None) -> Project:
@@ -38,4 +42,6 @@ def role_get(*, user: User, project: Project) -> Role:
 
 def key_list(*, project: Project) -> QuerySet[ApiKey]:
     """The keys of a project, newest first, revoked ones included."""
-    return ApiKey.objects.select_related("user").filter(project=project).order_by("-created_at", "-id")
+    return (
+        ApiKey.objects.select_related("user").filter(project=project).order_by("-created_at", "-id")
+    )

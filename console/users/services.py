@@ -11,17 +11,20 @@ from tinkerscript.wire.account import Role
 
 
 def user_create(*, email: str, password: str | None = None, is_confirmed: bool = False) -> User:
-    """A user with a project of their own. Without a password there is no signing in until one is set.
+    """A user with a project of their own. Without a password there is no signing in until one is
+    set.
 
-    ``is_confirmed``: the operator makes the account and vouches for the address, so that no later proof of it ends
-    what was made before (console.users.sign_up).
+    ``is_confirmed``: the operator makes the account and vouches for the address, so that no later
+    proof of it ends what was made before (console.users.sign_up).
 
     Raises Conflict when the address is taken.
     """
     address = User.objects.normalize_email(email).lower()
     try:
         with transaction.atomic():
-            user = User.objects.create_user(username=new_id("usr"), email=address, password=password)
+            user = User.objects.create_user(
+                username=new_id("usr"), email=address, password=password
+            )
             if is_confirmed:
                 EmailAddress.objects.create(user=user, email=address, verified=True, primary=True)
             project_create_default(user=user)
@@ -61,7 +64,8 @@ def _project_limit_check(user: User) -> None:
     limit = settings.LIMITS.projects
     if limit is None:
         return
-    User.objects.select_for_update(no_key=True).get(id=user.pk)  # two at once must not both take the last one
+    # two at once must not both take the last one
+    User.objects.select_for_update(no_key=True).get(id=user.pk)
     owned = Membership.objects.filter(user=user, role=Role.OWNER).count()
     if owned >= limit:
         raise QuotaExceeded(

@@ -1,8 +1,9 @@
-"""Sign-ins that a copy of the database does not give away: a row is kept under the SHA-256 of what its cookie holds.
+"""Sign-ins that a copy of the database does not give away: a row is kept under the SHA-256 of what
+its cookie holds.
 
-This module is Django's SESSION_ENGINE. ``session_key`` is the row's key wherever code handles it; the cookie's value
-exists in the browser and, while a request is served, in ``SessionStore.cookie``. Cookies become row keys here and
-nowhere else: in a middleware for HTTP and one for websockets.
+This module is Django's SESSION_ENGINE. ``session_key`` is the row's key wherever code handles it;
+the cookie's value exists in the browser and, while a request is served, in ``SessionStore.cookie``.
+Cookies become row keys here and nowhere else: in a middleware for HTTP and one for websockets.
 """
 
 import hashlib
@@ -21,7 +22,9 @@ ROW_KEY_LENGTH = 40  # what Django's column takes: 160 bits of the hash
 
 
 class SessionStore(db.SessionStore):
-    """Django's rows. ``cookie``: what the browser must send to be this session; None where only the row is known."""
+    """Django's rows. ``cookie``: what the browser must send to be this session; None where only the
+    row is known.
+    """
 
     cookie: str | None = None
 
@@ -46,7 +49,9 @@ def row_key(cookie: str) -> str:
 
 
 class SignInMiddleware(SessionMiddleware):
-    """``request.session`` of the request's cookie, and the cookie of a session that was made or renewed."""
+    """``request.session`` of the request's cookie, and the cookie of a session that was made or
+    renewed.
+    """
 
     def process_request(self, request: HttpRequest) -> None:
         request.session = SessionStore.of_cookie(request.COOKIES.get(settings.SESSION_COOKIE_NAME))
@@ -57,7 +62,8 @@ class SignInMiddleware(SessionMiddleware):
         name = settings.SESSION_COOKIE_NAME
         sent = response.cookies.get(name)
         if sent is not None and sent.value:  # empty: the cookie is being removed
-            # Without one of its own it was loaded anew by its row's key, while the request was served.
+            # Without one of its own it was loaded anew by its row's key, while the request was
+            # served.
             first: SessionStore = request.session_at_first  # type: ignore[attr-defined]
             cookie = str(getattr(request.session, "cookie", None) or first.cookie)
             sent.set(name, cookie, cookie)
@@ -65,7 +71,9 @@ class SignInMiddleware(SessionMiddleware):
 
 
 class WebsocketSignIn:
-    """``scope["session"]`` of the cookie that a websocket's handshake carried. Nothing is written back."""
+    """``scope["session"]`` of the cookie that a websocket's handshake carried. Nothing is written
+    back.
+    """
 
     def __init__(self, inner: Callable[..., Awaitable[Any]]) -> None:
         self._inner = inner

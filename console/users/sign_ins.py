@@ -1,9 +1,11 @@
-"""Sign-ins, refused sign-ins, and changes of passwords and second factors: entries of the audit log.
+"""Sign-ins, refused sign-ins, and changes of passwords and second factors: entries of the audit
+log.
 
-They stand in the log of the person's own project, the first that they own (in no other project that they are in: its
-other members are no business of theirs), or in a log of their own, ``user:<number>``, if they own none. A try with an
-address without an account stands in UNKNOWN_ACCOUNT_LOG: as much is written for it as for one with an account, and
-what was typed is not, because it may be a password. An entry that cannot be written refuses the sign-in.
+They stand in the log of the person's own project, the first that they own (in no other project that
+they are in: its other members are no business of theirs), or in a log of their own,
+``user:<number>``, if they own none. A try with an address without an account stands in
+UNKNOWN_ACCOUNT_LOG: as much is written for it as for one with an account, and what was typed is
+not, because it may be a password. An entry that cannot be written refuses the sign-in.
 """
 
 from typing import Any
@@ -32,9 +34,15 @@ KINDS = ("sign_", "second_factor_", "password_")  # how the actions below begin
 
 
 def sign_in_list(*, user: User, limit: int) -> list[AuditRecord]:
-    """This person's sign-ins as recorded, newest first: in the logs of projects that they own, and in their own."""
-    owned = Membership.objects.filter(user=user, role=Role.OWNER).values_list("project_id", flat=True)
-    return audit_find(logs=[*owned, _own_log(user)], kinds=KINDS, target={"email": user.email}, limit=limit)
+    """This person's sign-ins as recorded, newest first: in the logs of projects that they own, and
+    in their own.
+    """
+    owned = Membership.objects.filter(user=user, role=Role.OWNER).values_list(
+        "project_id", flat=True
+    )
+    return audit_find(
+        logs=[*owned, _own_log(user)], kinds=KINDS, target={"email": user.email}, limit=limit
+    )
 
 
 @receiver(account.user_logged_in)
@@ -43,7 +51,9 @@ def signed_in(request: HttpRequest, user: User, **_: Any) -> None:
 
 
 @receiver(user_login_failed)
-def sign_in_refused(credentials: dict[str, Any], request: HttpRequest | None = None, **_: Any) -> None:
+def sign_in_refused(
+    credentials: dict[str, Any], request: HttpRequest | None = None, **_: Any
+) -> None:
     if request is not None:  # none: no browser's, a program of the operator's
         found = filter_users_by_email(str(credentials.get("email", "")))
         _record(request, found[0] if found else None, "sign_in_refuse", actor=UNKNOWN_ACTOR)
@@ -76,21 +86,34 @@ def password_reset(request: HttpRequest, user: User, **_: Any) -> None:
 
 
 @receiver(mfa.authenticator_added)
-def second_factor_added(request: HttpRequest, user: User, authenticator: Authenticator, **_: Any) -> None:
+def second_factor_added(
+    request: HttpRequest, user: User, authenticator: Authenticator, **_: Any
+) -> None:
     _record(request, user, "second_factor_add", kind=authenticator.type)
 
 
 @receiver(mfa.authenticator_removed)
-def second_factor_removed(request: HttpRequest, user: User, authenticator: Authenticator, **_: Any) -> None:
+def second_factor_removed(
+    request: HttpRequest, user: User, authenticator: Authenticator, **_: Any
+) -> None:
     _record(request, user, "second_factor_remove", kind=authenticator.type)
 
 
 @receiver(mfa.authenticator_reset)
-def second_factor_renewed(request: HttpRequest, user: User, authenticator: Authenticator, **_: Any) -> None:
+def second_factor_renewed(
+    request: HttpRequest, user: User, authenticator: Authenticator, **_: Any
+) -> None:
     _record(request, user, "second_factor_renew", kind=authenticator.type)
 
 
-def _record(request: HttpRequest, user: User | None, action: str, *, actor: str | None = None, **details: Any) -> None:
+def _record(
+    request: HttpRequest,
+    user: User | None,
+    action: str,
+    *,
+    actor: str | None = None,
+    **details: Any,
+) -> None:
     """Write an entry to the person's log. ``actor``: who did it, where that is not ``user``."""
     if actor is None:
         assert user is not None, "what a person did is recorded with the person"

@@ -1,8 +1,8 @@
 """Whether an address may sign up, and what ends when an address is first shown to be its owner's.
 
-Someone may have made the account with an address that is not theirs, which its owner cannot confirm for them
-(console.users.confirmation). Once its owner sets a password by a mailed link, what was made before may be an
-attacker's: keys, other sign-ins and other addresses end.
+Someone may have made the account with an address that is not theirs, which its owner cannot confirm
+for them (console.users.confirmation). Once its owner sets a password by a mailed link, what was
+made before may be an attacker's: keys, other sign-ins and other addresses end.
 """
 
 from typing import Any
@@ -43,12 +43,16 @@ def sign_up_refusal(email: str) -> str | None:
 
 @receiver(signals.email_confirmed)
 def address_confirmed(request: HttpRequest, email_address: EmailAddress, **_: Any) -> None:
-    """End earlier access where somebody else than the account's maker, an operator, says whose the address is."""
+    """End earlier access where somebody else than the account's maker, an operator, says whose the
+    address is.
+    """
     user = email_address.user
     others = EmailAddress.objects.filter(user=user).exclude(pk=email_address.pk)
     is_own = email_address.email == user.email
     # Another that its maker added and confirmed shows nothing about the account's own address.
-    if getattr(request, "is_of_maker", False) or (not is_own and others.filter(verified=True).exists()):
+    if getattr(request, "is_of_maker", False) or (
+        not is_own and others.filter(verified=True).exists()
+    ):
         return
     with transaction.atomic():
         if is_own:
@@ -58,41 +62,49 @@ def address_confirmed(request: HttpRequest, email_address: EmailAddress, **_: An
 
 @receiver(signals.password_reset)
 def password_reset(request: HttpRequest, user: User, **_: Any) -> None:
-    """Who sets a password by a mailed link reads the mail: that confirms the address too, if the account has no other
-    that the link may have gone to.
+    """Who sets a password by a mailed link reads the mail: that confirms the address too, if the
+    account has no other that the link may have gone to.
     """
     addresses = EmailAddress.objects.filter(user=user, email=user.email.lower())
     if not addresses.exists() or addresses.filter(verified=True).exists():
         return
     if not EmailAddress.objects.filter(user=user).exclude(email=user.email.lower()).exists():
         addresses.update(verified=True)
-    access_end(user=user, reason="a password was set by a mailed link before the address was confirmed")
+    access_end(
+        user=user, reason="a password was set by a mailed link before the address was confirmed"
+    )
 
 
 def address_prove(*, email: str, user: User | None) -> None:
-    """The identity provider says that the person who signs in has this address, in lower case; ``user``: whose account
-    has it. Letters are compared as they are: PostgreSQL takes ı for i where it ignores case, and so one mailbox for
-    another.
+    """The identity provider says that the person who signs in has this address, in lower case;
+    ``user``: whose account has it. Letters are compared as they are: PostgreSQL takes ı for i where
+    it ignores case, and so one mailbox for another.
 
-    Who else only claims it does not keep it. At the first time that anyone shows to be the owner, what was made before
-    ends: also the password, other addresses, to which a password would be mailed, and second factors, which the owner
-    does not have.
+    Who else only claims it does not keep it. At the first time that anyone shows to be the owner,
+    what was made before ends: also the password, other addresses, to which a password would be
+    mailed, and second factors, which the owner does not have.
     """
     with transaction.atomic():
         EmailAddress.objects.filter(email=email, verified=False).exclude(user=user).delete()
-        if user is None or EmailAddress.objects.filter(user=user, email=email, verified=True).exists():
+        if (
+            user is None
+            or EmailAddress.objects.filter(user=user, email=email, verified=True).exists()
+        ):
             return
         user.set_unusable_password()
         user.save(update_fields=["password"])
         EmailAddress.objects.filter(user=user).exclude(email=email).delete()
         Authenticator.objects.filter(user=user).delete()
-        EmailAddress.objects.update_or_create(user=user, email=email, defaults={"verified": True, "primary": True})
+        EmailAddress.objects.update_or_create(
+            user=user, email=email, defaults={"verified": True, "primary": True}
+        )
         access_end(user=user, reason="the address was confirmed by the identity provider")
 
 
 def access_end(*, user: User, reason: str) -> int:
-    """Revoke every key of a person, recorded in its project, and end their sign-ins and their links to an identity
-    provider; returns the number of keys."""
+    """Revoke every key of a person, recorded in its project, and end their sign-ins and their links
+    to an identity provider; returns the number of keys.
+    """
     with transaction.atomic():
         ended = keys_end(user=user, reason=reason)
         SocialAccount.objects.filter(user=user).delete()

@@ -1,7 +1,7 @@
 """Where a webhook may lead: not into the network that the server stands in.
 
-The name is looked up when a delivery is sent, and the connection goes to an address that was judged then: a name that
-pointed elsewhere when the webhook was made gains nothing by it.
+The name is looked up when a delivery is sent, and the connection goes to an address that was judged
+then: a name that pointed elsewhere when the webhook was made gains nothing by it.
 """
 
 import asyncio
@@ -16,8 +16,8 @@ from django.conf import settings
 
 from console.errors import InvalidRequest
 
-# Of IANA's special-purpose registries (RFC 6890), what Python 3.11 takes for an address of the Internet. A cloud's
-# metadata has been at 192.0.0.192.
+# Of IANA's special-purpose registries (RFC 6890), what Python 3.11 takes for an address of the
+# Internet. A cloud's metadata has been at 192.0.0.192.
 SPECIAL = [ipaddress.ip_network(each) for each in ("192.0.0.0/24", "3fff::/20", "5f00::/16")]
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
 NAME = re.compile(
@@ -27,7 +27,16 @@ NUMBER = re.compile(
     r"[0-9]+|0x[0-9a-f]*"
 )  # as a last label it makes the whole host an address (URL Standard, "ends in a number")
 # RFC 6761, 6762, 8375, and the domain that ICANN keeps for private use
-NOT_PUBLIC = (".localhost", ".local", ".localdomain", ".home.arpa", ".internal", ".test", ".invalid", ".onion")
+NOT_PUBLIC = (
+    ".localhost",
+    ".local",
+    ".localdomain",
+    ".home.arpa",
+    ".internal",
+    ".test",
+    ".invalid",
+    ".onion",
+)
 
 
 class AddressRefused(OSError):
@@ -52,7 +61,14 @@ def url_problem(url: str) -> str:
         host, port = parts.hostname or "", parts.port
     except ValueError:
         return "it is not a URL"
-    if not url.isascii() or not url.isprintable() or " " in url or "\\" in url or not host or port == 0:
+    if (
+        not url.isascii()
+        or not url.isprintable()
+        or " " in url
+        or "\\" in url
+        or not host
+        or port == 0
+    ):
         return "it is not a URL"
     if parts.username is not None or parts.password is not None or parts.fragment:
         return "it may carry no user, password or fragment"
@@ -71,7 +87,9 @@ def url_problem(url: str) -> str:
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is one of the Internet's, and not one that stands for another that is not."""
+    """Whether an IP address is one of the Internet's, and not one that stands for another that is
+    not.
+    """
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv6Address):
         inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
@@ -85,7 +103,9 @@ def is_public(address: str) -> bool:
 
 
 def _literal(host: str) -> str | None:
-    """The IP address that a host is, however it is written (``127.1`` and ``0x7f.1`` are loopback too)."""
+    """The IP address that a host is, however it is written (``127.1`` and ``0x7f.1`` are loopback
+    too).
+    """
     try:
         return str(ipaddress.ip_address(host))
     except ValueError:

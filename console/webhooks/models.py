@@ -14,7 +14,9 @@ def new_delivery_id() -> str:
 
 
 class Webhook(models.Model):
-    """An address to which a project wants its events sent. Its secret is derived from the server's and kept nowhere."""
+    """An address to which a project wants its events sent. Its secret is derived from the server's
+    and kept nowhere.
+    """
 
     id = models.CharField(primary_key=True, max_length=40, default=new_webhook_id, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="webhooks")
@@ -44,6 +46,8 @@ class Delivery(models.Model):
     class Meta:
         db_table = "console_delivery"
         indexes = [
-            models.Index(fields=["next_at"], name="delivery_due", condition=models.Q(next_at__isnull=False)),
+            models.Index(
+                fields=["next_at"], name="delivery_due", condition=models.Q(next_at__isnull=False)
+            ),
             models.Index(fields=["webhook", "-created_at"], name="delivery_list"),
         ]

@@ -1,4 +1,6 @@
-"""Webhooks: subscribe, unsubscribe, and put an event on its way in the transaction in which it happens."""
+"""Webhooks: subscribe, unsubscribe, and put an event on its way in the transaction in which it
+happens.
+"""
 
 import hashlib
 import hmac
@@ -21,17 +23,23 @@ KEPT_FOR = timedelta(days=30)
 
 
 def webhook_create(*, project: Project, url: str, topics: list[WebhookTopic]) -> Webhook:
-    """Subscribe an address. Raises InvalidRequest for one that may not be called, Conflict when there are too many."""
+    """Subscribe an address. Raises InvalidRequest for one that may not be called, Conflict when
+    there are too many.
+    """
     url_check(url)
     if Webhook.objects.filter(project=project).count() >= MAX_WEBHOOKS:
-        raise Conflict(f"The project has {MAX_WEBHOOKS} webhooks.", hint="Delete one that is no longer needed.")
+        raise Conflict(
+            f"The project has {MAX_WEBHOOKS} webhooks.", hint="Delete one that is no longer needed."
+        )
     return Webhook.objects.create(project=project, url=url, topics=sorted(set(topics)))
 
 
 def webhook_secrets(webhook: Webhook) -> list[str]:
-    """What signs its deliveries. The first is shown when the webhook is made; another one needs another webhook.
+    """What signs its deliveries. The first is shown when the webhook is made; another one needs
+    another webhook.
 
-    A second one is what the first was before the server's secret was rotated: receivers who know that are served too.
+    A second one is what the first was before the server's secret was rotated: receivers who know
+    that are served too.
     """
     message = f"webhook|{webhook.id}".encode()
     keys = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
@@ -62,8 +70,11 @@ def delivery_list(*, project: Project, webhook_id: str, limit: int = 50) -> list
     return list(Delivery.objects.filter(webhook=webhook).order_by("-created_at", "-id")[:limit])
 
 
-def event_announce(*, project_id: str | QuerySet[Any, Any], topic: WebhookTopic, data: dict[str, Any]) -> None:
-    """Put an event on its way to those who subscribed; it leaves when the surrounding transaction commits.
+def event_announce(
+    *, project_id: str | QuerySet[Any, Any], topic: WebhookTopic, data: dict[str, Any]
+) -> None:
+    """Put an event on its way to those who subscribed; it leaves when the surrounding transaction
+    commits.
 
     ``project_id`` may be a query for it, which is asked with that for them: mostly there are none.
     """
@@ -72,5 +83,9 @@ def event_announce(*, project_id: str | QuerySet[Any, Any], topic: WebhookTopic,
         for webhook in Webhook.objects.filter(project_id=project_id):
             if topic not in webhook.topics:
                 continue
-            event = WebhookEvent(id=new_id("evt"), topic=topic, at=now, project_id=webhook.project_id, data=data)
-            Delivery.objects.create(webhook=webhook, topic=topic, body=event.model_dump_json(), next_at=now)
+            event = WebhookEvent(
+                id=new_id("evt"), topic=topic, at=now, project_id=webhook.project_id, data=data
+            )
+            Delivery.objects.create(
+                webhook=webhook, topic=topic, body=event.model_dump_json(), next_at=now
+            )

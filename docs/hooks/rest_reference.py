@@ -42,7 +42,10 @@ def rest_page(document: Json) -> str:
 
 
 def operation_lines(method: str, path: str, operation: Json) -> list[str]:
-    lines = [f"### `{method} {path}` {{ #{operation['operationId']} }}\n", operation["summary"] + "\n"]
+    lines = [
+        f"### `{method} {path}` {{ #{operation['operationId']} }}\n",
+        operation["summary"] + "\n",
+    ]
     description = operation.get("description", "")
     if description and description != operation["summary"]:
         lines.append(description + "\n")
@@ -50,7 +53,9 @@ def operation_lines(method: str, path: str, operation: Json) -> list[str]:
     if parameters:
         lines += ["| parameter | in | type | |", "| --- | --- | --- | --- |"]
         for parameter in parameters:
-            note = parameter.get("description", "") + (" Required." if parameter.get("required") else "")
+            note = parameter.get("description", "") + (
+                " Required." if parameter.get("required") else ""
+            )
             name, kind = parameter["name"], type_of(parameter["schema"])
             lines.append(f"| `{name}` | {parameter['in']} | {kind} | {cell(note)} |")
         lines.append("")
@@ -64,7 +69,10 @@ def operation_lines(method: str, path: str, operation: Json) -> list[str]:
 
 def schemas_page(document: Json) -> str:
     """Every JSON object of the operations, with its fields."""
-    lines = ["# REST schemas\n", "What the operations of the [REST reference](rest.md) take and return.\n"]
+    lines = [
+        "# REST schemas\n",
+        "What the operations of the [REST reference](rest.md) take and return.\n",
+    ]
     for name, schema in sorted(document["components"]["schemas"].items()):
         lines += [f"## {name}\n", text_of(schema.get("description", "")), ""]
         if "enum" in schema:
@@ -92,13 +100,18 @@ def field_lines(schema: Json, page: str | None = None) -> list[str]:
     lines = ["| field | type | default | |", "| --- | --- | --- | --- |"]
     for field, definition in schema["properties"].items():
         default = "required" if field in schema.get("required", []) else default_of(definition)
-        note = cell(" ".join(filter(None, [definition.get("description", ""), bounds_of(definition)])))
+        note = cell(
+            " ".join(filter(None, [definition.get("description", ""), bounds_of(definition)]))
+        )
         lines.append(f"| `{field}` | {type_of(definition, page)} | {default} | {note} |")
     return [*lines, ""]
 
 
 def content_of(body: Json) -> str:
-    kinds = [f"`{kind}` {type_of(media.get('schema', {}))}" for kind, media in body.get("content", {}).items()]
+    kinds = [
+        f"`{kind}` {type_of(media.get('schema', {}))}"
+        for kind, media in body.get("content", {}).items()
+    ]
     return ", ".join(kinds) or "no body"
 
 
@@ -121,7 +134,9 @@ def type_of(schema: Json, page: str | None = None) -> str:
 def bounds_of(schema: Json) -> str:
     words = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
     places = [schema, *schema.get("anyOf", [])]
-    return ", ".join(f"{sign} {place[key]}" for place in places for key, sign in words.items() if key in place)
+    return ", ".join(
+        f"{sign} {place[key]}" for place in places for key, sign in words.items() if key in place
+    )
 
 
 def default_of(schema: Json) -> str:

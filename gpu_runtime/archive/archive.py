@@ -2,8 +2,9 @@
 
     fix the parts in the journal -> renew the journal's copy in the store -> write and upload each part -> mark it
 
-In that order a kill at any moment, or the loss of this machine, puts no episode into two parts: what the store could
-have is in the copy of the journal that the next runtime begins with. A part that was not marked is uploaded again.
+In that order a kill at any moment, or the loss of this machine, puts no episode into two parts:
+what the store could have is in the copy of the journal that the next runtime begins with. A part
+that was not marked is uploaded again.
 """
 
 import asyncio
@@ -31,11 +32,15 @@ class Archive:
         self._about = {"session_id": assignment.session_id, "base_model": assignment.base_model}
         self.sending = asyncio.Lock()  # held while episodes are on their way to the store
 
-    async def publish(self, *, everything: bool = False, on_progress: Callable[[], None] = lambda: None) -> None:
-        """Have in the store the journal as it is now, and every episode of which nothing can change any more.
+    async def publish(
+        self, *, everything: bool = False, on_progress: Callable[[], None] = lambda: None
+    ) -> None:
+        """Have in the store the journal as it is now, and every episode of which nothing can change
+        any more.
 
-        ``everything``: no step will follow, so that waiting episodes are archived too. ``on_progress`` is called, from
-        any thread, as parts are written and stored. Raises StoreUnavailable, DiskFull and as ``journal_replicate``.
+        ``everything``: no step will follow, so that waiting episodes are archived too.
+        ``on_progress`` is called, from any thread, as parts are written and stored. Raises
+        StoreUnavailable, DiskFull and as ``journal_replicate``.
         """
         async with self.sending:
             await asyncio.to_thread(parts_fix, self._journal, everything=everything)

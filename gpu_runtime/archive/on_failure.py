@@ -1,4 +1,6 @@
-"""What a runtime does for a session that fails with it: no other runtime follows that could archive its episodes."""
+"""What a runtime does for a session that fails with it: no other runtime follows that could archive
+its episodes.
+"""
 
 import asyncio
 import logging
@@ -20,11 +22,14 @@ NOTHING_CAN_BE_STORED = (LeaseLost, ControlPlaneLost, StoreUnavailable)
 
 
 @asynccontextmanager
-async def archive_on_failure(agent: Agent, archive: Archive, *, timeout_s: float = ARCHIVE_S) -> AsyncIterator[None]:
-    """Around what may fail. The fault is raised again, whether the episodes could be archived or not.
+async def archive_on_failure(
+    agent: Agent, archive: Archive, *, timeout_s: float = ARCHIVE_S
+) -> AsyncIterator[None]:
+    """Around what may fail. The fault is raised again, whether the episodes could be archived or
+    not.
 
-    Where the session goes on with another runtime nothing is done: that one archives what is settled, and trains what
-    waits. A runtime that is killed, or that is stuck, cannot do it.
+    Where the session goes on with another runtime nothing is done: that one archives what is
+    settled, and trains what waits. A runtime that is killed, or that is stuck, cannot do it.
     """
     try:
         yield

@@ -1,7 +1,8 @@
 """Which part of the archive each episode is in, as the journal has it.
 
-Fixed before a part is written: the runtime after a kill writes the same part again, so that no episode is in two
-parts and none is left out. An episode is archived once nothing about it can change.
+Fixed before a part is written: the runtime after a kill writes the same part again, so that no
+episode is in two parts and none is left out. An episode is archived once nothing about it can
+change.
 """
 
 from dataclasses import dataclass
@@ -22,7 +23,8 @@ class Part:
 
 
 def parts_fix(journal: Journal, *, everything: bool) -> None:
-    """Put every settled episode that is in no part into new ones; ``everything``: also those that still wait.
+    """Put every settled episode that is in no part into new ones; ``everything``: also those that
+    still wait.
 
     Pass ``everything`` only when no step will be trained any more.
     """
@@ -33,11 +35,16 @@ def parts_fix(journal: Journal, *, everything: bool) -> None:
         ).fetchall()
         ids = [row["id"] for row in rows]
         for start in range(0, len(ids), PART_EPISODES):
-            number = sql.execute("SELECT 1 + ifnull(max(number), 0) FROM archive_parts").fetchone()[0]
+            number = sql.execute("SELECT 1 + ifnull(max(number), 0) FROM archive_parts").fetchone()[
+                0
+            ]
             sql.execute("INSERT INTO archive_parts VALUES (?, 0)", (number,))
             sql.executemany(
                 "INSERT INTO archived_episodes VALUES (?, ?, ?)",
-                [(episode_id, number, place) for place, episode_id in enumerate(ids[start : start + PART_EPISODES])],
+                [
+                    (episode_id, number, place)
+                    for place, episode_id in enumerate(ids[start : start + PART_EPISODES])
+                ],
             )
 
 

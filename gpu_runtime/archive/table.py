@@ -1,4 +1,5 @@
-"""Episodes as rows of Parquet: one row for each episode, every column described in ``SCHEMA``. No journal in here.
+"""Episodes as rows of Parquet: one row for each episode, every column described in ``SCHEMA``. No
+journal in here.
 
 Shape legend: T tokens of a timeline.
 """
@@ -29,10 +30,16 @@ TIMELINE = pa.struct(
         _column("agent", pa.string(), "the X-Agent label of its calls"),
         _column("calls", pa.list_(pa.string()), "ids of the calls whose answers are trained here"),
         _column(
-            "token_ids", pa.list_(pa.int32()), "prompt and answers as the engine saw them; all but the sets are as long"
+            "token_ids",
+            pa.list_(pa.int32()),
+            "prompt and answers as the engine saw them; all but the sets are as long",
         ),
         _column("mask", pa.list_(pa.int8()), "1: sampled, and trained in this timeline"),
-        _column("logprobs", pa.list_(pa.float32()), "the engine's, natural logarithm; 0 where the mask is 0"),
+        _column(
+            "logprobs",
+            pa.list_(pa.float32()),
+            "the engine's, natural logarithm; 0 where the mask is 0",
+        ),
         _column(
             "raw_logprobs",
             pa.list_(pa.float32()),
@@ -44,12 +51,30 @@ TIMELINE = pa.struct(
             "the trainer's, before the step that trained it; null: computed by none; 0 where the mask is 0",
         ),
         _column(
-            "trainer_logprobs_after", pa.list_(pa.float32()), "after that step, in sessions with logprobs_after_step"
+            "trainer_logprobs_after",
+            pa.list_(pa.float32()),
+            "after that step, in sessions with logprobs_after_step",
         ),
-        _column("policy_versions", pa.list_(pa.int32()), "whose weights sampled the token; -1 where the mask is 0"),
-        _column("temperatures", pa.list_(pa.float32()), "at which the token was sampled; 1 where the mask is 0"),
-        _column("allowed", pa.list_(pa.int32()), "which of allowed_sets a grammar left to choose from; -1: every id"),
-        _column("allowed_sets", pa.list_(pa.binary()), "a bit for each id, low bits first, in zlib; empty: not known"),
+        _column(
+            "policy_versions",
+            pa.list_(pa.int32()),
+            "whose weights sampled the token; -1 where the mask is 0",
+        ),
+        _column(
+            "temperatures",
+            pa.list_(pa.float32()),
+            "at which the token was sampled; 1 where the mask is 0",
+        ),
+        _column(
+            "allowed",
+            pa.list_(pa.int32()),
+            "which of allowed_sets a grammar left to choose from; -1: every id",
+        ),
+        _column(
+            "allowed_sets",
+            pa.list_(pa.binary()),
+            "a bit for each id, low bits first, in zlib; empty: not known",
+        ),
     ]
 )
 ANSWER = pa.struct(
@@ -63,12 +88,22 @@ ANSWER = pa.struct(
 CALL = pa.struct(
     [
         _column("id", pa.string(), "call_..."),
-        _column("status", pa.string(), "completed, or cancelled: generation did not finish, in no timeline"),
+        _column(
+            "status",
+            pa.string(),
+            "completed, or cancelled: generation did not finish, in no timeline",
+        ),
         _column("agent", pa.string(), "its X-Agent label"),
         _column("begun_at", pa.float64(), "Unix seconds"),
         _column("ended_at", pa.float64(), "Unix seconds"),
-        _column("continues", pa.string(), "the call whose messages and answer this one's begin with"),
-        _column("messages_from", pa.int32(), "how many messages of the request are left out: the continued call's"),
+        _column(
+            "continues", pa.string(), "the call whose messages and answer this one's begin with"
+        ),
+        _column(
+            "messages_from",
+            pa.int32(),
+            "how many messages of the request are left out: the continued call's",
+        ),
         _column("messages", pa.string(), "JSON: the request's other messages"),
         _column("options", pa.string(), "JSON: the request without its messages"),
         _column("answers", pa.list_(ANSWER), "what was sampled; its tokens are in the timelines"),
@@ -80,10 +115,18 @@ SCHEMA = pa.schema(
         _column("task", pa.string(), "as begun; null without one"),
         _column("group_key", pa.string(), "the task, or a hash of the first prompt"),
         _column("eval", pa.bool_(), "served and counted, never trained"),
-        _column("fate", pa.string(), "trained, eval, stale, abandoned, expired; waiting: the session ended before"),
+        _column(
+            "fate",
+            pa.string(),
+            "trained, eval, stale, abandoned, expired; waiting: the session ended before",
+        ),
         _column("reason", pa.string(), "why it was abandoned, expired or stale"),
         _column("trained_step", pa.int64(), "the step that trained it"),
-        _column("reward", pa.float64(), "of the whole episode; null if it was not completed, as all that was reported"),
+        _column(
+            "reward",
+            pa.float64(),
+            "of the whole episode; null if it was not completed, as all that was reported",
+        ),
         _column("is_success", pa.bool_(), "as reported"),
         _column("rewards_by_agent", NUMBERS, "as reported"),
         _column("rewards_by_call", NUMBERS, "as reported"),
@@ -94,14 +137,19 @@ SCHEMA = pa.schema(
         _column("sampled_tokens", pa.int64(), "of its completed calls"),
         _column("policy_version_first", pa.int64(), "the oldest weights that sampled for it"),
         _column("policy_version_last", pa.int64(), "the newest"),
-        _column("timelines", pa.list_(TIMELINE), "the token sequences that its completed calls merge into"),
+        _column(
+            "timelines",
+            pa.list_(TIMELINE),
+            "the token sequences that its completed calls merge into",
+        ),
         _column("calls", pa.list_(CALL), "every request, in the order of recording"),
     ]
 )
 
 
 def part_write(path: Path, rows: Iterable[dict[str, Any]], about: dict[str, str]) -> Iterator[int]:
-    """Write ``rows`` to ``path``; yields the size of each row group that is there. The same rows give the same bytes.
+    """Write ``rows`` to ``path``; yields the size of each row group that is there. The same rows
+    give the same bytes.
 
     ``about`` goes into the file's metadata. Raises OSError.
     """
@@ -150,7 +198,10 @@ def episode_row(record: EpisodeRecord, calls: Sequence[CallRecord]) -> dict[str,
 def _timeline(agent: str | None, timeline: Timeline, pieces: Sequence[Segment]) -> dict[str, Any]:
     merged = [pieces[index] for index in timeline.segments]
     temperatures = [[piece.temperature] * len(piece.token_ids) for piece in merged]
-    raw = [[None] * len(each.token_ids) if each.raw_logprobs is None else each.raw_logprobs for each in merged]
+    raw = [
+        [None] * len(each.token_ids) if each.raw_logprobs is None else each.raw_logprobs
+        for each in merged
+    ]
     before = [each.trainer_logprobs or [None] * len(each.token_ids) for each in merged]
     after = [each.trainer_logprobs_after or [None] * len(each.token_ids) for each in merged]
     allowed_T = allowed_of(timeline, merged) or (None,) * len(timeline.token_ids_T)
@@ -164,7 +215,9 @@ def _timeline(agent: str | None, timeline: Timeline, pieces: Sequence[Segment]) 
         "raw_logprobs": by_token(timeline, merged, raw, elsewhere=0.0),
         "trainer_logprobs": by_token(timeline, merged, before, elsewhere=0.0),
         "trainer_logprobs_after": by_token(timeline, merged, after, elsewhere=0.0),
-        "policy_versions": by_token(timeline, merged, [piece.versions for piece in merged], elsewhere=-1),
+        "policy_versions": by_token(
+            timeline, merged, [piece.versions for piece in merged], elsewhere=-1
+        ),
         "temperatures": by_token(timeline, merged, temperatures, elsewhere=1.0),
         "allowed": numbers_T,
         "allowed_sets": sets,

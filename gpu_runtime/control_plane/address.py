@@ -9,10 +9,11 @@ EVERYWHERE = "0.0.0.0"
 
 
 def address_advertise(config: RuntimeConfig, listening: str) -> str:
-    """What heartbeats say: the configured address, else ``listening`` ("host:port") as the control plane would dial it.
+    """What heartbeats say: the configured address, else ``listening`` ("host:port") as the control
+    plane would dial it.
 
-    A gateway that listens everywhere is reached over the interface that leads to the control plane. Raises OSError
-    when no route leads there.
+    A gateway that listens everywhere is reached over the interface that leads to the control plane.
+    Raises OSError when no route leads there.
     """
     if config.address:
         return config.address

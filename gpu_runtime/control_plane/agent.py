@@ -1,8 +1,10 @@
-"""The runtime's client of the control plane: register, heartbeat, report, fail, and requests made under the lease.
+"""The runtime's client of the control plane: register, heartbeat, report, fail, and requests made
+under the lease.
 
-All of it runs in one thread with an event loop of its own. The runtime's main loop serves the gateway and waits on the
-engine and the trainer; when that loop is busy, a heartbeat on it would be late and a healthy session would be taken for
-a dead one. Torch releases the interpreter lock while it computes, so this thread keeps its time.
+All of it runs in one thread with an event loop of its own. The runtime's main loop serves the
+gateway and waits on the engine and the trainer; when that loop is busy, a heartbeat on it would be
+late and a healthy session would be taken for a dead one. Torch releases the interpreter lock while
+it computes, so this thread keeps its time.
 """
 
 import asyncio
@@ -58,10 +60,11 @@ class Recorded:
 class Agent:
     """``async with Agent(config) as agent: assignment = await agent.register()``.
 
-    ``stop_requested`` is set, and ``stop_reason`` gives the reason, once the control plane wants the runtime to
-    end; ``preempted`` is set beside them where this machine is about to be taken away. ``checkpoint_orders`` yields
-    each wanted checkpoint; close it with ``order_done`` or ``order_failed``. ``lost`` is set for good when the runtime
-    must end: LeaseLost means at once and without another write. ``events`` is the bus of this runtime.
+    ``stop_requested`` is set, and ``stop_reason`` gives the reason, once the control plane wants
+    the runtime to end; ``preempted`` is set beside them where this machine is about to be taken
+    away. ``checkpoint_orders`` yields each wanted checkpoint; close it with ``order_done`` or
+    ``order_failed``. ``lost`` is set for good when the runtime must end: LeaseLost means at once
+    and without another write. ``events`` is the bus of this runtime.
     """
 
     def __init__(self, config: RuntimeConfig, *, patience_s: float = PATIENCE_S) -> None:
@@ -69,15 +72,18 @@ class Agent:
         self.stop_requested = asyncio.Event()
         self.stop_reason: StopReason | None = None
         self.preempted = asyncio.Event()
-        self.is_final_attempt = False  # the session fails if this runtime ends by a fault, as of the last heartbeat
+        # the session fails if this runtime ends by a fault, as of the last heartbeat
+        self.is_final_attempt = False
         self.checkpoint_orders: asyncio.Queue[CheckpointOrder] = asyncio.Queue()
         self.lost: RuntimeFault | None = None
         self._lost_event = asyncio.Event()
         self._orders_known: set[str] = set()
         self._config = config
         self._patience_s = patience_s
-        self._queue: deque[str] = deque()  # entries as JSON: what was reported cannot change while it waits
-        self._queued = asyncio.Event()  # belongs to the agent's own loop, like the client and the tasks
+        # entries as JSON: what was reported cannot change while it waits
+        self._queue: deque[str] = deque()
+        # belongs to the agent's own loop, like the client and the tasks
+        self._queued = asyncio.Event()
         self._pause = BeatPause(HEARTBEAT_S)  # of that loop too
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -100,45 +106,63 @@ class Agent:
             self._loop.close()
 
     async def register(self) -> Assignment:
-        """Claim the session and begin the heartbeats; again, it only renews the presigned URLs of the assignment.
+        """Claim the session and begin the heartbeats; again, it only renews the presigned URLs of
+        the assignment.
 
         Raises LeaseLost, ControlPlaneLost, ControlPlaneRefused, ServerDiffers.
         """
-        assignment = await self.call("/v1/runtime/register", None, Assignment, deadline_s=self._patience_s)
+        assignment = await self.call(
+            "/v1/runtime/register", None, Assignment, deadline_s=self._patience_s
+        )
         await self._in_thread(self._begin())
         return assignment
 
     async def call(
-        self, path: str, body: BaseModel | None, response_type: type[ResponseT], *, deadline_s: float
+        self,
+        path: str,
+        body: BaseModel | None,
+        response_type: type[ResponseT],
+        *,
+        deadline_s: float,
     ) -> ResponseT:
-        """POST under the lease, again and again until there is a response or ``deadline_s`` has passed.
+        """POST under the lease, again and again until there is a response or ``deadline_s`` has
+        passed.
 
-        Raises LeaseLost; ControlPlaneRefused for a request that no repetition will make right; after the deadline
-        StoreUnavailable if that was the control plane's last error, else ControlPlaneLost.
+        Raises LeaseLost; ControlPlaneRefused for a request that no repetition will make right;
+        after the deadline StoreUnavailable if that was the control plane's last error, else
+        ControlPlaneLost.
         """
-        return await self._in_thread(self._client.retry(path, _json(body), response_type, deadline_s))
+        return await self._in_thread(
+            self._client.retry(path, _json(body), response_type, deadline_s)
+        )
 
     async def send(self, path: str, body: BaseModel, *, deadline_s: float) -> None:
         """As ``call``, for a request whose response has no body."""
         await self._in_thread(self._client.retry(path, _json(body), None, deadline_s))
 
     def report(self, kind: EventKind, data: dict[str, Any], key: str) -> None:
-        """Queue one entry for the session's record, from any thread. The same ``key`` twice is one entry.
+        """Queue one entry for the session's record, from any thread. The same ``key`` twice is one
+        entry.
 
-        Returns at once; entries arrive in order, within about 0.2 s, or when the control plane is back. Raises
-        ValueError (pydantic's ValidationError is one) for an entry that cannot be sent.
+        Returns at once; entries arrive in order, within about 0.2 s, or when the control plane is
+        back. Raises ValueError (pydantic's ValidationError is one) for an entry that cannot be
+        sent.
         """
         if kind is EventKind.EVENT:
             self.events.publish(Recorded(data))
         entry = ReportEntry(key=key, kind=kind, data=data).model_dump_json()
         if len(entry) > BATCH_BYTES:
-            raise ValueError(f"the entry {key!r} has {len(entry)} bytes; {BATCH_BYTES} is the most that is taken")
+            raise ValueError(
+                f"the entry {key!r} has {len(entry)} bytes; {BATCH_BYTES} is the most that is taken"
+            )
         if self.lost is None and not self._loop.is_closed():
             self._queue.append(entry)
             self._loop.call_soon_threadsafe(self._queued.set)
 
     async def flush(self, timeout_s: float) -> bool:
-        """Wait until every queued entry was taken; False if ``timeout_s`` passed or the agent was lost first."""
+        """Wait until every queued entry was taken; False if ``timeout_s`` passed or the agent was
+        lost first.
+        """
         deadline = time.monotonic() + timeout_s
         while self._queue and self.lost is None and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
@@ -151,11 +175,16 @@ class Agent:
             time.sleep(0.02)
         return not self._queue
 
-    async def fail(self, code: str, cause: str, hint: str = "", *, deadline_s: float = 60.0) -> None:
-        """Give the session up with a named cause, after what was reported before it. Raises as ``call`` does."""
+    async def fail(
+        self, code: str, cause: str, hint: str = "", *, deadline_s: float = 60.0
+    ) -> None:
+        """Give the session up with a named cause, after what was reported before it. Raises as
+        ``call`` does.
+        """
         await self.flush(FAREWELL_S)
         await self._in_thread(self._last_beat())
-        body = FailureReport(code=code, cause=cause[-4000:], hint=hint[:1000])  # the end of a traceback says most
+        # the end of a traceback says most
+        body = FailureReport(code=code, cause=cause[-4000:], hint=hint[:1000])
         await self._in_thread(self._client.retry("/v1/runtime/fail", _json(body), None, deadline_s))
 
     async def wait_lost(self) -> RuntimeFault:
@@ -165,7 +194,9 @@ class Agent:
         return self.lost
 
     def preempt(self) -> None:
-        """This machine is taken away soon: end as for a suspension, of which the control plane knows nothing."""
+        """This machine is taken away soon: end as for a suspension, of which the control plane
+        knows nothing.
+        """
         if not self.stop_requested.is_set():
             self.stop_reason = StopReason.SUSPEND
             self.stop_requested.set()
@@ -223,7 +254,11 @@ class Agent:
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            self.give_up(error if isinstance(error, RuntimeFault) else RuntimeFault(f"the agent broke: {error!r}"))
+            self.give_up(
+                error
+                if isinstance(error, RuntimeFault)
+                else RuntimeFault(f"the agent broke: {error!r}")
+            )
 
     async def _end(self) -> None:
         for task in self._tasks:
@@ -234,8 +269,9 @@ class Agent:
         await self._client.close()
 
     async def _last_beat(self) -> None:
-        """The ledger as it ends, of which the second since the last heartbeat knew nothing; and of a machine that is
-        taken away why it ends, which would count as a failure."""
+        """The ledger as it ends, of which the second since the last heartbeat knew nothing; and of
+        a machine that is taken away why it ends, which would count as a failure.
+        """
         with suppress(ControlPlaneAway, RuntimeFault):
             beat = _json(self.status.snapshot())
             await self._client.send("/v1/runtime/heartbeat", beat, Orders, HEARTBEAT_TIMEOUT_S)
@@ -246,14 +282,18 @@ class Agent:
             began_at = self._loop.time()
             try:
                 beat = _json(self.status.snapshot())
-                orders = await self._client.send("/v1/runtime/heartbeat", beat, Orders, HEARTBEAT_TIMEOUT_S)
+                orders = await self._client.send(
+                    "/v1/runtime/heartbeat", beat, Orders, HEARTBEAT_TIMEOUT_S
+                )
                 answered_at = time.monotonic()
                 self._pause.told(orders)
                 self._main.call_soon_threadsafe(self._deliver, orders)
             except ControlPlaneAway as away:
                 log.warning("heartbeat: %s", away)
                 if time.monotonic() - answered_at > self._patience_s:
-                    raise ControlPlaneLost(f"no response for {self._patience_s:g} s: {away}") from away
+                    raise ControlPlaneLost(
+                        f"no response for {self._patience_s:g} s: {away}"
+                    ) from away
             await self._pause.wait(began_at)
 
     async def _send_reports(self) -> None:

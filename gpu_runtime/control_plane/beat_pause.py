@@ -1,7 +1,9 @@
-"""How long a runtime waits between two heartbeats: as the control plane says, and less where it has something to tell.
+"""How long a runtime waits between two heartbeats: as the control plane says, and less where it has
+something to tell.
 
-A server with very many runtimes asks for fewer heartbeats. None of what is told by them may be told later for that:
-what begins meanwhile is told a second after the last one, a stage, or that the machine is taken away, at once.
+A server with very many runtimes asks for fewer heartbeats. None of what is told by them may be told
+later for that: what begins meanwhile is told a second after the last one, a stage, or that the
+machine is taken away, at once.
 """
 
 import asyncio
@@ -11,7 +13,9 @@ from tinkerscript.wire.runtime import Orders
 
 
 class BeatPause:
-    """Of one event loop, which ``end`` is called on too. ``least_s``: a second; the pace until another is told."""
+    """Of one event loop, which ``end`` is called on too. ``least_s``: a second; the pace until
+    another is told.
+    """
 
     def __init__(self, least_s: float) -> None:
         self._least_s = self.pace_s = least_s

@@ -25,12 +25,15 @@ from tinkerscript.wire.version import VERSION
 
 log = logging.getLogger(__name__)
 
-REQUEST_TIMEOUT_S = 60.0  # of one attempt, response included; a commit looks at every object of a checkpoint
+# of one attempt, response included; a commit looks at every object of a checkpoint
+REQUEST_TIMEOUT_S = 60.0
 RETRY_FIRST_S, RETRY_LAST_S = 0.1, 3.0
 
 
 class ControlPlaneAway(Exception):
-    """One attempt got no usable response; try again. ``error`` is set when the control plane itself sent one."""
+    """One attempt got no usable response; try again. ``error`` is set when the control plane itself
+    sent one.
+    """
 
     def __init__(self, message: str, error: ErrorDetail | None = None) -> None:
         super().__init__(message)
@@ -45,7 +48,8 @@ class ControlPlaneAway(Exception):
 
 
 class LeaseClient:
-    """Speaks for the session. Used on one event loop only. Once a lease is lost it sends nothing more.
+    """Speaks for the session. Used on one event loop only. Once a lease is lost it sends nothing
+    more.
 
     ``on_store_full`` is called at every response with code disk_full: the requests go on.
     """
@@ -64,10 +68,13 @@ class LeaseClient:
             timeout=None,  # every attempt stands under one deadline as a whole: see send
             verify=tls_context(),
             event_hooks={"request": [peers_checked_async]},
-            trust_env=False,  # the control plane is named exactly; no proxy of the machine stands before it
+            # the control plane is named exactly; no proxy of the machine stands before it
+            trust_env=False,
         )
 
-    async def send(self, path: str, body: bytes, response_type: type[BaseModel] | None, timeout_s: float) -> Any:
+    async def send(
+        self, path: str, body: bytes, response_type: type[BaseModel] | None, timeout_s: float
+    ) -> Any:
         """One attempt. Raises ControlPlaneAway, LeaseLost, ControlPlaneRefused, ServerDiffers."""
         if self._lease_lost is not None:
             raise self._lease_lost
@@ -75,7 +82,11 @@ class LeaseClient:
             async with asyncio.timeout(timeout_s):
                 response = await self._client.post(path, content=body)
             if response.is_success:
-                return None if response_type is None else response_type.model_validate_json(response.content)
+                return (
+                    None
+                    if response_type is None
+                    else response_type.model_validate_json(response.content)
+                )
         except ValidationError as error:
             assert response_type is not None, "nothing else was read"
             raise _unreadable(response, response_type, error) from error
@@ -89,11 +100,13 @@ class LeaseClient:
             self._on_store_full(full)
         raise fault
 
-    async def retry(self, path: str, body: bytes, response_type: type[BaseModel] | None, deadline_s: float) -> Any:
+    async def retry(
+        self, path: str, body: bytes, response_type: type[BaseModel] | None, deadline_s: float
+    ) -> Any:
         """Attempts until one gets a response. Raises LeaseLost, ControlPlaneRefused, ServerDiffers.
 
-        After ``deadline_s``: StoreUnavailable (StoreFull) if that was the control plane's last error, else
-        ControlPlaneLost.
+        After ``deadline_s``: StoreUnavailable (StoreFull) if that was the control plane's last
+        error, else ControlPlaneLost.
         """
         deadline, wait_s = time.monotonic() + deadline_s, RETRY_FIRST_S
         while True:
@@ -101,7 +114,9 @@ class LeaseClient:
                 return await self.send(path, body, response_type, REQUEST_TIMEOUT_S)
             except ControlPlaneAway as away:
                 if time.monotonic() + wait_s > deadline:
-                    raise _lasting(away, f"{path} got no response within {deadline_s:g} s: {away}") from away
+                    raise _lasting(
+                        away, f"{path} got no response within {deadline_s:g} s: {away}"
+                    ) from away
                 log.warning("%s: %s; again in %.1f s", path, away, wait_s)
             await asyncio.sleep(wait_s)
             wait_s = min(wait_s * 2, RETRY_LAST_S)
@@ -117,17 +132,26 @@ def _lasting(away: ControlPlaneAway, words: str) -> StoreUnavailable | ControlPl
     return StoreUnavailable(words) if is_store else ControlPlaneLost(words)
 
 
-def _unreadable(response: httpx.Response, expected: type[BaseModel], error: ValidationError) -> Exception:
-    """A response with a field of ``expected`` is our server's, of another version: no later one will be read either."""
+def _unreadable(
+    response: httpx.Response, expected: type[BaseModel], error: ValidationError
+) -> Exception:
+    """A response with a field of ``expected`` is our server's, of another version: no later one
+    will be read either.
+    """
     try:
         body = response.json()
     except ValueError:
         body = None
     if not isinstance(body, dict) or not body.keys() & expected.model_fields.keys():
-        return ControlPlaneAway(f"{type(error).__name__}: {error}")  # another process has its port while it is down
-    problems = [f"{'.'.join(map(str, it['loc']))}: {it['msg']}" for it in error.errors(include_input=False)]
+        # another process has its port while it is down
+        return ControlPlaneAway(f"{type(error).__name__}: {error}")
+    problems = [
+        f"{'.'.join(map(str, it['loc']))}: {it['msg']}" for it in error.errors(include_input=False)
+    ]
     said = "; ".join(problems)
-    return ServerDiffers(f"this runtime is of version {VERSION} and cannot read what the server says: {said}")
+    return ServerDiffers(
+        f"this runtime is of version {VERSION} and cannot read what the server says: {said}"
+    )
 
 
 def _fault(response: httpx.Response) -> Exception:

@@ -1,8 +1,9 @@
-"""Ends a runtime that makes no progress, with a named cause and the stacks of all its processes on the record.
+"""Ends a runtime that makes no progress, with a named cause and the stacks of all its processes on
+the record.
 
-A thread of its own: it sees a main loop that stands still too. Where the whole interpreter stands still, a timer in C
-that this thread winds up again and again writes the stacks and ends the process; the session's next runtime reports
-them.
+A thread of its own: it sees a main loop that stands still too. Where the whole interpreter stands
+still, a timer in C that this thread winds up again and again writes the stacks and ends the
+process; the session's next runtime reports them.
 """
 
 import faulthandler
@@ -23,7 +24,8 @@ from .agent import Agent
 log = logging.getLogger(__name__)
 
 TICK_S = 0.5
-PAUSE_S = 10.0  # a gap this long between looks means that this process was stopped, not that it is stuck
+# a gap this long between looks means that this process was stopped, not that it is stuck
+PAUSE_S = 10.0
 INTERPRETER_S = 120.0  # no Python ran in this process for so long
 EXIT_S = 30.0  # for the runtime to end by itself once it is asked to
 REPORT_S = 10.0
@@ -45,9 +47,11 @@ class Clock(Protocol):
 
 
 class Watchdog:
-    """``with Watchdog(agent, folder, hard_exit=True) as dog: dog.watch(clock)``; the agent's status is watched anyhow.
+    """``with Watchdog(agent, folder, hard_exit=True) as dog: dog.watch(clock)``; the agent's status
+    is watched anyhow.
 
-    ``hard_exit`` is for a process that is nothing but the runtime: it is ended even if its main loop cannot end it.
+    ``hard_exit`` is for a process that is nothing but the runtime: it is ended even if its main
+    loop cannot end it.
     """
 
     def __init__(self, agent: Agent, folder: Path, *, hard_exit: bool) -> None:

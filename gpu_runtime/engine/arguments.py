@@ -1,4 +1,6 @@
-"""What vLLM is told of an engine of ours, the same on each of its nodes, and how its processes are started."""
+"""What vLLM is told of an engine of ours, the same on each of its nodes, and how its processes are
+started.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 from gpu_runtime.engine.grammars.allowed_recorder import BACKEND
 from gpu_runtime.engine.over_nodes.others import OtherNodes
 from gpu_runtime.engine.over_nodes.part import EXECUTOR, EnginePart, part_options
-from gpu_runtime.engine.vllm_process import child_variables, dtype_name, placed, started_with, vllm_import
+from gpu_runtime.engine.vllm_process import (
+    child_variables,
+    dtype_name,
+    placed,
+    started_with,
+    vllm_import,
+)
 from gpu_runtime.errors import EngineDead, ModelUnsupported
 from gpu_runtime.health.notice import kept_from_children
 from gpu_runtime.weights.formats import AWAITED, PACKED
@@ -21,7 +29,8 @@ if TYPE_CHECKING:
 START_S = 900.0  # of an engine with a large model
 MAX_COLUMNS = 256  # log-probabilities of one place; callers ask for as many at most
 RANKS = (8, 16, 32, 64, 128, 256)  # for which vLLM has room to be made
-ADAPTERS_AT_ONCE, ADAPTERS_IN_MEMORY = 4, 32  # in one batch; loaded: others are read again from their folders
+# in one batch; loaded: others are read again from their folders
+ADAPTERS_AT_ONCE, ADAPTERS_IN_MEMORY = 4, 32
 
 
 def engine_arguments(
@@ -29,16 +38,20 @@ def engine_arguments(
     tensor_parallel: int = 1, memory_share: float | None = None, part: EnginePart | None = None,
     awaits_weights: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
-    """The arguments of vLLM's AsyncEngineArgs, for an engine on this machine alone or for its ``part`` on this node.
+    """The arguments of vLLM's AsyncEngineArgs, for an engine on this machine alone or for its
+    ``part`` on this node.
 
-    ``adapters``: with room for those of ``config.lora_rank``. Such an engine never sleeps: samples come while models
-    are trained. ``awaits_weights``: it is handed its first weights, and reads none where it can do so. Raises
-    ModelUnsupported for weights of a type that adapters have not.
+    ``adapters``: with room for those of ``config.lora_rank``. Such an engine never sleeps: samples
+    come while models are trained. ``awaits_weights``: it is handed its first weights, and reads
+    none where it can do so. Raises ModelUnsupported for weights of a type that adapters have not.
     """
     dtype = dtype_name(config, device)
     if adapters and device != "cpu" and dtype == "float32":
-        raise ModelUnsupported(f"on a GPU vLLM computes adapters in bfloat16 and not in {dtype}: leave dtype at auto")
-    is_packed = device == "cpu" and tensor_parallel == 1 and part is None  # one whole model in one process
+        raise ModelUnsupported(
+            f"on a GPU vLLM computes adapters in bfloat16 and not in {dtype}: leave dtype at auto"
+        )
+    # one whole model in one process
+    is_packed = device == "cpu" and tensor_parallel == 1 and part is None
     worker = "cpu.worker.CpuWorker" if device == "cpu" else "vllm_worker.EngineWorker"
     of_adapters = {
         "enable_lora": True,
@@ -52,24 +65,34 @@ def engine_arguments(
         "dtype": dtype,
         "max_model_len": config.max_context_length,
         "seed": config.seed,
-        # On a CPU, and at the sizes that a CPU can train, compiling costs a minute and gains nothing.
+        # On a CPU, and at the sizes that a CPU can train, compiling costs a minute and gains
+        # nothing.
         "enforce_eager": device == "cpu",
         "max_num_seqs": 256,
         "worker_extension_cls": f"gpu_runtime.engine.{worker}",
         "language_model_only": True,  # of a folder with a tower the text side is served
-        "generation_config": "vllm",  # sampling defaults come from the request, not from the model's folder
-        "logprobs_mode": "processed_logprobs",  # of the distribution that was sampled from: see interfaces.Delta
+        # sampling defaults come from the request, not from the model's folder
+        "generation_config": "vllm",
+        # of the distribution that was sampled from: see interfaces.Delta
+        "logprobs_mode": "processed_logprobs",
         "max_logprobs": MAX_COLUMNS,
         "structured_outputs_config": {"backend": BACKEND},
         "load_format": (AWAITED if awaits_weights else PACKED) if is_packed else "auto",
-        **placed(tensor_parallel=tensor_parallel, shares_device=shares_device, memory_share=memory_share),
+        **placed(
+            tensor_parallel=tensor_parallel, shares_device=shares_device, memory_share=memory_share
+        ),
         **(of_adapters if adapters else {}),
         **(part_options(part) if part else {}),
     }
 
 
 def engine_config(
-    model_path: str, config: SessionConfig, device: str, *, part: EnginePart | None = None, **options: Any
+    model_path: str,
+    config: SessionConfig,
+    device: str,
+    *,
+    part: EnginePart | None = None,
+    **options: Any,
 ) -> "VllmConfig":
     """vLLM's own configuration, of ``engine_arguments``. vLLM has been imported.
 
@@ -79,8 +102,12 @@ def engine_config(
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.usage.usage_lib import UsageContext
 
-    arguments = AsyncEngineArgs(**engine_arguments(model_path, config, device, part=part, **options))
-    found = arguments.create_engine_config(UsageContext.ENGINE_CONTEXT, headless=part is not None and part.rank > 0)
+    arguments = AsyncEngineArgs(
+        **engine_arguments(model_path, config, device, part=part, **options)
+    )
+    found = arguments.create_engine_config(
+        UsageContext.ENGINE_CONTEXT, headless=part is not None and part.rank > 0
+    )
     if part is not None:
         vars(found.parallel_config)["distributed_executor_backend"] = EXECUTOR
     return found
@@ -90,13 +117,17 @@ async def llm_start(
     model_path: str, config: SessionConfig, device: str, *, gpus: Sequence[str] = (), others: OtherNodes | None = None,
     **options: Any,
 ) -> "AsyncLLM":  # fmt: skip
-    """vLLM's front of an engine of these ``options`` (engine_arguments), once its processes have loaded the model.
+    """vLLM's front of an engine of these ``options`` (engine_arguments), once its processes have
+    loaded the model.
 
-    Raises EngineDead, EngineUnsupported, ModelUnsupported; over several nodes NodesDiffer, PlacementImpossible.
+    Raises EngineDead, EngineUnsupported, ModelUnsupported; over several nodes NodesDiffer,
+    PlacementImpossible.
     """
     await asyncio.to_thread(vllm_import, device)
     try:
-        found = engine_config(model_path, config, device, part=others.own if others else None, **options)
+        found = engine_config(
+            model_path, config, device, part=others.own if others else None, **options
+        )
         if others is not None:
             await asyncio.to_thread(others.start)
         with started_with(child_variables(device, gpus)):

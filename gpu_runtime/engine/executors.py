@@ -1,4 +1,6 @@
-"""vLLM's executors as engines of ours have them, named by their paths: the core's process imports and makes them."""
+"""vLLM's executors as engines of ours have them, named by their paths: the core's process imports
+and makes them.
+"""
 
 import os
 import threading
@@ -20,8 +22,9 @@ IN_FILE = "file://"
 class PrivateUniProcExecutor(UniProcExecutor):
     """One worker, inside the core's process, that leaves nothing behind when it is killed.
 
-    vLLM gives it a lock for processes, a semaphore with a name in /dev/shm in a process that was forked by a server,
-    and a file in the folder for temporary files; here it has a lock of threads, and the file beside its sockets.
+    vLLM gives it a lock for processes, a semaphore with a name in /dev/shm in a process that was
+    forked by a server, and a file in the folder for temporary files; here it has a lock of threads,
+    and the file beside its sockets.
     """
 
     def _init_executor(self) -> None:
@@ -39,9 +42,11 @@ class PrivateUniProcExecutor(UniProcExecutor):
 
 
 class BoundedMultiprocExecutor(MultiprocExecutor):
-    """Several workers in processes of their own. Grammars are followed in the core's, and bounded there by this.
+    """Several workers in processes of their own. Grammars are followed in the core's, and bounded
+    there by this.
 
-    With one worker that process is the worker's, which is told to (``EngineWorker.grammars_bound``).
+    With one worker that process is the worker's, which is told to
+    (``EngineWorker.grammars_bound``).
     """
 
     def _init_executor(self) -> None:

@@ -1,7 +1,8 @@
-"""vLLM's front of an engine, whose tokenizer is read while its processes load the model and not before they start.
+"""vLLM's front of an engine, whose tokenizer is read while its processes load the model and not
+before they start.
 
-vLLM makes the front's parts one after another, the processes last. To read a tokenizer, and to copy it as often as vLLM
-does, takes about as long as to load a small model.
+vLLM makes the front's parts one after another, the processes last. To read a tokenizer, and to copy
+it as often as vLLM does, takes about as long as to load a small model.
 """
 
 from collections.abc import Iterator
@@ -19,15 +20,17 @@ from vllm.v1.executor import Executor
 
 
 def front_start(config: VllmConfig, *, keeps_times: bool) -> async_llm.AsyncLLM:
-    """Return once the engine's processes have loaded the model. Raises RuntimeError; ValueError and OSError for a
-    tokenizer that vLLM does not take.
+    """Return once the engine's processes have loaded the model. Raises RuntimeError; ValueError and
+    OSError for a tokenizer that vLLM does not take.
     """
     kind = Executor.get_class(config)
-    maybe_register_config_serialize_by_value()  # as vLLM does, before processes are given the configuration
+    # as vLLM does, before processes are given the configuration
+    maybe_register_config_serialize_by_value()
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="tokenizer") as reader:
         # vLLM keeps in a configuration what it has found out, and this one is pickled meanwhile.
         reading = reader.submit(async_llm.renderer_from_config, deepcopy(config))
-        # In this thread, whose signals the processes inherit. What vLLM would warm up beside them is of images.
+        # In this thread, whose signals the processes inherit. What vLLM would warm up beside them
+        # is of images.
         core = EngineCoreClient.make_async_mp_client(config, kind, keeps_times)
     try:
         renderer = reading.result()

@@ -1,10 +1,13 @@
-"""Which of vLLM's two model runners an engine has. What is ours inside its worker is written for the first of them.
+"""Which of vLLM's two model runners an engine has. What is ours inside its worker is written for
+the first of them.
 
-vLLM 0.32 takes the second ("V2", ``vllm/v1/worker/gpu/``) wherever Triton runs, so on every GPU, and the first ("V1",
-``vllm/v1/worker/gpu_model_runner.py``) on CPUs. The two have other methods and another sampler: of V2 there is no batch
-to read requests from, no method that scores a prompt, and none that samples apart from the grammar's mask. So an engine
-of ours asks for V1 everywhere, by vLLM's own variable, and what the tests prove on a CPU is what runs on a GPU. An
-environment that asks for the other is refused before anything is started, and a worker that has it all the same after.
+vLLM 0.32 takes the second ("V2", ``vllm/v1/worker/gpu/``) wherever Triton runs, so on every GPU,
+and the first ("V1", ``vllm/v1/worker/gpu_model_runner.py``) on CPUs. The two have other methods and
+another sampler: of V2 there is no batch to read requests from, no method that scores a prompt, and
+none that samples apart from the grammar's mask. So an engine of ours asks for V1 everywhere, by
+vLLM's own variable, and what the tests prove on a CPU is what runs on a GPU. An environment that
+asks for the other is refused before anything is started, and a worker that has it all the same
+after.
 """
 
 import os

@@ -1,11 +1,13 @@
-"""Named tokens and draws at every place of a prompt, in vLLM's worker, which itself scores the likeliest tokens alone.
+"""Named tokens and draws at every place of a prompt, in vLLM's worker, which itself scores the
+likeliest tokens alone.
 
-A request that asks for them carries ``RowsAsked`` in its ``extra_args``, and as many log-probabilities of the prompt as
-the widest of its rows has columns; each row that comes back is the prompt's own token, then what was asked for.
-vLLM's own ``prompt_logprob_token_ids`` is served by its second model runner alone, which an engine of ours has not
-(model_runner.py).
+A request that asks for them carries ``RowsAsked`` in its ``extra_args``, and as many
+log-probabilities of the prompt as the widest of its rows has columns; each row that comes back is
+the prompt's own token, then what was asked for. vLLM's own ``prompt_logprob_token_ids`` is served
+by its second model runner alone, which an engine of ours has not (model_runner.py).
 
-Shape legend: R rows (prompt tokens but the first), W columns asked for in a row, D draws, V vocabulary.
+Shape legend: R rows (prompt tokens but the first), W columns asked for in a row, D draws, V
+vocabulary.
 """
 
 import secrets
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
     from vllm.v1.worker.gpu_model_runner import GPUModelRunner
 
 KEY = "prompt_rows"
-SCORING = "_get_prompt_logprobs_dict"  # the runner's method that scores the prompts of a batch, in vLLM 0.32
+# the runner's method that scores the prompts of a batch, in vLLM 0.32
+SCORING = "_get_prompt_logprobs_dict"
 TargetScores = tuple[tuple[float, ...], ...]
 Draws = tuple[tuple[tuple[int, float], ...], ...]
 PIECE = 64  # rows whose distributions are summed up at a time: a vocabulary of doubles for each
@@ -40,7 +43,9 @@ class RowsAsked:
 
     @classmethod
     def of(cls, order: SampleOrder) -> "RowsAsked":
-        """The rows as they are asked for, or those of draws alone. Without a seed draws are others each time."""
+        """The rows as they are asked for, or those of draws alone. Without a seed draws are others
+        each time.
+        """
         given, options = order.prompt_targets_R or [()] * (len(order.prompt_ids) - 1), order.options
         width = max(map(len, given))
         seed = secrets.randbits(62) if options.seed is None else options.seed
@@ -66,13 +71,25 @@ class RowsAsked:
         )
 
     def read(self, flat: Any, targets_R: Sequence[Sequence[int]]) -> tuple[TargetScores, Draws]:
-        """The scores of ``targets_R``, as they were asked for, and what was drawn, from vLLM's FlatLogprobs."""
+        """The scores of ``targets_R``, as they were asked for, and what was drawn, from vLLM's
+        FlatLogprobs.
+        """
 
         def columns(row: int, first: int, count: int) -> list[tuple[int, float]]:
-            begin = flat.start_indices[row + 1] + 1 + first  # of the first prompt token there is nothing
-            return list(zip(flat.token_ids[begin : begin + count], flat.logprobs[begin : begin + count], strict=True))
+            # of the first prompt token there is nothing
+            begin = flat.start_indices[row + 1] + 1 + first
+            return list(
+                zip(
+                    flat.token_ids[begin : begin + count],
+                    flat.logprobs[begin : begin + count],
+                    strict=True,
+                )
+            )
 
-        scores = tuple(tuple(score for _, score in columns(row, 0, len(ids))) for row, ids in enumerate(targets_R))
+        scores = tuple(
+            tuple(score for _, score in columns(row, 0, len(ids)))
+            for row, ids in enumerate(targets_R)
+        )
         width = self.columns - self.draws
         return scores, tuple(tuple(columns(row, width, self.draws)) for row in range(len(self.ids)))
 
@@ -84,7 +101,9 @@ def rows_install(runner: "GPUModelRunner") -> None:
     current: list[Any] = []  # the request whose prompt is scored
 
     def one_by_one(hidden_states: Any, scheduled: dict[str, int]) -> dict[str, Any]:
-        """The runner's own scores, for a request at a time, so that ``gathered`` knows whose rows it is given."""
+        """The runner's own scores, for a request at a time, so that ``gathered`` knows whose rows
+        it is given.
+        """
         waiting, results = runner.num_prompt_logprobs, dict[str, Any]()
         try:
             for request_id, columns in list(waiting.items()):
@@ -115,16 +134,21 @@ def _rows(asked: RowsAsked, logprobs_RV: "torch.Tensor", first: int, own_R: "tor
 
     count = len(own_R)
     ids_RW = torch.tensor(asked.ids[first : first + count], dtype=torch.int64).reshape(count, -1)
-    uniform_RD = np.random.default_rng(asked.seed).random((len(asked.ids), asked.draws))[first : first + count]
+    uniform_RD = np.random.default_rng(asked.seed).random((len(asked.ids), asked.draws))[
+        first : first + count
+    ]
     draws_RD = draws(logprobs_RV, torch.from_numpy(uniform_RD), asked.temperature)
     columns = torch.cat([own_R.unsqueeze(1), ids_RW, draws_RD], dim=1)
     ranks_R = torch.ones(count, dtype=torch.int32)  # not read
     return LogprobsTensors(columns.to(torch.int32), logprobs_RV.gather(1, columns), ranks_R)
 
 
-def draws(logprobs_RV: "torch.Tensor", uniform_RD: "torch.Tensor", temperature: float) -> "torch.Tensor":
-    """Independent draws of each row at ``temperature``, one for each uniform number: where it falls in the summed
-    distribution. At temperature 0 the likeliest token."""
+def draws(
+    logprobs_RV: "torch.Tensor", uniform_RD: "torch.Tensor", temperature: float
+) -> "torch.Tensor":
+    """Independent draws of each row at ``temperature``, one for each uniform number: where it falls
+    in the summed distribution. At temperature 0 the likeliest token.
+    """
     import torch
 
     if temperature == 0:
@@ -139,13 +163,17 @@ def draws(logprobs_RV: "torch.Tensor", uniform_RD: "torch.Tensor", temperature: 
 def base_prompts_install(runner: "GPUModelRunner") -> None:
     """Have logits of prompts computed without what adapters add to the head, on a GPU.
 
-    vLLM 0.32 computes them from all rows of a prompt with the adapters of the sampled rows alone: row i of the prompt
-    gets the head of the batch's i-th sequence, also where the prompt itself has no adapter. So prompts are scored for
-    the base alone, and no adapter takes part.
+    vLLM 0.32 computes them from all rows of a prompt with the adapters of the sampled rows alone:
+    row i of the prompt gets the head of the batch's i-th sequence, also where the prompt itself has
+    no adapter. So prompts are scored for the base alone, and no adapter takes part.
     """
     from vllm.lora.punica_wrapper.punica_gpu import PunicaWrapperGPU
 
-    worker, scored, add = cast(Any, runner), getattr(runner, SCORING), PunicaWrapperGPU.add_lora_logits
+    worker, scored, add = (
+        cast(Any, runner),
+        getattr(runner, SCORING),
+        PunicaWrapperGPU.add_lora_logits,
+    )
     under_way: list[bool] = []
 
     def scored_alone(*arguments: Any, **options: Any) -> Any:

@@ -1,12 +1,16 @@
-"""Log-probabilities at temperature 1 and over all ids, in vLLM's worker, beside those that were sampled from.
+"""Log-probabilities at temperature 1 and over all ids, in vLLM's worker, beside those that were
+sampled from.
 
-vLLM returns one kind for each engine (``logprobs_mode``), and this one is of what was sampled from. A request that asks
-for the other too says so in its ``extra_args`` and asks for one alternative more than it shows: that last column gets
-the number. Its id is one that the row has not yet, since vLLM keeps a row as a mapping from ids.
+vLLM returns one kind for each engine (``logprobs_mode``), and this one is of what was sampled from.
+A request that asks for the other too says so in its ``extra_args`` and asks for one alternative
+more than it shows: that last column gets the number. Its id is one that the row has not yet, since
+vLLM keeps a row as a mapping from ids.
 
-Everything is computed on the device of the logits, and nothing of it is read back: a GPU is not waited for.
+Everything is computed on the device of the logits, and nothing of it is read back: a GPU is not
+waited for.
 
-Shape legend: B sequences of a batch, R of them that ask, V vocabulary, K log-probabilities of a row.
+Shape legend: B sequences of a batch, R of them that ask, V vocabulary, K log-probabilities of a
+row.
 """
 
 from collections.abc import Sequence
@@ -19,7 +23,8 @@ if TYPE_CHECKING:
     from vllm.v1.worker.gpu_model_runner import GPUModelRunner
 
 KEY = "raw_logprobs"
-# The runner's methods, in vLLM 0.32: the first applies grammars to the logits in place, then calls the second.
+# The runner's methods, in vLLM 0.32: the first applies grammars to the logits in place, then calls
+# the second.
 SAMPLE, SAMPLER = "sample_tokens", "_sample"
 
 
@@ -45,7 +50,8 @@ def raw_install(runner: "GPUModelRunner") -> None:
     """Have the runner serve such requests; called once, before the first."""
     worker = cast(Any, runner)
     sample, sampler = getattr(worker, SAMPLE), getattr(worker, SAMPLER)
-    kept: list[tuple[list[int], list[int], torch.Tensor]] = []  # rows that ask, their columns, their logits untouched
+    # rows that ask, their columns, their logits untouched
+    kept: list[tuple[list[int], list[int], torch.Tensor]] = []
 
     def sampled(*arguments: Any, **options: Any) -> Any:
         state = worker.execute_model_state
@@ -65,15 +71,20 @@ def raw_install(runner: "GPUModelRunner") -> None:
     setattr(worker, SAMPLER, filled)
 
 
-def raw_fill(tensors: Any, rows: Sequence[int], columns: Sequence[int], logits_RV: "torch.Tensor") -> None:
+def raw_fill(
+    tensors: Any, rows: Sequence[int], columns: Sequence[int], logits_RV: "torch.Tensor"
+) -> None:
     """Put z(v) - logsumexp(z) of each row's sampled token v, its first id, into the row's column."""
     import torch
 
     ids_BK, logprobs_BK = tensors.logprob_token_ids, tensors.logprobs
     rows_R, columns_R = (torch.tensor(each, device=ids_BK.device) for each in (rows, columns))
     ids_RK = ids_BK[rows_R].long()
-    logprobs_BK[rows_R, columns_R] = logits_RV.gather(1, ids_RK[:, :1])[:, 0] - logits_RV.logsumexp(1)
-    # The least id that is none of the row's before the column: K + 1 of them are looked at, so that one is free.
+    logprobs_BK[rows_R, columns_R] = logits_RV.gather(1, ids_RK[:, :1])[:, 0] - logits_RV.logsumexp(
+        1
+    )
+    # The least id that is none of the row's before the column: K + 1 of them are looked at, so that
+    # one is free.
     places_K = torch.arange(ids_RK.shape[1], device=ids_BK.device)
     taken_RK = ids_RK.masked_fill(places_K >= columns_R[:, None], -1)
     free_F = torch.arange(ids_RK.shape[1] + 1, device=ids_BK.device)
@@ -83,5 +94,7 @@ def raw_fill(tensors: Any, rows: Sequence[int], columns: Sequence[int], logits_R
 
 def _asking(worker: Any) -> dict[int, int]:
     """Of each row of the batch that asks the column for its number."""
-    parameters = [worker.requests[request_id].sampling_params for request_id in worker.input_batch.req_ids]
+    parameters = [
+        worker.requests[request_id].sampling_params for request_id in worker.input_batch.req_ids
+    ]
     return {row: of.logprobs for row, of in enumerate(parameters) if (of.extra_args or {}).get(KEY)}

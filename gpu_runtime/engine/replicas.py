@@ -1,10 +1,10 @@
-"""The engines of a session behind one, each with a clock: for how long calls have waited without one token being
-sampled for any of them.
+"""The engines of a session behind one, each with a clock: for how long calls have waited without
+one token being sampled for any of them.
 
-Each of several has the whole model and devices of its own, and serves a part of the episodes. An episode stays with the
-engine that served its first call, which has its conversation in the cache of prefixes; that was the one with the fewest
-calls in flight then. To the learner they are one engine: weights go to all at once, and no call begins under a version
-before every engine has it.
+Each of several has the whole model and devices of its own, and serves a part of the episodes. An
+episode stays with the engine that served its first call, which has its conversation in the cache of
+prefixes; that was the one with the fewest calls in flight then. To the learner they are one engine:
+weights go to all at once, and no call begins under a version before every engine has it.
 """
 
 import asyncio
@@ -24,8 +24,9 @@ MAX_EPISODES = 50_000  # whose engine is known; one that is forgotten costs its 
 
 @dataclass
 class _Load:
-    """Of one engine. One clock for all its calls: while it serves others, a call that waits for its turn is no sign
-    that it is stuck."""
+    """Of one engine. One clock for all its calls: while it serves others, a call that waits for its
+    turn is no sign that it is stuck.
+    """
 
     calls: int = 0  # in flight
     episodes: int = 0  # ever begun
@@ -42,7 +43,8 @@ class Replicas:
         self.parts = tuple(engines)
         self._loads = tuple(_Load() for _ in engines)
         self._is_ordered = 0  # they take weights or sleep: silence is expected
-        self._engine_of: OrderedDict[str, int] = OrderedDict()  # the episode of the latest call last
+        # the episode of the latest call last
+        self._engine_of: OrderedDict[str, int] = OrderedDict()
         self._open = asyncio.Event()
         self._open.set()
 
@@ -56,7 +58,9 @@ class Replicas:
         for index, load in enumerate(self._loads):
             silent_s = time.monotonic() - load.sampled_at
             if load.calls and not self._is_ordered and silent_s > DEADLINES_S[Phase.GENERATION]:
-                which = "the engine" if len(self.parts) == 1 else f"engine {index} of {len(self.parts)}"
+                which = (
+                    "the engine" if len(self.parts) == 1 else f"engine {index} of {len(self.parts)}"
+                )
                 return f"{which} sampled nothing for {silent_s:.0f} s while {load.calls} calls waited for it"
         return None
 
@@ -67,7 +71,9 @@ class Replicas:
 
     @property
     def version(self) -> int:
-        """The policy version that all of them serve; in the middle of a hand-over the one before it."""
+        """The policy version that all of them serve; in the middle of a hand-over the one before
+        it.
+        """
         return min(part.version for part in self.parts)
 
     @version.setter
@@ -98,7 +104,9 @@ class Replicas:
     async def generate(
         self, request_id: str, prompt_ids: Sequence[int], options: SamplingOptions
     ) -> AsyncGenerator[Delta, None]:
-        """The stream of the episode's engine; each piece is a sign of life. Raises EngineDead, RequestRefused."""
+        """The stream of the episode's engine; each piece is a sign of life. Raises EngineDead,
+        RequestRefused.
+        """
         while not self._open.is_set():
             await self._open.wait()
         index = self._choose(options.episode_id)
@@ -111,7 +119,9 @@ class Replicas:
             async for delta in stream:
                 load.advance()
                 yield delta
-        except RequestRefused:  # an answer too: calls that are refused one after another are no silence
+        except (
+            RequestRefused
+        ):  # an answer too: calls that are refused one after another are no silence
             load.advance()
             raise
         finally:
@@ -119,11 +129,16 @@ class Replicas:
             await stream.aclose()
 
     def _choose(self, episode_id: str) -> int:
-        """The episode's engine, by index; of one that has none yet, and of a call of none, the least loaded."""
+        """The episode's engine, by index; of one that has none yet, and of a call of none, the
+        least loaded.
+        """
         if episode_id in self._engine_of:
             self._engine_of.move_to_end(episode_id)
             return self._engine_of[episode_id]
-        index = min(range(len(self.parts)), key=lambda each: (self._loads[each].calls, self._loads[each].episodes))
+        index = min(
+            range(len(self.parts)),
+            key=lambda each: (self._loads[each].calls, self._loads[each].episodes),
+        )
         self._loads[index].episodes += 1
         if episode_id:
             self._engine_of[episode_id] = index
@@ -132,7 +147,8 @@ class Replicas:
         return index
 
     async def load_weights(self, folder: Path, version: int) -> None:
-        """All take the weights at once; calls in flight end first or are kept, and new ones wait for the last engine.
+        """All take the weights at once; calls in flight end first or are kept, and new ones wait
+        for the last engine.
 
         Raises EngineDead, WeightsRefused as soon as one does; then no call begins any more;
         those that an engine kept in flight go on until the runtime ends.
@@ -146,7 +162,9 @@ class Replicas:
         self._open.set()
 
     async def sleep(self) -> None:
-        """All free the memory of their devices; until ``wake``, silence is no sign. Raises EngineDead."""
+        """All free the memory of their devices; until ``wake``, silence is no sign. Raises
+        EngineDead.
+        """
         self._open.clear()
         self._is_ordered += 1
         await self._all(lambda part: part.sleep())
@@ -184,8 +202,8 @@ async def engines_start(
 ) -> Replicas:
     """The engines of ``starts`` as one; ``on_progress`` is called after each.
 
-    One after the other: an engine's processes get their devices by the environment of this one. Raises what a start
-    raises, and no engine is left then.
+    One after the other: an engine's processes get their devices by the environment of this one.
+    Raises what a start raises, and no engine is left then.
     """
     engines: list[Engine] = []
     try:
@@ -199,6 +217,8 @@ async def engines_start(
 
 
 async def _close(engines: Sequence[Engine]) -> None:
-    for ended in await asyncio.gather(*(engine.close() for engine in engines), return_exceptions=True):
+    for ended in await asyncio.gather(
+        *(engine.close() for engine in engines), return_exceptions=True
+    ):
         if isinstance(ended, BaseException):
             raise ended

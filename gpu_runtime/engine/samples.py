@@ -1,4 +1,6 @@
-"""The answers to a SampleOrder, from vLLM's requests: those to the prompt, and of the prompt what is to be scored."""
+"""The answers to a SampleOrder, from vLLM's requests: those to the prompt, and of the prompt what
+is to be scored.
+"""
 
 import asyncio
 import math
@@ -16,18 +18,26 @@ if TYPE_CHECKING:
     from vllm.outputs import RequestOutput
     from vllm.sampling_params import SamplingParams
 
-Last = Callable[[SampleOrder, "SamplingParams"], Awaitable["RequestOutput"]]  # the last output of one request
+# the last output of one request
+Last = Callable[[SampleOrder, "SamplingParams"], Awaitable["RequestOutput"]]
 
 
-async def sample_make(order: SampleOrder, last: Last, version: int, *, on_cpu: bool) -> SampleOutcome:
-    """Several answers take one request; the prompt's scores, which vLLM would compute for each, another.
+async def sample_make(
+    order: SampleOrder, last: Last, version: int, *, on_cpu: bool
+) -> SampleOutcome:
+    """Several answers take one request; the prompt's scores, which vLLM would compute for each,
+    another.
 
     Raises EngineDead, RequestRefused.
     """
     options, scores = order.options, order.options.prompt_logprobs
     if order.prompt_targets_R or order.prompt_draws:
-        rest = sample_make(replace(order, prompt_targets_R=(), prompt_draws=0), last, version, on_cpu=on_cpu)
-        (targets_R, draws_R), outcome = await asyncio.gather(_rows(order, last, on_cpu=on_cpu), rest)
+        rest = sample_make(
+            replace(order, prompt_targets_R=(), prompt_draws=0), last, version, on_cpu=on_cpu
+        )
+        (targets_R, draws_R), outcome = await asyncio.gather(
+            _rows(order, last, on_cpu=on_cpu), rest
+        )
         return replace(outcome, prompt_targets_R=targets_R, prompt_draws_R=draws_R)
     if scores is not None and order.num_samples > 1:
         alone = replace(order, num_samples=1, options=SamplingOptions(1, prompt_logprobs=scores))
@@ -36,16 +46,26 @@ async def sample_make(order: SampleOrder, last: Last, version: int, *, on_cpu: b
         scored, outcome = await asyncio.gather(*made)
         return replace(scored, answers=outcome.answers)
     output = await last(order, engine_parameters(options, answers=order.num_samples))
-    answers = tuple(delta_of(output, version, options, index=index) for index in range(order.num_samples))
-    if wrong := [each for answer in answers for each in answer.logprobs_T if not math.isfinite(each)]:
-        raise RequestRefused(f"the engine computed {wrong[0]} as the log-probability of a token that it sampled")
-    return SampleOutcome(answers, answers[0].prompt_logprobs_P, cached_tokens=output.num_cached_tokens or 0)
+    answers = tuple(
+        delta_of(output, version, options, index=index) for index in range(order.num_samples)
+    )
+    if wrong := [
+        each for answer in answers for each in answer.logprobs_T if not math.isfinite(each)
+    ]:
+        raise RequestRefused(
+            f"the engine computed {wrong[0]} as the log-probability of a token that it sampled"
+        )
+    return SampleOutcome(
+        answers, answers[0].prompt_logprobs_P, cached_tokens=output.num_cached_tokens or 0
+    )
 
 
 async def _rows(order: SampleOrder, last: Last, *, on_cpu: bool) -> tuple[TargetScores, Draws]:
     """What is asked for at each place of the prompt after the first, in one more pass over it."""
     if not on_cpu:
-        raise RequestRefused("target_prompt_logprobs and prompt_alt_tokens_k are not there on a GPU")
+        raise RequestRefused(
+            "target_prompt_logprobs and prompt_alt_tokens_k are not there on a GPU"
+        )
     if len(order.prompt_ids) == 1:
         return (), ()
     asked = RowsAsked.of(order)

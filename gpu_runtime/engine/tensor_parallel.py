@@ -4,8 +4,8 @@ The fewest that it fits, because every layer then waits for all of them. Arithme
 folder and the memory of a device, before anything is started; what an engine leaves to a trainer on
 its device is in device_memory.py.
 
-Bytes on each of n devices: weights / n, keys and values of one whole context / n (the heads of keys are shared out, and
-copied where there are fewer than devices), and WORK_BYTES.
+Bytes on each of n devices: weights / n, keys and values of one whole context / n (the heads of keys
+are shared out, and copied where there are fewer than devices), and WORK_BYTES.
 """
 
 import json
@@ -44,11 +44,15 @@ class EngineNeeds:
 
     def divides(self, count: int) -> bool:
         """Whether vLLM can share the layers out among ``count`` devices."""
-        return layers_divide(count, heads=self.heads, key_heads=self.key_heads, intermediate=self.intermediate)
+        return layers_divide(
+            count, heads=self.heads, key_heads=self.key_heads, intermediate=self.intermediate
+        )
 
     def device_bytes(self, count: int) -> int:
         """On each of ``count`` devices."""
-        return self.weight_bytes // count + self.cache_bytes // min(count, self.key_heads) + WORK_BYTES
+        return (
+            self.weight_bytes // count + self.cache_bytes // min(count, self.key_heads) + WORK_BYTES
+        )
 
 
 @dataclass(frozen=True)
@@ -61,12 +65,18 @@ class EngineDevices:
 
 
 def engine_needs(model: Path, config: SessionConfig, *, shared: bool = False) -> EngineNeeds:
-    """Of the Hugging Face folder ``model`` on a GPU. A folder that does not say its sizes is left to vLLM."""
+    """Of the Hugging Face folder ``model`` on a GPU. A folder that does not say its sizes is left
+    to vLLM.
+    """
     count = weights_count(model)
     if not count or not (model / "config.json").exists():
         return EngineNeeds(0)
     whole = json.loads((model / "config.json").read_text())
-    fields = {name: size for name, size in (whole | (whole.get("text_config") or {})).items() if type(size) is int}
+    fields = {
+        name: size
+        for name, size in (whole | (whole.get("text_config") or {})).items()
+        if type(size) is int
+    }
     value = 2 if dtype_name(config, "cuda") == "bfloat16" else 4
     heads = fields.get("num_attention_heads", 1)
     key_heads = fields.get("num_key_value_heads", heads)
@@ -104,7 +114,8 @@ def engine_devices_plan(
 
 
 def tensor_parallel_choose(needs: EngineNeeds, *, devices: int, memory_bytes: int | None) -> int:
-    """How many of the engine's ``devices``, each with ``memory_bytes`` (None: not known), one engine spreads over.
+    """How many of the engine's ``devices``, each with ``memory_bytes`` (None: not known), one
+    engine spreads over.
 
     Raises PlacementImpossible where not even the weights fit, or beside a trainer the weights and
     one context: it would serve until the first step, and not after it.
@@ -117,7 +128,8 @@ def tensor_parallel_choose(needs: EngineNeeds, *, devices: int, memory_bytes: in
         return fitting
     most = possible[-1]
     context = 0 if needs.kept_bytes is None else needs.cache_bytes // min(most, needs.key_heads)
-    if needs.weight_bytes / most + context <= usable:  # vLLM measures exactly, and says itself what is missing
+    # vLLM measures exactly, and says itself what is missing
+    if needs.weight_bytes / most + context <= usable:
         return most
     if needs.kept_bytes is not None:
         raise PlacementImpossible(

@@ -1,11 +1,14 @@
-"""vLLM behind interfaces.Engine and SamplerEngine: token ids in, token ids out, weights replaced in place.
+"""vLLM behind interfaces.Engine and SamplerEngine: token ids in, token ids out, weights replaced in
+place.
 
-Strictly on-policy sessions replace them between calls. With ``max_staleness`` calls go on: vLLM stops between two
-tokens and drops every cached key and value; then each call computes its prompt and its own tokens once more under the
-new weights, and its next token is recorded as theirs. So a long answer holds up no step.
+Strictly on-policy sessions replace them between calls. With ``max_staleness`` calls go on: vLLM
+stops between two tokens and drops every cached key and value; then each call computes its prompt
+and its own tokens once more under the new weights, and its next token is recorded as theirs. So a
+long answer holds up no step.
 
-For Tinker clients an engine has adapters on its model, side by side. Whole models of its shape are sampled by turns
-(``weight_turns.py``): their weights take the place of the model's, and cached prefixes are forgotten at each change.
+For Tinker clients an engine has adapters on its model, side by side. Whole models of its shape are
+sampled by turns (``weight_turns.py``): their weights take the place of the model's, and cached
+prefixes are forgotten at each change.
 """
 
 import asyncio
@@ -41,8 +44,8 @@ if TYPE_CHECKING:
     from vllm.sampling_params import SamplingParams
     from vllm.v1.engine.async_llm import AsyncLLM
 
-# Seconds. A hand-over waits for calls in flight, whose own length bounds it, or for one pass of the model where they
-# are kept.
+# Seconds. A hand-over waits for calls in flight, whose own length bounds it, or for one pass of the
+# model where they are kept.
 HANDOVER_S, SLEEP_S = 600.0, 120.0
 
 REFUSED = "refused"  # how an answer of WeightReceiver.take_weights begins that did not take them
@@ -60,9 +63,17 @@ class VllmEngine:
     ) -> None:  # fmt: skip
         self.llm, self._model = llm, model
         self.context_length, self.shares_device = context_length, shares_device
-        self._on_cpu, self._keeps_calls, self._others, self._memory_share = on_cpu, keeps_calls, others, memory_share
+        self._on_cpu, self._keeps_calls, self._others, self._memory_share = (
+            on_cpu,
+            keeps_calls,
+            others,
+            memory_share,
+        )
         self._versions, self.turns = ServedVersions(), WeightTurns(self._model_take)
-        self._grammars, self._trial = GrammarCompiler(llm.vllm_config), GrammarTrial(llm.vllm_config)
+        self._grammars, self._trial = (
+            GrammarCompiler(llm.vllm_config),
+            GrammarTrial(llm.vllm_config),
+        )
         self._numbers, self._adapters = itertools.count(1), dict[Path, int]()
 
     @classmethod
@@ -80,13 +91,14 @@ class VllmEngine:
         others: OtherNodes | None = None,
         awaits_weights: bool = False,
     ) -> "VllmEngine":
-        """Load ``model_path`` and wait until it can serve. Raises EngineDead, EngineUnsupported, ModelUnsupported; over
-        several nodes NodesDiffer, PlacementImpossible.
+        """Load ``model_path`` and wait until it can serve. Raises EngineDead, EngineUnsupported,
+        ModelUnsupported; over several nodes NodesDiffer, PlacementImpossible.
 
-        ``adapters``: with room for those of ``config.lora_rank``. ``gpus`` are what its processes may see, the engine's
-        own first; none: whatever this process sees. ``tensor_parallel`` processes share each layer, every one on a
-        device of its own: the first of ``gpus``, of whose memory they take ``memory_share``. ``others`` are its parts
-        on other nodes, whom it ends with itself; the caller, where it does not start. ``awaits_weights``: nothing is
+        ``adapters``: with room for those of ``config.lora_rank``. ``gpus`` are what its processes
+        may see, the engine's own first; none: whatever this process sees. ``tensor_parallel``
+        processes share each layer, every one on a device of its own: the first of ``gpus``, of
+        whose memory they take ``memory_share``. ``others`` are its parts on other nodes, whom it
+        ends with itself; the caller, where it does not start. ``awaits_weights``: nothing is
         sampled before ``load_weights``.
         """
         llm = await llm_start(
@@ -99,18 +111,27 @@ class VllmEngine:
         )  # fmt: skip
         try:
             folder = stacks_folder()
-            for refusal in await llm.collective_rpc("worker_prepare", args=(str(folder) if folder else None,)):
+            for refusal in await llm.collective_rpc(
+                "worker_prepare", args=(str(folder) if folder else None,)
+            ):
                 if refusal:
-                    raise EngineUnsupported(f"the engine has another part than it is written for: {refusal}")
+                    raise EngineUnsupported(
+                        f"the engine has another part than it is written for: {refusal}"
+                    )
         except BaseException:
             await engine.close()
             raise
         return engine
 
     async def generate(
-        self, request_id: str, prompt_ids: Sequence[int], options: SamplingOptions, folder: Path | None = None
+        self,
+        request_id: str,
+        prompt_ids: Sequence[int],
+        options: SamplingOptions,
+        folder: Path | None = None,
     ) -> AsyncGenerator[Delta, None]:
-        """Stream one completion under the weights of ``folder`` (SamplerEngine); closing it aborts it inside vLLM.
+        """Stream one completion under the weights of ``folder`` (SamplerEngine); closing it aborts
+        it inside vLLM.
 
         Raises EngineDead, RequestRefused.
         """
@@ -120,17 +141,28 @@ class VllmEngine:
         parameters = engine_parameters(options, with_raw=with_raw)
         if parameters.structured_outputs is not None:
             await self._trial.check(get_structured_output_key(parameters.structured_outputs))
-        recorder = allowed_recorder(self._grammars, options, parameters, self.llm.renderer.get_eos_token_id())
+        recorder = allowed_recorder(
+            self._grammars, options, parameters, self.llm.renderer.get_eos_token_id()
+        )
         outputs = self._outputs(request_id, prompt_ids, parameters, folder)
         async with self._turn_of(folder), aclosing(outputs):
             version, sampled = self.version, 0
             async for output in outputs:
-                if parameters.structured_outputs is not None and output.outputs[0].finish_reason == ENDED:
+                if (
+                    parameters.structured_outputs is not None
+                    and output.outputs[0].finish_reason == ENDED
+                ):
                     raise RequestRefused(TOO_SLOW)
                 delta = delta_of(output, version, options, with_raw=with_raw)
-                starts = self._versions.starts(self.llm, request_id, output.outputs[0]) if self._keeps_calls else ()
+                starts = (
+                    self._versions.starts(self.llm, request_id, output.outputs[0])
+                    if self._keeps_calls
+                    else ()
+                )
                 if recorder is not None:
-                    delta = replace(delta, allowed_T=await asyncio.to_thread(recorder.next, delta.token_ids_T))
+                    delta = replace(
+                        delta, allowed_T=await asyncio.to_thread(recorder.next, delta.token_ids_T)
+                    )
                 if output.finished and output.metrics is not None:
                     call_spans(output.metrics)
                 for piece in delta_split(delta, starts, sampled):
@@ -138,13 +170,17 @@ class VllmEngine:
                 sampled += len(delta.token_ids_T)
 
     async def sample(self, order: SampleOrder) -> SampleOutcome:
-        """The answers, and the scores of the prompt where they are asked for. Raises EngineDead, RequestRefused."""
+        """The answers, and the scores of the prompt where they are asked for. Raises EngineDead,
+        RequestRefused.
+        """
         async with self._turn_of(order.folder):
             return await sample_make(order, self._last, self.version, on_cpu=self._on_cpu)
 
     async def _last(self, order: SampleOrder, parameters: "SamplingParams") -> "RequestOutput":
         name, last = f"sample-{next(self._numbers)}", None
-        async with aclosing(self._outputs(name, order.prompt_ids, parameters, order.folder)) as outputs:
+        async with aclosing(
+            self._outputs(name, order.prompt_ids, parameters, order.folder)
+        ) as outputs:
             async for output in outputs:
                 last = output
         if last is None:
@@ -152,7 +188,11 @@ class VllmEngine:
         return last
 
     async def _outputs(
-        self, request_id: str, prompt_ids: Sequence[int], parameters: "SamplingParams", folder: Path | None
+        self,
+        request_id: str,
+        prompt_ids: Sequence[int],
+        parameters: "SamplingParams",
+        folder: Path | None,
     ) -> AsyncGenerator["RequestOutput", None]:
         """Of one request, whose turn it is. Raises EngineDead, RequestRefused."""
         from vllm.exceptions import VLLMClientError
@@ -175,7 +215,9 @@ class VllmEngine:
             await stream.aclose()
 
     def _adapter(self, folder: Path) -> "LoRARequest":
-        """vLLM has an adapter under a number, which stands for its folder for as long as the engine lives."""
+        """vLLM has an adapter under a number, which stands for its folder for as long as the engine
+        lives.
+        """
         from vllm.lora.request import LoRARequest
 
         number = self._adapters.setdefault(folder, len(self._adapters) + 1)
@@ -189,10 +231,15 @@ class VllmEngine:
     def waiting(self) -> str:
         """How many samples wait for other weights than those that are served."""
         count = self.turns.waiting
-        return f"{count} samples wait until the engine has changed to the weights that they are of" if count else ""
+        return (
+            f"{count} samples wait until the engine has changed to the weights that they are of"
+            if count
+            else ""
+        )
 
     async def load_weights(self, folder: Path, version: int) -> None:
-        """Let calls in flight finish, or stop between two tokens; take the weights, forget what is cached, go on.
+        """Let calls in flight finish, or stop between two tokens; take the weights, forget what is
+        cached, go on.
 
         Raises DeviceMemoryShort, EngineDead, WeightsRefused. After any of them nothing is sampled
         any more: by which weights is not known.
@@ -202,7 +249,9 @@ class VllmEngine:
         self.turns.release()
 
     async def _model_take(self, model: Path | None) -> None:
-        """Serve the weights of a Hugging Face folder in its turn, None for those that the engine started with."""
+        """Serve the weights of a Hugging Face folder in its turn, None for those that the engine
+        started with.
+        """
         try:
             await self._take(model or self._model, self.version)
         except WeightsRefused as refused:  # the next turn takes others
@@ -220,7 +269,8 @@ class VllmEngine:
             await self.llm.resume_generation()
 
     async def sleep(self) -> None:
-        """Let calls in flight finish, or stop between two tokens; keep the weights in host memory, free the device's.
+        """Let calls in flight finish, or stop between two tokens; keep the weights in host memory,
+        free the device's.
 
         vLLM's level 1: a step that is refused needs the old weights back. Raises DeviceMemoryShort,
         EngineDead.
@@ -239,16 +289,19 @@ class VllmEngine:
         return device_turn(self.llm, doing, limit_s, self._memory_share)
 
     async def _hold(self) -> None:
-        """Let no call begin; wait until those that run have ended, unless they are kept. Raises EngineDead.
+        """Let no call begin; wait until those that run have ended, unless they are kept. Raises
+        EngineDead.
 
-        Calls are counted here and not by vLLM's own pause: one that vLLM has queued but not begun would be sampled
-        with the next weights under the number of the last.
+        Calls are counted here and not by vLLM's own pause: one that vLLM has queued but not begun
+        would be sampled with the next weights under the number of the last.
         """
         try:
             async with asyncio.timeout(HANDOVER_S):
                 await self.turns.hold(keeps=self._keeps_calls)
         except TimeoutError as error:
-            raise EngineDead(f"{self.turns.running} calls did not end within {HANDOVER_S:g} s") from error
+            raise EngineDead(
+                f"{self.turns.running} calls did not end within {HANDOVER_S:g} s"
+            ) from error
 
     @property
     def vocabulary_size(self) -> int:
@@ -270,7 +323,9 @@ class VllmEngine:
 
     @property
     def dead(self) -> bool:
-        """Whether vLLM has lost one of its processes. Raises EngineDead, which names it, where a node is lost."""
+        """Whether vLLM has lost one of its processes. Raises EngineDead, which names it, where a
+        node is lost.
+        """
         if self._others is not None and self._others.lost is not None:
             raise self._others.lost
         return self.llm.errored
@@ -281,12 +336,16 @@ class VllmEngine:
         return how_ended(self.llm)
 
     async def close(self) -> None:
-        """Kill vLLM's processes, which hold nothing that outlives them: their own way out takes 5 s."""
-        if self.llm.output_handler is not None:  # else it reports the end of its processes as an error
+        """Kill vLLM's processes, which hold nothing that outlives them: their own way out takes 5
+        s.
+        """
+        # else it reports the end of its processes as an error
+        if self.llm.output_handler is not None:
             self.llm.output_handler.cancel()
         await asyncio.to_thread(self._trial.close)
         await asyncio.to_thread(self.llm.shutdown, timeout=0.0)
         if self._others is not None:
             await asyncio.to_thread(self._others.close)
-        # vLLM's ``__del__`` calls it once more when the interpreter ends and vLLM's own modules are already empty.
+        # vLLM's ``__del__`` calls it once more when the interpreter ends and vLLM's own modules are
+        # already empty.
         vars(self.llm)["shutdown"] = lambda timeout=None: None

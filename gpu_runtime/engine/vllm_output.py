@@ -1,4 +1,6 @@
-"""What vLLM is asked for and returns of a call, as the rest of the runtime has it: options, tokens, times."""
+"""What vLLM is asked for and returns of a call, as the rest of the runtime has it: options, tokens,
+times.
+"""
 
 import math
 import time
@@ -20,7 +22,8 @@ def engine_parameters(
 ) -> "SamplingParams":
     """``options`` as vLLM takes them; ``with_raw``: with what raw_logprobs.py adds.
 
-    ``answers``: so many as a whole, each to its end, which a string that stopped it is a part of; None streams one.
+    ``answers``: so many as a whole, each to its end, which a string that stopped it is a part of;
+    None streams one.
     """
     from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
 
@@ -60,15 +63,24 @@ def engine_parameters(
 
 
 def delta_of(
-    output: "RequestOutput", version: int, options: SamplingOptions, *, with_raw: bool = False, index: int = 0
+    output: "RequestOutput",
+    version: int,
+    options: SamplingOptions,
+    *,
+    with_raw: bool = False,
+    index: int = 0,
 ) -> Delta:
-    """The tokens since the last output of a call, and what ``options`` asked for about each and about the prompt.
+    """The tokens since the last output of a call, and what ``options`` asked for about each and
+    about the prompt.
 
-    ``with_raw``: the last entry of each row is that of raw_logprobs.py. ``index`` is that of one of several answers.
+    ``with_raw``: the last entry of each row is that of raw_logprobs.py. ``index`` is that of one of
+    several answers.
     """
     completion, of_prompt = output.outputs[index], output.prompt_logprobs
     ids = tuple(completion.token_ids)
-    by_token = [{token: of.logprob for token, of in entry.items()} for entry in completion.logprobs or []]
+    by_token = [
+        {token: of.logprob for token, of in entry.items()} for entry in completion.logprobs or []
+    ]
     raw_T = tuple(entry.popitem()[1] for entry in by_token) if with_raw else ()
     rows_P = of_prompt if options.prompt_logprobs is not None and of_prompt else ()
     return Delta(
@@ -80,29 +92,43 @@ def delta_of(
         top_logprobs_T=tuple(map(_possible, by_token)) if options.top_logprobs else (),
         stop_reason=completion.stop_reason if isinstance(completion.stop_reason, str) else None,
         prompt_logprobs_P=tuple(
-            _possible({token: of.logprob for token, of in (entry or {}).items()}) for entry in rows_P
+            _possible({token: of.logprob for token, of in (entry or {}).items()})
+            for entry in rows_P
         ),
         raw_logprobs_T=raw_T,
     )
 
 
 def _possible(logprobs: Mapping[int, float]) -> dict[int, float]:
-    """Without the alternatives that top_p or a grammar ruled out: minus infinity is no number in JSON."""
+    """Without the alternatives that top_p or a grammar ruled out: minus infinity is no number in
+    JSON.
+    """
     return {token: logprob for token, logprob in logprobs.items() if logprob > -math.inf}
 
 
 def call_spans(times: "RequestStateStats") -> None:
-    """The parts of a finished call in the engine's core, inside the span around this; nothing where nothing is traced.
+    """The parts of a finished call in the engine's core, inside the span around this; nothing where
+    nothing is traced.
 
-    The core's times are seconds of the machine's monotonic clock, which all its processes share, and 0 for what never
-    came: a call that ends early has no first token. vLLM exports such spans itself, with a provider that waits at the
-    end of the process for a collector that is away; so only its times are used.
+    The core's times are seconds of the machine's monotonic clock, which all its processes share,
+    and 0 for what never came: a call that ends early has no first token. vLLM exports such spans
+    itself, with a provider that waits at the end of the process for a collector that is away; so
+    only its times are used.
     """
     wall = time.time() - time.monotonic()
-    queued, scheduled, first, last = times.queued_ts, times.scheduled_ts, times.first_token_ts, times.last_token_ts
+    queued, scheduled, first, last = (
+        times.queued_ts,
+        times.scheduled_ts,
+        times.first_token_ts,
+        times.last_token_ts,
+    )
     if scheduled >= queued > 0:
-        span_past("engine queue", wall + queued, wall + scheduled, preemptions=times.num_preemptions)
+        span_past(
+            "engine queue", wall + queued, wall + scheduled, preemptions=times.num_preemptions
+        )
     if first >= scheduled > 0:
         span_past("engine prefill", wall + scheduled, wall + first)
     if last >= first > 0:
-        span_past("engine decode", wall + first, wall + last, sampled_tokens=times.num_generation_tokens)
+        span_past(
+            "engine decode", wall + first, wall + last, sampled_tokens=times.num_generation_tokens
+        )

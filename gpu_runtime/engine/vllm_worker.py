@@ -1,4 +1,6 @@
-"""What vLLM's worker gets besides its own methods, in every engine of ours; on a CPU cpu/worker.py adds to it."""
+"""What vLLM's worker gets besides its own methods, in every engine of ours; on a CPU cpu/worker.py
+adds to it.
+"""
 
 from pathlib import Path
 
@@ -12,7 +14,8 @@ from gpu_runtime.processes.own_groups import groups_watch
 from gpu_runtime.processes.progress_bars import bars_lock_set
 from gpu_runtime.weights.vllm_receiver import WeightReceiver
 
-# When a worker's process imports this: before it makes groups, and before it loads weights with a bar.
+# When a worker's process imports this: before it makes groups, and before it loads weights with a
+# bar.
 groups_watch()
 bars_lock_set()
 
@@ -21,10 +24,11 @@ class EngineWorker(WeightReceiver):
     """Mixed into the worker's class: ``worker_extension_cls``."""
 
     def worker_prepare(self, stacks: str | None) -> str:
-        """Install what is ours; called once, before the first request. Why it does not work here; "" where it does.
+        """Install what is ours; called once, before the first request. Why it does not work here;
+        "" where it does.
 
-        ``stacks`` is the folder with the names of the processes whose stacks are read. They are read by pid, on the
-        runtime's node.
+        ``stacks`` is the folder with the names of the processes whose stacks are read. They are
+        read by pid, on the runtime's node.
         """
         if refusal := runner_refusal(self.model_runner):
             return refusal

@@ -1,9 +1,9 @@
 """Requests for different weights take turns on an engine that holds one set of weights at a time.
 
-Requests for the weights that are served run side by side. One for other weights waits until those have ended; then the
-engine changes, and every request that waits for the new weights runs. Requests that come meanwhile wait behind them,
-whatever their weights, so that no one waits for ever. While the engine is held, for a hand-over or to sleep, none
-begins.
+Requests for the weights that are served run side by side. One for other weights waits until those
+have ended; then the engine changes, and every request that waits for the new weights runs. Requests
+that come meanwhile wait behind them, whatever their weights, so that no one waits for ever. While
+the engine is held, for a hand-over or to sleep, none begins.
 """
 
 import asyncio
@@ -17,12 +17,15 @@ Change = Callable[[Path | None], Awaitable[None]]
 
 
 class WeightTurns:
-    """``change`` makes the engine serve the weights of a folder, None for its own, while no request runs."""
+    """``change`` makes the engine serve the weights of a folder, None for its own, while no request
+    runs.
+    """
 
     def __init__(self, change: Change) -> None:
         self._change = change
         self._served: Path | None = None
-        self._is_known = True  # False after a change that failed: what is served then is not relied on
+        # False after a change that failed: what is served then is not relied on
+        self._is_known = True
         self.running = 0  # requests
         self._waiting: deque[tuple[Path | None, asyncio.Future[None]]] = deque()
         self._changing: asyncio.Future[None] | None = None
@@ -45,8 +48,9 @@ class WeightTurns:
             self._leave()
 
     async def hold(self, *, keeps: bool) -> None:
-        """Let no request begin until ``release``; return once those that run have ended, or at once if it ``keeps``
-        them."""
+        """Let no request begin until ``release``; return once those that run have ended, or at once
+        if it ``keeps`` them.
+        """
         self.is_held = True
         if not keeps:
             await self._ended.wait()
@@ -81,7 +85,12 @@ class WeightTurns:
         self._advance()
 
     def _serves(self, weights: Path | None) -> bool:
-        return not self.is_held and self._changing is None and self._is_known and weights == self._served
+        return (
+            not self.is_held
+            and self._changing is None
+            and self._is_known
+            and weights == self._served
+        )
 
     def _advance(self) -> None:
         while self._waiting and self._waiting[0][1].done():  # cancelled

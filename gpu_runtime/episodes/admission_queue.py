@@ -1,4 +1,6 @@
-"""Where a begin waits for its turn: in order of arrival, until its episode would not be sampled in vain."""
+"""Where a begin waits for its turn: in order of arrival, until its episode would not be sampled in
+vain.
+"""
 
 import asyncio
 import secrets
@@ -39,7 +41,12 @@ class AdmissionQueue:
         open_episodes: OpenEpisodes,
         changes: ChangeNotifier,
     ) -> None:
-        self._config, self._batches, self._open, self._changes = config, batches, open_episodes, changes
+        self._config, self._batches, self._open, self._changes = (
+            config,
+            batches,
+            open_episodes,
+            changes,
+        )
         self._waiting: list[_WaitingBegin] = []
         self._looked = (-1, 0.0)  # changes and loop time at the last look
         self._held_at = 0.0  # loop time when a begin was last held because none could be of use
@@ -60,7 +67,8 @@ class AdmissionQueue:
                     raise NotAdmitted(waiting.reason)
                 await self._changes.wait(min(left_s, SORT_S))
         except asyncio.CancelledError:
-            if waiting.episode is not None:  # another waiter admitted it, and it was cancelled before it woke
+            # another waiter admitted it, and it was cancelled before it woke
+            if waiting.episode is not None:
                 self.leave(waiting.episode)
             raise
         finally:
@@ -73,7 +81,8 @@ class AdmissionQueue:
         self._changes.notify()
 
     def _admit_in_order(self, time: float) -> None:
-        # Each waiter that wakes looks for all: the order of waking does not matter. Once per change is enough.
+        # Each waiter that wakes looks for all: the order of waking does not matter. Once per change
+        # is enough.
         if self._looked[0] == self._changes.count and time < self._looked[1] + SORT_S / 10:
             return
         self._looked = (self._changes.count, time)
@@ -121,6 +130,7 @@ class AdmissionQueue:
         if not places.is_exceeded and not self._open.is_quiet():
             self._held_at = time
             return "attempts at the tasks that are begun go first"
-        # Of hundreds that waited for a step together each has waited long: what counts is since when they may go.
+        # Of hundreds that waited for a step together each has waited long: what counts is since
+        # when they may go.
         is_sorted = time - max(waiting.arrived, self._held_at) >= SORT_S
         return None if is_sorted else "attempts at the tasks that are begun go first"

@@ -33,7 +33,9 @@ class KeptBatch:
 
 
 def batch_lines(kept: KeptBatch, assignment: Assignment) -> Iterator[bytes]:
-    """The lines, each with its end. The samples are made by the function that makes them for the trainer."""
+    """The lines, each with its end. The samples are made by the function that makes them for the
+    trainer.
+    """
     batch, config = kept.batch, assignment.config
     samples = batch_samples(batch, config)
     live = {sample.group for sample in samples if sample.has_signal}
@@ -57,7 +59,9 @@ def batch_lines(kept: KeptBatch, assignment: Assignment) -> Iterator[bytes]:
     for index, group in enumerate(batch.groups):
         for episode in group.episodes:
             yield _line(_episode(episode, index))
-    owners = {call.id: (episode.record.id, call) for episode in batch.episodes for call in episode.calls}
+    owners = {
+        call.id: (episode.record.id, call) for episode in batch.episodes for call in episode.calls
+    }
     for sample in samples:
         yield _line(_sample(sample, owners, in_gradient=config.has_kl_loss or sample.group in live))
 
@@ -76,7 +80,9 @@ def _episode(episode: TrainedEpisode, group: int) -> BatchEpisode:
     )
 
 
-def _sample(sample: Sample, owners: dict[str, tuple[str, CallRecord]], *, in_gradient: bool) -> BatchSample:
+def _sample(
+    sample: Sample, owners: dict[str, tuple[str, CallRecord]], *, in_gradient: bool
+) -> BatchSample:
     calls = list(dict.fromkeys(sample.call_ids))
     records = [owners[call][1] for call in calls]
     positions = range(len(sample.token_ids_T))
@@ -93,12 +99,17 @@ def _sample(sample: Sample, owners: dict[str, tuple[str, CallRecord]], *, in_gra
             sample, records, lambda _, answer: answer.trainer_logprobs_T or None, elsewhere=0.0
         ),
         trainer_logprobs_after=_of_answers(
-            sample, records, lambda _, answer: answer.trainer_logprobs_after_T or None, elsewhere=0.0
+            sample,
+            records,
+            lambda _, answer: answer.trainer_logprobs_after_T or None,
+            elsewhere=0.0,
         ),
         temperatures=[sample.temperature_at(t) if sample.mask_T[t] else 1.0 for t in positions],
         allowed=numbers_T,
         allowed_sets=[base64.b64encode(each).decode() for each in sets],
-        policy_versions=_of_answers(sample, records, lambda _, answer: answer.versions_T, elsewhere=-1),
+        policy_versions=_of_answers(
+            sample, records, lambda _, answer: answer.versions_T, elsewhere=-1
+        ),
         advantages=[sample.advantage_at(t) if sample.mask_T[t] else 0.0 for t in positions],
         weight=sample.weight,
         in_gradient=in_gradient,
@@ -112,13 +123,17 @@ def _of_answers(
     *,
     elsewhere: Value,
 ) -> list[Any]:
-    """A value for each trained token, from the answer whose tokens are at its position; None where it has none."""
+    """A value for each trained token, from the answer whose tokens are at its position; None where
+    it has none.
+    """
     found: list[Value | None] = [elsewhere] * len(sample.token_ids_T)
     for call in calls:
         start = len(call.prompt_ids_P)
         for answer in call.completions:
             end = start + len(answer.token_ids_T)
-            if sample.token_ids_T[start:end] == answer.token_ids_T and any(sample.mask_T[start:end]):
+            if sample.token_ids_T[start:end] == answer.token_ids_T and any(
+                sample.mask_T[start:end]
+            ):
                 of_answer = values(call, answer)
                 found[start:end] = [None] * (end - start) if of_answer is None else list(of_answer)
     return [value if mask else elsewhere for value, mask in zip(found, sample.mask_T, strict=True)]

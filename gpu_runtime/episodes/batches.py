@@ -1,4 +1,6 @@
-"""Completed episodes on their way into steps: who waits, what the next batch is, and what a done step changes."""
+"""Completed episodes on their way into steps: who waits, what the next batch is, and what a done
+step changes.
+"""
 
 import asyncio
 from collections import Counter
@@ -10,7 +12,14 @@ from typing import Any
 from gpu_runtime.episodes.batch_export import KeptBatch
 from gpu_runtime.episodes.begun.episodes import BegunEpisodes
 from gpu_runtime.episodes.begun.groups import Places
-from gpu_runtime.episodes.call_reader import CallReader, Recall, batch_load, batch_named, group_load, none_recalled
+from gpu_runtime.episodes.call_reader import (
+    CallReader,
+    Recall,
+    batch_load,
+    batch_named,
+    group_load,
+    none_recalled,
+)
 from gpu_runtime.episodes.grouping import full_groups, stale_episodes
 from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.episodes.open_episodes import ON_THE_WAY_S, OpenEpisodes
@@ -23,7 +32,13 @@ from gpu_runtime.journal.records import BatchRecord, EpisodeRecord
 from gpu_runtime.journal.trainer_logprobs import NO_VALUES, TokenValues
 from gpu_runtime.notifier import ChangeNotifier
 from gpu_runtime.refusals import NotAdmitted
-from gpu_runtime.training.batching import Batch, Group, batch_advantages, distinct_share, group_has_signal
+from gpu_runtime.training.batching import (
+    Batch,
+    Group,
+    batch_advantages,
+    distinct_share,
+    group_has_signal,
+)
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import EpisodesRescored
 from tinkerscript.wire.training.stale_advice import stale_advice
@@ -34,7 +49,9 @@ STALE = "stale: its tokens are older than max_staleness allows"
 
 
 class Batches:
-    """``policy_version`` is the number of completed steps. One batch is under way at a time, and it is journaled."""
+    """``policy_version`` is the number of completed steps. One batch is under way at a time, and it
+    is journaled.
+    """
 
     def __init__(
         self,
@@ -47,7 +64,12 @@ class Batches:
         recall: Recall = none_recalled,
     ) -> None:
         self.calls, self._now = CallReader(journal, executor, recall), open_episodes.now
-        self._journal, self._config, self._executor, self._changes = journal, config, executor, changes
+        self._journal, self._config, self._executor, self._changes = (
+            journal,
+            config,
+            executor,
+            changes,
+        )
         self._events = events
         self._begun = BegunEpisodes(config, open_episodes)
         self._lock, self._stepping, self._is_early = asyncio.Lock(), False, False
@@ -57,7 +79,8 @@ class Batches:
         self._under_way: int | None = undone[0].step if undone else None
         self._groups_under_way = len(undone[0].groups) if undone else 0
         self.waiting = {record.id: record for record in journal.episodes.waiting()}
-        self._with_signal: set[str] = set()  # first episodes of full groups that are known to have a gradient
+        # first episodes of full groups that are known to have a gradient
+        self._with_signal: set[str] = set()
 
     @property
     def is_over(self) -> bool:
@@ -84,14 +107,23 @@ class Batches:
             await self._changes.wait(left_s)
 
     def phase(self) -> str:
-        """What a runtime that waits for episodes says: how far the coming batch is, and which group lacks what."""
-        groups = Counter(record.group_key or "" for record in sorted(self.waiting.values(), key=lambda each: each.seq))
-        return waiting_phase(groups, self._config.grpo_n, self._config.tasks_per_batch, is_early=self._is_early)
+        """What a runtime that waits for episodes says: how far the coming batch is, and which group
+        lacks what.
+        """
+        groups = Counter(
+            record.group_key or ""
+            for record in sorted(self.waiting.values(), key=lambda each: each.seq)
+        )
+        return waiting_phase(
+            groups, self._config.grpo_n, self._config.tasks_per_batch, is_early=self._is_early
+        )
 
     def places(self) -> Places:
         """What the begun episodes leave of the groups that may be begun without one of them
         becoming stale."""
-        return self._begun.places(self.waiting.values(), self._groups_under_way, self.policy_version)
+        return self._begun.places(
+            self.waiting.values(), self._groups_under_way, self.policy_version
+        )
 
     def pending(self) -> int:
         """Batches that are under way or could be made at once."""
@@ -99,7 +131,9 @@ class Batches:
         return full + int(self._under_way is not None or self._stepping)
 
     async def add(self, record: EpisodeRecord) -> EpisodeRecord:
-        """A completed training episode joins those that wait; one that is too old already becomes stale."""
+        """A completed training episode joins those that wait; one that is too old already becomes
+        stale.
+        """
         self.waiting[record.id] = record
         await self._drop_stale()
         self._changes.notify()
@@ -115,21 +149,29 @@ class Batches:
         return done
 
     async def next_batch(self) -> Batch | None:
-        """Wait for a full batch, journal its composition, and return it; None once ``max_steps`` is reached.
+        """Wait for a full batch, journal its composition, and return it; None once ``max_steps`` is
+        reached.
 
-        A batch that was journaled but whose step is not done is returned again, first: also after a restart. Nothing
-        is returned while a step runs: it could be what ``flush_batch`` gave to that step.
+        A batch that was journaled but whose step is not done is returned again, first: also after a
+        restart. Nothing is returned while a step runs: it could be what ``flush_batch`` gave to
+        that step.
         """
         while not self.is_over:
             seen = self._changes.count
-            batch = None if self._stepping else await self._make(self._config.tasks_per_batch, may_wait=True)
+            batch = (
+                None
+                if self._stepping
+                else await self._make(self._config.tasks_per_batch, may_wait=True)
+            )
             if batch is not None and batch.step == self._under_way and not self._stepping:
                 return batch
             await self._changes.wait(ON_THE_WAY_S if self._is_early else 5.0, seen)
         return None
 
     async def flush_batch(self) -> Batch | None:
-        """A batch of whatever full groups exist now, at most ``tasks_per_batch`` of them; None if there is none."""
+        """A batch of whatever full groups exist now, at most ``tasks_per_batch`` of them; None if
+        there is none.
+        """
         return None if self.is_over else await self._make(1, may_wait=False)
 
     async def batch(self, step: int) -> Batch | None:
@@ -137,10 +179,14 @@ class Batches:
         found = await self._executor.run(self._journal.batches.get, step)
         if found is None:
             return None
-        return await self._executor.run(batch_load, self._journal, found, await self.calls.recalled(_members(found)))
+        return await self._executor.run(
+            batch_load, self._journal, found, await self.calls.recalled(_members(found))
+        )
 
     async def kept(self, name: str) -> KeptBatch | None:
-        """A batch by the number of its step or, if it was refused, by its name. Raises as ``CallReader`` does."""
+        """A batch by the number of its step or, if it was refused, by its name. Raises as
+        ``CallReader`` does.
+        """
         found = await asyncio.to_thread(batch_named, self._journal, name)
         while found is not None:
             record, state, reason, metrics = found
@@ -151,13 +197,17 @@ class Batches:
         return None
 
     def find(self, step: int) -> Batch | None:
-        """The batch of a step of which nothing is pruned. Reads the disk: call it in a thread. Raises CallsPruned."""
+        """The batch of a step of which nothing is pruned. Reads the disk: call it in a thread.
+        Raises CallsPruned.
+        """
         record = self._journal.batches.get(step)
         return None if record is None else batch_load(self._journal, record, {})
 
     @contextmanager
     def stepping(self) -> Iterator[None]:
-        """Around a step and its hand-over. Leaving it lets calls and episodes go on, whatever happened inside."""
+        """Around a step and its hand-over. Leaving it lets calls and episodes go on, whatever
+        happened inside.
+        """
         self._stepping = True
         try:
             yield
@@ -166,9 +216,15 @@ class Batches:
             self._changes.notify()
 
     async def step_done(
-        self, step: int, metrics: dict[str, Any], before: TokenValues = NO_VALUES, after: TokenValues = NO_VALUES
+        self,
+        step: int,
+        metrics: dict[str, Any],
+        before: TokenValues = NO_VALUES,
+        after: TokenValues = NO_VALUES,
     ) -> None:
-        """The step's weights are served: its episodes are trained, ``policy_version`` is at least ``step``."""
+        """The step's weights are served: its episodes are trained, ``policy_version`` is at least
+        ``step``.
+        """
         await self._executor.run(self._journal.batches.step_done, step, metrics, before, after)
         self.policy_version = max(self.policy_version, step)
         self._forget(step)
@@ -176,12 +232,16 @@ class Batches:
         self._changes.notify()
 
     async def step_refused(self, step: int, reason: str) -> None:
-        """The step cannot be done: its episodes become stale with this reason, and its number is free again."""
+        """The step cannot be done: its episodes become stale with this reason, and its number is
+        free again.
+        """
         batch = await self.batch(step)
         await self._executor.run(self._journal.batches.discard, step, reason)
         self._forget(step)
         if batch is not None:
-            self._events.publish(EpisodesDropped([episode.record for episode in batch.episodes], reason))
+            self._events.publish(
+                EpisodesDropped([episode.record for episode in batch.episodes], reason)
+            )
         self._changes.notify()
 
     async def step_metrics(self, step: int) -> dict[str, Any] | None:
@@ -189,21 +249,28 @@ class Batches:
         return await self._executor.run(self._journal.batches.step_metrics, step)
 
     async def set_aside(self, step: int, groups: Sequence[Group]) -> None:
-        """Groups without a gradient that were for ``step``: their episodes become stale, and they make no step."""
+        """Groups without a gradient that were for ``step``: their episodes become stale, and they
+        make no step.
+        """
         ids = [[episode.record.id for episode in group.episodes] for group in groups]
         table, spread_G = self._journal.batches, [distinct_share(group) for group in groups]
         spreads = await self._executor.run(table.set_aside, step, ids, spread_G, LEVEL)
         for episode_id in chain.from_iterable(ids):
             self.waiting.pop(episode_id, None)
         self._forget(step)
-        self._events.publish(GroupsSetAside(step, spreads, groups, await self.step_metrics(step - 1)))
-        self._events.publish(EpisodesDropped([each.record for group in groups for each in group.episodes], LEVEL))
+        self._events.publish(
+            GroupsSetAside(step, spreads, groups, await self.step_metrics(step - 1))
+        )
+        self._events.publish(
+            EpisodesDropped([each.record for group in groups for each in group.episodes], LEVEL)
+        )
         self._changes.notify()
 
     async def erase(self, record: EpisodeRecord, *, states: tuple[int, int]) -> None:
         """Take what the journal has of an episode out of it; it waits for no step any more.
 
-        Raises NotErasable, and as ``CallReader`` does where its batch was pruned: nothing is erased then.
+        Raises NotErasable, and as ``CallReader`` does where its batch was pruned: nothing is erased
+        then.
         """
         async with self._lock:  # no batch is made of it meanwhile
             await self._executor.run(erasable_check, self._journal.database, record, states=states)
@@ -231,14 +298,19 @@ class Batches:
             return {}
         of_groups = await asyncio.to_thread(batch_advantages, kept.batch, self._config)
         pairs = zip(kept.batch.episodes, chain.from_iterable(of_groups), strict=True)
-        return {episode.record.id: by_call for episode, by_call in pairs if by_call and episode.record.id != episode_id}
+        return {
+            episode.record.id: by_call
+            for episode, by_call in pairs
+            if by_call and episode.record.id != episode_id
+        }
 
     def _forget(self, step: int) -> None:
         if self._under_way == step:
             self._under_way, self._groups_under_way, self._ready = None, 0, None
 
     async def _make(self, least_groups: int, *, may_wait: bool) -> Batch | None:
-        # Shielded: a caller that stops waiting must not leave a journaled batch that no variable holds.
+        # Shielded: a caller that stops waiting must not leave a journaled batch that no variable
+        # holds.
         return await asyncio.shield(asyncio.ensure_future(self._make_now(least_groups, may_wait)))
 
     async def _make_now(self, least_groups: int, may_wait: bool) -> Batch | None:
@@ -247,12 +319,16 @@ class Batches:
                 groups, step = await self._choose(), self.policy_version + 1
                 is_full = len(groups) >= least_groups
                 waits = is_full and may_wait
-                self._is_early = waits and self._begun.step_is_early(groups, self.waiting.values(), step)
+                self._is_early = waits and self._begun.step_is_early(
+                    groups, self.waiting.values(), step
+                )
                 if not is_full or self._is_early:
                     return None
                 ids = [[episode.id for episode in group] for group in groups]
                 self._with_signal.clear()
-                await self._executor.run(self._journal.batches.record, step, ids, self.policy_version)
+                await self._executor.run(
+                    self._journal.batches.record, step, ids, self.policy_version
+                )
                 self._under_way, self._groups_under_way = step, len(groups)
                 for episode_id in chain.from_iterable(ids):
                     self.waiting.pop(episode_id, None)
@@ -261,7 +337,9 @@ class Batches:
             return self._ready
 
     async def _choose(self) -> list[list[EpisodeRecord]]:
-        """The groups of the next batch; with dynamic sampling those without a gradient are set aside on the way."""
+        """The groups of the next batch; with dynamic sampling those without a gradient are set
+        aside on the way.
+        """
         chosen: list[list[EpisodeRecord]] = []
         for records in self._full_groups():
             if len(chosen) == self._config.tasks_per_batch:
@@ -273,14 +351,20 @@ class Batches:
     def _full_groups(self) -> list[list[EpisodeRecord]]:
         limit_s = self._config.group_timeout_s
         overdue_before = None if limit_s is None else self._now() - limit_s
-        return full_groups(list(self.waiting.values()), self._config.grpo_n, overdue_before=overdue_before)
+        return full_groups(
+            list(self.waiting.values()), self._config.grpo_n, overdue_before=overdue_before
+        )
 
     async def _has_signal(self, records: Sequence[EpisodeRecord]) -> bool:
         if records[0].id in self._with_signal:
             return True
         step = self.policy_version + 1
-        group = await self._executor.run(group_load, self._journal, [record.id for record in records], {})
-        if group_has_signal(batch_advantages(Batch(step, self.policy_version, (group,)), self._config)[0]):
+        group = await self._executor.run(
+            group_load, self._journal, [record.id for record in records], {}
+        )
+        if group_has_signal(
+            batch_advantages(Batch(step, self.policy_version, (group,)), self._config)[0]
+        ):
             self._with_signal.add(records[0].id)
             return True
         await self.set_aside(step, [group])
@@ -288,12 +372,16 @@ class Batches:
 
     async def _drop_stale(self) -> None:
         waiting, max_staleness = list(self.waiting.values()), self._config.max_staleness
-        ids = stale_episodes(waiting, policy_version=self.policy_version, max_staleness=max_staleness)
+        ids = stale_episodes(
+            waiting, policy_version=self.policy_version, max_staleness=max_staleness
+        )
         dropped = [record for episode_id in ids if (record := self.waiting.pop(episode_id, None))]
         if ids:
             await self._executor.run(self._journal.episodes.mark_stale, ids, STALE)
             advice = stale_advice(max_staleness)
-            self._events.publish(EpisodesDropped(dropped, STALE, f"{advice[0].upper()}{advice[1:]}."))
+            self._events.publish(
+                EpisodesDropped(dropped, STALE, f"{advice[0].upper()}{advice[1:]}.")
+            )
 
 
 def _members(record: BatchRecord) -> list[str]:

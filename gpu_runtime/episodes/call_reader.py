@@ -1,4 +1,6 @@
-"""Calls of ended episodes, from the journal or, where it was pruned of them, from the object store; and batches."""
+"""Calls of ended episodes, from the journal or, where it was pruned of them, from the object store;
+and batches.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -15,7 +17,9 @@ Recall = Callable[[Sequence[str]], Awaitable[Mapping[str, Calls]]]  # the calls 
 
 
 async def none_recalled(episode_ids: Sequence[str]) -> Mapping[str, Calls]:
-    raise CallsPruned(f"the calls of {episode_ids[0]} are in an object store that this process does not read")
+    raise CallsPruned(
+        f"the calls of {episode_ids[0]} are in an object store that this process does not read"
+    )
 
 
 class CallReader:
@@ -25,7 +29,9 @@ class CallReader:
         self._journal, self._executor, self._recall = journal, executor, recall
 
     async def of_episode(self, episode_id: str) -> Calls:
-        """Every call of an episode, in the order of recording. Raises StoreUnavailable, ControlPlaneLost."""
+        """Every call of an episode, in the order of recording. Raises StoreUnavailable,
+        ControlPlaneLost.
+        """
         try:
             return tuple(await self._executor.run(self._journal.calls.of_episode, episode_id))
         except CallsPruned:
@@ -41,8 +47,12 @@ class CallReader:
             return pruned_among(sql, episode_ids)
 
 
-def batch_named(journal: Journal, name: str) -> tuple[BatchRecord, KeptState, str, dict[str, Any] | None] | None:
-    """A batch as ``Batches.kept`` names it: its composition, what became of it, why, and the metrics of its step."""
+def batch_named(
+    journal: Journal, name: str
+) -> tuple[BatchRecord, KeptState, str, dict[str, Any] | None] | None:
+    """A batch as ``Batches.kept`` names it: its composition, what became of it, why, and the
+    metrics of its step.
+    """
     if (refused := journal.batches.refused(name)) is not None:
         return refused[0], "refused", refused[1], None
     record = journal.batches.get(int(name)) if name.isdecimal() and len(name) < 10 else None
@@ -53,18 +63,26 @@ def batch_named(journal: Journal, name: str) -> tuple[BatchRecord, KeptState, st
 
 
 def batch_load(journal: Journal, record: BatchRecord, recalled: Mapping[str, Calls]) -> Batch:
-    """A batch with its episodes; ``recalled``: the calls of those that the journal was pruned of. Reads the disk."""
+    """A batch with its episodes; ``recalled``: the calls of those that the journal was pruned of.
+    Reads the disk.
+    """
     return Batch(
-        record.step, record.policy_version, tuple(group_load(journal, group, recalled) for group in record.groups)
+        record.step,
+        record.policy_version,
+        tuple(group_load(journal, group, recalled) for group in record.groups),
     )
 
 
-def group_load(journal: Journal, episode_ids: Sequence[str], recalled: Mapping[str, Calls]) -> Group:
+def group_load(
+    journal: Journal, episode_ids: Sequence[str], recalled: Mapping[str, Calls]
+) -> Group:
     """As ``batch_load``. Raises CallsPruned."""
     members = tuple(
         TrainedEpisode(
             record,
-            recalled[episode_id] if episode_id in recalled else tuple(journal.calls.of_episode(episode_id)),
+            recalled[episode_id]
+            if episode_id in recalled
+            else tuple(journal.calls.of_episode(episode_id)),
             journal.batches.gap(episode_id),
             journal.batches.kept_advantages(episode_id),
         )

@@ -1,4 +1,6 @@
-"""What a call needs of its episode: key check, permission to sample, what it can continue, its record on disk."""
+"""What a call needs of its episode: key check, permission to sample, what it can continue, its
+record on disk.
+"""
 
 import asyncio
 import hashlib
@@ -55,13 +57,17 @@ class CallRecorder:
             episode.version_sampling = self._batches.policy_version
 
     def begun(self, episode: OpenEpisode, task: asyncio.Task[None]) -> None:
-        """``task`` runs a call of ``episode``: it keeps the episode from being idle and ends with it."""
+        """``task`` runs a call of ``episode``: it keeps the episode from being idle and ends with
+        it.
+        """
         self._open.touch(episode)
         episode.calls.add(task)
         task.add_done_callback(lambda done: self._over(episode, done))
 
     async def make_eval(self, episode: OpenEpisode, reason: str) -> None:
-        """From now on ``episode`` is evaluated and not trained: on disk when this returns. Raises EpisodeNotOpen."""
+        """From now on ``episode`` is evaluated and not trained: on disk when this returns. Raises
+        EpisodeNotOpen.
+        """
         if not episode.eval:
             await self._executor.run(self._journal.episodes.make_eval, episode.id, reason)
             episode.eval, episode.not_trained = True, reason
@@ -73,7 +79,9 @@ class CallRecorder:
             episode.group_key = "prompt:" + hashlib.sha256(pack_ids(prompt_ids)).hexdigest()[:32]
             self._changes.notify()
 
-    async def conversation(self, episode: OpenEpisode, tool_format: ToolFormat | None) -> Conversation:
+    async def conversation(
+        self, episode: OpenEpisode, tool_format: ToolFormat | None
+    ) -> Conversation:
         """What later calls of the episode can continue; read from the journal after a restart."""
         if episode.conversation is None:
             calls = await self._executor.run(self._journal.calls.of_episode, episode.id)
@@ -85,10 +93,15 @@ class CallRecorder:
         """Every call of the episode so far."""
         return await self._executor.run(self._journal.calls.of_episode, episode.id)
 
-    async def record(self, episode: OpenEpisode, call: CallRecord, *, parent_prefix_length: int) -> None:
+    async def record(
+        self, episode: OpenEpisode, call: CallRecord, *, parent_prefix_length: int
+    ) -> None:
         """Keep a call; it is on disk when this returns. Raises EpisodeNotOpen, VolumeFull."""
         await self._executor.run(
-            self._journal.calls.record, call, group_key=episode.group_key, parent_prefix_length=parent_prefix_length
+            self._journal.calls.record,
+            call,
+            group_key=episode.group_key,
+            parent_prefix_length=parent_prefix_length,
         )
         versions = [version for answer in call.completions for version in answer.versions_T]
         if call.status == "completed" and versions:

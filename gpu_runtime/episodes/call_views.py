@@ -11,7 +11,9 @@ MAX_CALLS_PER_PAGE = 200  # of one page: each carries its whole prompt
 
 
 def episode_calls(calls: Sequence[CallRecord], *, start: int, limit: int) -> EpisodeCalls:
-    """``limit`` of an episode's ``calls``, in the order of recording, from number ``start`` on; cursors are numbers."""
+    """``limit`` of an episode's ``calls``, in the order of recording, from number ``start`` on;
+    cursors are numbers.
+    """
     end = start + limit
     return EpisodeCalls(
         report=EpisodeReport.model_validate(report(calls)),
@@ -21,10 +23,11 @@ def episode_calls(calls: Sequence[CallRecord], *, start: int, limit: int) -> Epi
 
 
 def report(calls: Sequence[CallRecord]) -> dict[str, Any]:
-    """What merged: counts, the share of completions that needed no timeline of their own, and drift points.
+    """What merged: counts, the share of completions that needed no timeline of their own, and drift
+    points.
 
-    A drift point is a call that continues an earlier one in its messages but not in its tokens, with the fragment where
-    the template's text departs from what the engine saw.
+    A drift point is a call that continues an earlier one in its messages but not in its tokens,
+    with the fragment where the template's text departs from what the engine saw.
     """
     completed = [call for call in calls if call.status == "completed"]
     by_agent = agents_of(completed)

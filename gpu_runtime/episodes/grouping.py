@@ -22,8 +22,9 @@ def full_groups(
     """Every group that can be trained now, those with the oldest tokens in front, else those that
     became full first.
 
-    The order depends on the journal alone, so that a restarted runtime makes the same batches. A partial group of at
-    least two, of which a member ended before ``overdue_before`` (Unix time), is taken as it is.
+    The order depends on the journal alone, so that a restarted runtime makes the same batches. A
+    partial group of at least two, of which a member ended before ``overdue_before`` (Unix time), is
+    taken as it is.
     """
     by_key: dict[str, list[EpisodeRecord]] = {}
     for episode in sorted(waiting, key=lambda episode: (episode.version_first or 0, episode.seq)):
@@ -45,10 +46,14 @@ def _is_ready(members: Sequence[EpisodeRecord], grpo_n: int, overdue_before: flo
         return True
     if len(members) < 2 or overdue_before is None:  # one alone has nothing to be compared with
         return False
-    return any(episode.ended_at is not None and episode.ended_at <= overdue_before for episode in members)
+    return any(
+        episode.ended_at is not None and episode.ended_at <= overdue_before for episode in members
+    )
 
 
-def stale_episodes(waiting: Sequence[EpisodeRecord], *, policy_version: int, max_staleness: int) -> list[str]:
+def stale_episodes(
+    waiting: Sequence[EpisodeRecord], *, policy_version: int, max_staleness: int
+) -> list[str]:
     """Ids of those whose oldest sampled token is more than ``max_staleness`` versions old."""
     oldest_allowed = policy_version - max_staleness
     return [episode.id for episode in waiting if (episode.version_first or 0) < oldest_allowed]

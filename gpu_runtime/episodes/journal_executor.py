@@ -19,8 +19,12 @@ class JournalExecutor:
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal")
 
     async def run(self, call: Callable[..., T], *args: object, **options: object) -> T:
-        """``call(*args, **options)`` in the worker. A cancelled caller does not undo it. Raises VolumeFull."""
-        future = asyncio.get_running_loop().run_in_executor(self._worker, functools.partial(call, *args, **options))
+        """``call(*args, **options)`` in the worker. A cancelled caller does not undo it. Raises
+        VolumeFull.
+        """
+        future = asyncio.get_running_loop().run_in_executor(
+            self._worker, functools.partial(call, *args, **options)
+        )
         try:
             return await asyncio.shield(future)
         except DiskFull as error:

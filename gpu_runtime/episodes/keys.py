@@ -13,7 +13,8 @@ from tinkerscript.wire.runtime import Assignment
 class EpisodeKeys:
     """Signs with the one key that this session was assigned; ``now`` is Unix time.
 
-    What the key before it signed is taken too: an episode stays open while the server's secret is rotated.
+    What the key before it signed is taken too: an episode stays open while the server's secret is
+    rotated.
     """
 
     def __init__(self, assignment: Assignment, now: Callable[[], float]) -> None:
@@ -27,7 +28,9 @@ class EpisodeKeys:
         ``key_id`` is the API key it was begun with, empty when it was none.
         """
         deadline_at = math.ceil(record.deadline_at)
-        claim = episode_key.EpisodeClaim(self._assignment.session_id, record.id, deadline_at, key_id)
+        claim = episode_key.EpisodeClaim(
+            self._assignment.session_id, record.id, deadline_at, key_id
+        )
         return EpisodeBegun(
             episode_id=record.id,
             api_key=episode_key.sign(self._key, claim),
@@ -49,5 +52,7 @@ class EpisodeKeys:
         except episode_key.BadEpisodeKey as error:
             if error.expired:
                 raise EpisodeClosed("the episode of this key has expired") from None
-            raise BadKey(f"the episode key is not valid: {error}", openai_code="invalid_api_key") from None
+            raise BadKey(
+                f"the episode key is not valid: {error}", openai_code="invalid_api_key"
+            ) from None
         return claim.episode_id

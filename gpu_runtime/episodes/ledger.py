@@ -1,7 +1,8 @@
-"""The ledger of episodes: which begin, end, are abandoned or expire, and what each of them has become.
+"""The ledger of episodes: which begin, end, are abandoned or expire, and what each of them has
+become.
 
-The journal is the truth and memory its index: after a restart everything here is rebuilt from it, and open episodes
-stay open. All methods run on one asyncio loop.
+The journal is the truth and memory its index: after a restart everything here is rebuilt from it,
+and open episodes stay open. All methods run on one asyncio loop.
 """
 
 import asyncio
@@ -52,10 +53,11 @@ log = logging.getLogger(__name__)
 
 
 class Episodes:
-    """One session's episodes. ``start`` runs the clocks; ``close`` stops them and finishes what is being written.
+    """One session's episodes. ``start`` runs the clocks; ``close`` stops them and finishes what is
+    being written.
 
-    ``batches`` is what the training loop takes from, ``recorder`` what the calls of episodes need. ``recall`` reads
-    the calls that the journal was pruned of.
+    ``batches`` is what the training loop takes from, ``recorder`` what the calls of episodes need.
+    ``recall`` reads the calls that the journal was pruned of.
     """
 
     def __init__(
@@ -65,17 +67,27 @@ class Episodes:
         config = assignment.config
         self._journal, self._executor, changes = journal, JournalExecutor(), ChangeNotifier()
         self._keys = EpisodeKeys(assignment, now)
-        self.open = OpenEpisodes(journal.episodes.open(), idle_timeout_s=config.episode_idle_timeout_s, now=now)
+        self.open = OpenEpisodes(
+            journal.episodes.open(), idle_timeout_s=config.episode_idle_timeout_s, now=now
+        )
         self.batches = Batches(journal, config, self._executor, changes, self.open, events, recall)
         self._repeated = RepeatedPrompts(config.grpo_n)
         self.notices = Notices()
         events.subscribe(Recorded, lambda event: self.notices.add(event.data))
         self.recorder = CallRecorder(
-            journal, self._executor, self.open, self._keys, self.batches, changes, self._repeated, events
+            journal,
+            self._executor,
+            self.open,
+            self._keys,
+            self.batches,
+            changes,
+            self._repeated,
+            events,
         )
         self._admission = AdmissionQueue(config, self.batches, self.open, changes)
         self._changes = changes
-        self._refused_episodes = 0  # told of at the first, and each time that their number has doubled
+        # told of at the first, and each time that their number has doubled
+        self._refused_episodes = 0
         self._events = events
         self._clocks: asyncio.Task[None] | None = None
 
@@ -84,7 +96,9 @@ class Episodes:
         self._clocks = asyncio.create_task(self._watch_clocks())
 
     async def close(self) -> None:
-        """Stop the clocks and the calls in flight; open episodes stay open in the journal. Safe to call twice."""
+        """Stop the clocks and the calls in flight; open episodes stay open in the journal. Safe to
+        call twice.
+        """
         if self._clocks:
             self._clocks.cancel()
             await asyncio.gather(self._clocks, return_exceptions=True)
@@ -93,20 +107,31 @@ class Episodes:
         self._executor.close()
 
     async def begin(
-        self, request: EpisodeBegin, *, begin_key: str | None = None, key_id: str = "", hold_s: float = HOLD_S
+        self,
+        request: EpisodeBegin,
+        *,
+        begin_key: str | None = None,
+        key_id: str = "",
+        hold_s: float = HOLD_S,
     ) -> EpisodeBegun:
-        """A new episode and its key (it names ``key_id``) once it is on disk; the same for a repeated ``begin_key``.
+        """A new episode and its key (it names ``key_id``) once it is on disk; the same for a
+        repeated ``begin_key``.
 
-        Held for up to ``hold_s`` seconds while it could only be left over. Raises NotAdmitted, VolumeFull.
+        Held for up to ``hold_s`` seconds while it could only be left over. Raises NotAdmitted,
+        VolumeFull.
         """
-        if begin_key and (earlier := await self._executor.run(self._journal.episodes.of_begin, begin_key)):
+        if begin_key and (
+            earlier := await self._executor.run(self._journal.episodes.of_begin, begin_key)
+        ):
             return self._keys.begun(earlier, self.batches.policy_version, key_id)
         if request.supersedes and (superseded := self.open.get(request.supersedes)):
             await self._drop(superseded, self._journal.episodes.abandon, "superseded")
         episode = await self._admission.enter(request, hold_s=hold_s)
         self.open.touch()
         # To the end even if the caller goes: what is in the journal must be known here.
-        record = await asyncio.shield(asyncio.ensure_future(self._begin(episode, request, begin_key)))
+        record = await asyncio.shield(
+            asyncio.ensure_future(self._begin(episode, request, begin_key))
+        )
         return self._keys.begun(record, self.batches.policy_version, key_id)
 
     async def end(self, episode_id: str, output: WorkflowOutput) -> EpisodeView:
@@ -121,7 +146,9 @@ class Episodes:
         return ended or await self._end_again(episode_id, output)
 
     async def abandon(self, episode_id: str, reason: str) -> EpisodeView:
-        """Give an episode up; one that is over without a sample stays as it is. Raises NotFound, OutputConflict."""
+        """Give an episode up; one that is over without a sample stays as it is. Raises NotFound,
+        OutputConflict.
+        """
         if episode := self.open.get(episode_id):
             await self._drop(episode, self._journal.episodes.abandon, reason)
         record = await self._record(episode_id)
@@ -138,16 +165,24 @@ class Episodes:
         return await self._shown(record)
 
     def heartbeats(self, episode_ids: Sequence[str]) -> EpisodesHeartbeatResult:
-        """Agents work on these: their idle times start again. From memory alone, for it comes often."""
+        """Agents work on these: their idle times start again. From memory alone, for it comes
+        often.
+        """
         found = {id_: self.open.get(id_) for id_ in episode_ids}
         still = {id_: episode for id_, episode in found.items() if episode is not None}
         for episode in still.values():
             self.open.touch(episode)
-        warnings = {id_: episode.warning for id_, episode in still.items() if episode.warning is not None}
-        return EpisodesHeartbeatResult(over=[id_ for id_ in found if id_ not in still], warnings=warnings)
+        warnings = {
+            id_: episode.warning for id_, episode in still.items() if episode.warning is not None
+        }
+        return EpisodesHeartbeatResult(
+            over=[id_ for id_ in found if id_ not in still], warnings=warnings
+        )
 
     async def erase(self, episode_id: str, *, states: tuple[int, int]) -> None:
-        """Take what is kept of an episode out of memory and journal; again, it does the same. Raises as ``Batches``."""
+        """Take what is kept of an episode out of memory and journal; again, it does the same.
+        Raises as ``Batches``.
+        """
         record = await self._executor.run(self._journal.episodes.get, episode_id)
         if record is None:
             raise NotFound(f"this session has no episode {episode_id}")
@@ -160,10 +195,14 @@ class Episodes:
     async def page(self, *, cursor: str | None = None, limit: int = 100) -> EpisodeList:
         """One page, newest first. Raises BadRequest on a cursor that no page returned."""
         before = _number(cursor)
-        records = await self._executor.run(self._journal.episodes.page, before=before, limit=limit + 1)
+        records = await self._executor.run(
+            self._journal.episodes.page, before=before, limit=limit + 1
+        )
         more = str(records[limit - 1].seq) if len(records) > limit else None
         kept = [record for record in records[:limit] if record.reason != ERASED]
-        refused = await self._executor.run(self._journal.episodes.refused_of, [record.id for record in kept])
+        refused = await self._executor.run(
+            self._journal.episodes.refused_of, [record.id for record in kept]
+        )
         items = [record.view(brief=True, refused=refused.get(record.id)) for record in kept]
         return EpisodeList(items=items, next_cursor=more)
 
@@ -171,8 +210,11 @@ class Episodes:
         """Where every begun episode is."""
         return await self._executor.run(self._journal.episodes.accounting)
 
-    async def calls(self, episode_id: str, *, cursor: str | None = None, limit: int = 50) -> EpisodeCalls:
-        """One page of an episode's calls with their tokens, in the order of recording, and the report of them all.
+    async def calls(
+        self, episode_id: str, *, cursor: str | None = None, limit: int = 50
+    ) -> EpisodeCalls:
+        """One page of an episode's calls with their tokens, in the order of recording, and the
+        report of them all.
 
         Raises NotFound, BadRequest on a cursor that no page returned, and as ``CallReader`` does.
         """
@@ -182,13 +224,21 @@ class Episodes:
         return await asyncio.to_thread(episode_calls, calls, start=start, limit=limit)
 
     async def recorded(self, episode_id: str) -> tuple[EpisodeRecord, Sequence[CallRecord]]:
-        """An episode and its calls as they were recorded. Raises NotFound, and as ``CallReader`` does."""
+        """An episode and its calls as they were recorded. Raises NotFound, and as ``CallReader``
+        does.
+        """
         record = await self._record(episode_id)
         return record, await self.batches.calls.of_episode(episode_id)
 
-    async def _begin(self, episode: OpenEpisode, request: EpisodeBegin, begin_key: str | None) -> EpisodeRecord:
+    async def _begin(
+        self, episode: OpenEpisode, request: EpisodeBegin, begin_key: str | None
+    ) -> EpisodeRecord:
         try:
-            asked: dict[str, Any] = {"task": request.task, "eval": request.eval, "deadline_at": episode.deadline_at}
+            asked: dict[str, Any] = {
+                "task": request.task,
+                "eval": request.eval,
+                "deadline_at": episode.deadline_at,
+            }
             begin = self._journal.episodes.begin
             return await self._executor.run(begin, episode.id, begin_key=begin_key, **asked)
         except GatewayError:
@@ -202,8 +252,12 @@ class Episodes:
                 raise
             return earlier
 
-    async def _close(self, episode: OpenEpisode, write: Callable[..., EpisodeRecord], *values: Any) -> EpisodeRecord:
-        """Stop the calls, then ``write``; the caller holds the lock. A refused write leaves the episode open."""
+    async def _close(
+        self, episode: OpenEpisode, write: Callable[..., EpisodeRecord], *values: Any
+    ) -> EpisodeRecord:
+        """Stop the calls, then ``write``; the caller holds the lock. A refused write leaves the
+        episode open.
+        """
         episode.closing = True
         try:
             await episode.stop_calls()
@@ -223,16 +277,22 @@ class Episodes:
         return record
 
     async def _end(self, episode: OpenEpisode, output: WorkflowOutput) -> EpisodeView | None:
-        """None if it was over when its turn came. It leaves the open ones and joins those that wait in one move."""
+        """None if it was over when its turn came. It leaves the open ones and joins those that wait
+        in one move.
+        """
         async with episode.lock:
             if episode.id not in self.open:
                 return None
             record = await self._close(episode, self._complete, output)
             if not record.eval:
                 record = await self.batches.add(record)
-            return record.view(warning=episode.warning or self.notices.take(), refused=episode.refused.view())
+            return record.view(
+                warning=episode.warning or self.notices.take(), refused=episode.refused.view()
+            )
 
-    async def _drop(self, episode: OpenEpisode, write: Callable[..., EpisodeRecord], reason: str) -> None:
+    async def _drop(
+        self, episode: OpenEpisode, write: Callable[..., EpisodeRecord], reason: str
+    ) -> None:
         async def drop() -> None:
             async with episode.lock:
                 if episode.id in self.open:
@@ -240,7 +300,9 @@ class Episodes:
 
         await to_its_end(drop())
 
-    def _written(self, episode: OpenEpisode, write: Callable[..., EpisodeRecord], *values: Any) -> EpisodeRecord:
+    def _written(
+        self, episode: OpenEpisode, write: Callable[..., EpisodeRecord], *values: Any
+    ) -> EpisodeRecord:
         """What ``write`` returns; what was refused of its calls is kept with it."""
         if (refused := episode.refused.view()) is None:
             return write(episode.id, *values)
@@ -257,8 +319,13 @@ class Episodes:
         record = await self._record(episode_id)
         if record.output is None:
             raise _closed(record)
-        if output not in (record.output, await self._executor.run(self._journal.rewards.as_ended, record)):
-            raise OutputConflict(f"episode {episode_id} has ended with another output; that one stands")
+        if output not in (
+            record.output,
+            await self._executor.run(self._journal.rewards.as_ended, record),
+        ):
+            raise OutputConflict(
+                f"episode {episode_id} has ended with another output; that one stands"
+            )
         return record.view(refused=await self._refused(record.id))
 
     async def _shown(self, record: EpisodeRecord) -> EpisodeView:
@@ -269,7 +336,9 @@ class Episodes:
         return record.view(idle_at=idle_at, warning=warning, refused=refused)
 
     async def _refused(self, episode_id: str) -> RefusedCalls | None:
-        return (await self._executor.run(self._journal.episodes.refused_of, [episode_id])).get(episode_id)
+        return (await self._executor.run(self._journal.episodes.refused_of, [episode_id])).get(
+            episode_id
+        )
 
     async def _record(self, episode_id: str) -> EpisodeRecord:
         record = await self._executor.run(self._journal.episodes.get, episode_id)
@@ -283,9 +352,13 @@ class Episodes:
                 for episode in self.open.all():
                     if reason := self.open.expiry(episode):
                         await self._drop(episode, self._journal.episodes.expire, reason)
-            except Exception:  # the top of this loop: a full disk now must not stop the clocks for ever
+            except (
+                Exception
+            ):  # the top of this loop: a full disk now must not stop the clocks for ever
                 log.exception("An episode could not be expired; the next sweep tries again.")
-            due_at = min((e.due_at(self.open.idle_timeout_s) for e in self.open.all()), default=math.inf)
+            due_at = min(
+                (e.due_at(self.open.idle_timeout_s) for e in self.open.all()), default=math.inf
+            )
             await asyncio.sleep(min(SWEEP_S, max(0.01, due_at - self.open.now())))
 
 

@@ -25,7 +25,9 @@ class RefusalTally:
     def add(self, *, at: float, status: int, path: str, message: str) -> None:
         """One more. Of equal ones in a row the last alone is kept."""
         self._count += 1
-        call = RefusedCall(at=at, status=status, path=path[:MAX_REFUSED_TEXT], message=message[:MAX_REFUSED_TEXT])
+        call = RefusedCall(
+            at=at, status=status, path=path[:MAX_REFUSED_TEXT], message=message[:MAX_REFUSED_TEXT]
+        )
         last = self._last[-1] if self._last else None
         if last is not None and (last.path, last.message) == (call.path, call.message):
             self._last.pop()
@@ -61,7 +63,9 @@ class OpenEpisode:
 
     @classmethod
     def of(cls, record: EpisodeRecord, now: float) -> "OpenEpisode":
-        """The open episode of a journal row, seen ``now``: a restart of the runtime must not count as idleness."""
+        """The open episode of a journal row, seen ``now``: a restart of the runtime must not count
+        as idleness.
+        """
         return cls(
             id=record.id,
             eval=record.eval,
@@ -87,7 +91,11 @@ class OpenEpisode:
 
     def due_at(self, idle_timeout_s: float) -> float:
         """When a clock of this episode can next run out."""
-        return self.deadline_at if self.calls else min(self.deadline_at, self.last_seen + idle_timeout_s)
+        return (
+            self.deadline_at
+            if self.calls
+            else min(self.deadline_at, self.last_seen + idle_timeout_s)
+        )
 
     def oldest_version(self, current: int) -> int:
         """The least policy version that its tokens can be of, those of a call in flight

@@ -1,4 +1,6 @@
-"""The open episodes of a session in memory, shared by the ledger, the admission queue and the calls."""
+"""The open episodes of a session in memory, shared by the ledger, the admission queue and the
+calls.
+"""
 
 from collections.abc import Callable, Iterable
 
@@ -14,9 +16,13 @@ QUIET_S = 2.0
 
 
 class OpenEpisodes:
-    """By id. ``now`` is Unix time, and so is ``last_activity_at``: of any episode, the last sign of a client."""
+    """By id. ``now`` is Unix time, and so is ``last_activity_at``: of any episode, the last sign of
+    a client.
+    """
 
-    def __init__(self, records: Iterable[EpisodeRecord], *, idle_timeout_s: float, now: Callable[[], float]) -> None:
+    def __init__(
+        self, records: Iterable[EpisodeRecord], *, idle_timeout_s: float, now: Callable[[], float]
+    ) -> None:
         self.now, self.idle_timeout_s = now, idle_timeout_s
         self.last_activity_at = now()
         self._by_id = {record.id: OpenEpisode.of(record, now()) for record in records}
@@ -53,7 +59,9 @@ class OpenEpisodes:
 
     def is_quiet(self) -> bool:
         """Whether no call runs and nothing has been done for QUIET_S."""
-        return self.now() >= self._worked_at + QUIET_S and not any(each.calls for each in self._by_id.values())
+        return self.now() >= self._worked_at + QUIET_S and not any(
+            each.calls for each in self._by_id.values()
+        )
 
     def trained(self, policy_version: int) -> list[Begun]:
         """Those that may be trained once they end and that a client still works on, as far as can

@@ -10,12 +10,20 @@ from tinkerscript.wire.episodes import RefusedCalls, WorkflowOutput
 MAX_NAMES_SHOWN = 5  # of the wrong names, in the message; all are in the details
 
 
-def check_output(output: WorkflowOutput, calls: Sequence[CallRecord], refused: RefusedCalls | None) -> None:
+def check_output(
+    output: WorkflowOutput, calls: Sequence[CallRecord], refused: RefusedCalls | None
+) -> None:
     """Raises EmptyEpisode, and BadRequest for a reward of an agent or of a call that there was not."""
     completed = [call for call in calls if call.status == "completed"]
     if not completed:
-        hint = f"{refused.sentence} Change that, or abandon the episode." if refused is not None else None
-        raise EmptyEpisode("this episode has no LLM call: there is nothing to train or to count", hint=hint)
+        hint = (
+            f"{refused.sentence} Change that, or abandon the episode."
+            if refused is not None
+            else None
+        )
+        raise EmptyEpisode(
+            "this episode has no LLM call: there is nothing to train or to count", hint=hint
+        )
     agents = {call.agent for call in completed if call.agent is not None}
     if unknown := sorted({*(output.rewards_by_agent or {})} - agents):
         raise BadRequest(
@@ -36,7 +44,8 @@ def _check_calls(names: Iterable[str], known: set[str]) -> None:
             unknown.append(name)
         elif call_id in by_call:
             raise BadRequest(
-                f"rewards_by_call names one call twice, as {by_call[call_id]} and as {name}", param="rewards_by_call"
+                f"rewards_by_call names one call twice, as {by_call[call_id]} and as {name}",
+                param="rewards_by_call",
             )
         by_call[call_id] = name
     if unknown:

@@ -38,8 +38,9 @@ class EpisodesDropped:
 
 @dataclass(frozen=True)
 class GroupsSetAside:
-    """Groups without a gradient make no part of ``step``. ``spreads``: how far the answers of each group that was set
-    aside on the way to it spread, these last."""
+    """Groups without a gradient make no part of ``step``. ``spreads``: how far the answers of each
+    group that was set aside on the way to it spread, these last.
+    """
 
     step: int
     spreads: Sequence[float]
@@ -54,9 +55,12 @@ class EpisodeOver:
     record: EpisodeRecord
 
 
-def waiting_phase(waiting: Mapping[str, int], grpo_n: int, tasks_per_batch: int, *, is_early: bool = False) -> str:
-    """The phase of a runtime that waits for episodes. ``waiting``: ended episodes per group key, none in a batch yet.
-    ``is_early``: a batch is full, and waits for open episodes that would be too old after its step.
+def waiting_phase(
+    waiting: Mapping[str, int], grpo_n: int, tasks_per_batch: int, *, is_early: bool = False
+) -> str:
+    """The phase of a runtime that waits for episodes. ``waiting``: ended episodes per group key,
+    none in a batch yet. ``is_early``: a batch is full, and waits for open episodes that would be
+    too old after its step.
 
     Example: ``waiting_phase({"17": 6, "18": 6}, grpo_n=8, tasks_per_batch=4) ==
     "waiting for episodes: 0 of 4 groups complete; 2 groups wait with 6 of 8; task 17 lacks 2"``.
@@ -69,10 +73,13 @@ def waiting_phase(waiting: Mapping[str, int], grpo_n: int, tasks_per_batch: int,
     if partial:
         sizes = Counter(partial.values()).most_common()
         said = [
-            f"{many} {'groups wait' if many > 1 else 'group waits'} with {have} of {grpo_n}" for have, many in sizes
+            f"{many} {'groups wait' if many > 1 else 'group waits'} with {have} of {grpo_n}"
+            for have, many in sizes
         ]
         others = sum(many for _, many in sizes[MAX_COUNTS:])
-        parts.append(", ".join(said[:MAX_COUNTS]) + (f", {others} with other numbers" if others else ""))
+        parts.append(
+            ", ".join(said[:MAX_COUNTS]) + (f", {others} with other numbers" if others else "")
+        )
         fullest = max(partial, key=lambda key: partial[key])  # of equals the first
         parts.append(f"task {fullest[:MAX_TASK]} lacks {grpo_n - partial[fullest]}")
     if is_early:
@@ -86,8 +93,10 @@ Report = Callable[[EventKind, dict[str, Any], str], None]
 
 def episodes_follow(events: Events, report: Report, config: SessionConfig) -> None:
     """Put on the session's record what is published about episodes, from now on."""
-    seen: Counter[float] = Counter()  # rewards of the groups that were set aside since the last step
-    unrewarded: Counter[str] = Counter()  # reasons of the episodes that were over without a reward, since the last one
+    # rewards of the groups that were set aside since the last step
+    seen: Counter[float] = Counter()
+    # reasons of the episodes that were over without a reward, since the last one
+    unrewarded: Counter[str] = Counter()
     last_step = 0
 
     def noted(event: EpisodeNoted) -> None:
@@ -104,7 +113,9 @@ def episodes_follow(events: Events, report: Report, config: SessionConfig) -> No
             last_step = event.step
         seen.update(episode.reward for group in event.groups for episode in group.episodes)
         total, tasks = len(event.spreads), config.tasks_per_batch
-        for data in level_groups_events(event.step, event.spreads, event.groups, seen, event.last, tasks):
+        for data in level_groups_events(
+            event.step, event.spreads, event.groups, seen, event.last, tasks
+        ):
             log.warning("%s", data["reason"])
             report(EventKind.EVENT, data, f"{data['name']} {event.step} {total // tasks}")
 
@@ -130,7 +141,9 @@ def calls_refused(episode_id: str, refused: RefusedCalls) -> dict[str, Any]:
     last, many = refused.last[-1], "1 call" if refused.count == 1 else f"{refused.count} calls"
     were = "was" if refused.count == 1 else "were"
     event = {"name": "calls_refused", "episode_id": episode_id, "count": refused.count}
-    reason = f"{many} of episode {episode_id} {were} refused, the last with {last.status} at {last.path}"
+    reason = (
+        f"{many} of episode {episode_id} {were} refused, the last with {last.status} at {last.path}"
+    )
     return event | {
         "reason": reason,
         "hint": "Its page has the messages, and so has tinkerscript episodes --list.",
@@ -138,7 +151,9 @@ def calls_refused(episode_id: str, refused: RefusedCalls) -> dict[str, Any]:
 
 
 def episodes_stale(group_keys: Iterable[str | None], why: str, hint: str) -> dict[str, Any]:
-    """The event about episodes that were ended with a reward and will not be trained; a group key of each."""
+    """The event about episodes that were ended with a reward and will not be trained; a group key
+    of each.
+    """
     tasks: Sequence[tuple[str, int]] = Counter(key or "" for key in group_keys).most_common()
     n = sum(count for _, count in tasks)
     return {

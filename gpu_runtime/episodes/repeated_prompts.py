@@ -1,9 +1,11 @@
-"""Sees attempts that a loop makes inside one episode, because it begins the episode outside the loop.
+"""Sees attempts that a loop makes inside one episode, because it begins the episode outside the
+loop.
 
-Attempts at a task begin with the same prompt, one after another; an episode of several agents, a fork or a retry does
-not look like that. A vote in one episode can, so labelled calls do not count, nor do prompts that are sampled at the
-same time, and one repeated prompt alone has to be repeated much more often. Only told while the session has no group
-to train: a loop that fills its groups begins its episodes where it should.
+Attempts at a task begin with the same prompt, one after another; an episode of several agents, a
+fork or a retry does not look like that. A vote in one episode can, so labelled calls do not count,
+nor do prompts that are sampled at the same time, and one repeated prompt alone has to be repeated
+much more often. Only told while the session has no group to train: a loop that fills its groups
+begins its episodes where it should.
 """
 
 import hashlib
@@ -67,4 +69,9 @@ class RepeatedPrompts:
 
 def attempts_in_one_episode(episode_id: str, reason: str) -> dict[str, Any]:
     """The event about it."""
-    return {"name": "attempts_in_one_episode", "episode_id": episode_id, "reason": reason, "hint": HINT}
+    return {
+        "name": "attempts_in_one_episode",
+        "episode_id": episode_id,
+        "reason": reason,
+        "hint": HINT,
+    }

@@ -18,7 +18,11 @@ MOST = 2000  # characters of a message
 
 class _LastError(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info and (error := record.exc_info[1]) is not None and (path := _path()) is not None:
+        if (
+            record.exc_info
+            and (error := record.exc_info[1]) is not None
+            and (path := _path()) is not None
+        ):
             found = {"cause": said(error)[:MOST], "of_input": is_of_input(error)}
             with suppress(OSError):  # the core ends in any case
                 path.write_text(json.dumps(found))

@@ -31,7 +31,9 @@ def is_of_input(error: BaseException) -> bool:
     if isinstance(error, OSError):
         is_passing = isinstance(error, PASSING) or error.errno not in OF_FILES | {None}
         return not is_passing
-    if isinstance(error, OF_INPUT) or any(kind.__name__ in OF_INPUT_NAMES for kind in type(error).__mro__):
+    if isinstance(error, OF_INPUT) or any(
+        kind.__name__ in OF_INPUT_NAMES for kind in type(error).__mro__
+    ):
         return True
     return type(error) is RuntimeError and any(word in str(error).lower() for word in WORDS)
 

@@ -65,7 +65,9 @@ def create_app(
     on_fault: Callable[[RuntimeFault], None],
     erase: Callable[[str], Awaitable[None]],
 ) -> Starlette:
-    """The app. ``on_fault`` is called when a call finds the engine dead; ``erase`` takes an episode's id."""
+    """The app. ``on_fault`` is called when a call finds the engine dead; ``erase`` takes an
+    episode's id.
+    """
     calls = Calls(episodes.recorder, engine, renderer, assignment.config, on_fault=on_fault)
     names = ModelNames(assignment)
     handler = CompletionHandler(
@@ -89,7 +91,9 @@ def create_app(
 OnRefusal = Callable[[Request, GatewayError], None]
 
 
-def app_of(routes: list[Route], *, on_refusal: OnRefusal = lambda request, error: None) -> Starlette:
+def app_of(
+    routes: list[Route], *, on_refusal: OnRefusal = lambda request, error: None
+) -> Starlette:
     """An app of these routes and ``/healthz``, whose errors have the bodies of their dialects.
 
     ``on_refusal`` is called before each of them is answered.
@@ -109,14 +113,19 @@ class NoWebSockets:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         app: ASGIApp = self._app
-        if scope["type"] == "http" and Headers(scope=scope).get("upgrade", "").lower() == "websocket":
+        if (
+            scope["type"] == "http"
+            and Headers(scope=scope).get("upgrade", "").lower() == "websocket"
+        ):
             error = NoWebSocket(f"there is no WebSocket at {scope['path']}")
             app = await self._errors.refuse(Request(scope, receive), error)
         await app(scope, receive, send)
 
 
 class Traced:
-    """Each request but those for ``/healthz`` as a span of the trace that its headers name, where traces are kept."""
+    """Each request but those for ``/healthz`` as a span of the trace that its headers name, where
+    traces are kept.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -125,7 +134,9 @@ class Traced:
         if scope["type"] != "http" or scope["path"] == "/healthz":
             await self._app(scope, receive, send)
             return
-        with span("gateway", lambda: Headers(scope=scope), method=scope["method"], path=scope["path"]):
+        with span(
+            "gateway", lambda: Headers(scope=scope), method=scope["method"], path=scope["path"]
+        ):
             await self._app(scope, receive, send)
 
 
@@ -135,8 +146,9 @@ async def serve(
 ) -> AsyncIterator[str]:
     """Serve ``app`` in the running event loop; gives "host:port", with a free port by default.
 
-    Leaving it stops it: responses under way have ``grace_s`` seconds, then their connections are cut.
-    Raises OSError when the address cannot be had, TimeoutError when the server does not come up.
+    Leaving it stops it: responses under way have ``grace_s`` seconds, then their connections are
+    cut. Raises OSError when the address cannot be had, TimeoutError when the server does not come
+    up.
     """
     listener = listen(host, port)
     config = uvicorn.Config(
@@ -174,14 +186,16 @@ class _Server(uvicorn.Server):
         yield
 
     def hang_up(self) -> None:
-        """Cut every connection. Its client sends the request again, to the next runtime; uvicorn would return 500."""
+        """Cut every connection. Its client sends the request again, to the next runtime; uvicorn
+        would return 500.
+        """
         for connection in list(self.server_state.connections):
             connection.transport.abort()
 
 
 def listen(host: str, port: int) -> socket.socket:
-    # The protocol is named because asyncio turns Nagle's algorithm off only on sockets that name it; with it on, each
-    # answer waits 40 ms for the client's delayed acknowledgement.
+    # The protocol is named because asyncio turns Nagle's algorithm off only on sockets that name
+    # it; with it on, each answer waits 40 ms for the client's delayed acknowledgement.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -198,9 +212,13 @@ async def _health(_: Request) -> Response:
 
 
 def _count(episodes: Episodes, request: Request, error: GatewayError) -> None:
-    """A refused call stands with its episode, whatever its dialect; what passes by itself is sent again,
-    and after the refusal of a WebSocket clients go on over HTTP."""
-    if not request.url.path.startswith("/v1/") or error.status in (CallFailed.status, NoWebSocket.status):
+    """A refused call stands with its episode, whatever its dialect; what passes by itself is sent
+    again, and after the refusal of a WebSocket clients go on over HTTP.
+    """
+    if not request.url.path.startswith("/v1/") or error.status in (
+        CallFailed.status,
+        NoWebSocket.status,
+    ):
         return
     with contextlib.suppress(BadKey, EpisodeClosed):  # of no episode that is open
         path = f"{request.method} {request.url.path.removeprefix('/v1')}"
@@ -239,14 +257,17 @@ class Errors:
         assert isinstance(error, HTTPException), "registered for this class alone"
         refusal = WrongMethod if error.status_code == 405 else NotFound
         hint = "A client's base_url ends in /openai/v1, and the client adds the rest of the path itself."
-        return await self.refuse(request, refusal(f"{request.method} {request.url.path}: {error.detail}.", hint=hint))
+        return await self.refuse(
+            request, refusal(f"{request.method} {request.url.path}: {error.detail}.", hint=hint)
+        )
 
     async def _client_gone(self, _: Request, error: Exception) -> Response:
         return Response(status_code=499)
 
     async def _store_away(self, request: Request, error: Exception) -> Response:
         return await self.refuse(
-            request, NotAdmitted(f"what the object store has of this session cannot be read now: {error}")
+            request,
+            NotAdmitted(f"what the object store has of this session cannot be read now: {error}"),
         )
 
     async def _crash(self, request: Request, error: Exception) -> Response:

@@ -1,4 +1,6 @@
-"""What routes of every dialect do with a checked request: identify it, run the call, respond whole or in a stream."""
+"""What routes of every dialect do with a checked request: identify it, run the call, respond whole
+or in a stream.
+"""
 
 import asyncio
 import hashlib
@@ -40,9 +42,11 @@ def openai_error_event(request: Request, error: GatewayError) -> bytes:
 
 
 class CompletionHandler:
-    """``authenticate`` returns the episode of a request; it raises BadKey, EpisodeClosed. ``names`` are those that the
-    session's model goes by; None takes every name as the model's. ``caller`` names who sends a request, where callers
-    that know nothing of each other share an episode: an id is then of one caller's one body."""
+    """``authenticate`` returns the episode of a request; it raises BadKey, EpisodeClosed. ``names``
+    are those that the session's model goes by; None takes every name as the model's. ``caller``
+    names who sends a request, where callers that know nothing of each other share an episode: an id
+    is then of one caller's one body.
+    """
 
     def __init__(
         self,
@@ -56,16 +60,27 @@ class CompletionHandler:
         self.authenticate, self._calls, self._policy_version = authenticate, calls, policy_version
         self._names, self._caller = names, caller
 
-    def identity(self, request: Request, asked: SampledRequest, body: bytes) -> tuple[str, str | None, str | None]:
-        """The hash of the body, the request's id and the agent's name. Raises NotFound for another model."""
+    def identity(
+        self, request: Request, asked: SampledRequest, body: bytes
+    ) -> tuple[str, str | None, str | None]:
+        """The hash of the body, the request's id and the agent's name. Raises NotFound for another
+        model.
+        """
         self.check_model(asked.model)
-        agent = request.headers.get("x-agent") or (asked.metadata or {}).get("agent") or self._alias(asked.model)
+        agent = (
+            request.headers.get("x-agent")
+            or (asked.metadata or {}).get("agent")
+            or self._alias(asked.model)
+        )
         if agent is not None and len(agent) > MAX_AGENT_NAME:
-            raise BadRequest(f"an agent's name has at most {MAX_AGENT_NAME} characters", param="X-Agent")
+            raise BadRequest(
+                f"an agent's name has at most {MAX_AGENT_NAME} characters", param="X-Agent"
+            )
         # The path belongs to the request: the same id and body on another path is another request.
         digest = hashlib.sha256(request.url.path.encode() + b"|" + body).hexdigest()
         name = request_id(request)
-        if name is not None and self._caller is not None:  # a trace's id, say, which all of its calls have in common
+        # a trace's id, say, which all of its calls have in common
+        if name is not None and self._caller is not None:
             name = hashlib.sha256(f"{self._caller(request)}|{digest}|{name}".encode()).hexdigest()
         return digest, name, agent
 
@@ -98,7 +113,8 @@ class CompletionHandler:
                 return self._stream(request, episode, chunks, live, error_event)
             record = await cancel_on_disconnect(request, live.finished())
             return JSONResponse(
-                render_full(prepared, record), headers=_headers(request, episode, policy_version(record))
+                render_full(prepared, record),
+                headers=_headers(request, episode, policy_version(record)),
             )
         finally:
             if not handed_over:
@@ -112,7 +128,9 @@ class CompletionHandler:
         render_full: RenderFull[PreparedText],
         join: Callable[[Sequence[dict[str, Any]]], dict[str, Any]],
     ) -> Response:
-        """One response to several ``calls``, which run at once; the error of the first that fails is that of all."""
+        """One response to several ``calls``, which run at once; the error of the first that fails
+        is that of all.
+        """
         for prepared in calls:
             prepared.check()
         opened = []
@@ -124,8 +142,12 @@ class CompletionHandler:
         finally:
             for live in opened:
                 live.detach()
-        answers = [render_full(prepared, record) for prepared, record in zip(calls, records, strict=True)]
-        return JSONResponse(join(answers), headers=_headers(request, episode, max(map(policy_version, records))))
+        answers = [
+            render_full(prepared, record) for prepared, record in zip(calls, records, strict=True)
+        ]
+        return JSONResponse(
+            join(answers), headers=_headers(request, episode, max(map(policy_version, records)))
+        )
 
     async def prompt(self, episode: OpenEpisode, prepared: PreparedChat) -> Prompt:
         """What the engine would read if ``prepared`` were sent now. Raises BadRequest."""
@@ -143,7 +165,9 @@ class CompletionHandler:
         """The chat that a ``request`` of any dialect means, with its labels. Raises BadRequest,
         NotFound."""
         rule = self._calls.config.unsupported_effort
-        return prepare_chat(chat, renderer, *self.identity(request, chat, body), labels, unsupported_effort=rule)
+        return prepare_chat(
+            chat, renderer, *self.identity(request, chat, body), labels, unsupported_effort=rule
+        )
 
     def check_model(self, name: str) -> None:
         """Raises NotFound for a model that is not this session's."""
@@ -162,7 +186,10 @@ class CompletionHandler:
         error_event: ErrorEvent,
     ) -> Response:
         version = live.deltas[0][1].version if live.deltas else self._policy_version()
-        headers = _headers(request, episode, version) | {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+        headers = _headers(request, episode, version) | {
+            "Cache-Control": "no-cache",
+            "X-Accel-Buffering": "no",
+        }
         pieces = _until_error(request, chunks, live, error_event)
         return StreamingResponse(pieces, media_type="text/event-stream", headers=headers)
 
@@ -171,7 +198,9 @@ async def _result(work: Awaitable[T]) -> T:
     return await work
 
 
-async def _with_pings(chunks: AsyncGenerator[bytes, None], ping: bytes) -> AsyncGenerator[bytes, None]:
+async def _with_pings(
+    chunks: AsyncGenerator[bytes, None], ping: bytes
+) -> AsyncGenerator[bytes, None]:
     async with aclosing(chunks):
         while True:
             following = asyncio.ensure_future(anext(chunks, None))
@@ -195,7 +224,8 @@ async def _until_error(
             async for chunk in chunks:
                 yield chunk
     except GatewayError as error:
-        # The status is sent already: the error is the last event, and nothing that looks like an end follows it.
+        # The status is sent already: the error is the last event, and nothing that looks like an
+        # end follows it.
         yield error_event(request, error)
     finally:
         live.detach()

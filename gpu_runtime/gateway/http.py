@@ -1,4 +1,6 @@
-"""What the routes of every dialect share: reading a body, seeing that a client disconnected, and the error bodies."""
+"""What the routes of every dialect share: reading a body, seeing that a client disconnected, and
+the error bodies.
+"""
 
 import asyncio
 import contextlib
@@ -36,7 +38,9 @@ async def read_body(request: Request) -> bytes:
 
 
 async def cancel_on_disconnect(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """The result of ``work``, cancelled (ClientDisconnect) when the client disconnects. Read the body first."""
+    """The result of ``work``, cancelled (ClientDisconnect) when the client disconnects. Read the
+    body first.
+    """
     task = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_gone(request))
     try:
@@ -52,12 +56,17 @@ async def cancel_on_disconnect(request: Request, work: Coroutine[Any, Any, T]) -
 
 
 def episode_key(request: Request) -> str:
-    """The episode key of a request, as OpenAI's clients send it or as Anthropic's do. Raises BadKey."""
+    """The episode key of a request, as OpenAI's clients send it or as Anthropic's do. Raises
+    BadKey.
+    """
     scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
     key = bearer.strip() if scheme.lower() == "bearer" else ""
     key = key or request.headers.get("x-api-key", "").strip()
     if not key:
-        raise BadKey("no episode key: send it as Authorization: Bearer or X-Api-Key", openai_code="invalid_api_key")
+        raise BadKey(
+            "no episode key: send it as Authorization: Bearer or X-Api-Key",
+            openai_code="invalid_api_key",
+        )
     return key
 
 
@@ -65,7 +74,9 @@ def check_relay_key(request: Request, relay_key: str) -> None:
     """Internal paths are for the control plane alone. Raises BadKey."""
     given = request.headers.get("x-relay-key", "")
     if not hmac.compare_digest(given.encode(), relay_key.encode()):
-        raise BadKey("wrong or missing X-Relay-Key", hint="Internal paths are for the control plane.")
+        raise BadKey(
+            "wrong or missing X-Relay-Key", hint="Internal paths are for the control plane."
+        )
 
 
 def request_id(request: Request) -> str | None:
@@ -76,7 +87,9 @@ def request_id(request: Request) -> str | None:
 def parse_page(request: Request, *, limit: int, maximum: int) -> dict[str, Any]:
     """The ``cursor`` and ``limit`` of a request for one page. Raises BadRequest."""
     given = request.query_params.get("limit", str(limit))
-    if not (given.isascii() and given.isdecimal() and len(given) < 9 and 1 <= int(given) <= maximum):
+    if not (
+        given.isascii() and given.isdecimal() and len(given) < 9 and 1 <= int(given) <= maximum
+    ):
         raise BadRequest(f"limit must be a number from 1 to {maximum}", param="limit")
     return {"cursor": request.query_params.get("cursor"), "limit": int(given)}
 
@@ -107,7 +120,8 @@ def _of_responses(param: str) -> str:
 def anthropic_error(request: Request, error: GatewayError) -> JSONResponse:
     """The error body of Anthropic's dialect."""
     said = error.sentences
-    if isinstance(error, PromptTooLong):  # clients look for these words, and shorten the conversation
+    # clients look for these words, and shorten the conversation
+    if isinstance(error, PromptTooLong):
         said = f"prompt is too long: {error.tokens} tokens > {error.maximum} maximum. {error.hint}"
     body = anthropic_error_body(error.status, said, request_id(request))
     if error.details:
@@ -125,7 +139,9 @@ def wire_error(request: Request, error: GatewayError) -> JSONResponse:
     details = error.details | ({"param": error.param} if error.param else {})
     detail = ErrorDetail(code=error.code, message=str(error), hint=error.hint, details=details)
     body = ErrorBody(error=detail, request_id=request_id(request) or "")
-    return JSONResponse(body.model_dump(mode="json"), status_code=error.status, headers=_headers(request, error))
+    return JSONResponse(
+        body.model_dump(mode="json"), status_code=error.status, headers=_headers(request, error)
+    )
 
 
 def _headers(request: Request, error: GatewayError) -> dict[str, str]:

@@ -5,8 +5,10 @@ from tinkerscript.wire.runtime import Assignment
 
 
 class ModelNames:
-    """The base model's name, the session's id, that of the checkpoint that it serves, and those of ``model_names``. A
-    name that is not the model's own says the call's agent, unless the call names one."""
+    """The base model's name, the session's id, that of the checkpoint that it serves, and those of
+    ``model_names``. A name that is not the model's own says the call's agent, unless the call names
+    one.
+    """
 
     def __init__(self, assignment: Assignment) -> None:
         names = assignment.config.model_names

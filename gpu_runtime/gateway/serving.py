@@ -32,7 +32,9 @@ from tinkerscript.wire.tinker.ids import CALLER_HEADER
 
 
 class ServedModel:
-    """``version`` is the step of the checkpoint, 0 for a base model. ``on_fault`` hears of an engine that is lost."""
+    """``version`` is the step of the checkpoint, 0 for a base model. ``on_fault`` hears of an
+    engine that is lost.
+    """
 
     def __init__(
         self,
@@ -49,7 +51,12 @@ class ServedModel:
         self._calls = Calls(self._recorder, engine, renderer, assignment.config, on_fault=on_fault)
         # All calls are of one episode that never ends: seeds are mixed with its name.
         self._episode = OpenEpisode(
-            id=assignment.session_id, eval=True, group_key="", begun_at=0.0, deadline_at=math.inf, last_seen=0.0
+            id=assignment.session_id,
+            eval=True,
+            group_key="",
+            begun_at=0.0,
+            deadline_at=math.inf,
+            last_seen=0.0,
         )
         self._since = int(time.time())
         self._last_call_at = time.time()
@@ -62,7 +69,11 @@ class ServedModel:
     def app(self) -> Starlette:
         """The dialects, and what clients ask of the model."""
         handler = CompletionHandler(
-            self._authenticate, self._calls, self._names, policy_version=lambda: self._version, caller=_caller
+            self._authenticate,
+            self._calls,
+            self._names,
+            policy_version=lambda: self._version,
+            caller=_caller,
         )
         return app_of(
             [
@@ -80,7 +91,8 @@ class ServedModel:
             check_relay_key(request, self._relay_key)
         else:
             self._keys.episode_of(episode_key(request))
-        self._episode.begun_at = time.time()  # no call continues another: a template may write today's date
+        # no call continues another: a template may write today's date
+        self._episode.begun_at = time.time()
         return self._episode
 
     async def _models(self, request: Request) -> Response:
@@ -95,14 +107,18 @@ class ServedModel:
         return JSONResponse(self._view(request.path_params["model"]))
 
     def _view(self, name: str) -> dict[str, object]:
-        return model_view(name, since=self._since, length=self._calls.context_length, version=self._version)
+        return model_view(
+            name, since=self._since, length=self._calls.context_length, version=self._version
+        )
 
     def _call_over(self) -> None:
         self._last_call_at = time.time()
 
 
 def _caller(request: Request) -> str:
-    """Who sends a request that was let in: the API key that the control plane names, or the session's key itself."""
+    """Who sends a request that was let in: the API key that the control plane names, or the
+    session's key itself.
+    """
     if "x-relay-key" in request.headers:
         return request.headers.get(CALLER_HEADER, "")
     return episode_key(request)

@@ -12,8 +12,9 @@ READ_S = 3600.0  # a reader checks again at least this often
 
 
 class CallStream:
-    """``record`` is set once the call is on disk, ``error`` if it will never be. A call that lost its last reader is
-    cancelled: no one would get its answer."""
+    """``record`` is set once the call is on disk, ``error`` if it will never be. A call that lost
+    its last reader is cancelled: no one would get its answer.
+    """
 
     def __init__(self, call_id: str, episode_id: str, body_sha256: str) -> None:
         self.id, self.episode_id, self.body_sha256 = call_id, episode_id, body_sha256
@@ -88,7 +89,9 @@ class CallStream:
         return self.record
 
     async def read(self) -> AsyncIterator[tuple[int, Delta]]:
-        """Every delta from the first one on; ends when the call is on disk. Raises the call's error."""
+        """Every delta from the first one on; ends when the call is on disk. Raises the call's
+        error.
+        """
         seen = 0
         while True:
             while seen < len(self.deltas):

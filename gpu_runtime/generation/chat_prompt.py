@@ -1,4 +1,6 @@
-"""What one chat request asks for, in the engine's terms: prompt, sampling options, and the message of an answer."""
+"""What one chat request asks for, in the engine's terms: prompt, sampling options, and the message
+of an answer.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -38,19 +40,23 @@ from tinkerscript.wire.config import SessionConfig
 
 Reader = AnswerParser | HarmonyParser
 Cutter = OneCall | StopStrings
-SLIPS = "calls read with slips"  # a label: the answers of which the lenient rule made calls, or others
+# a label: the answers of which the lenient rule made calls, or others
+SLIPS = "calls read with slips"
 
 
 @dataclass(frozen=True)
 class PreparedChat:
-    """A checked request with its identity: retries share its ``request_id``, ``agent`` is its X-Agent label."""
+    """A checked request with its identity: retries share its ``request_id``, ``agent`` is its
+    X-Agent label.
+    """
 
     request: ChatRequest
     renderer: Renderer
     body_sha256: str
     request_id: str | None = None
     agent: str | None = None
-    notes: Mapping[str, Any] = field(default_factory=dict)  # of the dialect's own, kept with the call's options
+    # of the dialect's own, kept with the call's options
+    notes: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def messages(self) -> list[dict[str, Any]]:
@@ -90,20 +96,33 @@ class PreparedChat:
         return self._parser(self.tool_format, self._thoughts)
 
     def cutters(self) -> list[Cutter]:
-        """What ends one answer where the engine does not: at a stop string behind thoughts, after its first call."""
+        """What ends one answer where the engine does not: at a stop string behind thoughts, after
+        its first call.
+        """
         found: list[Cutter] = []
         if self._stops_follow_thoughts:
             least = self.request.min_tokens or 0
-            found.append(StopStrings(self.request.stops, self.reader(), self.renderer.decode, min_tokens=least))
+            found.append(
+                StopStrings(
+                    self.request.stops, self.reader(), self.renderer.decode, min_tokens=least
+                )
+            )
         is_one_at_most = self.renderer.harmony is not None  # it ends with its first call by itself
-        if self._wants_one_call and self.tool_format and not is_one_at_most and self._grammar is None:
+        if (
+            self._wants_one_call
+            and self.tool_format
+            and not is_one_at_most
+            and self._grammar is None
+        ):
             found.append(OneCall(self.tool_format, self.renderer.decode))
         return found
 
     @property
     def thinking_budget(self) -> ThinkingBudget | None:
         """What ends the thoughts of one answer; None where nothing does."""
-        return budget_of(self.request, self._thoughts, self.renderer, partial(self._parser, None, self._thoughts))
+        return budget_of(
+            self.request, self._thoughts, self.renderer, partial(self._parser, None, self._thoughts)
+        )
 
     def call_head(
         self, call_id: str, choice: int, index: int, name: str, given_id: str | None = None
@@ -145,40 +164,64 @@ class PreparedChat:
             )
 
     def compose(self, conversation: Conversation, context_length: int | None = None) -> Prompt:
-        """The prompt, on the ids that the engine has seen where that is possible. Raises BadRequest.
+        """The prompt, on the ids that the engine has seen where that is possible. Raises
+        BadRequest.
 
         With a ``context_length`` a prompt that is far longer is refused before it is encoded.
         """
         asked = self.messages, self.tools, self.forced
         return compose(self.renderer, conversation, *asked, context_length=context_length)
 
-    def sampling(self, config: SessionConfig, *, room: int, identity: str, choice: int) -> SamplingOptions:
+    def sampling(
+        self, config: SessionConfig, *, room: int, identity: str, choice: int
+    ) -> SamplingOptions:
         """How to sample answer number ``choice``, of at most ``room`` tokens."""
         grammar = self._grammar
         schema = None if grammar else self.request.json_schema
-        options = sampling_options(self.request, config, room=room, identity=identity, choice=choice)
+        options = sampling_options(
+            self.request, config, room=room, identity=identity, choice=choice
+        )
         if not options.ignore_eos:
-            options = replace(options, stop_token_ids=(*options.stop_token_ids, *self.renderer.stop_ids))
+            options = replace(
+                options, stop_token_ids=(*options.stop_token_ids, *self.renderer.stop_ids)
+            )
         if self._stops_follow_thoughts:
             options = replace(options, stop=())
         top = self.request.top_logprobs or 0
         return replace(options, top_logprobs=top, json_schema=schema, structural_tag=grammar)
 
-    def completion(self, call_id: str, choice: int, deltas: Sequence[Delta], prompt: Prompt) -> Completion:
+    def completion(
+        self, call_id: str, choice: int, deltas: Sequence[Delta], prompt: Prompt
+    ) -> Completion:
         """Answer number ``choice``, as it is kept and as later requests continue it."""
         plain = plain_completion(choice, deltas)
         message = self._message(call_id, choice, plain.text, plain.token_ids_T)
-        return replace(plain, message=message, splice_key=extended(prompt.names[-1], normal_answer(message)))
+        return replace(
+            plain, message=message, splice_key=extended(prompt.names[-1], normal_answer(message))
+        )
 
     def options(self) -> dict[str, Any]:
         """The request without its messages, for the journal."""
-        options = self.request.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"messages"})
-        variables = {"template_variables": self.renderer.variables} if self.renderer.variables else {}
-        return options | variables | dict(self.notes) | ({"forced_tool": True} if self.forced else {})
+        options = self.request.model_dump(
+            mode="json", by_alias=True, exclude_none=True, exclude={"messages"}
+        )
+        variables = (
+            {"template_variables": self.renderer.variables} if self.renderer.variables else {}
+        )
+        return (
+            options | variables | dict(self.notes) | ({"forced_tool": True} if self.forced else {})
+        )
 
     def slips(self, completions: Sequence[Completion]) -> dict[str, Any]:
-        """Labels of ``completions`` whose calls are calls by the lenient rule alone, or are other ones."""
-        if self.tool_format is None or not self.tool_format.is_lenient or self._is_guaranteed or self.renderer.harmony:
+        """Labels of ``completions`` whose calls are calls by the lenient rule alone, or are other
+        ones.
+        """
+        if (
+            self.tool_format is None
+            or not self.tool_format.is_lenient
+            or self._is_guaranteed
+            or self.renderer.harmony
+        ):
             return {}
         strict = self.tool_format.strict, self.renderer.thoughts_after(self.messages)
         found = []
@@ -189,7 +232,9 @@ class PreparedChat:
                     found.append(completion.choice)
         return {SLIPS: found} if found else {}
 
-    def _parser(self, call_format: ToolFormat | None, thoughts: ThoughtFormat | None) -> AnswerParser:
+    def _parser(
+        self, call_format: ToolFormat | None, thoughts: ThoughtFormat | None
+    ) -> AnswerParser:
         return AnswerParser(
             call_format,
             is_forced=self.forced is not None,
@@ -201,12 +246,18 @@ class PreparedChat:
     @property
     def _thoughts(self) -> ThoughtFormat | None:
         """A forced call begins where thoughts would."""
-        return self.renderer.thoughts_after(self.messages, self.tool_format) if self.forced is None else None
+        return (
+            self.renderer.thoughts_after(self.messages, self.tool_format)
+            if self.forced is None
+            else None
+        )
 
     @property
     def _stops_follow_thoughts(self) -> bool:
         """Whether the answer may have thoughts, in which stop strings mean nothing."""
-        return bool(self.request.stops) and (self._thoughts is not None or self.renderer.harmony is not None)
+        return bool(self.request.stops) and (
+            self._thoughts is not None or self.renderer.harmony is not None
+        )
 
     @property
     def _is_bound(self) -> bool:
@@ -215,7 +266,11 @@ class PreparedChat:
     @property
     def _may_call_or_answer(self) -> bool:
         """Whether the answer is one of two: a call, or JSON as response_format wants it."""
-        return self.tool_format is not None and self.forced is None and self.request.json_schema is not None
+        return (
+            self.tool_format is not None
+            and self.forced is None
+            and self.request.json_schema is not None
+        )
 
     @property
     def _is_guaranteed(self) -> bool:
@@ -238,7 +293,8 @@ class PreparedChat:
 
     @cached_property
     def _grammar(self) -> str | None:
-        """What the answer must look like beyond a plain schema; a forced call is no answer that has a format.
+        """What the answer must look like beyond a plain schema; a forced call is no answer that has
+        a format.
 
         Raises BadRequest for schemas that are too large, before anything is made of them.
         """
@@ -253,14 +309,20 @@ class PreparedChat:
             return forced_call(self.forced, self._callable, many=many and not is_named)
         if (schema := self.request.json_schema) is not None:
             return call_or_answer(call_format, self._callable, schema, many=many)
-        return text_then_calls(call_format, self._callable, many=many) if self._is_guaranteed else None
+        return (
+            text_then_calls(call_format, self._callable, many=many) if self._is_guaranteed else None
+        )
 
     def _bound_schemas(self) -> None:
         if self.tool_format is not None:
             schema_bound([tool["function"]["parameters"] for tool in self._callable], param="tools")
-        if self.forced is None and (asked := self.request.json_schema or self._structure) is not None:
+        if (
+            self.forced is None
+            and (asked := self.request.json_schema or self._structure) is not None
+        ):
             schema_bound(
-                json.loads(asked), param="response_format" if self.request.response_format else "structured_outputs"
+                json.loads(asked),
+                param="response_format" if self.request.response_format else "structured_outputs",
             )
 
     def _harmony_grammar(self, harmony: Harmony) -> str | None:
@@ -275,13 +337,19 @@ class PreparedChat:
     def _callable(self) -> list[dict[str, Any]]:
         """The tools that may be called, with the schemas that their arguments are held to."""
         chosen, strict = self.request.chosen_tools, self.request.strict_tools
-        tools = [tool for tool in self.tools if chosen is None or tool["function"]["name"] in chosen]
+        tools = [
+            tool for tool in self.tools if chosen is None or tool["function"]["name"] in chosen
+        ]
         is_held = self.forced is not None or self._may_call_or_answer
-        return [tool if is_held or tool["function"]["name"] in strict else _any_arguments(tool) for tool in tools]
+        return [
+            tool if is_held or tool["function"]["name"] in strict else _any_arguments(tool)
+            for tool in tools
+        ]
 
     def _message(self, call_id: str, choice: int, text: str, ids: Sequence[int]) -> dict[str, Any]:
         thoughts, content, calls = self.reader().whole(text, ids)
-        calls = calls[:1] if self._wants_one_call else calls  # several may be left where one had a slip
+        # several may be left where one had a slip
+        calls = calls[:1] if self._wants_one_call else calls
         message: dict[str, Any] = {"role": "assistant", "content": content}
         if thoughts:
             message["reasoning_content"] = thoughts
@@ -289,7 +357,8 @@ class PreparedChat:
             return message
         message["content"] = content or None
         message["tool_calls"] = heads = [
-            self.call_head(call_id, choice, index, call.name, call.id) for index, call in enumerate(calls)
+            self.call_head(call_id, choice, index, call.name, call.id)
+            for index, call in enumerate(calls)
         ]
         for head, call in zip(heads, calls, strict=True):
             head["function"]["arguments"] = call.arguments

@@ -18,22 +18,33 @@ class StrictOptions(BaseModel):
 
 
 class StructuredOutputs(StrictOptions):
-    """What the answer must look like, as vLLM's ``structured_outputs`` says it: one of the kinds alone."""
+    """What the answer must look like, as vLLM's ``structured_outputs`` says it: one of the kinds
+    alone.
+    """
 
     json_: dict[str, Any] | str | None = Field(None, alias="json")
     json_object: bool | None = None
     regex: str | None = Field(None, min_length=1)
-    choice: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1, max_length=MAX_CHOICES)] | None = (
-        None
-    )
+    choice: (
+        Annotated[
+            list[Annotated[str, Field(min_length=1)]], Field(min_length=1, max_length=MAX_CHOICES)
+        ]
+        | None
+    ) = None
     grammar: str | None = Field(None, min_length=1)
     structural_tag: dict[str, Any] | str | None = None
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
-        kinds = [name for name, value in self.model_dump(by_alias=True).items() if value not in (None, False)]
+        kinds = [
+            name
+            for name, value in self.model_dump(by_alias=True).items()
+            if value not in (None, False)
+        ]
         if len(kinds) != 1:
-            raise ValueError(f"exactly one of json, json_object, regex, choice, grammar, structural_tag, not {kinds}")
+            raise ValueError(
+                f"exactly one of json, json_object, regex, choice, grammar, structural_tag, not {kinds}"
+            )
         return self
 
     @field_validator("json_", "structural_tag")
@@ -55,7 +66,9 @@ class StructuredOutputs(StrictOptions):
 
     @property
     def tag(self) -> str | None:
-        """Every other kind as a structural tag (xgrammar's documentation, "Structural Tag"); None for JSON."""
+        """Every other kind as a structural tag (xgrammar's documentation, "Structural Tag"); None
+        for JSON.
+        """
         if self.structural_tag is not None:
             given = self.structural_tag
             return given if isinstance(given, str) else json.dumps(given)
@@ -84,11 +97,13 @@ class EngineOptions(StrictOptions):
     frequency_penalty: float | None = Field(None, ge=-2, le=2, allow_inf_nan=False)
     presence_penalty: float | None = Field(None, ge=-2, le=2, allow_inf_nan=False)
     repetition_penalty: float | None = Field(None, gt=0, le=10, allow_inf_nan=False)
-    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]] | None = Field(
-        None, max_length=MAX_BIASES
+    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]] | None = (
+        Field(None, max_length=MAX_BIASES)
     )
     min_tokens: int | None = Field(None, ge=0, le=1_000_000)
-    stop_token_ids: list[Annotated[int, Field(ge=0)]] | None = Field(None, max_length=MAX_STOP_TOKENS)
+    stop_token_ids: list[Annotated[int, Field(ge=0)]] | None = Field(
+        None, max_length=MAX_STOP_TOKENS
+    )
     ignore_eos: bool | None = None
     structured_outputs: StructuredOutputs | None = None
     prompt_logprobs: int | None = Field(None, ge=0, le=20)
@@ -110,9 +125,19 @@ class EngineOptions(StrictOptions):
     def of_engine(self) -> dict[str, Any]:
         """Those that say something, as fields of SamplingOptions."""
         said: dict[str, Any] = {}
-        for name in ("top_k", "min_p", "frequency_penalty", "presence_penalty", "repetition_penalty"):
+        for name in (
+            "top_k",
+            "min_p",
+            "frequency_penalty",
+            "presence_penalty",
+            "repetition_penalty",
+        ):
             value = getattr(self, name)
-            if value is not None and value != (1 if name == "repetition_penalty" else 0) and value != -1:
+            if (
+                value is not None
+                and value != (1 if name == "repetition_penalty" else 0)
+                and value != -1
+            ):
                 said[name] = value
         if self.biases:
             said["logit_bias"] = self.biases
@@ -126,7 +151,11 @@ class EngineOptions(StrictOptions):
 
     def copied(self) -> dict[str, Any]:
         """The options of this class alone, as another dialect's request takes them."""
-        return {name: value for name in EngineOptions.model_fields if (value := getattr(self, name)) is not None}
+        return {
+            name: value
+            for name in EngineOptions.model_fields
+            if (value := getattr(self, name)) is not None
+        }
 
 
 def check_tokens(options: EngineOptions, vocabulary: int) -> None:
@@ -135,4 +164,6 @@ def check_tokens(options: EngineOptions, vocabulary: int) -> None:
     given.append(("stop_token_ids", options.stop_token_ids or []))
     for name, tokens in given:
         if wrong := [token for token in tokens if token >= vocabulary]:
-            raise BadRequest(f"{name}: token ids are from 0 to {vocabulary - 1}, not {wrong[0]}", param=name)
+            raise BadRequest(
+                f"{name}: token ids are from 0 to {vocabulary - 1}, not {wrong[0]}", param=name
+            )

@@ -10,7 +10,9 @@ from gpu_runtime.rendering.tool_formats import ToolFormat
 
 
 class ForgottenCalls:
-    """generation.calls.Recorder of such calls. ``on_over`` is called at the end of each, however it ended."""
+    """generation.calls.Recorder of such calls. ``on_over`` is called at the end of each, however it
+    ended.
+    """
 
     def __init__(self, on_over: Callable[[], None]) -> None:
         self._on_over = on_over
@@ -29,13 +31,17 @@ class ForgottenCalls:
     def name_group(self, episode: OpenEpisode, prompt_ids: Sequence[int]) -> None:
         """It is in no group."""
 
-    async def conversation(self, episode: OpenEpisode, tool_format: ToolFormat | None) -> Conversation:
+    async def conversation(
+        self, episode: OpenEpisode, tool_format: ToolFormat | None
+    ) -> Conversation:
         return Conversation()
 
     async def calls(self, episode: OpenEpisode) -> list[CallRecord]:
         return []
 
-    async def record(self, episode: OpenEpisode, call: CallRecord, *, parent_prefix_length: int) -> None:
+    async def record(
+        self, episode: OpenEpisode, call: CallRecord, *, parent_prefix_length: int
+    ) -> None:
         """What was sampled is the client's alone."""
 
     async def of_request(self, episode: OpenEpisode, request_id: str) -> CallRecord | None:

@@ -12,8 +12,9 @@ ONE_BY_ONE = "Send each call in a message of its own, with its result after it."
 
 
 def check_loop(messages: Sequence[dict[str, Any]], renderer: Renderer, *, has_tools: bool) -> None:
-    """Raises BadRequest for calls and results in ``messages`` (normal form) that the template leaves out, for a result
-    without its call, and for tools whose results a model would never read."""
+    """Raises BadRequest for calls and results in ``messages`` (normal form) that the template
+    leaves out, for a result without its call, and for tools whose results a model would never read.
+    """
     if has_tools and not renderer.writes_results:
         raise BadRequest(
             "this model's chat template leaves out what a tool returned: the model would never read it",
@@ -33,10 +34,14 @@ def check_loop(messages: Sequence[dict[str, Any]], renderer: Renderer, *, has_to
         calls = [call["id"] for call in message.get("tool_calls", [])]
         called.update(calls)
         if calls and not renderer.writes_calls:
-            raise _left_out(f"messages.{number} makes a call", "leaves calls out", f"messages.{number}", AS_TEXT)
+            raise _left_out(
+                f"messages.{number} makes a call", "leaves calls out", f"messages.{number}", AS_TEXT
+            )
         if len(calls) > 1 and not renderer.writes_many_calls:
             made = f"messages.{number} makes {len(calls)} calls"
-            raise _left_out(made, "writes one call of a message at most", f"messages.{number}", ONE_BY_ONE)
+            raise _left_out(
+                made, "writes one call of a message at most", f"messages.{number}", ONE_BY_ONE
+            )
         if message["role"] == "tool":
             _check_result(number, message["tool_call_id"], called, renderer)
 

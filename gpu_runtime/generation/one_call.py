@@ -11,11 +11,12 @@ Decode = Callable[[Sequence[int]], str]
 
 
 class OneCall:
-    """Cuts one answer's deltas. The answer ends where its first call does, whatever the engine has sampled by then:
-    what a delta holds beyond depends on how busy the engine is, and is neither shown nor kept.
+    """Cuts one answer's deltas. The answer ends where its first call does, whatever the engine has
+    sampled by then: what a delta holds beyond depends on how busy the engine is, and is neither
+    shown nor kept.
 
-    Tokens without text are held back until their text comes: it may end the call before them, as where the engine split
-    what it sampled under two versions.
+    Tokens without text are held back until their text comes: it may end the call before them, as
+    where the engine split what it sampled under two versions.
     """
 
     def __init__(self, call_format: ToolFormat, decode: Decode) -> None:
@@ -25,18 +26,24 @@ class OneCall:
         self._held: list[Delta] = []
 
     def cut(self, delta: Delta) -> list[Delta]:
-        """What is certain of the answer now: ``delta`` and what was held back, or as much as belongs to the first call,
-        which then is the answer's last."""
+        """What is certain of the answer now: ``delta`` and what was held back, or as much as
+        belongs to the first call, which then is the answer's last.
+        """
         shown, self._text = len(self._text), self._text + delta.text
         self._held.append(delta)
         end = self._format.first_call_end(self._text, since=shown)
         if end is None and not delta.text and delta.finish_reason is None:
             return []
         pieces, self._held = self._held, []
-        before, self._ids = self._ids, (*self._ids, *(token for piece in pieces for token in piece.token_ids_T))
+        before, self._ids = (
+            self._ids,
+            (*self._ids, *(token for piece in pieces for token in piece.token_ids_T)),
+        )
         if end is None:
             return pieces
-        kept = next(n for n in range(len(before), len(self._ids) + 1) if self._holds(n, end)) - len(before)
+        kept = next(n for n in range(len(before), len(self._ids) + 1) if self._holds(n, end)) - len(
+            before
+        )
         found = []
         for piece in pieces:
             found.append(first_tokens(piece, kept))

@@ -21,7 +21,9 @@ from gpu_runtime.refusals import BadRequest
 MAX_KEPT = 4096  # characters of one label's JSON that are kept
 MAX_DIFFERENT = 16  # values of one label of a list's items that are kept
 LABELS = "labels"  # among a call's options
-LEAVE_OUT = "Leave it out, so that nothing is ignored; the server's manual lists every option of requests."
+LEAVE_OUT = (
+    "Leave it out, so that nothing is ignored; the server's manual lists every option of requests."
+)
 # Parts of messages by what a model of text lacks.
 SENSES = {
     **dict.fromkeys(("image", "image_url", "input_image", "video_url", "input_video"), "vision"),
@@ -76,7 +78,9 @@ def header_labels(headers: Mapping[str, str], names: Iterable[str]) -> dict[str,
     return {f"header {name}": headers[name][:MAX_KEPT] for name in names if name in headers}
 
 
-def unsupported(name: str, hint: str = LEAVE_OUT, *, code: str = "unsupported_parameter") -> BadRequest:
+def unsupported(
+    name: str, hint: str = LEAVE_OUT, *, code: str = "unsupported_parameter"
+) -> BadRequest:
     """The refusal of an option by its ``name`` in the request."""
     return BadRequest(
         f"the option {name} is not supported",
@@ -105,15 +109,19 @@ def take_tools(body: dict[str, Any], types: ToolTypes) -> dict[str, Any]:
         return {}
     kinds = [tool.get("type") if isinstance(tool, dict) else None for tool in tools]
     is_optional = [
-        kind in types.optional and not _is_chosen(body, tool) for kind, tool in zip(kinds, tools, strict=True)
+        kind in types.optional and not _is_chosen(body, tool)
+        for kind, tool in zip(kinds, tools, strict=True)
     ]
     for number, kind in enumerate(kinds):
         if kind is None or kind in types.known or (is_optional[number] and not all(is_optional)):
             continue
-        hint = next((said for start, said in types.switches.items() if str(kind).startswith(start)), "")
+        hint = next(
+            (said for start, said in types.switches.items() if str(kind).startswith(start)), ""
+        )
         raise BadRequest(
             f"tools.{number}: a tool of type {str(kind)[:80]!r} is no function, and nothing here runs it",
-            hint=hint or "Send a function with a schema, which your client runs itself, or leave the tool out.",
+            hint=hint
+            or "Send a function with a schema, which your client runs itself, or leave the tool out.",
             param=f"tools.{number}",
             openai_code="unsupported_parameter",
         )
@@ -132,7 +140,9 @@ def body_of(body: bytes) -> dict[str, Any]:
     return value
 
 
-def parse_request(body: bytes | dict[str, Any], kind: type[R], table: Table) -> tuple[R, dict[str, Any]]:
+def parse_request(
+    body: bytes | dict[str, Any], kind: type[R], table: Table
+) -> tuple[R, dict[str, Any]]:
     """The request in ``body`` and its labels by path. Raises BadRequest, naming what is wrong and
     where."""
     value = body_of(body) if isinstance(body, bytes) else body
@@ -143,7 +153,9 @@ def parse_request(body: bytes | dict[str, Any], kind: type[R], table: Table) -> 
 def checked(value: dict[str, Any], kind: type[R]) -> R:
     """The request that ``value`` is; a null is an absent option. Raises BadRequest."""
     try:
-        return kind.model_validate({name: option for name, option in value.items() if option is not None})
+        return kind.model_validate(
+            {name: option for name, option in value.items() if option is not None}
+        )
     except ValidationError as error:
         raise _bad_request(error, value) from None
 
@@ -165,7 +177,8 @@ def _no_constant(name: str) -> Any:
 
 
 def _bad_request(error: ValidationError, body: dict[str, Any]) -> BadRequest:
-    # A union reports each of its members. The one that was meant is the one whose type fits; then the deepest.
+    # A union reports each of its members. The one that was meant is the one whose type fits; then
+    # the deepest.
     errors = error.errors(include_url=False, include_input=False)
     best = max(errors, key=lambda entry: (not entry["type"].endswith("_type"), len(entry["loc"])))
     field, code = _path(best["loc"], body), code_of(best)
@@ -192,7 +205,13 @@ def _missing_sense(field: str, value: Any) -> str | None:
     """What a model would need for the part of a message that ``field`` names, or is inside of."""
     found = None
     for part in field.split("."):
-        value = value[int(part)] if isinstance(value, list) else value.get(part) if isinstance(value, dict) else None
+        value = (
+            value[int(part)]
+            if isinstance(value, list)
+            else value.get(part)
+            if isinstance(value, dict)
+            else None
+        )
         if isinstance(value, dict):
             found = SENSES.get(str(value.get("type"))) or found
     return found
@@ -202,10 +221,19 @@ def _path(loc: tuple[int | str, ...], value: Any) -> str:
     """``loc`` without the names of union members, which are ours and mean nothing to a client."""
     path = []
     for index, part in enumerate(loc):
-        inside = part in value if isinstance(value, dict) else isinstance(value, list) and isinstance(part, int)
+        inside = (
+            part in value
+            if isinstance(value, dict)
+            else isinstance(value, list) and isinstance(part, int)
+        )
         if inside:
             value = value[part]
-        if inside or (isinstance(value, dict) and index == len(loc) - 1 and isinstance(part, str) and "[" not in part):
+        if inside or (
+            isinstance(value, dict)
+            and index == len(loc) - 1
+            and isinstance(part, str)
+            and "[" not in part
+        ):
             path.append(str(part))
     return ".".join(path)
 
@@ -214,7 +242,9 @@ def _is_chosen(body: dict[str, Any], tool: dict[str, Any]) -> bool:
     choice = body.get("tool_choice")
     if not isinstance(choice, dict):
         return False
-    return choice.get("type") == tool["type"] or ("name" in choice and choice["name"] == tool.get("name"))
+    return choice.get("type") == tool["type"] or (
+        "name" in choice and choice["name"] == tool.get("name")
+    )
 
 
 def _places(value: Any, parts: list[str], before: str) -> Iterator[tuple[dict[str, Any], str, str]]:

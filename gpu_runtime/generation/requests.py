@@ -37,7 +37,9 @@ class JsonSchemaFormat(StrictOptions):
     json_schema: JsonSchema
 
 
-ResponseFormat = Annotated[TextFormat | JsonObjectFormat | JsonSchemaFormat, Field(discriminator="type")]
+ResponseFormat = Annotated[
+    TextFormat | JsonObjectFormat | JsonSchemaFormat, Field(discriminator="type")
+]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 StopString = Annotated[str, Field(min_length=1, max_length=256)]
 
@@ -74,7 +76,9 @@ class SampledRequest(EngineOptions):
     @model_validator(mode="after")
     def _tokens_fit(self) -> Self:
         if self.min_tokens and self.most_tokens is not None and self.min_tokens > self.most_tokens:
-            raise ValueError(f"min_tokens ({self.min_tokens}) is above the most that is asked for ({self.most_tokens})")
+            raise ValueError(
+                f"min_tokens ({self.min_tokens}) is above the most that is asked for ({self.most_tokens})"
+            )
         return self
 
     @property
@@ -99,7 +103,9 @@ class SampledRequest(EngineOptions):
 
 
 def _one_is_true(value: Any) -> Any:
-    """Some clients (the proxy of Agent-lightning) send the number that text completions take; vLLM reads it so too."""
+    """Some clients (the proxy of Agent-lightning) send the number that text completions take; vLLM
+    reads it so too.
+    """
     return bool(value) if type(value) is int and value in (0, 1) else value
 
 
@@ -120,7 +126,9 @@ class ChatRequest(SampledRequest, TemplateOptions):
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
         if self.structured_outputs and not isinstance(self.response_format, TextFormat | None):
-            raise ValueError("structured_outputs and response_format say the same thing: send one of them")
+            raise ValueError(
+                "structured_outputs and response_format say the same thing: send one of them"
+            )
         if self.top_logprobs and not self.logprobs:
             raise ValueError("top_logprobs needs logprobs: true")
         if self.tool_choice not in (None, "none", "auto") and not self.tools:
@@ -172,7 +180,10 @@ class ChatRequest(SampledRequest, TemplateOptions):
     @property
     def most_tokens(self) -> int | None:
         """The shorter of the two that say it."""
-        return min((n for n in (self.max_tokens, self.max_completion_tokens) if n is not None), default=None)
+        return min(
+            (n for n in (self.max_tokens, self.max_completion_tokens) if n is not None),
+            default=None,
+        )
 
     @property
     def wants_logprobs(self) -> bool:
@@ -181,9 +192,15 @@ class ChatRequest(SampledRequest, TemplateOptions):
 
 
 class TextRequest(SampledRequest):
-    """The body of ``POST /v1/completions``: prompts as text or as token ids, each of which is a call of its own."""
+    """The body of ``POST /v1/completions``: prompts as text or as token ids, each of which is a
+    call of its own.
+    """
 
-    prompt: str | list[int] | Annotated[list[str | list[int]], Field(min_length=1, max_length=MAX_PROMPTS)]
+    prompt: (
+        str
+        | list[int]
+        | Annotated[list[str | list[int]], Field(min_length=1, max_length=MAX_PROMPTS)]
+    )
     logprobs: int | None = Field(None, ge=0, le=20)
     echo: bool | None = None
 
@@ -198,7 +215,8 @@ class TextRequest(SampledRequest):
         """The prompts; one without a list around it is the only one."""
         if isinstance(self.prompt, list) and self.prompt and not isinstance(self.prompt[0], int):
             return self.prompt
-        return [cast(str | list[int], self.prompt)]  # the validator left only these: types cannot tell ids from prompts
+        # the validator left only these: types cannot tell ids from prompts
+        return [cast(str | list[int], self.prompt)]
 
     def of(self, prompt: str | list[int]) -> Self:
         """The same request for one of its prompts."""
@@ -211,11 +229,15 @@ class TextRequest(SampledRequest):
 
     @property
     def wants_logprobs(self) -> bool:
-        """As in chat; here 0 asks for the sampled tokens' alone. With ``echo`` they are those of the prompt too."""
+        """As in chat; here 0 asks for the sampled tokens' alone. With ``echo`` they are those of
+        the prompt too.
+        """
         return self.logprobs is not None or (self.wants_ids and not self.echo)
 
     @property
     def wanted_of_prompt(self) -> int | None:
         """How many alternatives of each prompt token the answer shows; None shows nothing of them."""
-        shown = [n for n in (self.prompt_logprobs, self.logprobs if self.echo else None) if n is not None]
+        shown = [
+            n for n in (self.prompt_logprobs, self.logprobs if self.echo else None) if n is not None
+        ]
         return max(shown, default=None)

@@ -1,4 +1,6 @@
-"""What chat and text completions share on the way to the engine and back: options of sampling, what was sampled."""
+"""What chat and text completions share on the way to the engine and back: options of sampling, what
+was sampled.
+"""
 
 import hashlib
 import math
@@ -14,10 +16,14 @@ from tinkerscript.wire.config import SessionConfig
 def sampling_options(
     request: SampledRequest, config: SessionConfig, *, room: int, identity: str, choice: int
 ) -> SamplingOptions:
-    """The options that every kind of completion has. A context that ends before ``min_tokens`` ends the answer."""
+    """The options that every kind of completion has. A context that ends before ``min_tokens`` ends
+    the answer.
+    """
     said = request.of_engine()
     least = said.get("min_tokens", 0)
-    limit = min(room, max(config.max_tokens, least) if request.most_tokens is None else request.most_tokens)
+    limit = min(
+        room, max(config.max_tokens, least) if request.most_tokens is None else request.most_tokens
+    )
     return SamplingOptions(
         **(said | {"min_tokens": min(least, limit)}),
         max_tokens=limit,
@@ -47,7 +53,9 @@ def plain_completion(choice: int, deltas: Sequence[Delta]) -> Completion:
 
 
 def mixed_seed(seed: int, identity: str, choice: int) -> int:
-    """A client's seed for one answer: clients that always send the same must not make a group's episodes equal."""
+    """A client's seed for one answer: clients that always send the same must not make a group's
+    episodes equal.
+    """
     digest = hashlib.sha256(f"{seed}|{identity}|{choice}".encode()).digest()
     return int.from_bytes(digest[:4], "big") >> 1
 
@@ -62,7 +70,9 @@ def stopped_by(request: SampledRequest, answer: Completion) -> str | int | None:
 def numbers_check(delta: Delta) -> None:
     """Raises CallFailed where the engine computed no number for a token: nothing of such a call is
     kept."""
-    wrong = next((lp for lp in (*delta.logprobs_T, *delta.raw_logprobs_T) if not math.isfinite(lp)), None)
+    wrong = next(
+        (lp for lp in (*delta.logprobs_T, *delta.raw_logprobs_T) if not math.isfinite(lp)), None
+    )
     if wrong is not None:
         raise CallFailed(
             f"the engine computed {wrong} as the log-probability of a token that it sampled",

@@ -31,7 +31,8 @@ class StopStrings:
         self._min_tokens = min_tokens
         self._text, self._shown = "", 0
         self._ids: list[int] = []
-        self._from: int | None = None  # where in the text the next one may begin; None inside thoughts
+        # where in the text the next one may begin; None inside thoughts
+        self._from: int | None = None
 
     def cut(self, delta: Delta) -> list[Delta]:
         """``delta`` without what may be the beginning of a stop string, and with what was held
@@ -44,7 +45,11 @@ class StopStrings:
             end, at, stop = min(found)
             kept = next(n for n in range(known, len(self._ids) + 1) if self._holds(n, end)) - known
             text, self._shown = self._text[self._shown : at], at
-            return [replace(first_tokens(delta, kept), text=text, finish_reason="stop", stop_reason=stop)]
+            return [
+                replace(
+                    first_tokens(delta, kept), text=text, finish_reason="stop", stop_reason=stop
+                )
+            ]
         safe = len(self._text)
         if delta.finish_reason is None and self._from is not None:
             safe -= max(overlap(self._text[self._from :], stop) for stop in self._stops)

@@ -1,4 +1,6 @@
-"""What a request sets of the chat template: its own variables, and how much to think where a variable says that."""
+"""What a request sets of the chat template: its own variables, and how much to think where a
+variable says that.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -38,10 +40,14 @@ def prepare_chat(
     kept = {**labels, **unmet, **under.system_text.changes([normal(m) for m in request.messages])}
     if found := open_request(request):
         kept[WARNING] = found
-    return PreparedChat(request, under, body_sha256, request_id, agent, {LABELS: kept} if kept else {})
+    return PreparedChat(
+        request, under, body_sha256, request_id, agent, {LABELS: kept} if kept else {}
+    )
 
 
-def template_variables(request: ChatRequest, renderer: Renderer, unmet: dict[str, Any]) -> dict[str, Any]:
+def template_variables(
+    request: ChatRequest, renderer: Renderer, unmet: dict[str, Any]
+) -> dict[str, Any]:
     """The template's variables as ``request`` sets them; what it asks for and the template has not
     goes to ``unmet``.
 
@@ -54,7 +60,11 @@ def template_variables(request: ChatRequest, renderer: Renderer, unmet: dict[str
     ):
         for name, value in said.items():
             if variables.get(name, value) != value:
-                raise BadRequest(f"{param} contradicts another option that sets {name}", hint="Send one.", param=param)
+                raise BadRequest(
+                    f"{param} contradicts another option that sets {name}",
+                    hint="Send one.",
+                    param=param,
+                )
         variables |= said
     return variables
 
@@ -88,7 +98,9 @@ def _of_switch(request: ChatRequest, renderer: Renderer, unmet: dict[str, Any]) 
     wanted = request.thinking.type == "enabled"
     if SWITCH in renderer.template_variables:
         return {SWITCH: wanted}
-    if wanted == (renderer.thoughts is not None) or (renderer.thoughts and not renderer.thoughts.begins_inside):
+    if wanted == (renderer.thoughts is not None) or (
+        renderer.thoughts and not renderer.thoughts.begins_inside
+    ):
         return {}
     if wanted:
         unmet["thinking"] = request.thinking.type

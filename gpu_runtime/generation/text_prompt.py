@@ -1,4 +1,6 @@
-"""What one text-completion request asks for: the same as a chat prepared, with a prompt that no template writes."""
+"""What one text-completion request asks for: the same as a chat prepared, with a prompt that no
+template writes.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -51,39 +53,65 @@ class PreparedText:
         return {}
 
     def check(self) -> None:
-        """Raises BadRequest for a prompt that is no prompt, for tokens that there are not, for too large a grammar."""
+        """Raises BadRequest for a prompt that is no prompt, for tokens that there are not, for too
+        large a grammar.
+        """
         check_tokens(self.request, self.renderer.vocabulary)
         if self.request.thinking_budget is not None:
-            raise BadRequest("a text has no thoughts", hint="Leave thinking_budget out.", param="thinking_budget")
+            raise BadRequest(
+                "a text has no thoughts", hint="Leave thinking_budget out.", param="thinking_budget"
+            )
         prompt = self.request.the_prompt
         if not prompt:
             raise BadRequest("the prompt is empty", param="prompt")
-        if not isinstance(prompt, str) and not all(0 <= token < self.renderer.vocabulary for token in prompt):
-            raise BadRequest(f"token ids are from 0 to {self.renderer.vocabulary - 1}", param="prompt")
+        if not isinstance(prompt, str) and not all(
+            0 <= token < self.renderer.vocabulary for token in prompt
+        ):
+            raise BadRequest(
+                f"token ids are from 0 to {self.renderer.vocabulary - 1}", param="prompt"
+            )
         asked = self.request.structured_outputs
         if asked and (form := asked.json_schema or asked.tag):
             schema_bound(json.loads(form), param="structured_outputs")
 
     def compose(self, conversation: Conversation, context_length: int | None = None) -> Prompt:
-        """The ids as given; or those of the text, which continues an earlier call's ids where its text does."""
+        """The ids as given; or those of the text, which continues an earlier call's ids where its
+        text does.
+        """
         prompt = self.request.the_prompt
         if isinstance(prompt, str):
             return compose_text(self.renderer, conversation, prompt, context_length=context_length)
         return Prompt(tuple(prompt), names=[])
 
-    def sampling(self, config: SessionConfig, *, room: int, identity: str, choice: int) -> SamplingOptions:
+    def sampling(
+        self, config: SessionConfig, *, room: int, identity: str, choice: int
+    ) -> SamplingOptions:
         """How to sample answer number ``choice``, of at most ``room`` tokens."""
-        options = sampling_options(self.request, config, room=room, identity=identity, choice=choice)
+        options = sampling_options(
+            self.request, config, room=room, identity=identity, choice=choice
+        )
         asked = self.request.structured_outputs
         of_prompt = self.request.wanted_of_prompt
-        options = replace(options, top_logprobs=self.request.logprobs or 0, prompt_logprobs=of_prompt)
-        return replace(options, json_schema=asked.json_schema, structural_tag=asked.tag) if asked else options
+        options = replace(
+            options, top_logprobs=self.request.logprobs or 0, prompt_logprobs=of_prompt
+        )
+        return (
+            replace(options, json_schema=asked.json_schema, structural_tag=asked.tag)
+            if asked
+            else options
+        )
 
-    def completion(self, call_id: str, choice: int, deltas: Sequence[Delta], prompt: Prompt) -> Completion:
+    def completion(
+        self, call_id: str, choice: int, deltas: Sequence[Delta], prompt: Prompt
+    ) -> Completion:
         """Answer number ``choice``, as it is kept."""
         return plain_completion(choice, deltas)
 
     def options(self) -> dict[str, Any]:
         """The request, for the journal."""
         options = self.request.model_dump(mode="json", by_alias=True, exclude_none=True)
-        return options | {"prompt": self.request.the_prompt} | ({LABELS: dict(self.labels)} if self.labels else {})
+        return (
+            options
+            | {"prompt": self.request.the_prompt}
+            | ({LABELS: dict(self.labels)} if self.labels else {})
+        )

@@ -30,7 +30,9 @@ class Tool(StrictOptions):
     def _custom_is_a_function(cls, value: Any) -> Any:
         if not isinstance(value, dict) or value.get("type") != "custom":
             return value
-        return {n: v for n, v in value.items() if n != "custom"} | {"function": as_function(value.get("custom"))}
+        return {n: v for n, v in value.items() if n != "custom"} | {
+            "function": as_function(value.get("custom"))
+        }
 
     def normal(self) -> dict[str, Any]:
         """The form that templates read."""

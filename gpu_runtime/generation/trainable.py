@@ -1,9 +1,11 @@
-"""What a training episode may ask of sampling: distributions whose log-probabilities the trainer computes exactly.
+"""What a training episode may ask of sampling: distributions whose log-probabilities the trainer
+computes exactly.
 
-Temperature divides the logits, in the engine and in the trainer. What else changes the distribution (a truncation, a
-penalty, a bias) is known to the engine alone, and is for episodes that are evaluated. What only ends an answer
-(stop_token_ids, ignore_eos) changes no log-probability. Of what forbids tokens (a grammar, min_tokens) the ids that it
-left are recorded with each token (engine/grammars/allowed_recorder.py), and the trainer renormalises over them.
+Temperature divides the logits, in the engine and in the trainer. What else changes the distribution
+(a truncation, a penalty, a bias) is known to the engine alone, and is for episodes that are
+evaluated. What only ends an answer (stop_token_ids, ignore_eos) changes no log-probability. Of what
+forbids tokens (a grammar, min_tokens) the ids that it left are recorded with each token
+(engine/grammars/allowed_recorder.py), and the trainer renormalises over them.
 """
 
 from typing import Any
@@ -12,9 +14,11 @@ from gpu_runtime.generation.requests import SampledRequest
 from gpu_runtime.refusals import BadRequest
 from tinkerscript.wire.config import SessionConfig
 
-# Rounding of logits grows as 1 / T: below this the gap between engine and trainer passes the mismatch bound.
+# Rounding of logits grows as 1 / T: below this the gap between engine and trainer passes the
+# mismatch bound.
 MIN_TEMPERATURE = 0.1
-# Options that change the distribution in ways that the trainer does not compute, with what to do instead.
+# Options that change the distribution in ways that the trainer does not compute, with what to do
+# instead.
 UNTRAINABLE = {
     "top_p": "Leave top_p at 1 and lower the temperature instead",
     "top_k": "Leave top_k at -1 and lower the temperature instead",
@@ -28,7 +32,9 @@ OF_THE_DISTRIBUTION = (*UNTRAINABLE, "min_tokens")
 
 
 def sampling_record(request: SampledRequest, config: SessionConfig) -> dict[str, Any]:
-    """The options that change log-probabilities, and the limit of an answer, as they are kept with the call."""
+    """The options that change log-probabilities, and the limit of an answer, as they are kept with
+    the call.
+    """
     said = request.of_engine()
     longest = config.max_tokens if request.most_tokens is None else request.most_tokens
     return {
@@ -40,7 +46,9 @@ def sampling_record(request: SampledRequest, config: SessionConfig) -> dict[str,
 
 
 def untrainable(sampling: dict[str, Any]) -> BadRequest | None:
-    """The refusal of a call whose tokens could not be trained right; its ``param`` is why, its hint what to do."""
+    """The refusal of a call whose tokens could not be trained right; its ``param`` is why, its hint
+    what to do.
+    """
     if sampling["temperature"] < MIN_TEMPERATURE:
         return BadRequest(
             f"a training episode needs a temperature of {MIN_TEMPERATURE} or more, not {sampling['temperature']:g}:"

@@ -1,7 +1,8 @@
 """How long each phase of a runtime may go without progress before it counts as stuck.
 
-Progress is work that was seen to advance: a packed row was computed, a token sampled, a file grew. Every deadline is
-below the control plane's own (``PROGRESS_DEADLINES_S``), which knows no stack: a stuck runtime sends its stacks.
+Progress is work that was seen to advance: a packed row was computed, a token sampled, a file grew.
+Every deadline is below the control plane's own (``PROGRESS_DEADLINES_S``), which knows no stack: a
+stuck runtime sends its stacks.
 """
 
 from enum import StrEnum
@@ -13,7 +14,8 @@ class Phase(StrEnum):
     LOADING = "loading"  # the base model, by engine and trainer
     RESTORING = "restoring"  # a state fetched, journaled batches trained again
     TRAINING = "training"
-    HANDOVER = "hand-over"  # weights from trainer to engine; calls in flight end first, unless they are kept
+    # weights from trainer to engine; calls in flight end first, unless they are kept
+    HANDOVER = "hand-over"
     SAVING = "saving"  # a checkpoint is written or uploaded
     GENERATION = "generation"  # calls are in the engine, whatever else goes on
     WAITING = "waiting"  # for episodes: the main loop reports progress every second

@@ -10,9 +10,11 @@ LOOK_S = 1.0
 
 @contextlib.asynccontextmanager
 async def report_file_progress(folder: Path, on_growth: Callable[[], None]) -> AsyncIterator[None]:
-    """Beside the block, call ``on_growth`` whenever the files under ``folder`` were seen to have grown.
+    """Beside the block, call ``on_growth`` whenever the files under ``folder`` were seen to have
+    grown.
 
-    Growth counts from the last look: files that replace others one by one (encryption) never add up to more.
+    Growth counts from the last look: files that replace others one by one (encryption) never add up
+    to more.
     """
 
     async def watch() -> None:

@@ -1,6 +1,7 @@
 """What the runtime uses of its machine, sampled every ten seconds by a thread of its own.
 
-A thread of its own because a driver or a disk in trouble may keep a caller for minutes: heartbeats do not wait for it.
+A thread of its own because a driver or a disk in trouble may keep a caller for minutes: heartbeats
+do not wait for it.
 """
 
 import logging
@@ -23,7 +24,9 @@ CGROUP = Path("/sys/fs/cgroup")  # version 2: the container's own
 
 
 class ResourceSampler:
-    """``with ResourceSampler(folder, deliver):`` calls ``deliver`` with a sample at once and every ``SAMPLE_S``."""
+    """``with ResourceSampler(folder, deliver):`` calls ``deliver`` with a sample at once and every
+    ``SAMPLE_S``.
+    """
 
     def __init__(self, folder: Path, deliver: Callable[[ResourceSample], None]) -> None:
         self._usage = Usage(folder)
@@ -92,17 +95,21 @@ class Usage:
 
 def _cores(cgroup: Path = CGROUP) -> float:
     """Cores that this process may use: of its affinity, or fewer by the container's quota."""
-    affinity = float(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    affinity = float(
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     with suppress(OSError, ValueError):
         quota, period = (cgroup / "cpu.max").read_text().split()
-        return min(affinity, int(quota) / int(period))  # "max", where there is no quota, is no number
+        # "max", where there is no quota, is no number
+        return min(affinity, int(quota) / int(period))
     return affinity
 
 
 def _memory(cgroup: Path = CGROUP) -> tuple[int, int]:
     """Bytes used and in all: of the container where it has a limit, else of the machine.
 
-    What can be taken back at once is not used: files that were read or written and may be dropped from memory.
+    What can be taken back at once is not used: files that were read or written and may be dropped
+    from memory.
     """
     machine = psutil.virtual_memory()
     with suppress(OSError, ValueError):
@@ -114,7 +121,9 @@ def _memory(cgroup: Path = CGROUP) -> tuple[int, int]:
 
 
 def _inactive_files(cgroup: Path) -> int:
-    """Bytes of the page cache that was not used lately, as kubelet takes it from a container's memory."""
+    """Bytes of the page cache that was not used lately, as kubelet takes it from a container's
+    memory.
+    """
     with suppress(OSError, ValueError):
         for line in (cgroup / "memory.stat").read_text().splitlines():
             name, _, size_bytes = line.partition(" ")

@@ -1,9 +1,11 @@
-"""Stack dumps: where every thread of every process of a runtime stands, read from outside by py-spy.
+"""Stack dumps: where every thread of every process of a runtime stands, read from outside by
+py-spy.
 
-Each process registers once, by a file that carries its name and pid. py-spy then reads the process's memory without
-stopping it: nothing runs in the process that is looked at, so a dump cannot crash it, and a process that stands still
-in C or is stopped (SIGSTOP) is read like any other. CPython's own ``faulthandler`` reads other threads' frames
-unguarded and was seen to crash Python 3.11.
+Each process registers once, by a file that carries its name and pid. py-spy then reads the
+process's memory without stopping it: nothing runs in the process that is looked at, so a dump
+cannot crash it, and a process that stands still in C or is stopped (SIGSTOP) is read like any
+other. CPython's own ``faulthandler`` reads other threads' frames unguarded and was seen to crash
+Python 3.11.
 """
 
 import ctypes
@@ -24,13 +26,17 @@ PR_SET_PTRACER = 0x59616D61  # prctl(2)
 
 
 def stacks_folder() -> Path | None:
-    """Where the processes of this runtime register; None outside a runtime. Children inherit the variable."""
+    """Where the processes of this runtime register; None outside a runtime. Children inherit the
+    variable.
+    """
     volume = os.environ.get("TINKERSCRIPT_RUNTIME_DIR")
     return Path(volume) / "stacks" if volume else None
 
 
 def stacks_register(folder: Path | None, name: str) -> None:
-    """From now on ``stacks_collect(folder)`` reads this process too; nothing to do outside a runtime."""
+    """From now on ``stacks_collect(folder)`` reads this process too; nothing to do outside a
+    runtime.
+    """
     if folder is None:
         return
     folder.mkdir(parents=True, exist_ok=True)
@@ -40,12 +46,15 @@ def stacks_register(folder: Path | None, name: str) -> None:
 
 
 def _allow_reading() -> None:
-    """Where Linux lets only ancestors read a process (Yama), let the runtime's own processes do it too.
+    """Where Linux lets only ancestors read a process (Yama), let the runtime's own processes do it
+    too.
 
-    The whole runtime is one session of processes, whose leader is an ancestor of the process that reads.
+    The whole runtime is one session of processes, whose leader is an ancestor of the process that
+    reads.
     """
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PTRACER, os.getsid(0), 0, 0, 0)  # an error means that nothing forbids it
+        # an error means that nothing forbids it
+        ctypes.CDLL(None).prctl(PR_SET_PTRACER, os.getsid(0), 0, 0, 0)
 
 
 def stacks_clear(folder: Path) -> None:
@@ -56,7 +65,9 @@ def stacks_clear(folder: Path) -> None:
 
 
 def stacks_collect(folder: Path) -> str:
-    """The stacks of every registered process that lives, as one text, each under its process's name."""
+    """The stacks of every registered process that lives, as one text, each under its process's
+    name.
+    """
     living = [path for path in sorted(folder.glob(f"*{SUFFIX}")) if _lives(_pid(path))]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         stacks = list(pool.map(_stack, map(_pid, living)))

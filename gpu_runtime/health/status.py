@@ -12,7 +12,8 @@ from tinkerscript.wire.sessions import Accounting
 
 from .deadlines import DEADLINES_S, Phase
 
-# After so long without a call its session may soon count as idle (``idle_suspend_s`` is 10 s at least): one is news.
+# After so long without a call its session may soon count as idle (``idle_suspend_s`` is 10 s at
+# least): one is news.
 QUIET_S = 5.0
 
 
@@ -20,8 +21,8 @@ QUIET_S = 5.0
 class Status:
     """What the next heartbeat sends. Change several fields that belong together with ``update``.
 
-    ``on_news`` is called with what is to be told before the next heartbeat is due: at once (True), or within the
-    second.
+    ``on_news`` is called with what is to be told before the next heartbeat is due: at once (True),
+    or within the second.
     """
 
     on_news: InitVar[Callable[[bool], None]] = lambda at_once: None
@@ -44,7 +45,9 @@ class Status:
         self._told_active_at: float | None = None
 
     def update(self, **changes: Any) -> None:
-        """Set fields as one: no heartbeat sees half of the change. Raises AttributeError for an unknown field."""
+        """Set fields as one: no heartbeat sees half of the change. Raises AttributeError for an
+        unknown field.
+        """
         with self._lock:
             stage, version = self.state, self.policy_version
             for name, value in changes.items():
@@ -60,7 +63,8 @@ class Status:
     def begin(self, doing: Phase, words: str) -> None:
         """A phase begins: what it is in words, and the deadline that it stands under."""
         with self._lock:
-            # Of what is waited for only the count changes each second, which is no entry of the record.
+            # Of what is waited for only the count changes each second, which is no entry of the
+            # record.
             is_news = words != self.phase and not (_is_waiting(words) and _is_waiting(self.phase))
             self.phase, self._doing = words, doing
             self._count()

@@ -1,4 +1,6 @@
-"""Batches and steps in the journal: what each step trains, fixed before it is trained, and what it measured."""
+"""Batches and steps in the journal: what each step trains, fixed before it is trained, and what it
+measured.
+"""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -14,18 +16,28 @@ from gpu_runtime.journal.trainer_logprobs import NO_VALUES, TokenValues, trainer
 class BatchTable:
     """One batch per step; an episode is in at most one batch. ``now`` is Unix time."""
 
-    def __init__(self, database: Database, episodes: EpisodeTable, now: Callable[[], float]) -> None:
+    def __init__(
+        self, database: Database, episodes: EpisodeTable, now: Callable[[], float]
+    ) -> None:
         self._database, self._episodes, self._now = database, episodes, now
 
     def record(self, step: int, groups: Sequence[Sequence[str]], policy_version: int) -> None:
-        """Fix what step ``step`` trains, before it is trained. A second batch for a step, or an episode that is already
-        in one, raises sqlite3.IntegrityError and changes nothing."""
+        """Fix what step ``step`` trains, before it is trained. A second batch for a step, or an
+        episode that is already in one, raises sqlite3.IntegrityError and changes nothing.
+        """
         with self._database.transaction() as sql:
             sql.execute("INSERT INTO batches VALUES (?, ?, ?)", (step, policy_version, self._now()))
-            flat = [(group, episode_id) for group, members in enumerate(groups) for episode_id in members]
+            flat = [
+                (group, episode_id)
+                for group, members in enumerate(groups)
+                for episode_id in members
+            ]
             sql.executemany(
                 "INSERT INTO batch_episodes VALUES (?, ?, ?, ?)",
-                [(step, position, group, episode_id) for position, (group, episode_id) in enumerate(flat)],
+                [
+                    (step, position, group, episode_id)
+                    for position, (group, episode_id) in enumerate(flat)
+                ],
             )
 
     def get(self, step: int) -> BatchRecord | None:
@@ -34,12 +46,15 @@ class BatchTable:
             return fetch_batch(sql, step)
 
     def after(self, step: int) -> list[BatchRecord]:
-        """The batches of all later steps, in order: what a runtime resumed from step ``step`` trains again."""
+        """The batches of all later steps, in order: what a runtime resumed from step ``step``
+        trains again.
+        """
         rows = self._database.rows("SELECT step FROM batches WHERE step > ? ORDER BY step", step)
         return [batch for row in rows if (batch := self.get(row["step"]))]
 
     def discard(self, step: int, reason: str) -> None:
-        """Undo a batch whose step was refused: its episodes become stale and the step number is free again.
+        """Undo a batch whose step was refused: its episodes become stale and the step number is
+        free again.
 
         Its composition stays, for ``refused``.
         """
@@ -50,20 +65,34 @@ class BatchTable:
             insert_refused(sql, batch, reason, self._now())
             sql.execute("DELETE FROM batch_episodes WHERE step = ?", (step,))
             sql.execute("DELETE FROM batches WHERE step = ?", (step,))
-            self._episodes.mark_stale([episode_id for group in batch.groups for episode_id in group], reason)
+            self._episodes.mark_stale(
+                [episode_id for group in batch.groups for episode_id in group], reason
+            )
 
     def set_aside(
         self, step: int, groups: Sequence[Sequence[str]], spreads: Sequence[float], reason: str
     ) -> list[float]:
-        """Groups for step ``step`` that have no gradient: their episodes become stale with ``reason``, and a batch that
-        holds them is undone, so that its number is free again. Returns ``level_groups``. ``spreads``: of each group."""
+        """Groups for step ``step`` that have no gradient: their episodes become stale with
+        ``reason``, and a batch that holds them is undone, so that its number is free again. Returns
+        ``level_groups``. ``spreads``: of each group.
+        """
         with self._database.transaction() as sql:
             for episode_ids, spread in zip(groups, spreads, strict=True):
-                sql.execute("INSERT OR IGNORE INTO level_groups VALUES (?, ?)", (episode_ids[0], step))
-                sql.execute("INSERT OR IGNORE INTO level_spreads VALUES (?, ?)", (episode_ids[0], spread))
-                sql.executemany("DELETE FROM batch_episodes WHERE episode_id = ?", [(name,) for name in episode_ids])
+                sql.execute(
+                    "INSERT OR IGNORE INTO level_groups VALUES (?, ?)", (episode_ids[0], step)
+                )
+                sql.execute(
+                    "INSERT OR IGNORE INTO level_spreads VALUES (?, ?)", (episode_ids[0], spread)
+                )
+                sql.executemany(
+                    "DELETE FROM batch_episodes WHERE episode_id = ?",
+                    [(name,) for name in episode_ids],
+                )
                 self._episodes.mark_stale(episode_ids, reason)
-            sql.execute("DELETE FROM batches WHERE step = ? AND step NOT IN (SELECT step FROM batch_episodes)", (step,))
+            sql.execute(
+                "DELETE FROM batches WHERE step = ? AND step NOT IN (SELECT step FROM batch_episodes)",
+                (step,),
+            )
             return self.level_groups(step)
 
     def level_groups(self, step: int) -> list[float]:
@@ -78,7 +107,9 @@ class BatchTable:
     def record_gaps(self, gaps: Mapping[str, float]) -> None:
         """How far each episode is from the reference; what was recorded before stays."""
         with self._database.transaction() as sql:
-            sql.executemany("INSERT OR IGNORE INTO reference_gaps VALUES (?, ?)", list(gaps.items()))
+            sql.executemany(
+                "INSERT OR IGNORE INTO reference_gaps VALUES (?, ?)", list(gaps.items())
+            )
 
     def gap(self, episode_id: str) -> float | None:
         """What ``record_gaps`` kept of an episode."""
@@ -87,11 +118,15 @@ class BatchTable:
 
     def kept_advantages(self, episode_id: str) -> dict[str, float] | None:
         """Of each call of an episode, where another of its batch was erased: see ``erasing.py``."""
-        row = self._database.row("SELECT by_call FROM kept_advantages WHERE episode_id = ?", episode_id)
+        row = self._database.row(
+            "SELECT by_call FROM kept_advantages WHERE episode_id = ?", episode_id
+        )
         return json.loads(row["by_call"]) if row else None
 
     def name_of(self, episode_id: str) -> str | None:
-        """The name of the batch that has an episode: the number of its step, or that of a refused one; or None."""
+        """The name of the batch that has an episode: the number of its step, or that of a refused
+        one; or None.
+        """
         row = self._database.row(
             "SELECT step AS name FROM batch_episodes WHERE episode_id = ? UNION ALL SELECT name FROM refused_batches,"
             " json_each(composition) AS of_group, json_each(of_group.value) AS member WHERE member.value = ?",
@@ -105,12 +140,17 @@ class BatchTable:
         return read_refused(row) if row else None
 
     def step_done(
-        self, step: int, metrics: dict[str, Any], before: TokenValues = NO_VALUES, after: TokenValues = NO_VALUES
+        self,
+        step: int,
+        metrics: dict[str, Any],
+        before: TokenValues = NO_VALUES,
+        after: TokenValues = NO_VALUES,
     ) -> bool:
-        """The step is done: its episodes are trained. False (and no change) when it was recorded before.
+        """The step is done: its episodes are trained. False (and no change) when it was recorded
+        before.
 
-        ``before`` and ``after``: the trainer's own log-probabilities before and after it, of each token of each answer.
-        The documents of the episodes that have some are stored once more.
+        ``before`` and ``after``: the trainer's own log-probabilities before and after it, of each
+        token of each answer. The documents of the episodes that have some are stored once more.
         """
         with self._database.transaction() as sql:
             if sql.execute("SELECT 1 FROM steps WHERE step = ?", (step,)).fetchone():

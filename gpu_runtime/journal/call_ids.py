@@ -1,7 +1,8 @@
-"""The names of one call: ``call_X`` in the journal, and in a dialect's answer the same X under that dialect's prefix.
+"""The names of one call: ``call_X`` in the journal, and in a dialect's answer the same X under that
+dialect's prefix.
 
-An agent knows a call by the ``id`` of the answer that it got, a reader of ``GET .../calls`` by the journal's. Both
-name it in ``rewards_by_call``.
+An agent knows a call by the ``id`` of the answer that it got, a reader of ``GET .../calls`` by the
+journal's. Both name it in ``rewards_by_call``.
 """
 
 import secrets
@@ -21,5 +22,9 @@ def with_prefix(prefix: str, call_id: str) -> str:
 
 
 def canonical_call_id(name: str) -> str:
-    """The journal's id of the call that ``name`` names in any dialect; any other text comes back as it is."""
-    return next((CALL + name.removeprefix(prefix) for prefix in PREFIXES if name.startswith(prefix)), name)
+    """The journal's id of the call that ``name`` names in any dialect; any other text comes back as
+    it is.
+    """
+    return next(
+        (CALL + name.removeprefix(prefix) for prefix in PREFIXES if name.startswith(prefix)), name
+    )

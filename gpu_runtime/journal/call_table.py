@@ -1,4 +1,6 @@
-"""Calls in the journal: each with its prompt, its sampled answers, and the totals that they add to their episode."""
+"""Calls in the journal: each with its prompt, its sampled answers, and the totals that they add to
+their episode.
+"""
 
 from gpu_runtime.journal.database import Database
 from gpu_runtime.journal.episode_table import EpisodeTable
@@ -13,8 +15,11 @@ class CallTable:
     def __init__(self, database: Database, episodes: EpisodeTable) -> None:
         self._database, self._episodes = database, episodes
 
-    def record(self, call: CallRecord, *, group_key: str | None = None, parent_prefix_length: int = 0) -> None:
-        """Keep a call of an open episode; the first one gives a group key to an episode that has none.
+    def record(
+        self, call: CallRecord, *, group_key: str | None = None, parent_prefix_length: int = 0
+    ) -> None:
+        """Keep a call of an open episode; the first one gives a group key to an episode that has
+        none.
 
         ``parent_prefix_length`` counts the ids of the prompt that ``call.parent`` holds already.
         Raises EpisodeNotOpen, DiskFull.
@@ -25,7 +30,9 @@ class CallTable:
             insert_call(sql, call, parent_prefix_length)
             if call.status != "completed":
                 return
-            versions = [version for completion in call.completions for version in completion.versions_T]
+            versions = [
+                version for completion in call.completions for version in completion.versions_T
+            ]
             sql.execute(
                 "UPDATE episodes SET calls = calls + 1, sampled_tokens = sampled_tokens + :tokens,"
                 " version_first = min(ifnull(version_first, :first), :first),"
@@ -44,10 +51,15 @@ class CallTable:
         """The completed call that this request id got before, if any."""
         query = "SELECT id FROM calls WHERE episode_id = ? AND request_id = ?"
         row = self._database.row(query, episode_id, request_id)
-        return next(call for call in self.of_episode(episode_id) if call.id == row["id"]) if row else None
+        return (
+            next(call for call in self.of_episode(episode_id) if call.id == row["id"])
+            if row
+            else None
+        )
 
     def of_episode(self, episode_id: str) -> list[CallRecord]:
-        """Every call of an episode in the order in which they were recorded, cancelled ones included.
+        """Every call of an episode in the order in which they were recorded, cancelled ones
+        included.
 
         Raises CallsPruned where only the store has them.
         """

@@ -16,7 +16,9 @@ from gpu_runtime.journal.schema import connect
 
 
 class Database:
-    """The file at ``path``. New work asks ``check_room`` first, so that work already taken has the reserve."""
+    """The file at ``path``. New work asks ``check_room`` first, so that work already taken has the
+    reserve.
+    """
 
     def __init__(self, path: Path, *, min_free_bytes: int) -> None:
         self.path = path
@@ -27,10 +29,11 @@ class Database:
             self.connection = connect(path)
 
     def hold(self) -> None:
-        """Write this file alone from now on: whoever held it before changes nothing any more (LeaseLost).
+        """Write this file alone from now on: whoever held it before changes nothing any more
+        (LeaseLost).
 
-        On a file system that several machines mount, the runtime of a machine that the server does not reach may live
-        on beside its successor.
+        On a file system that several machines mount, the runtime of a machine that the server does
+        not reach may live on beside its successor.
         """
         holder = secrets.token_hex(8)
         with self._lock:
@@ -48,7 +51,9 @@ class Database:
         """Raises DiskFull when the volume is below its reserve."""
         free = shutil.disk_usage(self.path.parent).free
         if free < self._min_free_bytes:
-            raise DiskFull(f"{free} bytes are free on the volume of the journal; {self._min_free_bytes} are needed")
+            raise DiskFull(
+                f"{free} bytes are free on the volume of the journal; {self._min_free_bytes} are needed"
+            )
 
     def rows(self, query: str, *values: Any) -> list[sqlite3.Row]:
         """Every row of a query."""
@@ -67,12 +72,14 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Several reads and writes as one: on disk when the block ends well, undone when it does not.
+        """Several reads and writes as one: on disk when the block ends well, undone when it does
+        not.
 
         Raises LeaseLost where another holds the file by now.
         """
         with self._lock, full_disk_is_named():
-            if self.connection.in_transaction:  # called inside another transaction of this thread: part of it
+            # called inside another transaction of this thread: part of it
+            if self.connection.in_transaction:
                 yield self.connection
                 return
             self.connection.execute("BEGIN IMMEDIATE")
@@ -91,10 +98,13 @@ class Database:
             return
         found = self.connection.execute("SELECT value FROM meta WHERE name = 'holder'").fetchone()
         if found is None or found[0] != self._holder:
-            raise LeaseLost(f"another runtime has opened {self.path.name}, which is its session's now")
+            raise LeaseLost(
+                f"another runtime has opened {self.path.name}, which is its session's now"
+            )
 
     def compact(self, *, least_bytes: int) -> bool:
-        """Give free pages back to the disk where they are more than half of the file and more than ``least_bytes``.
+        """Give free pages back to the disk where they are more than half of the file and more than
+        ``least_bytes``.
 
         Returns whether it did. What uses the database waits meanwhile. Raises DiskFull.
         """
@@ -109,7 +119,9 @@ class Database:
             return True
 
     def rewrite(self) -> None:
-        """Write the file anew: nothing that was deleted is left in free pages or in the log. Raises DiskFull."""
+        """Write the file anew: nothing that was deleted is left in free pages or in the log. Raises
+        DiskFull.
+        """
         with full_disk_is_named(), self._lock:
             self.connection.execute("VACUUM")
             self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -20,7 +20,13 @@ class EpisodeTable:
         self._database, self._now = database, now
 
     def begin(
-        self, episode_id: str, *, task: str | None, eval: bool, deadline_at: float, begin_key: str | None = None
+        self,
+        episode_id: str,
+        *,
+        task: str | None,
+        eval: bool,
+        deadline_at: float,
+        begin_key: str | None = None,
     ) -> EpisodeRecord:
         """A new open episode. ``begin_key`` is the caller's idempotency key; see ``of_begin``."""
         self._database.check_room()
@@ -56,14 +62,17 @@ class EpisodeTable:
         """An open episode that is not trained after all, for ``reason``. Raises EpisodeNotOpen."""
         with self._database.transaction() as sql:
             self.require_open(episode_id)
-            sql.execute("UPDATE episodes SET eval = 1, reason = ? WHERE id = ?", (reason, episode_id))
+            sql.execute(
+                "UPDATE episodes SET eval = 1, reason = ? WHERE id = ?", (reason, episode_id)
+            )
 
     def mark_stale(self, episode_ids: Sequence[str], reason: str) -> None:
         """Waiting episodes that will not be trained. Others of the list are left as they are."""
         with self._database.transaction() as sql:
             for episode_id in episode_ids:
                 sql.execute(
-                    f"UPDATE episodes SET fate = 'stale', reason = ? WHERE id = ? AND {WAITING}", (reason, episode_id)
+                    f"UPDATE episodes SET fate = 'stale', reason = ? WHERE id = ? AND {WAITING}",
+                    (reason, episode_id),
                 )
 
     def get(self, episode_id: str) -> EpisodeRecord | None:
@@ -89,8 +98,12 @@ class EpisodeTable:
         return self._list(f"SELECT * FROM episodes WHERE {WAITING} AND {unbatched} ORDER BY seq")
 
     def accounting(self) -> Accounting:
-        """Begun episodes by state and fate; balances by construction, because each episode counts once."""
-        return read_accounting(self._database.rows("SELECT state, fate, reason, n FROM episode_counts WHERE n > 0"))
+        """Begun episodes by state and fate; balances by construction, because each episode counts
+        once.
+        """
+        return read_accounting(
+            self._database.rows("SELECT state, fate, reason, n FROM episode_counts WHERE n > 0")
+        )
 
     def refused_keep(self, episode_id: str, refused: RefusedCalls) -> None:
         """What was refused of an episode's calls: one row, whatever an agent sends."""
@@ -104,14 +117,18 @@ class EpisodeTable:
         """By id, of those of these episodes that had some refused."""
         names = list(episode_ids)
         places = ", ".join("?" * len(names))
-        rows = self._database.rows(f"SELECT * FROM refused_calls WHERE episode_id IN ({places})", *names)
+        rows = self._database.rows(
+            f"SELECT * FROM refused_calls WHERE episode_id IN ({places})", *names
+        )
         return {row["episode_id"]: RefusedCalls.model_validate_json(row["refused"]) for row in rows}
 
     def require_open(self, episode_id: str) -> None:
         """Raises EpisodeNotOpen. Call it inside the transaction that writes."""
         record = self.get(episode_id)
         if record is None or record.state is not EpisodeState.OPEN:
-            raise EpisodeNotOpen(f"episode {episode_id} is {record.state.value if record else 'unknown'}")
+            raise EpisodeNotOpen(
+                f"episode {episode_id} is {record.state.value if record else 'unknown'}"
+            )
 
     def _drop(self, episode_id: str, state: str, reason: str) -> EpisodeRecord:
         with self._database.transaction() as sql:

@@ -1,7 +1,7 @@
 """Erasing what the journal has of one episode. Its row stays, with its id, fate, counts and reward.
 
-Those belong to others: the accounting adds up, and statistics of its step stay. What the advantages of its batch were
-computed of goes, so those of the others are kept as they were.
+Those belong to others: the accounting adds up, and statistics of its step stay. What the advantages
+of its batch were computed of goes, so those of the others are kept as they were.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,13 @@ from gpu_runtime.journal.records import EpisodeRecord, dump
 from tinkerscript.wire.episodes import EpisodeState, WorkflowOutput
 
 ERASED = "erased"  # the reason of an erased episode
-OF_CALLS = ("allowed_sets", "raw_logprobs", "trainer_logprobs", "trainer_logprobs_after", "completions")
+OF_CALLS = (
+    "allowed_sets",
+    "raw_logprobs",
+    "trainer_logprobs",
+    "trainer_logprobs_after",
+    "completions",
+)
 OF_EPISODE = (
     "calls", "episodes_to_report", "stored_documents", "reference_gaps", "reward_changes", "kept_advantages",
     "refused_calls",
@@ -26,10 +32,12 @@ class NotErasable(RuntimeFault):
 
 
 def erasable_check(database: Database, record: EpisodeRecord, *, states: tuple[int, int]) -> None:
-    """Raises NotErasable, with what to wait for. ``states``: the steps of the last two committed, 0 for none.
+    """Raises NotErasable, with what to wait for. ``states``: the steps of the last two committed, 0
+    for none.
 
-    Both must have what the episode taught: the control plane may find the files of the last one damaged and take it
-    back, and the next runtime trains what came after the one before it. One that was erased may be erased again.
+    Both must have what the episode taught: the control plane may find the files of the last one
+    damaged and take it back, and the next runtime trains what came after the one before it. One
+    that was erased may be erased again.
     """
     if record.reason == ERASED:
         return
@@ -53,12 +61,17 @@ def episode_scrub(
 ) -> None:
     """Take out of the tables what is the episode's own. One that waits for a step becomes stale.
 
-    ``advantages_beside``: of each other episode of its batch, those of its calls. What was kept before stays.
+    ``advantages_beside``: of each other episode of its batch, those of its calls. What was kept
+    before stays.
     """
-    output = WorkflowOutput(reward=record.output.reward).model_dump_json() if record.output else None
+    output = (
+        WorkflowOutput(reward=record.output.reward).model_dump_json() if record.output else None
+    )
     with database.transaction() as sql:
         for table in OF_CALLS:
-            query = f"DELETE FROM {table} WHERE call_id IN (SELECT id FROM calls WHERE episode_id = ?)"
+            query = (
+                f"DELETE FROM {table} WHERE call_id IN (SELECT id FROM calls WHERE episode_id = ?)"
+            )
             sql.execute(query, (record.id,))
         sql.execute(
             "UPDATE episodes SET task = NULL, group_key = NULL, begin_key = NULL, report = NULL, output = ?,"

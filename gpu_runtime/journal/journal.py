@@ -1,7 +1,7 @@
 """The durable memory of a session: every episode, call, batch and step, in one SQLite file.
 
-A method that writes returns after its commit is on disk, or raises and has changed nothing. Safe to call from any
-thread; from asyncio use a worker thread, because a commit waits for the disk.
+A method that writes returns after its commit is on disk, or raises and has changed nothing. Safe to
+call from any thread; from asyncio use a worker thread, because a commit waits for the disk.
 """
 
 import time
@@ -21,12 +21,16 @@ MIN_FREE_BYTES = 64 * 2**20
 class Journal:
     """One session's journal. Example: ``Journal(Path("journal.sqlite3")).episodes.get("epi_1f")``.
 
-    New work (``episodes.begin``, ``calls.record``) is refused with DiskFull while the volume has less than
-    ``min_free_bytes``; what only finishes work already taken may use that reserve.
+    New work (``episodes.begin``, ``calls.record``) is refused with DiskFull while the volume has
+    less than ``min_free_bytes``; what only finishes work already taken may use that reserve.
     """
 
     def __init__(
-        self, path: Path, *, min_free_bytes: int = MIN_FREE_BYTES, now: Callable[[], float] = time.time
+        self,
+        path: Path,
+        *,
+        min_free_bytes: int = MIN_FREE_BYTES,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self.path = path
         self.database = Database(path, min_free_bytes=min_free_bytes)

@@ -1,7 +1,8 @@
-"""The ledger of models that a Tinker client trains: every operation under its number, and what came of it.
+"""The ledger of models that a Tinker client trains: every operation under its number, and what came
+of it.
 
-The file is the promise: an operation that was taken is in here before its client hears of it, and what was done of a
-model since its last saved state is done again after a kill.
+The file is the promise: an operation that was taken is in here before its client hears of it, and
+what was done of a model since its last saved state is done again after a kill.
 """
 
 import json
@@ -19,8 +20,9 @@ CREATE = 0  # the number of a model's first operation, which makes it
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation of a model. ``result`` is None while it waits, and again once it was dropped for its age; ``kind``
-    and ``body`` are as they were sent."""
+    """One operation of a model. ``result`` is None while it waits, and again once it was dropped
+    for its age; ``kind`` and ``body`` are as they were sent.
+    """
 
     model_id: str
     seq_id: int
@@ -28,7 +30,8 @@ class Operation:
     kind: str
     body: bytes
     sha256: str
-    result_kind: str | None = None  # json, proto or error; "dropped" when it was given up for its age
+    # json, proto or error; "dropped" when it was given up for its age
+    result_kind: str | None = None
     result: bytes | None = None
 
     @property
@@ -50,7 +53,9 @@ class ModelTable:
 
     def __init__(self, database: Database, now: Callable[[], float] = time.time) -> None:
         self._database, self._now = database, now
-        kept = database.row("SELECT count(result), ifnull(sum(length(result)), 0) FROM model_operations")
+        kept = database.row(
+            "SELECT count(result), ifnull(sum(length(result)), 0) FROM model_operations"
+        )
         assert kept is not None, "an aggregate always has a row"
         self._kept, self._kept_bytes = kept
 
@@ -110,8 +115,9 @@ class ModelTable:
         return _operation(row) if row else None
 
     def after(self, model_id: str, seq_id: int) -> list[Operation]:
-        """The model's operations with higher numbers, in order: what a new runtime does, or does again. Bodies and
-        results, which may be larger than memory, are left out."""
+        """The model's operations with higher numbers, in order: what a new runtime does, or does
+        again. Bodies and results, which may be larger than memory, are left out.
+        """
         rows = self._database.rows(
             "SELECT model_id, seq_id, request_id, kind, x'' AS body, sha256, result_kind, NULL AS result"
             " FROM model_operations WHERE model_id = ? AND seq_id > ? ORDER BY seq_id",
@@ -129,7 +135,9 @@ class ModelTable:
 
     def creation(self, model_id: str) -> Operation | None:
         """The operation that made a model."""
-        row = self._database.row("SELECT * FROM model_operations WHERE model_id = ? AND seq_id = ?", model_id, CREATE)
+        row = self._database.row(
+            "SELECT * FROM model_operations WHERE model_id = ? AND seq_id = ?", model_id, CREATE
+        )
         return _operation(row) if row else None
 
     def models(self) -> list[ModelRow]:
@@ -138,7 +146,9 @@ class ModelTable:
         return [ModelRow(row["id"], row["state_seq"]) for row in rows]
 
     def saved(self, model_id: str, seq_id: int) -> None:
-        """A state on this volume holds all operations up to ``seq_id``: their bodies are needed no more."""
+        """A state on this volume holds all operations up to ``seq_id``: their bodies are needed no
+        more.
+        """
         with self._database.transaction() as sql:
             sql.execute("UPDATE models SET state_seq = ? WHERE id = ?", (seq_id, model_id))
             sql.execute(
@@ -149,12 +159,16 @@ class ModelTable:
     def sampler_put(self, sampler_id: str, described: dict[str, Any]) -> None:
         """What a sampler's id stands for; the first description stands."""
         with self._database.transaction() as sql:
-            sql.execute("INSERT OR IGNORE INTO samplers VALUES (?, ?)", (sampler_id, json.dumps(described)))
+            sql.execute(
+                "INSERT OR IGNORE INTO samplers VALUES (?, ?)", (sampler_id, json.dumps(described))
+            )
 
     def sampler_move(self, sampler_id: str, described: dict[str, Any]) -> None:
         """Let a sampler's id stand for other weights from now on: one that follows its model."""
         with self._database.transaction() as sql:
-            sql.execute("INSERT OR REPLACE INTO samplers VALUES (?, ?)", (sampler_id, json.dumps(described)))
+            sql.execute(
+                "INSERT OR REPLACE INTO samplers VALUES (?, ?)", (sampler_id, json.dumps(described))
+            )
 
     def sampler(self, sampler_id: str) -> dict[str, Any] | None:
         """What ``sampler_put`` said of it."""

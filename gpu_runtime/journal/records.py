@@ -24,12 +24,13 @@ CallStatus = Literal["completed", "cancelled"]
 
 @dataclass(frozen=True)
 class Completion:
-    """One sampled answer of a call. ``versions_T[t]`` is the policy version whose weights sampled token t,
-    ``allowed_T[t]`` what a grammar left to choose from there; empty where there was none. ``raw_logprobs_T`` are those
-    of temperature 1 over all ids, where sampling made others of them. ``trainer_logprobs_T``, once it is trained, are
-    the trainer's own of the distribution that was sampled from, under the weights before the step, and
-    ``trainer_logprobs_after_T`` those after it, where the session asks for them; None of a token that it did not
-    train."""
+    """One sampled answer of a call. ``versions_T[t]`` is the policy version whose weights sampled
+    token t, ``allowed_T[t]`` what a grammar left to choose from there; empty where there was none.
+    ``raw_logprobs_T`` are those of temperature 1 over all ids, where sampling made others of them.
+    ``trainer_logprobs_T``, once it is trained, are the trainer's own of the distribution that was
+    sampled from, under the weights before the step, and ``trainer_logprobs_after_T`` those after
+    it, where the session asks for them; None of a token that it did not train.
+    """
 
     choice: int
     token_ids_T: tuple[int, ...]
@@ -49,7 +50,9 @@ class Completion:
 
 @dataclass(frozen=True)
 class Parent:
-    """The completion that a prompt continues: its prompt and its first ``kept`` sampled ids are the prompt's start."""
+    """The completion that a prompt continues: its prompt and its first ``kept`` sampled ids are the
+    prompt's start.
+    """
 
     call_id: str
     choice: int
@@ -58,7 +61,8 @@ class Parent:
 
 @dataclass(frozen=True)
 class CallRecord:
-    """One LLM request and what the engine generated. ``prompt_ids_P`` is the whole prompt as the engine saw it.
+    """One LLM request and what the engine generated. ``prompt_ids_P`` is the whole prompt as the
+    engine saw it.
 
     ``messages`` are those after the first ``messages_from``, which are the parent's and its answer.
     """
@@ -81,13 +85,19 @@ class CallRecord:
 
     @property
     def prompt_logprobs_P(self) -> list[dict[int, float]] | None:
-        """Of each prompt token its own log-probability and its alternatives', where the call asked for them."""
+        """Of each prompt token its own log-probability and its alternatives', where the call asked
+        for them.
+        """
         found = self.options.get("prompt_logprobs_P")
-        return found and [{int(token): logprob for token, logprob in entry.items()} for entry in found]
+        return found and [
+            {int(token): logprob for token, logprob in entry.items()} for entry in found
+        ]
 
     def raw_of(self, answer: Completion) -> tuple[float, ...] | None:
         """Of one of its answers, at temperature 1 over all ids; None where they were not recorded."""
-        return answer.raw_logprobs_T or (answer.logprobs_T if is_sampled_raw(self.options) else None)
+        return answer.raw_logprobs_T or (
+            answer.logprobs_T if is_sampled_raw(self.options) else None
+        )
 
     @property
     def temperature(self) -> float:
@@ -102,7 +112,9 @@ class CallRecord:
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether a grammar chose among the tokens that could be sampled: a schema, a forced or a strict tool."""
+        """Whether a grammar chose among the tokens that could be sampled: a schema, a forced or a
+        strict tool.
+        """
         return self.options.get("sampling", {}).get("grammar", False)
 
 
@@ -173,7 +185,9 @@ class EpisodeRecord:
 
 @dataclass(frozen=True)
 class BatchRecord:
-    """The composition of one step: ``groups[g]`` lists the episode ids of group g, in training order."""
+    """The composition of one step: ``groups[g]`` lists the episode ids of group g, in training
+    order.
+    """
 
     step: int
     policy_version: int
@@ -181,7 +195,9 @@ class BatchRecord:
 
 
 def refused_name(groups: Sequence[Sequence[str]]) -> str:
-    """What a refused batch goes by: after its first episode, which is in no other batch, before or after."""
+    """What a refused batch goes by: after its first episode, which is in no other batch, before or
+    after.
+    """
     return f"refused-{groups[0][0]}"
 
 

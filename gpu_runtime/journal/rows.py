@@ -26,7 +26,9 @@ from tinkerscript.wire.sessions import Accounting
 
 
 def insert_call(sql: sqlite3.Connection, call: CallRecord, parent_prefix_length: int) -> None:
-    """Write a call; of its prompt only what follows the ``parent_prefix_length`` ids that its parent holds."""
+    """Write a call; of its prompt only what follows the ``parent_prefix_length`` ids that its
+    parent holds.
+    """
     parent = call.parent
     sql.execute(
         "INSERT INTO calls (id, episode_id, request_id, body_sha256, status, agent, parent_call, parent_choice,"
@@ -60,7 +62,9 @@ def insert_call(sql: sqlite3.Connection, call: CallRecord, parent_prefix_length:
                 pack_ids(answer.token_ids_T),
                 pack_floats(answer.logprobs_T),
                 pack_ids(answer.versions_T),
-                dump([list(top.items()) for top in answer.top_logprobs_T]) if answer.top_logprobs_T else None,
+                dump([list(top.items()) for top in answer.top_logprobs_T])
+                if answer.top_logprobs_T
+                else None,
                 answer.text,
                 answer.finish_reason,
                 answer.stop_reason,
@@ -72,14 +76,26 @@ def insert_call(sql: sqlite3.Connection, call: CallRecord, parent_prefix_length:
     )
     sql.executemany(
         "INSERT INTO allowed_sets VALUES (?, ?, ?, ?)",
-        [(call.id, answer.choice, *_allowed_row(answer)) for answer in call.completions if answer.allowed_T],
+        [
+            (call.id, answer.choice, *_allowed_row(answer))
+            for answer in call.completions
+            if answer.allowed_T
+        ],
     )
-    raw = [(call.id, each.choice, pack_floats(each.raw_logprobs_T)) for each in call.completions if each.raw_logprobs_T]
+    raw = [
+        (call.id, each.choice, pack_floats(each.raw_logprobs_T))
+        for each in call.completions
+        if each.raw_logprobs_T
+    ]
     sql.executemany("INSERT INTO raw_logprobs VALUES (?, ?, ?)", raw)
 
 
-def read_calls(calls: Iterable[sqlite3.Row], completions: Iterable[sqlite3.Row]) -> list[CallRecord]:
-    """The calls of one episode from its rows in order of ``seq``: a parent comes before the calls that continue it."""
+def read_calls(
+    calls: Iterable[sqlite3.Row], completions: Iterable[sqlite3.Row]
+) -> list[CallRecord]:
+    """The calls of one episode from its rows in order of ``seq``: a parent comes before the calls
+    that continue it.
+    """
     answers: dict[str, list[Completion]] = {}
     for row in completions:
         answers.setdefault(row["call_id"], []).append(_completion(row))
@@ -123,7 +139,9 @@ def read_episode(row: sqlite3.Row) -> EpisodeRecord:
 
 def fetch_calls(sql: sqlite3.Connection, episode_id: str) -> list[CallRecord]:
     """Every call of an episode in the order in which they were recorded."""
-    calls = sql.execute("SELECT * FROM calls WHERE episode_id = ? ORDER BY seq", (episode_id,)).fetchall()
+    calls = sql.execute(
+        "SELECT * FROM calls WHERE episode_id = ? ORDER BY seq", (episode_id,)
+    ).fetchall()
     answers = sql.execute(
         "SELECT completions.*, numbers, sets, raw_logprobs, trainer_logprobs.logprobs AS before_step,"
         " trainer_logprobs_after.logprobs AS after_step FROM completions"
@@ -142,7 +160,8 @@ def fetch_batch(sql: sqlite3.Connection, step: int) -> BatchRecord | None:
     if row is None:
         return None
     members = sql.execute(
-        "SELECT group_index, episode_id FROM batch_episodes WHERE step = ? ORDER BY position", (step,)
+        "SELECT group_index, episode_id FROM batch_episodes WHERE step = ? ORDER BY position",
+        (step,),
     ).fetchall()
     groups: dict[int, list[str]] = {}
     for member in members:
@@ -152,7 +171,14 @@ def fetch_batch(sql: sqlite3.Connection, step: int) -> BatchRecord | None:
 
 def insert_refused(sql: sqlite3.Connection, batch: BatchRecord, reason: str, now: float) -> None:
     """Keep what a refused batch was made of."""
-    row = (refused_name(batch.groups), batch.step, batch.policy_version, dump(batch.groups), reason, now)
+    row = (
+        refused_name(batch.groups),
+        batch.step,
+        batch.policy_version,
+        dump(batch.groups),
+        reason,
+        now,
+    )
     sql.execute("INSERT INTO refused_batches VALUES (?, ?, ?, ?, ?, ?)", row)
 
 
@@ -174,7 +200,9 @@ def read_accounting(rows: Iterable[sqlite3.Row]) -> Accounting:
     return Accounting(begun=sum(counts.values()), abandoned_by_reason=reasons, **counts)
 
 
-def _call(row: sqlite3.Row, completions: tuple[Completion, ...], earlier: Mapping[str, CallRecord]) -> CallRecord:
+def _call(
+    row: sqlite3.Row, completions: tuple[Completion, ...], earlier: Mapping[str, CallRecord]
+) -> CallRecord:
     parent = None
     prefix: tuple[int, ...] = ()
     if row["parent_call"] is not None:
@@ -232,4 +260,6 @@ def plain(text: Any) -> Any:
     """Text that JSON and databases take: halves of surrogate pairs and NUL become marks."""
     if not isinstance(text, str) or (text.isascii() and "\0" not in text):  # None stays None
         return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\u2400")
+    return (
+        text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\u2400")
+    )

@@ -1,4 +1,6 @@
-"""The tables of a session's journal, and how its file is opened: one writer, a commit is on disk when it returns."""
+"""The tables of a session's journal, and how its file is opened: one writer, a commit is on disk
+when it returns.
+"""
 
 import sqlite3
 from pathlib import Path
@@ -275,18 +277,25 @@ class EpisodeNotOpen(RuntimeFault):
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open (and if new, create) the journal at ``path``. Raises RuntimeFault on a file of another schema."""
+    """Open (and if new, create) the journal at ``path``. Raises RuntimeFault on a file of another
+    schema.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30.0)
     connection.row_factory = sqlite3.Row
     connection.execute("PRAGMA journal_mode = WAL")
-    # FULL: a commit returns when the write-ahead log is on disk, so that an acknowledgement survives a power cut.
+    # FULL: a commit returns when the write-ahead log is on disk, so that an acknowledgement
+    # survives a power cut.
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
     connection.executescript(f"BEGIN IMMEDIATE;{TABLES}{COUNT_EARLIER}COMMIT;")
-    connection.execute("INSERT OR IGNORE INTO meta VALUES ('schema_version', ?)", (str(SCHEMA_VERSION),))
+    connection.execute(
+        "INSERT OR IGNORE INTO meta VALUES ('schema_version', ?)", (str(SCHEMA_VERSION),)
+    )
     found = connection.execute("SELECT value FROM meta WHERE name = 'schema_version'").fetchone()[0]
     if found != str(SCHEMA_VERSION):
         connection.close()
-        raise RuntimeFault(f"the journal {path.name} has schema {found}; this runtime reads schema {SCHEMA_VERSION}")
+        raise RuntimeFault(
+            f"the journal {path.name} has schema {found}; this runtime reads schema {SCHEMA_VERSION}"
+        )
     return connection

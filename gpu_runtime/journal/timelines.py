@@ -1,11 +1,13 @@
 """Merges the calls of an episode into timelines: the token sequences that are trained.
 
-Two completions share a timeline when one's sequence (prompt then sampled ids) is an exact prefix of the other's. Those
-are the leaves of a prefix trie over ids. Sorted, the sequences are such a trie laid flat: all that extends one follows
-directly. Agents, forks, retries and compressed contexts separate by themselves: their ids differ.
+Two completions share a timeline when one's sequence (prompt then sampled ids) is an exact prefix of
+the other's. Those are the leaves of a prefix trie over ids. Sorted, the sequences are such a trie
+laid flat: all that extends one follows directly. Agents, forks, retries and compressed contexts
+separate by themselves: their ids differ.
 
-Every sampled token is trained exactly once. A token that two timelines have in their shared prefix is trained in one of
-them and is context in the other. Equal answers that were sampled twice are two samples: each has its own timeline.
+Every sampled token is trained exactly once. A token that two timelines have in their shared prefix
+is trained in one of them and is context in the other. Equal answers that were sampled twice are two
+samples: each has its own timeline.
 
 Shape legend: T tokens of a timeline.
 """
@@ -22,10 +24,11 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Segment:
-    """One completion to be merged: its whole prompt, what was sampled, and of each sampled id the log-probability,
-    (where it is wanted) the policy version, (under a grammar) the ids that could have been sampled, and (where they
-    were recorded) the log-probability at temperature 1 over all ids and the trainer's own before and after
-    its step."""
+    """One completion to be merged: its whole prompt, what was sampled, and of each sampled id the
+    log-probability, (where it is wanted) the policy version, (under a grammar) the ids that could
+    have been sampled, and (where they were recorded) the log-probability at temperature 1 over all
+    ids and the trainer's own before and after its step.
+    """
 
     prompt_ids: tuple[int, ...]
     token_ids: tuple[int, ...]
@@ -43,7 +46,9 @@ class Segment:
 
 @dataclass(frozen=True)
 class Timeline:
-    """``mask_T`` is 1 where a token of one of ``segments`` (indices, in input order) is trained here."""
+    """``mask_T`` is 1 where a token of one of ``segments`` (indices, in input order) is trained
+    here.
+    """
 
     token_ids_T: tuple[int, ...]
     mask_T: tuple[int, ...]
@@ -52,12 +57,21 @@ class Timeline:
 
 
 def merge(segments: Sequence[Segment]) -> list[Timeline]:
-    """The timelines of ``segments``, by the first segment in each. Segments without a sampled token add nothing."""
-    sequences = {i: segment.prompt_ids + segment.token_ids for i, segment in enumerate(segments) if segment.token_ids}
+    """The timelines of ``segments``, by the first segment in each. Segments without a sampled token
+    add nothing.
+    """
+    sequences = {
+        i: segment.prompt_ids + segment.token_ids
+        for i, segment in enumerate(segments)
+        if segment.token_ids
+    }
     builders: list[_TimelineBuilder] = []
-    # Descending: what extends a sequence comes right before it, so the builders it could join are the last ones made.
+    # Descending: what extends a sequence comes right before it, so the builders it could join are
+    # the last ones made.
     for index in sorted(sequences, key=lambda i: (sequences[i], -i), reverse=True):
-        extended = _find_extension(builders, sequences[index], start=len(segments[index].prompt_ids))
+        extended = _find_extension(
+            builders, sequences[index], start=len(segments[index].prompt_ids)
+        )
         if extended is None:
             extended = _TimelineBuilder(sequences[index])
             builders.append(extended)
@@ -67,7 +81,9 @@ def merge(segments: Sequence[Segment]) -> list[Timeline]:
 
 
 def agents_of(calls: Sequence[CallRecord]) -> dict[str | None, list[Segment]]:
-    """What each agent of an episode sampled, in the order of its calls; unlabelled calls are the agent None."""
+    """What each agent of an episode sampled, in the order of its calls; unlabelled calls are the
+    agent None.
+    """
     by_agent: dict[str | None, list[Segment]] = {}
     has_tools = any(call.options.get("tools") for call in calls)
     for call in calls:
@@ -80,13 +96,19 @@ def agents_of(calls: Sequence[CallRecord]) -> dict[str | None, list[Segment]]:
                 raw = call.raw_of(answer)
                 told = is_truncated, raw, answer.trainer_logprobs_T, answer.trainer_logprobs_after_T
                 is_side = has_tools and not call.options.get("tools")
-                segment = Segment(call.prompt_ids_P, *sampled, call.temperature, allowed, *told, is_side=is_side)
+                segment = Segment(
+                    call.prompt_ids_P, *sampled, call.temperature, allowed, *told, is_side=is_side
+                )
                 by_agent.setdefault(call.agent, []).append(segment)
     return by_agent
 
 
 def by_token(
-    timeline: Timeline, merged: Sequence[Segment], values: Sequence[Sequence[Value]], *, elsewhere: Value
+    timeline: Timeline,
+    merged: Sequence[Segment],
+    values: Sequence[Sequence[Value]],
+    *,
+    elsewhere: Value,
 ) -> list[Value]:
     """``values[i]`` at the tokens that were sampled as ``merged[i]``, one for each."""
     found = [elsewhere] * len(timeline.token_ids_T)
@@ -101,9 +123,10 @@ def trained_part(
 ) -> Timeline:
     """The timeline with tokens as context that there is nothing to learn from.
 
-    Those are the only choice that a grammar left (and all that one bound where its choices were not recorded) and,
-    unless ``with_truncated``, answers that ``max_tokens`` cut off: DAPO's overlong filtering (arXiv:2503.14476,
-    section 3.4), and unless ``with_side``, those of calls without tools beside others with them.
+    Those are the only choice that a grammar left (and all that one bound where its choices were not
+    recorded) and, unless ``with_truncated``, answers that ``max_tokens`` cut off: DAPO's overlong
+    filtering (arXiv:2503.14476, section 3.4), and unless ``with_side``, those of calls without
+    tools beside others with them.
     """
     kept = [
         i
@@ -114,16 +137,22 @@ def trained_part(
     if len(kept) == len(timeline.segments) and not any(piece.allowed for piece in merged):
         return timeline
     mask_T = tuple(by_token(timeline, merged, [_choices(piece) for piece in merged], elsewhere=0))
-    logprobs_T = tuple(logprob if mask else 0.0 for logprob, mask in zip(timeline.logprobs_T, mask_T, strict=True))
+    logprobs_T = tuple(
+        logprob if mask else 0.0 for logprob, mask in zip(timeline.logprobs_T, mask_T, strict=True)
+    )
     return replace(timeline, mask_T=mask_T, logprobs_T=logprobs_T, segments=tuple(kept))
 
 
-def allowed_of(timeline: Timeline, merged: Sequence[Segment]) -> tuple[AllowedSet | None, ...] | None:
+def allowed_of(
+    timeline: Timeline, merged: Sequence[Segment]
+) -> tuple[AllowedSet | None, ...] | None:
     """What each trained token was chosen from; None where all were chosen from every id."""
     nothing: AllowedSet | None = None
     sets = [piece.allowed or (None,) * len(piece.token_ids) for piece in merged]
     allowed_T = by_token(timeline, merged, sets, elsewhere=nothing)
-    found = tuple(each if mask else None for each, mask in zip(allowed_T, timeline.mask_T, strict=True))
+    found = tuple(
+        each if mask else None for each, mask in zip(allowed_T, timeline.mask_T, strict=True)
+    )
     return None if all(each is None for each in found) else found
 
 
@@ -154,7 +183,9 @@ class _TimelineBuilder:
         self.segments.append(index)
 
     def finish(self) -> Timeline:
-        return Timeline(self.token_ids, tuple(self._mask), tuple(self._logprobs), tuple(sorted(self.segments)))
+        return Timeline(
+            self.token_ids, tuple(self._mask), tuple(self._logprobs), tuple(sorted(self.segments))
+        )
 
 
 def _find_extension(

@@ -1,5 +1,6 @@
-"""The trainer's own log-probabilities of trained tokens, under the weights before the step that trained them,
-and where a session has ``logprobs_after_step`` under those after it."""
+"""The trainer's own log-probabilities of trained tokens, under the weights before the step that
+trained them, and where a session has ``logprobs_after_step`` under those after it.
+"""
 
 import math
 import sqlite3
@@ -9,11 +10,14 @@ from types import MappingProxyType
 from gpu_runtime.journal.records import pack_floats, unpack_floats
 
 AnswerKey = tuple[str, int]  # id of a call, which of its answers
-TokenValues = Mapping[AnswerKey, tuple[float | None, ...]]  # of each token of an answer; None where it has none
+# of each token of an answer; None where it has none
+TokenValues = Mapping[AnswerKey, tuple[float | None, ...]]
 NO_VALUES: TokenValues = MappingProxyType({})
 
 
-def trainer_logprobs_insert(sql: sqlite3.Connection, before: TokenValues, after: TokenValues) -> None:
+def trainer_logprobs_insert(
+    sql: sqlite3.Connection, before: TokenValues, after: TokenValues
+) -> None:
     """Keep them, and note that the documents of their episodes are to be stored with them.
 
     Within the transaction that makes these episodes trained, which has noted their rows.
@@ -21,7 +25,10 @@ def trainer_logprobs_insert(sql: sqlite3.Connection, before: TokenValues, after:
     for table, logprobs in (("trainer_logprobs", before), ("trainer_logprobs_after", after)):
         sql.executemany(
             f"INSERT INTO {table} VALUES (?, ?, ?)",
-            [(call_id, choice, floats_pack(values)) for (call_id, choice), values in logprobs.items()],
+            [
+                (call_id, choice, floats_pack(values))
+                for (call_id, choice), values in logprobs.items()
+            ],
         )
     sql.executemany(
         "UPDATE episodes_to_report SET document_due = 1 WHERE episode_id = (SELECT episode_id FROM calls WHERE id = ?)",

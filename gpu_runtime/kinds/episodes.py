@@ -1,4 +1,6 @@
-"""A session of episodes: agents play against its engine, what they played is trained, and the engine takes it."""
+"""A session of episodes: agents play against its engine, what they played is trained, and the
+engine takes it.
+"""
 
 import asyncio
 import logging
@@ -15,7 +17,14 @@ from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.episodes.batches import Batches
 from gpu_runtime.episodes.ledger import Episodes
 from gpu_runtime.episodes.progress import episodes_follow
-from gpu_runtime.errors import DiskFull, InputUnusable, OutOfMemory, StoreFull, StoreUnavailable, UploadRefused
+from gpu_runtime.errors import (
+    DiskFull,
+    InputUnusable,
+    OutOfMemory,
+    StoreFull,
+    StoreUnavailable,
+    UploadRefused,
+)
 from gpu_runtime.gateway.app import create_app
 from gpu_runtime.health.deadlines import Phase
 from gpu_runtime.interfaces import Tokenizer
@@ -44,7 +53,9 @@ FAILS = (InputUnusable, DiskFull, OutOfMemory, UploadRefused)
 
 @asynccontextmanager
 async def episodes_open(session: Session) -> AsyncIterator["EpisodeParts"]:
-    """Load engine and trainer and build the rest. Raises RuntimeFault: what ends the session is archived first."""
+    """Load engine and trainer and build the rest. Raises RuntimeFault: what ends the session is
+    archived first.
+    """
     assignment = session.assignment
     session.status.begin(Phase.LOADING, "loading the engine and the trainer")
     journal = await session.journal_open()
@@ -52,8 +63,15 @@ async def episodes_open(session: Session) -> AsyncIterator["EpisodeParts"]:
     async with archive_on_failure(session.agent, archive):
         may_load(session)
         with handover_folder(session.config.session_id, assignment.engine_nodes) as handover:
-            reading, opened = tokenizer_reading(assignment.base_model_path), open_engine_and_trainer(session)
-            async with reading as read, weights_fetched(session) as weights, opened as (engine, trainer, comparison):
+            reading, opened = (
+                tokenizer_reading(assignment.base_model_path),
+                open_engine_and_trainer(session),
+            )
+            async with (
+                reading as read,
+                weights_fetched(session) as weights,
+                opened as (engine, trainer, comparison),
+            ):
                 watched = Replicas.of(engine)
                 loaded = Loaded(watched, trainer, comparison, handover, weights)
                 yield parts_build(session, journal, archive, watched, loaded, await read)
@@ -109,13 +127,17 @@ class EpisodeParts(Parts):
     async def report(self) -> None:
         """Where the episodes are, and while nothing is trained what the coming batch lacks."""
         status, episodes = self.session.status, self.episodes
-        status.update(accounting=await episodes.accounting(), last_activity_at=episodes.open.last_activity_at)
+        status.update(
+            accounting=await episodes.accounting(), last_activity_at=episodes.open.last_activity_at
+        )
         if status.phase.startswith(PHASE_WAITING):
             beside = "" if self.loaded.comparison.is_over else "; the trainer is loading"
             status.begin(Phase.WAITING, f"{episodes.batches.phase()}{beside}")
 
     def background(self) -> list[Coroutine[Any, Any, None]]:
-        """Copies of the journal, rows and documents of episodes, and the comparison of engine and trainer."""
+        """Copies of the journal, rows and documents of episodes, and the comparison of engine and
+        trainer.
+        """
         self.loaded.comparison.calls_begin()
         interval_s = self.session.assignment.config.journal_interval_s
         return [
@@ -127,7 +149,9 @@ class EpisodeParts(Parts):
 
     @property
     def judges_trainer(self) -> bool:
-        """A rank that ends in the middle of a step may be out of memory, which is the learner's to judge."""
+        """A rank that ends in the middle of a step may be out of memory, which is the learner's to
+        judge.
+        """
         return self.loaded.trains
 
     async def work(self) -> None:
@@ -149,9 +173,12 @@ class EpisodeParts(Parts):
     async def _store_all(self) -> None:
         """On a machine that is taken away the journal first."""
         agent = self.session.agent
-        is_over = agent.stop_reason is not StopReason.SUSPEND  # no other runtime follows, which would train what waits
+        # no other runtime follows, which would train what waits
+        is_over = agent.stop_reason is not StopReason.SUSPEND
         interval_s = self.session.assignment.config.journal_interval_s
-        async with until_one_fails([self.archive.replica.keep_fresh(interval_s, at_once=agent.preempted)]):
+        async with until_one_fails(
+            [self.archive.replica.keep_fresh(interval_s, at_once=agent.preempted)]
+        ):
             if not is_over:
                 await self.checkpoints.save_state(self.episodes.batches.policy_version)
             await self.checkpoints.settle()
@@ -160,7 +187,9 @@ class EpisodeParts(Parts):
 
 
 async def work(agent: Agent, batches: Batches, learner: Learner, checkpoints: Checkpoints) -> None:
-    """Train each batch as it fills and make each checkpoint that is ordered, one at a time, until asked to stop."""
+    """Train each batch as it fills and make each checkpoint that is ordered, one at a time, until
+    asked to stop.
+    """
     batch = asyncio.create_task(batches.next_batch())
     order = asyncio.create_task(agent.checkpoint_orders.get())
     stop = asyncio.create_task(agent.stop_requested.wait())
@@ -168,8 +197,11 @@ async def work(agent: Agent, batches: Batches, learner: Learner, checkpoints: Ch
         while not stop.done():
             # A session whose max_steps is reached gets no batch any more; it still takes orders.
             over = batch.done() and batch.result() is None
-            await asyncio.wait({order, stop} if over else {batch, order, stop}, return_when=asyncio.FIRST_COMPLETED)
-            is_ending = agent.stop_requested.is_set()  # a full batch is in the journal, whoever trains it
+            await asyncio.wait(
+                {order, stop} if over else {batch, order, stop}, return_when=asyncio.FIRST_COMPLETED
+            )
+            # a full batch is in the journal, whoever trains it
+            is_ending = agent.stop_requested.is_set()
             if batch.done() and not over and not is_ending and (full := batch.result()):
                 with batches.stepping():
                     await learner.train(full)
@@ -184,7 +216,11 @@ async def work(agent: Agent, batches: Batches, learner: Learner, checkpoints: Ch
 
 
 async def fulfil(
-    agent: Agent, order: CheckpointOrder, batches: Batches, learner: Learner, checkpoints: Checkpoints
+    agent: Agent,
+    order: CheckpointOrder,
+    batches: Batches,
+    learner: Learner,
+    checkpoints: Checkpoints,
 ) -> None:
     """A model is exported after every full group has been trained."""
     try:
@@ -197,14 +233,22 @@ async def fulfil(
                 if agent.preempted.is_set():
                     return  # the next runtime is given the order
             await _made(agent, order, batches, learner, checkpoints)
-    except StoreUnavailable as fault:  # the record shows it already; heartbeats will bring the order again
+    except (
+        StoreUnavailable
+    ) as fault:  # the record shows it already; heartbeats will bring the order again
         log.warning("checkpoint %s waits for the store: %s", order.checkpoint_id, fault)
 
 
 async def _made(
-    agent: Agent, order: CheckpointOrder, batches: Batches, learner: Learner, checkpoints: Checkpoints
+    agent: Agent,
+    order: CheckpointOrder,
+    batches: Batches,
+    learner: Learner,
+    checkpoints: Checkpoints,
 ) -> None:
-    make = checkpoints.save_state if order.kind == CheckpointKind.STATE else checkpoints.export_model
+    make = (
+        checkpoints.save_state if order.kind == CheckpointKind.STATE else checkpoints.export_model
+    )
     try:
         await make(batches.policy_version, order.checkpoint_id)
     except FAILS as fault:

@@ -1,4 +1,6 @@
-"""A session that a Tinker client drives: no episodes and no batches, but operations of models, and samples."""
+"""A session that a Tinker client drives: no episodes and no batches, but operations of models, and
+samples.
+"""
 
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
@@ -24,7 +26,8 @@ from gpu_runtime.sampler_interfaces import SamplerEngine
 from gpu_runtime.session import Parts, Session
 from tinkerscript.wire.runtime import PHASE_TINKER, StopReason
 
-FAREWELL_S = 5.0  # how long the control plane may be away when a runtime that ends reports its last work
+# how long the control plane may be away when a runtime that ends reports its last work
+FAREWELL_S = 5.0
 
 
 @asynccontextmanager
@@ -37,10 +40,16 @@ async def tinker_open(session: Session) -> AsyncIterator["TinkerParts"]:
         yield parts_build(session, journal, engine, trainer)
 
 
-def parts_build(session: Session, journal: Journal, engine: SamplerEngine, trainer: ModelTrainer) -> "TinkerParts":
+def parts_build(
+    session: Session, journal: Journal, engine: SamplerEngine, trainer: ModelTrainer
+) -> "TinkerParts":
     """Every part that needs no loading."""
     assignment, disk, on_fault = session.assignment, JournalExecutor(), session.faults.put_nowait
-    session_id, relay_key, events = assignment.session_id, assignment.relay_key, session.agent.events
+    session_id, relay_key, events = (
+        assignment.session_id,
+        assignment.relay_key,
+        session.agent.events,
+    )
     named = CheckpointStore(session)
     samplers = Samplers(journal.models, disk, named, trainer.export_state)
     work = ModelWork(
@@ -48,11 +57,19 @@ def parts_build(session: Session, journal: Journal, engine: SamplerEngine, train
         advance=session.status.advance,
     )  # fmt: skip
     ledger = Ledger(journal.models, disk, work, events)
-    samples = Samples(engine, samplers.find, session_id=session_id, events=events, on_fault=on_fault)
+    samples = Samples(
+        engine, samplers.find, session_id=session_id, events=events, on_fault=on_fault
+    )
     routes = TinkerRoutes(ledger, samples, samplers, session_id=session_id, relay_key=relay_key)
     renderer = partial(renderer_load, assignment.base_model_path, assignment.config)
     dialects = DialectRoutes(
-        engine, samplers.find, renderer, assignment.config, relay_key=relay_key, events=events, on_fault=on_fault
+        engine,
+        samplers.find,
+        renderer,
+        assignment.config,
+        relay_key=relay_key,
+        events=events,
+        on_fault=on_fault,
     )
     return TinkerParts(
         session=session, app=app_of([*routes.routes(), *dialects.routes()]), engine=engine, trainer=trainer,
@@ -85,7 +102,9 @@ class TinkerParts(Parts):
             phase, words = Phase.TRAINING, "training for a Tinker client"
         elif not self.samples.is_idle:
             words = "sampling for a Tinker client"
-        active_at = max(part.last_activity_at for part in (self.ledger, self.samples, self.dialects))
+        active_at = max(
+            part.last_activity_at for part in (self.ledger, self.samples, self.dialects)
+        )
         status.update(last_activity_at=active_at, policy_version=self.ledger.steps_done)
         if phase is Phase.WAITING or words != status.phase:
             status.begin(phase, words)

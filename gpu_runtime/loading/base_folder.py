@@ -1,7 +1,9 @@
-"""Where the base model of a session lies on this machine, fetched if a checkpoint stands in its place.
+"""Where the base model of a session lies on this machine, fetched if a checkpoint stands in its
+place.
 
-A ``model`` checkpoint is a Hugging Face folder. What a Tinker client saved is a state or an adapter: its weights are
-added to the base model, once for this volume, by the trainer of such models in a process that ends with it.
+A ``model`` checkpoint is a Hugging Face folder. What a Tinker client saved is a state or an
+adapter: its weights are added to the base model, once for this volume, by the trainer of such
+models in a process that ends with it.
 """
 
 from collections.abc import Callable
@@ -33,7 +35,9 @@ async def base_fetched(session: Session) -> Session:
     await session.store.checkpoint_fetch(assignment.serves, folder, on_progress=advance)
     if not (folder / "config.json").exists():
         folder = await _merged(assignment, folder, advance)
-    return replace(session, assignment=assignment.model_copy(update={"base_model_path": str(folder)}))
+    return replace(
+        session, assignment=assignment.model_copy(update={"base_model_path": str(folder)})
+    )
 
 
 async def _merged(assignment: Assignment, saved: Path, advance: Callable[[], None]) -> Path:
@@ -49,7 +53,9 @@ async def _merged(assignment: Assignment, saved: Path, advance: Callable[[], Non
             async with report_file_progress(staging, advance):
                 await trainer.export_merged(saved, staging)
     except InvalidTrainingInput as refused:  # the client's files, which no other try changes
-        raise ModelUnsupported(f"{saved.name} cannot be added to {assignment.base_model}: {refused}") from refused
+        raise ModelUnsupported(
+            f"{saved.name} cannot be added to {assignment.base_model}: {refused}"
+        ) from refused
     finally:
         await trainer.close()
     return folder

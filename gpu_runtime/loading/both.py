@@ -1,4 +1,5 @@
-"""The first minute of a session: what it loads, compared, and ended together with the block that uses it.
+"""The first minute of a session: what it loads, compared, and ended together with the block that
+uses it.
 
 may_load                    refuses a machine or a model that does not fit, before anything is started
 open_engine_and_trainer     side by side; the engine serves while the trainer loads and is compared (comparison.py)
@@ -37,16 +38,23 @@ EngineT = TypeVar("EngineT", bound=EngineProcess)
 
 
 def may_load(session: Session) -> None:
-    """Raise PlacementImpossible where this machine lacks what the session was given, ModelUnsupported for its model:
-    before anything is started."""
+    """Raise PlacementImpossible where this machine lacks what the session was given,
+    ModelUnsupported for its model: before anything is started.
+    """
     devices_verify(session.config.gpus)
-    if refusal := folder_refusal(Path(session.assignment.base_model_path), session.assignment.config):
+    if refusal := folder_refusal(
+        Path(session.assignment.base_model_path), session.assignment.config
+    ):
         raise ModelUnsupported(refusal)
 
 
 @asynccontextmanager
-async def open_engine_and_trainer(session: Session) -> AsyncIterator[tuple[Engine, Trainer, Comparison]]:
-    """An engine that has loaded, its trainer, and whether they agree; both end with the block, whatever ends it."""
+async def open_engine_and_trainer(
+    session: Session,
+) -> AsyncIterator[tuple[Engine, Trainer, Comparison]]:
+    """An engine that has loaded, its trainer, and whether they agree; both end with the block,
+    whatever ends it.
+    """
     assignment, on_progress = session.assignment, session.status.advance
     model, config, nodes = assignment.base_model_path, assignment.config, assignment.engine_nodes
     placement = placement_choose(config, gpus_given(config, session.config.gpus))
@@ -77,10 +85,14 @@ async def open_engine_and_trainer(session: Session) -> AsyncIterator[tuple[Engin
     try:
         with engine_nodes(model, config, nodes) as others:
             starting = partial(start, others)
-            async with engine_loaded(starting, trainer.ready, shared=placement.shared) as (engine, loading):
+            async with engine_loaded(starting, trainer.ready, shared=placement.shared) as (
+                engine,
+                loading,
+            ):
                 comparison.begin(compare(engine, loading))
                 try:
-                    if placement.shared:  # the trainer waits for the engine there, which sleeps while it is compared
+                    # the trainer waits for the engine there, which sleeps while it is compared
+                    if placement.shared:
                         await comparison.passed()
                     yield engine, trainer, comparison
                 finally:
@@ -90,13 +102,19 @@ async def open_engine_and_trainer(session: Session) -> AsyncIterator[tuple[Engin
 
 
 @asynccontextmanager
-async def open_sampler_and_trainer(session: Session) -> AsyncIterator[tuple[SamplerEngine, ModelTrainer]]:
+async def open_sampler_and_trainer(
+    session: Session,
+) -> AsyncIterator[tuple[SamplerEngine, ModelTrainer]]:
     """Both have loaded, and agree; both end with the block, whatever ends it."""
     model, config = session.assignment.base_model_path, session.assignment.config
     placement = placement_choose(config, gpus_visible())
     devices = await asyncio.to_thread(engine_devices_plan, Path(model), config, placement, most=1)
     trainer = ModelTrainerProcess(
-        model, config, placement.device, gpus=placement.trainer_gpus, on_progress=session.status.advance
+        model,
+        config,
+        placement.device,
+        gpus=placement.trainer_gpus,
+        on_progress=session.status.advance,
     )
 
     async def start() -> VllmEngine:
@@ -106,7 +124,10 @@ async def open_sampler_and_trainer(session: Session) -> AsyncIterator[tuple[Samp
         )  # fmt: skip
 
     try:
-        async with engine_loaded(start, trainer.ready, shared=placement.shared) as (engine, loading):
+        async with engine_loaded(start, trainer.ready, shared=placement.shared) as (
+            engine,
+            loading,
+        ):
             await loading
             with handover_make(f"{session.assignment.session_id}-rehearsal") as folder:
                 await rehearse_models(engine, trainer, Path(model), folder)
@@ -117,9 +138,13 @@ async def open_sampler_and_trainer(session: Session) -> AsyncIterator[tuple[Samp
 
 @asynccontextmanager
 async def open_engine(session: Session) -> AsyncIterator[Engine]:
-    """An engine alone, on the first GPU if there is one; its processes end with the block. Raises ModelUnsupported."""
+    """An engine alone, on the first GPU if there is one; its processes end with the block. Raises
+    ModelUnsupported.
+    """
     gpus, model = gpus_visible()[:1], session.assignment.base_model_path
-    engine = await VllmEngine.start(model, session.assignment.config, "cuda" if gpus else "cpu", gpus=gpus)
+    engine = await VllmEngine.start(
+        model, session.assignment.config, "cuda" if gpus else "cpu", gpus=gpus
+    )
     try:
         yield engine
     finally:
@@ -128,13 +153,17 @@ async def open_engine(session: Session) -> AsyncIterator[Engine]:
 
 @asynccontextmanager
 async def engine_loaded(
-    start: Callable[[], Coroutine[Any, Any, EngineT]], ready: Callable[[], Coroutine[Any, Any, None]], *, shared: bool
+    start: Callable[[], Coroutine[Any, Any, EngineT]],
+    ready: Callable[[], Coroutine[Any, Any, None]],
+    *,
+    shared: bool,
 ) -> AsyncIterator[tuple[EngineT, "asyncio.Task[None]"]]:
-    """The engine of ``start``, which is closed after the block, and the trainer's loading, which ``ready`` tells of.
+    """The engine of ``start``, which is closed after the block, and the trainer's loading, which
+    ``ready`` tells of.
 
-    They load side by side, but one after the other on a ``shared`` device, whose free memory vLLM measures. What the
-    trainer raises before the engine has loaded is raised at once; an engine whose process ended over the model names no
-    reason, so that the trainer's is waited for.
+    They load side by side, but one after the other on a ``shared`` device, whose free memory vLLM
+    measures. What the trainer raises before the engine has loaded is raised at once; an engine
+    whose process ended over the model names no reason, so that the trainer's is waited for.
     """
 
     async def ready_after(engine: asyncio.Task[EngineT]) -> None:

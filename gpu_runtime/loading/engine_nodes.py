@@ -1,4 +1,6 @@
-"""An engine over the nodes of a session: which part each has, and how those on other nodes are started."""
+"""An engine over the nodes of a session: which part each has, and how those on other nodes are
+started.
+"""
 
 import os
 import shutil
@@ -20,16 +22,19 @@ from tinkerscript.wire.config import SessionConfig
 
 @contextmanager
 def engine_nodes(model: str, config: SessionConfig, count: int) -> Iterator[OtherNodes | None]:
-    """The parts of an engine on ``count`` nodes, for its start; none where it is on one. All have ended after it.
+    """The parts of an engine on ``count`` nodes, for its start; none where it is on one. All have
+    ended after it.
 
-    Raises PlacementImpossible where the nodes cannot share the model's layers evenly, or are not in a network of their
-    own; TrainerFailed while Slurm does not say which nodes there are.
+    Raises PlacementImpossible where the nodes cannot share the model's layers evenly, or are not in
+    a network of their own; TrainerFailed while Slurm does not say which nodes there are.
     """
     if count == 1:
         yield None
         return
     if not engine_needs(Path(model), config).divides(count):
-        raise PlacementImpossible(f"the heads and layers of this model cannot be shared out among {count} nodes")
+        raise PlacementImpossible(
+            f"the heads and layers of this model cannot be shared out among {count} nodes"
+        )
     nodes = job_nodes(count)
     network_check(nodes[1].address)
     folder = mkdtemp(prefix="tinkerscript-engine-", dir=os.environ.get("TINKERSCRIPT_RUNTIME_DIR"))

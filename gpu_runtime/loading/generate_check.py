@@ -32,7 +32,12 @@ async def generate(folder: Path, config: SessionConfig) -> int:
     try:
         async with asyncio.timeout(CHECK_S):
             options = SamplingOptions(max_tokens=TOKENS, min_tokens=TOKENS)
-            return sum([len(delta.token_ids_T) async for delta in engine.generate("check", [1, 2, 3], options)])
+            return sum(
+                [
+                    len(delta.token_ids_T)
+                    async for delta in engine.generate("check", [1, 2, 3], options)
+                ]
+            )
     finally:
         await engine.close()
 

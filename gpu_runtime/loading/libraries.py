@@ -1,7 +1,8 @@
 """What the main process of a runtime on a CPU imports itself, in a thread, before it has a session.
 
-Beside it the fork server imports what engine and trainer need (engine/vllm_process.py). Neither depends on the base
-model: a session of any that takes this process finds all of it there, or waits for the rest.
+Beside it the fork server imports what engine and trainer need (engine/vllm_process.py). Neither
+depends on the base model: a session of any that takes this process finds all of it there, or waits
+for the rest.
 """
 
 import asyncio
@@ -27,7 +28,9 @@ def libraries_begin() -> None:
 
 
 async def libraries_wait() -> None:
-    """Until what was begun is there; the loop goes on meanwhile. Two threads that import may wait for each other."""
+    """Until what was begun is there; the loop goes on meanwhile. Two threads that import may wait
+    for each other.
+    """
     for thread in _begun:
         await asyncio.to_thread(thread.join)
 

@@ -1,15 +1,17 @@
-"""Engine and trainer prove on this model that they agree, before a session is ready and after each restart.
+"""Engine and trainer prove on this model that they agree, before a session is ready and after each
+restart.
 
-The engine samples a few tokens and the trainer computes their log-probabilities: with the base weights, after a
-hand-over of changed weights, and with the base weights put back bit for bit. (Those of its state, where a session goes
-on from one that both have.) A gap beyond rounding is no accident of one batch: the session fails with
-``engine_trainer_mismatch``, and no restart is tried.
+The engine samples a few tokens and the trainer computes their log-probabilities: with the base
+weights, after a hand-over of changed weights, and with the base weights put back bit for bit.
+(Those of its state, where a session goes on from one that both have.) A gap beyond rounding is no
+accident of one batch: the session fails with ``engine_trainer_mismatch``, and no restart is tried.
 
-The change (``weights/flip.py``) moves each layer's output in another direction, so that a weight which a
-hand-over forgets or names wrongly shows, and a second one restores each bit.
+The change (``weights/flip.py``) moves each layer's output in another direction, so that a weight
+which a hand-over forgets or names wrongly shows, and a second one restores each bit.
 
-For Tinker clients (``rehearse_models``) the two compare the base, and an adapter on all of its parts that is made for
-this, trained one large step, and gone afterwards. Snapshots of all weights are not rehearsed.
+For Tinker clients (``rehearse_models``) the two compare the base, and an adapter on all of its
+parts that is made for this, trained one large step, and gone afterwards. Snapshots of all weights
+are not rehearsed.
 """
 
 import asyncio
@@ -28,7 +30,13 @@ import numpy as np
 from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.errors import EngineTrainerMismatch, ModelUnsupported, WeightsRefused
 from gpu_runtime.interfaces import Engine, Sample, SamplingOptions, TokenSource, Trainer
-from gpu_runtime.model_interfaces import AdamParams, Datum, InvalidTrainingInput, LoraConfig, ModelTrainer
+from gpu_runtime.model_interfaces import (
+    AdamParams,
+    Datum,
+    InvalidTrainingInput,
+    LoraConfig,
+    ModelTrainer,
+)
 from gpu_runtime.sampler_interfaces import SampleOrder, SamplerEngine
 from gpu_runtime.steps.device import device_lent
 from gpu_runtime.training.objective.logprob_mismatch import BOUNDS
@@ -38,8 +46,9 @@ from tinkerscript.wire.training.model_refusals import window_reached
 log = logging.getLogger(__name__)
 
 ANSWER = 8  # sampled tokens of each probe
-# In bfloat16 rounding is as large as what one stale weight does. More tokens are compared; where the hand-over made the
-# gap larger by this factor, the stale weight is looked for: undoing its change takes this part of the gap away.
+# In bfloat16 rounding is as large as what one stale weight does. More tokens are compared; where
+# the hand-over made the gap larger by this factor, the stale weight is looked for: undoing its
+# change takes this part of the gap away.
 ANSWER_ROUNDED = 32
 GREW, EXPLAINED = 1.25, 0.3
 PROMPT = 40  # tokens of a probe's prompt where no window asks for more
@@ -57,7 +66,8 @@ STALE = (
 MODEL, RANK = "rehearsal", 8  # of an adapter
 LEARNING_RATE = 0.02  # one step moves every entry of B by this: log-probabilities move by tenths
 ADAPTER_DIFFERS = (
-    "They agree on the base: the engine takes an adapter's layers under other names, or computes otherwise."
+    "They agree on the base: the engine takes an adapter's "
+    "layers under other names, or computes otherwise."
 )
 
 
@@ -67,7 +77,8 @@ async def rehearse(
 ) -> None:  # fmt: skip
     """Raises EngineTrainerMismatch. Both have the same ``weights``, before and after.
 
-    While the engine has others, or may have, nothing else may be sampled: that is between the ends of ``alone``.
+    While the engine has others, or may have, nothing else may be sampled: that is between the ends
+    of ``alone``.
     """
     rehearsal = _Rehearsal(engine, trainer, _fields(model))
     # What the trainer does alone it does beside the engine's sampling, or its taking of weights.
@@ -85,7 +96,9 @@ async def rehearse(
         await trainer.publish(handover)
         now, _ = await asyncio.gather(trainer.weights_digest(), _take(engine, handover))
         if now != base:
-            raise EngineTrainerMismatch(f"{weights} were not put back bit for bit after the rehearsal")
+            raise EngineTrainerMismatch(
+                f"{weights} were not put back bit for bit after the rehearsal"
+            )
         await rehearsal.compare(f"with {weights} put back", STALE)
 
 
@@ -95,21 +108,29 @@ class _Rehearsal:
     trainer: Trainer
     fields: dict[str, Any]
 
-    async def compare(self, when: str, why: str, *, as_trained: bool = False, usual: float | None = None) -> float:
-        """The KL. Raises EngineTrainerMismatch. ``as_trained``: by the pass that a step makes, gradient included.
+    async def compare(
+        self, when: str, why: str, *, as_trained: bool = False, usual: float | None = None
+    ) -> float:
+        """The KL. Raises EngineTrainerMismatch. ``as_trained``: by the pass that a step makes,
+        gradient included.
 
-        ``usual`` is the KL of rounding alone: of much more than that the one weight that explains it is looked for.
+        ``usual`` is the KL of rounding alone: of much more than that the one weight that explains
+        it is looked for.
         """
         is_rounded = self.trainer.dtype != "float32"
         answer = ANSWER_ROUNDED if is_rounded else ANSWER
         prompts = probe_prompts(self.fields, self.engine.context_length, answer)
         parts = Replicas.of(self.engine).parts
         # All prompts at once: a decoding step of a few sequences takes as long as that of one.
-        samples_of = [await asyncio.gather(*(sample(part, prompt, answer) for prompt in prompts)) for part in parts]
+        samples_of = [
+            await asyncio.gather(*(sample(part, prompt, answer) for prompt in prompts))
+            for part in parts
+        ]
         stale: str | None = None
         async with device_lent(self.engine):
             gaps = [await self._gap(samples, as_trained=as_trained) for samples in samples_of]
-            gap = next((gap for gap in gaps if math.isnan(gap)), max(gaps))  # of the engine that differs most
+            # of the engine that differs most
+            gap = next((gap for gap in gaps if math.isnan(gap)), max(gaps))
             if is_rounded and usual is not None and gap > GREW * usual:
                 stale = await self._stale(samples_of[gaps.index(gap)])
         bound = BOUNDS[self.trainer.dtype]
@@ -133,17 +154,24 @@ class _Rehearsal:
             await self.trainer.drop_gradient()
             return gap
         engine = trained_of(samples, [each.logprobs_T for each in samples])
-        return _kl(np.array(engine), np.array(trained_of(samples, await self.trainer.logprobs(samples))))
+        return _kl(
+            np.array(engine), np.array(trained_of(samples, await self.trainer.logprobs(samples)))
+        )
 
     async def _stale(self, samples: Sequence[Sample]) -> str | None:
-        """The weight or module whose old weights explain the gap best, if they explain enough of it."""
+        """The weight or module whose old weights explain the gap best, if they explain enough of
+        it.
+        """
         engine = trained_of(samples, [each.logprobs_T for each in samples])
         now = trained_of(samples, await self.trainer.logprobs(samples))
         return stale_of(engine, now, await self.trainer.each_unflipped(samples))
 
 
-def stale_of(engine: Sequence[float], now: Sequence[float], unflipped: Mapping[str, Sequence[float]]) -> str | None:
-    """Of ``unflipped`` (by weight) the one that the engine's log-probabilities are much nearer to than to ``now``.
+def stale_of(
+    engine: Sequence[float], now: Sequence[float], unflipped: Mapping[str, Sequence[float]]
+) -> str | None:
+    """Of ``unflipped`` (by weight) the one that the engine's log-probabilities are much nearer to
+    than to ``now``.
 
     Without a stale weight each is farther away: by what that weight changes.
     """
@@ -157,39 +185,60 @@ def _squares(ours: Sequence[float], others: Sequence[float]) -> float:
 
 
 async def sample(engine: TokenSource, prompt: Sequence[int], answer: int = ANSWER) -> Sample:
-    """What the engine samples after ``prompt``, with its log-probabilities, as a sample without an advantage."""
-    options = SamplingOptions(max_tokens=answer, temperature=1.0, seed=1, ignore_eos=answer > ANSWER)
+    """What the engine samples after ``prompt``, with its log-probabilities, as a sample without an
+    advantage.
+    """
+    options = SamplingOptions(
+        max_tokens=answer, temperature=1.0, seed=1, ignore_eos=answer > ANSWER
+    )
     call = f"rehearsal-{len(prompt)}-{prompt[-1]}"  # prompts of one length end differently
     deltas = [delta async for delta in engine.generate(call, prompt, options)]
     ids = tuple(token for delta in deltas for token in delta.token_ids_T)
     logprobs = tuple(logprob for delta in deltas for logprob in delta.logprobs_T)
     before = len(prompt)
-    return Sample((*prompt, *ids), (0,) * before + (1,) * len(ids), (0.0,) * before + logprobs, advantage=0.0)
+    return Sample(
+        (*prompt, *ids), (0,) * before + (1,) * len(ids), (0.0,) * before + logprobs, advantage=0.0
+    )
 
 
 async def _take(engine: Engine, handover: Path) -> None:
     try:
         await engine.load_weights(handover, engine.version)
     except WeightsRefused as refusal:
-        raise EngineTrainerMismatch(f"the engine does not take the trainer's weights: {refusal}") from refusal
+        raise EngineTrainerMismatch(
+            f"the engine does not take the trainer's weights: {refusal}"
+        ) from refusal
 
 
-async def rehearse_models(engine: SamplerEngine, trainer: ModelTrainer, model: Path, folder: Path) -> None:
-    """Raises EngineTrainerMismatch, ModelUnsupported. ``folder`` takes the adapter, for as long as the engine lives."""
+async def rehearse_models(
+    engine: SamplerEngine, trainer: ModelTrainer, model: Path, folder: Path
+) -> None:
+    """Raises EngineTrainerMismatch, ModelUnsupported. ``folder`` takes the adapter, for as long as
+    the engine lives.
+    """
     fields = _fields(model)
-    prompts, why = probe_prompts(fields, engine.context_length), DIFFERENT.format(fields=_special(fields))
+    prompts, why = (
+        probe_prompts(fields, engine.context_length),
+        DIFFERENT.format(fields=_special(fields)),
+    )
     try:
         await trainer.create_model(MODEL, LoraConfig(rank=RANK))
         try:
-            data = await _compare_models(engine, trainer, prompts, None, "with the base weights", why)
+            data = await _compare_models(
+                engine, trainer, prompts, None, "with the base weights", why
+            )
             await trainer.forward_backward(MODEL, data, "cross_entropy", {})
             await trainer.optim_step(MODEL, AdamParams(learning_rate=LEARNING_RATE))
             await trainer.export_sampler(MODEL, folder)
-            await _compare_models(engine, trainer, prompts, folder, "with an adapter", ADAPTER_DIFFERS)
+            await _compare_models(
+                engine, trainer, prompts, folder, "with an adapter", ADAPTER_DIFFERS
+            )
         finally:
             await trainer.unload(MODEL)
     except InvalidTrainingInput as refused:
-        raise ModelUnsupported(f"an adapter of rank {RANK} cannot be trained on this model: {refused}") from refused
+        raise ModelUnsupported(
+            f"an adapter of rank {RANK} cannot be trained on this model: {refused}"
+        ) from refused
 
 
 async def _compare_models(
@@ -198,7 +247,9 @@ async def _compare_models(
 ) -> list[Datum]:  # fmt: skip
     """What the engine sampled, as data that train it. Raises EngineTrainerMismatch."""
     orders = [
-        SampleOrder(prompt, SamplingOptions(max_tokens=ANSWER, seed=1, ignore_eos=True), folder=adapter)
+        SampleOrder(
+            prompt, SamplingOptions(max_tokens=ANSWER, seed=1, ignore_eos=True), folder=adapter
+        )
         for prompt in prompts
     ]
     answers = [result.answers[0] for result in await asyncio.gather(*map(engine.sample, orders))]
@@ -210,7 +261,10 @@ async def _compare_models(
         data.append(Datum(ids[:-1], {"target_tokens": ids[1:], "weights": weights}))
     wanted = [np.array(answer.logprobs_T) for answer in answers]
     result = await trainer.forward(MODEL, data, "cross_entropy", {})
-    found = [output["logprobs"][-len(scores) :] for output, scores in zip(result.outputs, wanted, strict=True)]
+    found = [
+        output["logprobs"][-len(scores) :]
+        for output, scores in zip(result.outputs, wanted, strict=True)
+    ]
     kl = _kl(np.concatenate(wanted), np.concatenate(found))
     log.info("rehearsal %s: engine and trainer differ by a KL of %.2g", when, kl)
     bound = BOUNDS[trainer.dtype]
@@ -227,15 +281,22 @@ def _kl(engine_T: np.ndarray[Any, Any], trainer_T: np.ndarray[Any, Any]) -> floa
     return float((np.expm1(gap_T) - gap_T).mean())
 
 
-def probe_prompts(fields: dict[str, Any], context_length: int, answer: int = ANSWER) -> list[tuple[int, ...]]:
-    """Prompts that share all but their last tokens, with the model's special tokens; and longer than its window ones.
+def probe_prompts(
+    fields: dict[str, Any], context_length: int, answer: int = ANSWER
+) -> list[tuple[int, ...]]:
+    """Prompts that share all but their last tokens, with the model's special tokens; and longer
+    than its window ones.
 
     The window is one that contexts of this length go beyond: nothing of a longer one can be seen.
     """
     vocabulary, window = fields.get("vocab_size", 64), window_reached(fields, context_length)
     longest = context_length - answer
     lengths = {min(PROMPT, longest)} | ({min(window + ANSWER, longest)} if window else set())
-    special = [token for name in ("bos_token_id", "eos_token_id", "pad_token_id") for token in _ids(fields.get(name))]
+    special = [
+        token
+        for name in ("bos_token_id", "eos_token_id", "pad_token_id")
+        for token in _ids(fields.get(name))
+    ]
     body = [(position * 7919 + 11) % vocabulary for position in range(max(lengths))]
     body[: len(special)] = special
     return [
@@ -251,13 +312,19 @@ def _fields(model: Path) -> dict[str, Any]:
 
 
 def _ids(value: Any) -> list[int]:
-    return [value] if isinstance(value, int) else [token for token in value or [] if isinstance(token, int)]
+    return (
+        [value]
+        if isinstance(value, int)
+        else [token for token in value or [] if isinstance(token, int)]
+    )
 
 
 def _special(fields: dict[str, Any]) -> str:
     words = ("window", "softcap", "scal", "multiplier", "rope", "layer_types", "chunk", "sink", "mamba",
              "linear", "conv")  # fmt: skip
-    found = [name for name, value in fields.items() if value and any(word in name for word in words)]
+    found = [
+        name for name, value in fields.items() if value and any(word in name for word in words)
+    ]
     return ", ".join(found) or "none of the fields that are known to matter"
 
 

@@ -14,18 +14,23 @@ from tinkerscript.wire.training.model_refusals import head_refusal
 
 
 def tokenizer_load(folder: str) -> Tokenizer:
-    """The base model's tokenizer. Raises OSError where the folder holds none, ModelUnsupported: too many ids."""
-    # The server compared them by the files; here they are as the library loads them, defaults and formats included.
+    """The base model's tokenizer. Raises OSError where the folder holds none, ModelUnsupported: too
+    many ids.
+    """
+    # The server compared them by the files; here they are as the library loads them, defaults and
+    # formats included.
     with uncollected():  # an engine that starts beside it imports the same
         from transformers import AutoConfig
 
-        from gpu_runtime.rendering.transformers_tokenizer import TransformersTokenizer  # imports torch
+        # imports torch
+        from gpu_runtime.rendering.transformers_tokenizer import TransformersTokenizer
 
     tokenizer = TransformersTokenizer(folder)
     head = AutoConfig.from_pretrained(folder).get_text_config().vocab_size
     if refusal := head_refusal(head, tokenizer.largest_id):
         raise ModelUnsupported(refusal)
-    tokenizer.size = max(tokenizer.size, head)  # the engine samples any id of the head: it may come back
+    # the engine samples any id of the head: it may come back
+    tokenizer.size = max(tokenizer.size, head)
     return tokenizer
 
 

@@ -8,8 +8,9 @@ it go lines of JSON, and no secret goes any other way:
     to this process    {"folder": ..., "environment": {...}}      it is a session's from now on
     to the launcher    {"state": "taken"}
 
-It serves one session and ends with it, like any other runtime. Before that it has no session: it ends, with every
-process that it started, as soon as the launcher's side of the socket is closed, be the launcher ended or killed.
+It serves one session and ends with it, like any other runtime. Before that it has no session: it
+ends, with every process that it started, as soon as the launcher's side of the socket is closed, be
+the launcher ended or killed.
 """
 
 import asyncio
@@ -61,10 +62,13 @@ def launcher_link() -> socket.socket:
     return link
 
 
-async def life(launcher: Launcher, serve: Serve, libraries: Callable[[], None] = libraries_begin) -> bool:
+async def life(
+    launcher: Launcher, serve: Serve, libraries: Callable[[], None] = libraries_begin
+) -> bool:
     """Import, wait for a session, ``serve`` it; returns what that does. Raises RuntimeFault.
 
-    What ends in an error before it has a session leaves that to the launcher, which reads the log and its exit code.
+    What ends in an error before it has a session leaves that to the launcher, which reads the log
+    and its exit code.
     """
     del os.environ[WAITS]
     libraries()

@@ -1,1 +1,3 @@
-"""Kernels in C for CPUs with AVX-512 or AVX2, compiled for this processor when they are first needed."""
+"""Kernels in C for CPUs with AVX-512 or AVX2, compiled for this processor when they are first
+needed.
+"""

@@ -1,6 +1,8 @@
-"""The C files of this folder as libraries: compiled for this processor when one is first needed, and kept.
+"""The C files of this folder as libraries: compiled for this processor when one is first needed,
+and kept.
 
-They are written for float32 on processors with AVX-512 or AVX2; elsewhere torch's own operators do what they do.
+They are written for float32 on processors with AVX-512 or AVX2; elsewhere torch's own operators do
+what they do.
 """
 
 import ctypes
@@ -17,7 +19,8 @@ from pathlib import Path
 import torch
 
 SIDES = {"AVX512": 16, "AVX2": 8}  # numbers of a vector
-SIDE = SIDES.get(torch.backends.cpu.get_cpu_capability(), 8)  # and rows of a panel: what panels.h is compiled with
+# and rows of a panel: what panels.h is compiled with
+SIDE = SIDES.get(torch.backends.cpu.get_cpu_capability(), 8)
 OPTIONS = ("-O3", "-march=native", "-fopenmp", "-shared", "-fPIC")
 # It takes 2 s of a core. A deadline that a busy machine misses would change the kernels, and with
 # them the bits.
@@ -35,8 +38,8 @@ def is_suited() -> bool:
 def compiled(name: str) -> ctypes.CDLL | None:
     """The library of ``name``.c; None, with a line in the log, where there is no compiler.
 
-    It is kept where torch keeps what it compiles for this runtime, a folder of its user's alone, under a name that
-    says of what and for which processor it was made.
+    It is kept where torch keeps what it compiles for this runtime, a folder of its user's alone,
+    under a name that says of what and for which processor it was made.
     """
     source = SOURCES / f"{name}.c"
     command = [os.environ.get("CC", "cc"), *OPTIONS, f"-DSIDE={SIDE}", f"-I{SOURCES}"]
@@ -59,20 +62,35 @@ def compiled(name: str) -> ctypes.CDLL | None:
 
 
 def kernels_compile() -> None:
-    """Have all of them kept where ``compiled`` looks for them, if this processor is one that they are written for."""
+    """Have all of them kept where ``compiled`` looks for them, if this processor is one that they
+    are written for.
+    """
     if is_suited():
         for source in sorted(SOURCES.glob("*.c")):
             compiled(source.stem)
 
 
 def _hash(source: Path, command: Sequence[str]) -> str:
-    """Of all that the library is made of: the sources, the command, the compiler's C library, the processor."""
+    """Of all that the library is made of: the sources, the command, the compiler's C library, the
+    processor.
+    """
     try:
-        processor = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags"))
+        processor = next(
+            line
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("flags")
+        )
     except (OSError, StopIteration):
         processor = platform.processor()
     headers = [path.read_text() for path in sorted(SOURCES.glob("*.h"))]
-    parts = (source.read_text(), *headers, *command, platform.machine(), *platform.libc_ver(), processor)
+    parts = (
+        source.read_text(),
+        *headers,
+        *command,
+        platform.machine(),
+        *platform.libc_ver(),
+        processor,
+    )
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 

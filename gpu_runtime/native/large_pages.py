@@ -1,8 +1,10 @@
-"""Room for weights that every step reads from end to end, which come to lie in pages of 2 MiB where Linux has them.
+"""Room for weights that every step reads from end to end, which come to lie in pages of 2 MiB where
+Linux has them.
 
-With pages of 4 KiB the products of a decoding step wait for the look-up of addresses: about a tenth of their time on a
-virtual machine (``tests/benchmarks/limits.py``). To find and to clear large pages takes several times as long as to
-write the weights, so it is done beside the work, once a session has its first tokens.
+With pages of 4 KiB the products of a decoding step wait for the look-up of addresses: about a tenth
+of their time on a virtual machine (``tests/benchmarks/limits.py``). To find and to clear large
+pages takes several times as long as to write the weights, so it is done beside the work, once a
+session has its first tokens.
 """
 
 import contextlib
@@ -16,9 +18,11 @@ import torch
 from torch import Tensor
 
 PAGE = 2 << 20
-REGION = 32 * PAGE  # that smaller rooms share, so that pages are not left half full at each of their ends
+# that smaller rooms share, so that pages are not left half full at each of their ends
+REGION = 32 * PAGE
 LINE = 64  # bytes that a processor reads at once
-COLLAPSE = 25  # MADV_COLLAPSE of Linux 6.1, which Python's mmap has no name for: make large pages of these, now
+# MADV_COLLAPSE of Linux 6.1, which Python's mmap has no name for: make large pages of these, now
+COLLAPSE = 25
 AFTER_S = 20.0
 
 
@@ -30,7 +34,9 @@ class LargePages:
         self._after_s = after_s
 
     def room(self, *shape: int) -> Tensor:
-        """``shape`` float32 numbers, all 0, at a multiple of 64 bytes. Memory is taken when it is first written."""
+        """``shape`` float32 numbers, all 0, at a multiple of 64 bytes. Memory is taken when it is
+        first written.
+        """
         size = 4 * math.prod(shape)
         with self._taking:
             if self._used + size > len(self._region):
@@ -40,14 +46,18 @@ class LargePages:
         return found.view(torch.float32).view(shape)
 
     def _region_take(self, size: int) -> Tensor:
-        taken = mmap.mmap(-1, math.ceil(size / PAGE + 1) * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        taken = mmap.mmap(
+            -1, math.ceil(size / PAGE + 1) * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        )
         Thread(target=_collapse, args=(weakref.ref(taken), self._after_s), daemon=True).start()
         region = torch.frombuffer(taken, dtype=torch.uint8)
         return region[-region.data_ptr() % PAGE :]
 
 
 def _collapse(region: weakref.ref[mmap.mmap], after_s: float) -> None:
-    """Reads and writes there go on meanwhile. Where no large page is free, or nothing was written, pages stay small."""
+    """Reads and writes there go on meanwhile. Where no large page is free, or nothing was written,
+    pages stay small.
+    """
     time.sleep(after_s)
     taken = region()
     if taken is None:
@@ -55,5 +65,6 @@ def _collapse(region: weakref.ref[mmap.mmap], after_s: float) -> None:
     with contextlib.suppress(OSError):
         taken.madvise(COLLAPSE)
         return
-    with contextlib.suppress(OSError, AttributeError):  # an older kernel, which does it in its own time, or none at all
+    # an older kernel, which does it in its own time, or none at all
+    with contextlib.suppress(OSError, AttributeError):
         taken.madvise(mmap.MADV_HUGEPAGE)

@@ -1,8 +1,10 @@
-"""What a newer version of a file has that an older one has not, as a file of its own: blocks, and where they stand.
+"""What a newer version of a file has that an older one has not, as a file of its own: blocks, and
+where they stand.
 
     header   magic, size of the newer version        run   offset, size, and that many bytes
 
-SQLite changes pages in place and adds others at the end: between two copies of a journal few blocks differ.
+SQLite changes pages in place and adds others at the end: between two copies of a journal few blocks
+differ.
 """
 
 import struct
@@ -16,7 +18,9 @@ READ_BYTES = 1 << 20
 
 
 def changes_write(older: Path, newer: Path, changes: Path) -> int:
-    """Write to ``changes`` what makes ``newer`` of ``older``; returns the bytes that differ, 0 where both are equal."""
+    """Write to ``changes`` what makes ``newer`` of ``older``; returns the bytes that differ, 0
+    where both are equal.
+    """
     differing = 0
     with older.open("rb") as before, newer.open("rb") as after, changes.open("wb") as out:
         out.write(HEADER.pack(MAGIC, newer.stat().st_size))
@@ -33,7 +37,9 @@ def changes_write(older: Path, newer: Path, changes: Path) -> int:
 
 
 def changes_apply(path: Path, changes: Path) -> None:
-    """Make of the older version at ``path`` the newer one. Raises ValueError for a file that holds no changes."""
+    """Make of the older version at ``path`` the newer one. Raises ValueError for a file that holds
+    no changes.
+    """
     with path.open("r+b") as file, changes.open("rb") as read:
         magic, size_bytes = HEADER.unpack(_exactly(read.read(HEADER.size), HEADER.size))
         if magic != MAGIC:
@@ -61,5 +67,7 @@ def _runs(old: bytes, new: bytes) -> Iterator[tuple[int, int]]:
 
 def _exactly(data: bytes, size_bytes: int) -> bytes:
     if len(data) != size_bytes:
-        raise ValueError(f"{len(data)} bytes stand where {size_bytes} belong: the file of changes was cut off")
+        raise ValueError(
+            f"{len(data)} bytes stand where {size_bytes} belong: the file of changes was cut off"
+        )
     return data

@@ -1,4 +1,6 @@
-"""Files and folders of the runtime's volume that appear whole or not at all: made under another name, then renamed."""
+"""Files and folders of the runtime's volume that appear whole or not at all: made under another
+name, then renamed.
+"""
 
 import shutil
 from collections.abc import Iterator
@@ -10,7 +12,8 @@ from gpu_runtime.health.free_room import room_require
 
 @contextmanager
 def folder_publish(folder: Path, size_bytes: int = 0) -> Iterator[Path]:
-    """Yield an empty folder to write to; it becomes ``folder`` in one rename when the block ends well.
+    """Yield an empty folder to write to; it becomes ``folder`` in one rename when the block ends
+    well.
 
     ``size_bytes`` is what will be written, if known. Raises DiskFull before anything is written.
     """

@@ -1,7 +1,7 @@
 """Bytes to and from presigned URLs: a few at a time, in threads, retried while the store is away.
 
-Threads and not the event loop, because that loop serves the gateway and hashing or copying gigabytes on it would stall
-every open completion.
+Threads and not the event loop, because that loop serves the gateway and hashing or copying
+gigabytes on it would stall every open completion.
 """
 
 import asyncio
@@ -37,7 +37,9 @@ BAD_HASHES = 3  # downloads of one file that may differ from its hash before we 
 
 
 class UrlRefused(Exception):
-    """The store returned 4xx: the URL expired, or the upload behind it is gone. Ask for another URL."""
+    """The store returned 4xx: the URL expired, or the upload behind it is gone. Ask for another
+    URL.
+    """
 
 
 class _Failed(Exception):
@@ -54,13 +56,16 @@ class Transfer:
     patience_s: float
 
     async def run(self, jobs: Sequence[Callable[[], ResultT]]) -> list[ResultT]:
-        """All results in order; the first fault ends the other jobs, as does cancelling. Raises what a job raised."""
+        """All results in order; the first fault ends the other jobs, as does cancelling. Raises
+        what a job raised.
+        """
         with ThreadPoolExecutor(max_workers=PARALLEL, thread_name_prefix="transfer") as pool:
             futures = [pool.submit(job) for job in jobs]
             try:
                 return await asyncio.gather(*map(asyncio.wrap_future, futures))
             finally:
-                # Jobs look at `stop` first and between chunks: the wait is short, and no thread has a closed client.
+                # Jobs look at `stop` first and between chunks: the wait is short, and no thread has
+                # a closed client.
                 self.stop.set()
                 await asyncio.to_thread(wait, futures)
 
@@ -70,7 +75,9 @@ class Transfer:
         def attempt() -> str:
             # With an explicit length the body is streamed unchunked, which S3 insists on.
             body = self._read(path, offset, size_bytes)
-            response = self.client.put(url, content=body, headers={"Content-Length": str(size_bytes)})
+            response = self.client.put(
+                url, content=body, headers={"Content-Length": str(size_bytes)}
+            )
             _check(response.status_code)
             etag = response.headers.get("ETag")
             if not etag:
@@ -80,7 +87,8 @@ class Transfer:
         return self._attempts(f"writing {path.name}", attempt)
 
     def file_get(self, stored: StoredFile, dest: Path) -> None:
-        """GET one file to ``dest``, going on from what an earlier attempt left there, and verify its hash.
+        """GET one file to ``dest``, going on from what an earlier attempt left there, and verify
+        its hash.
 
         Raises UrlRefused, StoreUnavailable.
         """
@@ -94,7 +102,9 @@ class Transfer:
                 dest.unlink()
                 bad_hashes += 1
                 if bad_hashes == BAD_HASHES:
-                    raise StoreUnavailable(f"{stored.path} was read {BAD_HASHES} times with a wrong SHA-256")
+                    raise StoreUnavailable(
+                        f"{stored.path} was read {BAD_HASHES} times with a wrong SHA-256"
+                    )
                 raise _Failed("what was read has a wrong SHA-256")
 
         dest.parent.mkdir(parents=True, exist_ok=True)
@@ -120,12 +130,15 @@ class Transfer:
             have_bytes = 0
         headers = {"Range": f"bytes={have_bytes}-"} if have_bytes else {}
         end_at = time.monotonic() + ATTEMPT_S
-        opened = self.downloads.request("GET", stored.url, headers=headers, redirect=False, preload_content=False)
+        opened = self.downloads.request(
+            "GET", stored.url, headers=headers, redirect=False, preload_content=False
+        )
         with opened as response:
             _check(response.status)
             resumed = response.status == 206
             with dest.open("ab" if resumed else "wb") as out:
-                # read1 returns what has come. read would wait for all of a chunk, past the deadline if it trickles.
+                # read1 returns what has come. read would wait for all of a chunk, past the deadline
+                # if it trickles.
                 while chunk := response.read1(CHUNK_BYTES, decode_content=False):
                     self._look_up(end_at)
                     out.write(chunk)
@@ -159,7 +172,9 @@ class Transfer:
                 return attempt()
             except (httpx.HTTPError, urllib3.exceptions.HTTPError, _Failed) as error:
                 if time.monotonic() + wait_s > give_up_at:
-                    raise StoreUnavailable(f"{what} failed for {self.patience_s:g} s: {error!r}") from error
+                    raise StoreUnavailable(
+                        f"{what} failed for {self.patience_s:g} s: {error!r}"
+                    ) from error
                 log.warning("%s: %r; again in %.1f s", what, error, wait_s)
             self.stop.wait(wait_s)
             wait_s = min(wait_s * 2, RETRY_LAST_S)
@@ -176,7 +191,9 @@ async def transfer_open(patience_s: float) -> AsyncIterator[Transfer]:
             verify=tls_context(),
             event_hooks={"request": [peers_checked]},
         ) as client,
-        urllib3.PoolManager(maxsize=PARALLEL, retries=False, timeout=limits, ssl_context=tls_context()) as downloads,
+        urllib3.PoolManager(
+            maxsize=PARALLEL, retries=False, timeout=limits, ssl_context=tls_context()
+        ) as downloads,
     ):
         pools = downloads.pool_classes_by_scheme
         downloads.pool_classes_by_scheme = pools | {"http": pool_checked(pools["http"])}

@@ -51,7 +51,8 @@ from .transfer import Transfer, UrlRefused, file_sha256, transfer_open
 ResultT = TypeVar("ResultT")
 
 PATIENCE_S = 300.0  # how long the store may be away
-MAX_UPLOADS = 3  # uploads of the same files that may be refused before the store counts as unavailable
+# uploads of the same files that may be refused before the store counts as unavailable
+MAX_UPLOADS = 3
 
 
 class ObjectStore:
@@ -69,11 +70,13 @@ class ObjectStore:
         *,
         on_progress: Callable[[], None] | None = None,
     ) -> str:
-        """Publish ``folder`` as a checkpoint (``checkpoint_id``: of the order it fulfils); returns the committed id.
+        """Publish ``folder`` as a checkpoint (``checkpoint_id``: of the order it fulfils); returns
+        the committed id.
 
-        ``on_progress`` is called, from any thread, whenever a part of a file is in the store.
-        Safe to repeat: nothing can be read before the commit, and a commit whose response was lost may be sent again.
-        Raises StoreUnavailable (the session's record then shows it), LeaseLost, ControlPlaneLost, ControlPlaneRefused.
+        ``on_progress`` is called, from any thread, whenever a part of a file is in the store. Safe
+        to repeat: nothing can be read before the commit, and a commit whose response was lost may
+        be sent again. Raises StoreUnavailable (the session's record then shows it), LeaseLost,
+        ControlPlaneLost, ControlPlaneRefused.
         """
         files = await asyncio.to_thread(_files_hash, folder)
         opening = CheckpointUpload(kind=kind, checkpoint_id=checkpoint_id, step=step, files=files)
@@ -90,11 +93,12 @@ class ObjectStore:
         verified: str | None = None,
         on_progress: Callable[[], None] | None = None,
     ) -> None:
-        """Have the files of ``point`` in ``folder``. A local copy whose hashes all match is left as it is.
+        """Have the files of ``point`` in ``folder``. A local copy whose hashes all match is left as
+        it is.
 
-        ``verified`` is a file of which ``checkpoint_file`` has just looked at the hash. An interrupted fetch goes on
-        where it stopped. ``on_progress`` is called, from any thread, after each file.
-        Raises CheckpointDeleted, StoreUnavailable, DiskFull.
+        ``verified`` is a file of which ``checkpoint_file`` has just looked at the hash. An
+        interrupted fetch goes on where it stopped. ``on_progress`` is called, from any thread,
+        after each file. Raises CheckpointDeleted, StoreUnavailable, DiskFull.
         """
         for file in point.files:
             _check_path(file.path)
@@ -104,16 +108,26 @@ class ObjectStore:
             return
         staging = staging_path(folder, "fetching")
         have_bytes = (
-            sum(path.stat().st_size for path in staging.rglob("*") if path.is_file()) if staging.exists() else 0
+            sum(path.stat().st_size for path in staging.rglob("*") if path.is_file())
+            if staging.exists()
+            else 0
         )
         room_require(folder.parent, sum(file.size_bytes for file in point.files) - have_bytes)
-        await _get_all([(file, staging / file.path) for file in point.files], self.patience_s, on_progress)
+        await _get_all(
+            [(file, staging / file.path) for file in point.files], self.patience_s, on_progress
+        )
         publish(staging, folder)
 
     async def checkpoint_file(
-        self, point: ResumePoint, path: str, folder: Path, *, on_progress: Callable[[], None] | None = None
+        self,
+        point: ResumePoint,
+        path: str,
+        folder: Path,
+        *,
+        on_progress: Callable[[], None] | None = None,
     ) -> Path:
-        """Have one file of ``point``, before ``checkpoint_fetch`` has all: in ``folder``, or where that fetch goes on.
+        """Have one file of ``point``, before ``checkpoint_fetch`` has all: in ``folder``, or where
+        that fetch goes on.
 
         Raises as ``checkpoint_fetch``.
         """
@@ -128,7 +142,8 @@ class ObjectStore:
         return staging / path
 
     async def journal_replicate(self, path: Path, *, follows: Sequence[str] = ()) -> str:
-        """Upload a whole copy of the journal, or what changed after the files with the SHA-256s ``follows``.
+        """Upload a whole copy of the journal, or what changed after the files with the SHA-256s
+        ``follows``.
 
         Returns the file's own SHA-256. Raises as ``checkpoint_upload`` does.
         """
@@ -159,13 +174,22 @@ class ObjectStore:
         """The bytes at these places, in their order. Raises StoreUnavailable."""
         try:
             async with transfer_open(self.patience_s) as transfer:
-                jobs = [partial(transfer.range_get, each.url, each.offset, each.size_bytes) for each in places]
+                jobs = [
+                    partial(transfer.range_get, each.url, each.offset, each.size_bytes)
+                    for each in places
+                ]
                 return await transfer.run(jobs)
         except UrlRefused as refused:
-            raise StoreUnavailable(f"a document of an episode could not be read: {refused}") from refused
+            raise StoreUnavailable(
+                f"a document of an episode could not be read: {refused}"
+            ) from refused
 
-    async def journal_fetch(self, stored: StoredFile, path: Path, changes: Sequence[StoredFile] = ()) -> None:
-        """Bring the last replicated journal to ``path``, whole or not at all. Raises StoreUnavailable, DiskFull."""
+    async def journal_fetch(
+        self, stored: StoredFile, path: Path, changes: Sequence[StoredFile] = ()
+    ) -> None:
+        """Bring the last replicated journal to ``path``, whole or not at all. Raises
+        StoreUnavailable, DiskFull.
+        """
         room_require(path.parent, stored.size_bytes + sum(file.size_bytes for file in changes))
         staging, folder = staging_path(path, "fetching"), staging_path(path, "changes")
         shutil.rmtree(folder, ignore_errors=True)  # of a runtime that was killed
@@ -186,28 +210,46 @@ class ObjectStore:
                 targets = await self._agent.call(
                     "/v1/runtime/uploads", opening, UploadTargets, deadline_s=self.patience_s
                 )
-                if isinstance(opening, CheckpointUpload):  # a second try is for the same checkpoint, not for one more
+                # a second try is for the same checkpoint, not for one more
+                if isinstance(opening, CheckpointUpload):
                     opening = opening.model_copy(update={"checkpoint_id": targets.checkpoint_id})
                 commit = f"/v1/runtime/uploads/{targets.upload_id}/commit"
                 try:
-                    etags = await _put_all(folder, opening.files, targets.files, self.patience_s, on_progress)
+                    etags = await _put_all(
+                        folder, opening.files, targets.files, self.patience_s, on_progress
+                    )
                     return await self._agent.call(
-                        commit, UploadCommit(files=etags), UploadCommitted, deadline_s=self.patience_s
+                        commit,
+                        UploadCommit(files=etags),
+                        UploadCommitted,
+                        deadline_s=self.patience_s,
                     )
                 except (UrlRefused, ControlPlaneRefused) as error:
-                    refused = error  # expired URLs, or objects that are not what was announced: write them again
-            raise UploadRefused(f"{MAX_UPLOADS} uploads in a row were refused: {refused}") from refused
+                    # expired URLs, or objects that are not what was announced: write them again
+                    refused = error
+            raise UploadRefused(
+                f"{MAX_UPLOADS} uploads in a row were refused: {refused}"
+            ) from refused
         except StoreUnavailable as error:
             fault = await self._cause_ask(opening, error)
             what = _description(opening)
-            data = {"name": "storage_unavailable", "what": what, "reason": str(fault), "hint": fault.hint}
-            self._agent.report(EventKind.EVENT, data, key=f"storage_unavailable {what} {time.time_ns()}")
+            data = {
+                "name": "storage_unavailable",
+                "what": what,
+                "reason": str(fault),
+                "hint": fault.hint,
+            }
+            self._agent.report(
+                EventKind.EVENT, data, key=f"storage_unavailable {what} {time.time_ns()}"
+            )
             raise fault from None
 
     async def _cause_ask(self, opening: AnyUpload, fault: StoreUnavailable) -> StoreUnavailable:
-        """StoreFull if that is why; the control plane knows: a store whose disk is full just responds with 500.
+        """StoreFull if that is why; the control plane knows: a store whose disk is full just
+        responds with 500.
 
-        It says so when an upload is opened, so one is; the next try for the same files opens it again and adds nothing.
+        It says so when an upload is opened, so one is; the next try for the same files opens it
+        again and adds nothing.
         """
         if isinstance(fault, StoreFull):
             return fault
@@ -241,14 +283,25 @@ async def _put_all(
 ) -> list[UploadedFile]:
     sizes = {file.path: file.size_bytes for file in files}
     if {target.path for target in targets} != set(sizes):
-        raise StoreUnavailable("the control plane's upload targets are not for the files that were named")
+        raise StoreUnavailable(
+            "the control plane's upload targets are not for the files that were named"
+        )
     async with transfer_open(patience_s) as transfer:
-        jobs = [job for target in targets for job in _part_jobs(transfer, folder, target, sizes[target.path])]
+        jobs = [
+            job
+            for target in targets
+            for job in _part_jobs(transfer, folder, target, sizes[target.path])
+        ]
         etags = iter(await transfer.run([_with_progress(job, on_progress) for job in jobs]))
-    return [UploadedFile(path=target.path, etags=[next(etags) for _ in target.part_urls]) for target in targets]
+    return [
+        UploadedFile(path=target.path, etags=[next(etags) for _ in target.part_urls])
+        for target in targets
+    ]
 
 
-def _part_jobs(transfer: Transfer, folder: Path, target: UploadFile, size_bytes: int) -> Iterator[partial[str]]:
+def _part_jobs(
+    transfer: Transfer, folder: Path, target: UploadFile, size_bytes: int
+) -> Iterator[partial[str]]:
     for index, url in enumerate(target.part_urls):
         offset = index * target.part_size_bytes
         part_bytes = min(target.part_size_bytes, size_bytes - offset)
@@ -256,7 +309,9 @@ def _part_jobs(transfer: Transfer, folder: Path, target: UploadFile, size_bytes:
 
 
 async def _get_all(
-    wanted: list[tuple[StoredFile, Path]], patience_s: float, on_progress: Callable[[], None] | None = None
+    wanted: list[tuple[StoredFile, Path]],
+    patience_s: float,
+    on_progress: Callable[[], None] | None = None,
 ) -> None:
     try:
         async with transfer_open(patience_s) as transfer:
@@ -266,7 +321,9 @@ async def _get_all(
         raise StoreUnavailable(f"a download was refused: {refused}") from refused
 
 
-def _with_progress(job: Callable[[], ResultT], on_progress: Callable[[], None] | None) -> Callable[[], ResultT]:
+def _with_progress(
+    job: Callable[[], ResultT], on_progress: Callable[[], None] | None
+) -> Callable[[], ResultT]:
     def run() -> ResultT:
         result = job()
         if on_progress is not None:

@@ -1,9 +1,11 @@
-"""torchvision's place where it is not installed: vLLM's code of text models imports it and never calls it.
+"""torchvision's place where it is not installed: vLLM's code of text models imports it and never
+calls it.
 
-The builds of torchvision for CPUs are on an index of their own, so set-up does not install it. vLLM's
-modules of Qwen3.5 and of every model with a tower import image processors of transformers, which import
-it at their top. Here its names exist, and say that it is not installed once they are called. transformers
-asks whether it is there before that, and keeps the answer: it takes its processors for PIL.
+The builds of torchvision for CPUs are on an index of their own, so set-up does not install it.
+vLLM's modules of Qwen3.5 and of every model with a tower import image processors of transformers,
+which import it at their top. Here its names exist, and say that it is not installed once they are
+called. transformers asks whether it is there before that, and keeps the answer: it takes its
+processors for PIL.
 """
 
 import sys
@@ -16,7 +18,12 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 PACKAGE = "torchvision"
-MODULES = (PACKAGE, f"{PACKAGE}.transforms", f"{PACKAGE}.transforms.v2", f"{PACKAGE}.transforms.v2.functional")
+MODULES = (
+    PACKAGE,
+    f"{PACKAGE}.transforms",
+    f"{PACKAGE}.transforms.v2",
+    f"{PACKAGE}.transforms.v2.functional",
+)
 
 
 class _Absent:
@@ -24,7 +31,9 @@ class _Absent:
 
     def __init__(self, *_: Any, **__: Any) -> None:
         name = type(self).__name__
-        raise ImportError(f"{PACKAGE}, which has {name}, is not installed: images are not served here")
+        raise ImportError(
+            f"{PACKAGE}, which has {name}, is not installed: images are not served here"
+        )
 
 
 class _Module(ModuleType):

@@ -1,7 +1,9 @@
-"""How a runtime starts the processes of its engine and its trainer: forked on a CPU, spawned on a GPU.
+"""How a runtime starts the processes of its engine and its trainer: forked on a CPU, spawned on a
+GPU.
 
-What they import takes seconds of computing in each. On a CPU one process, Python's fork server, imports it once while
-the main process imports its own part, and the others are forked from it. CUDA does not survive a fork.
+What they import takes seconds of computing in each. On a CPU one process, Python's fork server,
+imports it once while the main process imports its own part, and the others are forked from it. CUDA
+does not survive a fork.
 """
 
 import multiprocessing
@@ -17,7 +19,8 @@ _begun: list[str] = []  # what the fork server of this process imports
 
 
 def fork_server_begin(modules: Sequence[str]) -> None:
-    """Start the fork server with this process's environment; returns at once, and again does nothing.
+    """Start the fork server with this process's environment; returns at once, and again does
+    nothing.
 
     A module that cannot be imported is left out: the process that needs it raises.
     """
@@ -36,6 +39,12 @@ def forks(device: str) -> bool:
 
 
 def process_context(device: str) -> ForkServerContext | SpawnContext:
-    """What makes the processes of ``device``. To start one waits for the imports: call it in a thread."""
+    """What makes the processes of ``device``. To start one waits for the imports: call it in a
+    thread.
+    """
     multiprocessing_protect()
-    return multiprocessing.get_context("forkserver") if forks(device) else multiprocessing.get_context("spawn")
+    return (
+        multiprocessing.get_context("forkserver")
+        if forks(device)
+        else multiprocessing.get_context("spawn")
+    )

@@ -1,7 +1,9 @@
-"""Work that gives way to whoever else computes: in a thread of a lower priority than this process's others.
+"""Work that gives way to whoever else computes: in a thread of a lower priority than this process's
+others.
 
-On Linux each thread has a priority of its own. Everyone may lower it and root alone may raise it again, so it is
-lowered for a thread that ends with the work; threads that the work starts inherit it.
+On Linux each thread has a priority of its own. Everyone may lower it and root alone may raise it
+again, so it is lowered for a thread that ends with the work; threads that the work starts inherit
+it.
 """
 
 import os
@@ -14,13 +16,18 @@ from typing import TypeVar
 
 ResultT = TypeVar("ResultT")
 
-LOWER = 10  # nice values: about a tenth of the time that another thread gets where both want the same processor
+# nice values: about a tenth of the time that another thread gets where both want the same processor
+LOWER = 10
 LOWEST = 19
 
 
 def give_way(work: Callable[[], ResultT]) -> ResultT:
-    """What ``work`` returns; the caller waits for it. Raises what it raises. As it is where there is no Linux."""
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="gives-way", initializer=_priority_lower) as thread:
+    """What ``work`` returns; the caller waits for it. Raises what it raises. As it is where there
+    is no Linux.
+    """
+    with ThreadPoolExecutor(
+        max_workers=1, thread_name_prefix="gives-way", initializer=_priority_lower
+    ) as thread:
         return thread.submit(work).result()
 
 
@@ -28,4 +35,6 @@ def _priority_lower() -> None:
     if sys.platform == "linux":
         own = threading.get_native_id()
         with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, own, min(os.getpriority(os.PRIO_PROCESS, own) + LOWER, LOWEST))
+            os.setpriority(
+                os.PRIO_PROCESS, own, min(os.getpriority(os.PRIO_PROCESS, own) + LOWER, LOWEST)
+            )

@@ -1,7 +1,9 @@
-"""What a process said before it ended: its standard error passes through here to this one's, and its end is kept.
+"""What a process said before it ended: its standard error passes through here to this one's, and
+its end is kept.
 
-An exit code does not say why a process ended. What says it is on its standard error: an exception, what the C library
-or a library of C++ says as it gives up, where Python stood at a signal (``words_left``).
+An exit code does not say why a process ended. What says it is on its standard error: an exception,
+what the C library or a library of C++ says as it gives up, where Python stood at a signal
+(``words_left``).
 """
 
 import faulthandler
@@ -16,7 +18,8 @@ from multiprocessing.connection import Connection
 
 STANDARD_ERROR = 2
 READ_BYTES, KEPT_BYTES, LINES = 1 << 16, 1 << 12, 12
-REST_S = 2.0  # for what is still under way; a process that it has started may hold its standard error for longer
+# for what is still under way; a process that it has started may hold its standard error for longer
+REST_S = 2.0
 
 
 class LastWords:
@@ -39,7 +42,11 @@ class LastWords:
             return how
         self._thread.join(REST_S)
         lines = [line for line in self._kept.decode(errors="replace").splitlines() if line.strip()]
-        return f"{how} (its last lines: {chr(10).join(lines[-LINES:])})" if lines else f"{how} (it wrote nothing)"
+        return (
+            f"{how} (its last lines: {chr(10).join(lines[-LINES:])})"
+            if lines
+            else f"{how} (it wrote nothing)"
+        )
 
     def _pass_on(self) -> None:
         with self._near:
@@ -51,7 +58,9 @@ class LastWords:
 
 
 def exit_words(exitcode: int | None) -> str:
-    """How a process ended, by its exit code as multiprocessing has it: a signal's number is negative."""
+    """How a process ended, by its exit code as multiprocessing has it: a signal's number is
+    negative.
+    """
     if exitcode is None or exitcode >= 0:
         return f"ended with exit code {exitcode}"
     if exitcode == -signal.SIGKILL:
@@ -63,9 +72,11 @@ def exit_words(exitcode: int | None) -> str:
 
 @contextmanager
 def words_left(far: Connection | None = None) -> Iterator[None]:
-    """In the process itself: ``far`` becomes its standard error, and whatever ends the block is seen there.
+    """In the process itself: ``far`` becomes its standard error, and whatever ends the block is
+    seen there.
 
-    At a signal the stack of the thread that it ends, and of none besides: faulthandler reads others' unguarded.
+    At a signal the stack of the thread that it ends, and of none besides: faulthandler reads
+    others' unguarded.
     """
     if far is not None:
         os.dup2(far.fileno(), STANDARD_ERROR)

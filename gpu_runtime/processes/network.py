@@ -14,9 +14,13 @@ def address_toward(address: str) -> str:
 
 
 def interface_toward(address: str) -> str:
-    """The name of the network interface over which ``address`` is reached. Raises OSError where there is none."""
+    """The name of the network interface over which ``address`` is reached. Raises OSError where
+    there is none.
+    """
     own = address_toward(address)
     for name, addresses in psutil.net_if_addrs().items():
         if any(each.address.partition("%")[0] == own for each in addresses):
             return name
-    raise OSError(f"no interface of this machine has the address {own}, by which {address} is reached")
+    raise OSError(
+        f"no interface of this machine has the address {own}, by which {address} is reached"
+    )

@@ -1,7 +1,7 @@
 """torch's process groups of an engine's workers: another user of the machine in one is refused.
 
-vLLM makes its groups itself, one after another, and through each of gloo passes pickles. So each is looked at as it is
-made: its peers are connected by then, and nothing has been sent.
+vLLM makes its groups itself, one after another, and through each of gloo passes pickles. So each is
+looked at as it is made: its peers are connected by then, and nothing has been sent.
 """
 
 from functools import wraps
@@ -13,7 +13,9 @@ MADE_BY = ("init_process_group", "new_group")
 
 
 def groups_watch() -> None:
-    """From now on groups that torch makes in this process raise StrangerConnected. A second call changes nothing."""
+    """From now on groups that torch makes in this process raise StrangerConnected. A second call
+    changes nothing.
+    """
     from torch import distributed  # here and not above: a runtime's gateway loads no torch
 
     for name in MADE_BY:

@@ -1,8 +1,10 @@
-"""The file in which the processes of a group find each other: torch's FileStore, on a disk that may be silent.
+"""The file in which the processes of a group find each other: torch's FileStore, on a disk that may
+be silent.
 
-torch opens and locks that file while it holds Python's lock. On a disk that does not respond, such as a file system of
-several nodes whose server is away, all threads of the process would stand still, those that say that it lives among
-them. So a thread that holds nothing tries the same before, within a deadline.
+torch opens and locks that file while it holds Python's lock. On a disk that does not respond, such
+as a file system of several nodes whose server is away, all threads of the process would stand
+still, those that say that it lives among them. So a thread that holds nothing tries the same
+before, within a deadline.
 """
 
 import fcntl
@@ -13,7 +15,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch.distributed import FileStore
 
-# Less than the silence after which a node counts as lost (training/nodes/remote_rank.py): the disk is named, not it.
+# Less than the silence after which a node counts as lost (training/nodes/remote_rank.py): the disk
+# is named, not it.
 REACH_S = 25.0
 
 
@@ -22,8 +25,11 @@ class RendezvousSilent(RuntimeError):
 
 
 def rendezvous_open(path: str, world_size: int) -> "FileStore":
-    """The store of ``world_size`` processes. Raises RendezvousSilent; OSError where the file cannot be opened."""
-    from torch.distributed import FileStore  # here and not above: a runtime's gateway loads no torch
+    """The store of ``world_size`` processes. Raises RendezvousSilent; OSError where the file cannot
+    be opened.
+    """
+    # here and not above: a runtime's gateway loads no torch
+    from torch.distributed import FileStore
 
     _reach(path)
     return FileStore(path, world_size)

@@ -1,8 +1,10 @@
-"""What multiprocessing gets wrong where several threads start processes and ask for their end (seen in Python 3.11).
+"""What multiprocessing gets wrong where several threads start processes and ask for their end (seen
+in Python 3.11).
 
-It gives a program that it starts the variables of this process as they lie in memory, and other threads run while the
-kernel reads them. An engine is started beside the trainer, and both vLLM and its start here set variables for a while:
-where one is taken away at that moment the kernel finds no address (EFAULT), and nothing is heard but exit code 255.
+It gives a program that it starts the variables of this process as they lie in memory, and other
+threads run while the kernel reads them. An engine is started beside the trainer, and both vLLM and
+its start here set variables for a while: where one is taken away at that moment the kernel finds no
+address (EFAULT), and nothing is heard but exit code 255.
 
 Of two threads that ask at once how a process ended, one is told 255, or that it has not ended.
 """

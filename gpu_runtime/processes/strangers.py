@@ -1,4 +1,5 @@
-"""Whether another user of this machine takes part in the collectives of a trainer's ranks or an engine's workers.
+"""Whether another user of this machine takes part in the collectives of a trainer's ranks or an
+engine's workers.
 
 gloo takes whoever connects first, and sends the number that comes next, for the peer that it waits
 for: there is no authentication. The kernel says whose each end of a connection on one machine is.
@@ -19,7 +20,9 @@ class StrangerConnected(RuntimeError):
 
 
 def strangers_refuse() -> None:
-    """Raises StrangerConnected. Call it once the peers of a process group are connected, before anything is sent."""
+    """Raises StrangerConnected. Call it once the peers of a process group are connected, before
+    anything is sent.
+    """
     for connection in _own_connections():
         with closing(connection), suppress(OSError):  # it listens, or it is closed meanwhile
             uid = peer_user(connection)
@@ -41,7 +44,10 @@ def _own_connections() -> Iterator[socket.socket]:
             except OSError:  # it is no socket, and still open
                 os.close(copy)
                 continue
-            if found.family in (socket.AF_INET, socket.AF_INET6) and found.type == socket.SOCK_STREAM:
+            if (
+                found.family in (socket.AF_INET, socket.AF_INET6)
+                and found.type == socket.SOCK_STREAM
+            ):
                 yield found
             else:
                 found.close()

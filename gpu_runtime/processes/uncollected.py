@@ -1,8 +1,9 @@
-"""Imports without the garbage collector, which would look through all that was imported again and again.
+"""Imports without the garbage collector, which would look through all that was imported again and
+again.
 
-Modules stay; vLLM's and what they need are made of a million objects. To look for garbage among them takes a fifth of
-the import, and later a good part of a second each time. So the collector is off meanwhile, and leaves alone afterwards
-what is there then.
+Modules stay; vLLM's and what they need are made of a million objects. To look for garbage among
+them takes a fifth of the import, and later a good part of a second each time. So the collector is
+off meanwhile, and leaves alone afterwards what is there then.
 """
 
 import gc
@@ -15,7 +16,8 @@ _one_at_a_time = threading.RLock()
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Nothing is collected inside the block, nor what is there at its end later. Of the whole process, not a thread.
+    """Nothing is collected inside the block, nor what is there at its end later. Of the whole
+    process, not a thread.
 
     One thread at a time is inside: two that import the same modules can get them half made.
     """

@@ -1,7 +1,8 @@
 """Separates an answer as it arrives into thoughts, plain text, and calls of tools, piece by piece.
 
-A call streams while it is written only where a grammar holds the model to a whole one (a forced call, a strict tool).
-Elsewhere the answer is known to be calls at its end alone: one slip makes all of it plain text.
+A call streams while it is written only where a grammar holds the model to a whole one (a forced
+call, a strict tool). Elsewhere the answer is known to be calls at its end alone: one slip makes all
+of it plain text.
 """
 
 import json
@@ -17,9 +18,11 @@ from gpu_runtime.rendering.tool_formats import ToolFormat, new_id
 
 
 class CallScanner:
-    """Finds calls in text that a grammar of `call_grammars` allows. A call that is cut short counts with what it has.
+    """Finds calls in text that a grammar of `call_grammars` allows. A call that is cut short counts
+    with what it has.
 
-    Example: ``CallScanner(HERMES).feed('{"name": "f", "arguments": {"a"')`` is ``[CallPiece(0, "f", '{"a"')]``.
+    Example: ``CallScanner(HERMES).feed('{"name": "f", "arguments": {"a"')`` is ``[CallPiece(0, "f",
+    '{"a"')]``.
     """
 
     def __init__(self, call_format: ToolFormat) -> None:
@@ -84,13 +87,17 @@ def scanner_of(call_format: ToolFormat) -> CallScanner | XmlScanner | GemmaScann
     """What finds the calls of an answer that a grammar holds to ``call_format``."""
     if call_format.style == "gemma":
         return GemmaScanner()
-    return XmlScanner(call_format.schemas) if call_format.style == "xml" else CallScanner(call_format)
+    return (
+        XmlScanner(call_format.schemas) if call_format.style == "xml" else CallScanner(call_format)
+    )
 
 
 class AnswerParser:
-    """``call_format`` is set where tools may be called, ``is_forced`` where the answer must be a call, and
-    ``is_guaranteed`` where a grammar sees to it that what begins as a call is one. ``thoughts`` is the format of those
-    that may come first; ``marks`` writes the special tokens into the text that belong to these formats."""
+    """``call_format`` is set where tools may be called, ``is_forced`` where the answer must be a
+    call, and ``is_guaranteed`` where a grammar sees to it that what begins as a call is one.
+    ``thoughts`` is the format of those that may come first; ``marks`` writes the special tokens
+    into the text that belong to these formats.
+    """
 
     def __init__(
         self,
@@ -110,12 +117,17 @@ class AnswerParser:
         self._calls_from = 0 if is_forced else None  # where plain text ends for good
 
     def more(self, text: str, token_ids: Sequence[int]) -> tuple[str, str, list[CallPiece]]:
-        """The thoughts, the plain text and the pieces of calls that are certain now that ``text`` has come, as
-        ``token_ids``."""
+        """The thoughts, the plain text and the pieces of calls that are certain now that ``text``
+        has come, as ``token_ids``.
+        """
         return self._more(self._marks.feed(text, token_ids))
 
-    def whole(self, text: str, token_ids: Sequence[int]) -> tuple[str | None, str, list[ParsedCall]]:
-        """The thoughts, the plain text and the calls of a whole answer, for a parser that has read nothing."""
+    def whole(
+        self, text: str, token_ids: Sequence[int]
+    ) -> tuple[str | None, str, list[ParsedCall]]:
+        """The thoughts, the plain text and the calls of a whole answer, for a parser that has read
+        nothing.
+        """
         marked = self._marks.feed(text, token_ids)
         thoughts, rest = self._thoughts.split(marked) if self._thoughts else (None, marked)
         if self._format is None:
@@ -180,4 +192,6 @@ class AnswerParser:
         if call_format.at_start:
             begun = self._text.lstrip()
             return 0 if begun.startswith(call_format.marker) else None
-        return min((at for mark in call_format.starts if (at := self._text.find(mark)) >= 0), default=None)
+        return min(
+            (at for mark in call_format.starts if (at := self._text.find(mark)) >= 0), default=None
+        )

@@ -1,4 +1,6 @@
-"""The calls of one episode by the conversations that they read and wrote: what a later request continues."""
+"""The calls of one episode by the conversations that they read and wrote: what a later request
+continues.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,18 +42,25 @@ class Request:
 
 
 class Conversation:
-    """The completions of one episode by the name of the conversation that each ends, by text and by tool-call ids."""
+    """The completions of one episode by the name of the conversation that each ends, by text and by
+    tool-call ids.
+    """
 
-    def __init__(self, calls: Sequence[CallRecord] = (), tool_format: ToolFormat | None = None) -> None:
+    def __init__(
+        self, calls: Sequence[CallRecord] = (), tool_format: ToolFormat | None = None
+    ) -> None:
         self._by_name: dict[str, list[ReusablePrefix]] = {}
         self._by_signature: dict[str, ReusablePrefix] = {}
-        self._by_call_id: dict[str, list[ReusablePrefix]] = {}  # a model that names its calls may repeat itself
-        self._read: dict[str, ReusablePrefix] = {}  # what a prompt began with, from its first user message on
+        # a model that names its calls may repeat itself
+        self._by_call_id: dict[str, list[ReusablePrefix]] = {}
+        # what a prompt began with, from its first user message on
+        self._read: dict[str, ReusablePrefix] = {}
         self._prompts: set[str] = set()  # whole prompts
         self._keys: dict[tuple[str, int], str] = {}
         self._texts: list[tuple[str, str, ReusablePrefix]] = []  # prompt, with its answer
         self._answered: Answered[ReusablePrefix] = Answered()
-        self._accounted: dict[str, str] = {}  # the first accounting line of each system text, by the text without it
+        # the first accounting line of each system text, by the text without it
+        self._accounted: dict[str, str] = {}
         for call in calls:
             self.add(call, tool_format)
 
@@ -76,13 +85,19 @@ class Conversation:
                 self._texts.append((prompt, prompt + answer.text, source))
 
     def earlier_text(self, prompt: str) -> tuple[int, ReusablePrefix] | None:
-        """The longest text (prompt and answer) that ``prompt`` starts with, as (its length, source)."""
+        """The longest text (prompt and answer) that ``prompt`` starts with, as (its length,
+        source).
+        """
         found = [(len(text), source) for _, text, source in self._texts if prompt.startswith(text)]
         return max(found, key=lambda pair: pair[0], default=None)
 
     def departed_text(self, prompt: str) -> ReusablePrefix | None:
         """The latest answer to the longest prompt that ``prompt`` goes on from in another way."""
-        found = [(len(asked), n) for n, (asked, _, _) in enumerate(self._texts) if _goes_on(asked, prompt)]
+        found = [
+            (len(asked), n)
+            for n, (asked, _, _) in enumerate(self._texts)
+            if _goes_on(asked, prompt)
+        ]
         return self._texts[max(found)[1]][2] if found else None
 
     def recognise(
@@ -109,17 +124,22 @@ class Conversation:
     def earlier(self, request: Request) -> Iterator[tuple[int, ReusablePrefix]]:
         """What the request continues, longest first, as (number of its messages, source).
 
-        Of equal answers the one whose tool-call ids, then whose text the client echoes is meant, else the latest.
+        Of equal answers the one whose tool-call ids, then whose text the client echoes is meant,
+        else the latest.
         """
         for count in range(len(request.messages), 1, -1):
             message = request.messages[count - 1]
-            if message["role"] == "assistant" and (found := self._by_name.get(request.names[count])):
+            if message["role"] == "assistant" and (
+                found := self._by_name.get(request.names[count])
+            ):
                 yield count, _meant(found, message)
 
     def departed(self, request: Request, spliced: int) -> tuple[int, ReusablePrefix] | None:
-        """The message at which a request leaves an earlier call that it continues otherwise, and that call.
+        """The message at which a request leaves an earlier call that it continues otherwise, and
+        that call.
 
-        ``spliced`` of its messages are known to be as they were. A fork that keeps no later answer is no such request.
+        ``spliced`` of its messages are known to be as they were. A fork that keeps no later answer
+        is no such request.
         """
         names, messages = request.names, request.messages
         for index in range(len(messages) - 1, spliced - 1, -1):
@@ -146,7 +166,10 @@ class Conversation:
     def _note_prompt(self, call: CallRecord, source: ReusablePrefix) -> None:
         tools = [normal_tool(tool["function"]) for tool in call.options.get("tools") or []]
         parent = self._keys.get((call.parent.call_id, call.parent.choice)) if call.parent else None
-        name, has_user = parent or chain([], tools, call.options.get("template_variables"))[0], parent is not None
+        name, has_user = (
+            parent or chain([], tools, call.options.get("template_variables"))[0],
+            parent is not None,
+        )
         if has_user:
             self._read[name] = source
         for message in call.messages:
@@ -179,7 +202,9 @@ class Conversation:
 def _no_object(message: dict[str, Any]) -> int | None:
     """The first call of ``message`` whose arguments are no object."""
     arguments = [call["function"]["arguments"] for call in message.get("tool_calls", [])]
-    return next((number for number, value in enumerate(arguments) if not isinstance(value, dict)), None)
+    return next(
+        (number for number, value in enumerate(arguments) if not isinstance(value, dict)), None
+    )
 
 
 def _no_arguments(path: str) -> BadRequest:
@@ -199,11 +224,19 @@ def _was_given_after(name: str, source: ReusablePrefix) -> bool:
 
 
 def _says_the_same(message: dict[str, Any], source: ReusablePrefix, ids: list[str]) -> bool:
-    """Whether an echo of the answer's calls has them as they were; some clients drop the text beside them."""
+    """Whether an echo of the answer's calls has them as they were; some clients drop the text
+    beside them.
+    """
     recorded = normal_answer(source.answer.message)
-    functions = [[call["function"] for call in each.get("tool_calls", [])] for each in (message, recorded)]
+    functions = [
+        [call["function"] for call in each.get("tool_calls", [])] for each in (message, recorded)
+    ]
     text = plain(message["content"])
-    return ids == _call_ids(recorded) and functions[0] == functions[1] and text in ("", plain(recorded["content"]))
+    return (
+        ids == _call_ids(recorded)
+        and functions[0] == functions[1]
+        and text in ("", plain(recorded["content"]))
+    )
 
 
 def _meant(found: Sequence[ReusablePrefix], message: dict[str, Any]) -> ReusablePrefix:
@@ -212,7 +245,11 @@ def _meant(found: Sequence[ReusablePrefix], message: dict[str, Any]) -> Reusable
     def likeness(source: ReusablePrefix) -> tuple[bool, bool, bool]:
         answer = source.answer.message
         same_thoughts = thoughts is not None and thoughts == answer.get("reasoning_content")
-        return _call_ids(answer) == ids, (answer["content"] or "") == message["content"], same_thoughts
+        return (
+            _call_ids(answer) == ids,
+            (answer["content"] or "") == message["content"],
+            same_thoughts,
+        )
 
     return max(reversed(found), key=likeness)
 

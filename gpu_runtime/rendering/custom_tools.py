@@ -1,4 +1,6 @@
-"""Tools of type ``custom``, whose input is one text: to a model they are strict functions with one string."""
+"""Tools of type ``custom``, whose input is one text: to a model they are strict functions with one
+string.
+"""
 
 import json
 from typing import Any
@@ -17,7 +19,9 @@ def as_function(custom: Any) -> dict[str, Any]:
         raise ValueError("a tool of type custom has an object custom")
     form = custom.get("format") or {"type": "text"}
     if form != {"type": "text"}:
-        raise ValueError("the input of a custom tool is free text here; for a grammar send a strict function")
+        raise ValueError(
+            "the input of a custom tool is free text here; for a grammar send a strict function"
+        )
     kept = {name: value for name, value in custom.items() if name != "format" and value is not None}
     return kept | {"parameters": SCHEMA, "strict": True}
 

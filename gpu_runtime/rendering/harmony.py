@@ -1,7 +1,9 @@
-"""Harmony, GPT-OSS's format: an answer is a row of messages between special tokens, each of them in a channel.
+"""Harmony, GPT-OSS's format: an answer is a row of messages between special tokens, each of them in
+a channel.
 
-Analysis is thoughts and final is text. Commentary is text too or, where it has a recipient, a call, with which sampling
-ends: a row holds one call at most. Source: OpenAI's cookbook, "OpenAI harmony response format".
+Analysis is thoughts and final is text. Commentary is text too or, where it has a recipient, a call,
+with which sampling ends: a row holds one call at most. Source: OpenAI's cookbook, "OpenAI harmony
+response format".
 """
 
 import json
@@ -47,19 +49,28 @@ class Harmony:
         """What ends an answer: a tokenizer names one end of turn alone."""
         return self.ids[RETURN], self.ids[CALL]
 
-    def parser(self, decode: Decode, *, may_call: bool, is_forced: bool, is_guaranteed: bool) -> "HarmonyParser":
+    def parser(
+        self, decode: Decode, *, may_call: bool, is_forced: bool, is_guaranteed: bool
+    ) -> "HarmonyParser":
         """A reader of one answer."""
         marks = MarkedText({number: mark for mark, number in self.ids.items()}, decode)
-        return HarmonyParser(marks, may_call=may_call, is_forced=is_forced, is_guaranteed=is_guaranteed)
+        return HarmonyParser(
+            marks, may_call=may_call, is_forced=is_forced, is_guaranteed=is_guaranteed
+        )
 
     def meaning(self, decode: Decode, token_ids: Sequence[int], *, is_forced: bool) -> Meaning:
-        """Thoughts, text and calls of ``token_ids``, an answer without the mark that ends it. A template writes the
-        text beside a call as thoughts."""
+        """Thoughts, text and calls of ``token_ids``, an answer without the mark that ends it. A
+        template writes the text beside a call as thoughts.
+        """
         parser = self.parser(decode, may_call=True, is_forced=is_forced, is_guaranteed=False)
         thoughts, text, calls = parser.whole(decode(token_ids), [*token_ids, self.ids[END]])
         if calls:
             thoughts, text = beside_call(thoughts, text), ""
-        return (thoughts or "").strip(), text.strip(), [(call.name, json.loads(call.arguments)) for call in calls]
+        return (
+            (thoughts or "").strip(),
+            text.strip(),
+            [(call.name, json.loads(call.arguments)) for call in calls],
+        )
 
 
 def beside_call(thoughts: str | None, text: str) -> str:
@@ -84,14 +95,18 @@ def tool_as_written(tool: dict[str, Any]) -> dict[str, Any]:
 
 
 class HarmonyParser:
-    """Separates an answer as ``AnswerParser`` does. ``may_call`` is set where there are tools, ``is_forced`` where the
-    prompt has begun the call, ``is_guaranteed`` where a grammar sees to it that what begins as a call is one.
+    """Separates an answer as ``AnswerParser`` does. ``may_call`` is set where there are tools,
+    ``is_forced`` where the prompt has begun the call, ``is_guaranteed`` where a grammar sees to it
+    that what begins as a call is one.
 
-    Text before a call or before more thoughts is held back, so that thoughts come first and a call that is none stays
-    text. What breaks the format is text from there on, without its marks: an engine's own text has none.
+    Text before a call or before more thoughts is held back, so that thoughts come first and a call
+    that is none stays text. What breaks the format is text from there on, without its marks: an
+    engine's own text has none.
     """
 
-    def __init__(self, marks: MarkedText, *, may_call: bool, is_forced: bool, is_guaranteed: bool) -> None:
+    def __init__(
+        self, marks: MarkedText, *, may_call: bool, is_forced: bool, is_guaranteed: bool
+    ) -> None:
         self._marks, self._may_call, self._is_guaranteed = marks, may_call, is_guaranteed
         self._role = "assistant" + (HARMONY_CALLS.prefill if is_forced else "")
         self._channel: str | None = None  # None before its mark
@@ -105,8 +120,9 @@ class HarmonyParser:
         self.found = False  # thoughts, be they empty
 
     def more(self, text: str, token_ids: Sequence[int]) -> tuple[str, str, list[CallPiece]]:
-        """The thoughts, the plain text and the pieces of calls that are certain now that ``text`` has come, as
-        ``token_ids``."""
+        """The thoughts, the plain text and the pieces of calls that are certain now that ``text``
+        has come, as ``token_ids``.
+        """
         thoughts, plain = len(self._thoughts), len(self._text)
         for piece, is_mark in self._marks.pieces(text, token_ids):
             if is_mark:
@@ -115,8 +131,12 @@ class HarmonyParser:
                 self._take(piece)
         return self._thoughts[thoughts:], self._text[plain:], self._call_pieces()
 
-    def whole(self, text: str, token_ids: Sequence[int]) -> tuple[str | None, str, list[ParsedCall]]:
-        """The thoughts, the plain text and the calls of a whole answer, for a parser that has read nothing."""
+    def whole(
+        self, text: str, token_ids: Sequence[int]
+    ) -> tuple[str | None, str, list[ParsedCall]]:
+        """The thoughts, the plain text and the calls of a whole answer, for a parser that has read
+        nothing.
+        """
         self.more(text, token_ids)
         calls = []
         if self._call is not None and (self._is_guaranteed or self._state == "after"):
@@ -126,7 +146,9 @@ class HarmonyParser:
         elif self._state != "plain":
             is_all = not (self._thoughts or self._text or self._asides)
             unfinished = self._state == "body" and self._kind == "call"
-            self._show(*self._asides, self._body if self._kind == "aside" and self._state == "body" else "")
+            self._show(
+                *self._asides, self._body if self._kind == "aside" and self._state == "body" else ""
+            )
             self._show(self._shown if unfinished or (is_all and self._state == "header") else "")
         return (self._thoughts if self.found else None), self._text, calls
 
@@ -172,7 +194,13 @@ class HarmonyParser:
     def _take_mark(self, mark: str) -> None:
         state = self._state
         if mark == START and state == "after" and self._call is None:
-            self._state, self._role, self._channel, self._shown, self._body = "header", "", None, "", ""
+            self._state, self._role, self._channel, self._shown, self._body = (
+                "header",
+                "",
+                None,
+                "",
+                "",
+            )
         elif mark == CHANNEL and state == "header" and self._channel is None:
             self._channel, self._shown = "", self._shown.removeprefix("assistant")
         elif mark == CONSTRAIN and state == "header" and self._channel is not None:
@@ -195,7 +223,9 @@ class HarmonyParser:
             self._break()  # what was handed out as text cannot come after thoughts any more
         else:
             self._state = "body"
-            self._kind = {"analysis": "thoughts", "commentary": "aside", "final": "text"}[channel[1]]
+            self._kind = {"analysis": "thoughts", "commentary": "aside", "final": "text"}[
+                channel[1]
+            ]
             if self._kind == "thoughts":
                 self._thoughts += "\n" if self._thoughts else ""
                 self.found = True
@@ -237,14 +267,21 @@ class HarmonyParser:
             return []
         name = self._call[0] if self._call_sent is None else None
         begin, self._call_sent = self._call_sent or 0, len(self._body)
-        return [CallPiece(0, name, self._body[begin:])] if name is not None or self._body[begin:] else []
+        return (
+            [CallPiece(0, name, self._body[begin:])]
+            if name is not None or self._body[begin:]
+            else []
+        )
 
 
 def _may_be_role(text: str) -> bool:
     """Whether ``text`` may be the beginning of what stands before a channel."""
     if len(text) < len("assistant"):
         return "assistant".startswith(text)
-    return text.startswith("assistant") and RECIPIENT_SO_FAR.fullmatch(text[len("assistant") :]) is not None
+    return (
+        text.startswith("assistant")
+        and RECIPIENT_SO_FAR.fullmatch(text[len("assistant") :]) is not None
+    )
 
 
 def _is_object(text: str) -> bool:

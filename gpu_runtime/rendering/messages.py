@@ -1,4 +1,6 @@
-"""Chat messages as clients send them, and the one normal form in which the gateway renders and compares them."""
+"""Chat messages as clients send them, and the one normal form in which the gateway renders and
+compares them.
+"""
 
 import hashlib
 import json
@@ -16,14 +18,18 @@ ENDS_OF_THOUGHTS = ("</think>", "</thinking>", "</reasoning>")
 
 
 class Strict(BaseModel):
-    """Unknown fields are refused; a null is an absent field, because clients echo the messages that they got."""
+    """Unknown fields are refused; a null is an absent field, because clients echo the messages that
+    they got.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     @model_validator(mode="before")
     @classmethod
     def _without_nulls(cls, value: Any) -> Any:
-        return {k: v for k, v in value.items() if v is not None} if isinstance(value, dict) else value
+        return (
+            {k: v for k, v in value.items() if v is not None} if isinstance(value, dict) else value
+        )
 
 
 class TextPart(Strict):
@@ -84,7 +90,9 @@ class ToolCall(_Echoed):
         if not isinstance(value, dict) or not isinstance(custom := value.get("custom"), dict):
             return value
         function = {"name": custom.get("name"), "arguments": arguments_of(custom.get("input"))}
-        return {name: kept for name, kept in value.items() if name != "custom"} | {"function": function}
+        return {name: kept for name, kept in value.items() if name != "custom"} | {
+            "function": function
+        }
 
 
 class SystemMessage(Strict):
@@ -109,8 +117,9 @@ class ThinkingBlock(Strict):
 
 
 class AssistantMessage(_Echoed):
-    """``reasoning_content``, ``reasoning``, ``reasoning_details`` and ``thinking_blocks`` are one thing, the thoughts
-    before the answer, under the names that clients have for it."""
+    """``reasoning_content``, ``reasoning``, ``reasoning_details`` and ``thinking_blocks`` are one
+    thing, the thoughts before the answer, under the names that clients have for it.
+    """
 
     role: Literal["assistant"]
     content: str | list[Annotated[TextPart | RefusalPart, Field(discriminator="type")]] = ""
@@ -126,7 +135,10 @@ class AssistantMessage(_Echoed):
     @property
     def thoughts(self) -> str:
         """The thoughts, under whichever name they came."""
-        details = [str(detail.get("text") or detail.get("summary") or "") for detail in self.reasoning_details]
+        details = [
+            str(detail.get("text") or detail.get("summary") or "")
+            for detail in self.reasoning_details
+        ]
         blocks = [block.thinking for block in self.thinking_blocks]
         return self.reasoning_content or self.reasoning or "\n".join(details) or "\n".join(blocks)
 
@@ -151,18 +163,28 @@ class ToolMessage(Strict):
     @classmethod
     def _id_is_the_calls(cls, value: Any) -> Any:
         """Qwen-Agent's raw API has the call's id as ``id``."""
-        if not isinstance(value, dict) or "id" not in value or value.get("tool_call_id") is not None:
+        if (
+            not isinstance(value, dict)
+            or "id" not in value
+            or value.get("tool_call_id") is not None
+        ):
             return value
         return {
-            ("tool_call_id" if name == "id" else name): kept for name, kept in value.items() if name != "tool_call_id"
+            ("tool_call_id" if name == "id" else name): kept
+            for name, kept in value.items()
+            if name != "tool_call_id"
         }
 
 
-Message = Annotated[SystemMessage | UserMessage | AssistantMessage | ToolMessage, Field(discriminator="role")]
+Message = Annotated[
+    SystemMessage | UserMessage | AssistantMessage | ToolMessage, Field(discriminator="role")
+]
 
 
 def normal(message: Message) -> dict[str, Any]:
-    """The form that templates read: text as one string, arguments as an object, a developer as the system."""
+    """The form that templates read: text as one string, arguments as an object, a developer as the
+    system.
+    """
     form: dict[str, Any] = {"role": "system" if message.role == "developer" else message.role}
     form["content"] = _text(message.content)
     if message.name is not None:
@@ -191,7 +213,8 @@ def as_sent(message: dict[str, Any]) -> dict[str, Any]:
     """A message that ``normal`` made, as a client sends it: ``normal`` of it is the same again,
     without a signature."""
     calls = [
-        call | {"function": call["function"] | {"arguments": _as_text(call["function"]["arguments"])}}
+        call
+        | {"function": call["function"] | {"arguments": _as_text(call["function"]["arguments"])}}
         for call in message.get("tool_calls", [])
     ]
     kept = {name: value for name, value in message.items() if name != SIGNATURE}
@@ -203,27 +226,38 @@ def _as_text(arguments: Any) -> str:
 
 
 def normal_answer(message: dict[str, Any]) -> dict[str, Any]:
-    """The normal form of an assistant message that this gateway sent, as the client will send it back."""
+    """The normal form of an assistant message that this gateway sent, as the client will send it
+    back.
+    """
     return normal(AssistantMessage.model_validate(message))
 
 
 def normal_tool(function: dict[str, Any]) -> dict[str, Any]:
     """The form of a tool that templates read: ``parameters`` is always a schema."""
-    known = {name: function[name] for name in ("name", "description") if function.get(name) is not None}
+    known = {
+        name: function[name] for name in ("name", "description") if function.get(name) is not None
+    }
     schema = function.get("parameters") or {"type": "object", "properties": {}}
     return {"type": "function", "function": known | {"parameters": schema}}
 
 
 def chain(
-    messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]], variables: Mapping[str, Any] | None = None
+    messages: Sequence[dict[str, Any]],
+    tools: Sequence[dict[str, Any]],
+    variables: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    """``chain(...)[k]`` names the first k normal messages under ``tools`` and the template's ``variables``: equal
-    names, equal conversations.
+    """``chain(...)[k]`` names the first k normal messages under ``tools`` and the template's
+    ``variables``: equal names, equal conversations.
 
-    An assistant's text is compared without thoughts and with each run of whitespace as one space, its tool calls
-    without their ids, because frameworks strip, indent and renumber them; everything else is compared exactly.
+    An assistant's text is compared without thoughts and with each run of whitespace as one space,
+    its tool calls without their ids, because frameworks strip, indent and renumber them; everything
+    else is compared exactly.
     """
-    names = [hashlib.sha256(canonical([list(tools), variables] if variables else list(tools))).hexdigest()]
+    names = [
+        hashlib.sha256(
+            canonical([list(tools), variables] if variables else list(tools))
+        ).hexdigest()
+    ]
     for message in messages:
         names.append(extended(names[-1], message))
     return names

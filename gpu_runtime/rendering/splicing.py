@@ -1,9 +1,11 @@
-"""Makes the prompt of a call from the ids that the engine has seen already, wherever that is possible.
+"""Makes the prompt of a call from the ids that the engine has seen already, wherever that is
+possible.
 
-When a request's messages continue an earlier call of the episode, the earlier prompt and the sampled ids of its answer
-are taken as they are, and only what follows is encoded. Text is used to find and to check the position, never to make
-those ids again. Where the template writes the earlier conversation differently now than the engine saw it (thinking
-stripped, tools moved), the check fails: the prompt is rendered afresh, a new timeline starts, and the position is kept.
+When a request's messages continue an earlier call of the episode, the earlier prompt and the
+sampled ids of its answer are taken as they are, and only what follows is encoded. Text is used to
+find and to check the position, never to make those ids again. Where the template writes the earlier
+conversation differently now than the engine saw it (thinking stripped, tools moved), the check
+fails: the prompt is rendered afresh, a new timeline starts, and the position is kept.
 """
 
 import json
@@ -27,8 +29,9 @@ MAX_ENDS_TRIED = 4  # an answer's text may hold what ends a turn
 
 @dataclass(frozen=True)
 class Prompt:
-    """What the engine is given. ``parent`` holds the first ``parent_prefix_length`` ids; ``messages_from`` of the
-    messages are its own. ``names`` are the chain of the request; ``drift`` is why a continuation could not be reused.
+    """What the engine is given. ``parent`` holds the first ``parent_prefix_length`` ids;
+    ``messages_from`` of the messages are its own. ``names`` are the chain of the request; ``drift``
+    is why a continuation could not be reused.
     """
 
     ids: tuple[int, ...]
@@ -50,10 +53,13 @@ def compose(
 ) -> Prompt:
     """The prompt for ``messages`` (normal form).
 
-    Raises BadRequest where the template refuses them, and for what is far longer than a given ``context_length``.
+    Raises BadRequest where the template refuses them, and for what is far longer than a given
+    ``context_length``.
     """
     request = conversation.recognise(messages, tools, renderer.variables)
-    full = renderer.text(request.messages, tools, generation=True) + renderer.prefill(forced, request.messages)
+    full = renderer.text(request.messages, tools, generation=True) + renderer.prefill(
+        forced, request.messages
+    )
     _reject_oversized(renderer, full, context_length, "messages")
     failed: Departure | None = None
     for tries, (count, source) in enumerate(conversation.earlier(request)):
@@ -95,21 +101,29 @@ def compose_text(
         if kept is not None:
             prefix = source.prompt_ids + source.answer.token_ids_T[:kept]
             rest = renderer.encode(text[length:])
-            return Prompt(prefix + rest, [], Parent(source.call_id, source.choice, kept), len(prefix))
+            return Prompt(
+                prefix + rest, [], Parent(source.call_id, source.choice, kept), len(prefix)
+            )
     prompt = Prompt(renderer.encode(text, special=True), [])
     if (left := conversation.departed_text(text)) is not None:
-        departure = Departure(left, 0, "client", "the client goes on with another text than was sampled")
+        departure = Departure(
+            left, 0, "client", "the client goes on with another text than was sampled"
+        )
         return replace(prompt, drift=explain(renderer, departure, prompt.ids))
     return prompt
 
 
-def _reject_oversized(renderer: Renderer, text: str, context_length: int | None, param: str) -> None:
+def _reject_oversized(
+    renderer: Renderer, text: str, context_length: int | None, param: str
+) -> None:
     if context_length is not None and (least := renderer.least_tokens(text)) >= context_length:
         raise prompt_too_long(context_length, least, param, is_exact=False)
 
 
 def kept_ids(renderer: Renderer, answer: Completion) -> int | None:
-    """How many sampled ids stand for the answer's text; none if a stop string begins inside a token."""
+    """How many sampled ids stand for the answer's text; none if a stop string begins inside a
+    token.
+    """
     ids = answer.token_ids_T
     if answer.stop_reason is None:
         return len(ids) - _ends_with_a_stop_token(renderer, answer)
@@ -121,7 +135,9 @@ def kept_ids(renderer: Renderer, answer: Completion) -> int | None:
 
 
 def _ends_with_a_stop_token(renderer: Renderer, answer: Completion) -> bool:
-    """Whether the last id is one that the client stopped at: it is no part of the text, and no mark of the template."""
+    """Whether the last id is one that the client stopped at: it is no part of the text, and no mark
+    of the template.
+    """
     ids = answer.token_ids_T
     if answer.finish_reason != "stop" or not ids or renderer.is_special(ids[-1]):
         return False
@@ -135,10 +151,12 @@ def _end_of_answer(
     tools: Sequence[dict[str, Any]],
     full: str,
 ) -> int | tuple[Cause, str]:
-    """Where in ``full`` the text of the source's answer ends, or why ``full`` does not hold what the engine saw.
+    """Where in ``full`` the text of the source's answer ends, or why ``full`` does not hold what
+    the engine saw.
 
-    It is looked for in the text that goes on and not in a history that ends with the answer: some templates write the
-    last answer of a conversation in another way than one that is followed by more.
+    It is looked for in the text that goes on and not in a history that ends with the answer: some
+    templates write the last answer of a conversation in another way than one that is followed by
+    more.
     """
     if kept_ids(renderer, source.answer) is None:
         return "gateway", "a stop string began inside a token"
@@ -160,7 +178,10 @@ def _end_of_answer(
 def _why_cut(renderer: Renderer, answer: Completion) -> tuple[Cause, str]:
     """Why a conversation does not go on with all that was sampled of ``answer``."""
     if answer.stop_reason is not None or not renderer.is_special(answer.token_ids_T[-1]):
-        return "client", "what ended the answer, a stop of the client's own, is no part of the conversation"
+        return (
+            "client",
+            "what ended the answer, a stop of the client's own, is no part of the conversation",
+        )
     return "template", "the template ends the turn with another token than was sampled"
 
 
@@ -176,7 +197,9 @@ def _same_answer(
     before: Sequence[dict[str, Any]],
     tools: Sequence[dict[str, Any]],
 ) -> bool:
-    """Whether the template's text of the answer equals what was sampled, up to the whitespace around its parts."""
+    """Whether the template's text of the answer equals what was sampled, up to the whitespace
+    around its parts.
+    """
     answer = source.answer
     ids = answer.token_ids_T[: kept_ids(renderer, answer)]
     if ids and renderer.is_special(ids[-1]):
@@ -187,27 +210,39 @@ def _same_answer(
     prefill = source.forced.prefill if source.forced else ""
     if (harmony := renderer.harmony) is not None:
         said, written = (
-            harmony.meaning(renderer.decode, each, is_forced=bool(prefill)) for each in (ids, renderer.encode(rendered))
+            harmony.meaning(renderer.decode, each, is_forced=bool(prefill))
+            for each in (ids, renderer.encode(rendered))
         )
         return said == written
 
     calls_as = renderer.tool_format.for_tools(list(tools)) if renderer.tool_format else None
-    thoughts_as = renderer.thoughts_after(before, calls_as if tools else None) if not prefill else None
+    thoughts_as = (
+        renderer.thoughts_after(before, calls_as if tools else None) if not prefill else None
+    )
 
     def meaning(text: str) -> tuple[str, str, list[tuple[str, Any]]]:
         thoughts, rest = thoughts_as.split(text) if thoughts_as else (None, text)
         calls: list[ParsedCall] = []
-        if calls_as is not None:  # a call's arguments are written anew by the template: they must mean the same
+        # a call's arguments are written anew by the template: they must mean the same
+        if calls_as is not None:
             rest, calls = calls_as.read(f"{prefill}{rest}")
-        return (thoughts or "").strip(), rest.strip(), [(call.name, json.loads(call.arguments)) for call in calls]
+        return (
+            (thoughts or "").strip(),
+            rest.strip(),
+            [(call.name, json.loads(call.arguments)) for call in calls],
+        )
 
     return meaning(as_read) in [meaning(text) for text in sampled]
 
 
-def _join(renderer: Renderer, answer: Completion, rest: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
-    """How many sampled ids are kept and what follows them: an end of turn that was sampled is not written twice.
+def _join(
+    renderer: Renderer, answer: Completion, rest: tuple[int, ...]
+) -> tuple[int, tuple[int, ...]]:
+    """How many sampled ids are kept and what follows them: an end of turn that was sampled is not
+    written twice.
 
-    A sampled end that is not the template's own is left out of what follows: the engine never continued after it.
+    A sampled end that is not the template's own is left out of what follows: the engine never
+    continued after it.
     """
     kept = kept_ids(renderer, answer) or 0
     ended = answer.finish_reason == "stop" and answer.stop_reason is None

@@ -41,8 +41,15 @@ class SystemText:
             if is_made:
                 message = {"role": "user", "content": f"{OPENING}{message['content']}{CLOSING}"}
             follows_user = bool(form) and form[-1]["role"] == "user"
-            if message["role"] == "user" and follows_user and (is_made or joins) and not self.users_in_a_row:
-                form[-1] = form[-1] | {"content": form[-1]["content"] + BETWEEN + message["content"]}
+            if (
+                message["role"] == "user"
+                and follows_user
+                and (is_made or joins)
+                and not self.users_in_a_row
+            ):
+                form[-1] = form[-1] | {
+                    "content": form[-1]["content"] + BETWEEN + message["content"]
+                }
                 joins = True
                 continue
             joins = is_made
@@ -53,12 +60,20 @@ class SystemText:
         """What is written otherwise than it was sent, as labels of the call; the accounting line as
         it was sent."""
         start = _leading(messages)
-        later = [number for number, message in enumerate(messages) if number >= start and message["role"] == "system"]
+        later = [
+            number
+            for number, message in enumerate(messages)
+            if number >= start and message["role"] == "system"
+        ]
         merged: dict[str, Any] = {"system messages merged": start} if start > 1 else {}
         if start and (line := accounting(messages[0])):
             merged["accounting line"] = line
-        how = "as turns of the system" if self.later_turns else "as turns of a user in <system> marks"
-        return merged | ({"later system messages": {"messages": later, "written": how}} if later else {})
+        how = (
+            "as turns of the system" if self.later_turns else "as turns of a user in <system> marks"
+        )
+        return merged | (
+            {"later system messages": {"messages": later, "written": how}} if later else {}
+        )
 
 
 def accounting(message: Message) -> str:
@@ -70,7 +85,9 @@ def accounting(message: Message) -> str:
 
 def probed(write: Write) -> SystemText:
     """How the template that ``write`` stands for takes the system's text."""
-    return SystemText(later_turns=_writes_later(write), users_in_a_row=write([_user(), _user()]) is not None)
+    return SystemText(
+        later_turns=_writes_later(write), users_in_a_row=write([_user(), _user()]) is not None
+    )
 
 
 def _writes_later(write: Write) -> bool:
@@ -104,7 +121,9 @@ def _stands(write: Write, before: list[Message], later: Message, after: list[Mes
 
 
 def _leading(messages: Sequence[Message]) -> int:
-    return next((n for n, message in enumerate(messages) if message["role"] != "system"), len(messages))
+    return next(
+        (n for n, message in enumerate(messages) if message["role"] != "system"), len(messages)
+    )
 
 
 def _merged(messages: Sequence[Message]) -> Message:

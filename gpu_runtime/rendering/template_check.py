@@ -1,5 +1,6 @@
-"""Checks a chat template at start: refuses one whose answers cannot be trained or read, and reports tools that it
-cannot use."""
+"""Checks a chat template at start: refuses one whose answers cannot be trained or read, and reports
+tools that it cannot use.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +14,12 @@ HINT = "Describe the tools in a message and send results as a user's text, or ta
 
 
 def template_verify(renderer: Renderer, model: str) -> None:
-    """Raises ModelUnsupported for a template whose answers do not end with a special token, or have some inside."""
-    if renderer.has_template and not any(map(renderer.is_special, renderer.encode(renderer.end_of_turn))):
+    """Raises ModelUnsupported for a template whose answers do not end with a special token, or have
+    some inside.
+    """
+    if renderer.has_template and not any(
+        map(renderer.is_special, renderer.encode(renderer.end_of_turn))
+    ):
         raise ModelUnsupported(
             f"the chat template of {Path(model).name} writes {renderer.end_of_turn!r} after an answer, which holds no"
             " special token: a model cannot learn where its turn ends; add one to the template and to the tokenizer"
@@ -26,10 +31,24 @@ def template_verify(renderer: Renderer, model: str) -> None:
         )
 
 
-def template_report(report: Callable[[EventKind, dict[str, Any], str], None], renderer: Renderer) -> None:
-    """Put an event into the session's record where the template describes tools that requests cannot use."""
+def template_report(
+    report: Callable[[EventKind, dict[str, Any], str], None], renderer: Renderer
+) -> None:
+    """Put an event into the session's record where the template describes tools that requests
+    cannot use.
+    """
     if not renderer.has_tools or (renderer.tool_format is not None and renderer.writes_results):
         return
-    lost = "leaves out what they return" if not renderer.writes_results else "writes calls in an unknown form"
-    reason = f"the model's chat template describes tools and {lost}: requests with tools are refused"
-    report(EventKind.EVENT, {"name": "tools_unusable", "reason": reason, "hint": HINT}, "tools_unusable")
+    lost = (
+        "leaves out what they return"
+        if not renderer.writes_results
+        else "writes calls in an unknown form"
+    )
+    reason = (
+        f"the model's chat template describes tools and {lost}: requests with tools are refused"
+    )
+    report(
+        EventKind.EVENT,
+        {"name": "tools_unusable", "reason": reason, "hint": HINT},
+        "tools_unusable",
+    )

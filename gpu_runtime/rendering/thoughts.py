@@ -1,4 +1,6 @@
-"""Thoughts of a reasoning model in its text: where they begin and end, separated from the answer as it arrives."""
+"""Thoughts of a reasoning model in its text: where they begin and end, separated from the answer as
+it arrives.
+"""
 
 import re
 from collections.abc import Callable
@@ -9,17 +11,20 @@ from gpu_runtime.rendering.calls.pieces import overlap
 from gpu_runtime.rendering.calls.probes import PROBE, user
 
 PROBE_THOUGHT = "probing"
-OPENED = re.compile(r"<(think|thinking|reasoning)>\s*\Z")  # at the end of a prompt: an answer starts in thoughts
+# at the end of a prompt: an answer starts in thoughts
+OPENED = re.compile(r"<(think|thinking|reasoning)>\s*\Z")
 Write = Callable[[list[dict[str, Any]]], str | None]  # a template; None where it refuses
 
 
 @dataclass(frozen=True)
 class ThoughtFormat:
-    """Thoughts stand between ``opening`` and ``closing``; the newlines inside the marks and after them are layout.
+    """Thoughts stand between ``opening`` and ``closing``; the newlines inside the marks and after
+    them are layout.
 
-    ``begins_inside``: the chat template opens the assistant's turn with ``opening``, so that an answer starts in them.
-    ``or_before``: what ends thoughts that are not closed, and stays: the mark of a call.
-    Example: ``ThoughtFormat("<think>", "</think>").split("<think>\\nhm\\n</think>\\n\\nfour") == ("hm", "four")``.
+    ``begins_inside``: the chat template opens the assistant's turn with ``opening``, so that an
+    answer starts in them. ``or_before``: what ends thoughts that are not closed, and stays: the
+    mark of a call. Example: ``ThoughtFormat("<think>",
+    "</think>").split("<think>\\nhm\\n</think>\\n\\nfour") == ("hm", "four")``.
     """
 
     opening: str

@@ -25,4 +25,6 @@ def tokens_until(decode: Decode, ids: Sequence[int], length: int) -> int:
     else:
         return len(ids)
     sizes = range(len(block))
-    return start + bisect_left(sizes, length, key=lambda n: known + len(decode([*near, *block[:n]])))
+    return start + bisect_left(
+        sizes, length, key=lambda n: known + len(decode([*near, *block[:n]]))
+    )

@@ -1,6 +1,8 @@
-"""Tool calls in the text of a model: the formats that are known, and how each is found, parsed and asked for.
+"""Tool calls in the text of a model: the formats that are known, and how each is found, parsed and
+asked for.
 
-Which one a model uses is read off its chat template, by rendering a call and looking at what it became.
+Which one a model uses is read off its chat template, by rendering a call and looking at what it
+became.
 """
 
 import hashlib
@@ -24,14 +26,15 @@ SPACE = re.compile(r"\s*")
 
 @dataclass(frozen=True)
 class ToolFormat:
-    """``marker`` begins the part of an answer that is not plain text. ``arguments_key`` names a call's arguments, or
-    ``arguments_mark`` stands between its name and them, where a call is no object; ``id_mark`` and an id that the model
-    writes may stand before it.
+    """``marker`` begins the part of an answer that is not plain text. ``arguments_key`` names a
+    call's arguments, or ``arguments_mark`` stands between its name and them, where a call is no
+    object; ``id_mark`` and an id that the model writes may stand before it.
 
-    A forced call is asked for by ending the prompt with ``prefill`` and constraining the answer to calls. They are
-    sampled with all that the template writes after them, so that the end of the turn comes where it stands in the
-    history and a next request goes on with these ids. Calls stand within ``list_frame``, several of them ``separator``
-    apart, or in frames of their own ``between`` apart; None means that there is one at most.
+    A forced call is asked for by ending the prompt with ``prefill`` and constraining the answer to
+    calls. They are sampled with all that the template writes after them, so that the end of the
+    turn comes where it stands in the history and a next request goes on with these ids. Calls stand
+    within ``list_frame``, several of them ``separator`` apart, or in frames of their own
+    ``between`` apart; None means that there is one at most.
     """
 
     name: str
@@ -55,7 +58,8 @@ class ToolFormat:
     quote_id: int | None = None
     ends_answer: str = ""  # what a model writes after its calls in place of an end of turn
     style: Literal["json", "xml", "gemma"] = "json"  # how arguments are written
-    schemas: Schemas = field(default_factory=dict)  # by which arguments without a type of their own are read
+    # by which arguments without a type of their own are read
+    schemas: Schemas = field(default_factory=dict)
     is_lenient: bool = False  # calls with slips are read as vLLM reads them
     lenient: Read | None = None  # by which rule, where that is another
 
@@ -85,11 +89,22 @@ class ToolFormat:
     @property
     def marks(self) -> str:
         """All that may stand around calls and between their parts."""
-        return "".join((self.marker, self.prefill, *self.list_frame, self.id_mark, self.arguments_mark, self.quote))
+        return "".join(
+            (
+                self.marker,
+                self.prefill,
+                *self.list_frame,
+                self.id_mark,
+                self.arguments_mark,
+                self.quote,
+            )
+        )
 
     def read(self, text: str) -> tuple[str, list[ParsedCall]]:
-        """The plain text and the calls of an answer. Several calls are text where its template could not write them:
-        the history would lack what was answered. So is a name that no message can give back."""
+        """The plain text and the calls of an answer. Several calls are text where its template
+        could not write them: the history would lack what was answered. So is a name that no message
+        can give back.
+        """
         content, calls = (self.lenient if self.is_lenient and self.lenient else self.parse)(text)
         is_nameless = any(not 0 < len(call.name) <= MAX_NAME for call in calls)
         return (text, []) if is_nameless or (self.single and len(calls) > 1) else (content, calls)
@@ -105,8 +120,8 @@ class ToolFormat:
         return len(text[:end].rstrip())
 
     def first_call_end(self, text: str, since: int = 0) -> int | None:
-        """Where the first call in ``text`` ends, its frame included; None while it is not whole, or is none. It ends
-        nowhere in the first ``since`` letters.
+        """Where the first call in ``text`` ends, its frame included; None while it is not whole, or
+        is none. It ends nowhere in the first ``since`` letters.
 
         Only for formats whose calls stand alone: a list of calls ends after the last of them.
         """
@@ -120,7 +135,8 @@ class ToolFormat:
         closing = self.list_frame[1].strip()
         begin = text.find(self.marker)
         end = max(begin, since - len(closing) + 1)
-        while closing and begin >= 0 and (end := text.find(closing, end)) >= 0:  # an argument may hold what ends a call
+        # an argument may hold what ends a call
+        while closing and begin >= 0 and (end := text.find(closing, end)) >= 0:
             end += len(closing)
             if self.strict.read(text[:end])[1]:
                 return end
@@ -138,34 +154,48 @@ class ToolFormat:
 
 
 def detect(rendered_call: str, tool_name: str) -> ToolFormat | None:
-    """The format in which a template wrote a call of ``tool_name``, or None if it is not one of those known here."""
+    """The format in which a template wrote a call of ``tool_name``, or None if it is not one of
+    those known here.
+    """
     if re.search(r"<tool_call>\s*\{\s*\"name\":\s*\"" + re.escape(tool_name), rendered_call):
         return HERMES
-    if re.search(r"<tool_call>\s*<function=" + re.escape(tool_name) + r">\s*<parameter=", rendered_call):
+    if re.search(
+        r"<tool_call>\s*<function=" + re.escape(tool_name) + r">\s*<parameter=", rendered_call
+    ):
         return XML
     if re.search(r"<tool_call>\s*\[\s*\{\s*\"name\":\s*\"" + re.escape(tool_name), rendered_call):
         return SMOLLM2
     if re.search(r"<\|tool_call>call:" + re.escape(tool_name) + r"\{\w+:<\|\"\|>", rendered_call):
         return GEMMA
-    if found := re.search(r"\[TOOL_CALLS\](\s*)\[\s*\{\s*\"name\":\s*\"" + re.escape(tool_name), rendered_call):
+    if found := re.search(
+        r"\[TOOL_CALLS\](\s*)\[\s*\{\s*\"name\":\s*\"" + re.escape(tool_name), rendered_call
+    ):
         return replace(MISTRAL, list_frame=(found[1] + "[", "]"))
     if f"[TOOL_CALLS]{tool_name}[ARGS]" in rendered_call:
         return MISTRAL_ARGS
-    if re.search(r"\[TOOL_CALLS\]" + re.escape(tool_name) + r"\[CALL_ID\]\w+\[ARGS\]", rendered_call):
+    if re.search(
+        r"\[TOOL_CALLS\]" + re.escape(tool_name) + r"\[CALL_ID\]\w+\[ARGS\]", rendered_call
+    ):
         return MISTRAL_IDS
-    if re.search(r"\{\s*\"name\":\s*\"" + re.escape(tool_name) + r"\",\s*\"parameters\":", rendered_call):
+    if re.search(
+        r"\{\s*\"name\":\s*\"" + re.escape(tool_name) + r"\",\s*\"parameters\":", rendered_call
+    ):
         return LLAMA3
     return None
 
 
 def written_in_content(message: dict[str, Any]) -> dict[str, Any]:
-    """A message whose calls stand in its content, as ``HERMES`` has them: for templates that leave calls out."""
+    """A message whose calls stand in its content, as ``HERMES`` has them: for templates that leave
+    calls out.
+    """
     calls = [
         f"<tool_call>\n{json.dumps(call['function'], ensure_ascii=False)}\n</tool_call>"
         for call in message.get("tool_calls", [])
     ]
     content = "\n".join(filter(None, [message["content"], *calls]))
-    return {name: value for name, value in message.items() if name != "tool_calls"} | {"content": content}
+    return {name: value for name, value in message.items() if name != "tool_calls"} | {
+        "content": content
+    }
 
 
 def _parse_hermes(text: str) -> tuple[str, list[ParsedCall]]:
@@ -185,13 +215,21 @@ def _parse_smollm2(text: str) -> tuple[str, list[ParsedCall]]:
     values = _value_at(text, len(before) + len(marker), "</tool_call>")[0] if marker else []
     if isinstance(values, dict):
         values = [values]  # one call outside of a list: what is meant is plain
-    return _whole(text, before, [_call(value, "arguments") for value in values] if isinstance(values, list) else [None])
+    return _whole(
+        text,
+        before,
+        [_call(value, "arguments") for value in values] if isinstance(values, list) else [None],
+    )
 
 
 def _parse_mistral(text: str) -> tuple[str, list[ParsedCall]]:
     before, marker, after = text.partition("[TOOL_CALLS]")
     values = _load(after) if marker else []
-    return _whole(text, before, [_call(value, "arguments") for value in values] if isinstance(values, list) else [None])
+    return _whole(
+        text,
+        before,
+        [_call(value, "arguments") for value in values] if isinstance(values, list) else [None],
+    )
 
 
 def _parse_mistral_args(text: str) -> tuple[str, list[ParsedCall]]:
@@ -247,7 +285,9 @@ def _load(text: str) -> Any:
 
 
 def _value_at(text: str, position: int, closing: str) -> tuple[Any, int]:
-    """The JSON at ``position`` and where it ends: before ``closing``, which the last may lack. Else None."""
+    """The JSON at ``position`` and where it ends: before ``closing``, which the last may lack. Else
+    None.
+    """
     try:
         value, end = load_at(text, _after_space(text, position))
     except (ValueError, RecursionError):
@@ -273,7 +313,11 @@ HERMES = ToolFormat(
     lenient=read_hermes,
 )  # fmt: skip
 XML = replace(
-    HERMES, name="xml", parse=partial(parse_xml, schemas={}), lenient=partial(read_xml, schemas={}), style="xml"
+    HERMES,
+    name="xml",
+    parse=partial(parse_xml, schemas={}),
+    lenient=partial(read_xml, schemas={}),
+    style="xml",
 )
 GEMMA = ToolFormat(
     "gemma", gemma.MARKER, gemma.parse_gemma, prefill=gemma.MARKER, list_frame=("", gemma.END), between="",
@@ -281,9 +325,21 @@ GEMMA = ToolFormat(
 )  # fmt: skip
 # Source: the model card of SmolLM2-1.7B-Instruct, "Function calling".
 SMOLLM2 = ToolFormat(
-    "smollm2", "<tool_call>", _parse_smollm2, prefill="<tool_call>", list_frame=("[", "]</tool_call>"), separator=", "
+    "smollm2",
+    "<tool_call>",
+    _parse_smollm2,
+    prefill="<tool_call>",
+    list_frame=("[", "]</tool_call>"),
+    separator=", ",
 )
-MISTRAL = ToolFormat("mistral", "[TOOL_CALLS]", _parse_mistral, prefill="[TOOL_CALLS]", separator=", ", short_ids=True)
+MISTRAL = ToolFormat(
+    "mistral",
+    "[TOOL_CALLS]",
+    _parse_mistral,
+    prefill="[TOOL_CALLS]",
+    separator=", ",
+    short_ids=True,
+)
 # Of tokenizer version 13. Source: mistral-common's templates.
 MISTRAL_ARGS = ToolFormat(
     "mistral_args", "[TOOL_CALLS]", _parse_mistral_args, prefill="[TOOL_CALLS]", between="", short_ids=True,
@@ -291,4 +347,6 @@ MISTRAL_ARGS = ToolFormat(
 )  # fmt: skip
 # Of tokenizer version 11, where the model names its calls. Source: as above.
 MISTRAL_IDS = replace(MISTRAL_ARGS, name="mistral_ids", id_mark="[CALL_ID]")
-LLAMA3 = ToolFormat("llama3", "{", _parse_llama3, arguments_key="parameters", at_start=True, lenient=read_llama)
+LLAMA3 = ToolFormat(
+    "llama3", "{", _parse_llama3, arguments_key="parameters", at_start=True, lenient=read_llama
+)

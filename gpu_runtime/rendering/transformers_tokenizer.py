@@ -1,4 +1,6 @@
-"""A model's tokenizer and chat template as transformers reads them. It imports torch: real runtimes alone load it."""
+"""A model's tokenizer and chat template as transformers reads them. It imports torch: real runtimes
+alone load it.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,10 +24,13 @@ class TransformersTokenizer:
         self.longest_token, self.largest_id = max(map(len, vocabulary)), max(vocabulary.values())
         self._without_added = _TextAlone(self._tokenizer)
         self.added: Mapping[str, str] = {
-            str(token): added_pattern(token) for token in self._tokenizer.added_tokens_decoder.values()
+            str(token): added_pattern(token)
+            for token in self._tokenizer.added_tokens_decoder.values()
         }
         self.special_ids = frozenset(self._tokenizer.all_special_ids) | {
-            token_id for token_id, token in self._tokenizer.added_tokens_decoder.items() if token.special
+            token_id
+            for token_id, token in self._tokenizer.added_tokens_decoder.items()
+            if token.special
         }
 
         template = self._tokenizer.chat_template
@@ -48,7 +53,8 @@ class TransformersTokenizer:
         )
 
     def entry(self, token_id: int) -> str:
-        return self._tokenizer.convert_ids_to_tokens(token_id) or ""  # a head may have more ids than there are tokens
+        # a head may have more ids than there are tokens
+        return self._tokenizer.convert_ids_to_tokens(token_id) or ""
 
     def render(
         self,
@@ -79,7 +85,9 @@ class _TextAlone:
     def encode(self, text: str) -> list[int]:
         backend = getattr(self._tokenizer, "backend_tokenizer", None)
         if backend is None:  # a class of its own, which is no tokenizer.json
-            return list(self._tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True))
+            return list(
+                self._tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True)
+            )
         with self._lock:
             self._made = self._made or without_added(json.loads(backend.to_str()))
         return list(self._made.encode(text, add_special_tokens=False).ids)

@@ -1,6 +1,7 @@
 """Checkpoints of a session: states and models, saved here and then stored.
 
-A checkpoint is one once its manifest is in the store. A kill before that leaves nothing that counts; it is made again.
+A checkpoint is one once its manifest is in the store. A kill before that leaves nothing that
+counts; it is made again.
 """
 
 import asyncio
@@ -31,16 +32,23 @@ STATES_KEPT = 2  # local copies; the store keeps them all
 
 
 class Checkpoints:
-    """Its methods are called by the learner's task, one after the other. One upload goes on beside it."""
+    """Its methods are called by the learner's task, one after the other. One upload goes on beside
+    it.
+    """
 
-    def __init__(self, session: Session, loaded: Loaded, archive: Archive, stored: StoredCalls) -> None:
+    def __init__(
+        self, session: Session, loaded: Loaded, archive: Archive, stored: StoredCalls
+    ) -> None:
         self._session, self._status, self._loaded = session, session.status, loaded
         self._archive, self._stored = archive, stored
         self._upload: asyncio.Task[None] | None = None
 
     async def save_state(self, step: int, checkpoint_id: str | None = None) -> None:
-        """A resumable checkpoint: on this volume when the call returns, in the store soon after, in the background."""
-        # A state that the store did not take is made up for by this one; the session's record shows that it was missed.
+        """A resumable checkpoint: on this volume when the call returns, in the store soon after, in
+        the background.
+        """
+        # A state that the store did not take is made up for by this one; the session's record shows
+        # that it was missed.
         with contextlib.suppress(StoreUnavailable):
             await self.settle()
         folder = state_folder(self._session.volume, step)
@@ -51,7 +59,9 @@ class Checkpoints:
             with folder_publish(folder) as staging:
                 async with report_file_progress(staging, self._status.advance):
                     await self._loaded.trainer.save_state(staging)
-        self._upload = asyncio.create_task(self._publish(folder, CheckpointKind.STATE, step, checkpoint_id))
+        self._upload = asyncio.create_task(
+            self._publish(folder, CheckpointKind.STATE, step, checkpoint_id)
+        )
 
     async def export_model(self, step: int, checkpoint_id: str) -> None:
         """A Hugging Face folder in the store, for the order ``checkpoint_id``."""
@@ -76,12 +86,16 @@ class Checkpoints:
         if step % self._session.assignment.config.checkpoint_every_steps == 0:
             await self.save_state(step)
 
-    async def _publish(self, folder: Path, kind: CheckpointKind, step: int, checkpoint_id: str | None) -> None:
+    async def _publish(
+        self, folder: Path, kind: CheckpointKind, step: int, checkpoint_id: str | None
+    ) -> None:
         try:
             if kind == CheckpointKind.STATE:
-                # The next runtime begins at a committed state: what is older must be out of here before it.
+                # The next runtime begins at a committed state: what is older must be out of here
+                # before it.
                 await self._session.agent.flush(FLUSH_S)
-            # The journal too; and a reader who sees a checkpoint finds in the archive what it was trained on.
+            # The journal too; and a reader who sees a checkpoint finds in the archive what it was
+            # trained on.
             await self._archive.publish(on_progress=self._part_stored)
             committed = await self._session.store.checkpoint_upload(
                 folder, kind, step, checkpoint_id, on_progress=self._part_stored
@@ -96,7 +110,8 @@ class Checkpoints:
             await self._stored.prune(step)
 
     def _part_stored(self) -> None:
-        if not self._loaded.trains:  # beside a step, an upload must not hide that the step stands still
+        # beside a step, an upload must not hide that the step stands still
+        if not self._loaded.trains:
             self._status.advance()
 
 
@@ -113,7 +128,9 @@ async def checkpoint_give_up(agent: Agent, checkpoint_id: str, fault: RuntimeFau
     """Put on the record why a checkpoint fails, and make no further one for the same order."""
     log.error("checkpoint %s fails: %s: %s", checkpoint_id, fault.code, fault)
     agent.order_done(checkpoint_id)
-    body = CheckpointFailure(checkpoint_id=checkpoint_id, reason=f"{fault} {fault.hint}".strip()[:4000])
+    body = CheckpointFailure(
+        checkpoint_id=checkpoint_id, reason=f"{fault} {fault.hint}".strip()[:4000]
+    )
     try:
         await agent.send("/v1/runtime/failed-checkpoints", body, deadline_s=FAIL_S)
     except ControlPlaneRefused as refused:  # the order is gone, or it was made meanwhile

@@ -1,10 +1,12 @@
-"""Calls before the trainer has loaded: a fresh session samples from the base weights, which need the engine alone.
+"""Calls before the trainer has loaded: a fresh session samples from the base weights, which need
+the engine alone.
 
-The gateway opens as soon as the engine has loaded. Beside it the trainer loads, and the two are compared
-(rehearsal.py): a difference fails the session, as it does before the gateway is open. While the rehearsal hands over
-changed weights no call is sampled: those in flight end first, and new ones wait until the base weights are back. For
-some seconds after the gateway has opened it leaves the engine to the first call, for which somebody waits.
-Nothing is trained, saved, restored or exported before it has passed (learner.py).
+The gateway opens as soon as the engine has loaded. Beside it the trainer loads, and the two are
+compared (rehearsal.py): a difference fails the session, as it does before the gateway is open.
+While the rehearsal hands over changed weights no call is sampled: those in flight end first, and
+new ones wait until the base weights are back. For some seconds after the gateway has opened it
+leaves the engine to the first call, for which somebody waits. Nothing is trained, saved, restored
+or exported before it has passed (learner.py).
 """
 
 import asyncio
@@ -23,9 +25,11 @@ FIRST_CALL_S = 10.0  # after the gateway has opened
 
 
 class Comparison:
-    """The trainer's loading and the rehearsal, as one task. Without ``begin`` it has passed: nothing is waited for.
+    """The trainer's loading and the rehearsal, as one task. Without ``begin`` it has passed:
+    nothing is waited for.
 
-    ``resumes``: between the two the trainer loads the state whose weights the engine has (resumed_state.py).
+    ``resumes``: between the two the trainer loads the state whose weights the engine has
+    (resumed_state.py).
     """
 
     def __init__(self, *, resumes: bool = False) -> None:
@@ -64,7 +68,9 @@ class Comparison:
         return self._task is None or self._task.done()
 
     async def passed(self) -> None:
-        """Wait until it has passed. Raises what it found: EngineTrainerMismatch, ModelUnsupported, TrainerFailed."""
+        """Wait until it has passed. Raises what it found: EngineTrainerMismatch, ModelUnsupported,
+        TrainerFailed.
+        """
         if self._task is not None:
             await asyncio.shield(self._task)
 
@@ -104,10 +110,12 @@ class Comparison:
 
 @dataclass
 class Loaded:
-    """An engine that has loaded and its trainer, which loads on. Nothing is done with it until ``comparison`` passed.
+    """An engine that has loaded and its trainer, which loads on. Nothing is done with it until
+    ``comparison`` passed.
 
-    ``handover`` is where weights pass from trainer to engine: memory, not disk, where the machine has it.
-    ``state_weights`` is the file of the weights of a state, where the comparison resumes from it.
+    ``handover`` is where weights pass from trainer to engine: memory, not disk, where the machine
+    has it. ``state_weights`` is the file of the weights of a state, where the comparison resumes
+    from it.
     """
 
     engine: Engine
@@ -115,27 +123,35 @@ class Loaded:
     comparison: Comparison
     handover: Path
     state_weights: Awaitable[Path] | None = None
-    trains: bool = False  # a rank that ends meanwhile is the learner's to judge, and no other part's
+    # a rank that ends meanwhile is the learner's to judge, and no other part's
+    trains: bool = False
 
     @asynccontextmanager
     async def training(self, status: Status) -> AsyncIterator[None]:
-        """Around the trainer's work, once it has loaded and passed. Raises what it found then: see Comparison."""
+        """Around the trainer's work, once it has loaded and passed. Raises what it found then: see
+        Comparison.
+        """
         if not self.comparison.is_over:
             status.begin(Phase.LOADING, "loading the trainer")
         await self.comparison.passed()
         self.trains = True
         yield
-        self.trains = False  # not after an error: that is on its way to end the runtime, with the right name
+        # not after an error: that is on its way to end the runtime, with the right name
+        self.trains = False
 
     async def hand_over(self, version: int, status: Status) -> None:
-        """Let the engine serve the trainer's weights as ``version``. Raises TrainerFailed, EngineDead."""
+        """Let the engine serve the trainer's weights as ``version``. Raises TrainerFailed,
+        EngineDead.
+        """
         await self.trainer.publish(self.handover)
         status.advance()
         await self.engine.load_weights(self.handover, version)
 
 
 class AdmittedCalls:
-    """interfaces.TokenSource: ``engine`` for the calls of the gateway, which ``comparison`` holds back."""
+    """interfaces.TokenSource: ``engine`` for the calls of the gateway, which ``comparison`` holds
+    back.
+    """
 
     def __init__(self, engine: TokenSource, comparison: Comparison) -> None:
         self._engine, self._comparison = engine, comparison

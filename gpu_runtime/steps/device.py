@@ -8,7 +8,9 @@ from gpu_runtime.interfaces import Engine
 
 @asynccontextmanager
 async def device_lent(engine: Engine) -> AsyncIterator[None]:
-    """Where engine and trainer share a device, the engine gives up its memory there meanwhile. Raises EngineDead."""
+    """Where engine and trainer share a device, the engine gives up its memory there meanwhile.
+    Raises EngineDead.
+    """
     if engine.shares_device:
         await engine.sleep()
     try:

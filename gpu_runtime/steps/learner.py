@@ -1,13 +1,15 @@
-"""One batch at a time: train it, hand the weights to the engine, record it; and do it again after a restart.
+"""One batch at a time: train it, hand the weights to the engine, record it; and do it again after a
+restart.
 
-The order of writes makes a kill harmless: a batch is in the journal before it is trained, a step after its weights
-are served. What lies between is trained again, to the same bits.
+The order of writes makes a kill harmless: a batch is in the journal before it is trained, a step
+after its weights are served. What lies between is trained again, to the same bits.
 
-A batch is refused, with the weights as they were, when the engine's log-probabilities of fresh tokens are not the
-trainer's (again on tokens sampled after new weights: the session ends), when its loss or gradient is not finite, when
-its gradient's norm is above ``grad_norm_limit``, when a rank could not have the memory for it, or when a rank was
-killed over it twice, which is how the kernel says the same. The batch stays in the journal and can be downloaded by
-the name in the event. One that teaches nothing is set aside.
+A batch is refused, with the weights as they were, when the engine's log-probabilities of fresh
+tokens are not the trainer's (again on tokens sampled after new weights: the session ends), when its
+loss or gradient is not finite, when its gradient's norm is above ``grad_norm_limit``, when a rank
+could not have the memory for it, or when a rank was killed over it twice, which is how the kernel
+says the same. The batch stays in the journal and can be downloaded by the name in the event. One
+that teaches nothing is set aside.
 """
 
 import asyncio
@@ -29,7 +31,13 @@ from gpu_runtime.steps.device import device_lent
 from gpu_runtime.steps.refused import MismatchCount, refusal_event
 from gpu_runtime.steps.resumed_state import ResumedState, state_folder, state_of
 from gpu_runtime.steps.updates import NOTHING_LEARNED, batch_train
-from gpu_runtime.training.batching import Batch, batch_samples, batch_statistics, reference_gaps, samples_with_signal
+from gpu_runtime.training.batching import (
+    Batch,
+    batch_samples,
+    batch_statistics,
+    reference_gaps,
+    samples_with_signal,
+)
 from gpu_runtime.training.objective.entropy_control import entropy_coef_of
 from gpu_runtime.training.token_lists import by_answer
 from tinkerscript.wire.events import EventKind, StepMetrics
@@ -42,7 +50,9 @@ ATTEMPTS = 2  # at a batch over which a rank was killed
 class Learner:
     """The trainer's side of a session. Its methods are called by one task, one after the other."""
 
-    def __init__(self, session: Session, loaded: Loaded, batches: Batches, checkpoints: Checkpoints) -> None:
+    def __init__(
+        self, session: Session, loaded: Loaded, batches: Batches, checkpoints: Checkpoints
+    ) -> None:
         self._session, self._config, self._batches = session, session.assignment.config, batches
         self._agent, self._status, self._checkpoints = session.agent, session.status, checkpoints
         self._loaded, self._engine, self._trainer = loaded, loaded.engine, loaded.trainer
@@ -50,14 +60,23 @@ class Learner:
         self._rollout_began = time.monotonic()
 
     async def restore(self) -> int:
-        """Load the state to go on from, and train again what the journal holds after it. Returns the policy version."""
+        """Load the state to go on from, and train again what the journal holds after it. Returns
+        the policy version.
+        """
         loaded, point = self._loaded, state_of(self._session.assignment)
         step = point.step if point else 0
         is_served = loaded.comparison.resumes or point is None  # without the trainer
         if point:
             state = ResumedState(self._session, point)
-            self._status.begin(Phase.RESTORING, f"fetching the {'weights' if is_served else 'state'} of step {step}")
-            await (state.serve(loaded.state_weights, self._engine, loaded.handover) if is_served else state.fetch())
+            self._status.begin(
+                Phase.RESTORING,
+                f"fetching the {'weights' if is_served else 'state'} of step {step}",
+            )
+            await (
+                state.serve(loaded.state_weights, self._engine, loaded.handover)
+                if is_served
+                else state.fetch()
+            )
             loaded.comparison.resume_by(partial(state.load, self._trainer))
         if is_served and await self._batches.batch(step + 1) is None:
             return step  # what calls need is there
@@ -70,20 +89,25 @@ class Learner:
                 if not await self._learn_or_refuse(batch, serve=False):
                     break
                 step = batch.step
-                await self._checkpoints.save_when_due(step)  # it may have been killed before the store had it
+                # it may have been killed before the store had it
+                await self._checkpoints.save_when_due(step)
             if step or point:
                 await loaded.hand_over(step, self._status)
         return step
 
     async def train(self, batch: Batch) -> None:
-        """Train a journaled batch and serve the result. A refused step changes no weights and is recorded."""
+        """Train a journaled batch and serve the result. A refused step changes no weights and is
+        recorded.
+        """
         async with self._loaded.training(self._status):
             self._status.begin(Phase.TRAINING, f"training step {batch.step}")
             if await self._learn_or_refuse(batch, serve=True):
                 await self._checkpoints.save_when_due(batch.step)
 
     async def _learn_or_refuse(self, batch: Batch, *, serve: bool) -> bool:
-        """Whether the step was done. Raises TrainerFailed for a rank lost but by SIGKILL, EngineTrainerMismatch."""
+        """Whether the step was done. Raises TrainerFailed for a rank lost but by SIGKILL,
+        EngineTrainerMismatch.
+        """
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 batch = await self._with_reference_gaps(batch)
@@ -98,8 +122,11 @@ class Learner:
                 return False
             except StepRefused as refusal:
                 await self._refuse(batch, refusal)
-                again = isinstance(refusal, EngineMismatch) and self._mismatches.needs_weights(batch, refusal)
-                if self._config.minibatches * self._config.epochs > 1:  # earlier updates of the step may stand
+                again = isinstance(refusal, EngineMismatch) and self._mismatches.needs_weights(
+                    batch, refusal
+                )
+                # earlier updates of the step may stand
+                if self._config.minibatches * self._config.epochs > 1:
                     await self.trainer_again(batch.step - 1)
                 if again:
                     await self._loaded.hand_over(batch.step - 1, self._status)
@@ -108,29 +135,46 @@ class Learner:
             except TrainerKilled as killed:
                 log.warning("step %d, attempt %d: %s", batch.step, attempt, killed)
                 if attempt == ATTEMPTS:
-                    await self._refuse(batch, OutOfMemory(f"{killed}, {ATTEMPTS} times: out of memory?"))
+                    await self._refuse(
+                        batch, OutOfMemory(f"{killed}, {ATTEMPTS} times: out of memory?")
+                    )
                 await self.trainer_again(batch.step - 1)
         return False
 
     async def _with_reference_gaps(self, batch: Batch) -> Batch:
-        """For a KL term in the reward. Recorded before the step: a replay and a download have the same numbers."""
-        if self._config.kl_in == "loss" or all(each.reference_gap is not None for each in batch.episodes):
+        """For a KL term in the reward. Recorded before the step: a replay and a download have the
+        same numbers.
+        """
+        if self._config.kl_in == "loss" or all(
+            each.reference_gap is not None for each in batch.episodes
+        ):
             return batch
         samples = await asyncio.to_thread(batch_samples, batch, self._config)
         async with device_lent(self._engine):
             reference_ST = await self._trainer.logprobs(samples, reference=True)
-        return await self._batches.record_gaps(batch.step, reference_gaps(batch, samples, reference_ST)) or batch
+        return (
+            await self._batches.record_gaps(
+                batch.step, reference_gaps(batch, samples, reference_ST)
+            )
+            or batch
+        )
 
     async def _teaches_nothing(self, batch: Batch) -> bool:
-        # A step that was counted keeps its number, whatever was erased of it: the states after it are named by theirs.
+        # A step that was counted keeps its number, whatever was erased of it: the states after it
+        # are named by theirs.
         samples = await asyncio.to_thread(samples_with_signal, batch, self._config)
         return not samples and await self._batches.step_metrics(batch.step) is None
 
     async def trainer_again(self, step: int) -> None:
-        """New ranks with the weights of ``step``: the last state on this volume, and the steps after it once more."""
+        """New ranks with the weights of ``step``: the last state on this volume, and the steps
+        after it once more.
+        """
         self._status.begin(Phase.RESTORING, "starting the trainer again")
         await self._trainer.restart()
-        saved = (int(folder.name.removeprefix("state-")) for folder in self._session.volume.glob("state-*"))
+        saved = (
+            int(folder.name.removeprefix("state-"))
+            for folder in self._session.volume.glob("state-*")
+        )
         reached = max((at for at in saved if at <= step), default=0)
         if reached or self._session.assignment.starts_from is not None:
             await self._trainer.load_state(state_folder(self._session.volume, reached))
@@ -147,9 +191,12 @@ class Learner:
         if serve and metrics["tokens_computed"]:
             self._status.begin(Phase.HANDOVER, f"handing over the weights of step {batch.step}")
             await self._loaded.hand_over(batch.step, self._status)
-        self._engine.version = batch.step  # also where there was nothing to learn: the same weights, the next number
+        # also where there was nothing to learn: the same weights, the next number
+        self._engine.version = batch.step
         replaced = await self._batches.groups_set_aside(batch.step)
-        statistics: dict[str, Any] = batch_statistics(batch, self._config, [it for it in replaced if it is not None])
+        statistics: dict[str, Any] = batch_statistics(
+            batch, self._config, [it for it in replaced if it is not None]
+        )
         if statistics["staleness_max"] == 0 and metrics["tokens_trained"]:
             self._mismatches.agreed()
         measured = StepMetrics(
@@ -164,7 +211,8 @@ class Learner:
 
     async def _warn(self, step: int) -> None:
         history = [await self._batches.step_metrics(number) for number in watched_steps(step)]
-        known = [each for each in history if each is not None and each["step"] <= step]  # a replayed one has later ones
+        # a replayed one has later ones
+        known = [each for each in history if each is not None and each["step"] <= step]
         for data in advice(step, known) + step_alarms(step, known, self._config.grad_clip):
             log.warning("%s", data["reason"])
             self._agent.report(EventKind.EVENT, data, key=f"{data['name']} {step}")
@@ -177,9 +225,13 @@ class Learner:
         coef = entropy_coef_of(self._config, await self._batches.step_metrics(batch.step - 1))
         counted = await self._batches.step_metrics(batch.step) is not None
         async with device_lent(self._engine):
-            done = await batch_train(self._trainer, self._config, samples, batch.step, staleness, coef, counted)
+            done = await batch_train(
+                self._trainer, self._config, samples, batch.step, staleness, coef, counted
+            )
         both = done.before_ST, done.after_ST
-        before, after = [await asyncio.to_thread(by_answer, batch, samples, values_ST) for values_ST in both]
+        before, after = [
+            await asyncio.to_thread(by_answer, batch, samples, values_ST) for values_ST in both
+        ]
         return done.metrics | {"entropy_coef": coef}, before, after
 
     async def _refuse(self, batch: Batch, refusal: StepRefused) -> None:

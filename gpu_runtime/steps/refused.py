@@ -1,4 +1,6 @@
-"""What is recorded of a refused step, and how often engine and trainer may differ before the session ends."""
+"""What is recorded of a refused step, and how often engine and trainer may differ before the
+session ends.
+"""
 
 from typing import Any
 
@@ -8,21 +10,29 @@ from gpu_runtime.training.batching import Batch
 
 
 class MismatchCount:
-    """A mismatch is answered by handing the weights over again. One on tokens sampled after that is final.
+    """A mismatch is answered by handing the weights over again. One on tokens sampled after that is
+    final.
 
-    Tokens that were sampled before it prove nothing about it: a batch with some of them is refused and not counted. So
-    do steps on tokens of older weights, which cannot show a gap: a mismatch before them stays on record until a batch
-    of current weights shows none. Two such batches in a row that show one are two proofs, whatever lies between.
+    Tokens that were sampled before it prove nothing about it: a batch with some of them is refused
+    and not counted. So do steps on tokens of older weights, which cannot show a gap: a mismatch
+    before them stays on record until a batch of current weights shows none. Two such batches in a
+    row that show one are two proofs, whatever lies between.
     """
 
     def __init__(self) -> None:
-        self._handed_over_at: float | None = None  # Unix time in seconds; None while the last proof held
+        # Unix time in seconds; None while the last proof held
+        self._handed_over_at: float | None = None
 
     def needs_weights(self, batch: Batch, refusal: EngineMismatch) -> bool:
-        """Whether the engine is to be given the weights again. Raises EngineTrainerMismatch where that did not help."""
+        """Whether the engine is to be given the weights again. Raises EngineTrainerMismatch where
+        that did not help.
+        """
         if self._handed_over_at is None:
             return True
-        if min(call.begun_at for episode in batch.episodes for call in episode.calls) > self._handed_over_at:
+        if (
+            min(call.begun_at for episode in batch.episodes for call in episode.calls)
+            > self._handed_over_at
+        ):
             raise EngineTrainerMismatch(
                 f"step {batch.step}: engine and trainer differ by a KL of {refusal.kl:.2g}, on tokens sampled after the"
                 " engine was given the weights again; one of its kernels is wrong for this model, or keeps old weights"
@@ -39,7 +49,9 @@ class MismatchCount:
 
 
 def refusal_event(batch: Batch, refusal: StepRefused) -> dict[str, Any]:
-    """The event ``step_refused``. Of a mismatch with ``kl_engine``, which the server's alert of that name reads."""
+    """The event ``step_refused``. Of a mismatch with ``kl_engine``, which the server's alert of
+    that name reads.
+    """
     ids = [[episode.record.id for episode in group.episodes] for group in batch.groups]
     data = {
         "name": "step_refused",

@@ -1,11 +1,13 @@
 """The state that a session goes on from. Its weights are served before the trainer has loaded it.
 
-They are fetched first, while engine and trainer load, and the engine takes them from their file. All else is fetched
-then. The trainer loads the state, proves that its weights are those of the file to the bit (weights/state_file.py), and
-is compared with the engine as always (comparison.py). Nothing is trained before that.
+They are fetched first, while engine and trainer load, and the engine takes them from their file.
+All else is fetched then. The trainer loads the state, proves that its weights are those of the file
+to the bit (weights/state_file.py), and is compared with the engine as always (comparison.py).
+Nothing is trained before that.
 
-So it is where the state has the weights whole: not where ZeRO 3 has cut them or an engine gets sums with adapters, nor
-on a device that engine and trainer share. There the trainer hands them over, and calls wait for it.
+So it is where the state has the weights whole: not where ZeRO 3 has cut them or an engine gets sums
+with adapters, nor on a device that engine and trainer share. There the trainer hands them over, and
+calls wait for it.
 """
 
 import asyncio
@@ -45,13 +47,17 @@ def serves_from_state(assignment: Assignment) -> bool:
 
 @asynccontextmanager
 async def weights_fetched(session: Session) -> AsyncIterator["asyncio.Task[Path] | None"]:
-    """The file of the weights, being fetched until the block ends; None where they are not served from it."""
+    """The file of the weights, being fetched until the block ends; None where they are not served
+    from it.
+    """
     point = state_of(session.assignment)
     if point is None or not serves_from_state(session.assignment):
         yield None
         return
     folder, advance = state_folder(session.volume, point.step), session.status.advance
-    task = asyncio.create_task(session.store.checkpoint_file(point, WEIGHTS, folder, on_progress=advance))
+    task = asyncio.create_task(
+        session.store.checkpoint_file(point, WEIGHTS, folder, on_progress=advance)
+    )
     try:
         yield task
     finally:
@@ -70,7 +76,9 @@ class ResumedState:
     async def fetch(self) -> None:
         """Have all of it. Raises CheckpointDeleted, StoreUnavailable, DiskFull."""
         known, advance = WEIGHTS if self._has_weights else None, self._session.status.advance
-        await self._session.store.checkpoint_fetch(self._point, self._folder, verified=known, on_progress=advance)
+        await self._session.store.checkpoint_fetch(
+            self._point, self._folder, verified=known, on_progress=advance
+        )
 
     async def serve(self, weights: Awaitable[Path] | None, engine: Engine, handover: Path) -> None:
         """Let the engine have the ``weights`` that were fetched first.

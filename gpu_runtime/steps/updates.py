@@ -1,10 +1,12 @@
-"""The updates of one step: usually one; with ``minibatches`` and ``epochs`` several over the same batch.
+"""The updates of one step: usually one; with ``minibatches`` and ``epochs`` several over the same
+batch.
 
-Several updates are off-policy after the first, so the ratio is taken against the policy before the step, whose
-log-probabilities are computed once (PPO: Schulman et al. 2017, arXiv:1707.06347, algorithm 1): those of the first
-update's part by its own pass, those of the others by one before it, part by part, since rows that are packed alike
-round alike. The first update's ratio is to itself, which is 1 whatever two passes round. They end early once the policy
-has moved further than ``kl_stop`` from it (Spinning Up's PPO does the same).
+Several updates are off-policy after the first, so the ratio is taken against the policy before the
+step, whose log-probabilities are computed once (PPO: Schulman et al. 2017, arXiv:1707.06347,
+algorithm 1): those of the first update's part by its own pass, those of the others by one before
+it, part by part, since rows that are packed alike round alike. The first update's ratio is to
+itself, which is 1 whatever two passes round. They end early once the policy has moved further than
+``kl_stop`` from it (Spinning Up's PPO does the same).
 """
 
 import asyncio
@@ -51,15 +53,17 @@ async def batch_train(
 ) -> TrainedStep:
     """Every update of step ``step``. Raises StepRefused, after which earlier updates stand.
 
-    One that is ``counted`` was done before and is done again: its tokens were compared with the engine's then, by the
-    bound of that day, and later steps were sampled from what came of it. What the journal has of it stays as it was, so
-    nothing is computed after it.
+    One that is ``counted`` was done before and is done again: its tokens were compared with the
+    engine's then, by the bound of that day, and later steps were sampled from what came of it. What
+    the journal has of it stays as it was, so nothing is computed after it.
     """
     parts = update_parts(samples, config, step)
-    others = parts[1 : len(parts) // config.epochs]  # of the first epoch, which takes each sample once
+    # of the first epoch, which takes each sample once
+    others = parts[1 : len(parts) // config.epochs]
     before_of = {id(sample): of for part in others for sample, of in await _logprobs(trainer, part)}
     before: Sequence[Sequence[float]] = ()
-    told: dict[str, Any] = {}  # of engine and trainer, before the first update: later the policy has moved on its own
+    # of engine and trainer, before the first update: later the policy has moved on its own
+    told: dict[str, Any] = {}
     done: list[dict[str, float]] = []
     while parts:
         part, *parts = parts
@@ -73,7 +77,10 @@ async def batch_train(
             told = {"kl_engine": gaps.kl if others else found["kl_engine"]} | gaps.metrics()
             if not counted:
                 gap = mismatch_refusal(told["kl_engine"], gaps, trainer.dtype, staleness)
-            moved = [replace(sample, before_T=tuple(of)) for sample, of in zip(samples, before, strict=True)]
+            moved = [
+                replace(sample, before_T=tuple(of))
+                for sample, of in zip(samples, before, strict=True)
+            ]
             parts = update_parts(moved, config, step)[1:]
         found["kl_engine"] = told["kl_engine"]
         broken = [f"{name} is {value}" for name, value in found.items() if not math.isfinite(value)]
@@ -90,17 +97,23 @@ async def batch_train(
     means = {name: math.fsum(each[name] for each in done) / len(done) for name in MEANS}
     tokens = {name: sum(each[name] for each in done) for name in TOKENS}
     after = await trainer.logprobs(samples) if config.logprobs_after_step and not counted else ()
-    return TrainedStep(done[-1] | told | means | tokens | {"updates": float(len(done))}, before, after)
+    return TrainedStep(
+        done[-1] | told | means | tokens | {"updates": float(len(done))}, before, after
+    )
 
 
-async def _logprobs(trainer: Trainer, part: Sequence[Sample]) -> list[tuple[Sample, Sequence[float]]]:
+async def _logprobs(
+    trainer: Trainer, part: Sequence[Sample]
+) -> list[tuple[Sample, Sequence[float]]]:
     return list(zip(part, await trainer.logprobs(part), strict=True))
 
 
 def update_parts(samples: Sequence[Sample], config: SessionConfig, step: int) -> list[list[Sample]]:
-    """The samples of each update: every epoch deals the groups out anew, in an order that the seed and the step give.
+    """The samples of each update: every epoch deals the groups out anew, in an order that the seed
+    and the step give.
 
-    Groups stay whole, since their prefixes are computed once. Fewer groups than ``minibatches`` make fewer parts.
+    Groups stay whole, since their prefixes are computed once. Fewer groups than ``minibatches``
+    make fewer parts.
     """
     groups = list(dict.fromkeys(sample.group for sample in samples))
     parts = min(config.minibatches, len(groups))

@@ -1,8 +1,10 @@
-"""A batch of completed episodes becomes the samples of one step: timelines, masks, advantages, weights.
+"""A batch of completed episodes becomes the samples of one step: timelines, masks, advantages,
+weights.
 
-How groups are treated: every group here is full (exactly ``grpo_n`` episodes); partial groups and surplus episodes wait
-outside for a later batch. A group in which nothing was rewarded otherwise than anything else stays in: its advantages
-are zero, its episodes count as trained, and it is shown as skipped. A batch of nothing else makes no step (learner.py).
+How groups are treated: every group here is full (exactly ``grpo_n`` episodes); partial groups and
+surplus episodes wait outside for a later batch. A group in which nothing was rewarded otherwise
+than anything else stays in: its advantages are zero, its episodes count as trained, and it is shown
+as skipped. A batch of nothing else makes no step (learner.py).
 """
 
 import math
@@ -15,7 +17,15 @@ from gpu_runtime.interfaces import Sample
 from gpu_runtime.journal.allowed_tokens import UNKNOWN
 from gpu_runtime.journal.call_ids import canonical_call_id
 from gpu_runtime.journal.records import CallRecord, Completion, EpisodeRecord
-from gpu_runtime.journal.timelines import Segment, Timeline, agents_of, allowed_of, by_token, merge, trained_part
+from gpu_runtime.journal.timelines import (
+    Segment,
+    Timeline,
+    agents_of,
+    allowed_of,
+    by_token,
+    merge,
+    trained_part,
+)
 from gpu_runtime.training.grpo import call_advantages, overlong_penalty, returns_to_go
 from gpu_runtime.training.objective.own_measures import own_means
 from tinkerscript.wire.config import SessionConfig
@@ -26,9 +36,10 @@ from tinkerscript.wire.episodes import WorkflowOutput
 class TrainedEpisode:
     """A completed episode with its calls.
 
-    ``reference_gap`` is the sum over its trained tokens of log pi_engine - log pi_reference (k1, Schulman 2020), where
-    the KL term is part of the reward; None where it is not, or was not computed yet. ``kept_advantages`` of its calls
-    replace computed ones, where another episode of its batch was erased.
+    ``reference_gap`` is the sum over its trained tokens of log pi_engine - log pi_reference (k1,
+    Schulman 2020), where the KL term is part of the reward; None where it is not, or was not
+    computed yet. ``kept_advantages`` of its calls replace computed ones, where another episode of
+    its batch was erased.
     """
 
     record: EpisodeRecord
@@ -73,9 +84,9 @@ class Batch:
 def batch_samples(batch: Batch, config: SessionConfig) -> list[Sample]:
     """The samples of a step, group by group, in an order that depends on the batch alone.
 
-    Advantages compare episodes, not timelines: an episode with six timelines has one advantage. Its timelines count as
-    one sequence of all its trained tokens: each weighs its part of them. Agents and calls that have rewards of their
-    own: see ``training/grpo.py``.
+    Advantages compare episodes, not timelines: an episode with six timelines has one advantage. Its
+    timelines count as one sequence of all its trained tokens: each weighs its part of them. Agents
+    and calls that have rewards of their own: see ``training/grpo.py``.
     """
     advantages = batch_advantages(batch, config)
     return [
@@ -86,9 +97,11 @@ def batch_samples(batch: Batch, config: SessionConfig) -> list[Sample]:
 
 
 def samples_with_signal(batch: Batch, config: SessionConfig) -> list[Sample]:
-    """The samples with something to learn: a group whose rewards are all equal has no gradient but that of the KL term.
+    """The samples with something to learn: a group whose rewards are all equal has no gradient but
+    that of the KL term.
 
-    Left out, such a group also leaves the mean over episodes, as in DAPO's dynamic sampling (arXiv:2503.14476, 3.2).
+    Left out, such a group also leaves the mean over episodes, as in DAPO's dynamic sampling
+    (arXiv:2503.14476, 3.2).
     """
     samples = batch_samples(batch, config)
     live = {sample.group for sample in samples if sample.has_signal}
@@ -98,19 +111,25 @@ def samples_with_signal(batch: Batch, config: SessionConfig) -> list[Sample]:
 def reference_gaps(
     batch: Batch, samples: Sequence[Sample], reference_ST: Sequence[Sequence[float]]
 ) -> dict[str, float]:
-    """``reference_gap`` of each episode, from the log-probabilities of its ``samples`` under the reference."""
+    """``reference_gap`` of each episode, from the log-probabilities of its ``samples`` under the
+    reference.
+    """
     owner = {call.id: episode.record.id for episode in batch.episodes for call in episode.calls}
     gaps: dict[str, list[float]] = {episode.record.id: [] for episode in batch.episodes}
     for sample, reference_T in zip(samples, reference_ST, strict=True):
         gaps[owner[sample.call_ids[0]]] += [
             engine - reference
-            for engine, reference, trained in zip(sample.logprobs_T, reference_T, sample.mask_T, strict=True)
+            for engine, reference, trained in zip(
+                sample.logprobs_T, reference_T, sample.mask_T, strict=True
+            )
             if trained
         ]
     return {episode_id: math.fsum(of_tokens) for episode_id, of_tokens in gaps.items()}
 
 
-def batch_statistics(batch: Batch, config: SessionConfig, aside: Sequence[float] = ()) -> dict[str, Any]:
+def batch_statistics(
+    batch: Batch, config: SessionConfig, aside: Sequence[float] = ()
+) -> dict[str, Any]:
     """The part of StepMetrics that needs no gradient: rewards, counts, lengths, staleness.
 
     ``aside``: the spread of the answers in each group that was set aside on the way to the step.
@@ -118,14 +137,20 @@ def batch_statistics(batch: Batch, config: SessionConfig, aside: Sequence[float]
     rewards = [episode.reward for episode in batch.episodes]
     answers = answers_of(batch.groups)
     lengths = [len(answer.token_ids_T) for answer in answers]
-    oldest = [episode.record.version_first for episode in batch.episodes if episode.record.version_first is not None]
+    oldest = [
+        episode.record.version_first
+        for episode in batch.episodes
+        if episode.record.version_first is not None
+    ]
     return {
         "reward_mean": statistics.fmean(rewards),
         "reward_std": statistics.pstdev(rewards),
         **{f"reward_p{part}": percentile(rewards, part) for part in (10, 50, 90)},
         "episodes": len(rewards),
         "groups": len(batch.groups),
-        "groups_skipped": sum(not group_has_signal(advantages_G) for advantages_G in batch_advantages(batch, config)),
+        "groups_skipped": sum(
+            not group_has_signal(advantages_G) for advantages_G in batch_advantages(batch, config)
+        ),
         "staleness_max": batch.policy_version - min(oldest, default=batch.policy_version),
         "answers_distinct": statistics.fmean([*map(distinct_share, batch.groups), *aside]),
         "truncated": truncated_share(batch.groups),
@@ -154,16 +179,25 @@ def truncated_share(groups: Sequence[Group]) -> float:
 
 
 def distinct_share(group: Group) -> float:
-    """How far the answers of a group spread: (different sequences of answers - 1) / (episodes - 1); 1 for one alone."""
+    """How far the answers of a group spread: (different sequences of answers - 1) / (episodes - 1);
+    1 for one alone.
+    """
     answers = {
-        tuple(answer.token_ids_T for call in episode.calls if call.status == "completed" for answer in call.completions)
+        tuple(
+            answer.token_ids_T
+            for call in episode.calls
+            if call.status == "completed"
+            for answer in call.completions
+        )
         for episode in group.episodes
     }
     return (len(answers) - 1) / (len(group.episodes) - 1) if len(group.episodes) > 1 else 1.0
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The value below which ``percent`` of ``values`` lie, linearly between neighbours as numpy's default does."""
+    """The value below which ``percent`` of ``values`` lie, linearly between neighbours as numpy's
+    default does.
+    """
     ordered = sorted(values)
     position = (len(ordered) - 1) * percent / 100
     below = math.floor(position)
@@ -176,7 +210,10 @@ def _group_samples(
 ) -> list[Sample]:
     samples = []
     for episode, advantages in zip(group.episodes, advantages_G, strict=True):
-        kinds = {"with_truncated": not config.mask_truncated, "with_side": config.train_calls_without_tools}
+        kinds = {
+            "with_truncated": not config.mask_truncated,
+            "with_side": config.train_calls_without_tools,
+        }
         timelines = [
             (pieces, trained_part(timeline, pieces, **kinds))
             for pieces in agents_of(episode.calls).values()
@@ -190,7 +227,11 @@ def _group_samples(
 
 
 def _sample(
-    timeline: Timeline, pieces: Sequence[Segment], advantages: Mapping[str, float], weight: float, group: int
+    timeline: Timeline,
+    pieces: Sequence[Segment],
+    advantages: Mapping[str, float],
+    weight: float,
+    group: int,
 ) -> Sample:
     merged = [pieces[index] for index in timeline.segments]
     different = {advantages[piece.call_id] for piece in merged}
@@ -198,18 +239,24 @@ def _sample(
     if len(different) > 1:
         of_pieces = [[advantages[piece.call_id]] * len(piece.token_ids) for piece in merged]
         spread_T = by_token(timeline, merged, of_pieces, elsewhere=0.0)
-        by_advantage = [advantage * mask for advantage, mask in zip(spread_T, timeline.mask_T, strict=True)]
+        by_advantage = [
+            advantage * mask for advantage, mask in zip(spread_T, timeline.mask_T, strict=True)
+        ]
     temperatures = [[piece.temperature] * len(piece.token_ids) for piece in merged]
     is_tempered = any(piece.temperature != 1.0 for piece in merged)
     return Sample(
         token_ids_T=timeline.token_ids_T,
         mask_T=timeline.mask_T,
         logprobs_T=timeline.logprobs_T,
-        advantage=math.fsum(by_advantage) / sum(timeline.mask_T) if by_advantage else different.pop(),
+        advantage=math.fsum(by_advantage) / sum(timeline.mask_T)
+        if by_advantage
+        else different.pop(),
         weight=weight,
         group=group,
         advantages_T=tuple(by_advantage) if by_advantage else None,
-        temperatures_T=tuple(by_token(timeline, merged, temperatures, elsewhere=1.0)) if is_tempered else None,
+        temperatures_T=tuple(by_token(timeline, merged, temperatures, elsewhere=1.0))
+        if is_tempered
+        else None,
         allowed_T=allowed_of(timeline, merged),
         call_ids=tuple(piece.call_id for piece in merged),
     )
@@ -228,7 +275,9 @@ def group_has_signal(advantages_G: Sequence[Mapping[str, float]]) -> bool:
     return any(advantage for by_call in advantages_G for advantage in by_call.values())
 
 
-def _advantages(episodes: Sequence[TrainedEpisode], config: SessionConfig) -> list[dict[str, float]]:
+def _advantages(
+    episodes: Sequence[TrainedEpisode], config: SessionConfig
+) -> list[dict[str, float]]:
     """Of episodes that are compared with one another."""
     calls_G = [_calls_by_agent(episode.calls) for episode in episodes]
     advantages_G: list[dict[str, float]] = [{} for _ in episodes]
@@ -252,7 +301,9 @@ def _advantages(episodes: Sequence[TrainedEpisode], config: SessionConfig) -> li
 
 
 def _calls_by_agent(calls: Sequence[CallRecord]) -> dict[str | None, list[str]]:
-    """Ids in the order in which the calls began, which for parallel ones need not be that of the journal."""
+    """Ids in the order in which the calls began, which for parallel ones need not be that of the
+    journal.
+    """
     by_agent: dict[str | None, list[str]] = {}
     for call in sorted(calls, key=lambda call: call.begun_at):
         if call.status == "completed":
@@ -270,10 +321,16 @@ def _kl_of(episode: TrainedEpisode, config: SessionConfig) -> float:
     return config.kl_coef * (episode.reference_gap or 0.0) if config.kl_in == "reward" else 0.0
 
 
-def _returns(episode: TrainedEpisode, call_ids: Sequence[str], config: SessionConfig) -> list[float | None]:
-    named = {canonical_call_id(name): reward for name, reward in (episode.output.rewards_by_call or {}).items()}
+def _returns(
+    episode: TrainedEpisode, call_ids: Sequence[str], config: SessionConfig
+) -> list[float | None]:
+    named = {
+        canonical_call_id(name): reward
+        for name, reward in (episode.output.rewards_by_call or {}).items()
+    }
     rewards = [
-        named[call_id] + _penalty(episode, [call_id], config) if call_id in named else None for call_id in call_ids
+        named[call_id] + _penalty(episode, [call_id], config) if call_id in named else None
+        for call_id in call_ids
     ]
     return returns_to_go(rewards, config.call_discount)
 
@@ -281,14 +338,17 @@ def _returns(episode: TrainedEpisode, call_ids: Sequence[str], config: SessionCo
 def _penalty(episode: TrainedEpisode, call_ids: Sequence[str], config: SessionConfig) -> float:
     """The greatest of the answers of these calls, each by its own call's limit.
 
-    A call with a smaller limit has a smaller buffer, in proportion: else a short one would be penalised from its start.
+    A call with a smaller limit has a smaller buffer, in proportion: else a short one would be
+    penalised from its start.
     """
     if not config.overlong_buffer:
         return 0.0
     part = config.overlong_buffer / config.max_tokens
     return min(
         (
-            overlong_penalty(len(answer.token_ids_T), limit, min(config.overlong_buffer, math.ceil(part * limit)))
+            overlong_penalty(
+                len(answer.token_ids_T), limit, min(config.overlong_buffer, math.ceil(part * limit))
+            )
             for call in episode.calls
             if call.id in call_ids
             for limit in [call.max_tokens or config.max_tokens]

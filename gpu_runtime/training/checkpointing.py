@@ -1,11 +1,13 @@
 """Gradient checkpointing: a layer saves its inputs alone and computes again in the backward pass.
 
-transformers does so only in train mode, which would also turn on dropout, noise in routers and skipped layers: other
-numbers than those of the engine. Here each layer's forward is wrapped instead, and the model stays in eval mode.
-Source: Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost", arXiv:1604.06174.
+transformers does so only in train mode, which would also turn on dropout, noise in routers and
+skipped layers: other numbers than those of the engine. Here each layer's forward is wrapped
+instead, and the model stays in eval mode. Source: Chen et al. 2016, "Training Deep Nets with
+Sublinear Memory Cost", arXiv:1604.06174.
 
-Those inputs may be kept in the memory of the host until the backward pass needs them. DeepSpeed's own offload patches
-the call of transformers' layers, which in eval mode checkpoints nothing; torch has a hook for it (``save_on_cpu``).
+Those inputs may be kept in the memory of the host until the backward pass needs them. DeepSpeed's
+own offload patches the call of transformers' layers, which in eval mode checkpoints nothing; torch
+has a hook for it (``save_on_cpu``).
 """
 
 from collections.abc import Callable
@@ -25,9 +27,13 @@ def layers_recompute(model: nn.Module, *, offload: bool = False) -> None:
 
     Raises ModelUnsupported for a model that has none known as such.
     """
-    layers: list[Any] = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
+    layers: list[Any] = [
+        module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)
+    ]
     if not layers:
-        raise ModelUnsupported(f"{type(model).__name__} has no layers for gradient_checkpointing; turn it off")
+        raise ModelUnsupported(
+            f"{type(model).__name__} has no layers for gradient_checkpointing; turn it off"
+        )
     for layer in layers:
         layer.forward = partial(_offloaded if offload else _recomputed, layer.forward)
 

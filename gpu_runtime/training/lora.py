@@ -1,7 +1,7 @@
 """LoRA: low-rank adapters on a frozen base (Hu et al. 2021, arXiv:2106.09685), by peft.
 
-Only the trainer has them: wherever weights leave it, W + (alpha / rank) B A stands in for W, under the
-base model's own names.
+Only the trainer has them: wherever weights leave it, W + (alpha / rank) B A stands in for W, under
+the base model's own names.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,18 +23,25 @@ ADAPTER = "default"
 ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 ADAPTER_PREFIX = "base_model.model."
 # What Hugging Face models call the modules that hold the linear layers of each part.
-PARTS = {"attention": {"self_attn", "attn", "attention"}, "mlp": {"mlp", "shared_mlp", "feed_forward"}}
+PARTS = {
+    "attention": {"self_attn", "attn", "attention"},
+    "mlp": {"mlp", "shared_mlp", "feed_forward"},
+}
 
 
 def adapters_add(model: nn.Module, config: SessionConfig) -> None:
-    """Put an adapter beside each target layer and freeze the rest. B begins at zero: the first step starts at the base.
+    """Put an adapter beside each target layer and freeze the rest. B begins at zero: the first step
+    starts at the base.
 
     Raises ValueError for a model that has no such layers.
     """
     targets = _targets(model, config.lora_targets)
     if not targets:
-        raise ValueError(f"this model has no linear layers that lora_targets={config.lora_targets} would adapt")
-    from peft import inject_adapter_in_model  # takes seconds, which a session without adapters saves
+        raise ValueError(
+            f"this model has no linear layers that lora_targets={config.lora_targets} would adapt"
+        )
+    # takes seconds, which a session without adapters saves
+    from peft import inject_adapter_in_model
 
     inject_adapter_in_model(_peft_config(config, targets), model, adapter_name=ADAPTER)
 
@@ -55,7 +62,9 @@ def _targets(model: Any, part: str) -> list[str]:
     head = model.get_output_embeddings()
     texts = text_names(model)
     modules = [(name, module) for name, module in model.named_modules() if name in texts]
-    linear = [name for name, module in modules if isinstance(module, nn.Linear) and module is not head]
+    linear = [
+        name for name, module in modules if isinstance(module, nn.Linear) and module is not head
+    ]
     return [name for name in linear if part == "all-linear" or PARTS[part] & set(name.split("."))]
 
 
@@ -75,7 +84,8 @@ def adapters_off(model: nn.Module) -> Iterator[None]:
 def plain_weights(model: nn.Module) -> Iterator[PlainWeight]:
     """Each weight of the model without adapters: its name, the parameters it is made of, and how.
 
-    Those parameters must be whole when the function is called; it returns fp32 where it adds an adapter.
+    Those parameters must be whole when the function is called; it returns fp32 where it adds an
+    adapter.
     """
     adapted = _adapted(model)
     for name, parameter in model.named_parameters():
@@ -89,21 +99,26 @@ def plain_weights(model: nn.Module) -> Iterator[PlainWeight]:
 
 
 def adapter_weights(model: nn.Module) -> Iterator[PlainWeight]:
-    """A and B of each adapted layer, by the layer's name in the base: ``model.layers.0.mlp.up_proj.lora_A.weight``."""
+    """A and B of each adapted layer, by the layer's name in the base:
+    ``model.layers.0.mlp.up_proj.lora_A.weight``.
+    """
     for name, layer in _adapted(model).items():
         for letter in "AB":
             parameter = getattr(layer, f"lora_{letter}")[ADAPTER].weight
             yield f"{name}.lora_{letter}.weight", [parameter], _itself(parameter)
 
 
-def adapter_export(weights: dict[str, Tensor], config: SessionConfig, base: str, folder: Path) -> None:
+def adapter_export(
+    weights: dict[str, Tensor], config: SessionConfig, base: str, folder: Path
+) -> None:
     """Write the adapter whose A and B ``weights`` has, as a folder of peft's."""
     layers = sorted({name.rsplit(".", 2)[0] for name in weights})
     adapter_folder_write(weights, _peft_config(config, layers), base, folder)
 
 
 def adapter_folder_write(weights: dict[str, Tensor], config: Any, base: str, folder: Path) -> None:
-    """Write a folder that ``peft.PeftModel.from_pretrained`` loads, in the form that vLLM takes adapters in.
+    """Write a folder that ``peft.PeftModel.from_pretrained`` loads, in the form that vLLM takes
+    adapters in.
 
     ``base`` is the base model's folder, of which a reader is told the name alone.
     """
@@ -111,7 +126,10 @@ def adapter_folder_write(weights: dict[str, Tensor], config: Any, base: str, fol
     config.base_model_name_or_path = Path(base).name
     config.inference_mode = True
     config.save_pretrained(str(folder))
-    named = {f"{ADAPTER_PREFIX}{name}": tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
+    named = {
+        f"{ADAPTER_PREFIX}{name}": tensor.detach().cpu().contiguous()
+        for name, tensor in weights.items()
+    }
     save_file(named, folder / ADAPTER_WEIGHTS, metadata={"format": "pt"})
 
 
@@ -124,6 +142,8 @@ def _itself(parameter: nn.Parameter) -> Callable[[], Tensor]:
     return lambda: parameter
 
 
-def _merge(weight: nn.Parameter, a: nn.Parameter, b: nn.Parameter, scaling: float) -> Callable[[], Tensor]:
+def _merge(
+    weight: nn.Parameter, a: nn.Parameter, b: nn.Parameter, scaling: float
+) -> Callable[[], Tensor]:
     # In fp32, so that the sum is rounded once: to what the file holds.
     return lambda: weight.float() + scaling * (b.float() @ a.float())

@@ -1,7 +1,9 @@
-"""The trainer's log-probabilities against the model's own forward, on packed rows, before anything is trained.
+"""The trainer's log-probabilities against the model's own forward, on packed rows, before anything
+is trained.
 
-The trainer calls the decoder with an attention of its own and computes log-probabilities itself. Whatever a model does
-beside that (a window, a cap, a factor on its logits) shows here as a gap, and the model is refused by name.
+The trainer calls the decoder with an attention of its own and computes log-probabilities itself.
+Whatever a model does beside that (a window, a cap, a factor on its logits) shows here as a gap, and
+the model is refused by name.
 """
 
 import math
@@ -25,10 +27,22 @@ from .rows.tensors import RowTensors
 SHORT = 48  # tokens of a probe where no window asks for more
 BRANCH = 8  # trained tokens at the end of each of the samples
 SHORTER = 5  # tokens by which one of them is
-# Mean difference in nats. float32: rounding is under 1e-5. bfloat16: two attention kernels differ by 0.03 on average.
+# Mean difference in nats. float32: rounding is under 1e-5. bfloat16: two attention kernels differ
+# by 0.03 on average.
 BOUNDS = {torch.float32: 1e-4, torch.bfloat16: 0.15}
 # Words in the names of fields that change what a layer or the head computes.
-SUSPECTS = ("window", "softcap", "scal", "multiplier", "sink", "chunk", "layer_types", "bias", "norm", "rotary")
+SUSPECTS = (
+    "window",
+    "softcap",
+    "scal",
+    "multiplier",
+    "sink",
+    "chunk",
+    "layer_types",
+    "bias",
+    "norm",
+    "rotary",
+)
 
 
 # Of a model's code that is called in a way that its authors did not foresee.
@@ -39,8 +53,8 @@ FAILURES = (ModelUnsupported, TypeError, ValueError, RuntimeError, AttributeErro
 def policy_verify(policy: Policy, config: SessionConfig, device: torch.device) -> None:
     """Raises ModelUnsupported when the two differ by more than rounding.
 
-    A model that is computed wrong over trees reads its timelines whole from here on, side by side, and one by one
-    where the padding of one would change another.
+    A model that is computed wrong over trees reads its timelines whole from here on, side by side,
+    and one by one where the padding of one would change another.
     """
     samples = probe_samples(policy.model.config.get_text_config(), config)
     expected_K = torch.cat([_own_logprobs(policy.model, sample, device) for sample in samples])
@@ -65,9 +79,13 @@ def policy_verify(policy: Policy, config: SessionConfig, device: torch.device) -
 
 
 def _gap(policy: Policy, samples: Sequence[Sample], expected_K: Tensor) -> float:
-    """Mean difference in nats over the trained tokens of ``samples``, by the rows that a step would have."""
+    """Mean difference in nats over the trained tokens of ``samples``, by the rows that a step would
+    have.
+    """
     data, device = sample_data(samples), expected_K.device
-    rows = pack(data, sum(len(datum.token_ids_N) + SHORT for datum in data), range(len(data)), policy.kind)
+    rows = pack(
+        data, sum(len(datum.token_ids_N) + SHORT for datum in data), range(len(data)), policy.kind
+    )
     found = dict[int, Tensor]()
     for indices in rows:
         row = pack_row(data, indices, policy.kind)
@@ -79,15 +97,22 @@ def _gap(policy: Policy, samples: Sequence[Sample], expected_K: Tensor) -> float
 
 
 def probe_samples(model_config: Any, config: SessionConfig) -> list[Sample]:
-    """Three samples that share all but their ends, longer than the model's window where the session's calls can be."""
-    longest = min(config.max_context_length, getattr(model_config, "max_position_embeddings", None) or SHORT)
+    """Three samples that share all but their ends, longer than the model's window where the
+    session's calls can be.
+    """
+    longest = min(
+        config.max_context_length, getattr(model_config, "max_position_embeddings", None) or SHORT
+    )
     window = window_reached(model_config.to_dict(), longest)
     length = min(max(SHORT, window + 2 * BRANCH), longest)
     shared = tuple(_token(position, model_config.vocab_size) for position in range(length - BRANCH))
     samples = []
     # The last is shorter: padded to the others' length, or forking before them.
     for branch, kept in ((1, length), (2, length), (3, length - SHORTER)):
-        end = tuple(_token(branch * length + position, model_config.vocab_size) for position in range(BRANCH))
+        end = tuple(
+            _token(branch * length + position, model_config.vocab_size)
+            for position in range(BRANCH)
+        )
         begun = shared[: max(1, kept - BRANCH)]
         mask, logprobs = (0,) * len(begun) + (1,) * BRANCH, (0.0,) * (len(begun) + BRANCH)
         samples.append(Sample(begun + end, mask, logprobs, advantage=0.0))
@@ -104,7 +129,9 @@ def _own_logprobs(model: Any, sample: Sample, device: torch.device) -> Tensor:
     trees = model.config._attn_implementation  # noqa: SLF001 - transformers can set it, not tell it
     model.set_attn_implementation("eager")
     try:
-        logits_KV = model(ids_T[None, :-1], use_cache=False, logits_to_keep=BRANCH).logits[0].float()
+        logits_KV = (
+            model(ids_T[None, :-1], use_cache=False, logits_to_keep=BRANCH).logits[0].float()
+        )
     finally:
         model.set_attn_implementation(trees)
     return logits_KV.log_softmax(-1).gather(1, ids_T[-BRANCH:, None])[:, 0]

@@ -26,16 +26,21 @@ from .tree_flex import FLEX
 
 # Positions whose logits exist at one time: 1024 x a vocabulary of 150,000 in fp32 is 0.6 GB.
 LOGITS_CHUNK = 1024
-# The logit of a token that a grammar forbids. Not minus infinity: p log p would be 0 times infinity.
+# The logit of a token that a grammar forbids. Not minus infinity: p log p would be 0 times
+# infinity.
 FORBIDDEN = -1e30
 
 
 class Policy(nn.Module):
-    """A causal language model whose ``forward`` returns ``logprobs_K``, never ``[tokens, vocabulary]`` logits."""
+    """A causal language model whose ``forward`` returns ``logprobs_K``, never ``[tokens,
+    vocabulary]`` logits.
+    """
 
     model: Any  # a Hugging Face model: its methods are its class's own
 
-    def __init__(self, model: nn.Module, *, shares_rows: bool = False, apart: str | None = None) -> None:
+    def __init__(
+        self, model: nn.Module, *, shares_rows: bool = False, apart: str | None = None
+    ) -> None:
         super().__init__()
         self.model = model
         self._shares_rows = shares_rows
@@ -48,12 +53,14 @@ class Policy(nn.Module):
         cls, path: str, dtype: torch.dtype, *, device: str = "cpu", gradient_checkpointing: bool = False,
         offload_activations: bool = False, shares_rows: bool = False,
     ) -> "Policy":  # fmt: skip
-        """Load a Hugging Face folder or id, with the attention whose masks ``RowTensors`` makes for ``device``, or
-        where its layers cannot share prefixes with its own.
+        """Load a Hugging Face folder or id, with the attention whose masks ``RowTensors`` makes for
+        ``device``, or where its layers cannot share prefixes with its own.
 
-        With ``shares_rows`` every rank calls ``forward`` with the same row and computes a part of it.
+        With ``shares_rows`` every rank calls ``forward`` with the same row and computes a part of
+        it.
 
-        Raises ModelUnsupported for a model that the library has no code of: that of a folder is never run.
+        Raises ModelUnsupported for a model that the library has no code of: that of a folder is
+        never run.
         """
         attention: str | None = FLEX if device == "cuda" else ATTENTION
         try:
@@ -61,9 +68,15 @@ class Policy(nn.Module):
             apart = _apart(config)
             if apart:
                 attention = None
-            model = auto_class(config).from_pretrained(path, dtype=dtype, attn_implementation=attention)
-        except ValueError as refusal:  # an unknown model_type, custom code, an attention that it cannot be given
-            raise ModelUnsupported(f"transformers does not load this model: {str(refusal)[:500]}") from refusal
+            model = auto_class(config).from_pretrained(
+                path, dtype=dtype, attn_implementation=attention
+            )
+        except (
+            ValueError
+        ) as refusal:  # an unknown model_type, custom code, an attention that it cannot be given
+            raise ModelUnsupported(
+                f"transformers does not load this model: {str(refusal)[:500]}"
+            ) from refusal
         model.config.use_cache = False
         tower_freeze(model)
         if gradient_checkpointing:
@@ -74,7 +87,8 @@ class Policy(nn.Module):
         return cls(model, shares_rows=shares_rows, apart=apart)
 
     def rows_become(self, kind: RowKind, apart: str) -> None:
-        """Take rows of ``kind`` from now on, that share nothing, by the model's own forward; ``apart`` says why.
+        """Take rows of ``kind`` from now on, that share nothing, by the model's own forward;
+        ``apart`` says why.
 
         Raises ModelUnsupported where several ranks would have to compute a row together.
         """
@@ -89,7 +103,8 @@ class Policy(nn.Module):
     def forward(self, row: RowTensors, *, with_entropy: bool = False) -> Tensor:
         """``logprobs_K`` in fp32 of the row's targets under the current weights.
 
-        With ``with_entropy`` [2, K]: those, and the entropy of each position in nats, both with a gradient.
+        With ``with_entropy`` [2, K]: those, and the entropy of each position in nats, both with a
+        gradient.
         """
         if self._shares_rows:
             return self._forward_shared(row, with_entropy)
@@ -108,7 +123,9 @@ class Policy(nn.Module):
             temperature_K=None if row.temperature_K is None else row.temperature_K[chosen],
             allowed_K=None if row.allowed_K is None else row.allowed_K[chosen],
         )
-        scores = self._scores(hidden_nD[shared.place(row.source_R[chosen])], mine, with_entropy)[..., :count]
+        scores = self._scores(hidden_nD[shared.place(row.source_R[chosen])], mine, with_entropy)[
+            ..., :count
+        ]
         whole = scores.new_zeros(*scores.shape[:-1], len(row.source_R))
         found: Tensor = WholeOfParts.apply(whole.index_copy(-1, chosen[:count], scores))
         return found
@@ -196,13 +213,16 @@ def decoder_of(model: Any) -> Any:
         return decoder
     # Llama 4's text model has its decoder under another name than it says.
     embedding = model.get_input_embeddings()
-    return next(part for part in model.children() if any(module is embedding for module in part.modules()))
+    return next(
+        part for part in model.children() if any(module is embedding for module in part.modules())
+    )
 
 
 def own_logits(model: Any, hidden_KD: Tensor) -> Tensor:
     """``[K, vocabulary]``: what the model's own forward makes of these hidden states.
 
-    So whatever a family does after its head (a factor, a cap, columns that it drops) is done as it does it.
+    So whatever a family does after its head (a factor, a cap, columns that it drops) is done as it
+    does it.
     """
     # Of a model with a tower the forward calls what holds both.
     decoder = model.base_model if has_tower(model) else decoder_of(model)
@@ -223,20 +243,28 @@ def _apart(config: Any) -> str | None:
     if why := prefixes_apart(config.get_text_config().to_dict()):
         return why
     kind = MODEL_FOR_CAUSAL_LM_MAPPING.get(type(config), None)
-    if kind is not None and not (kind.is_backend_compatible() and kind._can_set_attn_implementation()):  # noqa: SLF001
+    if kind is None:
+        return None
+    if not (kind.is_backend_compatible() and kind._can_set_attn_implementation()):  # noqa: SLF001
         return f"{kind.__name__} takes no other attention than its own"
     return None
 
 
 def allowed_alone(logits_KV: Tensor, allowed_KB: Tensor) -> Tensor:
-    """The logits, FORBIDDEN where the id's bit is 0: their softmax is p(v) / p(allowed), and exactly 0 elsewhere."""
+    """The logits, FORBIDDEN where the id's bit is 0: their softmax is p(v) / p(allowed), and
+    exactly 0 elsewhere.
+    """
     places = torch.arange(8, dtype=torch.uint8, device=logits_KV.device)
     bits_KV = (allowed_KB[:, :, None] >> places & 1).flatten(1)[:, : logits_KV.shape[1]]
     return logits_KV.masked_fill(bits_KV == 0, FORBIDDEN)
 
 
-def token_logprobs(logits_KV: Tensor, target_K: Tensor, temperature_K: Tensor | None = None) -> Tensor:
-    """log softmax(logits / T)[target] = logit[target] / T - logsumexp(logits / T): of the sampled distribution."""
+def token_logprobs(
+    logits_KV: Tensor, target_K: Tensor, temperature_K: Tensor | None = None
+) -> Tensor:
+    """log softmax(logits / T)[target] = logit[target] / T - logsumexp(logits / T): of the sampled
+    distribution.
+    """
     if logits_KV.device.type == "cpu":
         logprobs_K: Tensor = TokenLogprobs.apply(logits_KV, target_K, temperature_K)
         return logprobs_K

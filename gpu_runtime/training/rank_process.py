@@ -1,4 +1,5 @@
-"""The process of one rank: load the model, then run one command after another until the parent goes away.
+"""The process of one rank: load the model, then run one command after another until the parent goes
+away.
 
 ``ranks.py`` starts these processes and sends the commands.
 """
@@ -30,8 +31,9 @@ from .rank_spec import RankSpec, loading
 if TYPE_CHECKING:
     from .trainer import RankTrainer
 
-# Seconds that a rank waits in a collective for the others, whose shares differ in length. torch has 600 for NCCL and
-# 1800 for gloo. What makes no progress is ended before, by the parent's deadlines (ranks.py) and by its watchdog.
+# Seconds that a rank waits in a collective for the others, whose shares differ in length. torch has
+# 600 for NCCL and 1800 for gloo. What makes no progress is ended before, by the parent's deadlines
+# (ranks.py) and by its watchdog.
 COLLECTIVE_S = 3600.0
 ALLOCATOR_SAYS = ("can't allocate memory", "not enough memory", "out of memory")
 # oneDNN gives no reason; what it was asked for had been found possible before.
@@ -41,8 +43,11 @@ ONEDNN_SAYS = ("could not create a primitive", "could not execute a primitive")
 OnRow = Callable[[], None]  # called after each row of a batch, each piece of a state
 
 
-def rank_main(connection: Connection, spec: RankSpec, load: Callable[[RankSpec, OnRow], Any] | None = None) -> None:
-    """The main function of a rank: ``load`` the trainer, then run commands until the parent closes the connection.
+def rank_main(
+    connection: Connection, spec: RankSpec, load: Callable[[RankSpec, OnRow], Any] | None = None
+) -> None:
+    """The main function of a rank: ``load`` the trainer, then run commands until the parent closes
+    the connection.
 
     Without ``load`` it is ``rank_load``'s.
     """
@@ -102,9 +107,11 @@ def rank_environment(spec: RankSpec) -> None:
         LOCAL_RANK=str(spec.local_rank),
         WORLD_SIZE=str(spec.world_size),
         GLOO_SOCKET_IFNAME=interface,
-        NCCL_SOCKET_IFNAME=f"={interface}",  # by itself NCCL listens on the machine's network, among its own ranks too
+        # by itself NCCL listens on the machine's network, among its own ranks too
+        NCCL_SOCKET_IFNAME=f"={interface}",
         OMP_NUM_THREADS=str(spec.threads),
-        OMP_WAIT_POLICY="PASSIVE",  # as for the engine: spinning threads starve other processes on these cores
+        # as for the engine: spinning threads starve other processes on these cores
+        OMP_WAIT_POLICY="PASSIVE",
         DS_ACCELERATOR=spec.device,
     )
     if spec.gpus:
@@ -119,12 +126,14 @@ def rank_load(spec: RankSpec, on_row: OnRow) -> "RankTrainer":
 
     from .trainer import RankTrainer
 
-    # DeepSpeed would compile its shared-memory all-reduce at first use, and fail without a compiler; gloo does instead.
+    # DeepSpeed would compile its shared-memory all-reduce at first use, and fail without a
+    # compiler; gloo does instead.
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
     torch.set_num_threads(spec.threads)
     if spec.device == "cuda":
-        torch.cuda.set_device(spec.torch_device)  # of whatever names none: Triton's kernels, collectives of objects
+        # of whatever names none: Triton's kernels, collectives of objects
+        torch.cuda.set_device(spec.torch_device)
     backend = "nccl" if spec.device == "cuda" else "gloo"
     _process_group_make(spec, backend)
     deepspeed.init_distributed(dist_backend=backend, auto_mpi_discovery=False, verbose=False)
@@ -137,11 +146,12 @@ def rank_load(spec: RankSpec, on_row: OnRow) -> "RankTrainer":
 
 
 def _process_group_make(spec: RankSpec, backend: str) -> None:
-    """Make the process group, on one machine on its loopback interface; DeepSpeed uses the one that exists.
+    """Make the process group, on one machine on its loopback interface; DeepSpeed uses the one that
+    exists.
 
-    Ranks find each other in a file that this user alone can read, on several nodes in the folder that they share. By
-    default rank 0 listens for them, without authentication on every interface of the machine; and a port that is chosen
-    beforehand may be taken by then.
+    Ranks find each other in a file that this user alone can read, on several nodes in the folder
+    that they share. By default rank 0 listens for them, without authentication on every interface
+    of the machine; and a port that is chosen beforehand may be taken by then.
     """
     import torch
     from torch.distributed import init_process_group, is_initialized

@@ -1,4 +1,6 @@
-"""What one rank of the trainer is given at start. No torch in here: the parent process imports it too."""
+"""What one rank of the trainer is given at start. No torch in here: the parent process imports it
+too.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,8 +16,8 @@ ResultT = TypeVar("ResultT")
 class RankSpec:
     """What a rank is given at start.
 
-    ``rendezvous_path`` is the file in which ranks find each other; a process without a group does not read it.
-    ``device`` is "cpu" or "cuda"; ``threads`` is its share of the cores.
+    ``rendezvous_path`` is the file in which ranks find each other; a process without a group does
+    not read it. ``device`` is "cpu" or "cuda"; ``threads`` is its share of the cores.
     """
 
     base_model_path: str
@@ -29,7 +31,8 @@ class RankSpec:
     shares_device: bool = False  # one GPU for the engine and the trainer
     node: str = ""  # the machine it is on, where the ranks are on several
     engine_nodes: int = 1  # over how many of the session's machines the engine is spread
-    peer: str = ""  # the address of another of them: the ranks meet over the interface that leads there
+    # the address of another of them: the ranks meet over the interface that leads there
+    peer: str = ""
 
     @property
     def local_rank(self) -> int:

@@ -1,7 +1,8 @@
-"""Starts the ranks of the trainer as processes and sends them commands: one result from each rank, a deadline.
+"""Starts the ranks of the trainer as processes and sends them commands: one result from each rank,
+a deadline.
 
-Even a single rank has a process of its own: a crash or a stuck collective then ends a child, which can be killed and
-reported, and never the gateway that holds acknowledged episodes.
+Even a single rank has a process of its own: a crash or a stuck collective then ends a child, which
+can be killed and reported, and never the gateway that holds acknowledged episodes.
 """
 
 import asyncio
@@ -43,8 +44,8 @@ from .rank_process import rank_main
 from .rank_spec import RankSpec, dtype_name
 from .states.resharded_folder import room_to_reshard, wait_for_parts
 
-# Seconds within which a rank must return a result or, in a long command, report progress. The last resort: the
-# watchdog, which dumps stacks, has shorter deadlines (health/deadlines.py).
+# Seconds within which a rank must return a result or, in a long command, report progress. The last
+# resort: the watchdog, which dumps stacks, has shorter deadlines (health/deadlines.py).
 START_S, STEP_S, WEIGHTS_S = 900.0, 3600.0, 1800.0
 JOIN_S = 10.0
 NOTICE_S = 1.0  # the end of a killed rank shows a little after its connections are gone
@@ -54,12 +55,15 @@ Main = Callable[[Connection, RankSpec], None]
 
 
 class RankProcesses:
-    """The processes of some ranks: one command at a time, sent to all. ``main`` runs in each, with its spec.
+    """The processes of some ranks: one command at a time, sent to all. ``main`` runs in each, with
+    its spec.
 
     ``on_progress`` is called, from any thread, as a command advances.
     """
 
-    def __init__(self, spec: RankSpec, main: Main, *, on_progress: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, spec: RankSpec, main: Main, *, on_progress: Callable[[], None] = lambda: None
+    ) -> None:
         self._spec, self._main, self._world = spec, main, spec.world_size
         self._lock = asyncio.Lock()
         self._on_progress = on_progress
@@ -99,7 +103,9 @@ class RankProcesses:
             with kept_from_children():
                 process.start()
         except (OSError, EOFError) as error:
-            raise TrainerFailed(f"trainer rank {spec.rank} could not be started: {error}") from error
+            raise TrainerFailed(
+                f"trainer rank {spec.rank} could not be started: {error}"
+            ) from error
         theirs.close()
         words.begin()
         self._connections.append(ours)
@@ -138,23 +144,35 @@ class RankProcesses:
         async with self._lock:
             if self._is_closed and not self.processes:
                 raise TrainerFailed("the trainer was closed before it was started")
-            if not self.processes:  # with the first command, in a thread: it waits for the fork server's imports
+            # with the first command, in a thread: it waits for the fork server's imports
+            if not self.processes:
                 await asyncio.to_thread(self._start)
             return await asyncio.to_thread(self._send_and_receive, command, arguments, deadline_s)
 
-    def _send_and_receive(self, command: str, arguments: tuple[object, ...], deadline_s: float) -> Any:
-        """The result of rank 0 once every rank has one. The first error ends it: other ranks may wait for that rank."""
-        with suppress(BrokenPipeError, ConnectionResetError):  # a rank that has ended is found below, by its sentinel
+    def _send_and_receive(
+        self, command: str, arguments: tuple[object, ...], deadline_s: float
+    ) -> Any:
+        """The result of rank 0 once every rank has one. The first error ends it: other ranks may
+        wait for that rank.
+        """
+        # a rank that has ended is found below, by its sentinel
+        with suppress(BrokenPipeError, ConnectionResetError):
             for connection in self._connections:
                 connection.send((command, arguments))
         results: dict[int, tuple[str, Any]] = {}
         progress_at = time.monotonic()
         while len(results) < self._world:
             owing = [rank for rank in range(self._world) if rank not in results]
-            waited_for = [it for rank in owing for it in (self._connections[rank], self.processes[rank].sentinel)]
+            waited_for = [
+                it
+                for rank in owing
+                for it in (self._connections[rank], self.processes[rank].sentinel)
+            ]
             ready = wait(waited_for, timeout=max(0.0, progress_at + deadline_s - time.monotonic()))
             if not ready:
-                raise TrainerFailed(f"trainer ranks {owing} made no progress in {command} for {deadline_s:g} s")
+                raise TrainerFailed(
+                    f"trainer ranks {owing} made no progress in {command} for {deadline_s:g} s"
+                )
             for rank in owing:
                 if self._connections[rank] in ready:
                     kind, value = self._receive(rank, command)
@@ -192,9 +210,14 @@ class RankProcesses:
         return kind, value
 
     def _ended_beside(self, rank: int, command: str) -> TrainerFailed | None:
-        """Another rank that has ended: ``rank`` may say first that it lost the connection to that one."""
-        others = {process.sentinel: other for other, process in enumerate(self.processes) if other != rank}
-        # A node that is lost is known of once it has been silent for this long; a rank beside us notices it first.
+        """Another rank that has ended: ``rank`` may say first that it lost the connection to that
+        one.
+        """
+        others = {
+            process.sentinel: other for other, process in enumerate(self.processes) if other != rank
+        }
+        # A node that is lost is known of once it has been silent for this long; a rank beside us
+        # notices it first.
         is_beside = self._spec.config.nodes > 1 and not isinstance(self.processes[rank], RemoteRank)
         notice_s = SILENT_S + NOTICE_S if is_beside else NOTICE_S
         ended = wait(list(others), timeout=notice_s) if others else []
@@ -204,20 +227,28 @@ class RankProcesses:
         process = self.processes[rank]
         process.join(JOIN_S)
         kind = TrainerKilled if process.exitcode == -signal.SIGKILL else TrainerFailed
-        return kind(f"trainer rank {rank} {self._words[rank].end_of(process.exitcode)} during {command}")
+        return kind(
+            f"trainer rank {rank} {self._words[rank].end_of(process.exitcode)} during {command}"
+        )
 
 
 class TrainerRanks(RankProcesses):
-    """interfaces.Trainer over ``config.trainer_ranks`` processes. Raises PlacementImpossible for what needs a GPU."""
+    """interfaces.Trainer over ``config.trainer_ranks`` processes. Raises PlacementImpossible for
+    what needs a GPU.
+    """
 
     def __init__(
         self, base_model_path: str, config: SessionConfig, device: str, *, gpus: Sequence[str] = (),
         shares_device: bool = False, engine_nodes: int = 1, on_progress: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         if config.offload_optimizer and device == "cpu":
-            raise PlacementImpossible("offload_optimizer moves moments from a GPU to the host; this machine has no GPU")
+            raise PlacementImpossible(
+                "offload_optimizer moves moments from a GPU to the host; this machine has no GPU"
+            )
         if config.offload_activations and device == "cpu":
-            raise PlacementImpossible("offload_activations moves them from a GPU to the host; this machine has no GPU")
+            raise PlacementImpossible(
+                "offload_activations moves them from a GPU to the host; this machine has no GPU"
+            )
         self.dtype = dtype_name(config.dtype, device)
         world = config.trainer_ranks
         threads = max(1, machine_share.cpus() * config.nodes // world)
@@ -235,13 +266,20 @@ class TrainerRanks(RankProcesses):
         )
         super().__init__(spec, rank_main, on_progress=on_progress)
 
-    async def logprobs(self, samples: Sequence[Sample], reference: bool = False) -> list[list[float]]:
+    async def logprobs(
+        self, samples: Sequence[Sample], reference: bool = False
+    ) -> list[list[float]]:
         return await self._call("logprobs", list(samples), reference, deadline_s=STEP_S)
 
     async def forward_backward(
-        self, samples: Sequence[Sample], entropy_coef: float = 0.0, scales_S: Sequence[float] | None = None
+        self,
+        samples: Sequence[Sample],
+        entropy_coef: float = 0.0,
+        scales_S: Sequence[float] | None = None,
     ) -> dict[str, float]:
-        return await self._call("forward_backward", list(samples), entropy_coef, scales_S, deadline_s=STEP_S)
+        return await self._call(
+            "forward_backward", list(samples), entropy_coef, scales_S, deadline_s=STEP_S
+        )
 
     async def passed_logprobs(self) -> list[list[float]]:
         return await self._call("passed_logprobs", deadline_s=STEP_S)
@@ -273,7 +311,9 @@ class TrainerRanks(RankProcesses):
             await wait_for_parts(folder, self._world)
 
     async def load_state(self, folder: Path) -> None:
-        """Raises DiskFull too, where another number of ranks saved it and there is no room for their copy."""
+        """Raises DiskFull too, where another number of ranks saved it and there is no room for
+        their copy.
+        """
         async with room_to_reshard(folder, self._world, lambda: self._on_progress()):
             await self._call("load_state", folder, deadline_s=WEIGHTS_S)
 

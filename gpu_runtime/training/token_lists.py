@@ -1,4 +1,5 @@
-"""Values of the tokens of samples, as lists: those of trained tokens, and those of each answer. No torch in here.
+"""Values of the tokens of samples, as lists: those of trained tokens, and those of each answer. No
+torch in here.
 
 Shape legend: S samples, T tokens of one sample.
 """
@@ -21,9 +22,12 @@ def trained_of(samples: Sequence[Sample], values_ST: Sequence[Sequence[float]]) 
     ]
 
 
-def by_answer(batch: Batch, samples: Sequence[Sample], values_ST: Sequence[Sequence[float]]) -> TokenValues:
-    """Of each answer that a sample of ``batch`` trains the value of each token; None for one that is not trained.
-    Of no answer where there are no values."""
+def by_answer(
+    batch: Batch, samples: Sequence[Sample], values_ST: Sequence[Sequence[float]]
+) -> TokenValues:
+    """Of each answer that a sample of ``batch`` trains the value of each token; None for one that
+    is not trained. Of no answer where there are no values.
+    """
     if not values_ST:
         return {}
     known = {call.id: call for episode in batch.episodes for call in episode.calls}
@@ -36,5 +40,7 @@ def by_answer(batch: Batch, samples: Sequence[Sample], values_ST: Sequence[Seque
                 mask = sample.mask_T[start:end]
                 if any(mask) and sample.token_ids_T[start:end] == answer.token_ids_T:
                     values = zip(values_T[start:end], mask, strict=True)
-                    found[call.id, answer.choice] = tuple(value if trained else None for value, trained in values)
+                    found[call.id, answer.choice] = tuple(
+                        value if trained else None for value, trained in values
+                    )
     return found

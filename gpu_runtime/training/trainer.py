@@ -1,7 +1,9 @@
-"""The work of one rank: DeepSpeed around the policy, forward/backward over packed rows, step, save, load, publish.
+"""The work of one rank: DeepSpeed around the policy, forward/backward over packed rows, step, save,
+load, publish.
 
-Every rank runs the same calls in the same order with the same samples; each computes its share of the rows. Runs inside
-the processes that ``ranks.py`` starts; the rest of the runtime uses the ``TrainerRanks`` of that file.
+Every rank runs the same calls in the same order with the same samples; each computes its share of
+the rows. Runs inside the processes that ``ranks.py`` starts; the rest of the runtime uses the
+``TrainerRanks`` of that file.
 """
 
 import json
@@ -24,7 +26,14 @@ from tinkerscript.wire.training.defaults import config_resolve
 
 from .cpu.onednn_linear import linear_layers_use_onednn
 from .deepspeed_config import deepspeed_config, gradients_sum_in_one
-from .lora import PlainWeight, adapter_export, adapter_weights, adapters_add, adapters_off, plain_weights
+from .lora import (
+    PlainWeight,
+    adapter_export,
+    adapter_weights,
+    adapters_add,
+    adapters_off,
+    plain_weights,
+)
 from .model_check import policy_verify
 from .models.adam import adam_set
 from .models.export import hugging_face_export, spilled
@@ -49,7 +58,9 @@ from .token_lists import trained_of
 
 
 class RankTrainer:
-    """One rank of the trainer. ``on_row`` is called after each row of a batch, each piece of a state."""
+    """One rank of the trainer. ``on_row`` is called after each row of a batch, each piece of a
+    state.
+    """
 
     def __init__(self, spec: RankSpec, on_row: Callable[[], None]) -> None:
         self.spec, self.config, self._on_row = spec, spec.config, on_row
@@ -81,9 +92,14 @@ class RankTrainer:
         self._values: TokenValues | None = None  # of the last forward_backward
 
     def forward_backward(
-        self, samples: Sequence[Sample], entropy_coef: float = 0.0, scales_S: Sequence[float] | None = None
+        self,
+        samples: Sequence[Sample],
+        entropy_coef: float = 0.0,
+        scales_S: Sequence[float] | None = None,
     ) -> dict[str, float]:
-        """Accumulate the gradient of the sum over trained tokens of scale * loss; equal metrics on all ranks."""
+        """Accumulate the gradient of the sum over trained tokens of scale * loss; equal metrics on
+        all ranks.
+        """
         if scales_S is None:
             scales_S = batch_scales(samples, self.config)
         # DeepSpeed averages gradients over ranks; the sum over rows is what the formula wants.
@@ -92,12 +108,18 @@ class RankTrainer:
         loss = lambda row: partial(row_loss, self.config, self._loss_inputs(row, entropy_coef))  # noqa: E731
         totals = torch.zeros(len(STATISTICS), device=self.device)
         computed, self._values = 0, TokenValues(samples, self.device)
-        data, order, budget = sample_data(samples, scales_S), loop_order(samples), self.config.micro_batch_tokens
+        data, order, budget = (
+            sample_data(samples, scales_S),
+            loop_order(samples),
+            self.config.micro_batch_tokens,
+        )
         for passed in rows_pass(model, data, pack(data, budget, order, self._kind), loss):
             if passed.live:
                 totals += passed.told
                 computed += len(passed.tree.tokens_N)
-                self._values.put(passed.tree, passed.scores if passed.scores.dim() == 1 else passed.scores[0])
+                self._values.put(
+                    passed.tree, passed.scores if passed.scores.dim() == 1 else passed.scores[0]
+                )
         computed_here = torch.tensor([float(computed)], device=self.device)
         if self.spec.world_size > 1:
             dist.all_reduce(totals)
@@ -107,11 +129,22 @@ class RankTrainer:
         means = {name: found[name] / trained for name in ("entropy", "clip_fraction", "kl_before")}
         means |= {name: found[name] for name in ("loss", "tokens_trained", "tokens_masked")}
         means["tokens_repeated"] = float(tokens_repeated(data, budget, order, self._kind))
-        return means | {"kl_engine": found["kl_engine"] / free, "tokens_computed": computed_here.item()}
+        return means | {
+            "kl_engine": found["kl_engine"] / free,
+            "tokens_computed": computed_here.item(),
+        }
 
-    def _row_model(self, scores: Callable[[RowTensors], Tensor], backward: Callable[[Tensor], None] | None) -> RowModel:
-        rank, ranks, shares_rows = self.spec.rank, self.spec.world_size, self.config.sequence_parallel
-        return RowModel(self.device, scores, backward, rank, ranks, shares_rows, self._kind, self._on_row)
+    def _row_model(
+        self, scores: Callable[[RowTensors], Tensor], backward: Callable[[Tensor], None] | None
+    ) -> RowModel:
+        rank, ranks, shares_rows = (
+            self.spec.rank,
+            self.spec.world_size,
+            self.config.sequence_parallel,
+        )
+        return RowModel(
+            self.device, scores, backward, rank, ranks, shares_rows, self._kind, self._on_row
+        )
 
     @property
     def _kind(self) -> RowKind:
@@ -131,7 +164,9 @@ class RankTrainer:
 
     @torch.no_grad()
     def logprobs(self, samples: Sequence[Sample], reference: bool = False) -> list[list[float]]:
-        """``logprobs_T`` of each sample under the current weights or the reference's, 0 where the mask is 0."""
+        """``logprobs_T`` of each sample under the current weights or the reference's, 0 where the
+        mask is 0.
+        """
         values = TokenValues(samples, self.device)
         model = self._row_model(self._reference_logprobs if reference else self.engine, None)
         data = sample_data(samples)
@@ -143,7 +178,9 @@ class RankTrainer:
         return values.lists()
 
     def passed_logprobs(self) -> list[list[float]]:
-        """``logprobs_T`` of each sample of the last ``forward_backward``, as its forward pass had them; once."""
+        """``logprobs_T`` of each sample of the last ``forward_backward``, as its forward pass had
+        them; once.
+        """
         values, self._values = self._values, None
         assert values is not None, "asked once after each forward_backward"
         return values.lists()
@@ -157,21 +194,29 @@ class RankTrainer:
             return self.engine(row)
 
     def optim_step(self, step: int) -> dict[str, float]:
-        """Apply the gradient as step ``step``. Raises StepRefused, weights unchanged, unless it is finite."""
+        """Apply the gradient as step ``step``. Raises StepRefused, weights unchanged, unless it is
+        finite.
+        """
         adam = loop_adam(self.config, step)
-        adam_set(self.engine.optimizer.param_groups, adam)  # the clip is DeepSpeed's, which knows the norm of all ranks
+        # the clip is DeepSpeed's, which knows the norm of all ranks
+        adam_set(self.engine.optimizer.param_groups, adam)
         self._step()
         norm = self._norm()
         if math.isfinite(norm) and norm > self.config.grad_norm_limit:
-            raise StepRefused(f"the gradient of step {step} explodes: its norm {norm:g} is above grad_norm_limit")
-        # ZeRO 1 and 2 look at the gradient before the optimizer does; ZeRO 3 leaves it to the optimizer.
+            raise StepRefused(
+                f"the gradient of step {step} explodes: its norm {norm:g} is above grad_norm_limit"
+            )
+        # ZeRO 1 and 2 look at the gradient before the optimizer does; ZeRO 3 leaves it to the
+        # optimizer.
         if self.optimizer.refused or not self.engine.was_step_applied():
             raise StepRefused(f"the gradient of step {step} is not finite (norm {norm})")
         self.references.follow(self.engine.module)
         return {"grad_norm": norm, "learning_rate": adam.learning_rate}
 
     def drop_gradient(self) -> None:
-        """Clear the accumulated gradient in every buffer that DeepSpeed has for it, by a step that is refused."""
+        """Clear the accumulated gradient in every buffer that DeepSpeed has for it, by a step that
+        is refused.
+        """
         self.optimizer.refuse_next = True
         self._step()
         self.optimizer.refuse_next = False
@@ -183,14 +228,18 @@ class RankTrainer:
         weights_flip(map(local_part, weights))
 
     def each_unflipped(self, samples: Sequence[Sample]) -> dict[str, list[float]]:
-        """While the weights are flipped: trained tokens' log-probabilities with one weight or module as it was."""
+        """While the weights are flipped: trained tokens' log-probabilities with one weight or
+        module as it was.
+        """
         weights = dict(self.engine.module.model.named_parameters())
 
         def score() -> list[float]:
             wholes_drop(weights.values())
             return trained_of(samples, self.logprobs(samples))
 
-        return dict(each_unflipped([(name, local_part(weight)) for name, weight in weights.items()], score))
+        return dict(
+            each_unflipped([(name, local_part(weight)) for name, weight in weights.items()], score)
+        )
 
     def weights_digest(self) -> str:
         """Of the bits of all ranks, the same on each."""
@@ -211,7 +260,8 @@ class RankTrainer:
         return float(self.engine.get_global_grad_norm() or 0.0)
 
     def _norm_at_step(self) -> float:
-        # Inside a step the engine does not have it yet; the optimizer of ZeRO does, before it clips.
+        # Inside a step the engine does not have it yet; the optimizer of ZeRO does, before it
+        # clips.
         return float(self.engine.optimizer._global_grad_norm or 0.0)  # noqa: SLF001 - as said above
 
     def publish(self, folder: Path) -> None:
@@ -219,9 +269,11 @@ class RankTrainer:
         self.publisher.publish(folder, list(plain_weights(self.engine.module.model)))
 
     def export_model(self, folder: Path) -> None:
-        """Rank 0 writes a folder that ``AutoModelForCausalLM.from_pretrained`` and vLLM load as it is.
+        """Rank 0 writes a folder that ``AutoModelForCausalLM.from_pretrained`` and vLLM load as it
+        is.
 
-        Adapters are merged in it, and beside it stand by themselves: ``adapter``, as peft loads them.
+        Adapters are merged in it, and beside it stand by themselves: ``adapter``, as peft loads
+        them.
         """
         model, base = self.engine.module.model, self.spec.base_model_path
         folder.mkdir(parents=True, exist_ok=True)
@@ -240,27 +292,42 @@ class RankTrainer:
     def save_state(self, folder: Path) -> None:
         """Weights, optimizer moments and step of every rank."""
         # A frozen base is no state: every runtime of the session loads it from its own folder.
-        self.engine.save_checkpoint(str(folder), tag=FOLDER, exclude_frozen_parameters=bool(self.config.lora_rank))
+        self.engine.save_checkpoint(
+            str(folder), tag=FOLDER, exclude_frozen_parameters=bool(self.config.lora_rank)
+        )
         self.references.save(folder)
         if self.spec.rank == 0:
             (folder / ABOUT).write_text(json.dumps({"world_size": self.spec.world_size}))
         self._barrier()
 
     def load_state(self, folder: Path) -> None:
-        """Become what ``save_state`` wrote, also where it was another number of ranks. Raises CannotReshard."""
+        """Become what ``save_state`` wrote, also where it was another number of ranks. Raises
+        CannotReshard.
+        """
         loading(self.spec, lambda: self._state_load(folder))
 
     def _state_load(self, folder: Path) -> None:
-        shards = shards_for(folder, self.spec, self.engine.zero_sub_group_size(), self._barrier, self._on_row)
-        self.engine.load_checkpoint(str(shards), tag=FOLDER, load_module_strict=not self.config.lora_rank)
+        shards = shards_for(
+            folder, self.spec, self.engine.zero_sub_group_size(), self._barrier, self._on_row
+        )
+        self.engine.load_checkpoint(
+            str(shards), tag=FOLDER, load_module_strict=not self.config.lora_rank
+        )
         self.references.load(folder, self.engine.module)
-        # An engine may have been given the file's (steps/resumed_state.py), as this trainer would hand them over.
+        # An engine may have been given the file's (steps/resumed_state.py), as this trainer would
+        # hand them over.
         if self.spec.rank == 0 and not (self._is_sharded or self.config.lora_rank):
-            trained = ((name, it) for name, it in self.engine.module.model.named_parameters() if it.requires_grad)
+            trained = (
+                (name, it)
+                for name, it in self.engine.module.model.named_parameters()
+                if it.requires_grad
+            )
             state_verify(folder / FOLDER / WHOLE_MODEL, trained)
 
     def _gathered(self, wanted: Iterable[PlainWeight]) -> Iterator[tuple[str, Tensor]]:
-        """Each that is wanted, on rank 0 (none elsewhere), one by one where ZeRO 3 scatters it. A collective."""
+        """Each that is wanted, on rank 0 (none elsewhere), one by one where ZeRO 3 scatters it. A
+        collective.
+        """
         for name, parameters, weight in wanted:
             with deepspeed.zero.GatheredParameters(parameters, enabled=self.config.zero_stage == 3):
                 if self.spec.rank == 0:

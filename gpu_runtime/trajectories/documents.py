@@ -1,6 +1,8 @@
-"""The document of an episode (``tinkerscript.wire.reading.trajectories``): its calls, and every token in its timelines.
+"""The document of an episode (``tinkerscript.wire.reading.trajectories``): its calls, and every
+token in its timelines.
 
-Each sampled token is in one run of one timeline, the one that trains it, with its text, log-probability and version.
+Each sampled token is in one run of one timeline, the one that trains it, with its text,
+log-probability and version.
 """
 
 import base64
@@ -20,7 +22,9 @@ LEVEL = 6
 Place = tuple[int, int]  # index of a timeline, position of an answer's first token in it
 
 
-def episode_document(record: EpisodeRecord, calls: Sequence[CallRecord], texts: TokenTexts) -> dict[str, Any]:
+def episode_document(
+    record: EpisodeRecord, calls: Sequence[CallRecord], texts: TokenTexts
+) -> dict[str, Any]:
     """Everything of an ended episode that is kept of its calls and tokens, as plain JSON values."""
     timelines: list[dict[str, Any]] = []
     places: dict[tuple[str, int], Place] = {}
@@ -28,10 +32,15 @@ def episode_document(record: EpisodeRecord, calls: Sequence[CallRecord], texts: 
     for agent, segments in agents_of(calls).items():
         for timeline in merge(segments):
             merged = [(index, segments[index]) for index in timeline.segments]
-            timelines.append(_timeline(len(timelines), agent, timeline, merged, choices[agent], texts))
+            timelines.append(
+                _timeline(len(timelines), agent, timeline, merged, choices[agent], texts)
+            )
             for index, segment in merged:
                 answer = choices[agent][index]
-                places[segment.call_id, answer.choice] = (len(timelines) - 1, len(segment.prompt_ids))
+                places[segment.call_id, answer.choice] = (
+                    len(timelines) - 1,
+                    len(segment.prompt_ids),
+                )
     return {
         "episode_id": record.id,
         "output": record.output.model_dump(mode="json") if record.output else None,
@@ -39,7 +48,10 @@ def episode_document(record: EpisodeRecord, calls: Sequence[CallRecord], texts: 
         "calls": [_call(call, places) for call in calls],
         "timelines": timelines,
         "allowed": [
-            _allowed(call, answer) for call in calls for answer in call.completions if answer.allowed_T
+            _allowed(call, answer)
+            for call in calls
+            for answer in call.completions
+            if answer.allowed_T
         ],  # shown nowhere: stored_calls.py reads it
         "raw_logprobs": [
             {"call": call.id, "answer": answer.choice, "logprobs": _float32(answer.raw_logprobs_T)}
@@ -82,7 +94,9 @@ def _timeline(
         start, end = len(segment.prompt_ids), len(segment.prompt_ids) + len(segment.token_ids)
         if at < start:
             runs.append(_context(ids_T, at, start, texts))
-        runs.append(_sampled(segment, answers[number].choice, ids_T[max(0, start - WINDOW) : start], texts))
+        runs.append(
+            _sampled(segment, answers[number].choice, ids_T[max(0, start - WINDOW) : start], texts)
+        )
         at = end
     if at < len(ids_T):
         runs.append(_context(ids_T, at, len(ids_T), texts))
@@ -99,7 +113,9 @@ def _context(ids_T: Sequence[int], start: int, end: int, texts: TokenTexts) -> d
     } | empty  # fmt: skip
 
 
-def _sampled(segment: Segment, choice: int, before: Sequence[int], texts: TokenTexts) -> dict[str, Any]:
+def _sampled(
+    segment: Segment, choice: int, before: Sequence[int], texts: TokenTexts
+) -> dict[str, Any]:
     pieces = texts.pieces(segment.token_ids, before)
     return {
         "call": segment.call_id,
@@ -156,7 +172,9 @@ def _float32(values: Sequence[float]) -> list[float]:
     return [float(f"{value:.9g}") for value in values]
 
 
-def _kept(calls: Sequence[CallRecord], values: Callable[[Completion], Sequence[float | None]]) -> list[dict[str, Any]]:
+def _kept(
+    calls: Sequence[CallRecord], values: Callable[[Completion], Sequence[float | None]]
+) -> list[dict[str, Any]]:
     """Of each answer that has some."""
     return [
         {"call": call.id, "answer": answer.choice, "logprobs": _given_float32(values(answer))}

@@ -1,8 +1,10 @@
-"""Erasing an episode while its session runs: everything that this runtime has of it, and the journal's stored copy.
+"""Erasing an episode while its session runs: everything that this runtime has of it, and the
+journal's stored copy.
 
     nothing is on its way to the store -> tables -> the file is written anew -> its copy is stored whole
 
-The control plane erases the rest after it (``episode_erasure.py``). An attempt that failed is repeated whole.
+The control plane erases the rest after it (``episode_erasure.py``). An attempt that failed is
+repeated whole.
 """
 
 import asyncio
@@ -28,17 +30,28 @@ class EpisodeErasure:
     """One session's. ``erase`` may be called at any time."""
 
     def __init__(
-        self, episodes: Episodes, archive: Archive, reporter: EpisodeReporter, stored: StoredCalls, volume: Path
+        self,
+        episodes: Episodes,
+        archive: Archive,
+        reporter: EpisodeReporter,
+        stored: StoredCalls,
+        volume: Path,
     ) -> None:
-        self._episodes, self._archive, self._reporter, self._stored = episodes, archive, reporter, stored
-        self._erased: set[str] = set()  # out of the journal and of its stored copy, as far as this process knows
+        self._episodes, self._archive, self._reporter, self._stored = (
+            episodes,
+            archive,
+            reporter,
+            stored,
+        )
+        # out of the journal and of its stored copy, as far as this process knows
+        self._erased: set[str] = set()
         self._folders = (volume / "archive", volume / "trajectories")
 
     async def erase(self, episode_id: str) -> None:
         """Returns once no file here and no copy of the journal has it.
 
-        Raises NotFound, OutputConflict, NotAdmitted, VolumeFull. A caller that gave up, because a whole copy takes
-        longer than it waits, asks again and gets the result.
+        Raises NotFound, OutputConflict, NotAdmitted, VolumeFull. A caller that gave up, because a
+        whole copy takes longer than it waits, asks again and gets the result.
         """
         if episode_id in self._erased:
             return
@@ -53,14 +66,18 @@ class EpisodeErasure:
 
     @asynccontextmanager
     async def _nothing_on_its_way(self) -> AsyncIterator[None]:
-        """No part and no document is sent within the block. Raises NotAdmitted where that takes too long."""
+        """No part and no document is sent within the block. Raises NotAdmitted where that takes too
+        long.
+        """
         async with AsyncExitStack() as held:
             try:
                 async with asyncio.timeout(PATIENCE_S):
                     for sending in (self._archive.sending, self._reporter.sending):
                         await held.enter_async_context(sending)
             except TimeoutError:
-                raise NotAdmitted("episodes are on their way to the object store, which takes a while") from None
+                raise NotAdmitted(
+                    "episodes are on their way to the object store, which takes a while"
+                ) from None
             yield
 
     async def _journal_erase(self, episode_id: str) -> None:

@@ -1,7 +1,8 @@
 """Which episodes the control plane has still to be told of, as the journal has it.
 
-Triggers of the journal note each begin, end and change of fate in the transaction that makes it. What is noted is
-taken off once the control plane has it: after a kill it is sent again, which changes nothing there.
+Triggers of the journal note each begin, end and change of fate in the transaction that makes it.
+What is noted is taken off once the control plane has it: after a kill it is sent again, which
+changes nothing there.
 """
 
 import sqlite3
@@ -20,8 +21,11 @@ class Due:
 
 
 def rows_due(journal: Journal, limit: int) -> list[Due]:
-    """Episodes whose row is not, or not as it is now, with the control plane; in the order of their begin."""
-    # CROSS: SQLite would go through all episodes in their order, and look for each whether it is due.
+    """Episodes whose row is not, or not as it is now, with the control plane; in the order of their
+    begin.
+    """
+    # CROSS: SQLite would go through all episodes in their order, and look for each whether it is
+    # due.
     rows = journal.database.rows(
         "SELECT episode_id, change FROM episodes_to_report CROSS JOIN episodes ON id = episode_id"
         " WHERE row_due ORDER BY seq LIMIT ?",
@@ -41,7 +45,9 @@ def rows_reported(journal: Journal, told: Sequence[Due]) -> None:
 
 
 def documents_due(journal: Journal, limit: int) -> list[Due]:
-    """Ended episodes whose row is known to the control plane and whose document is not in the store as it is now."""
+    """Ended episodes whose row is known to the control plane and whose document is not in the store
+    as it is now.
+    """
     rows = journal.database.rows(
         "SELECT episode_id, change FROM episodes_to_report CROSS JOIN episodes ON id = episode_id"
         " WHERE document_due AND NOT row_due ORDER BY ended_at, seq LIMIT ?",
@@ -51,20 +57,27 @@ def documents_due(journal: Journal, limit: int) -> list[Due]:
 
 
 def documents_stored(journal: Journal, stored: Sequence[Due]) -> None:
-    """The store has these documents. One whose episode was trained while it was stored is stored once more."""
+    """The store has these documents. One whose episode was trained while it was stored is stored
+    once more.
+    """
     with journal.database.transaction() as sql:
         sql.executemany(
             "UPDATE episodes_to_report SET document_due = 0 WHERE episode_id = ? AND change = ?",
             [(due.episode_id, due.change) for due in stored],
         )
-        sql.executemany("INSERT OR IGNORE INTO stored_documents VALUES (?, 0)", [(due.episode_id,) for due in stored])
+        sql.executemany(
+            "INSERT OR IGNORE INTO stored_documents VALUES (?, 0)",
+            [(due.episode_id,) for due in stored],
+        )
         _forget_done(sql, stored)
 
 
 def reporting_begin(journal: Journal) -> int:
-    """Call it once, before anything is reported: the number of the last episode that this journal knows.
+    """Call it once, before anything is reported: the number of the last episode that this journal
+    knows.
 
-    A journal that came from its copy may be older than what was reported: what waits in it is told of again.
+    A journal that came from its copy may be older than what was reported: what waits in it is told
+    of again.
     """
     with journal.database.transaction() as sql:
         sql.execute(

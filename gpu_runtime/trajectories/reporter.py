@@ -1,8 +1,10 @@
-"""Tells the control plane of each episode and puts its calls and tokens into the object store, beside the sampling.
+"""Tells the control plane of each episode and puts its calls and tokens into the object store,
+beside the sampling.
 
     what the journal has noted -> rows, each second -> documents in packs, a few times a minute -> taken off the note
 
-All work on text and tokens is done in a thread, in short pieces. A control plane or a store that is away delays it.
+All work on text and tokens is done in a thread, in short pieces. A control plane or a store that is
+away delays it.
 """
 
 import asyncio
@@ -16,7 +18,13 @@ from pathlib import Path
 
 from gpu_runtime.archive.on_failure import NOTHING_CAN_BE_STORED
 from gpu_runtime.episodes.batches import Batches
-from gpu_runtime.errors import ControlPlaneLost, ControlPlaneRefused, DiskFull, RuntimeFault, StoreUnavailable
+from gpu_runtime.errors import (
+    ControlPlaneLost,
+    ControlPlaneRefused,
+    DiskFull,
+    RuntimeFault,
+    StoreUnavailable,
+)
 from gpu_runtime.health.free_room import room_require
 from gpu_runtime.interfaces import Tokenizer
 from gpu_runtime.journal.journal import Journal
@@ -43,14 +51,23 @@ AWAY = (StoreUnavailable, ControlPlaneLost, ControlPlaneRefused, DiskFull)
 
 
 class EpisodeReporter:
-    """``keep_rows`` and ``keep_documents`` beside the session, then ``flush`` once at its end, after them."""
+    """``keep_rows`` and ``keep_documents`` beside the session, then ``flush`` once at its end,
+    after them.
+    """
 
-    def __init__(self, session: Session, journal: Journal, batches: Batches, tokenizer: Tokenizer) -> None:
-        self._config, self._agent, self._store = session.assignment.config, session.agent, session.store
+    def __init__(
+        self, session: Session, journal: Journal, batches: Batches, tokenizer: Tokenizer
+    ) -> None:
+        self._config, self._agent, self._store = (
+            session.assignment.config,
+            session.agent,
+            session.store,
+        )
         self._journal, self._batches = journal, batches
         self._texts = TokenTexts(tokenizer)
         self._folder = session.volume / "trajectories"
-        self._advantages: tuple[int, dict[str, dict[str, float]]] = (0, {})  # of the last step that was looked up
+        # of the last step that was looked up
+        self._advantages: tuple[int, dict[str, dict[str, float]]] = (0, {})
         self._journal_last: int | None = None
         self._numbers = itertools.count(1)
         self.sending = asyncio.Lock()  # held while a row or a document is on its way
@@ -70,7 +87,9 @@ class EpisodeReporter:
         while True:
             await asyncio.sleep(ROWS_EVERY_S)
             due = await asyncio.to_thread(documents_due, self._journal, PACK_EPISODES)
-            if not due or (len(due) < PACK_EPISODES and time.monotonic() - packed_at < PACK_EVERY_S):
+            if not due or (
+                len(due) < PACK_EPISODES and time.monotonic() - packed_at < PACK_EVERY_S
+            ):
                 continue
             try:
                 await self._store_documents()
@@ -79,9 +98,12 @@ class EpisodeReporter:
             packed_at = time.monotonic()
 
     async def flush(self) -> None:
-        """Have everything reported and stored now. Raises StoreUnavailable, ControlPlaneLost, DiskFull, LeaseLost."""
+        """Have everything reported and stored now. Raises StoreUnavailable, ControlPlaneLost,
+        DiskFull, LeaseLost.
+        """
         ledger = await asyncio.to_thread(self._journal.episodes.accounting)
-        self._agent.status.update(accounting=ledger)  # what was begun and ended in the last second too
+        # what was begun and ended in the last second too
+        self._agent.status.update(accounting=ledger)
         await self._report_rows()
         await self._store_documents()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -104,7 +126,9 @@ class EpisodeReporter:
     async def _report_rows(self) -> None:
         if self._journal_last is None:
             last = await asyncio.to_thread(reporting_begin, self._journal)
-            await self._agent.send("/v1/runtime/episodes", EpisodeRows(rows=[], journal_last=last), deadline_s=CALL_S)
+            await self._agent.send(
+                "/v1/runtime/episodes", EpisodeRows(rows=[], journal_last=last), deadline_s=CALL_S
+            )
             self._journal_last = last
         while await self._portion_report():
             pass
@@ -119,14 +143,18 @@ class EpisodeReporter:
 
     async def _send(self, rows: list[EpisodeRow]) -> None:
         try:
-            await self._agent.send("/v1/runtime/episodes", EpisodeRows(rows=rows), deadline_s=CALL_S)
+            await self._agent.send(
+                "/v1/runtime/episodes", EpisodeRows(rows=rows), deadline_s=CALL_S
+            )
         except ControlPlaneRefused as refused:
             # One row that is refused must not hold up the others, nor vanish without a trace.
             if len(rows) > 1:
                 for row in rows:
                     await self._send([row])
             elif rows:
-                log.error("the control plane refused the row of %s: %s", rows[0].episode_id, refused)
+                log.error(
+                    "the control plane refused the row of %s: %s", rows[0].episode_id, refused
+                )
 
     async def _store_documents(self) -> None:
         while await self._pack_store():
@@ -157,16 +185,20 @@ class EpisodeReporter:
     def _advantages_of(self, step: int) -> Mapping[str, dict[str, float]]:
         """By episode: the advantage of each call in the step that trained it."""
         if self._advantages[0] != step:
-            found = step_advantages(self._batches.find(step), self._config)  # pruned once this was told
+            # pruned once this was told
+            found = step_advantages(self._batches.find(step), self._config)
             self._advantages = (step, found)
         return self._advantages[1]
 
     def _pack(self, told: Sequence[Due]) -> tuple[Path, list[PackedEpisode]]:
-        """A file with the documents of the first of these episodes: of all, unless they are large. Raises DiskFull."""
+        """A file with the documents of the first of these episodes: of all, unless they are large.
+        Raises DiskFull.
+        """
         room_require(self._folder, 0)
         packed: list[PackedEpisode] = []
         offset = 0
-        path = self._folder / f"{next(self._numbers)}.pack"  # of its own: a thread whose caller was cancelled goes on
+        # of its own: a thread whose caller was cancelled goes on
+        path = self._folder / f"{next(self._numbers)}.pack"
         with path.open("wb") as file:
             for episode_id in (due.episode_id for due in told):
                 record = self._journal.episodes.get(episode_id)
@@ -174,7 +206,9 @@ class EpisodeReporter:
                 calls = self._journal.calls.of_episode(episode_id)
                 data = document_pack(episode_document(record, calls, self._texts))
                 file.write(data)
-                packed.append(PackedEpisode(episode_id=episode_id, offset=offset, size_bytes=len(data)))
+                packed.append(
+                    PackedEpisode(episode_id=episode_id, offset=offset, size_bytes=len(data))
+                )
                 offset += len(data)
                 if offset > PACK_BYTES:
                     break

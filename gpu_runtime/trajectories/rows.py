@@ -1,4 +1,6 @@
-"""The ``EpisodeRow`` (``tinkerscript.wire.reading.trajectories``) of a journal's record and its calls."""
+"""The ``EpisodeRow`` (``tinkerscript.wire.reading.trajectories``) of a journal's record and its
+calls.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -36,9 +38,13 @@ def episode_row(
         reason=plain(record.reason or "")[:MAX_REASON],
         reward=output.reward if output else None,
         is_success=output.is_success if output else None,
-        rewards_by_agent=_named(output.rewards_by_agent) if output and output.rewards_by_agent else None,
+        rewards_by_agent=_named(output.rewards_by_agent)
+        if output and output.rewards_by_agent
+        else None,
         metrics=_named(output.measures) if output else {},
-        agents=[plain(agent)[:EXCERPT_CHARACTERS] for agent in report.get("agents", [])][:MAX_AGENTS],
+        agents=[plain(agent)[:EXCERPT_CHARACTERS] for agent in report.get("agents", [])][
+            :MAX_AGENTS
+        ],
         calls=record.calls,
         sampled_tokens=record.sampled_tokens,
         timelines=report.get("timelines"),
@@ -67,7 +73,9 @@ def fate_of(record: EpisodeRecord) -> EpisodeFate:
 
 
 def _logprob_mean(calls: Sequence[CallRecord]) -> float | None:
-    sampled = [answer for call in calls if call.status == "completed" for answer in call.completions]
+    sampled = [
+        answer for call in calls if call.status == "completed" for answer in call.completions
+    ]
     count = sum(len(answer.logprobs_T) for answer in sampled)
     total = math.fsum(value for answer in sampled for value in answer.logprobs_T)
     return total / count if count and math.isfinite(total) else None
@@ -96,7 +104,9 @@ def _prompt(calls: Sequence[CallRecord]) -> str:
 
 
 def _answer(calls: Sequence[CallRecord]) -> str:
-    answers = [answer for call in calls if call.status == "completed" for answer in call.completions[:1]]
+    answers = [
+        answer for call in calls if call.status == "completed" for answer in call.completions[:1]
+    ]
     return plain(answers[-1].text[: 2 * EXCERPT_CHARACTERS])[:EXCERPT_CHARACTERS] if answers else ""
 
 
@@ -104,7 +114,9 @@ def _content(message: Mapping[str, Any]) -> str:
     content = message.get("content")
     if isinstance(content, list):  # parts: text, images
         return " ".join(
-            part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)
+            part["text"]
+            for part in content
+            if isinstance(part, dict) and isinstance(part.get("text"), str)
         )
     return content if isinstance(content, str) else ""
 

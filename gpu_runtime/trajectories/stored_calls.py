@@ -1,8 +1,10 @@
-"""Calls that the journal was pruned of: which those are, and how they are read back from the object store.
+"""Calls that the journal was pruned of: which those are, and how they are read back from the object
+store.
 
     archived, told of, document stored -> a later state is committed -> the control plane names the place -> pruned
 
-A document has all that training, downloads of batches and readers need. Not in it: what only an open episode needs.
+A document has all that training, downloads of batches and readers need. Not in it: what only an
+open episode needs.
 """
 
 import asyncio
@@ -40,7 +42,9 @@ class StoredCalls:
         self.states = (0, resumed.step if resumed else 0)
 
     async def recall(self, episode_ids: Sequence[str]) -> Mapping[str, tuple[CallRecord, ...]]:
-        """The calls of each, bit by bit as they were trained. Raises StoreUnavailable, ControlPlaneLost, LeaseLost."""
+        """The calls of each, bit by bit as they were trained. Raises StoreUnavailable,
+        ControlPlaneLost, LeaseLost.
+        """
         places = [place for some in _portions(episode_ids) for place in await self._places(some)]
         if missing := set(episode_ids) - {place.episode_id for place in places}:
             raise StoreUnavailable(f"the store has no tokens of {', '.join(sorted(missing)[:5])}")
@@ -49,13 +53,17 @@ class StoredCalls:
         return {place.episode_id: tuple(calls) for place, calls in zip(places, read, strict=True)}
 
     async def prune(self, committed_step: int) -> None:
-        """Take out of the journal what the store has. What is away or full now is pruned after a later state."""
+        """Take out of the journal what the store has. What is away or full now is pruned after a
+        later state.
+        """
         self.states = (self.states[1], committed_step)
         if self._journal.path.stat().st_size <= SMALL_BYTES:
             return
         database, pruned = self._journal.database, 0
         try:
-            prunable = await asyncio.to_thread(episodes_prunable, database, committed_step=committed_step)
+            prunable = await asyncio.to_thread(
+                episodes_prunable, database, committed_step=committed_step
+            )
             for some in _portions(prunable):
                 known = [place.episode_id for place in await self._places(some)]
                 await asyncio.to_thread(episodes_prune, database, known)
@@ -68,20 +76,30 @@ class StoredCalls:
 
     async def _places(self, episode_ids: Sequence[str]) -> list[DocumentPlace]:
         wanted = DocumentsFind(episode_ids=list(episode_ids))
-        answer = await self._agent.call("/v1/runtime/documents", wanted, DocumentPlaces, deadline_s=CALL_S)
+        answer = await self._agent.call(
+            "/v1/runtime/documents", wanted, DocumentPlaces, deadline_s=CALL_S
+        )
         return answer.items
 
 
 def document_calls(document: Mapping[str, Any]) -> list[CallRecord]:
     """The calls that ``episode_document`` made this document of, without what it leaves out."""
-    runs: Answers = {(run["call"], run["answer"]): run for line in document["timelines"] for run in line["runs"]}
+    runs: Answers = {
+        (run["call"], run["answer"]): run for line in document["timelines"] for run in line["runs"]
+    }
     allowed: Answers = {(entry["call"], entry["answer"]): entry for entry in document["allowed"]}
     others: list[Answers] = [
         {(entry["call"], entry["answer"]): entry for entry in document[name]}
         for name in ("raw_logprobs", "trainer_logprobs", "trainer_logprobs_after")
     ]
-    sequences = [[token for run in line["runs"] for token in run["token_ids"]] for line in document["timelines"]]
-    return [_call(document["episode_id"], call, (runs, allowed, *others), sequences) for call in document["calls"]]
+    sequences = [
+        [token for run in line["runs"] for token in run["token_ids"]]
+        for line in document["timelines"]
+    ]
+    return [
+        _call(document["episode_id"], call, (runs, allowed, *others), sequences)
+        for call in document["calls"]
+    ]
 
 
 def _call(
@@ -89,8 +107,16 @@ def _call(
     sequences: Sequence[list[int]],
 ) -> CallRecord:  # fmt: skip
     placed = next((answer for answer in call["answers"] if answer["timeline"] is not None), None)
-    prompt = call["prompt_token_ids"] if placed is None else sequences[placed["timeline"]][: placed["start"]]
-    drift = {name: value for name, value in call["drift"].items() if name != "call"} if call["drift"] else None
+    prompt = (
+        call["prompt_token_ids"]
+        if placed is None
+        else sequences[placed["timeline"]][: placed["start"]]
+    )
+    drift = (
+        {name: value for name, value in call["drift"].items() if name != "call"}
+        if call["drift"]
+        else None
+    )
     return CallRecord(
         id=call["id"],
         episode_id=episode_id,
@@ -146,7 +172,9 @@ def _unpack(data: bytes) -> Any:
     try:
         return json.loads(zlib.decompress(data, wbits=31))
     except (zlib.error, ValueError) as error:
-        raise StoreUnavailable(f"the store's document of an episode cannot be read: {error}") from error
+        raise StoreUnavailable(
+            f"the store's document of an episode cannot be read: {error}"
+        ) from error
 
 
 def _portions(episode_ids: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -1,11 +1,13 @@
 """Weights from trainer to engine on GPUs, without a way through host memory: CUDA IPC.
 
-The trainer's first rank leaves handles to its weights in the hand-over folder; the engine's worker opens them and
-copies from device to device, within one GPU or between two (``placement.py`` lets each part see the other's). Trainer
-and engine take turns, so the memory behind a handle stands still while it is read.
+The trainer's first rank leaves handles to its weights in the hand-over folder; the engine's worker
+opens them and copies from device to device, within one GPU or between two (``placement.py`` lets
+each part see the other's). Trainer and engine take turns, so the memory behind a handle stands
+still while it is read.
 
-A handle is what ``torch.multiprocessing`` makes of a CUDA tensor. It names the device by its number in the process that
-made it; the same device has another number in the engine, so it travels with its UUID.
+A handle is what ``torch.multiprocessing`` makes of a CUDA tensor. It names the device by its number
+in the process that made it; the same device has another number in the engine, so it travels with
+its UUID.
 """
 
 import pickle
@@ -24,10 +26,11 @@ Handle = tuple[str, str, Callable[..., Tensor], tuple[Any, ...]]
 
 
 class ExportBuffers:
-    """Memory for weights that exist only for a hand-over (gathered, or merged with an adapter): kept, and filled anew.
+    """Memory for weights that exist only for a hand-over (gathered, or merged with an adapter):
+    kept, and filled anew.
 
-    What was exported must not be freed where several processes read it: torch counts one reader of a handle, and with
-    more the memory is never given back (pytorch issue 149187).
+    What was exported must not be freed where several processes read it: torch counts one reader of
+    a handle, and with more the memory is never given back (pytorch issue 149187).
     """
 
     def __init__(self) -> None:
@@ -56,16 +59,24 @@ def handles_write(weights: Iterable[tuple[str, Tensor]], folder: Path) -> None:
 
 
 def handles_read(folder: Path) -> Iterator[tuple[str, Tensor]]:
-    """The tensors behind the handles, on the devices where they lie. Raises RuntimeError for one not visible here."""
+    """The tensors behind the handles, on the devices where they lie. Raises RuntimeError for one
+    not visible here.
+    """
     numbers = {device_uuid(number): number for number in range(torch.cuda.device_count())}
     for name, uuid, rebuild, arguments in handles_load(folder):
         yield name, rebuild(*arguments_here(arguments, uuid, numbers))
 
 
-def arguments_here(arguments: tuple[Any, ...], uuid: str, numbers: Mapping[str, int]) -> tuple[Any, ...]:
-    """``arguments`` with the device's number in this process. Raises RuntimeError for a device that it does not see."""
+def arguments_here(
+    arguments: tuple[Any, ...], uuid: str, numbers: Mapping[str, int]
+) -> tuple[Any, ...]:
+    """``arguments`` with the device's number in this process. Raises RuntimeError for a device that
+    it does not see.
+    """
     if uuid not in numbers:
-        raise RuntimeError(f"the trainer's GPU {uuid} is not among those that the engine sees: {sorted(numbers)}")
+        raise RuntimeError(
+            f"the trainer's GPU {uuid} is not among those that the engine sees: {sorted(numbers)}"
+        )
     return (*arguments[:DEVICE], numbers[uuid], *arguments[DEVICE + 1 :])
 
 

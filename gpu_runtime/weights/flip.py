@@ -1,9 +1,11 @@
-"""A change of weights that undoes itself bit by bit, and that no form of a layer hides; and a digest of bits.
+"""A change of weights that undoes itself bit by bit, and that no form of a layer hides; and a
+digest of bits.
 
-A factor for all weights is no proof of a hand-over: a projection whose output is normalised (queries and keys of Qwen3
-and OLMo 2, nearly every layer of Gemma 2 and 3) computes the same with half of its weights, and a bias of zeros stays.
-Nor may the change be large: exponents flipped in SmolLM2-135M make bfloat16 differ from float32 by a KL of 2, and
-these flips by the 0.002 of the model as it is, while each stale projection in float32 is a KL above 9e-5.
+A factor for all weights is no proof of a hand-over: a projection whose output is normalised
+(queries and keys of Qwen3 and OLMo 2, nearly every layer of Gemma 2 and 3) computes the same with
+half of its weights, and a bias of zeros stays. Nor may the change be large: exponents flipped in
+SmolLM2-135M make bfloat16 differ from float32 by a KL of 2, and these flips by the 0.002 of the
+model as it is, while each stale projection in float32 is a KL above 9e-5.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -43,8 +45,9 @@ def local_part(weight: Tensor) -> Tensor:
 def each_unflipped(
     named_parts: Sequence[tuple[str, Tensor]], score: Callable[[], list[float]]
 ) -> Iterator[tuple[str, list[float]]]:
-    """While all weights are flipped: what ``score`` returns with one of them as it was, and with the weights of one
-    module (attention, MLP) as they were, which an engine may keep as one. The parts are flipped again after each.
+    """While all weights are flipped: what ``score`` returns with one of them as it was, and with
+    the weights of one module (attention, MLP) as they were, which an engine may keep as one. The
+    parts are flipped again after each.
     """
     groups: dict[str, list[Tensor]] = {name: [part] for name, part in named_parts}
     for name, part in named_parts:

@@ -1,7 +1,7 @@
 """The folder through which weights pass from trainer to engine: in memory where the machine has it.
 
-Where both are on several nodes, each node has a part of the folder for the weights that its own rank leaves there, and
-the folder is the runtime's, which the nodes share.
+Where both are on several nodes, each node has a part of the folder for the weights that its own
+rank leaves there, and the folder is the runtime's, which the nodes share.
 """
 
 import os
@@ -14,7 +14,8 @@ from pathlib import Path
 
 @contextmanager
 def handover_folder(session_id: str, nodes: int = 1) -> Iterator[Path]:
-    """A folder in memory where the machine has one. What a killed runtime of the session left there is removed.
+    """A folder in memory where the machine has one. What a killed runtime of the session left there
+    is removed.
 
     ``nodes``: over how many the engine is spread.
     """
@@ -30,7 +31,9 @@ def handover_part(folder: Path, node: int) -> Path:
 
 
 def folder_is_whole(folder: Path | None) -> bool:
-    """Whether it is a Hugging Face folder, and neither an adapter's nor one through which weights pass."""
+    """Whether it is a Hugging Face folder, and neither an adapter's nor one through which weights
+    pass.
+    """
     return folder is not None and (folder / "config.json").is_file()
 
 
@@ -43,7 +46,9 @@ def _place(nodes: int) -> Path:
 
 @contextmanager
 def handover_make(name: str, nodes: int = 1) -> Iterator[Path]:
-    """A new folder of this name for weights, in memory where the machine has it; removed after the block."""
+    """A new folder of this name for weights, in memory where the machine has it; removed after the
+    block.
+    """
     folder = Path(tempfile.mkdtemp(prefix=f"tinkerscript-{name}-", dir=_place(nodes)))
     try:
         yield folder

@@ -1,7 +1,9 @@
-"""Whether a folder is a base model that can be loaded: ``python -m gpu_runtime.weights.load_check FOLDER``.
+"""Whether a folder is a base model that can be loaded: ``python -m gpu_runtime.weights.load_check
+FOLDER``.
 
-Reads the configuration, the tokenizer with its chat template and every weight, and computes one forward pass of a few
-tokens. It prints one line of JSON, {"parameters", "context_length"}, or says on stderr what is wrong and ends with 1.
+Reads the configuration, the tokenizer with its chat template and every weight, and computes one
+forward pass of a few tokens. It prints one line of JSON, {"parameters", "context_length"}, or says
+on stderr what is wrong and ends with 1.
 """
 
 import json
@@ -14,7 +16,9 @@ class LoadCheckError(Exception):
 
 
 def load_check(folder: Path) -> dict[str, int | None]:
-    """The number of weights, and the context length in tokens where it is known. Raises LoadCheckError."""
+    """The number of weights, and the context length in tokens where it is known. Raises
+    LoadCheckError.
+    """
     import torch
     from safetensors import SafetensorError
     from transformers import AutoConfig, AutoTokenizer
@@ -34,14 +38,20 @@ def load_check(folder: Path) -> dict[str, int | None]:
     if not tokenizer.chat_template:
         raise LoadCheckError("its tokenizer has no chat template: add chat_template.jinja")
     ids = tokenizer.apply_chat_template(
-        [{"role": "user", "content": "Hello"}], add_generation_prompt=True, return_tensors="pt", return_dict=True
+        [{"role": "user", "content": "Hello"}],
+        add_generation_prompt=True,
+        return_tensors="pt",
+        return_dict=True,
     )
     with torch.inference_mode():
         logits = model(**ids).logits
     if not torch.isfinite(logits).all():
         raise LoadCheckError("its answer to a short prompt is not finite: a weight is damaged")
     length = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    return {"parameters": model.num_parameters(), "context_length": length if isinstance(length, int) else None}
+    return {
+        "parameters": model.num_parameters(),
+        "context_length": length if isinstance(length, int) else None,
+    }
 
 
 if __name__ == "__main__":

@@ -16,16 +16,21 @@ Json = dict[str, Any]
 def older_keys_add(folder: Path) -> None:
     """To the ``config.json`` of ``folder``."""
     path = folder / "config.json"
-    path.write_text(json.dumps(with_older_keys(json.loads(path.read_text())), indent=2, sort_keys=True) + "\n")
+    path.write_text(
+        json.dumps(with_older_keys(json.loads(path.read_text())), indent=2, sort_keys=True) + "\n"
+    )
 
 
 def with_older_keys(config: Json) -> Json:
     """``config`` and that of each part of it (of text, of vision). What a key says already stands.
 
-    Example: ``with_older_keys({"dtype": "float32"}) == {"dtype": "float32", "torch_dtype": "float32"}``.
+    Example: ``with_older_keys({"dtype": "float32"}) == {"dtype": "float32", "torch_dtype":
+    "float32"}``.
     """
     found = {
-        name: with_older_keys(value) if name.endswith("_config") and isinstance(value, dict) else value
+        name: with_older_keys(value)
+        if name.endswith("_config") and isinstance(value, dict)
+        else value
         for name, value in config.items()
     }
     if isinstance(dtype := config.get("dtype"), str):

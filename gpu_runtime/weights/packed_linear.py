@@ -1,9 +1,11 @@
-"""Linear layers of an engine on a CPU, whose weights are written in place at about the speed of a copy.
+"""Linear layers of an engine on a CPU, whose weights are written in place at about the speed of a
+copy.
 
-A decoding step multiplies a few rows by every weight of the model. oneDNN does that at a little over half of the speed
-at which it multiplies large matrices; ``native/packed_linear.c`` at four fifths (``tests/benchmarks/limits.py``). Its
-sums run in one order whatever else is in the batch, so a row of a product has the same bits alone and among others.
-float32 on processors with AVX-512 or AVX2; everything else stays as vLLM has it.
+A decoding step multiplies a few rows by every weight of the model. oneDNN does that at a little
+over half of the speed at which it multiplies large matrices; ``native/packed_linear.c`` at four
+fifths (``tests/benchmarks/limits.py``). Its sums run in one order whatever else is in the batch, so
+a row of a product has the same bits alone and among others. float32 on processors with AVX-512 or
+AVX2; everything else stays as vLLM has it.
 """
 
 import ctypes
@@ -39,7 +41,11 @@ class _Job(ctypes.Structure):
 class Weight(ctypes.Structure):
     """``struct weight`` of the C files: ``[rows, columns]`` in panels."""
 
-    _fields_ = [("panels", ctypes.c_void_p), ("rows", ctypes.c_size_t), ("columns", ctypes.c_size_t)]
+    _fields_ = [
+        ("panels", ctypes.c_void_p),
+        ("rows", ctypes.c_size_t),
+        ("columns", ctypes.c_size_t),
+    ]
 
 
 class _Product(ctypes.Structure):
@@ -52,7 +58,9 @@ class _Product(ctypes.Structure):
 
 
 class PackedLinear:
-    """A weight ``[N, K]`` in panels. Call it as a linear layer: ``inputs [..., K]`` to ``[..., N]``."""
+    """A weight ``[N, K]`` in panels. Call it as a linear layer: ``inputs [..., K]`` to ``[...,
+    N]``.
+    """
 
     def __init__(self, library: ctypes.CDLL, shape: tuple[int, int]) -> None:
         self._rows, self._columns = shape
@@ -71,11 +79,17 @@ class PackedLinear:
         return out
 
     def jobs(self, pieces_NK: Sequence[Tensor]) -> Iterator[Job]:
-        """What makes ``pieces_NK``, one under the other, this weight. Raises ValueError for those of another shape."""
+        """What makes ``pieces_NK``, one under the other, this weight. Raises ValueError for those
+        of another shape.
+        """
         # Where they are written nothing looks at bounds.
         shape = sum(map(len, pieces_NK)), *{piece.shape[1:] for piece in pieces_NK}
-        if shape != (self._rows, (self._columns,)) or any(piece.dtype != torch.float32 for piece in pieces_NK):
-            raise ValueError(f"a weight of {self._rows} x {self._columns} float32 numbers is given as {shape}")
+        if shape != (self._rows, (self._columns,)) or any(
+            piece.dtype != torch.float32 for piece in pieces_NK
+        ):
+            raise ValueError(
+                f"a weight of {self._rows} x {self._columns} float32 numbers is given as {shape}"
+            )
         if any(len(piece) % SIDE or not piece.is_contiguous() for piece in pieces_NK):
             pieces_NK = [torch.cat(list(pieces_NK))]
         address = self._panels.data_ptr()
@@ -90,7 +104,9 @@ def panels_room(like: Tensor, rows: int, columns: int) -> Tensor:
 
 
 def linear_pack(shape: tuple[int, int], dtype: torch.dtype) -> PackedLinear | None:
-    """Room for a weight ``[N, K]``, to be written by ``panels_write``; None where nothing here can multiply by it."""
+    """Room for a weight ``[N, K]``, to be written by ``panels_write``; None where nothing here can
+    multiply by it.
+    """
     if dtype != torch.float32 or not is_suited():
         return None
     found = library()
@@ -98,7 +114,9 @@ def linear_pack(shape: tuple[int, int], dtype: torch.dtype) -> PackedLinear | No
 
 
 def panels_write(jobs: Sequence[Job]) -> None:
-    """Do all of them, on as many threads as torch has. A multiplication meanwhile reads a mixture of old and new."""
+    """Do all of them, on as many threads as torch has. A multiplication meanwhile reads a mixture
+    of old and new.
+    """
     found = library()
     if jobs and found is not None:
         raw = [_Job(job.address, job.rows.data_ptr(), *job.rows.shape) for job in jobs]
@@ -108,6 +126,12 @@ def panels_write(jobs: Sequence[Job]) -> None:
 def library() -> ctypes.CDLL | None:
     """``native/packed_linear.c``; None where it cannot be compiled."""
     if (found := compiled("packed_linear")) is not None:
-        found.product.argtypes, found.product.restype = [ctypes.POINTER(_Product), *[ctypes.c_void_p] * 2], None
-        found.panels_write.argtypes, found.panels_write.restype = [ctypes.POINTER(_Job), ctypes.c_size_t], None
+        found.product.argtypes, found.product.restype = (
+            [ctypes.POINTER(_Product), *[ctypes.c_void_p] * 2],
+            None,
+        )
+        found.panels_write.argtypes, found.panels_write.restype = (
+            [ctypes.POINTER(_Job), ctypes.c_size_t],
+            None,
+        )
     return found

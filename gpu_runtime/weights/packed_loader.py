@@ -1,10 +1,12 @@
-"""How an engine on a CPU gets its first weights: right from the model's files into the layout that it multiplies from.
+"""How an engine on a CPU gets its first weights: right from the model's files into the layout that
+it multiplies from.
 
-vLLM's own loader copies each weight into a parameter, packs that and drops the parameter. Here a plain model of known
-layout, as ``packing.py`` has it, is packed from the files as they are mapped; every other one is loaded as vLLM does.
+vLLM's own loader copies each weight into a parameter, packs that and drops the parameter. Here a
+plain model of known layout, as ``packing.py`` has it, is packed from the files as they are mapped;
+every other one is loaded as vLLM does.
 
-An engine whose weights are handed over before its first call (those of a state) reads none at all. Until then its model
-refuses to compute, and takes nothing but a whole model.
+An engine whose weights are handed over before its first call (those of a state) reads none at all.
+Until then its model refuses to compute, and takes nothing but a whole model.
 """
 
 import copy
@@ -35,18 +37,27 @@ class PackedLoader(DefaultModelLoader):
         usual.load_format = "auto"
         super().__init__(usual)
 
-    def load_model(self, vllm_config: VllmConfig, model_config: ModelConfig, prefix: str = "") -> nn.Module:
+    def load_model(
+        self, vllm_config: VllmConfig, model_config: ModelConfig, prefix: str = ""
+    ) -> nn.Module:
         """vLLM's protocol."""
         folder, device = Path(model_config.model), torch.device("cpu")
-        # A head that the file may have beside tied embeddings is compared with them, by the weights: vLLM's to do.
-        is_plain = model_config.quantization is None and not model_config.word_embeddings_untied_by_checkpoint
+        # A head that the file may have beside tied embeddings is compared with them, by the
+        # weights: vLLM's to do.
+        is_plain = (
+            model_config.quantization is None
+            and not model_config.word_embeddings_untied_by_checkpoint
+        )
         if not is_plain or not folder_files(folder):
             return super().load_model(vllm_config, model_config, prefix)
         with set_default_torch_dtype(model_config.dtype):
             with device:
-                model = self.create_model(vllm_config=vllm_config, model_config=model_config, prefix=prefix)
+                model = self.create_model(
+                    vllm_config=vllm_config, model_config=model_config, prefix=prefix
+                )
             names = names_of(folder)
-            # One that is in two files stands for the weight of which of them? The library reads an index.
+            # One that is in two files stands for the weight of which of them? The library reads an
+            # index.
             if len(set(names)) < len(names) or not WeightPacking(model).fits(set(names)):
                 self.load_weights(model, model_config)
                 process_weights_after_loading(model, model_config, device)

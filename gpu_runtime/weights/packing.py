@@ -1,7 +1,9 @@
-"""Weights from the trainer's memory right into the layout in which vLLM multiplies on a CPU: one pass over the bytes.
+"""Weights from the trainer's memory right into the layout in which vLLM multiplies on a CPU: one
+pass over the bytes.
 
-vLLM's own reload builds each layer anew, copies into it, packs that for oneDNN and copies once more. Here the packing
-reads what the trainer exported or wrote without a copy, and writes where the layer multiplies from.
+vLLM's own reload builds each layer anew, copies into it, packs that for oneDNN and copies once
+more. Here the packing reads what the trainer exported or wrote without a copy, and writes where the
+layer multiplies from.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -15,7 +17,8 @@ from vllm.model_executor.layers.vocab_parallel_embedding import VocabParallelEmb
 
 from .packed_linear import Job, PackedLinear, linear_pack, panels_write
 
-# Models whose parameters in vLLM are the rows of Hugging Face's, one under the other, and nothing else.
+# Models whose parameters in vLLM are the rows of Hugging Face's, one under the other, and nothing
+# else.
 ARCHITECTURES = {"LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
 
 
@@ -29,9 +32,15 @@ def linears_pack_as_loaded() -> None:
 
 
 def linear_dispatch(layer: Any, remove_weight: bool) -> None:
-    """Choose what ``layer`` multiplies with, from its weight; as vLLM does where it cannot be ``packed_linear``."""
+    """Choose what ``layer`` multiplies with, from its weight; as vLLM does where it cannot be
+    ``packed_linear``.
+    """
     weight = layer.weight
-    packed = None if weight.is_meta or weight.ndim != 2 else linear_pack(tuple(weight.shape), weight.dtype)
+    packed = (
+        None
+        if weight.is_meta or weight.ndim != 2
+        else linear_pack(tuple(weight.shape), weight.dtype)
+    )
     if packed is None:
         vllm_dispatch(layer, remove_weight)
         return
@@ -44,7 +53,9 @@ def linear_dispatch(layer: Any, remove_weight: bool) -> None:
 
 @contextmanager
 def unwritten() -> Iterator[None]:
-    """What is dispatched inside the block has room for its weight and no weight yet: ``WeightPacking.take`` follows."""
+    """What is dispatched inside the block has room for its weight and no weight yet:
+    ``WeightPacking.take`` follows.
+    """
     global _left_unwritten
     _left_unwritten = True
     try:
@@ -57,7 +68,8 @@ class WeightPacking:
     """The matrices of one vLLM model on one CPU, written in place."""
 
     def __init__(self, model: nn.Module) -> None:
-        self._model: Any = model  # vLLM's: it and its layers have attributes that nn.Module does not declare
+        # vLLM's: it and its layers have attributes that nn.Module does not declare
+        self._model: Any = model
 
     def fits(self, names: Collection[str]) -> bool:
         """Whether ``take`` knows the model, and its weights are those of these Hugging Face names."""
@@ -66,7 +78,8 @@ class WeightPacking:
     def take(self, tensors: Mapping[str, Tensor]) -> bool:
         """Make ``tensors`` (Hugging Face names) the weights of the model.
 
-        False, with nothing changed, for a model that is not known to be laid out so, or other tensors than its own.
+        False, with nothing changed, for a model that is not known to be laid out so, or other
+        tensors than its own.
         """
         sources = self._sources(tensors)
         if sources is None:
@@ -85,16 +98,22 @@ class WeightPacking:
         return True
 
     def _heads_pack(self) -> Iterator[Job]:
-        """The packed copy that lies beside a plain weight: a head has one, which tied heads share with the embedding.
+        """The packed copy that lies beside a plain weight: a head has one, which tied heads share
+        with the embedding.
 
-        vLLM 0.32.0's reload leaves the old one there, and logits would silently come from the old head. Other layers
-        keep their plain weight where this processor can pack nothing of its type (bfloat16 with AVX2 alone): they
-        multiply by it.
+        vLLM 0.32.0's reload leaves the old one there, and logits would silently come from the old
+        head. Other layers keep their plain weight where this processor can pack nothing of its type
+        (bfloat16 with AVX2 alone): they multiply by it.
         """
         head: Any = getattr(self._model, "lm_head", None)
         for module in self._model.modules():
-            # A layer that is wrapped for adapters lends its attributes to the wrapper, which has no weight of its own.
-            if hasattr(module, "base_layer") or not hasattr(module, "cpu_linear") or not module.weight.numel():
+            # A layer that is wrapped for adapters lends its attributes to the wrapper, which has no
+            # weight of its own.
+            if (
+                hasattr(module, "base_layer")
+                or not hasattr(module, "cpu_linear")
+                or not module.weight.numel()
+            ):
                 continue
             if module is head:
                 yield from self._pack(module, [module.weight.data])
@@ -107,21 +126,29 @@ class WeightPacking:
             yield from module.cpu_linear.jobs(pieces)
             return
         had_weight = module.weight.numel() > 0
-        module.cpu_linear = None  # free the old packed weight first: the new one then takes its warm pages
+        # free the old packed weight first: the new one then takes its warm pages
+        module.cpu_linear = None
         if not had_weight:
             module.weight = nn.Parameter(_fused(pieces), requires_grad=False)
         linear_dispatch(module, remove_weight=not had_weight)
 
     def _sources(self, tensors: Collection[str]) -> dict[str, list[str]] | None:
-        """The names in the file whose rows make up each of vLLM's parameters; None if they are not each other's."""
+        """The names in the file whose rows make up each of vLLM's parameters; None if they are not
+        each other's.
+        """
         if type(self._model).__name__ not in ARCHITECTURES:
             return None
         sources = {
-            name: self._source(name.replace(".base_layer.", "."), tensors) for name, _ in self._model.named_parameters()
+            name: self._source(name.replace(".base_layer.", "."), tensors)
+            for name, _ in self._model.named_parameters()
         }
         used = {source for names in sources.values() for source in names}
         # A tied head may have a name of its own in the file; its rows are the embedding's.
-        is_whole = all(sources.values()) and used <= set(tensors) and set(tensors) - used <= {"lm_head.weight"}
+        is_whole = (
+            all(sources.values())
+            and used <= set(tensors)
+            and set(tensors) - used <= {"lm_head.weight"}
+        )
         return sources if is_whole else None
 
     def _source(self, name: str, tensors: Collection[str]) -> list[str]:
@@ -145,6 +172,8 @@ def _fused(pieces: Sequence[Tensor]) -> Tensor:
     first = pieces[0]
     is_one_file = len({piece.untyped_storage().data_ptr() for piece in pieces}) == 1
     ends = [piece.data_ptr() + piece.nbytes for piece in pieces]
-    if is_one_file and all(end == piece.data_ptr() for end, piece in zip(ends, pieces[1:], strict=False)):
+    if is_one_file and all(
+        end == piece.data_ptr() for end, piece in zip(ends, pieces[1:], strict=False)
+    ):
         return first.as_strided((sum(map(len, pieces)), *first.shape[1:]), first.stride())
     return torch.cat(list(pieces))

@@ -17,7 +17,9 @@ class MappedWeights:
         self._identity, self._tensors = "", dict[str, Tensor]()
 
     def of(self, folder: Path) -> dict[str, Tensor]:
-        """The weights that were published last, without a copy: they change with the trainer's next step."""
+        """The weights that were published last, without a copy: they change with the trainer's next
+        step.
+        """
         listing, file = folder / shared_memory.NAME, folder / shared_file.NAME
         if is_shared := listing.exists():
             identity = listing.read_text()
@@ -37,7 +39,9 @@ def folder_files(folder: Path) -> list[Path]:
 
 
 def folder_tensors(folder: Path, dtype: torch.dtype) -> dict[str, Tensor]:
-    """The weights of a Hugging Face folder in ``dtype``. Raises FileNotFoundError where it has none in safetensors."""
+    """The weights of a Hugging Face folder in ``dtype``. Raises FileNotFoundError where it has none
+    in safetensors.
+    """
     if not (files := folder_files(folder)):
         raise FileNotFoundError(f"{folder.name} has no weights in safetensors")
     return {name: tensor.to(dtype) for file in files for name, tensor in load_file(file).items()}

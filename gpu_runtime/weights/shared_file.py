@@ -1,9 +1,9 @@
 """The file through which weights pass that cannot be exported in place (``shared_memory.py``).
 
-It is safetensors in memory that both processes map, written in place, step after step: mapping and touching fresh pages
-costs more than copying into old ones. So a hand-over moves the bytes twice, into this file and out of it into the
-engine's own layout. Trainer and engine take turns (the learner awaits one, then the other); the file never outlives the
-runtime that made it.
+It is safetensors in memory that both processes map, written in place, step after step: mapping and
+touching fresh pages costs more than copying into old ones. So a hand-over moves the bytes twice,
+into this file and out of it into the engine's own layout. Trainer and engine take turns (the
+learner awaits one, then the other); the file never outlives the runtime that made it.
 """
 
 import json
@@ -21,13 +21,21 @@ ALIGNMENT = 64  # bytes: what the engine's kernels like, and more than any type 
 
 
 class WeightFile:
-    """``folder/weights.safetensors``, laid out in the order of ``shapes``: neighbours there lie side by side."""
+    """``folder/weights.safetensors``, laid out in the order of ``shapes``: neighbours there lie
+    side by side.
+    """
 
-    def __init__(self, folder: Path, shapes: Mapping[str, Sequence[int]], dtype: torch.dtype) -> None:
+    def __init__(
+        self, folder: Path, shapes: Mapping[str, Sequence[int]], dtype: torch.dtype
+    ) -> None:
         offset, header = 0, {}
         for name, shape in shapes.items():
             end = offset + math.prod(shape) * dtype.itemsize
-            header[name] = {"dtype": DTYPES[dtype], "shape": list(shape), "data_offsets": [offset, end]}
+            header[name] = {
+                "dtype": DTYPES[dtype],
+                "shape": list(shape),
+                "data_offsets": [offset, end],
+            }
             offset = end
         text = json.dumps(header).encode()
         text += b" " * (-(8 + len(text)) % ALIGNMENT)
@@ -41,15 +49,21 @@ class WeightFile:
         self._tensors = tensors_map(path)
 
     def write(self, name: str, tensor: Tensor) -> None:
-        """Write one tensor at its offset in the file's type. Raises KeyError, RuntimeError on another shape."""
+        """Write one tensor at its offset in the file's type. Raises KeyError, RuntimeError on
+        another shape.
+        """
         target = self._tensors[name]
         if target.shape != tensor.shape:
-            raise RuntimeError(f"{name} has shape {tuple(tensor.shape)}; the file was made for {tuple(target.shape)}")
+            raise RuntimeError(
+                f"{name} has shape {tuple(tensor.shape)}; the file was made for {tuple(target.shape)}"
+            )
         target.copy_(tensor.detach())
 
 
 def tensors_map(path: Path) -> dict[str, Tensor]:
-    """Every tensor of a safetensors file as a view of the mapped file: later writes to the file show in it."""
+    """Every tensor of a safetensors file as a view of the mapped file: later writes to the file
+    show in it.
+    """
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(length))

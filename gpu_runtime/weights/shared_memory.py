@@ -1,10 +1,13 @@
-"""Weights of a trainer on a CPU, read by the engine from the trainer's own memory: no copy on the way.
+"""Weights of a trainer on a CPU, read by the engine from the trainer's own memory: no copy on the
+way.
 
-The trainer moves what its weights are stored in to shared memory, once (torch swaps the memory behind a storage, so
-every view of it follows, DeepSpeed's too), and writes a list of where each weight is. The engine maps that memory and
-packs from it. Trainer and engine take turns: the learner awaits the engine before the next step may change a weight.
+The trainer moves what its weights are stored in to shared memory, once (torch swaps the memory
+behind a storage, so every view of it follows, DeepSpeed's too), and writes a list of where each
+weight is. The engine maps that memory and packs from it. Trainer and engine take turns: the learner
+awaits the engine before the next step may change a weight.
 
-Only whole weights can be exported so: not the shards of ZeRO 3, nor sums with adapters. For those: ``shared_file.py``.
+Only whole weights can be exported so: not the shards of ZeRO 3, nor sums with adapters. For those:
+``shared_file.py``.
 """
 
 import json
@@ -22,14 +25,22 @@ MARGIN_BYTES = 64 << 20  # stays free for other programs
 
 
 class SharedMemoryExport:
-    """The trainer's side. Call ``export`` after each step: the memory stays the same, so it costs next to nothing."""
+    """The trainer's side. Call ``export`` after each step: the memory stays the same, so it costs
+    next to nothing.
+    """
 
     def __init__(self) -> None:
-        self._files: dict[int, dict[str, Any]] = {}  # address of a storage in shared memory: its file
+        # address of a storage in shared memory: its file
+        self._files: dict[int, dict[str, Any]] = {}
 
     def export(self, weights: Mapping[str, Tensor], folder: Path) -> bool:
-        """Write the list into ``folder``. False, and no list, where shared memory has no room for the weights."""
-        storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage() for tensor in weights.values()}
+        """Write the list into ``folder``. False, and no list, where shared memory has no room for
+        the weights.
+        """
+        storages = {
+            tensor.untyped_storage().data_ptr(): tensor.untyped_storage()
+            for tensor in weights.values()
+        }
         new = [storage for address, storage in storages.items() if address not in self._files]
         if sum(storage.nbytes() for storage in new) + MARGIN_BYTES > _room_bytes():
             (folder / NAME).unlink(missing_ok=True)
@@ -38,10 +49,16 @@ class SharedMemoryExport:
             descriptor, _ = storage._share_fd_cpu_()
             path = f"/proc/{os.getpid()}/fd/{descriptor}"
             memory = os.readlink(path)  # its own name, which no other memory ever gets
-            self._files[storage.data_ptr()] = {"path": path, "memory": memory, "bytes": storage.nbytes()}
+            self._files[storage.data_ptr()] = {
+                "path": path,
+                "memory": memory,
+                "bytes": storage.nbytes(),
+            }
         folder.mkdir(parents=True, exist_ok=True)
         partial = folder / f"{NAME}.partial"
-        partial.write_text(json.dumps({name: self._spec(tensor) for name, tensor in weights.items()}))
+        partial.write_text(
+            json.dumps({name: self._spec(tensor) for name, tensor in weights.items()})
+        )
         partial.replace(folder / NAME)
         return True
 
@@ -56,13 +73,17 @@ class SharedMemoryExport:
 
 
 def tensors_map(specs: Mapping[str, Mapping[str, Any]]) -> dict[str, Tensor]:
-    """The exported weights as views of the trainer's memory. Raises RuntimeError once the trainer has ended."""
+    """The exported weights as views of the trainer's memory. Raises RuntimeError once the trainer
+    has ended.
+    """
     memories: dict[str, Tensor] = {}
     tensors = {}
     for name, spec in specs.items():
         path = spec["path"]
         if path not in memories:
-            memories[path] = torch.from_file(path, shared=True, size=spec["bytes"], dtype=torch.uint8)
+            memories[path] = torch.from_file(
+                path, shared=True, size=spec["bytes"], dtype=torch.uint8
+            )
         whole = memories[path].view(getattr(torch, spec["dtype"]))
         tensors[name] = whole.as_strided(spec["shape"], spec["stride"], spec["offset"])
     return tensors

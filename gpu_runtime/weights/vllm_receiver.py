@@ -1,7 +1,7 @@
 """Trainer to engine, in place: the part that runs inside vLLM's worker process.
 
-vLLM mixes a subclass of ``WeightReceiver`` into its worker class (engine/vllm_worker.py), and the engine calls
-``take_weights`` on every worker through ``collective_rpc``.
+vLLM mixes a subclass of ``WeightReceiver`` into its worker class (engine/vllm_worker.py), and the
+engine calls ``take_weights`` on every worker through ``collective_rpc``.
 """
 
 from collections.abc import Callable
@@ -22,19 +22,23 @@ if TYPE_CHECKING:
 class WeightReceiver:
     """Methods added to a vLLM worker."""
 
-    # The worker's own. Declared and not set: vLLM refuses a mix-in that has an attribute of the worker's.
+    # The worker's own. Declared and not set: vLLM refuses a mix-in that has an attribute of the
+    # worker's.
     model_runner: "GPUModelRunner"  # on a CPU a subclass of it
     device: torch.device
     parallel_config: "ParallelConfig"
-    reload_weights: Callable[..., None]  # with the configuration set that some kernels for GPUs ask for
+    # with the configuration set that some kernels for GPUs ask for
+    reload_weights: Callable[..., None]
 
     mapped_weights = MappedWeights()  # a process has one worker, and it one model
 
     def take_weights(self, folder: str) -> str:
-        """Serve the weights that the trainer left in ``folder``, or those of a Hugging Face folder, from now on.
+        """Serve the weights that the trainer left in ``folder``, or those of a Hugging Face folder,
+        from now on.
 
-        Returns the way it took: "repacked" or, through vLLM's own loaders, "reloaded" or (on a GPU) "opened"; or
-        "refused" and why, for weights that the model's loader does not know what to do with.
+        Returns the way it took: "repacked" or, through vLLM's own loaders, "reloaded" or (on a GPU)
+        "opened"; or "refused" and why, for weights that the model's loader does not know what to do
+        with.
         """
         path = Path(folder)
         try:
@@ -59,9 +63,15 @@ class WeightReceiver:
             tensors = folder_tensors(folder, dtype)
         except OSError as error:
             raise ValueError(str(error)) from error
-        is_tied = getattr(self.model_runner.model_config.hf_text_config, "tie_word_embeddings", False)
+        is_tied = getattr(
+            self.model_runner.model_config.hf_text_config, "tie_word_embeddings", False
+        )
         head = tensors.get("lm_head.weight") if is_tied else None
-        embedding = next((it for name, it in tensors.items() if name.endswith("embed_tokens.weight")), None)
+        embedding = next(
+            (it for name, it in tensors.items() if name.endswith("embed_tokens.weight")), None
+        )
         if head is not None and embedding is not None and not torch.equal(head, embedding):
-            raise ValueError("these weights have a head of their own, and the base's is that of its embeddings")
+            raise ValueError(
+                "these weights have a head of their own, and the base's is that of its embeddings"
+            )
         return tensors

@@ -1,4 +1,6 @@
-"""Runs the whole service on this machine for the length of a ``with`` block: ``manage.py up`` and a demo user's key."""
+"""Runs the whole service on this machine for the length of a ``with`` block: ``manage.py up`` and a
+demo user's key.
+"""
 
 import json
 import os
@@ -18,7 +20,9 @@ START_S, STOP_S = 180, 120
 
 @dataclass(frozen=True)
 class Server:
-    """A server to talk to. ``folder`` is where results may be written; ``sign_in`` is how to enter the console."""
+    """A server to talk to. ``folder`` is where results may be written; ``sign_in`` is how to enter
+    the console.
+    """
 
     base_url: str
     api_key: str
@@ -29,7 +33,9 @@ class Server:
 
 @contextmanager
 def running_server() -> Iterator[Server]:
-    """The server named by the environment, or one of our own that ends with the block, Ctrl-C and SIGTERM included."""
+    """The server named by the environment, or one of our own that ends with the block, Ctrl-C and
+    SIGTERM included.
+    """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if os.environ.get("TINKERSCRIPT_API_KEY"):
         base_url = os.environ.get("TINKERSCRIPT_BASE_URL", "http://127.0.0.1:8000")
@@ -40,7 +46,8 @@ def running_server() -> Iterator[Server]:
     data.mkdir(parents=True, exist_ok=True)
     log = data / "server.log"
     with log.open("ab") as output:
-        # A session of its own: Ctrl-C reaches this process alone, which then ends the server in order.
+        # A session of its own: Ctrl-C reaches this process alone, which then ends the server in
+        # order.
         process = subprocess.Popen(
             [sys.executable, "manage.py", "up"],
             cwd=ROOT, env={**os.environ, "TINKERSCRIPT_DATA": str(data)},
@@ -73,7 +80,9 @@ def stay_open(server: Server) -> None:
 
 
 def _wait_ready(process: subprocess.Popen[str], log: Path) -> str:
-    """The address in the line "ready http://..."; everything else that the server prints goes on to the log."""
+    """The address in the line "ready http://..."; everything else that the server prints goes on to
+    the log.
+    """
     addresses: queue.Queue[str | None] = queue.Queue()
 
     def read() -> None:
@@ -100,7 +109,9 @@ def _demo_user(data: Path) -> dict[str, str]:
     """{"email", "password", "api_key"} of a user who is made if absent."""
     command = [sys.executable, "manage.py", "seed_demo"]
     environment = {**os.environ, "TINKERSCRIPT_DATA": str(data)}
-    made = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True, timeout=60)
+    made = subprocess.run(
+        command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True, timeout=60
+    )
     return json.loads(made.stdout)
 
 
@@ -109,6 +120,8 @@ def _stop(process: subprocess.Popen[str]) -> None:
         process.send_signal(signal.SIGTERM)
     try:
         process.wait(STOP_S)
-    except KeyboardInterrupt:  # a second Ctrl-C hurries the server, as it does on a terminal of its own
+    except (
+        KeyboardInterrupt
+    ):  # a second Ctrl-C hurries the server, as it does on a terminal of its own
         process.send_signal(signal.SIGINT)
         process.wait(STOP_S)

@@ -1,4 +1,6 @@
-"""The quickstart's progress bar: episodes done, and the mean reward of the latest step's worth of them."""
+"""The quickstart's progress bar: episodes done, and the mean reward of the latest step's worth of
+them.
+"""
 
 import sys
 from collections import deque
@@ -8,12 +10,19 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 class RewardProgress:
-    """A bar on a terminal; a line per step's worth of episodes elsewhere, so that a log stays readable."""
+    """A bar on a terminal; a line per step's worth of episodes elsewhere, so that a log stays
+    readable.
+    """
 
     def __init__(self, *, total: int, per_step: int) -> None:
         self._rewards: deque[float] = deque(maxlen=per_step)
         self._done, self._total, self._per_step = 0, total, per_step
-        columns = (TextColumn("episodes"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[reward]}"))
+        columns = (
+            TextColumn("episodes"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[reward]}"),
+        )
         self._bar = Progress(*columns, TimeElapsedColumn(), console=Console(file=sys.stdout))
         self._task = self._bar.add_task("episodes", total=total, reward="reward  ...")
 
@@ -39,5 +48,6 @@ class RewardProgress:
             self._bar.update(self._task, advance=1, reward=f"reward {mean:.2f}")
         elif self._done % self._per_step == 0:
             print(
-                f"episodes {self._done}/{self._total}  mean reward of the last {self._per_step}: {mean:.2f}", flush=True
+                f"episodes {self._done}/{self._total}  mean reward of the last {self._per_step}: {mean:.2f}",
+                flush=True,
             )

@@ -1,10 +1,11 @@
 """A language model gets better at a task because this loop rewards it, on a machine without a GPU.
 
-The task: is a short review positive or negative? The first label in an answer counts, however it is put: 1 for the
-right one, -1 for the wrong one or none. The held-out score is the share of right ones on reviews that were never
-trained on.
+The task: is a short review positive or negative? The first label in an answer counts, however it is
+put: 1 for the right one, -1 for the wrong one or none. The held-out score is the share of right
+ones on reviews that were never trained on.
 
-Run it with ``make quickstart``. To use a server that already runs, set TINKERSCRIPT_BASE_URL and TINKERSCRIPT_API_KEY.
+Run it with ``make quickstart``. To use a server that already runs, set TINKERSCRIPT_BASE_URL and
+TINKERSCRIPT_API_KEY.
 """
 
 import json
@@ -26,7 +27,8 @@ from tinkerscript.curve import curve
 BASE_MODEL = "SmolLM2-135M-Instruct"
 NUM_EPOCH, NUM_TASKS, GRPO_N, TASKS_PER_BATCH = 1, 64, 8, 4
 MAX_TOKENS = 8
-LEARNED = 0.95  # mean reward of the latest 32 episodes: by then most groups are level and teach nothing
+# mean reward of the latest 32 episodes: by then most groups are level and teach nothing
+LEARNED = 0.95
 SEED = int(os.environ.get("QUICKSTART_SEED", "0"))
 QUESTION = 'Review: "{}" Is the review positive or negative? Answer with one word.'
 
@@ -58,8 +60,12 @@ def execute_agent(task: tuple[str, str], api_baseurl_key, **sampling) -> Workflo
 
 
 def shuffled(order: random.Random) -> list[tuple[str, str]]:
-    """Tasks of the run: praise and blame by turns, so that every batch holds both and neither label pays by itself."""
-    pairs = zip(order.sample(PRAISE, NUM_TASKS // 2), order.sample(BLAME, NUM_TASKS // 2), strict=True)
+    """Tasks of the run: praise and blame by turns, so that every batch holds both and neither label
+    pays by itself.
+    """
+    pairs = zip(
+        order.sample(PRAISE, NUM_TASKS // 2), order.sample(BLAME, NUM_TASKS // 2), strict=True
+    )
     return [task for praise, blame in pairs for task in ((praise, "positive"), (blame, "negative"))]
 
 
@@ -69,7 +75,8 @@ def train(tinkerjet_remote: TinkerScript, progress: RewardProgress) -> None:
     def rollout(task):
         try:
             api_baseurl_key = tinkerjet_remote.begin_episode()
-            workflow_output = execute_agent(task, api_baseurl_key)  # any OpenAI-compatible agent code
+            # any OpenAI-compatible agent code
+            workflow_output = execute_agent(task, api_baseurl_key)
             tinkerjet_remote.end_episode(workflow_output)
             return workflow_output.reward
         except Exception as error:  # noqa: BLE001 - an episode that fails is abandoned, the loop goes on
@@ -82,12 +89,16 @@ def train(tinkerjet_remote: TinkerScript, progress: RewardProgress) -> None:
             for _run in range(GRPO_N):
                 progress.advance(rollout(task))
             if progress.mean >= LEARNED:
-                print(f"Learned: the latest episodes have a mean reward of {progress.mean:.2f}, so the loop ends here.")
+                print(
+                    f"Learned: the latest episodes have a mean reward of {progress.mean:.2f}, so the loop ends here."
+                )
                 return
 
 
 def held_out_score(tinkerjet_remote: TinkerScript) -> float:
-    """Share of right greedy answers on reviews outside the training set, by episodes that are never trained."""
+    """Share of right greedy answers on reviews outside the training set, by episodes that are never
+    trained.
+    """
 
     def ask(task):
         with tinkerjet_remote.begin_episode(eval=True) as episode:
@@ -102,7 +113,9 @@ def held_out_score(tinkerjet_remote: TinkerScript) -> float:
 def main() -> None:
     started = time.monotonic()
     with running_server() as server:
-        print(f"Console: {server.base_url}   sign in as {server.sign_in}   (the server's log: {server.log})")
+        print(
+            f"Console: {server.base_url}   sign in as {server.sign_in}   (the server's log: {server.log})"
+        )
         print(f"Starting a session on {BASE_MODEL}: its engine loads now, about ten seconds.")
         with TinkerScript(
             base_model=BASE_MODEL,
@@ -119,14 +132,23 @@ def main() -> None:
         ) as tinkerjet_remote:
             before = held_out_score(tinkerjet_remote)
             print(f"Held-out score before training: {before:.2f}")
-            with RewardProgress(total=NUM_EPOCH * NUM_TASKS * GRPO_N, per_step=TASKS_PER_BATCH * GRPO_N) as progress:
+            with RewardProgress(
+                total=NUM_EPOCH * NUM_TASKS * GRPO_N, per_step=TASKS_PER_BATCH * GRPO_N
+            ) as progress:
                 train(tinkerjet_remote, progress)
-            tuned_model_checkpoint = tinkerjet_remote.download_tuned_model(server.folder / "tuned_model")
+            tuned_model_checkpoint = tinkerjet_remote.download_tuned_model(
+                server.folder / "tuned_model"
+            )
             tinkerjet_remote.plot(server.folder / "reward.svg")  # the picture of the first page
-            rewards = [event.data["reward_mean"] for event in tinkerjet_remote.events(kinds=["metric"])]
+            rewards = [
+                event.data["reward_mean"] for event in tinkerjet_remote.events(kinds=["metric"])
+            ]
         print(curve(rewards, title="mean reward by step"))
         after = score_folder(
-            tuned_model_checkpoint.path, [(question(text), label) for text, label in HELD_OUT], is_right, MAX_TOKENS
+            tuned_model_checkpoint.path,
+            [(question(text), label) for text, label in HELD_OUT],
+            is_right,
+            MAX_TOKENS,
         )
         third = max(1, len(rewards) // 3)
         result = {
@@ -138,7 +160,9 @@ def main() -> None:
             "seconds": round(time.monotonic() - started, 1),
             "model_path": str(tuned_model_checkpoint.path),
         }
-        print(f"Held-out score: {before:.2f} before, {after:.2f} after (the downloaded folder, by transformers)")
+        print(
+            f"Held-out score: {before:.2f} before, {after:.2f} after (the downloaded folder, by transformers)"
+        )
         print(f"The tuned model lies in {tuned_model_checkpoint.path}")
         print(f"To look at the run in the console: {how_to_look(server)}")
         print(json.dumps(result))

@@ -1,4 +1,6 @@
-"""Short reviews with their labels: what the quickstart trains on, and others that it never trains on."""
+"""Short reviews with their labels: what the quickstart trains on, and others that it never trains
+on.
+"""
 
 PRAISE = [
     "The soup was warm and full of flavour.",
@@ -124,4 +126,6 @@ HELD_OUT_BLAME = [
     "The repair was expensive and it broke again.",
 ]
 
-HELD_OUT = [(text, "positive") for text in HELD_OUT_PRAISE] + [(text, "negative") for text in HELD_OUT_BLAME]
+HELD_OUT = [(text, "positive") for text in HELD_OUT_PRAISE] + [
+    (text, "negative") for text in HELD_OUT_BLAME
+]

@@ -1,4 +1,6 @@
-"""Scores a downloaded model with nothing of ours: transformers loads the folder and generates greedily."""
+"""Scores a downloaded model with nothing of ours: transformers loads the folder and generates
+greedily.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -24,5 +26,9 @@ def score_folder(
     )  # fmt: skip
     with torch.no_grad():
         output = model.generate(**prompts, max_new_tokens=max_tokens, do_sample=False)
-    answers = tokenizer.batch_decode(output[:, prompts["input_ids"].shape[1] :], skip_special_tokens=True)
-    return sum(is_right(answer, label) for answer, (_, label) in zip(answers, questions, strict=True)) / len(questions)
+    answers = tokenizer.batch_decode(
+        output[:, prompts["input_ids"].shape[1] :], skip_special_tokens=True
+    )
+    return sum(
+        is_right(answer, label) for answer, (_, label) in zip(answers, questions, strict=True)
+    ) / len(questions)

@@ -1,7 +1,8 @@
-"""TinkerScript: reinforcement fine-tuning of all of an LLM's weights, for the agent loop that you already have.
+"""TinkerScript: reinforcement fine-tuning of all of an LLM's weights, for the agent loop that you
+already have.
 
-A name is imported when it is first used: a server or a runtime needs ``tinkerscript.wire`` alone, and is spared the
-client, whose import takes longer than its own.
+A name is imported when it is first used: a server or a runtime needs ``tinkerscript.wire`` alone,
+and is spared the client, whose import takes longer than its own.
 """
 
 from importlib import import_module

@@ -1,4 +1,5 @@
-"""Arguments of the client's own methods: one of a wrong kind or size is refused by its name, before anything is sent.
+"""Arguments of the client's own methods: one of a wrong kind or size is refused by its name, before
+anything is sent.
 
 The options of a session, an episode's and an output's fields are checked by their wire types.
 """
@@ -16,7 +17,9 @@ from .errors import InvalidRequest
 
 
 class NamedArguments:
-    """A class of which a call with too few or too many arguments is refused with ``made_by``: how one comes about."""
+    """A class of which a call with too few or too many arguments is refused with ``made_by``: how
+    one comes about.
+    """
 
     made_by: ClassVar[str]
 
@@ -40,7 +43,12 @@ def check_client_options(given: Mapping[str, Any]) -> None:
 
 def seconds(name: str, value: Any, *, least: float = 0.0) -> float:
     """A finite number of seconds of at least ``least``. Raises InvalidRequest."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value) or value < least:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, Real)
+        or not math.isfinite(value)
+        or value < least
+    ):
         raise wrong(name, value, f"a number of seconds, {least:g} or more")
     return float(value)
 
@@ -71,7 +79,9 @@ def function_or_none(name: str, value: Any) -> None:
 
 
 def reason_of(reason: Any) -> str:
-    """Why an episode is given up, in words: a text, or the exception that an agent raised. Raises InvalidRequest."""
+    """Why an episode is given up, in words: a text, or the exception that an agent raised. Raises
+    InvalidRequest.
+    """
     if isinstance(reason, BaseException):
         return f"{type(reason).__name__}: {reason}".rstrip(": ")
     if not isinstance(reason, str):

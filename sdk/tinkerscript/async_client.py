@@ -1,6 +1,7 @@
 """AsyncTinkerScript: the client for asyncio. Every wait is one that lets the loop go on.
 
-It drives a TinkerScript in threads of its own, one for each call under way, so that both retry, wait and fail alike.
+It drives a TinkerScript in threads of its own, one for each call under way, so that both retry,
+wait and fail alike.
 """
 
 import asyncio
@@ -37,7 +38,8 @@ MAX_THREADS = 4096  # they are made as they are needed
 
 
 class AsyncTinkerScript(NamedArguments, AsyncSession):
-    """As TinkerScript, for asyncio: the same options and methods, awaited. ``async with`` starts and closes it.
+    """As TinkerScript, for asyncio: the same options and methods, awaited. ``async with`` starts
+    and closes it.
 
     Example::
 
@@ -69,7 +71,9 @@ class AsyncTinkerScript(NamedArguments, AsyncSession):
         on_progress: OnProgress | None = None,
         **config: Unpack[SessionOptions],
     ) -> None:
-        """Check the options; ``async with`` or ``await`` then starts or attaches. Arguments are TinkerScript's."""
+        """Check the options; ``async with`` or ``await`` then starts or attaches. Arguments are
+        TinkerScript's.
+        """
         self._start = partial(
             TinkerScript,
             base_model,
@@ -89,7 +93,9 @@ class AsyncTinkerScript(NamedArguments, AsyncSession):
             **config,
         )
         check_client_options(self._start.keywords)
-        starting.session_request(base_model, session_id, config, name=name, priority=priority, budget=budget)
+        starting.session_request(
+            base_model, session_id, config, name=name, priority=priority, budget=budget
+        )
         self._session: TinkerScript | None = None
         self._current = CurrentEpisode()
         self.after_fork()
@@ -101,9 +107,13 @@ class AsyncTinkerScript(NamedArguments, AsyncSession):
 
     @property
     def sync(self) -> TinkerScript:
-        """The session itself. Its calls block; its attributes, such as ``config``, do not. Raises ClientClosed."""
+        """The session itself. Its calls block; its attributes, such as ``config``, do not. Raises
+        ClientClosed.
+        """
         if self._session is None:
-            raise ClientClosed("It was not started.", hint="Use `async with AsyncTinkerScript(...) as session`.")
+            raise ClientClosed(
+                "It was not started.", hint="Use `async with AsyncTinkerScript(...) as session`."
+            )
         return self._session
 
     @property
@@ -119,7 +129,8 @@ class AsyncTinkerScript(NamedArguments, AsyncSession):
     async def begin_episode(
         self, task: str | None = None, eval: bool = False, timeout: float | None = None
     ) -> AsyncEpisode:
-        """Begin one run of the agent; it becomes the current episode of this asyncio task. As TinkerScript's.
+        """Begin one run of the agent; it becomes the current episode of this asyncio task. As
+        TinkerScript's.
 
         Cancelled while it waits, it leaves no episode behind.
         """
@@ -128,7 +139,9 @@ class AsyncTinkerScript(NamedArguments, AsyncSession):
         if supersedes is None:
             self._current.set(None)
         wait = Wait()
-        begin = partial(self.sync.begin_for, wait, supersedes, task=task, eval=eval, timeout=timeout)
+        begin = partial(
+            self.sync.begin_for, wait, supersedes, task=task, eval=eval, timeout=timeout
+        )
         under_way: Future[tuple[EpisodeState, Episode]] = self._submit(begin)
         try:
             state, episode = await asyncio.wrap_future(under_way)
@@ -138,11 +151,17 @@ class AsyncTinkerScript(NamedArguments, AsyncSession):
         self._current.set(state)
         return AsyncEpisode(episode, self._run)
 
-    def episode(self, task: str | None = None, eval: bool = False, timeout: float | None = None) -> BeginningEpisode:
-        """For ``async with session.episode(task) as (base_url, api_key)``: what is not ended in it is abandoned."""
+    def episode(
+        self, task: str | None = None, eval: bool = False, timeout: float | None = None
+    ) -> BeginningEpisode:
+        """For ``async with session.episode(task) as (base_url, api_key)``: what is not ended in it
+        is abandoned.
+        """
         return BeginningEpisode(lambda: self.begin_episode(task, eval, timeout))
 
-    async def end_episode(self, workflow_output: Any, *, episode: AsyncEpisode | None = None) -> EpisodeView:
+    async def end_episode(
+        self, workflow_output: Any, *, episode: AsyncEpisode | None = None
+    ) -> EpisodeView:
         """End ``episode``, or else the current one of this asyncio task. As TinkerScript's."""
         if episode is not None:
             return await episode.end(workflow_output)
@@ -162,11 +181,17 @@ class AsyncTinkerScript(NamedArguments, AsyncSession):
             raise no_open_episode(current)
         return await self._run(lambda: current.abandon(reason))
 
-    async def rollouts(self, agent: Callable[..., Any], tasks: Iterable[Any], **options: Any) -> Report:
-        """As TinkerScript.rollouts(). A coroutine function runs in this loop, any other agent in a thread."""
+    async def rollouts(
+        self, agent: Callable[..., Any], tasks: Iterable[Any], **options: Any
+    ) -> Report:
+        """As TinkerScript.rollouts(). A coroutine function runs in this loop, any other agent in a
+        thread.
+        """
         return await self._run_all(self.sync.rollouts, agent, tasks, options)
 
-    async def evaluate(self, agent: Callable[..., Any], tasks: Iterable[Any], **options: Any) -> Report:
+    async def evaluate(
+        self, agent: Callable[..., Any], tasks: Iterable[Any], **options: Any
+    ) -> Report:
         """As TinkerScript.evaluate(); agents as in rollouts()."""
         return await self._run_all(self.sync.evaluate, agent, tasks, options)
 
@@ -195,7 +220,10 @@ class AsyncTinkerScript(NamedArguments, AsyncSession):
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         try:
             if self._session is not None and not self.closed:
@@ -212,11 +240,17 @@ class AsyncTinkerScript(NamedArguments, AsyncSession):
         return self._threads.submit(call)
 
     async def _run_all(
-        self, run: Callable[..., Report], agent: Callable[..., Any], tasks: Iterable[Any], options: dict[str, Any]
+        self,
+        run: Callable[..., Report],
+        agent: Callable[..., Any],
+        tasks: Iterable[Any],
+        options: dict[str, Any],
     ) -> Report:
         cancelled = threading.Event()
         try:
-            return await self._run(partial(run, self._in_this_loop(agent), tasks, cancelled=cancelled, **options))
+            return await self._run(
+                partial(run, self._in_this_loop(agent), tasks, cancelled=cancelled, **options)
+            )
         except asyncio.CancelledError:
             cancelled.set()
             raise
@@ -227,6 +261,8 @@ class AsyncTinkerScript(NamedArguments, AsyncSession):
         loop = asyncio.get_running_loop()
 
         def run(task: Any, episode: Episode) -> Any:
-            return asyncio.run_coroutine_threadsafe(agent(task, AsyncEpisode(episode, self._run)), loop).result()
+            return asyncio.run_coroutine_threadsafe(
+                agent(task, AsyncEpisode(episode, self._run)), loop
+            ).result()
 
         return run

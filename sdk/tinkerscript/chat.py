@@ -1,4 +1,6 @@
-"""A conversation with a session's model in the terminal: one evaluated episode, of which nothing is trained."""
+"""A conversation with a session's model in the terminal: one evaluated episode, of which nothing is
+trained.
+"""
 
 import json
 from collections.abc import Iterator
@@ -24,7 +26,9 @@ class Chat:
         self._messages: list[dict[str, str]] = []
 
     def say(self, text: str) -> Iterator[str]:
-        """Raises InvalidRequest with the server's words, such as those about a conversation that is too long."""
+        """Raises InvalidRequest with the server's words, such as those about a conversation that is
+        too long.
+        """
         messages = [*self._messages, {"role": "user", "content": text}]
         body = {"model": self._model, "messages": messages, "stream": True}
         answer = ""

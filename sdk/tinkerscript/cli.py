@@ -7,8 +7,8 @@
     tinkerscript verify FOLDER | export FOLDER [--gguf KIND] | push FOLDER OWNER/NAME [--endpoint URL] [--public]
     tinkerscript chat ID | models | keys | --version
 
-Uses the SDK alone, with the address and key of TINKERSCRIPT_BASE_URL and TINKERSCRIPT_API_KEY. On a terminal lists are
-tables; elsewhere each row is a line of whole values with tabs between them.
+Uses the SDK alone, with the address and key of TINKERSCRIPT_BASE_URL and TINKERSCRIPT_API_KEY. On a
+terminal lists are tables; elsewhere each row is a line of whole values with tabs between them.
 """
 
 import contextlib
@@ -23,7 +23,9 @@ try:
     from .commands import files
     from .commands.terminal import connection, out, rows_print
 except ImportError as missing:
-    raise SystemExit(f"{missing}. The command line needs: pip install '.[cli]' in a checkout") from missing
+    raise SystemExit(
+        f"{missing}. The command line needs: pip install '.[cli]' in a checkout"
+    ) from missing
 
 from .chat import Chat
 from .client import TinkerScript
@@ -38,8 +40,18 @@ from .wire.sessions import BaseModelList, SessionLogs
 from .wire.version import VERSION
 from .worker import Worker, agent_load, judge_load
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Look at and steer training sessions.")
-for command in (files.download, files.episodes, files.record, files.view, files.verify, files.export, files.push):
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="Look at and steer training sessions."
+)
+for command in (
+    files.download,
+    files.episodes,
+    files.record,
+    files.view,
+    files.verify,
+    files.export,
+    files.push,
+):
     app.command()(command)
 
 
@@ -51,7 +63,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")
+    ] = False,
 ) -> None:
     """Look at and steer training sessions."""
 
@@ -63,7 +77,15 @@ def sessions() -> None:
         rows_print(
             ("id", "name", "base model", "state", "phase", "version", "reward"),
             (
-                (v.id, v.name, v.base_model, v.state.value, v.phase, v.policy_version, _number(v.reward_mean))
+                (
+                    v.id,
+                    v.name,
+                    v.base_model,
+                    v.state.value,
+                    v.phase,
+                    v.policy_version,
+                    _number(v.reward_mean),
+                )
                 for v in session_list(transport)
             ),
         )
@@ -84,7 +106,15 @@ def keys() -> None:
     with connection() as transport:
         items = transport.request("GET", "/v1/keys", response=KeyList).items
     rows = (
-        (k.id, k.name, k.prefix, ",".join(k.scopes), "revoked" if k.revoked_at else "", k.last_used_at) for k in items
+        (
+            k.id,
+            k.name,
+            k.prefix,
+            ",".join(k.scopes),
+            "revoked" if k.revoked_at else "",
+            k.last_used_at,
+        )
+        for k in items
     )
     rows_print(("id", "name", "prefix", "scopes", "revoked", "last used"), rows)
 
@@ -93,20 +123,36 @@ def keys() -> None:
 def logs(session_id: str) -> None:
     """Print what the session's runtime wrote last."""
     with connection() as transport:
-        for line in transport.request("GET", f"/v1/sessions/{session_id}/logs", response=SessionLogs).lines:
+        for line in transport.request(
+            "GET", f"/v1/sessions/{session_id}/logs", response=SessionLogs
+        ).lines:
             print(line)
 
 
 @app.command()
 def metrics(session_id: str) -> None:
     """List every step: reward, loss, gradient norm, tokens and times."""
-    columns = ("step", "reward", "std", "loss", "grad norm", "kl", "episodes", "tokens", "rollout s", "train s")
+    columns = (
+        "step",
+        "reward",
+        "std",
+        "loss",
+        "grad norm",
+        "kl",
+        "episodes",
+        "tokens",
+        "rollout s",
+        "train s",
+    )
     rows_print(columns, map(_metrics_row, _steps(session_id)))
 
 
 @app.command()
 def plot(
-    session_id: str, png: Annotated[Path | None, typer.Option(help="Also write a picture; needs matplotlib.")] = None
+    session_id: str,
+    png: Annotated[
+        Path | None, typer.Option(help="Also write a picture; needs matplotlib.")
+    ] = None,
 ) -> None:
     """Draw the mean reward of every step as a curve in the terminal."""
     if png is not None:
@@ -122,10 +168,15 @@ def plot(
 
 @app.command()
 def chat(session_id: str) -> None:
-    """Talk to the model that a running session has now; nothing of it is trained. An empty line ends it."""
+    """Talk to the model that a running session has now; nothing of it is trained. An empty line
+    ends it.
+    """
     attached = TinkerScript(session_id=session_id)
     try:
-        with attached.begin_episode(eval=True) as episode, contextlib.closing(Chat(episode)) as talk:
+        with (
+            attached.begin_episode(eval=True) as episode,
+            contextlib.closing(Chat(episode)) as talk,
+        ):
             with contextlib.suppress(EOFError, KeyboardInterrupt):
                 while text := input("> ").strip():
                     for piece in talk.say(text):
@@ -144,7 +195,14 @@ def _steps(session_id: str) -> list[StepMetrics]:
 
 def _metrics_row(m: StepMetrics) -> tuple[object, ...]:
     quality = map(_number, (m.reward_mean, m.reward_std, m.loss, m.grad_norm, m.kl_engine))
-    return (m.step, *quality, m.episodes, m.tokens_trained, _number(m.rollout_s), _number(m.train_s))
+    return (
+        m.step,
+        *quality,
+        m.episodes,
+        m.tokens_trained,
+        _number(m.rollout_s),
+        _number(m.train_s),
+    )
 
 
 def _number(value: float | None) -> str:
@@ -159,10 +217,16 @@ def session(session_id: str) -> None:
 
 
 @app.command()
-def events(session_id: str, follow: bool = False, after: int = 0, kind: list[EventKind] | None = None) -> None:
-    """Print the session's record as JSON lines; --follow waits for more, --kind may be given several times."""
+def events(
+    session_id: str, follow: bool = False, after: int = 0, kind: list[EventKind] | None = None
+) -> None:
+    """Print the session's record as JSON lines; --follow waits for more, --kind may be given
+    several times.
+    """
     with connection() as transport:
-        for event in Session(transport, session_id).events(after=after, kinds=kind or None, follow=follow):
+        for event in Session(transport, session_id).events(
+            after=after, kinds=kind or None, follow=follow
+        ):
             print(event.model_dump_json(), flush=True)
 
 
@@ -182,14 +246,19 @@ def worker(
     agent: Annotated[str, typer.Argument(help="module:function, called with a row and an episode")],
     session: Annotated[str, typer.Option(help="The session whose tasks are pulled.")],
     workers: Annotated[int, typer.Option(help="Attempts at once.")] = 8,
-    lease_s: Annotated[float, typer.Option(help="After so long without a sign another worker takes over.")] = 60.0,
+    lease_s: Annotated[
+        float, typer.Option(help="After so long without a sign another worker takes over.")
+    ] = 60.0,
     until_empty: Annotated[bool, typer.Option(help="End when no attempt waits or runs.")] = False,
     attempt_timeout_s: Annotated[
         float | None,
         typer.Option(help="After so long an agent has failed; by default episode_timeout_s."),
     ] = None,
     judge: Annotated[
-        str, typer.Option(help="module:name, called with a row and outputs, or an LlmJudge: plays judged tasks alone.")
+        str,
+        typer.Option(
+            help="module:name, called with a row and outputs, or an LlmJudge: plays judged tasks alone."
+        ),
     ] = "",
 ) -> None:
     """Pull tasks of a session and run an agent on them, until the session ends."""
@@ -209,16 +278,27 @@ def worker(
 
 @app.command()
 def serve(
-    model: Annotated[str, typer.Argument(help="A base model, or the id of a checkpoint of kind model.")],
+    model: Annotated[
+        str, typer.Argument(help="A base model, or the id of a checkpoint of kind model.")
+    ],
     name: Annotated[str, typer.Option(help="What the console calls it.")] = "",
-    idle_suspend_s: Annotated[float, typer.Option(help="It suspends after so long without a call.")] = 600.0,
+    idle_suspend_s: Annotated[
+        float, typer.Option(help="It suspends after so long without a call.")
+    ] = 600.0,
     wait: Annotated[bool, typer.Option(help="Return when it answers calls.")] = True,
 ) -> None:
-    """Serve a model without training it; prints its session, the base_url, the key, and the model to name in calls."""
+    """Serve a model without training it; prints its session, the base_url, the key, and the model
+    to name in calls.
+    """
     timeout_s = 900.0 if wait else None
     served = model_serve(model, name=name, idle_suspend_s=idle_suspend_s, wait_timeout_s=timeout_s)
     served.close()
-    told = ("session", served.id), ("base_url", served.base_url), ("api_key", served.api_key), ("model", served.model)
+    told = (
+        ("session", served.id),
+        ("base_url", served.base_url),
+        ("api_key", served.api_key),
+        ("model", served.model),
+    )
     for what, value in told:
         print(f"{what}\t{value}")
 
@@ -240,7 +320,9 @@ def suspend(session_id: str) -> None:
 @app.command()
 def resume(
     session_id: str,
-    trainer_ranks: Annotated[int | None, typer.Option(help="Go on under so many trainer processes.")] = None,
+    trainer_ranks: Annotated[
+        int | None, typer.Option(help="Go on under so many trainer processes.")
+    ] = None,
 ) -> None:
     """Bring a suspended session back."""
     with connection() as transport:

@@ -1,4 +1,6 @@
-"""TinkerScript: the object that a training loop holds. Connects, begins and ends episodes, brings the model home."""
+"""TinkerScript: the object that a training loop holds. Connects, begins and ends episodes, brings
+the model home.
+"""
 
 import asyncio
 import contextlib
@@ -69,21 +71,24 @@ class TinkerScript(SessionRollouts):
         on_progress: OnProgress | None = None,
         **config: Unpack[SessionOptions],
     ) -> None:
-        """Start a session on ``base_model``, or attach to the running ``session_id``; returns when it is ready.
+        """Start a session on ``base_model``, or attach to the running ``session_id``; returns when
+        it is ready.
 
         ``base_model`` is a name of the catalogue, or what the key's project has trained: the id of
         a checkpoint (``"ckp_..."``) or a Tinker client's path (``"tinker://..."``). A ``model``
         gives its weights, a ``state`` the optimizer's moments too; steps count from 0.
 
-        ``base_url`` and ``api_key`` default to TINKERSCRIPT_BASE_URL and TINKERSCRIPT_API_KEY. ``config`` are the
-        fields of SessionConfig. ``priority``: among the project's own queued sessions, higher goes first. ``budget``:
-        what it may use, such as ``{"device_s": 3600}``; at a limit it makes a model checkpoint and stops.
+        ``base_url`` and ``api_key`` default to TINKERSCRIPT_BASE_URL and TINKERSCRIPT_API_KEY.
+        ``config`` are the fields of SessionConfig. ``priority``: among the project's own queued
+        sessions, higher goes first. ``budget``: what it may use, such as ``{"device_s": 3600}``; at
+        a limit it makes a model checkpoint and stops.
 
-        ``wait_timeout_s`` bounds the wait for the session, ``begin_timeout_s`` the wait of each episode call while the
-        session is not ready, ``retry_timeout_s`` the retries while the server is away, ``timeout_s`` one try.
-        ``proxy`` is the URL of a proxy, ``ca_file`` a PEM file of certificates to trust beside the system's.
-        ``on_progress(state, phase, queue_position)`` is called as the start goes on; without it the log has after five
-        seconds what the session waits for.
+        ``wait_timeout_s`` bounds the wait for the session, ``begin_timeout_s`` the wait of each
+        episode call while the session is not ready, ``retry_timeout_s`` the retries while the
+        server is away, ``timeout_s`` one try. ``proxy`` is the URL of a proxy, ``ca_file`` a PEM
+        file of certificates to trust beside the system's. ``on_progress(state, phase,
+        queue_position)`` is called as the start goes on; without it the log has after five seconds
+        what the session waits for.
 
         Raises UnknownOption, InvalidRequest, AuthenticationError, UnknownBaseModel, NotFound,
         SessionFailed, ServerUnreachable, IncompatibleServer, WaitTimeout. A session that was made
@@ -102,30 +107,49 @@ class TinkerScript(SessionRollouts):
             "on_progress": on_progress,
         }
         check_client_options(given)
-        wanted = starting.session_request(base_model, session_id, config, name=name, priority=priority, budget=budget)
+        wanted = starting.session_request(
+            base_model, session_id, config, name=name, priority=priority, budget=budget
+        )
         options = HttpOptions(proxy=proxy, ca_file=ca_file, timeout_s=timeout_s)
         transport = connect(base_url, api_key, retry_timeout_s=retry_timeout_s, options=options)
         try:
-            check_server(transport, retry_timeout_s=min(starting.FIRST_CONTACT_RETRY_S, retry_timeout_s))
+            check_server(
+                transport, retry_timeout_s=min(starting.FIRST_CONTACT_RETRY_S, retry_timeout_s)
+            )
             if wanted is not None:
                 session_id = starting.session_create(transport, wanted).id
             super().__init__(transport, str(session_id), ready_timeout_s=begin_timeout_s)
-            self._wait_until_ready(base_model, wait_timeout_s, on_progress, made_here=wanted is not None)
+            self._wait_until_ready(
+                base_model, wait_timeout_s, on_progress, made_here=wanted is not None
+            )
         except BaseException:
             transport.close()
             raise
         self._closing = threading.Lock()
         self._process = os.getpid()
         forks.watch(self)
-        process_sessions.add(self, (transport.base_url, self.id), stop_if_interrupted=wanted is not None)
+        process_sessions.add(
+            self, (transport.base_url, self.id), stop_if_interrupted=wanted is not None
+        )
 
     def _wait_until_ready(
-        self, base_model: str | None, timeout_s: float, on_progress: OnProgress | None, *, made_here: bool
+        self,
+        base_model: str | None,
+        timeout_s: float,
+        on_progress: OnProgress | None,
+        *,
+        made_here: bool,
     ) -> None:
         try:
             view = self.wait_ready(timeout_s, on_progress)
-            if base_model is not None and not made_here and base_model not in starting.names_of(view):
-                raise InvalidRequest(f"Session {view.id} trains {view.base_model}, not {base_model}.")
+            if (
+                base_model is not None
+                and not made_here
+                and base_model not in starting.names_of(view)
+            ):
+                raise InvalidRequest(
+                    f"Session {view.id} trains {view.base_model}, not {base_model}."
+                )
         except BaseException:  # Ctrl-C too: no one would hold the session
             if made_here:
                 self._transport.retry_timeout_s = CLOSE_ABANDON_S
@@ -141,12 +165,13 @@ class TinkerScript(SessionRollouts):
         return f"<TinkerScript {self.id} {self.base_model}{' closed' if self.closed else ''}>"
 
     def close(self, *, stop: bool | None = None, timeout_s: float = 120.0) -> None:
-        """Abandon open episodes as ``closed``, stop the session, wait until its runtime is gone, end the connection.
+        """Abandon open episodes as ``closed``, stop the session, wait until its runtime is gone,
+        end the connection.
 
-        ``stop=False`` leaves the session running, for TinkerScript(session_id=...) to attach to; that is the default in
-        a forked process and of a session that came by pickle, where others still use it. Does nothing the second time.
-        Raises ServerUnreachable or WaitTimeout when the session could not be seen to end; all that this process holds
-        is released all the same.
+        ``stop=False`` leaves the session running, for TinkerScript(session_id=...) to attach to;
+        that is the default in a forked process and of a session that came by pickle, where others
+        still use it. Does nothing the second time. Raises ServerUnreachable or WaitTimeout when the
+        session could not be seen to end; all that this process holds is released all the same.
         """
         timeout_s = seconds("timeout_s", timeout_s)
         if stop is None:
@@ -155,11 +180,14 @@ class TinkerScript(SessionRollouts):
             if self.closed:
                 return
             self.heartbeats.close()
-            self._transport.retry_timeout_s = min(self._transport.retry_timeout_s, CLOSE_RETRY_S, timeout_s)
+            self._transport.retry_timeout_s = min(
+                self._transport.retry_timeout_s, CLOSE_RETRY_S, timeout_s
+            )
             try:
                 self.abandon_open_episodes(CLOSE_ABANDON_S)
                 if stop:
-                    with contextlib.suppress(SessionFailed, SessionEnded):  # it has ended, which is what was asked for
+                    # it has ended, which is what was asked for
+                    with contextlib.suppress(SessionFailed, SessionEnded):
                         flushing.warn_about_waiting(self)
                         self.stop()
                         self.wait_released(timeout_s)
@@ -167,21 +195,33 @@ class TinkerScript(SessionRollouts):
                 self._transport.close()
 
     def after_fork(self) -> None:
-        """Called in a forked process: the parent's threads, which may have held these, are not here."""
+        """Called in a forked process: the parent's threads, which may have held these, are not
+        here.
+        """
         self._closing = threading.Lock()
         super().after_fork()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """In another process: attached by id, with connections of its own. The API key travels along."""
+        """In another process: attached by id, with connections of its own. The API key travels
+        along.
+        """
         transport = self._transport
-        settings = (transport.base_url, transport.token, self.ready_timeout_s, transport.retry_timeout_s)
+        settings = (
+            transport.base_url,
+            transport.token,
+            self.ready_timeout_s,
+            transport.retry_timeout_s,
+        )
         return attach, (self.id, *settings, transport.options)
 
     def __enter__(self) -> "TinkerScript":
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if kind is None:
             self.close()
@@ -209,7 +249,9 @@ def attach(
     retry_timeout_s: float,
     options: HttpOptions,
 ) -> TinkerScript:
-    """The session with this id in this process: the one that is here already, or a new connection to it."""
+    """The session with this id in this process: the one that is here already, or a new connection
+    to it.
+    """
     here = process_sessions.get((base_url, session_id))
     if isinstance(here, TinkerScript) and not here.closed:
         return here

@@ -1,4 +1,6 @@
-"""What a measure did over the steps: a curve in plain text for a terminal, a picture for a notebook or a file."""
+"""What a measure did over the steps: a curve in plain text for a terminal, a picture for a notebook
+or a file.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -23,9 +25,11 @@ COLOURS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b")
 
 
 def curve(values: Sequence[float], *, title: str = "", width: int = 64, height: int = 8) -> str:
-    """``values`` as columns of blocks, at most ``width`` of them (means of neighbours where there are more).
+    """``values`` as columns of blocks, at most ``width`` of them (means of neighbours where there
+    are more).
 
-    The axis begins at the lowest value and ends at the highest. Values that are not finite are left out.
+    The axis begins at the lowest value and ends at the highest. Values that are not finite are left
+    out.
     """
     finite = [value for value in values if math.isfinite(value)]
     if not finite:
@@ -34,10 +38,19 @@ def curve(values: Sequence[float], *, title: str = "", width: int = 64, height: 
     low, high = min(columns), max(columns)
     span = (high - low) or 1.0
     eighths = [round((value - low) / span * (height * 8 - 1)) + 1 for value in columns]
-    rows = ["".join(BARS[max(0, min(8, filled - 8 * row))] for filled in eighths) for row in reversed(range(height))]
-    labels = [f"{high:8.3f} ", *[" " * 9] * (height - 2), f"{low:8.3f} "] if height > 1 else [f"{high:8.3f} "]
+    rows = [
+        "".join(BARS[max(0, min(8, filled - 8 * row))] for filled in eighths)
+        for row in reversed(range(height))
+    ]
+    labels = (
+        [f"{high:8.3f} ", *[" " * 9] * (height - 2), f"{low:8.3f} "]
+        if height > 1
+        else [f"{high:8.3f} "]
+    )
     lines = [label + row for label, row in zip(labels, rows, strict=True)]
-    return "\n".join([*([title] if title else []), *lines, f"{'':9}1{len(finite):>{max(1, len(columns) - 1)}}"])
+    return "\n".join(
+        [*([title] if title else []), *lines, f"{'':9}1{len(finite):>{max(1, len(columns) - 1)}}"]
+    )
 
 
 def _means(values: Sequence[float], most: int) -> list[float]:
@@ -48,10 +61,13 @@ def _means(values: Sequence[float], most: int) -> list[float]:
 
 
 def png_check() -> None:
-    """Call it where a program begins that will write a PNG at its end. Raises InvalidRequest without matplotlib."""
+    """Call it where a program begins that will write a PNG at its end. Raises InvalidRequest
+    without matplotlib.
+    """
     if find_spec("matplotlib") is None:
         raise InvalidRequest(
-            "A PNG needs matplotlib, which is not installed.", hint="pip install matplotlib, or take .svg."
+            "A PNG needs matplotlib, which is not installed.",
+            hint="pip install matplotlib, or take .svg.",
         )
 
 
@@ -93,7 +109,11 @@ class Plot:
     def svg(self) -> str:
         """The picture, as SVG."""
         points = [
-            [(float(step), value) for step, value in zip(line.steps, line.values, strict=True) if math.isfinite(value)]
+            [
+                (float(step), value)
+                for step, value in zip(line.steps, line.values, strict=True)
+                if math.isfinite(value)
+            ]
             for line in self.lines
         ]
         every = [point for line in points for point in line]
@@ -104,14 +124,23 @@ class Plot:
         for value in (rows[0], sum(rows) / 2, rows[1]):
             y = at_y(value)
             shapes.append(f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="#ccc"/>')
-            shapes.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value:.3g}</text>')
+            shapes.append(
+                f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value:.3g}</text>'
+            )
         for step, anchor in ((columns[0], "start"), (columns[1], "end")):
-            shapes.append(f'<text x="{at_x(step):.1f}" y="{HEIGHT - 10}" text-anchor="{anchor}">{step:g}</text>')
+            shapes.append(
+                f'<text x="{at_x(step):.1f}" y="{HEIGHT - 10}" text-anchor="{anchor}">{step:g}</text>'
+            )
         for index, (line, its) in enumerate(zip(self.lines, points, strict=True)):
             colour = COLOURS[index % len(COLOURS)]
             path = " ".join(f"{at_x(step):.1f},{at_y(value):.1f}" for step, value in its)
-            shapes.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-            shapes += [f'<circle cx="{at_x(s):.1f}" cy="{at_y(v):.1f}" r="2" fill="{colour}"/>' for s, v in its]
+            shapes.append(
+                f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>'
+            )
+            shapes += [
+                f'<circle cx="{at_x(s):.1f}" cy="{at_y(v):.1f}" r="2" fill="{colour}"/>'
+                for s, v in its
+            ]
             place = f'x="{WIDTH - RIGHT}" y="{16 + 14 * index}" text-anchor="end" fill="{colour}"'
             shapes.append(f"<text {place}>{escape(line.name)}</text>")
         size = f'width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}"'
@@ -119,7 +148,9 @@ class Plot:
         return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>{"".join(shapes)}</svg>\n'
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the picture to a ``.svg`` or ``.png`` file; the latter needs matplotlib. Raises InvalidRequest."""
+        """Write the picture to a ``.svg`` or ``.png`` file; the latter needs matplotlib. Raises
+        InvalidRequest.
+        """
         path = picture_path(path)
         if path.suffix == ".svg":
             path.write_text(self.svg(), encoding="utf-8")
@@ -138,17 +169,29 @@ class Plot:
 
 
 def session_plot(title: str, events: Iterable[Event], measure: str) -> Plot:
-    """``measure`` of every step, and for ``reward_mean`` each set of evaluations as a line of its own."""
+    """``measure`` of every step, and for ``reward_mean`` each set of evaluations as a line of its
+    own.
+    """
     trained: list[tuple[int, float]] = []
     evaluated: dict[str, list[tuple[int, float]]] = {}
     for event in events:
-        if event.kind is EventKind.METRIC and (value := measure_of(event.data, measure)) is not None:
+        if (
+            event.kind is EventKind.METRIC
+            and (value := measure_of(event.data, measure)) is not None
+        ):
             trained.append((event.data["step"], float(value)))
         elif event.kind is EventKind.EVALUATION and measure == REWARD:
-            evaluated.setdefault(event.data["name"], []).append((event.data["step"], float(event.data["reward_mean"])))
-    named = {measure: trained, **{f"evaluation {name}": points for name, points in evaluated.items()}}
+            evaluated.setdefault(event.data["name"], []).append(
+                (event.data["step"], float(event.data["reward_mean"]))
+            )
+    named = {
+        measure: trained,
+        **{f"evaluation {name}": points for name, points in evaluated.items()},
+    }
     lines = [
-        Line(name, [step for step, _ in some], [value for _, value in some]) for name, some in named.items() if some
+        Line(name, [step for step, _ in some], [value for _, value in some])
+        for name, some in named.items()
+        if some
     ]
     return Plot(title, lines)
 

@@ -1,4 +1,6 @@
-"""Reads tasks from a file: CSV, JSON lines or Parquet, one dict a row, with the parts that a ``split`` column names."""
+"""Reads tasks from a file: CSV, JSON lines or Parquet, one dict a row, with the parts that a
+``split`` column names.
+"""
 
 import csv
 import json
@@ -13,11 +15,15 @@ Row = dict[str, Any]
 SPLIT = "split"
 
 
-def rows_read(path: str | Path, *, split: str | None = None, columns: Iterable[str] = ()) -> list[Row]:
-    """Every row of a ``.csv``, ``.jsonl`` or ``.parquet`` file in its order; with ``split``, those of that part.
+def rows_read(
+    path: str | Path, *, split: str | None = None, columns: Iterable[str] = ()
+) -> list[Row]:
+    """Every row of a ``.csv``, ``.jsonl`` or ``.parquet`` file in its order; with ``split``, those
+    of that part.
 
-    ``columns`` are the ones that the caller will use. Raises InvalidRequest, which names the file and the line or
-    column: a file that is missing, of another kind or not readable, a column that is not there, a split without rows.
+    ``columns`` are the ones that the caller will use. Raises InvalidRequest, which names the file
+    and the line or column: a file that is missing, of another kind or not readable, a column that
+    is not there, a split without rows.
 
     Example: ``rows_read("nouns.csv", split="train", columns=["answer", "category"])``
     """
@@ -30,7 +36,9 @@ def rows_read(path: str | Path, *, split: str | None = None, columns: Iterable[s
         return rows
     chosen = [row for row in rows if row[SPLIT] == split]
     if not chosen:
-        found = ", ".join(f"{name} ({count})" for name, count in Counter(row[SPLIT] for row in rows).items())
+        found = ", ".join(
+            f"{name} ({count})" for name, count in Counter(row[SPLIT] for row in rows).items()
+        )
         raise InvalidRequest(f"{path} has no rows of split {split!r}.", hint=f"It has: {found}.")
     return chosen
 
@@ -40,7 +48,9 @@ def _reader(path: Path) -> Callable[[Path], list[Row]]:
     if path.suffix not in readers:
         raise InvalidRequest(f"{path}: unknown kind of file.", hint=f"Known: {', '.join(readers)}.")
     if not path.is_file():
-        raise InvalidRequest(f"{path} is not a file.", hint="A relative path begins at the working directory.")
+        raise InvalidRequest(
+            f"{path} is not a file.", hint="A relative path begins at the working directory."
+        )
     return readers[path.suffix]
 
 
@@ -55,7 +65,9 @@ def _csv(path: Path) -> list[Row]:
 
 def _whole(path: Path, line: int, row: dict[str, str | None]) -> Row:
     if "" in row or None in row.values():
-        raise InvalidRequest(f"{path}, line {line}: it has another number of columns than the first line.")
+        raise InvalidRequest(
+            f"{path}, line {line}: it has another number of columns than the first line."
+        )
     return dict(row)
 
 
@@ -74,7 +86,9 @@ def _json_lines(path: Path) -> list[Row]:
         except ValueError as failure:
             raise InvalidRequest(f"{path}, line {number}: not JSON: {failure}") from failure
         if not isinstance(row, dict):
-            raise InvalidRequest(f"{path}, line {number}: an object is needed, not {type(row).__name__}.")
+            raise InvalidRequest(
+                f"{path}, line {number}: an object is needed, not {type(row).__name__}."
+            )
         rows.append(row)
     return rows
 
@@ -84,7 +98,9 @@ def _parquet(path: Path) -> list[Row]:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as failure:
-        raise InvalidRequest(f"{path}: reading Parquet needs pyarrow.", hint="pip install pyarrow") from failure
+        raise InvalidRequest(
+            f"{path}: reading Parquet needs pyarrow.", hint="pip install pyarrow"
+        ) from failure
     try:
         return pq.read_table(path).to_pylist()
     except pa.ArrowException as failure:
@@ -96,5 +112,6 @@ def _columns_check(path: Path, rows: list[Row], columns: list[str]) -> None:
         without = next((number for number, row in enumerate(rows, 1) if column not in row), None)
         if without is not None:
             raise InvalidRequest(
-                f"{path}: row {without} has no column {column!r}.", hint=f"It has: {', '.join(rows[without - 1])}."
+                f"{path}: row {without} has no column {column!r}.",
+                hint=f"It has: {', '.join(rows[without - 1])}.",
             )

@@ -43,9 +43,9 @@ from .wire.sessions import Failure
 class TinkerScriptError(Exception):
     """Base of all.
 
-    ``code`` is a value of wire ErrorCode when the server said one; ``status`` the HTTP status; ``request_id`` finds the
-    request in the server's log; ``hint`` is what to do next; ``retry_after_s`` is what the server asked for, in
-    seconds.
+    ``code`` is a value of wire ErrorCode when the server said one; ``status`` the HTTP status;
+    ``request_id`` finds the request in the server's log; ``hint`` is what to do next;
+    ``retry_after_s`` is what the server asked for, in seconds.
     """
 
     default_hint = ""
@@ -71,7 +71,8 @@ class TinkerScriptError(Exception):
         self.retry_after_s = retry_after_s
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({str(self)!r})"  # with the hint: loops print what an agent raised by its repr
+        # with the hint: loops print what an agent raised by its repr
+        return f"{type(self).__name__}({str(self)!r})"
 
     def __str__(self) -> str:
         parts = [self.message]
@@ -160,7 +161,9 @@ class SessionFailed(TinkerScriptError):
 
 
 class SessionEnded(TinkerScriptError):
-    default_hint = 'Start a new session: TinkerScript("ckp_...") goes on from one of its checkpoints.'
+    default_hint = (
+        'Start a new session: TinkerScript("ckp_...") goes on from one of its checkpoints.'
+    )
 
 
 class SessionNotReady(TinkerScriptError):
@@ -197,7 +200,8 @@ class WaitTimeout(TinkerScriptError, TimeoutError):
 
 class NoOpenEpisode(TinkerScriptError):
     default_hint = (
-        "Call begin_episode() first, in the same thread or asyncio task; from another one pass episode=... explicitly."
+        "Call begin_episode() first, in the same thread or asyncio "
+        "task; from another one pass episode=... explicitly."
     )
 
 
@@ -209,7 +213,9 @@ class BeginWouldBlock(TinkerScriptError):
 
 
 class ClientClosed(TinkerScriptError):
-    default_hint = "close() was called. Attach again with TinkerScript(session_id=...) or start a new session."
+    default_hint = (
+        "close() was called. Attach again with TinkerScript(session_id=...) or start a new session."
+    )
 
 
 class CheckpointFailed(TinkerScriptError):
@@ -225,8 +231,12 @@ class DownloadFailed(TinkerScriptError):
 
 
 class DownloadCorrupt(DownloadFailed):
-    default_hint = "Download again. If it happens again, the stored checkpoint is damaged: make a new one."
+    default_hint = (
+        "Download again. If it happens again, the stored checkpoint is damaged: make a new one."
+    )
 
 
 class PathInUse(DownloadFailed):
-    default_hint = "Choose another path, or remove those files. The checkpoint is kept on the server."
+    default_hint = (
+        "Choose another path, or remove those files. The checkpoint is kept on the server."
+    )

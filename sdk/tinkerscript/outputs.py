@@ -1,4 +1,6 @@
-"""What an agent hands to end_episode(), made into a WorkflowOutput or refused before anything is sent."""
+"""What an agent hands to end_episode(), made into a WorkflowOutput or refused before anything is
+sent.
+"""
 
 import math
 from collections.abc import Mapping
@@ -24,20 +26,25 @@ class WorkflowOutput(wire.WorkflowOutput):
             try:
                 super().__init__(**_checked(fields))
             except ValidationError as failure:
-                raise InvalidRequest(f"The workflow output is not valid: {sentences(failure)}") from failure
+                raise InvalidRequest(
+                    f"The workflow output is not valid: {sentences(failure)}"
+                ) from failure
 
         def __eq__(self, other: object) -> bool:
             """Also to one of the wire's own type, which servers have."""
-            return isinstance(other, wire.WorkflowOutput) and self.model_dump() == other.model_dump()
+            return (
+                isinstance(other, wire.WorkflowOutput) and self.model_dump() == other.model_dump()
+            )
 
         __hash__ = None  # its mappings have none either
 
 
 def workflow_output(said: Any) -> WorkflowOutput:
-    """A WorkflowOutput from one, from a dict or object with the same fields, or from a plain number (the reward).
+    """A WorkflowOutput from one, from a dict or object with the same fields, or from a plain number
+    (the reward).
 
-    Raises InvalidReward when a reward is missing, not a number or not finite, InvalidRequest when another field is
-    wrong.
+    Raises InvalidReward when a reward is missing, not a number or not finite, InvalidRequest when
+    another field is wrong.
 
     Example: ``workflow_output(1.0)``, ``workflow_output({"reward": 0.5, "is_success": False})``
     """
@@ -61,7 +68,10 @@ def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
     fields["reward"] = _finite(fields["reward"], "reward")
     for name in ("rewards_by_agent", "rewards_by_call", "reward_parts", "metrics"):
         if fields.get(name) is not None:
-            fields[name] = {who: _finite(value, f"{name}[{who!r}]") for who, value in _mapping(fields, name).items()}
+            fields[name] = {
+                who: _finite(value, f"{name}[{who!r}]")
+                for who, value in _mapping(fields, name).items()
+            }
     if fields.get("is_success") is not None:
         fields["is_success"] = bool(fields["is_success"])
     for name in ("metrics", "metadata", "reward_parts"):
@@ -72,7 +82,9 @@ def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def sentences(failure: ValidationError) -> str:
     """What pydantic found wrong, as ``field: reason`` for each field."""
-    return "; ".join(f"{'.'.join(map(str, e['loc'])) or 'value'}: {e['msg']}" for e in failure.errors())
+    return "; ".join(
+        f"{'.'.join(map(str, e['loc'])) or 'value'}: {e['msg']}" for e in failure.errors()
+    )
 
 
 def _fields_of(said: Any) -> dict[str, Any]:
@@ -89,7 +101,11 @@ def _fields_of(said: Any) -> dict[str, Any]:
     if hasattr(said, "reward"):
         return {name: getattr(said, name) for name in FIELDS if hasattr(said, name)}
     if said is None or isinstance(said, str | bytes) or not hasattr(said, "__float__"):
-        what = "None (did the agent return nothing?)" if said is None else f"{type(said).__name__} (it is {said!r:.80})"
+        what = (
+            "None (did the agent return nothing?)"
+            if said is None
+            else f"{type(said).__name__} (it is {said!r:.80})"
+        )
         text = (
             " A text or messages are for a judge: session.rollouts(judge=...) has one, and a worker with --judge, for"
             " tasks that were put with judged=True."
@@ -103,9 +119,13 @@ def _fields_of(said: Any) -> dict[str, Any]:
 
 
 def _finite(value: Any, name: str) -> float:
-    """A float from any number: Python's, NumPy's or a tensor's with one element. Text is not a number."""
+    """A float from any number: Python's, NumPy's or a tensor's with one element. Text is not a
+    number.
+    """
     if isinstance(value, str | bytes) or not hasattr(value, "__float__"):
-        raise InvalidReward(f"{name} must be a number, not {type(value).__name__} (it is {value!r:.80}).")
+        raise InvalidReward(
+            f"{name} must be a number, not {type(value).__name__} (it is {value!r:.80})."
+        )
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError, RuntimeError) as failure:

@@ -1,4 +1,6 @@
-"""What came of many attempts: rewards by task, and a table of what failed. A failure is never a reward of zero."""
+"""What came of many attempts: rewards by task, and a table of what failed. A failure is never a
+reward of zero.
+"""
 
 import math
 import re
@@ -15,9 +17,13 @@ from tinkerscript.wire.episodes import EpisodeView
 MAX_SHOWN = 10
 MAX_MESSAGE = 200
 MAX_PAGE = 4000  # characters that are looked at
-# What makes two errors of one kind differ: a request, an episode, the text that an agent returned as its reward.
-OF_ONE_ATTEMPT = re.compile(r" \(request \w+\)|(?<=\bepi_)\w+| \(it is .*\)(?=\. Hint:|\.$| is no workflow)")
-# What agents, and the frameworks below them, read first of an answer of OpenAI's or Anthropic's client.
+# What makes two errors of one kind differ: a request, an episode, the text that an agent returned
+# as its reward.
+OF_ONE_ATTEMPT = re.compile(
+    r" \(request \w+\)|(?<=\bepi_)\w+| \(it is .*\)(?=\. Hint:|\.$| is no workflow)"
+)
+# What agents, and the frameworks below them, read first of an answer of OpenAI's or Anthropic's
+# client.
 FIELDS_OF_ANSWERS = {"choices", "content", "error", "model_dump", "output", "output_text", "usage"}
 
 
@@ -30,8 +36,10 @@ class Failure:
 
     @property
     def kind(self) -> str:
-        """Type and message, on one line, without the ids of one attempt; where nothing responded, which endpoint that
-        was; of a web page that an agent's client got in place of an answer, what it is."""
+        """Type and message, on one line, without the ids of one attempt; where nothing responded,
+        which endpoint that was; of a web page that an agent's client got in place of an answer,
+        what it is.
+        """
         message = OF_ONE_ATTEMPT.sub("", " ".join(str(self.error).split()))[:MAX_MESSAGE]
         where = _where_of(self.error)
         if where and httpx.URL(where).host not in message:
@@ -43,7 +51,8 @@ class Failure:
 
 
 def _where_of(error: BaseException) -> str:
-    """The address that an HTTP client's ``error`` got no response from, without user, password and query; else "".
+    """The address that an HTTP client's ``error`` got no response from, without user, password and
+    query; else "".
 
     OpenAI's says no more than "Connection error.", and an agent may ask several endpoints.
     """
@@ -59,11 +68,15 @@ def _where_of(error: BaseException) -> str:
 def _page_of(error: BaseException) -> str:
     """Which page the response of ``error`` holds, whose client leaves it out; "" without one.
 
-    Clients bring an HTTP package of their own, or another version of it: what their responses have in common is read.
-    OpenAI's takes a page that comes with status 200 for an answer, whose fields are then looked for in a string; an
-    agent that reads pages of its own looks for others.
+    Clients bring an HTTP package of their own, or another version of it: what their responses have
+    in common is read. OpenAI's takes a page that comes with status 200 for an answer, whose fields
+    are then looked for in a string; an agent that reads pages of its own looks for others.
     """
-    if isinstance(error, AttributeError) and error.name in FIELDS_OF_ANSWERS and isinstance(error.obj, str):
+    if (
+        isinstance(error, AttributeError)
+        and error.name in FIELDS_OF_ANSWERS
+        and isinstance(error.obj, str)
+    ):
         page = error.obj[:MAX_PAGE].encode("utf-8", "replace")
         if is_page(page):
             return f"{excerpt(page)}. {hint_for(200, page, {}, '')}"
@@ -93,7 +106,9 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class Best:
-    """The best evaluation of a run; ``checkpoint_id`` is the policy that played it, with ``keep_best``."""
+    """The best evaluation of a run; ``checkpoint_id`` is the policy that played it, with
+    ``keep_best``.
+    """
 
     step: int
     value: float
@@ -102,13 +117,16 @@ class Best:
 
 @dataclass
 class Report:
-    """``rewards`` by task, in the order in which the attempts ended; ``wanted`` attempts were asked for in all."""
+    """``rewards`` by task, in the order in which the attempts ended; ``wanted`` attempts were asked
+    for in all.
+    """
 
     wanted: int
     attempts_per_task: int
     rewards: dict[str, list[float]] = field(default_factory=dict)
     successes: list[bool] = field(default_factory=list)  # of the outputs that say
-    measured: dict[str, list[float]] = field(default_factory=dict)  # what the outputs have in metrics and reward_parts
+    # what the outputs have in metrics and reward_parts
+    measured: dict[str, list[float]] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
     seconds: float = 0.0
     versions: set[int] = field(default_factory=set)  # of the policies that played
@@ -163,7 +181,9 @@ class Report:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Mean of each metric of the outputs, over those that have it; of the parts of the reward as ``reward/...``."""
+        """Mean of each metric of the outputs, over those that have it; of the parts of the reward
+        as ``reward/...``.
+        """
         return {name: sum(values) / len(values) for name, values in self.measured.items()}
 
     def measures(self) -> dict[str, float]:
@@ -193,7 +213,10 @@ class Report:
         kinds = Counter(failure.kind for failure in self.failures)
         examples = {failure.kind: failure.task for failure in reversed(self.failures)}
         lines = [f"{len(self.failures)} attempts failed; they were abandoned, not rewarded with 0:"]
-        lines += [f"  {n:>5} x {kind}   (task {examples[kind]})" for kind, n in kinds.most_common(MAX_SHOWN)]
+        lines += [
+            f"  {n:>5} x {kind}   (task {examples[kind]})"
+            for kind, n in kinds.most_common(MAX_SHOWN)
+        ]
         if len(kinds) > MAX_SHOWN:
             lines.append(f"  ... and {len(kinds) - MAX_SHOWN} other kinds")
         return "\n".join(lines)

@@ -1,4 +1,6 @@
-"""A model that the server serves and does not train: an address and a key for any OpenAI or Anthropic client."""
+"""A model that the server serves and does not train: an address and a key for any OpenAI or
+Anthropic client.
+"""
 
 import contextlib
 import uuid
@@ -26,13 +28,19 @@ Model = str | TunedModel | CheckpointView
 
 
 class ServedModel:
-    """A model that is being served; unpacks as ``base_url, api_key``. As a context manager it ends what it started.
+    """A model that is being served; unpacks as ``base_url, api_key``. As a context manager it ends
+    what it started.
 
-    ``id`` is the session's, ``model`` what calls name, ``anthropic_base_url`` for Anthropic's clients.
+    ``id`` is the session's, ``model`` what calls name, ``anthropic_base_url`` for Anthropic's
+    clients.
     """
 
     def __init__(self, transport: Transport, endpoint: ServingEndpoint) -> None:
-        self.id, self.model, self.expires_at = endpoint.session_id, endpoint.model, endpoint.expires_at
+        self.id, self.model, self.expires_at = (
+            endpoint.session_id,
+            endpoint.model,
+            endpoint.expires_at,
+        )
         self.base_url, self.anthropic_base_url = endpoint.base_url, endpoint.anthropic_base_url
         self.api_key = endpoint.api_key
         self._transport, self._session = transport, Session(transport, endpoint.session_id)
@@ -45,7 +53,10 @@ class ServedModel:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         try:
             if error is None:
@@ -62,7 +73,9 @@ class ServedModel:
         return openai.OpenAI(base_url=self.base_url, api_key=self.api_key, **options)
 
     def status(self) -> SessionView:
-        """How its session stands now: suspended after ``idle_suspend_s``, it starts again at the next call."""
+        """How its session stands now: suspended after ``idle_suspend_s``, it starts again at the
+        next call.
+        """
         return self._session.status()
 
     def wait_ready(self, timeout_s: float = 900.0) -> SessionView:
@@ -89,11 +102,13 @@ def serve(
     budget: Budget | Mapping[str, int] | None = None,
     **options: Any,
 ) -> ServedModel:
-    """Serve a base model, or a ``model`` checkpoint by its id or as download_tuned_model() returned it.
+    """Serve a base model, or a ``model`` checkpoint by its id or as download_tuned_model() returned
+    it.
 
-    Returns when it answers calls, or at once with ``wait_timeout_s=None``. ``options`` are max_context_length,
-    max_tokens, temperature, model_names, idle_suspend_s and priority. Raises InvalidRequest, NotFound,
-    UnknownBaseModel, AuthenticationError, SessionFailed, ServerUnreachable, IncompatibleServer, WaitTimeout.
+    Returns when it answers calls, or at once with ``wait_timeout_s=None``. ``options`` are
+    max_context_length, max_tokens, temperature, model_names, idle_suspend_s and priority. Raises
+    InvalidRequest, NotFound, UnknownBaseModel, AuthenticationError, SessionFailed,
+    ServerUnreachable, IncompatibleServer, WaitTimeout.
 
     Example::
 
@@ -105,7 +120,11 @@ def serve(
     try:
         check_server(transport, retry_timeout_s=FIRST_CONTACT_RETRY_S)
         made = transport.request(
-            "POST", "/v1/serving", body=wanted, response=SessionView, idempotent_key=uuid.uuid4().hex
+            "POST",
+            "/v1/serving",
+            body=wanted,
+            response=SessionView,
+            idempotent_key=uuid.uuid4().hex,
         )
         try:
             if wait_timeout_s is not None:
@@ -120,13 +139,19 @@ def serve(
 
 
 def attach(transport: Transport, session_id: str, key: ServingKeyCreate) -> ServedModel:
-    """A session that serves a model already, with a new key. Raises NotFound, Conflict for one that trains."""
+    """A session that serves a model already, with a new key. Raises NotFound, Conflict for one that
+    trains.
+    """
     path = f"/v1/sessions/{session_id}/serving-keys"
-    return ServedModel(transport, transport.request("POST", path, body=key, response=ServingEndpoint))
+    return ServedModel(
+        transport, transport.request("POST", path, body=key, response=ServingEndpoint)
+    )
 
 
 def _stop_after_error(transport: Transport, session_id: str) -> None:
-    """End what is served; a server that is away neither hides the error nor holds it up: its caller waits for it."""
+    """End what is served; a server that is away neither hides the error nor holds it up: its caller
+    waits for it.
+    """
     transport.retry_timeout_s = INTERRUPTED_TIMEOUT_S
     with contextlib.suppress(TinkerScriptError):
         Session(transport, session_id).stop()
@@ -147,5 +172,9 @@ def _wanted(model: Model, **fields: Any) -> ServingCreate:
     try:
         return ServingCreate(model=model, **fields)
     except ValidationError as failure:
-        hint = f"Options: {', '.join(name for name in ServingCreate.model_fields if name != 'model')}."
-        raise InvalidRequest(f"The model cannot be served: {sentences(failure)}", hint=hint) from failure
+        hint = (
+            f"Options: {', '.join(name for name in ServingCreate.model_fields if name != 'model')}."
+        )
+        raise InvalidRequest(
+            f"The model cannot be served: {sentences(failure)}", hint=hint
+        ) from failure

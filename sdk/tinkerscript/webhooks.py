@@ -24,8 +24,9 @@ def sign(body: bytes, *secrets: str, at: int) -> str:
 def verify(body: bytes, header: str, secret: str, *, now: float | None = None) -> WebhookEvent:
     """The event in a request's body, exactly as it was received. Raises BadSignature.
 
-    A request from longer than five minutes ago is refused, so that one that was recorded cannot be sent again for ever.
-    After a rotation of the server's secret there are two signatures: one of them must be this secret's.
+    A request from longer than five minutes ago is refused, so that one that was recorded cannot be
+    sent again for ever. After a rotation of the server's secret there are two signatures: one of
+    them must be this secret's.
     """
     form = FORM.fullmatch(header)
     at, signatures = (int(form[1]), form[2].split(",v1=")[1:]) if form else (0, [])

@@ -1,8 +1,10 @@
-"""A worker: pulls tasks of a session and runs an agent on them. Any number of them, on any machines.
+"""A worker: pulls tasks of a session and runs an agent on them. Any number of them, on any
+machines.
 
-Each attempt has one ended episode: the worker says in which episode it plays before the agent runs; whoever gets the
-attempt after it gives that episode up first, and where that comes too late because it has ended, the attempt is done.
-A worker with a judge takes judged tasks, each with all of its attempts (``rollouts.judged_task``), and no others.
+Each attempt has one ended episode: the worker says in which episode it plays before the agent runs;
+whoever gets the attempt after it gives that episode up first, and where that comes too late because
+it has ended, the attempt is done. A worker with a judge takes judged tasks, each with all of its
+attempts (``rollouts.judged_task``), and no others.
 """
 
 import contextlib
@@ -46,7 +48,8 @@ log = logging.getLogger("tinkerscript")
 def agent_load(named: str) -> Agent:
     """The function that ``module:name`` means, with the working directory among the places to look.
 
-    Raises InvalidRequest when there is no such module or name, and for what cannot be called as an agent.
+    Raises InvalidRequest when there is no such module or name, and for what cannot be called as an
+    agent.
     """
     agent: Agent = _load(named, "agent", "my_agent:run")
     check_agent(agent)
@@ -63,7 +66,9 @@ def judge_load(named: str) -> Judge:
 def _load(named: str, kind: str, example: str) -> Any:
     module, _, name = named.partition(":")
     if not module or not name:
-        raise InvalidRequest(f"{named!r} names no {kind}.", hint=f"Give module:function, such as {example}.")
+        raise InvalidRequest(
+            f"{named!r} names no {kind}.", hint=f"Give module:function, such as {example}."
+        )
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
@@ -88,9 +93,11 @@ class _Held:
 
 
 class Worker:
-    """Plays up to ``workers`` attempts at once until the session ends, or with ``until_empty`` until the queue is.
+    """Plays up to ``workers`` attempts at once until the session ends, or with ``until_empty``
+    until the queue is.
 
-    With ``judge`` it plays judged tasks alone, of each one all attempts; without it those that are not.
+    With ``judge`` it plays judged tasks alone, of each one all attempts; without it those that are
+    not.
     """
 
     def __init__(
@@ -104,11 +111,18 @@ class Worker:
         attempt_timeout_s: float | None = None,
         judge: Judge | None = None,
     ) -> None:
-        """``attempt_timeout_s``: an agent that has not returned then has failed; ``episode_timeout_s`` if absent."""
+        """``attempt_timeout_s``: an agent that has not returned then has failed;
+        ``episode_timeout_s`` if absent.
+        """
         self._session, self._agent, self._until_empty = session, agent, until_empty
-        self._workers, self._lease_s = count("workers", workers, least=1), seconds("lease_s", lease_s, least=1.0)
+        self._workers, self._lease_s = (
+            count("workers", workers, least=1),
+            seconds("lease_s", lease_s, least=1.0),
+        )
         if self._workers > MAX_WORKERS:
-            raise InvalidRequest(f"workers is {workers}; {MAX_WORKERS} are allowed.", hint="Start more workers.")
+            raise InvalidRequest(
+                f"workers is {workers}; {MAX_WORKERS} are allowed.", hint="Start more workers."
+            )
         self._name = f"{socket.gethostname()}:{os.getpid()}"[:120]
         self._lock, self._freed = threading.Lock(), threading.Event()
         self._held: dict[str, _Held] = {}
@@ -121,7 +135,9 @@ class Worker:
         self.done = self.failed = 0
 
     def run(self) -> None:
-        """Return when there is no more to do. Raises Conflict when the session had ended before it began."""
+        """Return when there is no more to do. Raises Conflict when the session had ended before it
+        began.
+        """
         first = True
         while True:
             self._freed.clear()
@@ -136,7 +152,8 @@ class Worker:
             first = False
             if idle and self._until_empty and not self._left():
                 return
-            # A slot that becomes free is filled at once; an empty queue is asked again a little later.
+            # A slot that becomes free is filled at once; an empty queue is asked again a little
+            # later.
             self._freed.wait(min(POLL_INTERVAL_S, self._lease_s / 3))
 
     def _left(self) -> int:
@@ -153,7 +170,9 @@ class Worker:
         if self._judge is None:
             body = TasksLease(worker=self._name, count=places, held=held, lease_s=self._lease_s)
         else:  # groups that have places for all of their attempts; where nothing is held, one that may be larger
-            body = TasksLease(worker=self._name, count=places, held=held, lease_s=self._lease_s, judged=True)
+            body = TasksLease(
+                worker=self._name, count=places, held=held, lease_s=self._lease_s, judged=True
+            )
         leases = self._session.tasks.lease(body)
         taken = {task.lease: self._taken(task) for task in leases.items}
         with self._lock:
@@ -164,7 +183,9 @@ class Worker:
                 one.group.cancel()
         self._tell_others(leases.others_waiting)
         for task in leases.items:
-            threading.Thread(target=self._work, args=(task,), name="tinkerscript-worker", daemon=True).start()
+            threading.Thread(
+                target=self._work, args=(task,), name="tinkerscript-worker", daemon=True
+            ).start()
         return not self._held
 
     def _taken(self, task: LeasedTask) -> "_Held":
@@ -172,7 +193,12 @@ class Worker:
         if self._judge is None:
             return _Held(task, time.monotonic() + limit_s)
         group = JudgedTask(
-            self._session, self._agent, self._judge, task, threads=self._workers, attempt_timeout_s=limit_s
+            self._session,
+            self._agent,
+            self._judge,
+            task,
+            threads=self._workers,
+            attempt_timeout_s=limit_s,
         )
         return _Held(task, time.monotonic() + group.limit_s, group=group)
 
@@ -193,17 +219,22 @@ class Worker:
             )  # fmt: skip
 
     def _give_up_overdue(self) -> None:
-        """No thread can be ended from outside: its place is free, and what its agent still does counts nothing."""
+        """No thread can be ended from outside: its place is free, and what its agent still does
+        counts nothing.
+        """
         with self._lock:
             overdue = [held for held in self._held.values() if time.monotonic() >= held.until]
             for held in overdue:
                 del self._held[held.task.lease]
         for held in overdue:
-            threading.Thread(target=self._give_up, args=(held,), name="tinkerscript-worker", daemon=True).start()
+            threading.Thread(
+                target=self._give_up, args=(held,), name="tinkerscript-worker", daemon=True
+            ).start()
 
     def _give_up(self, held: "_Held") -> None:
         late = WaitTimeout("The agent did not return in time.")
-        if held.group is not None:  # first its lease: a judge that returns after all decides nothing then
+        # first its lease: a judge that returns after all decides nothing then
+        if held.group is not None:
             self._failed(held.task, WaitTimeout("The agent or its judge did not return in time."))
             held.group.cancel()
             return
@@ -218,9 +249,17 @@ class Worker:
             if self._holds(task):
                 self._ended(task, error, final=final)
                 if error is not None:
-                    log.warning("Task %s failed in try %d of %d: %s", task.name, task.try_number, task.tries, error)
+                    log.warning(
+                        "Task %s failed in try %d of %d: %s",
+                        task.name,
+                        task.try_number,
+                        task.tries,
+                        error,
+                    )
         except StaleLease:
-            log.warning("Task %s was taken over: its lease of %g s had run out.", task.name, self._lease_s)
+            log.warning(
+                "Task %s was taken over: its lease of %g s had run out.", task.name, self._lease_s
+            )
         except FAR_OVER:
             pass  # the next lease says so too
         except (Exception, *EXITS) as failure:  # noqa: BLE001 - the agent is the user's: told to the server, tried again
@@ -237,7 +276,9 @@ class Worker:
             return task.lease in self._held
 
     def _played(self, task: LeasedTask) -> tuple[str | None, bool]:
-        """None when the attempt has one ended episode, else what is wrong; and whether no other try can mend that."""
+        """None when the attempt has one ended episode, else what is wrong; and whether no other try
+        can mend that.
+        """
         with self._lock:
             held = self._held.get(task.lease)
         if held is not None and held.group is not None:
@@ -263,6 +304,8 @@ class Worker:
             self.failed += error is not None
 
     def _failed(self, task: LeasedTask, failure: BaseException) -> None:
-        log.warning("Task %s failed in try %d of %d: %r", task.name, task.try_number, task.tries, failure)
+        log.warning(
+            "Task %s failed in try %d of %d: %r", task.name, task.try_number, task.tries, failure
+        )
         with contextlib.suppress(TinkerScriptError):  # its lease runs out, and another worker tries
             self._ended(task, Failure(task.name, failure).kind)

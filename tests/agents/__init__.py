@@ -1,1 +1,3 @@
-"""Agents of other packages. Without this file the package ``agents`` of OpenAI would be found in its place."""
+"""Agents of other packages. Without this file the package ``agents`` of OpenAI would be found in
+its place.
+"""

@@ -1,4 +1,5 @@
-"""Environments of outside agents, in .venv-agents: each of its own, built side by side, from the newest versions.
+"""Environments of outside agents, in .venv-agents: each of its own, built side by side, from the
+newest versions.
 
 One that cannot be built is said in words and its agents are skipped; the others go on.
 """
@@ -22,7 +23,8 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".venv-agents"
 UV = Path(sys.executable).with_name("uv")
-SETTINGS = ROOT / "requirements" / "uv_settings.py"  # the index and the certificates that pip is set to
+# the index and the certificates that pip is set to
+SETTINGS = ROOT / "requirements" / "uv_settings.py"
 WANTED = tomllib.loads((ROOT / "tests" / "agents" / "agents.toml").read_text())
 NODE = "node"  # all packages of npm are in one folder
 AT_ONCE = 4
@@ -31,7 +33,9 @@ BUILD_S = 900
 
 @dataclass(frozen=True)
 class Environment:
-    """``trouble`` says why it could not be built; ``versions`` are those of the packages that were asked for."""
+    """``trouble`` says why it could not be built; ``versions`` are those of the packages that were
+    asked for.
+    """
 
     folder: Path
     versions: str = ""
@@ -67,13 +71,23 @@ def build_python(name: str, *, reuse: bool) -> Environment:
 def versions_of(folder: Path, packages: Iterable[str]) -> str:
     """Names and versions, "" where one is missing."""
     sites = [str(path) for path in folder.glob("lib/python*/site-packages")]
-    found = {canonicalize_name(str(each.name)): each.version for each in distributions(path=sites)} if sites else {}
+    found = (
+        {canonicalize_name(str(each.name)): each.version for each in distributions(path=sites)}
+        if sites
+        else {}
+    )
     names = [canonicalize_name(Requirement(package).name) for package in packages]
-    return ", ".join(f"{name} {found[name]}" for name in names) if all(name in found for name in names) else ""
+    return (
+        ", ".join(f"{name} {found[name]}" for name in names)
+        if all(name in found for name in names)
+        else ""
+    )
 
 
 def build_node(names: list[str], *, reuse: bool) -> dict[str, Environment]:
-    """One folder of packages for all of ``names``, with the programs beside them: that is where Node looks."""
+    """One folder of packages for all of ``names``, with the programs beside them: that is where
+    Node looks.
+    """
     folder = FOLDER / NODE
     folder.mkdir(parents=True, exist_ok=True)
     packages = sorted({package for name in names for package in WANTED["node"][name]})
@@ -83,13 +97,19 @@ def build_node(names: list[str], *, reuse: bool) -> dict[str, Environment]:
         trouble = "npm is not there"
     elif not (reuse and all(node_version(folder, package) for package in packages)):
         shutil.rmtree(folder / "node_modules", ignore_errors=True)
-        (folder / "package.json").write_text(json.dumps({"name": "outside-agents", "private": True, "type": "module"}))
+        (folder / "package.json").write_text(
+            json.dumps({"name": "outside-agents", "private": True, "type": "module"})
+        )
         (folder / "package-lock.json").unlink(missing_ok=True)
-        trouble = run([npm, "install", "--no-audit", "--no-fund", "--no-progress", *packages], folder)
+        trouble = run(
+            [npm, "install", "--no-audit", "--no-fund", "--no-progress", *packages], folder
+        )
     for program in Path(__file__).with_name("programs").glob("*.mjs"):
         shutil.copy(program, folder)
     versions = {
-        name: ", ".join(f"{package} {node_version(folder, package)}" for package in WANTED["node"][name])
+        name: ", ".join(
+            f"{package} {node_version(folder, package)}" for package in WANTED["node"][name]
+        )
         for name in names
     }
     return {name: Environment(folder, "" if trouble else versions[name], trouble) for name in names}
@@ -97,7 +117,9 @@ def build_node(names: list[str], *, reuse: bool) -> dict[str, Environment]:
 
 def node_version(folder: Path, package: str) -> str:
     try:
-        return str(json.loads((folder / "node_modules" / package / "package.json").read_text())["version"])
+        return str(
+            json.loads((folder / "node_modules" / package / "package.json").read_text())["version"]
+        )
     except OSError:
         return ""
 
@@ -108,7 +130,13 @@ def run(command: list[str], folder: Path = ROOT) -> str:
     try:
         environment = os.environ | cache | runpy.run_path(str(SETTINGS))["settings"]()
         done = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=BUILD_S, check=False
+            command,
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=BUILD_S,
+            check=False,
         )
     except (OSError, subprocess.SubprocessError) as failure:
         return str(failure)

@@ -1,7 +1,9 @@
-"""The outside agents of the matrix: what each is installed from, what the model says to it, and which calls must merge.
+"""The outside agents of the matrix: what each is installed from, what the model says to it, and
+which calls must merge.
 
-``timelines`` are the places of the calls that continue one another, as the structure of the agent's own conversation
-allows it: an agent that goes on with its messages has one timeline; one that writes its history anew, one per call.
+``timelines`` are the places of the calls that continue one another, as the structure of the agent's
+own conversation allows it: an agent that goes on with its messages has one timeline; one that
+writes its history anew, one per call.
 """
 
 import json
@@ -20,7 +22,9 @@ def call(name: str, **arguments: Any) -> str:
 
 
 def forced(name: str, **arguments: Any) -> str:
-    """What is sampled of a call that the request leaves no choice about: its first mark stands in the prompt."""
+    """What is sampled of a call that the request leaves no choice about: its first mark stands in
+    the prompt.
+    """
     return f"{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>"
 
 
@@ -43,7 +47,8 @@ class Framework:
     timelines: tuple[tuple[int, ...], ...] = ONE
     why: str = ""
     answer: str = FINAL
-    asks_for_one_call: bool = False  # by parallel_tool_calls: an answer ends with its first call, a token early
+    # by parallel_tool_calls: an answer ends with its first call, a token early
+    asks_for_one_call: bool = False
     in_suite: bool = False  # `make test-all` runs it, from the packages of `.venv`
     commands: tuple[str, ...] = ()  # other programs that it needs on this machine
 
@@ -59,7 +64,11 @@ def field(name: str, value: str) -> str:
 
 
 def dspy_step(name: str, arguments: str) -> str:
-    step = field("next_thought", "I look.") + field("next_tool_name", name) + field("next_tool_args", arguments)
+    step = (
+        field("next_thought", "I look.")
+        + field("next_tool_name", name)
+        + field("next_tool_args", arguments)
+    )
     return step + "[[ ## completed ## ]]"
 
 
@@ -140,12 +149,20 @@ FRAMEWORKS = [
         (
             (call("bash", command="echo Sunny in Paris."), True),
             (call("bash", command="echo Sunny in Rome."), True),
-            (call("bash", command=f"echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo {FINAL}"), True),
+            (
+                call("bash", command=f"echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo {FINAL}"),
+                True,
+            ),
         ),
     ),
     Framework("inspect-ai", "inspect_ai_task", "inspect-ai"),
     Framework("llm", "llm_package", "llm"),
-    Framework("verifiers", "verifiers_tools", "verifiers", why="0.1: newer ones have no such tool environment"),
+    Framework(
+        "verifiers",
+        "verifiers_tools",
+        "verifiers",
+        why="0.1: newer ones have no such tool environment",
+    ),
     Framework(
         "browser-use",
         "browser_use_agent",
@@ -177,12 +194,19 @@ FRAMEWORKS = [
         "Griptape",
         "griptape_agent",
         "griptape",
-        tuple((call("Weather_get_weather", values={"city": city}), True) for city in ("Paris", "Rome")) + LOOP_END,
+        tuple(
+            (call("Weather_get_weather", values={"city": city}), True) for city in ("Paris", "Rome")
+        )
+        + LOOP_END,
     ),
     Framework("Qwen-Agent", "qwen_agent_text", "qwen-agent"),
     Framework("Qwen-Agent, raw API", "qwen_agent_raw", "qwen-agent"),
     Framework("OpenAI Agents SDK, JavaScript", "openai_agents_js.mjs", "openai-agents-js"),
-    Framework("OpenAI Agents SDK, JavaScript, Responses", "openai_agents_js_responses.mjs", "openai-agents-js"),
+    Framework(
+        "OpenAI Agents SDK, JavaScript, Responses",
+        "openai_agents_js_responses.mjs",
+        "openai-agents-js",
+    ),
     Framework("npm openai", "openai_npm.mjs", "openai-npm"),
     Framework("Vercel AI SDK, openai", "vercel_openai.mjs", "vercel"),
     Framework("Vercel AI SDK, openai-compatible", "vercel_compatible.mjs", "vercel"),

@@ -1,12 +1,14 @@
-"""Outside agents, each run as it is against a plain and a thinking model, and the share of their calls that merged.
+"""Outside agents, each run as it is against a plain and a thinking model, and the share of their
+calls that merged.
 
     PYTHONPATH=.:sdk:tests .venv/bin/python -m agents.matrix                 every agent, in environments built anew
     PYTHONPATH=.:sdk:tests .venv/bin/python -m agents.matrix --only DSPy     one of them; --reuse keeps its environment
 
-The gateway, its journal and the chat templates (of Qwen2.5 and Qwen3) are real; the engine plays the answers of
-frameworks.py, in token ids that encoding their text would never make. What was recorded is compared with the engine's
-log, and every sampled token is trained once. The exit status is 0 when each agent that could be built got its answer
-and all of its calls merged that its conversation lets merge.
+The gateway, its journal and the chat templates (of Qwen2.5 and Qwen3) are real; the engine plays
+the answers of frameworks.py, in token ids that encoding their text would never make. What was
+recorded is compared with the engine's log, and every sampled token is trained once. The exit status
+is 0 when each agent that could be built got its answer and all of its calls merged that its
+conversation lets merge.
 """
 
 import argparse
@@ -35,7 +37,8 @@ FAMILIES = {PLAIN: "qwen2_5", THINKING: "qwen3"}
 PROGRAM_S = 240.0
 WORDS = 300  # of what went wrong, in the table
 TABLE = ROOT / "docs" / "agents.md"
-# Nothing of theirs is sent anywhere, which the proxy of ENVIRONMENT would hold up until it times out.
+# Nothing of theirs is sent anywhere, which the proxy of ENVIRONMENT would hold up until it times
+# out.
 SILENT = {
     "AGNO_TELEMETRY": "false",
     "ANONYMIZED_TELEMETRY": "false",
@@ -89,8 +92,9 @@ class Stage:
 
 
 async def play(command: list[str], frameworks: Sequence[Framework], folder: Path) -> list[Result]:
-    """Each of ``frameworks`` with both models, all in one process: most of the time is imports. Never raises for what
-    they do."""
+    """Each of ``frameworks`` with both models, all in one process: most of the time is imports.
+    Never raises for what they do.
+    """
     async with AsyncExitStack() as stack:
         stages = [
             await stage_open(stack, framework, model, folder / f"{framework.program}-{model}")
@@ -101,8 +105,12 @@ async def play(command: list[str], frameworks: Sequence[Framework], folder: Path
         return [await judge(stage, answer) for stage, answer in zip(stages, answers, strict=True)]
 
 
-async def stage_open(stack: AsyncExitStack, framework: Framework, model: str, folder: Path) -> Stage:
-    gateway = await stack.enter_async_context(running_gateway(folder, family=FAMILIES[model], **ROOM))
+async def stage_open(
+    stack: AsyncExitStack, framework: Framework, model: str, folder: Path
+) -> Stage:
+    gateway = await stack.enter_async_context(
+        running_gateway(folder, family=FAMILIES[model], **ROOM)
+    )
     gateway.engine.say(*(odd(gateway, text) for text in texts(framework, model)))
     begun = await gateway.begin()
     return Stage(framework, model, gateway, begun["episode_id"], begun["api_key"])
@@ -113,7 +121,11 @@ def arguments_of(stages: Sequence[Stage]) -> list[str]:
     arguments: list[str] = []
     for framework, its in groupby(stages, key=lambda stage: stage.framework):
         pairs = [(f"http://{stage.gateway.address}/v1", stage.api_key) for stage in its]
-        arguments += [*(["--"] if arguments else []), framework.program, *(text for pair in pairs for text in pair)]
+        arguments += [
+            *(["--"] if arguments else []),
+            framework.program,
+            *(text for pair in pairs for text in pair),
+        ]
     return arguments
 
 
@@ -124,8 +136,13 @@ def texts(framework: Framework, model: str) -> list[str]:
 
 
 def odd(gateway: Gateway, text: str) -> list[int]:
-    """``text`` letter by letter, with the end of the turn: ids that are found again only where they are reused."""
-    return [*(token for letter in text for token in gateway.engine.encode(letter)), gateway.engine.end_id]
+    """``text`` letter by letter, with the end of the turn: ids that are found again only where they
+    are reused.
+    """
+    return [
+        *(token for letter in text for token in gateway.engine.encode(letter)),
+        gateway.engine.end_id,
+    ]
 
 
 async def run(command: list[str], folder: Path, count: int) -> list[str | dict[str, str]]:
@@ -150,22 +167,31 @@ async def run(command: list[str], folder: Path, count: int) -> list[str | dict[s
 
 
 async def judge(stage: Stage, answer: str | dict[str, str]) -> Result:
-    """What the gateway recorded, compared with the engine's log and with what the conversation allows."""
+    """What the gateway recorded, compared with the engine's log and with what the conversation
+    allows.
+    """
     framework, gateway, episode_id = stage.framework, stage.gateway, stage.episode_id
     calls = gateway.journal.calls.of_episode(episode_id)
     timelines = timelines_of(calls)
     result = Result(framework, stage.model, timelines)
     if not isinstance(answer, str) or framework.answer not in answer:
-        return replace(result, trouble=answer["error"] if isinstance(answer, dict) else f"another answer: {answer}")
+        return replace(
+            result,
+            trouble=answer["error"] if isinstance(answer, dict) else f"another answer: {answer}",
+        )
     try:
-        await check_record(gateway, episode_id, gateway.engine.requests, is_cut=framework.asks_for_one_call)
+        await check_record(
+            gateway, episode_id, gateway.engine.requests, is_cut=framework.asks_for_one_call
+        )
     except AssertionError as wrong:
         return replace(result, trouble=f"the record: {str(wrong).partition(chr(10))[0]}")
     expected = [list(timeline) for timeline in framework.timelines]
     if timelines == expected:
         return result
     drift = [f"{call.drift['cause']}: {call.drift['reason']}" for call in calls if call.drift]
-    return replace(result, trouble=f"timelines {timelines} instead of {expected}; drift: {drift or 'none'}")
+    return replace(
+        result, trouble=f"timelines {timelines} instead of {expected}; drift: {drift or 'none'}"
+    )
 
 
 def command_of(framework: Framework, environment: Path) -> list[str]:
@@ -183,9 +209,18 @@ def row(framework: Framework, environment: Environment, results: list[Result]) -
         return f"| {framework.name} | {today} | | | | | {cell(words)} |"
     calls = max(sum(map(len, result.timelines)) for result in results)
     shares = [f"{result.share:.2f}" if not result.trouble else "FAILED" for result in results]
-    said = "; ".join(dict.fromkeys(f"{result.model}: {result.trouble}" for result in results if result.trouble))
+    said = "; ".join(
+        dict.fromkeys(f"{result.model}: {result.trouble}" for result in results if result.trouble)
+    )
     allowed = merged(sum(map(len, framework.timelines)), len(framework.timelines))
-    cells = [today, environment.versions, str(calls), f"{allowed:.2f}", " / ".join(shares), cell(said or framework.why)]
+    cells = [
+        today,
+        environment.versions,
+        str(calls),
+        f"{allowed:.2f}",
+        " / ".join(shares),
+        cell(said or framework.why),
+    ]
     return f"| {framework.name} | {' | '.join(cells)} |"
 
 
@@ -202,13 +237,22 @@ def missing(framework: Framework) -> str:
 def rows_before() -> dict[str, str]:
     """The lines of the page as it is, by the name of their agent."""
     lines = TABLE.read_text().splitlines() if TABLE.exists() else []
-    return {each.name: line for each in FRAMEWORKS for line in lines if line.startswith(f"| {each.name} |")}
+    return {
+        each.name: line
+        for each in FRAMEWORKS
+        for line in lines
+        if line.startswith(f"| {each.name} |")
+    }
 
 
 def main() -> int:
     """Runs the wanted frameworks; their rows of docs/agents.md are written anew."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=[each.name for each in FRAMEWORKS], metavar="NAME")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--only", nargs="+", choices=[each.name for each in FRAMEWORKS], metavar="NAME"
+    )
     parser.add_argument("--reuse", action="store_true", help="keep the environments that are there")
     wanted = parser.parse_args()
     chosen = [each for each in FRAMEWORKS if not wanted.only or each.name in wanted.only]
@@ -220,13 +264,21 @@ def main() -> int:
             with tempfile.TemporaryDirectory() as folder:
                 command = command_of(framework, environment.folder)
                 results = asyncio.run(play(command, [framework], Path(folder)))
-        ended = "skipped" if not results else "failed" if any(each.trouble for each in results) else "held"
+        ended = (
+            "skipped"
+            if not results
+            else "failed"
+            if any(each.trouble for each in results)
+            else "held"
+        )
         counts[ended] += 1
         rows[framework.name] = row(framework, environment, results)
         print(rows[framework.name], flush=True)
     known = [rows[each.name] for each in FRAMEWORKS if each.name in rows]
     TABLE.write_text(PAGE + "\n".join(known) + "\n")
-    print(f"{counts['held']} of {len(chosen)} agents as expected, {counts['failed']} not, {counts['skipped']} skipped")
+    print(
+        f"{counts['held']} of {len(chosen)} agents as expected, {counts['failed']} not, {counts['skipped']} skipped"
+    )
     return int(counts["failed"] > 0)
 
 

@@ -1,6 +1,8 @@
-"""Agent-lightning 0.3 as it is, with an episode for its backend: what its spans recover, and what the gateway has.
+"""Agent-lightning 0.3 as it is, with an episode for its backend: what its spans recover, and what
+the gateway has.
 
-``make nightly`` builds its environment, of the versions in tests/agents/agents.toml that install and work together.
+``make nightly`` builds its environment, of the versions in tests/agents/agents.toml that install
+and work together.
 """
 
 import json
@@ -22,7 +24,8 @@ SAID = "Sunny in Paris."
 CALLS = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
 # Spans with the ids and log-probabilities of every token.
 WHOLE = ["direct", "asked_for", "tool", "direct over hosted_vllm", "direct over openai"]
-# What its client side leaves out of its spans, whatever a server sends: all of them are on the record here.
+# What its client side leaves out of its spans, whatever a server sends: all of them are on the
+# record here.
 SPANS_WITHOUT_IDS = ["stream"]
 NO_SPANS = ["parse", "responses"]
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1500)]
@@ -45,9 +48,14 @@ async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
 
 
 async def play(gateway: Gateway, python: str, case: str, folder: Path) -> list[list[Any]]:
-    """What its adapter recovered of one rollout; the record of the gateway is checked against the engine's log."""
+    """What its adapter recovered of one rollout; the record of the gateway is checked against the
+    engine's log.
+    """
     said = CALLS if case == "tool" else '{"text": "Sunny."}' if case == "parse" else SAID
-    gateway.engine.answer = lambda prompt, options: [*gateway.engine.encode(said), gateway.engine.end_id]
+    gateway.engine.answer = lambda prompt, options: [
+        *gateway.engine.encode(said),
+        gateway.engine.end_id,
+    ]
     begun = await gateway.begin()
     out = await program_output(
         python, str(PROGRAMS / "agent_lightning.py"), f"http://{gateway.address}/v1", begun["api_key"], MODEL, case,
@@ -58,7 +66,9 @@ async def play(gateway: Gateway, python: str, case: str, folder: Path) -> list[l
 
 
 @pytest.mark.parametrize("case", WHOLE)
-async def test_its_spans_recover_every_token(gateway: Gateway, python: str, tmp_path: Path, case: str) -> None:
+async def test_its_spans_recover_every_token(
+    gateway: Gateway, python: str, tmp_path: Path, case: str
+) -> None:
     found = await play(gateway, python, case, tmp_path)
     last = gateway.engine.requests[-1]  # the proxy's health check comes before
     whole = [triplet for triplet in found if triplet[1]]

@@ -1,6 +1,7 @@
-"""Claude Code and Codex from npm, unmodified, against the whole gateway: three turns with a tool are one exact timeline
-under the chat templates of three families, and a second process that resumes them goes on in it where the template lets
-it."""
+"""Claude Code and Codex from npm, unmodified, against the whole gateway: three turns with a tool
+are one exact timeline under the chat templates of three families, and a second process that resumes
+them goes on in it where the template lets it.
+"""
 
 import os
 import shutil
@@ -15,8 +16,13 @@ from support.gateway_harness import MODEL, Gateway, running_gateway
 from support.programs import program_output
 
 pytestmark = pytest.mark.nightly
-ROOM = {"max_context_length": 131_072, "max_tokens": 4096}  # the tokenizer is small: a letter is most of a token
-THOUGHTS = {"qwen2_5": "", "qwen3": "<think>\nI look.\n</think>\n\n", "qwen3_6": "I look.\n</think>\n\n"}
+# the tokenizer is small: a letter is most of a token
+ROOM = {"max_context_length": 131_072, "max_tokens": 4096}
+THOUGHTS = {
+    "qwen2_5": "",
+    "qwen3": "<think>\nI look.\n</think>\n\n",
+    "qwen3_6": "I look.\n</think>\n\n",
+}
 AGENTS = ["claude-code", "codex"]
 AGENT_S = 120.0
 CONFIG = """
@@ -32,10 +38,19 @@ env_key = "EPISODE_KEY"
 wire_api = "responses"
 """
 # Nothing is sent anywhere but to the gateway.
-QUIET = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1", "TERM": "dumb"}
+QUIET = {
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "DISABLE_AUTOUPDATER": "1",
+    "TERM": "dumb",
+}
 COMMANDS = {
     "claude-code": ["claude", "--allowedTools=Bash", "-p"],
-    "codex": ["codex", "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"],
+    "codex": [
+        "codex",
+        "exec",
+        "--skip-git-repo-check",
+        "--dangerously-bypass-approvals-and-sandbox",
+    ],
 }
 RESUMED = {"claude-code": ["--continue"], "codex": ["resume", "--last"]}
 
@@ -59,16 +74,26 @@ def call(agent: str, family: str, command: str) -> str:
     return f"{THOUGHTS[family]}<tool_call>\n{inside}\n</tool_call>"
 
 
-async def play(agent: str, gateway: Gateway, key: str, home: Path, prompt: str, *more: str, programs: Path) -> str:
+async def play(
+    agent: str, gateway: Gateway, key: str, home: Path, prompt: str, *more: str, programs: Path
+) -> str:
     """What one process of ``agent`` prints; it ends well."""
     home.mkdir(exist_ok=True)
     base_url = f"http://{gateway.address}"
-    environment = ENVIRONMENT | QUIET | {"HOME": str(home), "PATH": os.environ["PATH"], "EPISODE_KEY": key}
+    environment = (
+        ENVIRONMENT | QUIET | {"HOME": str(home), "PATH": os.environ["PATH"], "EPISODE_KEY": key}
+    )
     if agent == "codex":
         (home / ".codex").mkdir(exist_ok=True)
-        (home / ".codex" / "config.toml").write_text(CONFIG.format(model=MODEL, base_url=f"{base_url}/v1"))
+        (home / ".codex" / "config.toml").write_text(
+            CONFIG.format(model=MODEL, base_url=f"{base_url}/v1")
+        )
     else:
-        environment |= {"ANTHROPIC_BASE_URL": base_url, "ANTHROPIC_AUTH_TOKEN": key, "ANTHROPIC_MODEL": MODEL}
+        environment |= {
+            "ANTHROPIC_BASE_URL": base_url,
+            "ANTHROPIC_AUTH_TOKEN": key,
+            "ANTHROPIC_MODEL": MODEL,
+        }
     program, *arguments = COMMANDS[agent]
     command = [str(programs / program), *arguments, *more, prompt]
     return await program_output(*command, cwd=home, env=environment, deadline_s=AGENT_S)
@@ -85,14 +110,19 @@ async def test_three_turns_are_one_exact_timeline_and_a_resume_goes_on(
         gateway.engine.say(*(odd(gateway, text) for text in texts))
         begun = await gateway.begin()
         home = tmp_path / "home"
-        said = await play(agent, gateway, begun["api_key"], home, "Say turn 1 and turn 2.", programs=programs)
+        said = await play(
+            agent, gateway, begun["api_key"], home, "Say turn 1 and turn 2.", programs=programs
+        )
         assert "All done." in said, said
         more = RESUMED[agent]
-        said = await play(agent, gateway, begun["api_key"], home, "Say it again.", *more, programs=programs)
+        said = await play(
+            agent, gateway, begun["api_key"], home, "Say it again.", *more, programs=programs
+        )
         assert "Done again." in said, said
         calls = gateway.journal.calls.of_episode(begun["episode_id"])
         assert [each.drift for each in calls[:3]] == [None] * 3
-        if drift := calls[3].drift:  # templates of thinking models drop the thoughts before the last question
+        # templates of thinking models drop the thoughts before the last question
+        if drift := calls[3].drift:
             assert THOUGHTS[family] and drift["cause"] == "template", drift
         assert timelines_of(calls) == ([[0, 1, 2], [3]] if THOUGHTS[family] else [[0, 1, 2, 3]])
         assert all(each.options["labels"] for each in calls)

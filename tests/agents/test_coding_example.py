@@ -1,5 +1,7 @@
-"""The example of coding agents, as a dry run: each program from npm repairs a module of the example's repository
-against the whole gateway with a scripted engine, and the module's tests are the reward."""
+"""The example of coding agents, as a dry run: each program from npm repairs a module of the
+example's repository against the whole gateway with a scripted engine, and the module's tests are
+the reward.
+"""
 
 import json
 import os
@@ -16,7 +18,8 @@ from support.programs import program_output
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 EXAMPLE = ROOT / "sdk" / "examples" / "coding_agent"
-ROOM = {"max_context_length": 131_072, "max_tokens": 4096}  # the tokenizer is small: a letter is most of a token
+# the tokenizer is small: a letter is most of a token
+ROOM = {"max_context_length": 131_072, "max_tokens": 4096}
 CALLS = {"claude-code": ("Bash", "command"), "codex": ("exec_command", "cmd")}
 REPAIR = "sed -i 's/start < found/start <= found/' intervals.py"
 RUN_S = 240.0
@@ -39,11 +42,26 @@ async def test_the_reward_is_the_share_of_tests_that_pass(
     name, argument = CALLS[agent]
     call = json.dumps({"name": name, "arguments": {argument: REPAIR if repairs else "ls"}})
     async with running_gateway(tmp_path / "gateway", family="qwen2_5", **ROOM) as gateway:
-        gateway.engine.say(*(odd(gateway, text) for text in (f"<tool_call>\n{call}\n</tool_call>", "Done.")))
+        gateway.engine.say(
+            *(odd(gateway, text) for text in (f"<tool_call>\n{call}\n</tool_call>", "Done."))
+        )
         begun = await gateway.begin()
-        address = {"OPENAI_BASE_URL": f"http://{gateway.address}/v1", "OPENAI_API_KEY": begun["api_key"]}
-        places = {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT / "sdk")}
-        options = ["--agent", agent, "--tasks", "intervals", "--length", str(ROOM["max_context_length"])]
+        address = {
+            "OPENAI_BASE_URL": f"http://{gateway.address}/v1",
+            "OPENAI_API_KEY": begun["api_key"],
+        }
+        places = {
+            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT / "sdk"),
+        }
+        options = [
+            "--agent",
+            agent,
+            "--tasks",
+            "intervals",
+            "--length",
+            str(ROOM["max_context_length"]),
+        ]
         said = await program_output(
             sys.executable,
             "-B",

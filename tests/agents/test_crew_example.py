@@ -1,4 +1,6 @@
-"""``crew.py`` of the twenty questions: a game as a CrewAI flow, with CrewAI itself. No server: its dry run."""
+"""``crew.py`` of the twenty questions: a game as a CrewAI flow, with CrewAI itself. No server: its
+dry run.
+"""
 
 from pathlib import Path
 
@@ -26,6 +28,7 @@ async def test_a_game_of_the_crewai_flow_is_played_to_its_end(tmp_path: Path, se
     )  # fmt: skip
     assert said.count(": reward ") == 2 and "   1. " in said
     assert ("  searched: " in said) is search
-    # The history is written anew for each question: of the calls of a game those of one turn alone may merge.
+    # The history is written anew for each question: of the calls of a game those of one turn alone
+    # may merge.
     assert "  timeline 2: " in said
     assert ("merge share 0.00" in said) is not search

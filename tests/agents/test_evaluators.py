@@ -1,4 +1,5 @@
-"""The command lines of lm-eval and Inspect, as docs/howto/evaluation.md has them, against a checkpoint and its base.
+"""The command lines of lm-eval and Inspect, as docs/howto/evaluation.md has them, against a
+checkpoint and its base.
 
 Server and gateway are real, the engine is a fake that gives one of two right answers.
 """
@@ -19,7 +20,10 @@ from support.gateway_harness import MODEL, running_gateway
 __all__ = ["served"]
 PROGRAMS = Path(__file__).resolve().parents[2] / ".venv-evaluators" / "bin"
 EVALUATOR_S = 240.0
-ROWS = [{"question": "Which is red?", "answer": "cherry"}, {"question": "Which is blue?", "answer": "sky"}]
+ROWS = [
+    {"question": "Which is red?", "answer": "cherry"},
+    {"question": "Which is blue?", "answer": "sky"},
+]
 LM_EVAL_TASK = """
 task: tiny
 dataset_path: json
@@ -56,14 +60,21 @@ def tiny():
 """
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
 if not PROGRAMS.is_dir():
-    pytest.skip("the harnesses are not installed; `make test-all` installs them", allow_module_level=True)
+    pytest.skip(
+        "the harnesses are not installed; `make test-all` installs them", allow_module_level=True
+    )
 
-of_what = pytest.mark.parametrize("of", ["checkpoint", pytest.param("base model", marks=pytest.mark.nightly)])
+of_what = pytest.mark.parametrize(
+    "of", ["checkpoint", pytest.param("base model", marks=pytest.mark.nightly)]
+)
 
 
 async def run(served: Served, folder: Path, *command: str, **variables: str) -> str:
     """What a command printed, which has to end well, against an engine that says cherry."""
-    served.words.answer = lambda prompt, options: [*served.words.encode("cherry"), served.words.end_id]
+    served.words.answer = lambda prompt, options: [
+        *served.words.encode("cherry"),
+        served.words.end_id,
+    ]
     return await run_program(folder, *command, **variables)
 
 
@@ -112,7 +123,9 @@ async def test_lm_eval_scores_a_generation_task(served: Served, tmp_path: Path, 
 
 
 async def test_lm_eval_scores_choices_by_the_sessions_own_tokenizer(tmp_path: Path) -> None:
-    """To this engine each token is less likely than the one before it: of two answers the shorter is likelier."""
+    """To this engine each token is less likely than the one before it: of two answers the shorter
+    is likelier.
+    """
     task_write(tmp_path, CHOICE_TASK)
     async with running_gateway(tmp_path / "gateway", max_context_length=2048) as gateway:
         begun = await gateway.begin(eval=True)

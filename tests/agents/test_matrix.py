@@ -1,4 +1,6 @@
-"""Six outside agents, as they are, against a plain and a thinking model; `make nightly` runs the whole of matrix.py."""
+"""Six outside agents, as they are, against a plain and a thinking model; `make nightly` runs the
+whole of matrix.py.
+"""
 
 from pathlib import Path
 
@@ -16,7 +18,9 @@ async def test_outside_agents_are_recorded_exactly_and_merge(tmp_path: Path) -> 
     """In one process: each of these frameworks imports much of what the others do."""
     results = await play(command_of(HERE[0], VENV), HERE, tmp_path)
     found = {(result.framework.name, result.model): result.trouble for result in results}
-    assert found == {(framework.name, model): "" for framework in HERE for model in ("plain", "thinking")}
+    assert found == {
+        (framework.name, model): "" for framework in HERE for model in ("plain", "thinking")
+    }
 
 
 def test_every_agent_has_its_program() -> None:

@@ -48,7 +48,9 @@ async def test_wrong_keys_of_one_address_are_refused_before_they_are_looked_up_a
     looked_up: list[str] = []
     real = authentication.key_authenticate
     monkeypatch.setattr(
-        authentication, "key_authenticate", lambda secret: looked_up.append(secret) or real(secret=secret)
+        authentication,
+        "key_authenticate",
+        lambda secret: looked_up.append(secret) or real(secret=secret),
     )
     assert await statuses(10) == [401] * 10
     status, headers, body = await ask("tsk_wrong_again")
@@ -59,9 +61,14 @@ async def test_wrong_keys_of_one_address_are_refused_before_they_are_looked_up_a
     assert (await ask(None, path="/healthz"))[0] == 200, "what watches the server is not counted"
 
 
-@pytest.mark.parametrize("path", ["/api/v1/get_server_capabilities", "/oai/api/v1/models", "/openai/v1/models"])
+@pytest.mark.parametrize(
+    "path", ["/api/v1/get_server_capabilities", "/oai/api/v1/models", "/openai/v1/models"]
+)
 async def test_other_dialects_have_the_same_limit(path: str) -> None:
-    found = [(await ask(f"tsk_wrong_{number}", path=path, x_api_key="tsk_wrong"))[0] for number in range(12)]
+    found = [
+        (await ask(f"tsk_wrong_{number}", path=path, x_api_key="tsk_wrong"))[0]
+        for number in range(12)
+    ]
     assert found == [401] * 10 + [429] * 2
 
 
@@ -87,7 +94,9 @@ async def test_a_key_that_was_revoked_is_a_wrong_one(api_key: str, project: Proj
 
 async def test_what_a_stranger_sends_past_the_limit_is_not_read() -> None:
     await statuses(10)
-    call = Call(application, "POST", "/v1/sessions/ses_1/tasks", key="tsk_wrong", body=bytes(1 << 20))
+    call = Call(
+        application, "POST", "/v1/sessions/ses_1/tasks", key="tsk_wrong", body=bytes(1 << 20)
+    )
     call.scope["client"] = (A, 1)
     status, headers, _ = await call.answer()
     assert (status, headers["connection"], call.incoming.qsize()) == (429, "close", 1)
@@ -113,7 +122,9 @@ async def test_sign_ins_that_are_none_count_as_wrong_keys_do() -> None:
 
 async def test_handshakes_of_websockets_count_too() -> None:
     async def is_open() -> bool:
-        client = WebsocketCommunicator(application, "/ws/v1/sessions/ses_1", headers=[(b"authorization", b"Bearer x")])
+        client = WebsocketCommunicator(
+            application, "/ws/v1/sessions/ses_1", headers=[(b"authorization", b"Bearer x")]
+        )
         client.scope["client"] = (A, 1)
         opened, _ = await client.connect(timeout=10)
         await client.disconnect()
@@ -125,7 +136,9 @@ async def test_handshakes_of_websockets_count_too() -> None:
 
 async def test_a_client_is_told_by_as_many_proxies_as_are_ours_and_by_no_one_else(settings) -> None:
     assert await statuses(10, x_forwarded_for="1.1.1.1") == [401] * 10
-    assert (await ask("tsk_wrong", x_forwarded_for="2.2.2.2"))[0] == 429, "whom nobody trusts names nobody"
+    assert (await ask("tsk_wrong", x_forwarded_for="2.2.2.2"))[0] == 429, (
+        "whom nobody trusts names nobody"
+    )
     settings.ALLAUTH_TRUSTED_PROXY_COUNT = 1
     assert await statuses(10, x_forwarded_for="9.9.9.9, 1.1.1.1") == [401] * 10
     assert (await ask("tsk_wrong", x_forwarded_for="8.8.8.8, 1.1.1.1"))[0] == 429, (

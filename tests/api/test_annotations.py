@@ -39,12 +39,25 @@ def names(client: Client, query: str) -> list[str]:
 
 
 @pytest.mark.system
-def test_a_run_that_has_ended_is_named_tagged_pinned_and_found_by_it(owner: Client, project) -> None:
-    first, second, third = (factories.session_make(project, state=SessionState.STOPPED, name=name) for name in "abc")
-    view = patch(owner, first.id, {"name": "best", "tags": ["a_b", " good ", "good"], "notes": HOSTILE, "pinned": True})
+def test_a_run_that_has_ended_is_named_tagged_pinned_and_found_by_it(
+    owner: Client, project
+) -> None:
+    first, second, third = (
+        factories.session_make(project, state=SessionState.STOPPED, name=name) for name in "abc"
+    )
+    view = patch(
+        owner,
+        first.id,
+        {"name": "best", "tags": ["a_b", " good ", "good"], "notes": HOSTILE, "pinned": True},
+    )
     assert view.status_code == 200, view.content
     got = owner.get(f"/v1/sessions/{first.id}").json()
-    assert (got["name"], got["tags"], got["notes"], got["pinned"]) == ("best", ["a_b", "good"], HOSTILE, True)
+    assert (got["name"], got["tags"], got["notes"], got["pinned"]) == (
+        "best",
+        ["a_b", "good"],
+        HOSTILE,
+        True,
+    )
     patch(owner, second.id, {"tags": ["axb", "goodness"]})
     assert names(owner, "tag=good") == ["best"], "a tag, not a part of one"
     assert names(owner, "tag=a_b") == ["best"], "the underscore is no wildcard"
@@ -60,7 +73,9 @@ def test_a_run_that_has_ended_is_named_tagged_pinned_and_found_by_it(owner: Clie
     for sort in ("pinned", "name", "newest"):
         walked, cursor = [], ""
         while cursor is not None:
-            page = owner.get(f"/v1/sessions?sort={sort}&limit=1" + (f"&cursor={cursor}" if cursor else "")).json()
+            page = owner.get(
+                f"/v1/sessions?sort={sort}&limit=1" + (f"&cursor={cursor}" if cursor else "")
+            ).json()
             walked += [item["id"] for item in page["items"]]
             cursor = page["next_cursor"]
         assert sorted(walked) == sorted([first.id, second.id, third.id]), sort
@@ -70,7 +85,14 @@ def test_a_run_that_has_ended_is_named_tagged_pinned_and_found_by_it(owner: Clie
 
 @pytest.mark.parametrize(
     "body",
-    [{"tags": ["a|b"]}, {"tags": ["a,b"]}, {"tags": [" "]}, {"tags": ["x"] * 21}, {"name": "n" * 121}, {"pin": True}],
+    [
+        {"tags": ["a|b"]},
+        {"tags": ["a,b"]},
+        {"tags": [" "]},
+        {"tags": ["x"] * 21},
+        {"name": "n" * 121},
+        {"pin": True},
+    ],
 )
 def test_what_cannot_be_kept_is_refused_and_nothing_changes(owner: Client, project, body) -> None:
     session = factories.session_make(project)
@@ -93,7 +115,12 @@ def test_each_person_says_of_an_episode_what_they_think_and_it_is_found(
     patch(owner, path, {"thumb": "down", "comment": "on second thought"})
     assert EpisodeAnnotation.objects.count() == 2, "in the place of the earlier one"
     listed = f"/v1/sessions/{ids['session_id']}/episodes"
-    for query, found in {"thumb=down": 1, "thumb=up": 0, "commented=true": 1, "commented=false": 0}.items():
+    for query, found in {
+        "thumb=down": 1,
+        "thumb=up": 0,
+        "commented=true": 1,
+        "commented=false": 0,
+    }.items():
         assert len(owner.get(f"{listed}?{query}").json()["items"]) == found, query
     (item,) = owner.get(f"{listed}?sort=newest").json()["items"]
     assert {one["comment"] for one in item["annotations"]} == {"on second thought", ""}
@@ -103,23 +130,39 @@ def test_each_person_says_of_an_episode_what_they_think_and_it_is_found(
     patch(owner, path, {"thumb": "down", "comment": " on second thought "})
     kept = EventRecord.objects.filter(session_id=ids["session_id"], data__name="episode_annotated")
     assert kept.count() == 4, "one for each change"
-    assert "thought" not in str(list(kept.values())), "words that can be taken back are in no record"
+    assert "thought" not in str(list(kept.values())), (
+        "words that can be taken back are in no record"
+    )
 
 
-def test_an_export_has_what_is_said_of_its_episodes(owner: Client, project, alice, any_store) -> None:
+def test_an_export_has_what_is_said_of_its_episodes(
+    owner: Client, project, alice, any_store
+) -> None:
     ids = factories.ids_make(project, alice)
     session = Session.objects.get(id=ids["session_id"])
-    session.archive_parts.create(number=1, episodes=1, path="part-00001.parquet", size_bytes=1, sha256="0" * 64)
-    patch(owner, f"{session.id}/episodes/{ids['episode_id']}/annotation", {"comment": "look at this"})
+    session.archive_parts.create(
+        number=1, episodes=1, path="part-00001.parquet", size_bytes=1, sha256="0" * 64
+    )
+    patch(
+        owner, f"{session.id}/episodes/{ids['episode_id']}/annotation", {"comment": "look at this"}
+    )
     export = owner.get(f"/v1/sessions/{session.id}/episodes/export").json()
     (said,) = export["annotations"]
-    assert (said["episode_id"], said["comment"], said["thumb"]) == (ids["episode_id"], "look at this", None)
+    assert (said["episode_id"], said["comment"], said["thumb"]) == (
+        ids["episode_id"],
+        "look at this",
+        None,
+    )
 
 
-def test_an_export_has_every_annotation_page_by_page(owner: Client, project, any_store, monkeypatch) -> None:
+def test_an_export_has_every_annotation_page_by_page(
+    owner: Client, project, any_store, monkeypatch
+) -> None:
     monkeypatch.setattr(annotations, "EXPORT_PAGE", 2)
     session = factories.session_make(project, state=SessionState.STOPPED)
-    session.archive_parts.create(number=1, episodes=1, path="part-00001.parquet", size_bytes=1, sha256="0" * 64)
+    session.archive_parts.create(
+        number=1, episodes=1, path="part-00001.parquet", size_bytes=1, sha256="0" * 64
+    )
     for number in range(5):
         EpisodeAnnotation.objects.create(session=session, episode_id=f"ep_{number}", comment="said")
     seen, cursor = [], 0

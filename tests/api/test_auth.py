@@ -37,8 +37,12 @@ def refused(answer, status: int, code: str) -> ErrorBody:
         "Bearer tml-ep-x.y",
     ],
 )
-def test_a_malformed_or_wrong_key_is_401_and_names_where_to_make_one(header: str, client: Client, db: None) -> None:
-    body = refused(client.get("/v1/account", headers={"Authorization": header}), 401, "unauthenticated")
+def test_a_malformed_or_wrong_key_is_401_and_names_where_to_make_one(
+    header: str, client: Client, db: None
+) -> None:
+    body = refused(
+        client.get("/v1/account", headers={"Authorization": header}), 401, "unauthenticated"
+    )
     assert "/keys" in body.error.hint
 
 
@@ -57,7 +61,9 @@ def test_an_expired_key_is_refused(api_key, client_for) -> None:
 def test_a_key_sees_its_own_project_alone(project, member, client_for) -> None:
     answer = client_for(factories.key_make(project, member)).get("/v1/account").json()
     assert answer["email"] == member.email
-    assert [(entry["id"], entry["role"]) for entry in answer["projects"]] == [(project.id, "member")]
+    assert [(entry["id"], entry["role"]) for entry in answer["projects"]] == [
+        (project.id, "member")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +80,9 @@ def test_a_key_sees_its_own_project_alone(project, member, client_for) -> None:
         ("POST", "/v1/keys", Scope.ADMIN),
     ],
 )
-def test_each_route_needs_its_scope_and_admin_is_all_of_them(method, path, scope, project, alice, client_for) -> None:
+def test_each_route_needs_its_scope_and_admin_is_all_of_them(
+    method, path, scope, project, alice, client_for
+) -> None:
     others = [other for other in Scope if other not in (scope, Scope.ADMIN)]
     answer = client_for(factories.key_make(project, alice, others)).generic(method, path)
     assert refused(answer, 403, "forbidden").error.details["needed"] == scope
@@ -100,22 +108,32 @@ def test_a_person_signs_in_with_a_cookie_and_writes_with_csrf(alice, project) ->
     refused(client.post("/v1/keys", body, content_type="application/json"), 403, "forbidden")
     client.get("/")  # the console's page brings the token
     token = client.cookies["csrftoken"].value
-    answer = client.post("/v1/keys", body, content_type="application/json", headers={"X-CSRFToken": token})
+    answer = client.post(
+        "/v1/keys", body, content_type="application/json", headers={"X-CSRFToken": token}
+    )
     assert answer.status_code == 201, answer.content
     assert answer.json()["secret"].startswith("tml-ts_")
 
 
 def test_a_cookie_does_not_lift_a_wrong_key(alice, client) -> None:
     client.force_login(alice)
-    refused(client.get("/v1/account", headers={"Authorization": "Bearer tml-ts_wrong"}), 401, "unauthenticated")
+    refused(
+        client.get("/v1/account", headers={"Authorization": "Bearer tml-ts_wrong"}),
+        401,
+        "unauthenticated",
+    )
 
 
 def test_a_person_chooses_a_project_that_they_are_in(member, project, bob) -> None:
     client = Client()
     client.force_login(member)
     session = factories.session_make(project)
-    assert client.get(f"/v1/sessions/{session.id}").status_code == 404  # their own project comes first
-    assert client.get(f"/v1/sessions/{session.id}", headers={"X-Project-Id": project.id}).status_code == 200
+    # their own project comes first
+    assert client.get(f"/v1/sessions/{session.id}").status_code == 404
+    assert (
+        client.get(f"/v1/sessions/{session.id}", headers={"X-Project-Id": project.id}).status_code
+        == 200
+    )
     client.force_login(bob)
     refused(client.get("/v1/sessions", headers={"X-Project-Id": project.id}), 404, "not_found")
 
@@ -129,7 +147,11 @@ def test_a_key_is_shown_once_and_revoked_for_good(alice) -> None:
     assert "secret" not in listed[0]
     assert made["secret"] not in str(listed)
     assert client.delete(f"/v1/keys/{made['id']}").status_code == 204
-    refused(client.get("/v1/account", headers={"Authorization": f"Bearer {made['secret']}"}), 401, "unauthenticated")
+    refused(
+        client.get("/v1/account", headers={"Authorization": f"Bearer {made['secret']}"}),
+        401,
+        "unauthenticated",
+    )
 
 
 def test_a_lease_is_no_api_key_and_an_api_key_no_lease(project, api_key, client_for) -> None:

@@ -40,7 +40,9 @@ async def test_a_batch_arrives_while_the_gateway_still_makes_it(gateway, served,
 
 # Django leaves the spooled body of a request to the collector when its answer breaks off.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-async def test_a_gateway_that_dies_in_the_middle_breaks_the_answer(gateway, served, api_key) -> None:
+async def test_a_gateway_that_dies_in_the_middle_breaks_the_answer(
+    gateway, served, api_key
+) -> None:
     async def die(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)

@@ -1,4 +1,6 @@
-"""Capacity: what a project has of the server and waits for, and to the operator alone what every project has."""
+"""Capacity: what a project has of the server and waits for, and to the operator alone what every
+project has.
+"""
 
 import pytest
 from django.test import Client
@@ -29,7 +31,9 @@ def capacity(user, project: Project) -> CapacityView:
     return CapacityView.model_validate_json(answer.content)
 
 
-def test_a_project_is_told_of_its_own_sessions_and_devices_and_nothing_of_others(alice, project, his, settings) -> None:
+def test_a_project_is_told_of_its_own_sessions_and_devices_and_nothing_of_others(
+    alice, project, his, settings
+) -> None:
     settings.MAX_RUNTIMES = 3
     devices_sync(ids=["0", "1", "2", "3"])
     hers, _ = factories.runtime_make(project, name="hers", devices=2)
@@ -37,8 +41,12 @@ def test_a_project_is_told_of_its_own_sessions_and_devices_and_nothing_of_others
     Device.objects.filter(id__in=["0", "1"]).update(session=hers)
     told = capacity(alice, project)
     assert (told.max_runtimes, told.is_draining, told.server) == (3, False, None)
-    assert [(row.session_id, row.state, row.devices) for row in told.running] == [(hers.id, "ready", ["0", "1"])]
-    assert [(row.session_id, row.position, row.is_held) for row in told.waiting] == [(waits.id, 1, False)]
+    assert [(row.session_id, row.state, row.devices) for row in told.running] == [
+        (hers.id, "ready", ["0", "1"])
+    ]
+    assert [(row.session_id, row.position, row.is_held) for row in told.waiting] == [
+        (waits.id, 1, False)
+    ]
     assert told.quotas.devices.used == 2
     foreign, _ = factories.runtime_make(his, name="his run", devices=1)
     Device.objects.filter(id="2").update(session=foreign)
@@ -79,7 +87,9 @@ def test_a_session_that_its_quota_holds_back_says_so_and_a_drain_is_told(alice, 
     assert told.is_draining and [row.devices for row in told.running] == [[]]
 
 
-def test_the_operator_is_told_of_the_whole_server_and_a_key_of_his_is_not(project, bob, his) -> None:
+def test_the_operator_is_told_of_the_whole_server_and_a_key_of_his_is_not(
+    project, bob, his
+) -> None:
     devices_sync(ids=["0", "1", "2"])
     WarmRuntime.objects.create(id="warm-1", is_ready=True)
     WarmRuntime.objects.create(id="warm-2")

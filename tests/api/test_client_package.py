@@ -20,7 +20,10 @@ def test_a_stranger_gets_the_client_and_nothing_else_of_the_server(client: Clien
     answer = client.get(f"/client/{WHEEL_NAME}")
     assert answer.status_code == 200
     names = zipfile.ZipFile(io.BytesIO(answer.content)).namelist()
-    assert {name.partition("/")[0] for name in names} == {"tinkerscript", f"tinkerscript-{VERSION}.dist-info"}
+    assert {name.partition("/")[0] for name in names} == {
+        "tinkerscript",
+        f"tinkerscript-{VERSION}.dist-info",
+    }
     assert client.get("/client/tinkerscript.whl")["Location"] == f"/client/{WHEEL_NAME}"
     for absent in ("tinkerscript-9.9.9-py3-none-any.whl", "settings.py"):
         refused = client.get(f"/client/{absent}")
@@ -30,7 +33,13 @@ def test_a_stranger_gets_the_client_and_nothing_else_of_the_server(client: Clien
 @pytest.mark.system
 def test_it_has_the_consoles_pages_where_they_were_built(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
-    for name in ("pyproject.toml", "README.md", "LICENSE", "sdk/wheel_pages.py", "sdk/tinkerscript/__init__.py"):
+    for name in (
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "sdk/wheel_pages.py",
+        "sdk/tinkerscript/__init__.py",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text((root / name).read_text())
     version = tmp_path / "sdk/tinkerscript/wire/version.py"
@@ -77,11 +86,29 @@ def test_a_server_that_cannot_build_it_says_what_to_do(
 @pytest.mark.system
 def test_pip_installs_it_from_its_address(live_server: LiveServer, tmp_path: Path) -> None:
     address = f"{live_server.url}/client/{WHEEL_NAME}"
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(tmp_path)]
-    subprocess.run([*pip, f"tinkerscript[openai] @ {address}"], check=True, capture_output=True, timeout=120)
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        "--target",
+        str(tmp_path),
+    ]
+    subprocess.run(
+        [*pip, f"tinkerscript[openai] @ {address}"], check=True, capture_output=True, timeout=120
+    )
     code = "import tinkerscript; print(tinkerscript.__file__, tinkerscript.__version__)"
     run = [sys.executable, "-c", code]
     said = subprocess.run(
-        run, env={"PYTHONPATH": str(tmp_path)}, cwd=tmp_path, check=True, capture_output=True, text=True, timeout=60
+        run,
+        env={"PYTHONPATH": str(tmp_path)},
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert said.stdout.split() == [str(tmp_path / "tinkerscript" / "__init__.py"), VERSION]

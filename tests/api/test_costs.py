@@ -91,7 +91,8 @@ def test_costs_are_those_of_the_key_and_of_the_member_who_started_the_session(
     spans_make(deleted, hours=4, gpus=1, key_id=key.id)
     of_nobody, _ = factories.runtime_make(project)
     spans_make(of_nobody, hours=8, gpus=1)
-    Session.objects.filter(id__in=[by_hand.id, deleted.id]).delete()  # who deletes a run has used it all the same
+    # who deletes a run has used it all the same
+    Session.objects.filter(id__in=[by_hand.id, deleted.id]).delete()
     told = usage(owner)
     assert [(payer["id"], payer["name"], payer["cost"]) for payer in told["by_key"]] == [
         (key.id, key.name, pytest.approx(15))
@@ -101,21 +102,29 @@ def test_costs_are_those_of_the_key_and_of_the_member_who_started_the_session(
         (alice.email, pytest.approx(15)),
         (bob.email, pytest.approx(2.5)),
     ]
-    assert (usage(client)["by_key"], usage(client)["by_member"]) == (None, None), "no admin scope, no addresses"
-    admin = Client(headers={"Authorization": f"Bearer {factories.key_make(project, alice, [Scope.ADMIN])}"})
+    assert (usage(client)["by_key"], usage(client)["by_member"]) == (None, None), (
+        "no admin scope, no addresses"
+    )
+    admin = Client(
+        headers={"Authorization": f"Bearer {factories.key_make(project, alice, [Scope.ADMIN])}"}
+    )
     assert len(usage(admin)["by_member"]) == 3
     older = usage(owner, f"?limit=1&cursor={usage(owner, '?limit=1')['next_cursor']}")
     assert len(older["items"]) == 1 and older["by_member"] is None, "once, not on every page"
 
 
-def test_a_runtime_is_of_the_person_who_started_its_session_by_hand_or_by_key(project, alice, api_key) -> None:
+def test_a_runtime_is_of_the_person_who_started_its_session_by_hand_or_by_key(
+    project, alice, api_key
+) -> None:
     by_hand, _ = factories.runtime_make(project, person=alice)
     by_key, _ = factories.runtime_make(project, key=ApiKey.objects.get())
     spans = RuntimeSpan.objects.filter(session_id__in=[by_hand.id, by_key.id])
     assert [span.person for span in spans] == [alice, alice]
 
 
-def test_the_cap_of_a_key_is_for_that_key_and_for_who_may_read_keys(project, alice, client, owner, client_for) -> None:
+def test_the_cap_of_a_key_is_for_that_key_and_for_who_may_read_keys(
+    project, alice, client, owner, client_for
+) -> None:
     own = client_for(factories.key_make(project, alice))
     key = ApiKey.objects.latest("created_at")
     ApiKey.objects.filter(id=key.id).update(spend_cap_s=7200)
@@ -134,7 +143,9 @@ def test_the_cap_of_a_key_is_for_that_key_and_for_who_may_read_keys(project, ali
 
 def test_a_budget_is_forecast_at_the_pace_so_far(project, client, prices) -> None:
     budget = {"steps": 100, "device_s": 10 * 3600, "wall_s": 4 * 3600}
-    session, _ = factories.runtime_make(project, SessionState.READY, devices=2, budget=budget, policy_version_high=25)
+    session, _ = factories.runtime_make(
+        project, SessionState.READY, devices=2, budget=budget, policy_version_high=25
+    )
     spans_make(session, hours=1, gpus=2)
     Session.objects.filter(id=session.id).update(created_at=timezone.now() - timedelta(hours=2))
     spending = client.get(f"/v1/sessions/{session.id}/usage").json()
@@ -146,18 +157,29 @@ def test_a_budget_is_forecast_at_the_pace_so_far(project, client, prices) -> Non
         "wall_s": (pytest.approx(2 * 3600, abs=60), pytest.approx(15, abs=0.1)),
     }
     an_hour_ago = timezone.now() - timedelta(hours=1)
-    Session.objects.filter(id=session.id).update(state=SessionState.STOPPED, state_since=an_hour_ago)
+    Session.objects.filter(id=session.id).update(
+        state=SessionState.STOPPED, state_since=an_hour_ago
+    )
     spending = client.get(f"/v1/sessions/{session.id}/usage").json()
-    assert spending["cost_per_hour"] is None and {one["left_s"] for one in spending["limits"]} == {None}
+    assert spending["cost_per_hour"] is None and {one["left_s"] for one in spending["limits"]} == {
+        None
+    }
     used = {one["limit"]: one["used"] for one in spending["limits"]}
     assert used["wall_s"] == pytest.approx(3600, abs=60), "the clock of a run stops when it ends"
 
 
-def test_before_the_first_runtime_nothing_is_forecast_but_the_clock(project, client, prices) -> None:
+def test_before_the_first_runtime_nothing_is_forecast_but_the_clock(
+    project, client, prices
+) -> None:
     session = factories.session_make(project, budget={"steps": 10, "wall_s": 3600})
-    limits = {one["limit"]: one for one in client.get(f"/v1/sessions/{session.id}/usage").json()["limits"]}
+    limits = {
+        one["limit"]: one for one in client.get(f"/v1/sessions/{session.id}/usage").json()["limits"]
+    }
     assert (limits["steps"]["left_s"], limits["steps"]["cost_at_limit"]) == (None, None)
-    assert limits["wall_s"]["left_s"] == pytest.approx(3600, abs=60) and limits["wall_s"]["cost_at_limit"] is None
+    assert (
+        limits["wall_s"]["left_s"] == pytest.approx(3600, abs=60)
+        and limits["wall_s"]["cost_at_limit"] is None
+    )
 
 
 def test_prices_are_read_and_a_malformed_one_stops_start_up(monkeypatch) -> None:
@@ -181,7 +203,9 @@ def test_prices_are_read_and_a_malformed_one_stops_start_up(monkeypatch) -> None
 def test_time_counts_from_the_registration_to_the_last_heartbeat(project, client, prices) -> None:
     session, token = factories.runtime_make(project, SessionState.PROVISIONING)
     waits_since = timezone.now() - timedelta(hours=10)  # in a cluster's own queue
-    RuntimeSpan.objects.filter(session_id=session.id).update(started_at=waits_since, seen_at=waits_since)
+    RuntimeSpan.objects.filter(session_id=session.id).update(
+        started_at=waits_since, seen_at=waits_since
+    )
     assert client.get(f"/v1/sessions/{session.id}/usage").json()["cost_per_hour"] is None
     runtime_register(session=lease_check(token=token))
     assert client.get(f"/v1/sessions/{session.id}/usage").json()["cost_per_hour"] == 0.1

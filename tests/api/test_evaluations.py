@@ -5,7 +5,14 @@ import pytest
 from support import factories
 from tinkerscript.wire.account import Scope
 
-MEASURED = {"name": "held out", "step": 4, "reward_mean": 0.25, "reward_std": 0.5, "episodes": 8, "failed": 1}
+MEASURED = {
+    "name": "held out",
+    "step": 4,
+    "reward_mean": 0.25,
+    "reward_std": 0.5,
+    "episodes": 8,
+    "failed": 1,
+}
 MEASURED |= {
     "by_task": {"a": {"reward_mean": 0.5, "reward_std": None, "episodes": 1}},
     "metrics": {"reward/format": 0.1},
@@ -26,7 +33,10 @@ def test_it_is_an_entry_of_the_record_and_no_step(client_for, api_key, session) 
     client = client_for(api_key)
     made = record(client, session, MEASURED, **{"Idempotency-Key": "once"})
     assert made.status_code == 201
-    assert record(client, session, MEASURED, **{"Idempotency-Key": "once"}).json()["cursor"] == made.json()["cursor"]
+    assert (
+        record(client, session, MEASURED, **{"Idempotency-Key": "once"}).json()["cursor"]
+        == made.json()["cursor"]
+    )
     (entry,) = client.get(f"/v1/sessions/{session.id}/events?kind=evaluation").json()["items"]
     assert entry["data"] == {**MEASURED, "success_rate": None}
     assert client.get(f"/v1/sessions/{session.id}/metrics").json()["steps_in_all"] == 0
@@ -52,7 +62,9 @@ def test_a_wrong_field_is_named(client_for, api_key, session, wrong, field) -> N
     assert field in answer.content.decode()
 
 
-def test_a_session_that_has_ended_and_a_key_that_only_reads_are_refused(client_for, api_key, session, project, alice):
+def test_a_session_that_has_ended_and_a_key_that_only_reads_are_refused(
+    client_for, api_key, session, project, alice
+):
     reader = factories.key_make(project, alice, [Scope.SESSIONS_READ])
     assert record(client_for(reader), session, MEASURED).status_code == 403
     type(session).objects.filter(id=session.id).update(state="stopped")

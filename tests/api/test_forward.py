@@ -48,19 +48,27 @@ def levels(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.levelname for record in caplog.records if record.name == "django.request"]
 
 
-async def test_the_gateways_answer_is_passed_on_unchanged(gateway: FakeGateway, served: Session, api_key: str) -> None:
+async def test_the_gateways_answer_is_passed_on_unchanged(
+    gateway: FakeGateway, served: Session, api_key: str
+) -> None:
     async def answer(request: web.Request) -> web.Response:
-        return web.json_response(BEGUN, status=201, headers={"X-Internal": "1", "Set-Cookie": "a=b"})
+        return web.json_response(
+            BEGUN, status=201, headers={"X-Internal": "1", "Set-Cookie": "a=b"}
+        )
 
     gateway.answer = answer
-    status, headers, body = await begin(served, api_key, idempotency_key="k1", x_request_id="mine").answer()
+    status, headers, body = await begin(
+        served, api_key, idempotency_key="k1", x_request_id="mine"
+    ).answer()
     assert (status, json.loads(body)) == (201, BEGUN)
     assert "x-internal" not in headers
     assert "set-cookie" not in headers
     (request, sent) = gateway.requests[0]
     assert (request.method, request.path) == ("POST", "/episodes")
     assert json.loads(sent) == {"task": "t", "eval": False, "timeout_s": None, "supersedes": None}
-    assert request.headers["X-Relay-Key"] == relay_key(session_id=served.id, lease_sha256=served.lease_sha256)
+    assert request.headers["X-Relay-Key"] == relay_key(
+        session_id=served.id, lease_sha256=served.lease_sha256
+    )
     assert request.headers["Idempotency-Key"] == "k1"
     assert request.headers["X-Request-Id"] == "mine"
     assert "Authorization" not in request.headers  # the user's key stays here
@@ -69,7 +77,9 @@ async def test_the_gateways_answer_is_passed_on_unchanged(gateway: FakeGateway, 
 async def test_requests_that_the_gateway_holds_hold_no_thread_and_few_connections(
     gateway: FakeGateway, served: Session, api_key: str, opened: list[object]
 ) -> None:
-    """A gateway holds a begin for up to 20 s, and PostgreSQL has a hundred connections for all processes."""
+    """A gateway holds a begin for up to 20 s, and PostgreSQL has a hundred connections for all
+    processes.
+    """
     arrived, release, count = asyncio.Semaphore(0), asyncio.Event(), RESERVED_THREADS * 2
 
     async def answer(request: web.Request) -> web.Response:
@@ -94,7 +104,12 @@ async def test_every_episode_route_has_its_path_at_the_gateway(gateway, served, 
     calls = [
         ("GET", "/episodes?limit=2&cursor=c%20d", "", "/episodes?limit=2&cursor=c+d"),
         ("GET", "/episodes/ep_1", "", "/episodes/ep_1"),
-        ("GET", "/episodes/ep_1/calls?limit=2&cursor=4", "", "/episodes/ep_1/calls?limit=2&cursor=4"),
+        (
+            "GET",
+            "/episodes/ep_1/calls?limit=2&cursor=4",
+            "",
+            "/episodes/ep_1/calls?limit=2&cursor=4",
+        ),
         ("POST", "/episodes/ep_1/end", '{"output": {"reward": 1}}', "/episodes/ep_1/end"),
         ("POST", "/episodes/ep_1/abandon", "{}", "/episodes/ep_1/abandon"),
         ("POST", "/episodes/ep_1/heartbeat", "", "/episodes/ep_1/heartbeat"),
@@ -102,20 +117,30 @@ async def test_every_episode_route_has_its_path_at_the_gateway(gateway, served, 
         ("GET", "/accounting", "", "/accounting"),
     ]
     for method, path, body, expected in calls:
-        status, _, answer = await Call(application, method, root + path, key=api_key, body=body.encode()).answer()
+        status, _, answer = await Call(
+            application, method, root + path, key=api_key, body=body.encode()
+        ).answer()
         assert (status, json.loads(answer)) == (200, {"path": expected})
 
 
 @pytest.mark.parametrize("episode", ["..", "a/b", "a%2Fb", "%2e%2e", "a%3Fx", "é", "a" * 65])
-async def test_an_id_cannot_lead_elsewhere_in_the_gateway(episode, gateway, served, api_key) -> None:
-    status, _, _ = await Call(application, "GET", f"/v1/sessions/{served.id}/episodes/{episode}", key=api_key).answer()
+async def test_an_id_cannot_lead_elsewhere_in_the_gateway(
+    episode, gateway, served, api_key
+) -> None:
+    status, _, _ = await Call(
+        application, "GET", f"/v1/sessions/{served.id}/episodes/{episode}", key=api_key
+    ).answer()
     assert status == 404
     assert not gateway.requests
 
 
-async def test_a_refusal_of_the_gateway_keeps_its_status_and_body(gateway, served, api_key, caplog) -> None:
+async def test_a_refusal_of_the_gateway_keeps_its_status_and_body(
+    gateway, served, api_key, caplog
+) -> None:
     async def answer(request: web.Request) -> web.Response:
-        return web.json_response({"error": {"code": "session_not_ready"}}, status=503, headers={"Retry-After": "0"})
+        return web.json_response(
+            {"error": {"code": "session_not_ready"}}, status=503, headers={"Retry-After": "0"}
+        )
 
     gateway.answer = answer
     status, headers, body = await begin(served, api_key).answer()
@@ -124,7 +149,9 @@ async def test_a_refusal_of_the_gateway_keeps_its_status_and_body(gateway, serve
     assert levels(caplog) == ["INFO"]
 
 
-async def test_a_gateway_that_fails_is_an_error_in_the_log(gateway, served, api_key, caplog) -> None:
+async def test_a_gateway_that_fails_is_an_error_in_the_log(
+    gateway, served, api_key, caplog
+) -> None:
     async def answer(request: web.Request) -> web.Response:
         return web.json_response({"error": {"code": "internal"}}, status=503)
 
@@ -150,7 +177,9 @@ async def test_a_session_on_its_way_up_is_waited_for(gateway, served, api_key, m
     policies_set(monkeypatch, ready_s=25)
     await update(served, state=SessionState.LOADING, address="")
     looks, session_get = [], gateway_proxy.session_get
-    monkeypatch.setattr(gateway_proxy, "session_get", lambda **names: looks.append(names) or session_get(**names))
+    monkeypatch.setattr(
+        gateway_proxy, "session_get", lambda **names: looks.append(names) or session_get(**names)
+    )
     call = begin(served, api_key)
     await eventually(lambda: looks)
     assert not call.task.done()
@@ -158,7 +187,9 @@ async def test_a_session_on_its_way_up_is_waited_for(gateway, served, api_key, m
     assert (await call.answer())[0] == 200
 
 
-async def test_a_wait_that_is_too_long_ends_with_the_position_in_the_queue(served, api_key, caplog) -> None:
+async def test_a_wait_that_is_too_long_ends_with_the_position_in_the_queue(
+    served, api_key, caplog
+) -> None:
     await update(served, state=SessionState.QUEUED, address="")
     status, headers, body = await begin(served, api_key).answer()
     assert (status, headers["retry-after"], code_of(body)) == (503, "1", "session_not_ready")
@@ -183,7 +214,9 @@ async def test_an_ended_session_takes_no_episode(served, api_key) -> None:
 
 async def test_a_begin_wakes_a_suspended_session_and_a_look_does_not(served, api_key) -> None:
     await update(served, state=SessionState.SUSPENDED, address="")
-    status, _, _ = await Call(application, "GET", f"/v1/sessions/{served.id}/accounting", key=api_key).answer()
+    status, _, _ = await Call(
+        application, "GET", f"/v1/sessions/{served.id}/accounting", key=api_key
+    ).answer()
     await served.arefresh_from_db()
     assert (status, served.state) == (409, "suspended")
     assert (await begin(served, api_key).answer())[0] == 503
@@ -191,7 +224,9 @@ async def test_a_begin_wakes_a_suspended_session_and_a_look_does_not(served, api
     assert served.state == "queued"
 
 
-async def test_a_gateway_that_died_is_looked_for_at_its_new_address(gateway, served, api_key, monkeypatch) -> None:
+async def test_a_gateway_that_died_is_looked_for_at_its_new_address(
+    gateway, served, api_key, monkeypatch
+) -> None:
     policies_set(monkeypatch, ready_s=25)
     received = asyncio.Event()
 
@@ -214,7 +249,9 @@ async def test_a_gateway_that_died_is_looked_for_at_its_new_address(gateway, ser
         await restarted.stop()
 
 
-async def test_a_hanging_gateway_costs_a_bounded_wait(gateway, served, api_key, monkeypatch) -> None:
+async def test_a_hanging_gateway_costs_a_bounded_wait(
+    gateway, served, api_key, monkeypatch
+) -> None:
     policies_set(monkeypatch, answer_s=1.0)
 
     async def hang(request: web.Request) -> web.Response:
@@ -228,7 +265,9 @@ async def test_a_hanging_gateway_costs_a_bounded_wait(gateway, served, api_key, 
     await eventually(lambda: len(gateway.requests) > 0)
 
 
-async def test_accounts_and_keys_of_a_member_work_the_same(gateway, served, project, member) -> None:
+async def test_accounts_and_keys_of_a_member_work_the_same(
+    gateway, served, project, member
+) -> None:
     secret = await sync_to_async(factories.key_make)(project, member)
     assert (await begin(served, secret).answer())[0] == 200
     assert settings.SECRET_KEY not in str(gateway.requests[0][0].headers)
@@ -238,7 +277,11 @@ async def test_changed_rewards_are_in_the_sessions_record_once(
     gateway: FakeGateway, served: Session, api_key, project, member
 ) -> None:
     change = {"seq": 7, "episode_id": "ep_1", "was": 0.0, "reward": 1.0, "at": 5.0}
-    done = {"changes": [change], "unchanged": ["ep_2"], "refused": {"ep_3": "it is open: it is ended with its reward"}}
+    done = {
+        "changes": [change],
+        "unchanged": ["ep_2"],
+        "refused": {"ep_3": "it is open: it is ended with its reward"},
+    }
 
     async def answer(request: web.Request) -> web.Response:
         return web.json_response(done)
@@ -251,15 +294,31 @@ async def test_changed_rewards_are_in_the_sessions_record_once(
         ).answer()
         assert (status, json.loads(told)) == (200, done)
     assert [request.path for request, _ in gateway.requests] == ["/rescore", "/rescore"]
-    (entry,) = [e async for e in EventRecord.objects.filter(session_id=served.id, data__name="episodes_rescored")]
+    (entry,) = [
+        e
+        async for e in EventRecord.objects.filter(
+            session_id=served.id, data__name="episodes_rescored"
+        )
+    ]
     assert entry.data["rewards"] == {"ep_1": {"was": 0.0, "reward": 1.0}}
     assert entry.data["member_id"].startswith("mem_") and entry.data["key_id"].startswith("key_")
-    # Of another who asks for the same later, the runtime returns the earlier change again, beside the new one.
+    # Of another who asks for the same later, the runtime returns the earlier change again, beside
+    # the new one.
     done["changes"].append({"seq": 8, "episode_id": "ep_4", "was": 0.5, "reward": 2.0, "at": 6.0})
     other = await sync_to_async(factories.key_make)(project, member)
-    await Call(application, "POST", f"/v1/sessions/{served.id}/rescore", key=other, body=body).answer()
+    await Call(
+        application, "POST", f"/v1/sessions/{served.id}/rescore", key=other, body=body
+    ).answer()
     first, second = [
-        e async for e in EventRecord.objects.filter(session_id=served.id, data__name="episodes_rescored").order_by("id")
+        e
+        async for e in EventRecord.objects.filter(
+            session_id=served.id, data__name="episodes_rescored"
+        ).order_by("id")
     ]
-    assert first.data == entry.data and second.data["rewards"] == {"ep_4": {"was": 0.5, "reward": 2.0}}
-    assert second.data["member_id"] != first.data["member_id"] and second.data["key_id"] != first.data["key_id"]
+    assert first.data == entry.data and second.data["rewards"] == {
+        "ep_4": {"was": 0.5, "reward": 2.0}
+    }
+    assert (
+        second.data["member_id"] != first.data["member_id"]
+        and second.data["key_id"] != first.data["key_id"]
+    )

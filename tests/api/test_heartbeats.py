@@ -28,7 +28,9 @@ def runtime(project) -> tuple[Session, str]:
     return factories.runtime_make(project)
 
 
-async def told(body: Any, method: str = "POST", path: str = PATH, **given: Any) -> tuple[int, dict[str, str], Any]:
+async def told(
+    body: Any, method: str = "POST", path: str = PATH, **given: Any
+) -> tuple[int, dict[str, str], Any]:
     sent = body if isinstance(body, bytes) else json.dumps(body).encode()
     given = {"content_type": "application/json"} | given
     status, headers, answer = await Call(application, method, path, body=sent, **given).answer()
@@ -37,7 +39,9 @@ async def told(body: Any, method: str = "POST", path: str = PATH, **given: Any) 
 
 def counted() -> float:
     samples = [sample for metric in REQUESTS.collect() for sample in metric.samples]
-    return sum(each.value for each in samples if each.name.endswith("_total") and "heartbeat" in str(each))
+    return sum(
+        each.value for each in samples if each.name.endswith("_total") and "heartbeat" in str(each)
+    )
 
 
 async def test_a_heartbeat_is_answered_with_orders_and_counted(runtime) -> None:
@@ -65,7 +69,9 @@ async def test_a_heartbeat_is_answered_with_orders_and_counted(runtime) -> None:
         (413, BEAT | {"phase": "x" * (70 << 10)}, {}),
     ],
 )
-async def test_what_is_refused_changes_nothing(runtime, expected: int, body: Any, changed: dict[str, Any]) -> None:
+async def test_what_is_refused_changes_nothing(
+    runtime, expected: int, body: Any, changed: dict[str, Any]
+) -> None:
     session, lease = runtime
     before = await Session.objects.values().aget(id=session.id)
     assert (await told(body, **{"key": lease} | changed))[0] == expected
@@ -79,7 +85,9 @@ async def test_a_lease_that_was_replaced_changes_nothing(runtime) -> None:
     assert (await Session.objects.aget(id=session.id)).progress != 1
 
 
-async def test_a_heartbeat_is_taken_while_all_threads_of_other_requests_wait(runtime, monkeypatch) -> None:
+async def test_a_heartbeat_is_taken_while_all_threads_of_other_requests_wait(
+    runtime, monkeypatch
+) -> None:
     """As they do where the object store is slow."""
     _, lease = runtime
     release, entered = threading.Event(), threading.Semaphore(0)

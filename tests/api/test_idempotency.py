@@ -24,7 +24,12 @@ def client(api_key: str) -> Client:
 
 def create(client: Client, key: str | None = "k1", body: dict | None = None):
     headers = {} if key is None else {"Idempotency-Key": key}
-    return client.post("/v1/sessions", BODY if body is None else body, content_type="application/json", headers=headers)
+    return client.post(
+        "/v1/sessions",
+        BODY if body is None else body,
+        content_type="application/json",
+        headers=headers,
+    )
 
 
 def test_the_same_key_and_body_get_the_same_response(client) -> None:
@@ -88,7 +93,8 @@ def test_keys_of_two_projects_do_not_meet(client, outsider_key, client_for) -> N
 
 def test_a_refusal_is_kept_and_undoes_what_was_begun(client, monkeypatch) -> None:
     first = create(client, body={"base_model": "nothing"})
-    monkeypatch.setattr("console.sessions.dry_run.base_model_resolve", None)  # it is not asked again
+    # it is not asked again
+    monkeypatch.setattr("console.sessions.dry_run.base_model_resolve", None)
     second = create(client, body={"base_model": "nothing"})
     assert (first.status_code, second.status_code) == (400, 400)
     assert first.content == second.content

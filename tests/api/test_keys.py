@@ -17,7 +17,13 @@ from console.asgi import application
 from console.sessions.budgets import sessions_over_budget_stop
 from console.sessions.models import RuntimeSpan, Session
 from console.users.keys import key_create, key_revoke
-from console.users.members import invitation_accept, member_invite, member_list, member_remove, member_role_set
+from console.users.members import (
+    invitation_accept,
+    member_invite,
+    member_list,
+    member_remove,
+    member_role_set,
+)
 from console.users.models import ApiKey, Project, User
 from support import factories
 from support.asgi_calls import Call, FakeGateway, episode_key
@@ -32,7 +38,9 @@ ANOTHER = {"base_model": "another-model"}
 
 
 def limited(project: Project, user: User, **limits: object) -> tuple[ApiKey, str]:
-    return key_create(project=project, user=user, name="limited", scopes=factories.EVERY_SCOPE, **limits)
+    return key_create(
+        project=project, user=user, name="limited", scopes=factories.EVERY_SCOPE, **limits
+    )
 
 
 def spend(session: Session, seconds: float, *, gpus: int = 0) -> None:
@@ -71,20 +79,28 @@ CHANGES = [case for case in BODIES if case[0] != "GET" and "{session_id}" in cas
 
 
 @pytest.mark.parametrize("case", CHANGES, ids=" ".join)
-def test_a_limited_key_changes_no_session_outside_its_limits(case, project, alice, client_for) -> None:
+def test_a_limited_key_changes_no_session_outside_its_limits(
+    case, project, alice, client_for
+) -> None:
     _, of_models = limited(project, alice, allowed_models=["another-model"])
     capped, of_cap = limited(project, alice, spend_cap_s=100)
     ids = factories.ids_make(project, alice)
     method, path = case[0], f"/v1{case[1].format(**ids)}"
     for secret in (of_models, of_cap):
-        response = client_for(secret).generic(method, path, json.dumps(BODIES[case] or {}), content_type=JSON)
+        response = client_for(secret).generic(
+            method, path, json.dumps(BODIES[case] or {}), content_type=JSON
+        )
         assert response.status_code == 403, response.content
     Session.objects.filter(id=ids["session_id"]).update(key=capped)
-    own = client_for(of_cap).generic(method, path, json.dumps(BODIES[case] or {}), content_type=JSON)
+    own = client_for(of_cap).generic(
+        method, path, json.dumps(BODIES[case] or {}), content_type=JSON
+    )
     assert own.status_code != 403, own.content
 
 
-def test_a_person_and_a_key_without_a_list_use_every_model(project, alice, client_for, api_key) -> None:
+def test_a_person_and_a_key_without_a_list_use_every_model(
+    project, alice, client_for, api_key
+) -> None:
     client = Client()
     client.force_login(alice)
     for asking in (client, client_for(api_key)):
@@ -93,7 +109,9 @@ def test_a_person_and_a_key_without_a_list_use_every_model(project, alice, clien
 
 
 @pytest.mark.parametrize("limit", [{"allowed_models": ["m"]}, {"spend_cap_s": 5}])
-def test_an_admin_key_with_limits_is_refused_because_it_could_make_one_without(limit, alice) -> None:
+def test_an_admin_key_with_limits_is_refused_because_it_could_make_one_without(
+    limit, alice
+) -> None:
     client = Client()
     client.force_login(alice)
     answer = client.post("/v1/keys", {"scopes": ["admin"], **limit}, content_type=JSON)
@@ -104,7 +122,8 @@ def test_an_admin_key_with_limits_is_refused_because_it_could_make_one_without(l
     "limit",
     [
         {"allowed_models": []}, {"allowed_models": [""]}, {"spend_cap_s": 0}, {"spend_cap_s": -1}, {"cap": 1},
-        {"scopes": ["admin"] * 6},  # a key that is listed with thousands of them would make each list megabytes
+        # a key that is listed with thousands of them would make each list megabytes
+        {"scopes": ["admin"] * 6},
     ],
 )  # fmt: skip
 def test_a_limit_that_means_nothing_is_refused_by_name(limit, alice) -> None:
@@ -132,7 +151,10 @@ def test_a_key_that_spent_its_cap_starts_nothing_more(project, alice, client_for
     assert (error["code"], error["details"]["left_s"]) == ("budget_exhausted", 0)
     assert error["details"]["spent_s"] == pytest.approx(110)
     assert (
-        client_for(factories.key_make(project, alice)).post("/v1/sessions", body, content_type=JSON).status_code == 201
+        client_for(factories.key_make(project, alice))
+        .post("/v1/sessions", body, content_type=JSON)
+        .status_code
+        == 201
     )
 
 
@@ -213,7 +235,10 @@ async def test_within_a_second_of_its_end_a_key_does_nothing_on_rest_or_relay(
         return (await Call(application, "POST", path, key=bearer, body=b"{}").answer())[0]
 
     monkeypatch.setattr(callers.callers, "_clock", clock := FakeClock())
-    relayed, begun = ("/openai/v1/chat/completions", token), (f"/v1/sessions/{served.id}/episodes", secret)
+    relayed, begun = (
+        ("/openai/v1/chat/completions", token),
+        (f"/v1/sessions/{served.id}/episodes", secret),
+    )
     for _ in range(3):  # the relay knows the key well when it ends
         assert await status(*relayed) == 200
     assert await status(*begun) == 200
@@ -259,24 +284,31 @@ async def test_an_answer_in_full_flow_breaks_off_within_a_second_of_the_keys_end
     until_its_end = len(pauses)
     body = await call.body()
     assert sum(pauses[until_its_end:]) <= 1.0
-    assert b"revoked" in body[-500:]  # its clients raise it: they do not take half an answer for a whole one
+    # its clients raise it: they do not take half an answer for a whole one
+    assert b"revoked" in body[-500:]
     async with asyncio.timeout(25):
         await is_gone.wait()
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_episodes_of_another_key_and_of_a_person_go_on(gateway, served, project, alice) -> None:
+async def test_episodes_of_another_key_and_of_a_person_go_on(
+    gateway, served, project, alice
+) -> None:
     ended, _ = await sync_to_async(limited)(project, alice)
     other, _ = await sync_to_async(limited)(project, alice)
     await sync_to_async(revoke)(project, alice, ended)
     for key_id, expected in [(ended.id, 401), (other.id, 200), ("", 200), ("key_nothing", 401)]:
         token = episode_key(served.id, key_id=key_id)
-        got, _, _ = await Call(application, "POST", "/openai/v1/chat/completions", key=token, body=b"{}").answer()
+        got, _, _ = await Call(
+            application, "POST", "/openai/v1/chat/completions", key=token, body=b"{}"
+        ).answer()
         assert got == expected, key_id
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_the_gateway_gets_which_key_begins_an_episode(gateway, served, project, alice) -> None:
+async def test_the_gateway_gets_which_key_begins_an_episode(
+    gateway, served, project, alice
+) -> None:
     key, secret = await sync_to_async(limited)(project, alice)
     path = f"/v1/sessions/{served.id}/episodes"
     await Call(application, "POST", path, key=secret, body=b"{}", x_key_id="key_forged").answer()
@@ -292,12 +324,18 @@ async def test_an_episode_that_a_person_began_ends_with_their_membership(
     cookie = await cookie_of(member)
     headers = {"cookie": cookie.decode(), "x_csrftoken": "x" * 32, "x_project_id": project.id}
     headers["cookie"] += f"; csrftoken={'x' * 32}"
-    await Call(application, "POST", f"/v1/sessions/{served.id}/episodes", body=b"{}", **headers).answer()
+    await Call(
+        application, "POST", f"/v1/sessions/{served.id}/episodes", body=b"{}", **headers
+    ).answer()
     ((begun, _),) = gateway.requests
     token = episode_key(served.id, key_id=begun.headers["X-Key-Id"])
 
     async def status() -> int:
-        return (await Call(application, "POST", "/openai/v1/chat/completions", key=token, body=b"{}").answer())[0]
+        return (
+            await Call(
+                application, "POST", "/openai/v1/chat/completions", key=token, body=b"{}"
+            ).answer()
+        )[0]
 
     assert await status() == 200
     await sync_to_async(end)(project, alice, ApiKey(user=member))

@@ -1,4 +1,6 @@
-"""What operators read: metrics that say what happened, to those who may, and a readiness that says what is wrong."""
+"""What operators read: metrics that say what happened, to those who may, and a readiness that says
+what is wrong.
+"""
 
 import asyncio
 import socket
@@ -48,11 +50,15 @@ def scraped(client: Client, **extra: str) -> dict[tuple, float]:
     assert answer.status_code == 200, answer.content
     families = text_string_to_metric_families(answer.content.decode())
     return {
-        (sample.name, *sorted(sample.labels.values())): sample.value for family in families for sample in family.samples
+        (sample.name, *sorted(sample.labels.values())): sample.value
+        for family in families
+        for sample in family.samples
     }
 
 
-def test_responses_are_counted_by_the_pattern_of_their_address(client_for, api_key, db: None) -> None:
+def test_responses_are_counted_by_the_pattern_of_their_address(
+    client_for, api_key, db: None
+) -> None:
     labels = {"route": "v1/sessions/<session_id>", "method": "GET", "status": "404"}
     before, nowhere = count("tinkerscript_http_requests_total", **labels), count_nowhere()
     for session_id in ("ses_a", "ses_b"):
@@ -75,7 +81,9 @@ async def test_responses_through_the_server_are_counted_too() -> None:
     assert count("tinkerscript_http_requests_total", **labels) == before + 1
 
 
-def test_sessions_the_queue_and_the_reconciler_are_read_from_the_tables(client: Client, project: Project) -> None:
+def test_sessions_the_queue_and_the_reconciler_are_read_from_the_tables(
+    client: Client, project: Project
+) -> None:
     factories.session_make(project)
     factories.session_make(project)
     factories.runtime_make(project)
@@ -84,7 +92,9 @@ def test_sessions_the_queue_and_the_reconciler_are_read_from_the_tables(client: 
     assert values["tinkerscript_sessions", "queued"] == values["tinkerscript_queue_length",] == 2
     assert values["tinkerscript_sessions", "ready"] == 1
     assert values["tinkerscript_sessions", "failed"] == 0
-    assert {name[1] for name in values if name[0] == "tinkerscript_sessions"} == {state.value for state in SessionState}
+    assert {name[1] for name in values if name[0] == "tinkerscript_sessions"} == {
+        state.value for state in SessionState
+    }
     assert values["tinkerscript_reconciler_tick_seconds",] == 0.25
     assert 2 <= values["tinkerscript_reconciler_age_seconds",] < 60
     leader_release(holder="a")
@@ -92,7 +102,9 @@ def test_sessions_the_queue_and_the_reconciler_are_read_from_the_tables(client: 
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_call_through_the_relay_is_counted_with_its_bytes(gateway: FakeGateway, served: Session) -> None:
+async def test_a_call_through_the_relay_is_counted_with_its_bytes(
+    gateway: FakeGateway, served: Session
+) -> None:
     may_end = asyncio.Event()
 
     async def answer(request: web.Request) -> web.Response:
@@ -190,7 +202,9 @@ def test_a_stranger_learns_of_readiness_and_nothing_more(client: Client, db: Non
     assert newest[1] not in answer.content.decode() and "migrat" not in answer.content.decode()
 
 
-def test_readiness_asks_the_store_once_however_often_it_is_asked(client: Client, db: None, monkeypatch) -> None:
+def test_readiness_asks_the_store_once_however_often_it_is_asked(
+    client: Client, db: None, monkeypatch
+) -> None:
     asked: list[None] = []
     monkeypatch.setattr(readiness, "problems_find", lambda: asked.append(None) or ["a problem"])
     assert [client.get("/readyz").json()["problems"] for _ in range(5)] == [["a problem"]] * 5
@@ -206,18 +220,28 @@ def test_a_database_that_lacks_a_migration_is_not_ready(client: Client, db: None
     assert "manage.py migrate" in answer.json()["error"]["message"]
 
 
-def test_what_runs_ill_is_read_from_the_tables(client: Client, project: Project, owner_webhook) -> None:
+def test_what_runs_ill_is_read_from_the_tables(
+    client: Client, project: Project, owner_webhook
+) -> None:
     now = timezone.now()
     for minutes in (5, 90):
         session = factories.session_make(project)
         Session.objects.filter(id=session.id).update(state_since=now - timedelta(minutes=minutes))
-    factories.session_make(project, state=SessionState.FAILED, failure={"code": "disk_full", "cause": "x"})
+    factories.session_make(
+        project, state=SessionState.FAILED, failure={"code": "disk_full", "cause": "x"}
+    )
     serving, _lease = factories.runtime_make(project, state_since=now - timedelta(hours=3))
     Checkpoint.objects.create(
         session=serving, kind="state", state="committed", committed_at=now - timedelta(minutes=20)
     )
     for step in (1, 2):
-        data = {"step": step, "tokens_trained": 3000, "rollout_s": 2.0 * step, "train_s": 4.0, "handover_s": 0.5}
+        data = {
+            "step": step,
+            "tokens_trained": 3000,
+            "rollout_s": 2.0 * step,
+            "train_s": 4.0,
+            "handover_s": 0.5,
+        }
         event_record(session_id=serving.id, kind=EventKind.METRIC, data=data)
     Delivery.objects.filter(id=owner_webhook.id).update(next_at=now - timedelta(minutes=7))
     restart_count(cause="stuck"), restart_count(cause="stuck")
@@ -230,7 +254,9 @@ def test_what_runs_ill_is_read_from_the_tables(client: Client, project: Project,
     assert values["tinkerscript_warm_runtimes", "ready"] == 2
     assert values["tinkerscript_warm_runtimes", "starting"] == 1
     assert 1200 <= values["tinkerscript_state_age_seconds",] < 1260
-    assert 10_800 <= values["tinkerscript_journal_copy_age_seconds",] < 10_860, "it has none: since it is ready"
+    assert 10_800 <= values["tinkerscript_journal_copy_age_seconds",] < 10_860, (
+        "it has none: since it is ready"
+    )
     assert values["tinkerscript_trained_tokens_per_second",] == 20
     assert values["tinkerscript_phase_seconds", "rollout"] == 3.0
     assert values["tinkerscript_webhook_backlog",] == 1
@@ -240,5 +266,7 @@ def test_what_runs_ill_is_read_from_the_tables(client: Client, project: Project,
 
 @pytest.fixture
 def owner_webhook(project: Project) -> Delivery:
-    webhook = webhook_create(project=project, url="https://example.com/", topics=[WebhookTopic.SESSION_STUCK])
+    webhook = webhook_create(
+        project=project, url="https://example.com/", topics=[WebhookTopic.SESSION_STUCK]
+    )
     return Delivery.objects.create(webhook=webhook, topic="session.stuck", body="{}")

@@ -46,7 +46,9 @@ def test_the_lease_side_is_not_in_it() -> None:
 
 def test_every_reference_leads_somewhere() -> None:
     schema = committed()
-    names = {part.partition('"')[0] for part in json.dumps(schema).split("#/components/schemas/")[1:]}
+    names = {
+        part.partition('"')[0] for part in json.dumps(schema).split("#/components/schemas/")[1:]
+    }
     assert names <= set(schema["components"]["schemas"])
 
 
@@ -54,13 +56,18 @@ def test_the_document_keeps_every_operation_and_type_that_clients_were_given() -
     """The summary is of the document as it was first published. What is added may stay out of it."""
     kept, now = json.loads(openapi_summary.FILE.read_text()), openapi_summary.summary(committed())
     for part, entries in kept.items():
-        gone = {name: sorted(set(facts) - set(now[part].get(name, []))) for name, facts in entries.items()}
+        gone = {
+            name: sorted(set(facts) - set(now[part].get(name, [])))
+            for name, facts in entries.items()
+        }
         assert {name: facts for name, facts in gone.items() if facts or name not in now[part]} == {}
     needed = [
         (name, fact)
         for name, facts in now["operations"].items()
         for fact in facts
-        if name in kept["operations"] and fact.startswith("needs ") and fact not in kept["operations"][name]
+        if name in kept["operations"]
+        and fact.startswith("needs ")
+        and fact not in kept["operations"][name]
     ]
     assert needed == [], "an operation asks for more than it did"
 
@@ -71,5 +78,9 @@ def test_the_summary_notices_what_a_client_would() -> None:
     del schema["paths"]["/v1/sessions"]["get"]["parameters"][0]
     del schema["components"]["schemas"]["SessionView"]["properties"]["state"]
     now = openapi_summary.summary(schema)
-    assert set(kept["operations"]["session_list"]) - set(now["operations"]["session_list"]) == {"takes query cursor"}
-    assert set(kept["schemas"]["SessionView"]) - set(now["schemas"]["SessionView"]) == {"always state"}
+    assert set(kept["operations"]["session_list"]) - set(now["operations"]["session_list"]) == {
+        "takes query cursor"
+    }
+    assert set(kept["schemas"]["SessionView"]) - set(now["schemas"]["SessionView"]) == {
+        "always state"
+    }

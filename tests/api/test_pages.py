@@ -18,7 +18,9 @@ def test_health(client: Client) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/sessions/ses_1", "/keys", "/v1ish"])
-def test_every_address_of_the_console_is_the_same_page(path, client: Client, settings, tmp_path: Path) -> None:
+def test_every_address_of_the_console_is_the_same_page(
+    path, client: Client, settings, tmp_path: Path
+) -> None:
     settings.FRONTEND_DIST = tmp_path
     assert b"make frontend" in client.get(path).content
     (tmp_path / "index.html").write_text("<!doctype html>built")
@@ -30,10 +32,19 @@ def test_every_address_of_the_console_is_the_same_page(path, client: Client, set
 
 @pytest.mark.django_db(transaction=True)
 async def test_each_answer_has_the_id_of_its_request() -> None:
-    for path, key in (("/healthz", None), ("/v1/account", "wrong"), ("/openai/v1/models", "wrong"), ("/nothing", None)):
-        _, headers, _ = await Call(application, "GET", path, key=key, x_request_id="mine-1").answer()
+    for path, key in (
+        ("/healthz", None),
+        ("/v1/account", "wrong"),
+        ("/openai/v1/models", "wrong"),
+        ("/nothing", None),
+    ):
+        _, headers, _ = await Call(
+            application, "GET", path, key=key, x_request_id="mine-1"
+        ).answer()
         assert headers["x-request-id"] == "mine-1"
-        _, headers, _ = await Call(application, "GET", path, key=key, x_request_id="not mine").answer()
+        _, headers, _ = await Call(
+            application, "GET", path, key=key, x_request_id="not mine"
+        ).answer()
         assert headers["x-request-id"].startswith("req_")
 
 
@@ -72,8 +83,12 @@ def test_who_signs_in_loads_less_than_120_kb() -> None:
     dist = settings.FRONTEND_DIST
     if not (dist / "index.html").exists():
         pytest.skip("frontend/dist is missing: run requirements/install.sh frontend")
-    files = [dist / name for name in ["index.html", *LOADED_AT_ONCE.findall((dist / "index.html").read_text())]]
+    files = [
+        dist / name
+        for name in ["index.html", *LOADED_AT_ONCE.findall((dist / "index.html").read_text())]
+    ]
     scripts = "".join(file.read_text() for file in files if file.suffix == ".js")
-    assert "Forgotten your password?" in scripts  # the page itself is among them, and not loaded later
+    # the page itself is among them, and not loaded later
+    assert "Forgotten your password?" in scripts
     sizes = {file.name: file.with_name(f"{file.name}.gz").stat().st_size for file in files}
     assert sum(sizes.values()) < SIGN_IN_BUDGET_BYTES, sizes

@@ -50,8 +50,11 @@ def test_every_route_is_tried_here() -> None:
     assert not any("{" in path for _, path in WITHOUT_ID)
 
 
-def differences(routes: Iterable[Route], expected: Callable[[Route], Collection[int]], given: Callable) -> list[str]:
-    """The routes whose ``given(method, path)`` has another status than one of ``expected``, with what they returned.
+def differences(
+    routes: Iterable[Route], expected: Callable[[Route], Collection[int]], given: Callable
+) -> list[str]:
+    """The routes whose ``given(method, path)`` has another status than one of ``expected``, with
+    what they returned.
 
     Each starts from the same rows, which are made once: what a request changed is rolled back.
     """
@@ -74,7 +77,11 @@ def test_each_role_gets_what_it_may(role, ids, project) -> None:
             return (404,)
         if route in FOR_OWNERS:
             return ANSWERED if role is Role.OWNER else (403,)
-        return ANSWERED if route[0] == "GET" or role is not Role.VIEWER or route in FOR_EVERYBODY else (403,)
+        return (
+            ANSWERED
+            if route[0] == "GET" or role is not Role.VIEWER or route in FOR_EVERYBODY
+            else (403,)
+        )
 
     def given(method: str, path: str) -> HttpResponse:
         return ask(client, method, path, ids, CASES[method, path], X_Project_Id=project.id)
@@ -86,7 +93,11 @@ def test_each_role_gets_what_it_may(role, ids, project) -> None:
 @pytest.mark.parametrize("role", Role)
 def test_a_key_gets_what_its_maker_may(role, ids, project, client_for) -> None:
     user = factories.member_make(project, "nora", role)
-    scopes = {Role.OWNER: list(Scope), Role.MEMBER: factories.EVERY_SCOPE, Role.VIEWER: [Scope.SESSIONS_READ]}[role]
+    scopes = {
+        Role.OWNER: list(Scope),
+        Role.MEMBER: factories.EVERY_SCOPE,
+        Role.VIEWER: [Scope.SESSIONS_READ],
+    }[role]
     client = client_for(factories.key_make(project, user, scopes))
 
     def expected(route: Route) -> Collection[int]:
@@ -109,7 +120,10 @@ def test_an_outsider_gets_not_found(by_key, ids, bob, client_for) -> None:
     def given(method: str, path: str) -> HttpResponse:
         answer = ask(client, method, path, ids, BODIES[method, path])
         missing = ask(client, method, path, {name: "nothing" for name in ids}, BODIES[method, path])
-        assert (missing.status_code, missing.json()["error"]) == (answer.status_code, answer.json()["error"])
+        assert (missing.status_code, missing.json()["error"]) == (
+            answer.status_code,
+            answer.json()["error"],
+        )
         return answer
 
     routes = [route for route in BODIES if not (by_key and route in FOR_INVITED)]
@@ -118,12 +132,16 @@ def test_an_outsider_gets_not_found(by_key, ids, bob, client_for) -> None:
 
 @pytest.mark.smoke
 def test_another_project_of_the_same_person_is_another_tenant(ids, alice, client_for) -> None:
-    client = client_for(factories.key_make(project_create(user=alice, name="second"), alice, list(Scope)))
+    client = client_for(
+        factories.key_make(project_create(user=alice, name="second"), alice, list(Scope))
+    )
 
     def expected(route: Route) -> Collection[int]:
         return (403,) if route in FOR_INVITED else (404,)
 
-    assert differences(BODIES, expected, lambda *route: ask(client, *route, ids, BODIES[route])) == []
+    assert (
+        differences(BODIES, expected, lambda *route: ask(client, *route, ids, BODIES[route])) == []
+    )
 
 
 def test_no_one_gets_in_without_a_key(ids) -> None:
@@ -135,7 +153,9 @@ def test_no_one_gets_in_without_a_key(ids) -> None:
     assert differences([*CASES, *LEASE_BODIES, *LINK_ROUTES], lambda _: (401,), given) == []
 
 
-def test_a_checkpoint_is_reached_through_its_own_session_only(ids, project, api_key, client_for) -> None:
+def test_a_checkpoint_is_reached_through_its_own_session_only(
+    ids, project, api_key, client_for
+) -> None:
     other = factories.session_make(project)
     answer = ask(client_for(api_key), "GET", C, ids | {"session_id": other.id}, None)
     assert answer.status_code == 404
@@ -146,7 +166,11 @@ def test_a_runtime_commits_its_own_uploads_only(project, bob, client_for) -> Non
     _, foreign = factories.runtime_make(Project.objects.get(memberships__user=bob))
     Upload.objects.create(id="upl_1", session=session, files=[])
     path = "/runtime/uploads/{upload_id}/commit"
-    answer = ask(client_for(foreign), "POST", path, {"upload_id": "upl_1"}, LEASE_BODIES["POST", path])
+    answer = ask(
+        client_for(foreign), "POST", path, {"upload_id": "upl_1"}, LEASE_BODIES["POST", path]
+    )
     assert answer.status_code == 404
-    unknown = ask(client_for(lease), "POST", path, {"upload_id": "upl_2"}, LEASE_BODIES["POST", path])
+    unknown = ask(
+        client_for(lease), "POST", path, {"upload_id": "upl_2"}, LEASE_BODIES["POST", path]
+    )
     assert unknown.status_code == 404

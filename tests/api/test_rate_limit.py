@@ -18,10 +18,18 @@ def few(settings, monkeypatch) -> None:
     monkeypatch.setattr(rate_limit, "time", SimpleNamespace(time=lambda: 1_000_003.0))
 
 
-def test_every_response_carries_what_is_left_and_a_refusal_when_to_come_back(client_for, api_key) -> None:
+def test_every_response_carries_what_is_left_and_a_refusal_when_to_come_back(
+    client_for, api_key
+) -> None:
     client = client_for(api_key)
     left = []
-    for path in ("/v1/sessions", "/v1/sessions/ses_nothing", "/v1/account", "/v1/keys", "/v1/sessions"):
+    for path in (
+        "/v1/sessions",
+        "/v1/sessions/ses_nothing",
+        "/v1/account",
+        "/v1/keys",
+        "/v1/sessions",
+    ):
         answer = client.get(path)
         assert answer.status_code in (200, 403, 404)
         assert answer["RateLimit-Limit"] == "5"
@@ -45,12 +53,17 @@ def test_one_caller_does_not_use_up_anothers(client_for, api_key, project, alice
     assert person.get("/v1/sessions").status_code == 200
 
 
-def test_a_person_with_many_keys_has_five_times_what_one_key_has(client_for, project, alice, bob) -> None:
+def test_a_person_with_many_keys_has_five_times_what_one_key_has(
+    client_for, project, alice, bob
+) -> None:
     keys = [client_for(factories.key_make(project, alice)) for _ in range(6)]
     for key in keys[:5]:
         assert [key.get("/v1/sessions").status_code for _ in range(5)] == [200] * 5
     refused = keys[5].get("/v1/sessions")
-    assert refused.status_code == 429 and "all keys of one person" in refused.json()["error"]["message"]
+    assert (
+        refused.status_code == 429
+        and "all keys of one person" in refused.json()["error"]["message"]
+    )
     assert (refused["RateLimit-Remaining"], refused["Retry-After"]) == ("0", "7")
     others = client_for(factories.key_make(project_get(user=bob), bob))
     person = Client()
@@ -58,14 +71,26 @@ def test_a_person_with_many_keys_has_five_times_what_one_key_has(client_for, pro
     assert {others.get("/v1/sessions").status_code, person.get("/v1/sessions").status_code} == {200}
 
 
-def test_a_refused_post_is_not_kept_under_its_idempotency_key(client_for, api_key, settings) -> None:
+def test_a_refused_post_is_not_kept_under_its_idempotency_key(
+    client_for, api_key, settings
+) -> None:
     client = client_for(api_key)
     body, headers = {"base_model": factories.BASE_MODEL}, {"Idempotency-Key": "k"}
     for _ in range(5):
         client.get("/v1/sessions")
-    assert client.post("/v1/sessions", body, content_type="application/json", headers=headers).status_code == 429
+    assert (
+        client.post(
+            "/v1/sessions", body, content_type="application/json", headers=headers
+        ).status_code
+        == 429
+    )
     settings.RATE_LIMIT_PER_MINUTE = 60
-    assert client.post("/v1/sessions", body, content_type="application/json", headers=headers).status_code == 201
+    assert (
+        client.post(
+            "/v1/sessions", body, content_type="application/json", headers=headers
+        ).status_code
+        == 201
+    )
 
 
 def test_who_is_not_known_learns_nothing(client, db) -> None:

@@ -1,4 +1,6 @@
-"""The page of the API reference, which is the one page of the API: its endpoints return JSON to browsers too."""
+"""The page of the API reference, which is the one page of the API: its endpoints return JSON to
+browsers too.
+"""
 
 from html.parser import HTMLParser
 

@@ -1,4 +1,6 @@
-"""LLM calls pass through: bytes both ways, as they come, to the gateway that serves the session now."""
+"""LLM calls pass through: bytes both ways, as they come, to the gateway that serves the session
+now.
+"""
 
 import asyncio
 import json
@@ -29,7 +31,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("api.relay.cache.FRESH_S", 0.01)
 
 
-def chat(session: Session, body: bytes = b'{"model": "m"}', path: str = CHAT, **headers: str) -> Call:
+def chat(
+    session: Session, body: bytes = b'{"model": "m"}', path: str = CHAT, **headers: str
+) -> Call:
     return Call(application, "POST", path, key=episode_key(session.id), body=body, **headers)
 
 
@@ -72,7 +76,9 @@ async def test_path_query_body_and_answer_pass_unchanged(gateway, served) -> Non
     body = bytes(range(256)) * 4000
 
     async def echo(request: web.Request) -> web.Response:
-        return web.Response(body=await request.read(), status=418, headers={"X-Own": "1", "Content-Encoding": "odd"})
+        return web.Response(
+            body=await request.read(), status=418, headers={"X-Own": "1", "Content-Encoding": "odd"}
+        )
 
     gateway.answer = echo
     status, headers, answer = await chat(served, body, "/openai/v1/a%20b?x=%2F&y=1").answer()
@@ -84,7 +90,8 @@ async def test_path_query_body_and_answer_pass_unchanged(gateway, served) -> Non
 async def test_headers_of_one_connection_stay_on_it(gateway, served) -> None:
     async def answer(request: web.Request) -> web.Response:
         return web.Response(
-            text="ok", headers={"Keep-Alive": "timeout=5", "Upgrade": "h2", "Proxy-Authenticate": "Basic"}
+            text="ok",
+            headers={"Keep-Alive": "timeout=5", "Upgrade": "h2", "Proxy-Authenticate": "Basic"},
         )
 
     gateway.answer = answer
@@ -96,7 +103,16 @@ async def test_headers_of_one_connection_stay_on_it(gateway, served) -> None:
         "cookie": "a=b",
     }
     key = episode_key(served.id)
-    call = Call(application, "POST", CHAT, key=key, body=b"{}", accept="text/event-stream", x_kept="1", **sent)
+    call = Call(
+        application,
+        "POST",
+        CHAT,
+        key=key,
+        body=b"{}",
+        accept="text/event-stream",
+        x_kept="1",
+        **sent,
+    )
     _, headers, _ = await call.answer()
     received = gateway.requests[0][0].headers
     assert not {"X-Secret", "TE", "X-Relay-Key", "Cookie", "Proxy-Authorization"} & set(received)
@@ -108,14 +124,25 @@ async def test_headers_of_one_connection_stay_on_it(gateway, served) -> None:
 
 async def test_a_runtime_sets_nothing_for_the_whole_origin(gateway, served) -> None:
     async def answer(request: web.Request) -> web.Response:
-        response = web.Response(text="ok", headers={"Clear-Site-Data": '"cookies"', "Strict-Transport-Security": "x"})
-        response.headers["Location"], response.headers["Refresh"] = "http://elsewhere/", "0;url=http://elsewhere/"
+        response = web.Response(
+            text="ok", headers={"Clear-Site-Data": '"cookies"', "Strict-Transport-Security": "x"}
+        )
+        response.headers["Location"], response.headers["Refresh"] = (
+            "http://elsewhere/",
+            "0;url=http://elsewhere/",
+        )
         response.set_cookie("sessionid", "an attacker's")
         return response
 
     gateway.answer = answer
     _, headers, _ = await chat(served).answer()
-    whole_origin = {"set-cookie", "clear-site-data", "strict-transport-security", "location", "refresh"}
+    whole_origin = {
+        "set-cookie",
+        "clear-site-data",
+        "strict-transport-security",
+        "location",
+        "refresh",
+    }
     assert not whole_origin & set(headers)
 
 
@@ -200,7 +227,9 @@ async def test_a_whole_answer_that_breaks_off_is_asked_for_again(gateway, served
         tries += 1
         if tries > 1:
             return web.json_response({"try": tries})
-        response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": "100"})
+        response = web.StreamResponse(
+            headers={"Content-Type": "application/json", "Content-Length": "100"}
+        )
         await response.prepare(request)
         await response.write(b'{"half": ')
         request.transport.abort()
@@ -240,7 +269,9 @@ async def test_a_stream_that_breaks_off_reports_it(gateway, served) -> None:
     assert len(gateway.requests) == 1  # what the client has seen cannot be begun again
 
 
-async def test_a_request_that_kills_its_runtime_is_not_sent_for_ever(gateway, served, monkeypatch) -> None:
+async def test_a_request_that_kills_its_runtime_is_not_sent_for_ever(
+    gateway, served, monkeypatch
+) -> None:
     policies_set(monkeypatch, ready_s=25)
 
     async def die(request: web.Request) -> web.Response:
@@ -269,17 +300,25 @@ async def test_a_call_wakes_a_suspended_session(served) -> None:
 async def test_a_suspended_session_that_could_not_go_on_is_not_woken_and_says_why(served) -> None:
     await update(served, state=SessionState.SUSPENDED, address="", base_model="of-another-server")
     answer = await chat(served).answer()
-    assert (answer[0], code_of(answer[2])) == (409, "conflict") and b"of-another-server" in answer[2]
+    assert (answer[0], code_of(answer[2])) == (409, "conflict") and b"of-another-server" in answer[
+        2
+    ]
     await served.arefresh_from_db()
     assert served.state == "suspended"
 
 
 @pytest.mark.parametrize(
     ("state", "status", "code"),
-    [("failed", 409, "session_failed"), ("stopped", 410, "session_ended"), ("cancelled", 410, "session_ended")],
+    [
+        ("failed", 409, "session_failed"),
+        ("stopped", 410, "session_ended"),
+        ("cancelled", 410, "session_ended"),
+    ],
 )
 async def test_a_session_that_is_over_shows_how(state, status, code, gateway, served) -> None:
-    await update(served, state=state, failure={"code": "x", "cause": "it broke", "hint": "start another"})
+    await update(
+        served, state=state, failure={"code": "x", "cause": "it broke", "hint": "start another"}
+    )
     answer = await chat(served).answer()
     assert (answer[0], code_of(answer[2])) == (status, code)
     assert not gateway.requests
@@ -295,8 +334,20 @@ async def test_a_key_that_is_no_key_is_401(gateway, served) -> None:
     forged = episode_key(served.id, secret="another server's secret")
     payload, signature = good.split(".")
     other = episode_key("ses_other")
-    swapped = f"{other.split('.')[0]}.{signature}"  # the claim of one session, the signature of another
-    for key in (None, "", "tml-ep-", "x" * 5000, forged, payload, good[:-2], good + "A", swapped, "é"):
+    # the claim of one session, the signature of another
+    swapped = f"{other.split('.')[0]}.{signature}"
+    for key in (
+        None,
+        "",
+        "tml-ep-",
+        "x" * 5000,
+        forged,
+        payload,
+        good[:-2],
+        good + "A",
+        swapped,
+        "é",
+    ):
         assert await refusal(key) == (401, "invalid_api_key"), key
     assert await refusal(None, authorization=f"Basic {good}") == (401, "invalid_api_key")
     assert not gateway.requests
@@ -304,11 +355,16 @@ async def test_a_key_that_is_no_key_is_401(gateway, served) -> None:
 
 async def test_an_expired_key_is_410(gateway, served) -> None:
     assert await refusal(episode_key(served.id, lives_s=-1)) == (410, "episode_closed")
-    assert await refusal(episode_key(served.id, lives_s=-1, secret="forged")) == (401, "invalid_api_key")
+    assert await refusal(episode_key(served.id, lives_s=-1, secret="forged")) == (
+        401,
+        "invalid_api_key",
+    )
     assert not gateway.requests
 
 
-async def test_a_key_of_a_served_model_that_expired_is_401_and_says_where_another_is_made(gateway, served) -> None:
+async def test_a_key_of_a_served_model_that_expired_is_401_and_says_where_another_is_made(
+    gateway, served
+) -> None:
     key = episode_key(served.id, lives_s=-1, episode_id=SERVING)
     status, _, body = await Call(application, "POST", CHAT, key=key, body=b"{}").answer()
     assert (status, code_of(body)) == (401, "invalid_api_key") and b"serving-keys" in body
@@ -321,14 +377,23 @@ async def test_a_key_of_a_session_that_is_gone_is_410(gateway, served) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/openai/", "/openai/v2/x", "/openai/v1", "/openai/v1/../episodes", "/openai/episodes", "/openai/tokenize/x"],
+    [
+        "/openai/",
+        "/openai/v2/x",
+        "/openai/v1",
+        "/openai/v1/../episodes",
+        "/openai/episodes",
+        "/openai/tokenize/x",
+    ],
 )
 async def test_only_the_llm_paths_are_reachable(path, gateway, served) -> None:
     assert await refusal(episode_key(served.id), path) == (404, "not_found")
     assert not gateway.requests
 
 
-@pytest.mark.parametrize("sent", [b"/openai%2Fv1/models", b"/%6Fpenai/v1/models", b"/openai%2fv1%2fmodels"])
+@pytest.mark.parametrize(
+    "sent", [b"/openai%2Fv1/models", b"/%6Fpenai/v1/models", b"/openai%2fv1%2fmodels"]
+)
 async def test_a_prefix_that_is_written_in_another_way_leads_nowhere(sent, gateway, served) -> None:
     """What is passed on is cut off the path as it was sent, and stands behind the gateway's port."""
     call = Call(application, "GET", "/openai/v1/models", key=episode_key(served.id))
@@ -381,7 +446,9 @@ async def test_the_key_is_taken_from_x_api_key_too(gateway, served) -> None:
     call = Call(application, "POST", "/openai/v1/messages", body=b"{}", x_api_key=key)
     status, _, body = await call.answer()
     assert (status, body.decode()) == (200, key)
-    status, _, _ = await Call(application, "POST", "/openai/v1/messages", body=b"{}", x_api_key="forged").answer()
+    status, _, _ = await Call(
+        application, "POST", "/openai/v1/messages", body=b"{}", x_api_key="forged"
+    ).answer()
     assert status == 401
 
 
@@ -399,7 +466,10 @@ async def test_refusals_speak_the_dialect_of_the_path(gateway, served, monkeypat
     good = episode_key(served.id)
     for anthropic in (path, path + "/count_tokens"):
         assert await refused(anthropic, None) == (401, "authentication_error")
-        assert await refused(anthropic, episode_key(served.id, lives_s=-1)) == (410, "invalid_request_error")
+        assert await refused(anthropic, episode_key(served.id, lives_s=-1)) == (
+            410,
+            "invalid_request_error",
+        )
         assert await refused(anthropic, good, b"x" * 101) == (413, "request_too_large")
     await update(served, state=SessionState.LOADING, address="")
     assert await refused(path, good) == (503, "overloaded_error")
@@ -428,18 +498,32 @@ async def test_the_base_url_itself_answers(path: str, method: str) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/v1/messages?beta=true", "/v1/messages/count_tokens?beta=true", "/v1/models?limit=1000", "/v1/responses"],
+    [
+        "/v1/messages?beta=true",
+        "/v1/messages/count_tokens?beta=true",
+        "/v1/models?limit=1000",
+        "/v1/responses",
+    ],
 )
-async def test_what_coding_agents_ask_for_reaches_the_gateway(gateway: FakeGateway, served: Session, path: str) -> None:
+async def test_what_coding_agents_ask_for_reaches_the_gateway(
+    gateway: FakeGateway, served: Session, path: str
+) -> None:
     status, _, body = await chat(served, path=f"/openai{path}").answer()
     assert status == 200 and json.loads(body) == {"path": path}
 
 
-NO_WEBSOCKETS = ["/openai/v1/responses", "/oai/api/v1/responses", "/anthropic/api/v1/messages", "/v1/sessions"]
+NO_WEBSOCKETS = [
+    "/openai/v1/responses",
+    "/oai/api/v1/responses",
+    "/anthropic/api/v1/messages",
+    "/v1/sessions",
+]
 
 
 @pytest.mark.parametrize("path", NO_WEBSOCKETS)
-async def test_a_websocket_on_a_path_of_the_dialects_or_of_rest_is_426_with_a_body(path: str) -> None:
+async def test_a_websocket_on_a_path_of_the_dialects_or_of_rest_is_426_with_a_body(
+    path: str,
+) -> None:
     sent: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:
@@ -459,8 +543,15 @@ async def test_a_websocket_on_a_path_of_the_dialects_or_of_rest_is_426_with_a_bo
         "subprotocols": [],
     }
     await application(scope, receive, send)
-    assert [message["type"] for message in sent] == ["websocket.http.response.start", "websocket.http.response.body"]
-    assert sent[0]["status"] == 426 and "over HTTP" in sent[1]["body"].decode() and json.loads(sent[1]["body"])["error"]
+    assert [message["type"] for message in sent] == [
+        "websocket.http.response.start",
+        "websocket.http.response.body",
+    ]
+    assert (
+        sent[0]["status"] == 426
+        and "over HTTP" in sent[1]["body"].decode()
+        and json.loads(sent[1]["body"])["error"]
+    )
     sent.clear()
     await application(scope | {"extensions": {}}, receive, send)
     assert [message["type"] for message in sent] == ["websocket.close"]
@@ -468,5 +559,8 @@ async def test_a_websocket_on_a_path_of_the_dialects_or_of_rest_is_426_with_a_bo
 
 def test_what_is_for_this_server_or_this_connection_is_not_passed_on() -> None:
     own = ["host", "cookie", "x-relay-key", "content-length", "expect", "connection", "x-hop", "te"]
-    sent = [(name.encode(), b"X-Hop" if name == "connection" else b"1") for name in [*own, "authorization", "x-agent"]]
+    sent = [
+        (name.encode(), b"X-Hop" if name == "connection" else b"1")
+        for name in [*own, "authorization", "x-agent"]
+    ]
     assert list(headers_passed(sent)) == ["authorization", "x-agent"]

@@ -1,4 +1,6 @@
-"""One key cannot fill the relay: calls and bytes have a bound, per key and in all, and what ended makes room."""
+"""One key cannot fill the relay: calls and bytes have a bound, per key and in all, and what ended
+makes room.
+"""
 
 import asyncio
 import json
@@ -25,7 +27,9 @@ def test_what_ended_makes_room_and_leaves_nothing_behind() -> None:
     assert not counted.calls and not counted.bytes
 
 
-def test_one_key_may_not_have_all_and_others_are_not_refused_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_key_may_not_have_all_and_others_are_not_refused_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(bounds, "MAX_BYTES_PER_KEY", 10)
     monkeypatch.setattr(bounds, "MAX_BYTES", 15)
     counted = RelayLimits()

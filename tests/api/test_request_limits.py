@@ -1,4 +1,6 @@
-"""One account cannot stall the others with a body: its size, its names and what is said about them have bounds."""
+"""One account cannot stall the others with a body: its size, its names and what is said about them
+have bounds.
+"""
 
 import json
 
@@ -42,27 +44,42 @@ def test_a_body_of_many_names_is_refused_at_once_and_briefly(client: Client) -> 
 
 def test_names_are_counted_over_all_objects_of_a_body(client: Client) -> None:
     body = {"name": [{str(index): {}} for index in range(MAX_MEMBERS)]}
-    assert f"more than {MAX_MEMBERS} names" in post(client, "/v1/sessions", body).json()["error"]["message"]
+    assert (
+        f"more than {MAX_MEMBERS} names"
+        in post(client, "/v1/sessions", body).json()["error"]["message"]
+    )
 
 
 def test_a_refusal_names_the_first_twenty_problems_and_counts_the_rest(client: Client) -> None:
-    details = post(client, "/v1/sessions", {f"name{index}": index for index in range(50)}).json()["error"]["details"]
+    details = post(client, "/v1/sessions", {f"name{index}": index for index in range(50)}).json()[
+        "error"
+    ]["details"]
     assert len(details["fields"]) == 20
     assert details["more"] == 31  # thirty names and the base model that is missing
 
 
-def test_values_inside_each_other_are_refused_past_a_depth(client: Client, project: Project) -> None:
+def test_values_inside_each_other_are_refused_past_a_depth(
+    client: Client, project: Project
+) -> None:
     """Where each field is known too: what takes it apart later goes down by itself."""
     session = factories.session_make(project, state="ready")
     for depth, status in ((MAX_DEPTH - 4, 201), (MAX_DEPTH + 1, 400), (900, 400)):
         row = json.loads("[" * depth + "]" * depth)
-        answer = post(client, f"/v1/sessions/{session.id}/tasks", {"rows": [{"name": f"t{depth}", "row": row}]})
+        answer = post(
+            client,
+            f"/v1/sessions/{session.id}/tasks",
+            {"rows": [{"name": f"t{depth}", "row": row}]},
+        )
         assert answer.status_code == status, (depth, answer.content)
     assert f"more than {MAX_DEPTH} deep" in answer.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("body", [b'{"a": [%s0]}' % (b"[]," * 60_000), b'{"a": [%s0]}' % (b"0," * 600_000)])
-def test_a_body_of_many_values_is_refused_before_it_is_parsed(body: bytes, client: Client, monkeypatch) -> None:
+@pytest.mark.parametrize(
+    "body", [b'{"a": [%s0]}' % (b"[]," * 60_000), b'{"a": [%s0]}' % (b"0," * 600_000)]
+)
+def test_a_body_of_many_values_is_refused_before_it_is_parsed(
+    body: bytes, client: Client, monkeypatch
+) -> None:
     monkeypatch.setattr(parsing, "json", None)
     with pytest.raises(InvalidRequest, match="has more than"):
         parsing.json_read(body, MAX_MEMBERS)
@@ -81,7 +98,9 @@ def test_a_query_of_very_many_parameters_is_refused_in_the_usual_body(client: Cl
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
 
 
-def test_the_end_of_an_episode_may_have_a_reward_for_each_of_many_calls(client: Client, project: Project) -> None:
+def test_the_end_of_an_episode_may_have_a_reward_for_each_of_many_calls(
+    client: Client, project: Project
+) -> None:
     """It passes the parser: what refuses it is that its session has no runtime."""
     session = factories.session_make(project, state="stopped")
     rewards = {f"call_{index}": 1.0 for index in range(MAX_MEMBERS * 2)}
@@ -91,10 +110,14 @@ def test_the_end_of_an_episode_may_have_a_reward_for_each_of_many_calls(client: 
     assert len(rewards) < MAX_MEMBERS_LARGE
 
 
-def test_large_bodies_use_up_a_caller_s_allowance(client: Client, project: Project, monkeypatch) -> None:
+def test_large_bodies_use_up_a_caller_s_allowance(
+    client: Client, project: Project, monkeypatch
+) -> None:
     monkeypatch.setattr("api.rest.rate_limit.WINDOW_S", 10**6)  # the test is within one
     session = factories.session_make(project, state="stopped")
     body = {"output": {"reward": 1.0, "metadata": {"x": "y" * (160 << 10)}}}
     before = int(client.get("/v1/account").headers["RateLimit-Remaining"])
     answer = post(client, f"/v1/sessions/{session.id}/episodes/ep_1/end", body)
-    assert before - int(answer.headers["RateLimit-Remaining"]) == 1 + len(json.dumps(body)) // (16 << 10)
+    assert before - int(answer.headers["RateLimit-Remaining"]) == 1 + len(json.dumps(body)) // (
+        16 << 10
+    )

@@ -1,7 +1,9 @@
-"""The REST interface under generated requests: each operation of the committed document, right and wrong, by anyone.
+"""The REST interface under generated requests: each operation of the committed document, right and
+wrong, by anyone.
 
-schemathesis makes the requests from the document and holds the answers against it. They go through the ASGI application
-as it is served. The session in them has a real gateway with a fake engine, so that episodes are answered too.
+schemathesis makes the requests from the document and holds the answers against it. They go through
+the ASGI application as it is served. The session in them has a real gateway with a fake engine, so
+that episodes are answered too.
 """
 
 import asyncio
@@ -49,7 +51,12 @@ CONFORMS = [
     checks.response_schema_conformance,
 ]
 # What no value of a body may be is refused before any field is looked at: by these words.
-NO_VALUES = ("NUL character", "the largest whole number", "not a finite number", "half of a surrogate pair")
+NO_VALUES = (
+    "NUL character",
+    "the largest whole number",
+    "not a finite number",
+    "half of a surrogate pair",
+)
 # What ends or suspends the session comes after what needs it.
 ENDINGS = ("/stop", "/suspend")
 BY_LINK = "/v1/shared"
@@ -57,20 +64,29 @@ MALFORMED = {"Idempotency-Key": "x" * 201}
 
 
 def operations_of(document: dict[str, Any]) -> list[APIOperation]:
-    return in_order(found.ok() for found in schemathesis.openapi.from_dict(document).get_all_operations())
+    return in_order(
+        found.ok() for found in schemathesis.openapi.from_dict(document).get_all_operations()
+    )
 
 
 def in_order(operations: Iterable[APIOperation]) -> list[APIOperation]:
     """In the order in which they can be tried."""
-    return sorted(operations, key=lambda operation: (operation.method == "delete", operation.path.endswith(ENDINGS)))
+    return sorted(
+        operations,
+        key=lambda operation: (operation.method == "delete", operation.path.endswith(ENDINGS)),
+    )
 
 
 def without_headers(document: dict[str, Any]) -> dict[str, Any]:
-    """The document whose operations take no header: to make those up takes as long as all the rest of a request."""
+    """The document whose operations take no header: to make those up takes as long as all the rest
+    of a request.
+    """
     bare = copy.deepcopy(document)
     for methods in bare["paths"].values():
         for operation in methods.values():
-            operation["parameters"] = [each for each in operation.get("parameters", []) if each["in"] != "header"]
+            operation["parameters"] = [
+                each for each in operation.get("parameters", []) if each["in"] != "header"
+            ]
     return bare
 
 
@@ -82,9 +98,13 @@ ROOM = {"grpo_n": 256, "tasks_per_batch": 1024, "max_staleness": 16}
 
 
 class World:
-    """The application, and alice's project in it: one thing of every kind, by the names that paths have for ids."""
+    """The application, and alice's project in it: one thing of every kind, by the names that paths
+    have for ids.
+    """
 
-    def __init__(self, runner: asyncio.Runner, project: Project, ids: dict[str, str], link: str) -> None:
+    def __init__(
+        self, runner: asyncio.Runner, project: Project, ids: dict[str, str], link: str
+    ) -> None:
         self.project, self.ids, self.link, self._runner = project, ids, link, runner
         self._transport = httpx.ASGITransport(application, raise_app_exceptions=False)
         self._http = httpx.AsyncClient(transport=self._transport, timeout=30)
@@ -97,10 +117,20 @@ class World:
     def ask(self, case: Case, key: str | None, ids: dict[str, str] | None = None) -> httpx.Response:
         """The answer to ``case`` with ``ids`` in its path, and no waiting for news."""
         known = self.ids if ids is None else ids
-        case.path_parameters = {name: known.get(name, given) for name, given in (case.path_parameters or {}).items()}
-        case.headers = {name: text for name, text in (case.headers or {}).items() if name.lower() != "authorization"}
+        case.path_parameters = {
+            name: known.get(name, given) for name, given in (case.path_parameters or {}).items()
+        }
+        case.headers = {
+            name: text
+            for name, text in (case.headers or {}).items()
+            if name.lower() != "authorization"
+        }
         case.cookies = {}
-        if isinstance(case.body, dict) and "base_model" in case.body and case.body["base_model"] != UNKNOWN:
+        if (
+            isinstance(case.body, dict)
+            and "base_model" in case.body
+            and case.body["base_model"] != UNKNOWN
+        ):
             case.body["base_model"] = factories.BASE_MODEL
         if key:
             case.headers["Authorization"] = f"Bearer {key}"
@@ -109,20 +139,31 @@ class World:
         return self.send(case.as_transport_kwargs(base_url=SERVER))
 
     def send(self, asked: dict[str, Any]) -> httpx.Response:
-        """The answer to a request in the terms of requests, from an address that has sent none before: how many one may
-        send is not what these tests are about, and a fast machine sends more than that."""
+        """The answer to a request in the terms of requests, from an address that has sent none
+        before: how many one may send is not what these tests are about, and a fast machine sends
+        more than that.
+        """
         asked = {name: value for name, value in asked.items() if name != "timeout"}
         made = requests.Request(**asked).prepare()
         note(f"{made.method} {made.url} {made.body!r}")
         self._transport.client = (str(next(self._addresses)), 1)
-        request = self._http.build_request(made.method, made.url, headers=made.headers, content=made.body)
+        request = self._http.build_request(
+            made.method, made.url, headers=made.headers, content=made.body
+        )
         return self._runner.run(self._http.send(request))
 
     def rows(self) -> list[Any]:
         """All that alice's project is made of."""
         mine = {"project": self.project}
-        found = [Session.objects.filter(**mine), ApiKey.objects.filter(**mine), Membership.objects.filter(**mine)]
-        found += [Project.objects.filter(id=self.project.id), Checkpoint.objects.filter(session__project=self.project)]
+        found = [
+            Session.objects.filter(**mine),
+            ApiKey.objects.filter(**mine),
+            Membership.objects.filter(**mine),
+        ]
+        found += [
+            Project.objects.filter(id=self.project.id),
+            Checkpoint.objects.filter(session__project=self.project),
+        ]
         return [list(rows.order_by("pk").values()) for rows in found]
 
     def close(self) -> None:
@@ -132,7 +173,10 @@ class World:
 
 @pytest.fixture
 def world(
-    project: Project, alice: User, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    project: Project,
+    alice: User,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[World]:
     """Served by a gateway that has an episode with a call in it."""
     monkeypatch.setattr(forward, "relay_key", lambda **_: RELAY_KEY)
@@ -141,7 +185,10 @@ def world(
     handle = {"launch": "test", "folder": str(folder)}
     session, _lease = factories.runtime_make(project, launcher="process", launch_handle=handle)
     checkpoint = Checkpoint.objects.create(session=session, kind="model")
-    ids = factories.ids_make(project, alice) | {"session_id": session.id, "checkpoint_id": checkpoint.id}
+    ids = factories.ids_make(project, alice) | {
+        "session_id": session.id,
+        "checkpoint_id": checkpoint.id,
+    }
     _, link = share_create(project=project, session_id=session.id, person=alice, expires_in_days=1)
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
@@ -187,9 +234,13 @@ def takes_something(operation: APIOperation) -> bool:
     return bool(operation.body or operation.query)
 
 
-@pytest.mark.parametrize("among", [OPERATIONS, WITHOUT_HEADERS], ids=["with headers", "without headers"])
+@pytest.mark.parametrize(
+    "among", [OPERATIONS, WITHOUT_HEADERS], ids=["with headers", "without headers"]
+)
 @pytest.mark.parametrize("examples", [2, pytest.param(10, marks=pytest.mark.nightly)])
-def test_every_answer_to_the_owner_is_one_of_the_document(world: World, alice: User, examples: int, among) -> None:
+def test_every_answer_to_the_owner_is_one_of_the_document(
+    world: World, alice: User, examples: int, among
+) -> None:
     key = factories.key_make(world.project, alice, list(Scope))
     statuses = set()
 
@@ -203,7 +254,9 @@ def test_every_answer_to_the_owner_is_one_of_the_document(world: World, alice: U
 
 
 @pytest.mark.parametrize("half", [0, 1])
-def test_what_the_document_does_not_allow_breaks_nothing(world: World, alice: User, half: int) -> None:
+def test_what_the_document_does_not_allow_breaks_nothing(
+    world: World, alice: User, half: int
+) -> None:
     key = factories.key_make(world.project, alice, list(Scope))
 
     def check(case: Case) -> None:
@@ -242,10 +295,18 @@ def test_an_outsider_gets_the_same_whether_it_exists_or_not(world: World, bob: U
     def check(case: Case) -> None:
         hers = world.ask(case, key)
         nonexistent = world.ask(case, key, ids=nowhere)
-        assert hers.status_code in (404, 403, 400, 413), hers.text  # 413: a generated body may be too large for anyone
-        assert (hers.status_code, hers.json()["error"]) == (nonexistent.status_code, nonexistent.json()["error"])
+        # 413: a generated body may be too large for anyone
+        assert hers.status_code in (404, 403, 400, 413), hers.text
+        assert (hers.status_code, hers.json()["error"]) == (
+            nonexistent.status_code,
+            nonexistent.json()["error"],
+        )
 
-    named = [each for each in WITHOUT_HEADERS if each.path_parameters and not each.path.startswith(BY_LINK)]
+    named = [
+        each
+        for each in WITHOUT_HEADERS
+        if each.path_parameters and not each.path.startswith(BY_LINK)
+    ]
     each_operation(check, RIGHT, WRONG, examples=2, among=named)
     assert world.rows() == before
 

@@ -29,13 +29,19 @@ def hers(project, alice) -> dict[str, str]:
     """Alice's session with an episode, a step, and what is nobody else's business."""
     ids = factories.ids_make(project, alice)
     failure = {"code": "runtime_lost", "cause": "Traceback of alice", "hint": ""}
-    Session.objects.filter(id=ids["session_id"]).update(notes="a private note", failure=failure, name="shown")
+    Session.objects.filter(id=ids["session_id"]).update(
+        notes="a private note", failure=failure, name="shown"
+    )
     EpisodeRecord.objects.filter(episode_id=ids["episode_id"]).update(reward=0.5)
     step = {"step": 1, "reward_mean": 0.5, "tokens_trained": 10, "episodes": 4}
     event_record(session_id=ids["session_id"], kind=EventKind.METRIC, data=step)
     said = EpisodeAnnotate(comment="said by alice")
     episode_annotate(
-        project=project, session_id=ids["session_id"], episode_id=ids["episode_id"], body=said, person=alice
+        project=project,
+        session_id=ids["session_id"],
+        episode_id=ids["episode_id"],
+        body=said,
+        person=alice,
     )
     return ids
 
@@ -83,7 +89,9 @@ def test_a_link_reaches_nothing_else(hers, reader) -> None:
         ), f"{method} {path}: {answer.content!r}"
 
 
-def test_what_a_link_shows_is_kept_by_no_cache_and_its_token_goes_nowhere(hers, owner, client_for, caplog) -> None:
+def test_what_a_link_shows_is_kept_by_no_cache_and_its_token_goes_nowhere(
+    hers, owner, client_for, caplog
+) -> None:
     token = token_of(owner, hers)
     good, unknown = client_for(token), client_for(f"{token[:-4]}xxxx")
     caplog.clear()
@@ -92,8 +100,12 @@ def test_what_a_link_shows_is_kept_by_no_cache_and_its_token_goes_nowhere(hers, 
             response = ask(client, method, path, hers)
             assert response.status_code in expected
             assert response.headers["Cache-Control"] == "no-store"
-            assert token[:-4] not in f"{response.headers}{response.content.decode()}{client.cookies}{caplog.text}"
-    # The page's address has the token after #, which a browser neither sends nor names as the page that led elsewhere.
+            assert (
+                token[:-4]
+                not in f"{response.headers}{response.content.decode()}{client.cookies}{caplog.text}"
+            )
+    # The page's address has the token after #, which a browser neither sends nor names as the page
+    # that led elsewhere.
     page = Client().get("/shared")
     for response in (page, good.get("/v1/shared")):
         assert response.headers["Referrer-Policy"] == "same-origin"
@@ -102,13 +114,19 @@ def test_what_a_link_shows_is_kept_by_no_cache_and_its_token_goes_nowhere(hers, 
 
 def test_a_link_reads_no_other_run(hers, reader, project) -> None:
     other = factories.session_make(project)
-    record = EpisodeRecord.objects.create(session=other, episode_id="ep_other", seq=1, fate="trained", begun_at=0)
+    record = EpisodeRecord.objects.create(
+        session=other, episode_id="ep_other", seq=1, fate="trained", begun_at=0
+    )
     assert reader.get(f"/v1/shared/episodes/{record.episode_id}/timelines").status_code == 404
     assert reader.get("/v1/shared", {"session_id": other.id}).status_code == 400
-    assert [item["episode_id"] for item in reader.get("/v1/shared/episodes").json()["items"]] == [hers["episode_id"]]
+    assert [item["episode_id"] for item in reader.get("/v1/shared/episodes").json()["items"]] == [
+        hers["episode_id"]
+    ]
 
 
-def test_neither_a_person_nor_a_key_reads_by_the_routes_of_links(hers, owner, client_for, api_key) -> None:
+def test_neither_a_person_nor_a_key_reads_by_the_routes_of_links(
+    hers, owner, client_for, api_key
+) -> None:
     for method, path in LINK_ROUTES:
         for client in (owner, client_for(api_key), Client()):
             assert ask(client, method, path, hers).status_code == 401
@@ -124,24 +142,33 @@ async def test_a_link_opens_no_live_channel(project, alice) -> None:
     link = {"project": project, "session_id": session.id, "person": alice, "expires_in_days": 1}
     _, token = await sync_to_async(share_create)(**link)
     headers = [(b"host", b"testserver"), (b"authorization", f"Bearer {token}".encode())]
-    client = WebsocketCommunicator(asgi.application, f"/ws/v1/sessions/{session.id}", headers=headers)
+    client = WebsocketCommunicator(
+        asgi.application, f"/ws/v1/sessions/{session.id}", headers=headers
+    )
     await client.connect(timeout=10)
     assert (await client.receive_output(timeout=10))["code"] == 4401
 
 
-def test_a_link_ends_when_it_expires_is_revoked_or_its_run_is_deleted(hers, owner, client_for) -> None:
+def test_a_link_ends_when_it_expires_is_revoked_or_its_run_is_deleted(
+    hers, owner, client_for
+) -> None:
     tokens = [token_of(owner, hers) for _ in range(3)]
     # Each hash is of one token, which stands nowhere.
     assert not [token for token in tokens if token in str(list(ShareLink.objects.values()))]
     expiring, revoked, deleted = (client_for(token) for token in tokens)
     first, second = (
-        link["id"] for link in ask(owner, "GET", "/sessions/{session_id}/shares", hers).json()["items"][:2]
+        link["id"]
+        for link in ask(owner, "GET", "/sessions/{session_id}/shares", hers).json()["items"][:2]
     )
-    assert [client.get("/v1/shared").status_code for client in (expiring, revoked, deleted)] == [200] * 3
+    assert [client.get("/v1/shared").status_code for client in (expiring, revoked, deleted)] == [
+        200
+    ] * 3
     links = {link.id: link for link in ShareLink.objects.all()}
     assert {first, second} <= set(links)
     oldest = min(links.values(), key=lambda link: link.created_at)
-    ShareLink.objects.exclude(id__in=[first, second]).update(expires_at=timezone.now() - timedelta(seconds=1))
+    ShareLink.objects.exclude(id__in=[first, second]).update(
+        expires_at=timezone.now() - timedelta(seconds=1)
+    )
     assert expiring.get("/v1/shared").status_code == 401 and oldest.id not in (first, second)
     path = "/sessions/{session_id}/shares/{share_id}"
     assert ask(owner, "DELETE", path, hers | {"share_id": second}).status_code == 204
@@ -152,16 +179,26 @@ def test_a_link_ends_when_it_expires_is_revoked_or_its_run_is_deleted(hers, owne
     assert deleted.get("/v1/shared").status_code == 401
 
 
-def test_a_link_ends_with_the_rights_of_the_person_who_made_it(hers, owner, project, client_for) -> None:
+def test_a_link_ends_with_the_rights_of_the_person_who_made_it(
+    hers, owner, project, client_for
+) -> None:
     readers, members = {}, {}
     for way in ("removed", "demoted", "inactive", "erased"):
-        person, browser = factories.member_make(project, way, Role.MEMBER), Client(headers={"X-Project-Id": project.id})
+        person, browser = (
+            factories.member_make(project, way, Role.MEMBER),
+            Client(headers={"X-Project-Id": project.id}),
+        )
         browser.force_login(person)
         readers[way] = client_for(token_of(browser, hers))
         members[way] = {"member_id": Membership.objects.get(user=person, project=project).member_id}
     assert [reader.get("/v1/shared").status_code for reader in readers.values()] == [200] * 4
     assert ask(owner, "DELETE", "/members/{member_id}", members["removed"]).status_code == 204
-    assert ask(owner, "PATCH", "/members/{member_id}", members["demoted"], {"role": "viewer"}).status_code == 200
+    assert (
+        ask(
+            owner, "PATCH", "/members/{member_id}", members["demoted"], {"role": "viewer"}
+        ).status_code
+        == 200
+    )
     User.objects.filter(email="inactive@example.com").update(is_active=False)
     person_erase(email="erased@example.com")
     assert [reader.get("/v1/shared").status_code for reader in readers.values()] == [401] * 4
@@ -172,15 +209,21 @@ def test_a_link_ends_with_the_rights_of_the_person_who_made_it(hers, owner, proj
     }, "coming back revives none"  # fmt: skip
 
 
-def test_a_link_that_was_made_with_a_key_ends_with_that_key(hers, owner, project, alice, client_for) -> None:
+def test_a_link_that_was_made_with_a_key_ends_with_that_key(
+    hers, owner, project, alice, client_for
+) -> None:
     keys = [factories.key_make(project, alice) for _ in range(2)]
     readers = [client_for(token_of(client_for(key), hers)) for key in keys]
     assert [reader.get("/v1/shared").status_code for reader in readers] == [200] * 2
-    revoked, expired = ShareLink.objects.exclude(key=None).order_by("created_at").values_list("key_id", flat=True)
+    revoked, expired = (
+        ShareLink.objects.exclude(key=None).order_by("created_at").values_list("key_id", flat=True)
+    )
     assert ask(owner, "DELETE", "/keys/{key_id}", {"key_id": revoked}).status_code == 204
     ApiKey.objects.filter(id=expired).update(expires_at=timezone.now() - timedelta(seconds=1))
     assert [reader.get("/v1/shared").status_code for reader in readers] == [401] * 2
-    assert len(ask(owner, "GET", "/sessions/{session_id}/shares", hers).json()["items"]) == 1, "of hers['share_id']"
+    assert len(ask(owner, "GET", "/sessions/{session_id}/shares", hers).json()["items"]) == 1, (
+        "of hers['share_id']"
+    )
 
 
 def test_a_key_that_may_not_read_makes_no_link(hers, project, alice, client_for) -> None:
@@ -194,7 +237,9 @@ def test_a_key_that_may_not_read_makes_no_link(hers, project, alice, client_for)
 def test_making_and_revoking_a_link_is_in_the_audit_log_without_its_token(hers, owner) -> None:
     token = token_of(owner, hers, days=3)
     (link,) = ask(owner, "GET", "/sessions/{session_id}/shares", hers).json()["items"][:1]
-    ask(owner, "DELETE", "/sessions/{session_id}/shares/{share_id}", hers | {"share_id": link["id"]})
+    ask(
+        owner, "DELETE", "/sessions/{session_id}/shares/{share_id}", hers | {"share_id": link["id"]}
+    )
     found = owner.get("/v1/audit").json()["items"]
     rows = [row for row in found if row["action"].startswith("share_")][::-1]
     assert [(row["action"], row["actor"]) for row in rows] == [
@@ -206,7 +251,9 @@ def test_making_and_revoking_a_link_is_in_the_audit_log_without_its_token(hers, 
 
 
 @pytest.mark.system
-def test_a_session_has_so_many_links_and_each_is_counted_as_a_caller(hers, owner, client_for, settings) -> None:
+def test_a_session_has_so_many_links_and_each_is_counted_as_a_caller(
+    hers, owner, client_for, settings
+) -> None:
     ShareLink.objects.all().delete()
     tokens = [token_of(owner, hers) for _ in range(20)]
     refused = ask(owner, "POST", "/sessions/{session_id}/shares", hers, {})

@@ -1,4 +1,6 @@
-"""Links to objects, ``/store/...``: what clients read and write where they do not reach the store itself."""
+"""Links to objects, ``/store/...``: what clients read and write where they do not reach the store
+itself.
+"""
 
 import asyncio
 import hashlib
@@ -42,24 +44,39 @@ def path_of(link: str) -> str:
     return unquote(link.removeprefix(origin))
 
 
-def write_path(key: str = KEY, *, most_bytes: int = 1 << 30, expires_s: int = 60) -> tuple[str, str]:
+def write_path(
+    key: str = KEY, *, most_bytes: int = 1 << 30, expires_s: int = 60
+) -> tuple[str, str]:
     upload_id = client.multipart_open(key)
-    return path_of(links.write_link(key, upload_id, 1, expires_s=expires_s, most_bytes=most_bytes)), upload_id
+    return path_of(
+        links.write_link(key, upload_id, 1, expires_s=expires_s, most_bytes=most_bytes)
+    ), upload_id
 
 
-async def ask(method: str, path: str, *, body: bytes = b"", **headers: str) -> tuple[int, dict[str, str], bytes]:
+async def ask(
+    method: str, path: str, *, body: bytes = b"", **headers: str
+) -> tuple[int, dict[str, str], bytes]:
     return await Call(application, method, path, body=body, **headers).answer()
 
 
 async def test_a_link_serves_the_object_whole_as_a_file_and_never_as_a_page(kept: str) -> None:
     status, headers, body = await ask("GET", kept)
     assert (status, hashlib.sha256(body).digest()) == (200, hashlib.sha256(BODY).digest())
-    assert headers["content-length"] == str(len(BODY)) and headers["etag"] and headers["accept-ranges"] == "bytes"
+    assert (
+        headers["content-length"] == str(len(BODY))
+        and headers["etag"]
+        and headers["accept-ranges"] == "bytes"
+    )
     assert headers["content-disposition"] == 'attachment; filename="model one.safetensors"'
-    assert headers["content-type"] == "application/octet-stream" and headers["x-content-type-options"] == "nosniff"
+    assert (
+        headers["content-type"] == "application/octet-stream"
+        and headers["x-content-type-options"] == "nosniff"
+    )
     assert "sandbox" in headers["content-security-policy"] and headers["x-request-id"]
     named = path_of(links.read_link(KEY, expires_s=60, save_as="ses_1-part.parquet"))
-    assert (await ask("GET", named))[1]["content-disposition"] == 'attachment; filename="ses_1-part.parquet"'
+    assert (await ask("GET", named))[1][
+        "content-disposition"
+    ] == 'attachment; filename="ses_1-part.parquet"'
 
 
 async def test_head_ranges_and_conditions_are_the_stores(kept: str) -> None:
@@ -75,7 +92,9 @@ async def test_head_ranges_and_conditions_are_the_stores(kept: str) -> None:
         assert (status, body) == (206, BODY[first : last + 1])
         assert headers["content-range"] == f"bytes {first}-{last}/{len(BODY)}"
     assert (await ask("GET", kept, range="bytes=5-9", if_range=etag))[0] == 206
-    assert (await ask("GET", kept, range="bytes=5-9", if_range='"other"'))[2] == BODY, "another object: all of it"
+    assert (await ask("GET", kept, range="bytes=5-9", if_range='"other"'))[2] == BODY, (
+        "another object: all of it"
+    )
     assert (await ask("GET", kept, range=f"bytes={len(BODY)}-"))[0] == 416
     assert (await ask("GET", kept, if_none_match=etag))[0] == 304
 
@@ -93,10 +112,14 @@ async def test_head_ranges_and_conditions_are_the_stores(kept: str) -> None:
 async def test_a_link_that_was_changed_is_refused(kept: str, spoil) -> None:
     status, _, body = await ask("GET", spoil(kept))
     error = json.loads(body)["error"]
-    assert (status, error["code"]) == (403, "forbidden") and "no link of this server" in error["message"]
+    assert (status, error["code"]) == (403, "forbidden") and "no link of this server" in error[
+        "message"
+    ]
 
 
-async def test_a_link_of_another_server_is_refused_and_of_a_rotated_key_taken(kept: str, settings) -> None:
+async def test_a_link_of_another_server_is_refused_and_of_a_rotated_key_taken(
+    kept: str, settings
+) -> None:
     settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "another", []
     assert (await ask("GET", kept))[0] == 403
     mine = path_of(links.read_link(KEY, expires_s=60))
@@ -137,12 +160,16 @@ async def test_a_part_is_written_by_put(embedded_s3: str) -> None:
     assert (await ask("PUT", path, body=b"", content_length="0"))[0] == 200
 
 
-async def test_a_put_that_is_too_large_or_has_no_length_is_refused_unread(memory_store: str) -> None:
+async def test_a_put_that_is_too_large_or_has_no_length_is_refused_unread(
+    memory_store: str,
+) -> None:
     key = "sessions/ses_1/uploads/upl_2/config.json"
     path, upload_id = write_path(key, most_bytes=10)
     status, _, body = await ask("PUT", path, body=b"x" * 11, content_length="11")
     assert (
-        status == 413 and "config.json may have 10 bytes, and 11 were announced" in json.loads(body)["error"]["message"]
+        status == 413
+        and "config.json may have 10 bytes, and 11 were announced"
+        in json.loads(body)["error"]["message"]
     )
     assert (await ask("PUT", path, body=b"x"))[0] == 411
     assert list(parts_written(key, upload_id) or ()) == []
@@ -165,16 +192,28 @@ async def test_what_is_gone_is_404_and_a_store_that_is_away_503(kept: str, setti
     client.delete([KEY])
     status, _, body = await ask("GET", kept)
     assert (status, json.loads(body)["error"]["code"]) == (404, "not_found")
-    settings.S3_ENDPOINT_URL, settings.S3_ACCESS_KEY, settings.S3_SECRET_KEY = "http://127.0.0.1:9", "a", "b"
+    settings.S3_ENDPOINT_URL, settings.S3_ACCESS_KEY, settings.S3_SECRET_KEY = (
+        "http://127.0.0.1:9",
+        "a",
+        "b",
+    )
     status, headers, body = await ask("GET", kept)
-    assert (status, headers["retry-after"], json.loads(body)["error"]["code"]) == (503, "1", "storage_unavailable")
+    assert (status, headers["retry-after"], json.loads(body)["error"]["code"]) == (
+        503,
+        "1",
+        "storage_unavailable",
+    )
 
 
 @pytest_asyncio.fixture
 async def fake_store(settings) -> AsyncIterator[FakeGateway]:
     fake = FakeGateway()
     await fake.start()
-    settings.S3_ENDPOINT_URL, settings.S3_ACCESS_KEY, settings.S3_SECRET_KEY = f"http://{fake.address}", "a", "b"
+    settings.S3_ENDPOINT_URL, settings.S3_ACCESS_KEY, settings.S3_SECRET_KEY = (
+        f"http://{fake.address}",
+        "a",
+        "b",
+    )
     yield fake
     await fake.stop()
 
@@ -235,20 +274,30 @@ async def test_an_answer_that_breaks_off_is_short_and_no_whole_one(fake_store: F
     assert got["body"] == b"x" * 10 and got["more_body"]
     async with asyncio.timeout(25):
         await asyncio.wait({call.task})
-    assert call.outgoing.empty(), "no last message: the web server closes the connection before the announced length"
+    assert call.outgoing.empty(), (
+        "no last message: the web server closes the connection before the announced length"
+    )
 
 
-async def test_what_the_store_refuses_is_in_the_log_with_the_stores_words(fake_store: FakeGateway, caplog) -> None:
+async def test_what_the_store_refuses_is_in_the_log_with_the_stores_words(
+    fake_store: FakeGateway, caplog
+) -> None:
     async def refused(request: web.Request) -> web.StreamResponse:
         return web.Response(status=403, text="<Code>InvalidAccessKeyId</Code>")
 
     fake_store.answer = refused
     status, _, body = await ask("GET", path_of(links.read_link(KEY, expires_s=60)))
     assert status == 503 and "the server's log has more" in json.loads(body)["error"]["hint"]
-    assert "403" in caplog.text and "InvalidAccessKeyId" in caplog.text and b"InvalidAccessKeyId" not in body
+    assert (
+        "403" in caplog.text
+        and "InvalidAccessKeyId" in caplog.text
+        and b"InvalidAccessKeyId" not in body
+    )
 
 
-async def test_one_session_leaves_others_room(fake_store: FakeGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_session_leaves_others_room(
+    fake_store: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(store_links, "MAX_TRANSFERS_PER_SESSION", 2)
     begun, goes_on = asyncio.Event(), asyncio.Event()
 
@@ -271,16 +320,26 @@ async def test_one_session_leaves_others_room(fake_store: FakeGateway, monkeypat
 
 
 def test_an_outside_store_is_linked_to_where_clients_reach_it(settings) -> None:
-    settings.S3_ENDPOINT_URL, settings.S3_ACCESS_KEY, settings.S3_SECRET_KEY = "http://minio:9000", "a", "b"
+    settings.S3_ENDPOINT_URL, settings.S3_ACCESS_KEY, settings.S3_SECRET_KEY = (
+        "http://minio:9000",
+        "a",
+        "b",
+    )
     assert links.read_link(KEY, expires_s=60).startswith("http://minio:9000/tinkerscript/")
     settings.S3_PUBLIC_ENDPOINT_URL = "https://s3.example.org"
     assert links.read_link(KEY, expires_s=60).startswith("https://s3.example.org/tinkerscript/")
-    assert links.write_link(KEY, "u", 1, expires_s=60, most_bytes=1).startswith("https://s3.example.org/tinkerscript/")
-    assert client.read_url(KEY, expires_s=60).startswith("http://minio:9000/"), "as runtimes reach it"
+    assert links.write_link(KEY, "u", 1, expires_s=60, most_bytes=1).startswith(
+        "https://s3.example.org/tinkerscript/"
+    )
+    assert client.read_url(KEY, expires_s=60).startswith("http://minio:9000/"), (
+        "as runtimes reach it"
+    )
     settings.S3_PUBLIC_ENDPOINT_URL = settings.PUBLIC_URL
     assert path_of(links.read_link(KEY, expires_s=60))
     settings.S3_PUBLIC_ENDPOINT_URL, settings.S3_ENDPOINT_URL = "", "http://localhost:9000"
-    assert path_of(links.read_link(KEY, expires_s=60)), "others reach no address of this machine's loopback"
+    assert path_of(links.read_link(KEY, expires_s=60)), (
+        "others reach no address of this machine's loopback"
+    )
 
 
 @pytest.mark.parametrize(("changed", "says"), [
@@ -297,7 +356,9 @@ def test_an_outside_store_is_linked_to_where_clients_reach_it(settings) -> None:
     ({"HOST": "0.0.0.0"}, "TINKERSCRIPT_PUBLIC_URL"),
     ({"HOST": "10.0.0.4", "PUBLIC_URL": "http://localhost:8000"}, "leads each of them to itself"),
 ])  # fmt: skip
-def test_start_up_says_what_addresses_do_not_fit(settings, changed: dict[str, str], says: str) -> None:
+def test_start_up_says_what_addresses_do_not_fit(
+    settings, changed: dict[str, str], says: str
+) -> None:
     for name, value in changed.items():
         setattr(settings, name, value)
     found = links.misfits_find()

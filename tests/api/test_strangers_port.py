@@ -1,4 +1,6 @@
-"""The port of a runtime that was killed is another user's by now: they get no prompt, no key, and no say."""
+"""The port of a runtime that was killed is another user's by now: they get no prompt, no key, and
+no say.
+"""
 
 import pytest
 
@@ -34,7 +36,9 @@ async def taken(served: Session):
 
 
 async def test_a_call_gets_503_and_no_forged_answer(served: Session, taken: StrangersPort) -> None:
-    call = Call(application, "POST", "/openai/v1/chat/completions", key=episode_key(served.id), body=SECRET)
+    call = Call(
+        application, "POST", "/openai/v1/chat/completions", key=episode_key(served.id), body=SECRET
+    )
     status, _, body = await call.answer()
     assert (status, b"forged" in body) == (503, False)
     assert taken.sent() == b""
@@ -43,14 +47,24 @@ async def test_a_call_gets_503_and_no_forged_answer(served: Session, taken: Stra
 async def test_rest_waits_for_the_runtime_and_sends_no_relay_key(
     served: Session, taken: StrangersPort, api_key: str
 ) -> None:
-    call = Call(application, "POST", f"/v1/sessions/{served.id}/episodes", key=api_key, body=b'{"task": "t"}')
+    call = Call(
+        application,
+        "POST",
+        f"/v1/sessions/{served.id}/episodes",
+        key=api_key,
+        body=b'{"task": "t"}',
+    )
     status, _, body = await call.answer()
     assert (status, b"forged" in body) == (503, False)
     assert taken.sent() == b""
 
 
-async def test_nothing_of_the_tinker_wire_is_sent_there(served: Session, taken: StrangersPort) -> None:
+async def test_nothing_of_the_tinker_wire_is_sent_there(
+    served: Session, taken: StrangersPort
+) -> None:
     route = await routes.get(served.id)
     with pytest.raises(CONNECTION_ERRORS):
-        await send(route, GatewayRequest("POST", "/api/v1/optim_step", {}, SECRET), POLICIES["tinker"])
+        await send(
+            route, GatewayRequest("POST", "/api/v1/optim_step", {}, SECRET), POLICIES["tinker"]
+        )
     assert taken.sent() == b""

@@ -1,6 +1,8 @@
-"""Two tenants, one server: whatever bob names that is alice's does not exist for him, and she sees nothing.
+"""Two tenants, one server: whatever bob names that is alice's does not exist for him, and she sees
+nothing.
 
-Routes are read from the URL table, ids from their paths, parameters and bodies: what is not known here fails.
+Routes are read from the URL table, ids from their paths, parameters and bodies: what is not known
+here fails.
 """
 
 import json
@@ -44,7 +46,8 @@ CHANNELS = {
     "^",
 }  # fmt: skip
 
-# What is not in our tables: the gateway of the session in the path is asked, and another tenant's session is a 404.
+# What is not in our tables: the gateway of the session in the path is asked, and another tenant's
+# session is a 404.
 OF_THE_GATEWAY = {"episode_id", "batch"}
 NUMBERS = {"step"}  # of the session in the path
 
@@ -129,8 +132,17 @@ def test_every_parameter_and_field_is_known_to_name_a_row_or_not() -> None:
     for methods in schema["paths"].values():
         for operation in methods.values():
             found |= {entry["name"] for entry in operation["parameters"] if entry["in"] == "query"}
-            body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
-            found |= set(names_in(schema["components"]["schemas"].get(body.get("$ref", "").rpartition("/")[2], {})))
+            body = (
+                operation.get("requestBody", {})
+                .get("content", {})
+                .get("application/json", {})
+                .get("schema", {})
+            )
+            found |= set(
+                names_in(
+                    schema["components"]["schemas"].get(body.get("$ref", "").rpartition("/")[2], {})
+                )
+            )
     assert found == NAMES_ROWS | NAMES_NOTHING
 
 
@@ -153,7 +165,12 @@ def test_another_tenants_id_is_as_good_as_none(hers, his, eve, bob) -> None:
         with undone():
             answer = ask(client, method, path, his | {kind: hers[kind]}, BODIES[method, path])
             none = ask(client, method, path, his | {kind: "nothing"}, BODIES[method, path])
-        assert (answer.status_code, none.status_code) == (404, 404), (method, path, kind, answer.content)
+        assert (answer.status_code, none.status_code) == (404, 404), (
+            method,
+            path,
+            kind,
+            answer.content,
+        )
         assert answer.json()["error"] == none.json()["error"], (method, path, kind)
 
 
@@ -164,7 +181,9 @@ def test_another_tenants_project_cannot_be_chosen(hers, project, bob) -> None:
     for method, path in BODIES:
         for project_id in (project.id, "prj_nothing"):
             with undone():
-                answer = ask(client, method, path, hers, BODIES[method, path], X_Project_Id=project_id)
+                answer = ask(
+                    client, method, path, hers, BODIES[method, path], X_Project_Id=project_id
+                )
             assert answer.status_code == 404, (method, path, answer.content)
 
 
@@ -178,25 +197,34 @@ def test_another_tenants_row_is_no_cursor(path, hers, his, eve) -> None:
 
 @pytest.mark.parametrize(("method", "path"), LEASE_BODIES)
 def test_a_lease_reaches_its_own_session_alone(method, path, project, own, client_for) -> None:
-    """The session is the lease's: no path names it, and the one id that does name something is looked up in it."""
+    """The session is the lease's: no path names it, and the one id that does name something is
+    looked up in it.
+    """
     session, _ = factories.runtime_make(project)
     Upload.objects.create(id="upl_hers", session=session, files=[])
     before = Session.objects.filter(id=session.id).values().get()
     _, lease = factories.runtime_make(own)
-    answer = ask(client_for(lease), method, path, {"upload_id": "upl_hers"}, LEASE_BODIES[method, path])
-    names_a_row = "{" in path or path.startswith("/runtime/named-")  # of a model that this session does not have
+    answer = ask(
+        client_for(lease), method, path, {"upload_id": "upl_hers"}, LEASE_BODIES[method, path]
+    )
+    # of a model that this session does not have
+    names_a_row = "{" in path or path.startswith("/runtime/named-")
     # 503: there is no object store here to open an upload in.
     assert answer.status_code in ((404,) if names_a_row else (200, 204, 503)), answer.content
     assert Session.objects.filter(id=session.id).values().get() == before
 
 
-def test_another_tenants_checkpoint_is_no_model_to_serve(hers, own, eve, api_key, client_for) -> None:
+def test_another_tenants_checkpoint_is_no_model_to_serve(
+    hers, own, eve, api_key, client_for
+) -> None:
     Checkpoint.objects.filter(id=hers["checkpoint_id"]).update(state="committed")
     body, nothing = {"model": hers["checkpoint_id"]}, {"model": "ckp_nothing"}
     answer, none = (ask(eve, "POST", "/serving", {}, named) for named in (body, nothing))
     assert (answer.status_code, answer.json()["error"]) == (404, none.json()["error"])
     assert not Session.objects.filter(project=own).exists()
-    assert ask(client_for(api_key), "POST", "/serving", {}, body).status_code == 201, "it is one for herself"
+    assert ask(client_for(api_key), "POST", "/serving", {}, body).status_code == 201, (
+        "it is one for herself"
+    )
 
 
 # -- What she and her log see of it -----------------------------------------------------------------------------------
@@ -214,11 +242,16 @@ def rows_of(ids: dict[str, str], project: Project, *, but_not: Project) -> set[s
 
 
 @pytest.mark.system
-def test_nothing_of_it_shows_with_the_other_tenant(hers, his, project, own, alice, eve, caplog) -> None:
+def test_nothing_of_it_shows_with_the_other_tenant(
+    hers, his, project, own, alice, eve, caplog
+) -> None:
     client = Client()
     client.force_login(alice)
-    taken_home = "/sessions/{session_id}/episodes/documents"  # her own reading of it is in her audit log
-    reads = [path for method, path in [*BODIES, *WITHOUT_ID] if method == "GET" and path != taken_home]
+    # her own reading of it is in her audit log
+    taken_home = "/sessions/{session_id}/episodes/documents"
+    reads = [
+        path for method, path in [*BODIES, *WITHOUT_ID] if method == "GET" and path != taken_home
+    ]
 
     def seen() -> list[bytes]:
         answers = [ask(client, "GET", path, hers).content for path in reads]
@@ -232,7 +265,11 @@ def test_nothing_of_it_shows_with_the_other_tenant(hers, his, project, own, alic
         ask(eve, method, path, {}, body, X_Project_Id=project.id)
     assert seen() == her_view
     assert rows_of(hers, project, but_not=own) == her_rows
-    assert not [record for record in caplog.records if getattr(record, "session_id", None) == hers["session_id"]]
+    assert not [
+        record
+        for record in caplog.records
+        if getattr(record, "session_id", None) == hers["session_id"]
+    ]
 
 
 @pytest.mark.parametrize("path", [path for method, path in WITHOUT_ID if method == "GET"])
@@ -247,7 +284,12 @@ def test_no_list_shows_what_is_another_tenants(path, hers, his, project, alice, 
 @pytest.mark.django_db(transaction=True)
 async def test_the_live_channels_of_another_tenant_do_not_exist(project, outsider_key) -> None:
     session = await sync_to_async(factories.session_make)(project)
-    for watched in (f"sessions/{session.id}", "sessions/ses_nothing", f"projects/{project.id}", "projects/prj_nothing"):
+    for watched in (
+        f"sessions/{session.id}",
+        "sessions/ses_nothing",
+        f"projects/{project.id}",
+        "projects/prj_nothing",
+    ):
         headers = [(b"host", b"testserver"), (b"authorization", f"Bearer {outsider_key}".encode())]
         client = WebsocketCommunicator(asgi.application, f"/ws/v1/{watched}", headers=headers)
         await client.connect(timeout=25)
@@ -256,11 +298,16 @@ async def test_the_live_channels_of_another_tenant_do_not_exist(project, outside
 
 @pytest.mark.django_db(transaction=True)
 async def test_the_relay_sends_a_call_to_the_session_of_its_key_alone(gateway, served, own) -> None:
-    """There is no id to send: the signed key is the id. His own, and his API key, never reach her gateway."""
+    """There is no id to send: the signed key is the id. His own, and his API key, never reach her
+    gateway.
+    """
     session, _ = await sync_to_async(factories.runtime_make)(own)
     await Session.objects.filter(id=session.id).aupdate(state="stopped")
     path = "/openai/v1/chat/completions"
-    for key, status in [(episode_key(session.id), 410), (episode_key(served.id, secret="guessed"), 401)]:
+    for key, status in [
+        (episode_key(session.id), 410),
+        (episode_key(served.id, secret="guessed"), 401),
+    ]:
         got, _, body = await Call(asgi.application, "POST", path, key=key, body=b"{}").answer()
         assert (got, served.id in body.decode()) == (status, False)
     assert gateway.requests == []
@@ -276,7 +323,9 @@ async def test_a_model_that_another_tenant_serves_is_called_by_none_of_its_names
 
     async def call(key: str, name: str) -> tuple[int, str]:
         body = json.dumps({"model": name, "messages": []}).encode()
-        got, _, said = await Call(asgi.application, "POST", "/oai/api/v1/chat/completions", key=key, body=body).answer()
+        got, _, said = await Call(
+            asgi.application, "POST", "/oai/api/v1/chat/completions", key=key, body=body
+        ).answer()
         return got, said.decode().replace(name, "...")
 
     for name, nothing in ((served.id, "ses_nothing"), ("ckp_of_hers", "ckp_nothing")):

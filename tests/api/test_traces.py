@@ -1,4 +1,6 @@
-"""With a collector, what the control plane passes to a gateway is a span, and the gateway gets its trace."""
+"""With a collector, what the control plane passes to a gateway is a span, and the gateway gets its
+trace.
+"""
 
 import asyncio
 import json
@@ -30,10 +32,17 @@ async def test_a_request_goes_on_in_the_trace_of_its_client(
 
     gateway.answer = answer
     forwarded = (f"/v1/sessions/{served.id}/episodes", api_key)
-    path, key = ("/openai/v1/chat/completions", episode_key(served.id)) if name == "relay" else forwarded
+    path, key = (
+        ("/openai/v1/chat/completions", episode_key(served.id)) if name == "relay" else forwarded
+    )
     with traced("server") as collector:
         status, _, _ = await Call(
-            application, "POST", path, key=key, body=json.dumps({}).encode(), traceparent=FROM_CLIENT
+            application,
+            "POST",
+            path,
+            key=key,
+            body=json.dumps({}).encode(),
+            traceparent=FROM_CLIENT,
         ).answer()
         await asyncio.to_thread(tracing_end)
     span = collector.named(name)
@@ -42,8 +51,17 @@ async def test_a_request_goes_on_in_the_trace_of_its_client(
     assert passed == [f"00-{TRACE}-{span.span_id}-01"]
 
 
-async def test_without_a_collector_the_clients_own_header_is_passed_on(gateway: FakeGateway, served: Session) -> None:
-    call = Call(application, "GET", "/openai/v1/models", key=episode_key(served.id), body=b"", traceparent=FROM_CLIENT)
+async def test_without_a_collector_the_clients_own_header_is_passed_on(
+    gateway: FakeGateway, served: Session
+) -> None:
+    call = Call(
+        application,
+        "GET",
+        "/openai/v1/models",
+        key=episode_key(served.id),
+        body=b"",
+        traceparent=FROM_CLIENT,
+    )
     await call.answer()
     assert gateway.requests[0][0].headers["traceparent"] == FROM_CLIENT
 

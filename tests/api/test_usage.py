@@ -1,4 +1,6 @@
-"""Usage: what runtimes were seen to use, by session and by project, and nothing that was not measured."""
+"""Usage: what runtimes were seen to use, by session and by project, and nothing that was not
+measured.
+"""
 
 from datetime import timedelta
 from io import StringIO
@@ -15,7 +17,12 @@ from console.scheduling.launchers.protocol import Resources
 from console.sessions.limits.devices import devices_sync
 from console.sessions.limits.usage_sums import usage_sum
 from console.sessions.models import Checkpoint, RuntimeSpan, Session, UsageSum
-from console.sessions.runtime.leases import lease_check, lease_issue, runtime_heartbeat, runtime_report
+from console.sessions.runtime.leases import (
+    lease_check,
+    lease_issue,
+    runtime_heartbeat,
+    runtime_report,
+)
 from console.sessions.services import session_delete
 from console.users.models import Project
 from support import factories
@@ -31,8 +38,12 @@ def usage(client: Client, query: str = "") -> dict:
 
 
 def seen_later(session: Session, seconds: float) -> None:
-    """Let the runtime's heartbeats be ``seconds`` older than they are: as if it had been there for so long."""
-    RuntimeSpan.objects.filter(session_id=session.id).update(started_at=timezone.now() - timedelta(seconds=seconds))
+    """Let the runtime's heartbeats be ``seconds`` older than they are: as if it had been there for
+    so long.
+    """
+    RuntimeSpan.objects.filter(session_id=session.id).update(
+        started_at=timezone.now() - timedelta(seconds=seconds)
+    )
 
 
 STEP = {
@@ -44,7 +55,9 @@ STEP = {
 
 def trained(token: str, *tokens: int) -> None:
     """The runtime reports steps that trained so many tokens."""
-    steps = [STEP | {"step": step, "tokens_trained": each} for step, each in enumerate(tokens, start=1)]
+    steps = [
+        STEP | {"step": step, "tokens_trained": each} for step, each in enumerate(tokens, start=1)
+    ]
     entries = [ReportEntry(key=f"step {step['step']}", kind="metric", data=step) for step in steps]
     runtime_report(session=lease_check(token=token), body=Report(entries=entries))
 
@@ -70,18 +83,26 @@ def test_the_last_week_has_the_part_of_a_runtime_that_is_in_it(project, client) 
         session, _ = factories.runtime_make(project)
         now = timezone.now()
         RuntimeSpan.objects.filter(session_id=session.id).update(
-            started_at=now - timedelta(days=begun_days_ago), seen_at=now - timedelta(days=seen_days_ago), gpus=gpus
+            started_at=now - timedelta(days=begun_days_ago),
+            seen_at=now - timedelta(days=seen_days_ago),
+            gpus=gpus,
         )
     for _ in range(2):
-        assert sum(each["runtime_s"] for each in usage(client)["items"]) == pytest.approx(16 * day_s, abs=5)
+        assert sum(each["runtime_s"] for each in usage(client)["items"]) == pytest.approx(
+            16 * day_s, abs=5
+        )
         week = usage(client)["last_7_days"]
-        assert week["runtime_s"] == pytest.approx(2 * day_s, abs=5) and week["gpu_s"] == pytest.approx(2 * day_s, abs=5)
+        assert week["runtime_s"] == pytest.approx(2 * day_s, abs=5) and week[
+            "gpu_s"
+        ] == pytest.approx(2 * day_s, abs=5)
         Session.objects.update(lease_sha256="")  # over: the next time they are added up
         usage_sum()
     assert RuntimeSpan.objects.filter(summed=True).exclude(summed_at=None).count() == 3
 
 
-def test_a_runtime_whose_lease_was_replaced_adds_nothing_and_its_time_stays(project, client) -> None:
+def test_a_runtime_whose_lease_was_replaced_adds_nothing_and_its_time_stays(
+    project, client
+) -> None:
     session, token = factories.runtime_make(project)
     seen_later(session, 60)
     first = lease_check(token=token)
@@ -106,9 +127,13 @@ def test_gpus_multiply_and_steps_and_tokens_are_those_of_the_record(project, cli
 
 
 def test_the_total_is_of_all_sessions_whatever_the_page(project, client) -> None:
-    sessions = [factories.runtime_make(project, SessionState.READY, policy_version_high=1) for _ in range(3)]
+    sessions = [
+        factories.runtime_make(project, SessionState.READY, policy_version_high=1) for _ in range(3)
+    ]
     for session, token in sessions:
-        RuntimeSpan.objects.filter(session_id=session.id).update(seen_at=F("started_at") + timedelta(seconds=20))
+        RuntimeSpan.objects.filter(session_id=session.id).update(
+            seen_at=F("started_at") + timedelta(seconds=20)
+        )
         trained(token, 10)
     first = usage(client, "?limit=2")
     second = usage(client, f"?limit=2&cursor={first['next_cursor']}")
@@ -118,12 +143,18 @@ def test_the_total_is_of_all_sessions_whatever_the_page(project, client) -> None
     assert (first["total"]["steps"], first["total"]["tokens_trained"]) == (3, 30)
 
 
-def test_added_up_usage_reads_as_before_and_a_runtime_that_goes_on_is_left_out(project, client, alice) -> None:
+def test_added_up_usage_reads_as_before_and_a_runtime_that_goes_on_is_left_out(
+    project, client, alice
+) -> None:
     now, hour = timezone.now(), timedelta(hours=1)
     running, token = factories.runtime_make(project)
     over, _ = factories.runtime_make(project, SessionState.STOPPED)
-    RuntimeSpan.objects.filter(session_id=running.id).update(started_at=now - 2 * hour, seen_at=now - hour)
-    RuntimeSpan.objects.filter(session_id=over.id).update(started_at=now - 4 * hour, seen_at=now - hour, gpus=2)
+    RuntimeSpan.objects.filter(session_id=running.id).update(
+        started_at=now - 2 * hour, seen_at=now - hour
+    )
+    RuntimeSpan.objects.filter(session_id=over.id).update(
+        started_at=now - 4 * hour, seen_at=now - hour, gpus=2
+    )
     for number, seen in enumerate((now, now - hour, now - 9 * 24 * hour)):  # runtimes of before
         RuntimeSpan.objects.create(
             project=project, session_id=over.id, lease_sha256=str(number), gpus=number, started_at=seen - hour,
@@ -133,7 +164,9 @@ def test_added_up_usage_reads_as_before_and_a_runtime_that_goes_on_is_left_out(p
     assert before["total"]["runtime_s"] == pytest.approx(7 * 3600, abs=5)
     for _ in range(2):
         usage_sum()
-        assert RuntimeSpan.objects.filter(summed=True).count() == 3, "not of who holds its lease, nor of who just left"
+        assert RuntimeSpan.objects.filter(summed=True).count() == 3, (
+            "not of who holds its lease, nor of who just left"
+        )
         after = usage(client)
         assert {name: after[name] for name in before} == before
     assert sum(UsageSum.objects.values_list("seconds", flat=True)) == pytest.approx(5 * 3600)
@@ -151,7 +184,9 @@ def test_time_of_a_deleted_session_stays_in_the_total(project, client) -> None:
     assert usage(client)["total"]["runtime_s"] == pytest.approx(60, abs=5)
 
 
-def test_what_the_project_has_now_stands_beside_its_limits(project, bob, client, monkeypatch) -> None:
+def test_what_the_project_has_now_stands_beside_its_limits(
+    project, bob, client, monkeypatch
+) -> None:
     other = Project.objects.exclude(id=project.id).get(memberships__user=bob)
     gpus = LauncherOptions(name="process", resources=Resources(gpus=2))
     devices_sync(ids=["0", "1"])
@@ -163,8 +198,20 @@ def test_what_the_project_has_now_stands_beside_its_limits(project, bob, client,
         for state, size in (("committed", 700), ("committed", 300), ("uploading", 5000)):
             Checkpoint.objects.create(session=ready, kind="model", state=state, size_bytes=size)
     free = {"devices": 2, "sessions": 2, "storage_bytes": 6000}  # what is being uploaded counts too
-    assert usage(client)["quotas"] == {name: {"used": used, "limit": None} for name, used in free.items()}
-    call_command("set_quota", project.id, "--devices", "4", "--sessions", "3", "--storage-gib", "1", stdout=StringIO())
+    assert usage(client)["quotas"] == {
+        name: {"used": used, "limit": None} for name, used in free.items()
+    }
+    call_command(
+        "set_quota",
+        project.id,
+        "--devices",
+        "4",
+        "--sessions",
+        "3",
+        "--storage-gib",
+        "1",
+        stdout=StringIO(),
+    )
     limits = {name: held["limit"] for name, held in usage(client)["quotas"].items()}
     assert limits == {"devices": 4, "sessions": 3, "storage_bytes": 1 << 30}
 

@@ -30,15 +30,21 @@ def used(project, began: datetime, hours: float, **fields) -> None:
 def spans(project, alice, settings) -> str:
     """Three days by two payers; returns the id of a key."""
     settings.DEVICE_PRICES = DevicePrices(gpu=2.0, cpu=0.5, currency="EUR")
-    key, _ = key_create(project=project, user=alice, name="sweep", scopes=[Scope.EPISODES], spend_cap_s=36_000)
+    key, _ = key_create(
+        project=project, user=alice, name="sweep", scopes=[Scope.EPISODES], spend_cap_s=36_000
+    )
     evening = datetime(2026, 11, 10, 22, tzinfo=UTC)
-    used(project, evening, 27, gpus=2, key_id=key.id, person=alice, base_model="large")  # until the 12th, 01:00
+    # until the 12th, 01:00
+    used(project, evening, 27, gpus=2, key_id=key.id, person=alice, base_model="large")
     used(project, evening, 1, gpus=0, base_model="small")
-    used(project, evening - timedelta(days=1), 3, gpus=0, person=alice, base_model="small")  # two hours before FIRST
+    # two hours before FIRST
+    used(project, evening - timedelta(days=1), 3, gpus=0, person=alice, base_model="small")
     return key.id
 
 
-def told(project, by: UsageBy, last: date = date(2026, 11, 12)) -> list[tuple[int, str | None, float, float | None]]:
+def told(
+    project, by: UsageBy, last: date = date(2026, 11, 12)
+) -> list[tuple[int, str | None, float, float | None]]:
     found = usage_days(project=project, first=FIRST, last=last, by=by)
     return [(day.date.day, day.id, day.device_s / 3600, day.cost) for day in found.days]
 
@@ -61,11 +67,17 @@ def test_days_are_told_by_member_and_by_key_with_its_cap(project, alice, spans) 
     ]  # fmt: skip
 
 
-def test_a_key_without_the_admin_scope_reads_days_by_model_alone(project, api_key, client_for) -> None:
+def test_a_key_without_the_admin_scope_reads_days_by_model_alone(
+    project, api_key, client_for
+) -> None:
     client = client_for(api_key)
     assert client.get("/v1/usage/days").json()["days"] == []
     assert client.get("/v1/usage/days?by=member").status_code == 403
-    for query in ("first=2026-11-12&last=2026-11-11", "first=2020-01-01&last=2026-11-11", "first=1&by=day"):
+    for query in (
+        "first=2026-11-12&last=2026-11-11",
+        "first=2020-01-01&last=2026-11-11",
+        "first=1&by=day",
+    ):
         assert client.get(f"/v1/usage/days?{query}").status_code == 400, query
 
 

@@ -1,4 +1,6 @@
-"""What the documentation says is there: files, tests, commands, settings, names in its examples, dead links."""
+"""What the documentation says is there: files, tests, commands, settings, names in its examples,
+dead links.
+"""
 
 import ast
 import importlib
@@ -18,9 +20,22 @@ from support.documented import FRAGMENTS, blocks, key_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("api", "console", "gpu_runtime", "sdk/tinkerscript")
-FOLDERS = ("api", "console", "gpu_runtime", "sdk", "frontend", "tests", "docker", "docs", "requirements")
-# A path under one of our folders, perhaps with the name of a test behind it; the second kind stands at the root.
-NAMED = re.compile(rf"(?<![\w./-])(?:{'|'.join(FOLDERS)})/[\w./*-]*(?:::\w+)?|\b[\w.-]+\.(?:md|toml|json|yml)\b")
+FOLDERS = (
+    "api",
+    "console",
+    "gpu_runtime",
+    "sdk",
+    "frontend",
+    "tests",
+    "docker",
+    "docs",
+    "requirements",
+)
+# A path under one of our folders, perhaps with the name of a test behind it; the second kind stands
+# at the root.
+NAMED = re.compile(
+    rf"(?<![\w./-])(?:{'|'.join(FOLDERS)})/[\w./*-]*(?:::\w+)?|\b[\w.-]+\.(?:md|toml|json|yml)\b"
+)
 SETTING = re.compile(r"\b(?:TINKERSCRIPT_[A-Z_]+|S3_[A-Z_]+|DATABASE_URL|REDIS_URL)\b")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 OTHERS = {
@@ -29,9 +44,13 @@ OTHERS = {
     "tinker",
 }  # a server is installed without them, and their examples are run elsewhere
 # By set-up, a backup, an export.
-MADE_LATER = {"backup.json", "frontend/dist", "frontend/node_modules", "config.json", "generation_config.json"} | {
-    "tinkerscript.json"
-}
+MADE_LATER = {
+    "backup.json",
+    "frontend/dist",
+    "frontend/node_modules",
+    "config.json",
+    "generation_config.json",
+} | {"tinkerscript.json"}
 
 
 @cache
@@ -49,7 +68,11 @@ def tracked():
 
 def pages():
     """Path -> text of what is written for people. The change log names what has been."""
-    names = [name for name in tracked() if re.fullmatch(r"(docs/.*|[A-Z]+)\.md", name) and name != "CHANGELOG.md"]
+    names = [
+        name
+        for name in tracked()
+        if re.fullmatch(r"(docs/.*|[A-Z]+)\.md", name) and name != "CHANGELOG.md"
+    ]
     return {name: (ROOT / name).read_text() for name in sorted(names)}
 
 
@@ -94,7 +117,9 @@ def comments_and_docstrings(text):
 
 
 def test_comments_and_docstrings_name_only_modules_that_exist():
-    """From the root, from a package, or from a folder above the file that says it; a bare name from anywhere."""
+    """From the root, from a package, or from a folder above the file that says it; a bare name from
+    anywhere.
+    """
     modules = {PurePosixPath(name).name for name in tracked()}
 
     def resolves(path, of):
@@ -106,7 +131,8 @@ def test_comments_and_docstrings_name_only_modules_that_exist():
     absent = {
         (name, path)
         for name, text in sources(*PACKAGES, "tests/", "docs/").items()
-        # Most files name nothing else, and to tell comments from code takes longer than all the rest.
+        # Most files name nothing else, and to tell comments from code takes longer than all the
+        # rest.
         if not all(resolves(path, name) for path in named.findall(text))
         for said in comments_and_docstrings(text)
         for path in named.findall(said)
@@ -121,15 +147,25 @@ def test_make_targets_and_server_commands_that_pages_name_exist():
     said = "\n".join(pages().values())
     code = "\n".join(re.findall(r"`+[^`]+`+", said))
     assert set(re.findall(r"\bmake ([a-z][a-z-]*)", code)) <= targets
-    assert set(re.findall(r"manage\.py ([a-z_]+)", said)) <= ours | {"migrate", "makemigrations", "createsuperuser"}
+    assert set(re.findall(r"manage\.py ([a-z_]+)", said)) <= ours | {
+        "migrate",
+        "makemigrations",
+        "createsuperuser",
+    }
     table = re.search(r"^\| `python manage.py ...`.*?\n\n", said, re.MULTILINE | re.DOTALL)
-    listed = re.findall(r"`([a-z_]+)(?: [^`]*)?`", "\n".join(row.split("|")[1] for row in table[0].split("\n")[2:-2]))
+    listed = re.findall(
+        r"`([a-z_]+)(?: [^`]*)?`",
+        "\n".join(row.split("|")[1] for row in table[0].split("\n")[2:-2]),
+    )
     assert set(listed) == ours
 
 
 def test_every_setting_is_documented():
     # In quotes: the name as it is read from the environment.
-    texts = [(ROOT / f"console/{name}.py").read_text() for name in ("settings", "scheduling/launchers/options")]
+    texts = [
+        (ROOT / f"console/{name}.py").read_text()
+        for name in ("settings", "scheduling/launchers/options")
+    ]
     read = {name for text in texts for name in re.findall(rf'"({SETTING.pattern})"', text)}
     assert len(read) > 20, "settings are read elsewhere now"
     assert read - set(SETTING.findall(pages()["docs/operations/settings.md"])) == set()
@@ -137,14 +173,19 @@ def test_every_setting_is_documented():
 
 def test_every_documented_setting_is_read_somewhere():
     documented = {name for text in pages().values() for name in SETTING.findall(text)}
-    read = "\n".join([*sources("console", "gpu_runtime", "sdk").values(), *sources("tests/").values()])
+    read = "\n".join(
+        [*sources("console", "gpu_runtime", "sdk").values(), *sources("tests/").values()]
+    )
     assert {name for name in documented if f'"{name}"' not in read} == set()
 
 
 def examples():
     """(page, source) of every block of Python."""
     return [
-        (page, code) for page, text in pages().items() for language, code in FENCE.findall(text) if language == "python"
+        (page, code)
+        for page, text in pages().items()
+        for language, code in FENCE.findall(text)
+        if language == "python"
     ]
 
 
@@ -152,7 +193,10 @@ def test_python_examples_parse_and_import_what_exists():
     assert len(examples()) >= 4
     for page, code in examples():
         for node in ast.walk(ast.parse(code, page)):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "tinkerscript":
+            if (
+                isinstance(node, ast.ImportFrom)
+                and (node.module or "").split(".")[0] == "tinkerscript"
+            ):
                 module = importlib.import_module(node.module)
                 absent = [alias.name for alias in node.names if not hasattr(module, alias.name)]
                 assert (page, absent) == (page, [])
@@ -162,8 +206,12 @@ def test_what_runs_alone_and_what_is_a_part_is_known_of_each_example():
     """The whole ones run in tests/e2e/test_snippets.py; every name that a part imports is there."""
     found = blocks()
     assert [(block.page, block.code) for block in found] == examples()
-    parts = [(page, begins) for block in found for page, begins in FRAGMENTS if _is(block, page, begins)]
-    assert sorted(parts) == sorted(FRAGMENTS), "one block of each name, and no name of a block that is gone"
+    parts = [
+        (page, begins) for block in found for page, begins in FRAGMENTS if _is(block, page, begins)
+    ]
+    assert sorted(parts) == sorted(FRAGMENTS), (
+        "one block of each name, and no name of a block that is gone"
+    )
     whole = [key_of(block) for block in found if block.reason is None]
     assert len(whole) == len(set(whole)) >= 5
     for block in found:
@@ -194,16 +242,27 @@ def test_examples_call_only_methods_and_options_that_exist():
     methods = {name for kind in (TinkerScript, Session, Episode) for name in dir(kind)}
     calls = re.compile(r"\b(?:session|tinkerjet_remote|episode)\.(\w+)")
     spans = "\n".join(span for text in pages().values() for span in re.findall(r"`+[^`]+`+", text))
-    shown = {"id", "model", "base_url", "api_key", "state", "failed", "stuck", "py"}  # attributes; topics; a file
+    # attributes; topics; a file
+    shown = {"id", "model", "base_url", "api_key", "state", "failed", "stuck", "py"}
     assert {name for name in calls.findall(spans) if name not in methods} - shown == set()
     options = {
         keyword.arg
         for _page, code in examples()
         for node in ast.walk(ast.parse(code))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "TinkerScript"
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "TinkerScript"
         for keyword in node.keywords
     }
-    own = {"base_model", "base_url", "api_key", "name", "session_id", "wait_timeout_s", "begin_timeout_s"}
+    own = {
+        "base_model",
+        "base_url",
+        "api_key",
+        "name",
+        "session_id",
+        "wait_timeout_s",
+        "begin_timeout_s",
+    }
     assert options - own <= set(SessionConfig.model_fields)
 
 
@@ -213,5 +272,7 @@ def test_the_site_builds_without_a_dead_link_and_asks_no_other_host(tmp_path):
         cwd=ROOT, capture_output=True, text=True, timeout=120, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
     )  # fmt: skip
     assert built.returncode == 0, built.stdout + built.stderr
-    loads = re.compile(r"<(?:script|img|iframe)[^>]*\bsrc=\"(?:https?:)?//|<link[^>]*\bhref=\"(?:https?:)?//")
+    loads = re.compile(
+        r"<(?:script|img|iframe)[^>]*\bsrc=\"(?:https?:)?//|<link[^>]*\bhref=\"(?:https?:)?//"
+    )
     assert [page.name for page in tmp_path.rglob("*.html") if loads.search(page.read_text())] == []

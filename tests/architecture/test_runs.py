@@ -7,14 +7,21 @@ import runs
 
 
 def test_the_commands_are_those_of_the_makefile() -> None:
-    assert [("--quick" in command, "--smoke" in command) for command in runs.commands()] == [(True, True)]
+    assert [("--quick" in command, "--smoke" in command) for command in runs.commands()] == [
+        (True, True)
+    ]
 
 
 @pytest.mark.parametrize(
     ("output", "status", "failed", "names"),
     [
         ("== 5 passed, 1 skipped in 2.10s ==\n", 0, 0, ()),
-        ("FAILED tests/a.py::test_b - why\n== 2 failed, 3 passed, 1 error in 2s ==\n", 1, 3, ("tests/a.py::test_b",)),
+        (
+            "FAILED tests/a.py::test_b - why\n== 2 failed, 3 passed, 1 error in 2s ==\n",
+            1,
+            3,
+            ("tests/a.py::test_b",),
+        ),
         ("== 5 passed in 2.10s ==\n", 3, 1, ("status 3",)),  # ended after its last test
         ("", 5, 1, ("status 5",)),
     ],

@@ -1,4 +1,6 @@
-"""Set-up where something fails: it ends at once, leaves nothing running, and its cause is the last thing said."""
+"""Set-up where something fails: it ends at once, leaves nothing running, and its cause is the last
+thing said.
+"""
 
 import os
 import re
@@ -69,10 +71,16 @@ def set_up(checkout: Path, *steps: str, **environment: str) -> subprocess.Comple
 
 def working_in(folder: Path) -> list[Path]:
     """The processes whose working directory it is."""
-    return [path for path in Path("/proc").glob("[0-9]*/cwd") if path.exists() and path.resolve() == folder]
+    return [
+        path
+        for path in Path("/proc").glob("[0-9]*/cwd")
+        if path.exists() and path.resolve() == folder
+    ]
 
 
-def test_the_first_chain_that_fails_ends_the_others_and_its_cause_comes_last(checkout: Path) -> None:
+def test_the_first_chain_that_fails_ends_the_others_and_its_cause_comes_last(
+    checkout: Path,
+) -> None:
     began = time.monotonic()
     made = set_up(checkout, "tests", "+", "model", HANGS="1", NO_MODEL="1")
     assert made.returncode == 1 and time.monotonic() - began < 30
@@ -80,18 +88,23 @@ def test_the_first_chain_that_fails_ends_the_others_and_its_cause_comes_last(che
     last = made.stderr.strip().splitlines()[-2:]
     assert "set-up failed: the base model" in last[0] and ".venv/setup.log" in last[0]
     assert last[1] == "no space for the model"
-    wait_until(lambda: not working_in(checkout), 20)  # a child of a child ends on its own after the signal
+    # a child of a child ends on its own after the signal
+    wait_until(lambda: not working_in(checkout), 20)
     assert "no space for the model" in (checkout / ".venv" / "setup.log").read_text()
 
 
 def test_a_failure_is_forgotten_by_the_next_set_up(checkout: Path) -> None:
     assert set_up(checkout, "model", NO_MODEL="1").returncode == 1
     made = set_up(checkout, "tests", "+", "model", NO_MODEL="1", HANGS="1")
-    assert made.stderr.count("set-up failed: the base") == 2, "said when it happened and at the end, of this run alone"
+    assert made.stderr.count("set-up failed: the base") == 2, (
+        "said when it happened and at the end, of this run alone"
+    )
 
 
 def test_the_quickstart_needs_no_pages(checkout: Path) -> None:
-    """Where they cannot be built, here because there is nothing to build them of, the other chains go on."""
+    """Where they cannot be built, here because there is nothing to build them of, the other chains
+    go on.
+    """
     made = set_up(checkout, "tests", "+", "pages")
     assert made.returncode == 0, made.stderr
     assert "goes on without the console's pages" in made.stderr
@@ -99,15 +112,23 @@ def test_the_quickstart_needs_no_pages(checkout: Path) -> None:
 
 
 @pytest.mark.parametrize(("missing", "torch"), [("", "torch==2.13.0+cpu"), ("1", "torch==2.13.0")])
-def test_torch_is_the_build_for_cpus_where_the_index_has_one(checkout: Path, missing: str, torch: str) -> None:
+def test_torch_is_the_build_for_cpus_where_the_index_has_one(
+    checkout: Path, missing: str, torch: str
+) -> None:
     """Else its build for CUDA, with the libraries that it loads."""
     made = set_up(checkout, "runtime", NO_CPU_BUILD=missing)
     assert made.returncode == 0, made.stderr
     asked = re.findall(r"^[a-z0-9-]+==[^ ]+", (checkout / "asked").read_text(), re.MULTILINE)
     assert [each for each in asked if each.startswith("torch==")] == [torch]
-    assert any(each.startswith("nvidia-") for each in asked) == bool(missing) == ("5 GB larger" in made.stderr)
+    assert (
+        any(each.startswith("nvidia-") for each in asked)
+        == bool(missing)
+        == ("5 GB larger" in made.stderr)
+    )
     calls = [
-        line for line in (checkout / "calls").read_text().splitlines() if line.startswith("uv ") and " -r " in line
+        line
+        for line in (checkout / "calls").read_text().splitlines()
+        if line.startswith("uv ") and " -r " in line
     ]
     assert all("--require-hashes" in call and "--no-deps" in call for call in calls)
     assert "takes 3.6 GB of this disk" in made.stderr
@@ -115,7 +136,9 @@ def test_torch_is_the_build_for_cpus_where_the_index_has_one(checkout: Path, mis
 
 def test_an_environment_gets_what_is_new_in_a_lock_and_nothing_twice(checkout: Path) -> None:
     """One call of uv for all; what another lock brought stays."""
-    assert set_up(checkout, "light").returncode == set_up(checkout, "runtime", "tests").returncode == 0
+    assert (
+        set_up(checkout, "light").returncode == set_up(checkout, "runtime", "tests").returncode == 0
+    )
     assert set_up(checkout, "runtime", "tests").returncode == 0
     assert [names for names in locks_called(checkout)] == [["server", "tests"], ["cpu"]]
     (checkout / "requirements" / "server.txt").write_text("django==6\n")
@@ -123,7 +146,9 @@ def test_an_environment_gets_what_is_new_in_a_lock_and_nothing_twice(checkout: P
     assert locks_called(checkout)[2:] == [["server"]]
 
 
-def test_what_a_failure_left_half_is_installed_again_when_the_lock_is_the_earlier_one(checkout: Path) -> None:
+def test_what_a_failure_left_half_is_installed_again_when_the_lock_is_the_earlier_one(
+    checkout: Path,
+) -> None:
     lock = checkout / "requirements" / "server.txt"
     earlier = lock.read_text()
     assert set_up(checkout, "light").returncode == 0
@@ -146,7 +171,9 @@ def test_what_the_set_up_takes_is_said_before_it_begins(checkout: Path) -> None:
     assert full.returncode == 1 and "4400 MB free, 4500 are needed" in full.stderr
 
 
-def test_too_little_memory_for_a_session_is_said_before_anything_is_downloaded(checkout: Path) -> None:
+def test_too_little_memory_for_a_session_is_said_before_anything_is_downloaded(
+    checkout: Path,
+) -> None:
     """By the arithmetic with which the server refuses it, of the quickstart's session."""
     shape = ModelShape(134_515_008, 576, 30, 49_152, 2 * 30 * 3 * 64, 9, 3, 1536)
     (machine,) = memory_predict(shape, SessionConfig(max_context_length=256)).places
@@ -179,11 +206,15 @@ def locks_called(checkout: Path, where: str = "") -> list[list[str]]:
     """The locks of each call of uv in ``where``."""
     lines = (checkout / "calls").read_text().splitlines()
     return [
-        re.findall(r"-r \S+/(\S+)\.txt", line) for line in lines if " -r " in line and where in line and "uv " in line
+        re.findall(r"-r \S+/(\S+)\.txt", line)
+        for line in lines
+        if " -r " in line and where in line and "uv " in line
     ]
 
 
-def test_builds_for_gpus_come_into_an_environment_of_their_own_and_only_where_there_is_a_gpu(checkout: Path) -> None:
+def test_builds_for_gpus_come_into_an_environment_of_their_own_and_only_where_there_is_a_gpu(
+    checkout: Path,
+) -> None:
     machine = machine_put(checkout, free_mb=15000)
     program_put(checkout / "bin" / "nvidia-smi", "#!/bin/sh\nexit 9\n")
     none = set_up(checkout, "cuda", **machine)
@@ -198,7 +229,11 @@ def test_builds_for_gpus_come_into_an_environment_of_their_own_and_only_where_th
     made = set_up(checkout, "cuda", **machine)
     assert made.returncode == 0, made.stderr
     assert locks_called(checkout, "-cuda") == [["tools"], ["server", "cuda", "tests"]]
-    calls = [line for line in (checkout / "calls").read_text().splitlines() if "-cuda" in line and " -r " in line]
+    calls = [
+        line
+        for line in (checkout / "calls").read_text().splitlines()
+        if "-cuda" in line and " -r " in line
+    ]
     assert all("--no-deps" in line and "--require-hashes" in line for line in calls)
 
 
@@ -211,7 +246,12 @@ def cuda_put(checkout: Path) -> None:
 MACHINES = {
     "a driver that is new enough": ({}, "580.65.06", True, "has a GPU and driver 580.65.06"),
     "a newer one": ({}, "601.1", True, "has a GPU and driver 601.1"),
-    "one that is too old": ({}, "570.133.20", False, "driver 570.133.20; CUDA 13 needs driver 580 or newer"),
+    "one that is too old": (
+        {},
+        "570.133.20",
+        False,
+        "driver 570.133.20; CUDA 13 needs driver 580 or newer",
+    ),
     "one without a version": ({}, "[N/A]", False, "no version of its driver"),
     "too old, and CUDA by hand": ({"BUILD": "cuda"}, "570.133.20", True, ""),
     "CPU by hand": ({"BUILD": "cpu"}, "580.65.06", False, ""),
@@ -220,17 +260,21 @@ MACHINES = {
 
 
 @pytest.mark.parametrize("name", MACHINES)
-def test_set_up_takes_the_builds_that_the_machine_can_run_before_it_downloads(checkout: Path, name: str) -> None:
+def test_set_up_takes_the_builds_that_the_machine_can_run_before_it_downloads(
+    checkout: Path, name: str
+) -> None:
     given, driver, on_gpu, says = MACHINES[name]
     cuda_put(checkout)
     made = set_up(checkout, "runtime", "+", "model", **(machine_put(checkout, driver) | given))
     assert made.returncode == 0, made.stderr
     asked = [name for names in locks_called(checkout) for name in names]
     assert ("cuda" in asked, "cpu" in asked) == (on_gpu, not on_gpu)
-    assert "server" in [name for names in locks_called(checkout, "--python .venv/") for name in names], (
-        "the commands of manage.py run from .venv on any machine"
+    assert "server" in [
+        name for names in locks_called(checkout, "--python .venv/") for name in names
+    ], "the commands of manage.py run from .venv on any machine"
+    assert made.stderr.count(says) >= 1 and made.stderr.count("has a GPU") <= 1, (
+        "said once, by the set-up alone"
     )
-    assert made.stderr.count(says) >= 1 and made.stderr.count("has a GPU") <= 1, "said once, by the set-up alone"
     runs = (checkout / ".venv" / "stamps" / "server-python").read_text().strip()
     assert runs == (".venv-cuda/bin/python" if on_gpu else ".venv/bin/python")
 
@@ -285,22 +329,33 @@ def test_another_python_first_on_the_path_leaves_a_working_environment_alone(ser
     assert environment_is_kept(served, made) and ".venv" not in made.stderr, made.stderr
     assert environment_is_kept(served, set_up(served, "tests", PYTHON="/is/not/there"))
     asked = set_up(served, "tests", PYTHON=str(new))
-    assert environment_is_kept(served, asked) and f"of Python {VERSION} is kept. For Python 3.99 move" in asked.stderr
+    assert (
+        environment_is_kept(served, asked)
+        and f"of Python {VERSION} is kept. For Python 3.99 move" in asked.stderr
+    )
 
 
-def test_the_same_checkout_by_another_path_has_the_same_environment(served: Path, tmp_path_factory) -> None:
+def test_the_same_checkout_by_another_path_has_the_same_environment(
+    served: Path, tmp_path_factory
+) -> None:
     link = tmp_path_factory.mktemp("home") / "link"
     link.symlink_to(served)
     assert environment_is_kept(served, set_up(link, "tests"))
-    (served / ".venv" / "stamps" / "venv").write_text(f"{link}/./ python {VERSION}")  # made by way of the link
+    # made by way of the link
+    (served / ".venv" / "stamps" / "venv").write_text(f"{link}/./ python {VERSION}")
     assert environment_is_kept(served, set_up(served, "tests"))
-    (served / ".venv" / "stamps" / "venv").unlink()  # made by another tool, or a set-up that was cut short
+    # made by another tool, or a set-up that was cut short
+    (served / ".venv" / "stamps" / "venv").unlink()
     assert environment_is_kept(served, set_up(served, "tests"))
     assert (served / ".venv" / "stamps" / "venv").read_text() == f"{served} python {VERSION}\n"
 
 
-@pytest.mark.parametrize("kind", ["does not start", "is too old", "of another Python now", "made in another folder"])
-def test_an_environment_that_serves_no_more_is_moved_aside_and_said(served: Path, kind: str, tmp_path_factory) -> None:
+@pytest.mark.parametrize(
+    "kind", ["does not start", "is too old", "of another Python now", "made in another folder"]
+)
+def test_an_environment_that_serves_no_more_is_moved_aside_and_said(
+    served: Path, kind: str, tmp_path_factory
+) -> None:
     python = served / ".venv" / "bin" / "python"
     if kind == "does not start":
         python.unlink()
@@ -317,7 +372,9 @@ def test_an_environment_that_serves_no_more_is_moved_aside_and_said(served: Path
         f'#!/bin/sh\ncase "$*" in *version_info*) echo {VERSION} ;; *) mkdir -p .venv/lib/python{VERSION} '
         f'.venv/bin && cp "{served}/kept" .venv/bin/python ;; esac\n',
     )
-    program_put(served / "kept", f'{PYTHON}case "$*" in *tools.txt*) cp "{served}/uv" .venv/bin ;; esac\n')
+    program_put(
+        served / "kept", f'{PYTHON}case "$*" in *tools.txt*) cp "{served}/uv" .venv/bin ;; esac\n'
+    )
     program_put(served / "uv", UV)
     made = set_up(served, "tests", PYTHON=str(new))
     assert made.returncode == 0, made.stderr
@@ -334,11 +391,17 @@ def test_where_no_python_is_new_enough_nothing_is_moved(served: Path) -> None:
     assert (served / ".venv" / "served").exists() and not aside(served)
 
 
-def test_other_environments_and_the_pages_are_kept_until_what_follows_them_is_whole(checkout: Path) -> None:
-    """A new lock is installed into an environment that is there; npm and vite work in a folder of their own."""
+def test_other_environments_and_the_pages_are_kept_until_what_follows_them_is_whole(
+    checkout: Path,
+) -> None:
+    """A new lock is installed into an environment that is there; npm and vite work in a folder of
+    their own.
+    """
     cuda_put(checkout)
     assert set_up(checkout, "cuda", **machine_put(checkout)).returncode == 0
-    assert "venv --without-pip" not in (checkout / "calls").read_text() and not list(checkout.glob(".venv-cuda.old*"))
+    assert "venv --without-pip" not in (checkout / "calls").read_text() and not list(
+        checkout.glob(".venv-cuda.old*")
+    )
     (checkout / "frontend" / "dist").mkdir(parents=True)
     (checkout / "frontend" / "dist" / "index.html").write_text("served")
     (checkout / "frontend" / "node_modules").mkdir()
@@ -378,9 +441,13 @@ def test_packages_come_with_uv_by_their_hashes_and_its_cache_goes(checkout: Path
 
 
 def test_two_set_ups_of_one_folder_go_one_after_the_other(checkout: Path) -> None:
-    """They share the environments, and the cache and settings of uv, which the first to end removes."""
+    """They share the environments, and the cache and settings of uv, which the first to end
+    removes.
+    """
     uv = checkout / ".venv" / "bin" / "uv"
-    uv.write_text("#!/bin/sh\nmkdir inside || echo both >>calls\nsleep 1\nrmdir inside\necho uv >>calls\n")
+    uv.write_text(
+        "#!/bin/sh\nmkdir inside || echo both >>calls\nsleep 1\nrmdir inside\necho uv >>calls\n"
+    )
     uv.chmod(0o755)
     started = [
         subprocess.Popen(
@@ -399,7 +466,11 @@ def test_two_set_ups_of_one_folder_go_one_after_the_other(checkout: Path) -> Non
 def uv_settings(folder: Path, options: str) -> subprocess.CompletedProcess[str]:
     """What it prints where pip's only configuration is ``options``."""
     (folder / "pip.conf").write_text(f"[global]\n{options}")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_", "SSL_"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PIP_", "UV_", "SSL_"))
+    }
     return subprocess.run(
         [sys.executable, SETTINGS], capture_output=True, text=True, timeout=60,
         env=kept | {"PIP_CONFIG_FILE": str(folder / "pip.conf"), "PIP_INDEX_URL": "https://of/environment"},
@@ -407,15 +478,28 @@ def uv_settings(folder: Path, options: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_uv_is_told_what_pip_is_set_to(tmp_path: Path) -> None:
-    told = uv_settings(tmp_path, "index-url = https://of/file\nfind-links = /one\n /two\nno-input = true\ncert = a b\n")
+    told = uv_settings(
+        tmp_path,
+        "index-url = https://of/file\nfind-links = /one\n /two\nno-input = true\ncert = a b\n",
+    )
     assert told.returncode == 0, told.stderr
     lines = told.stdout.splitlines()
-    assert {"export UV_DEFAULT_INDEX=https://of/environment", "export UV_FIND_LINKS=/one,/two"} <= set(lines), lines
-    assert "export UV_INDEX_STRATEGY=unsafe-best-match" in lines and "export SSL_CERT_FILE='a b'" in lines
+    assert {
+        "export UV_DEFAULT_INDEX=https://of/environment",
+        "export UV_FIND_LINKS=/one,/two",
+    } <= set(lines), lines
+    assert (
+        "export UV_INDEX_STRATEGY=unsafe-best-match" in lines
+        and "export SSL_CERT_FILE='a b'" in lines
+    )
 
 
 def test_every_step_that_the_makefile_asks_for_is_one_of_set_up() -> None:
-    asked = set(" ".join(re.findall(r"^\t@\$\(SETUP\) (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)).split())
+    asked = set(
+        " ".join(
+            re.findall(r"^\t@\$\(SETUP\) (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+        ).split()
+    )
     script = (ROOT / "requirements" / "install.sh").read_text()
     (known,) = re.findall(r"^ *([a-z |]+)\) \"install_\$wanted\" ;;$", script, re.MULTILINE)
     assert asked - {"+"} <= set(known.split(" | ")), "make would end with: unknown step"

@@ -1,4 +1,6 @@
-"""Nothing is defined that nothing uses. Tests do not count as a use; names are compared, as vulture does."""
+"""Nothing is defined that nothing uses. Tests do not count as a use; names are compared, as vulture
+does.
+"""
 
 import ast
 import re
@@ -14,9 +16,17 @@ PACKAGES = ("api", "console", "gpu_runtime", "sdk/tinkerscript")
 # Django reads its settings, clients the wire.
 READ_BY_OTHERS = re.compile(r"console/settings\.py|sdk/tinkerscript/wire/")
 OURS = ("api", "console", "gpu_runtime", "tinkerscript")
-SAY_NOTHING = {"Protocol", "Generic", "Enum", "StrEnum", "IntEnum", "NamedTuple"}  # bases that read nothing
+# bases that read nothing
+SAY_NOTHING = {"Protocol", "Generic", "Enum", "StrEnum", "IntEnum", "NamedTuple"}
 PUBLIC = re.compile(r"sdk/tinkerscript/[a-z_]+\.py")
-DECORATORS = ["@app.command", "@*validator*", "@*serializer*", "@receiver*", "@*.register*", "@overload"]
+DECORATORS = [
+    "@app.command",
+    "@*validator*",
+    "@*serializer*",
+    "@receiver*",
+    "@*.register*",
+    "@overload",
+]
 EXPECTED = {
     "__getattr__", "__dir__",  # of a module: Python calls them
     # called or read by Django and vLLM
@@ -38,10 +48,16 @@ EXPECTED = {
 
 @cache
 def sources():
-    listed = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    listed = subprocess.run(
+        ["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
     if listed.returncode != 0:
         pytest.skip("not a git checkout")
-    names = [name for name in listed.stdout.split() if name.startswith(PACKAGES) and (ROOT / name).is_file()]
+    names = [
+        name
+        for name in listed.stdout.split()
+        if name.startswith(PACKAGES) and (ROOT / name).is_file()
+    ]
     return {name: (ROOT / name).read_text() for name in names}
 
 
@@ -83,12 +99,15 @@ def library_names(nodes):
         for node in nodes
         if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and not node.level)
         for alias in node.names
-        if (node.module if isinstance(node, ast.ImportFrom) else alias.name).partition(".")[0] not in OURS
+        if (node.module if isinstance(node, ast.ImportFrom) else alias.name).partition(".")[0]
+        not in OURS
     } - SAY_NOTHING
 
 
 def lines_read_by_libraries(texts):
-    """(path, line) of classes with an ancestor in a library, which finds, calls and reads what they define."""
+    """(path, line) of classes with an ancestor in a library, which finds, calls and reads what they
+    define.
+    """
     nodes = {name: nodes_of(text) for name, text in texts.items()}
     theirs = {name: library_names(of_file) for name, of_file in nodes.items()}
     classes = [
@@ -105,11 +124,14 @@ def lines_read_by_libraries(texts):
             for name, node, bases in classes
             if any(base.partition(".")[0] in theirs[name] for base in bases) or names & set(bases)
         }
-    return {(name, line) for name, node in heirs for line in range(node.lineno, node.end_lineno + 1)}
+    return {
+        (name, line) for name, node in heirs for line in range(node.lineno, node.end_lineno + 1)
+    }
 
 
 def unused(texts, *, names_in_text="", only=lambda item: True):
-    """Definitions of ``texts`` (path -> source) whose name occurs nowhere else in them, nor as a word of the text.
+    """Definitions of ``texts`` (path -> source) whose name occurs nowhere else in them, nor as a
+    word of the text.
 
     ``only`` chooses among them, before their classes are looked at: that costs most.
     """
@@ -128,7 +150,9 @@ def unused(texts, *, names_in_text="", only=lambda item: True):
 
 
 def quoted_names(texts):
-    """``"package.module.name"`` in a string is a use (settings, plug-ins), and so is a quoted type: ``"Run[Any]"``."""
+    """``"package.module.name"`` in a string is a use (settings, plug-ins), and so is a quoted type:
+    ``"Run[Any]"``.
+    """
     text = "\n".join(texts.values())
     types = re.findall(r"[\"']([A-Z]\w*(?:\[[^\"'\n]*\])?)[\"']", text)
     return " ".join([*re.findall(r"[\"']((?:\w+\.)+\w+)[\"']", text), *types])
@@ -140,7 +164,10 @@ def test_every_definition_is_used_somewhere():
         for item in unused(sources(), names_in_text=quoted_names(sources()))
         if item.name not in EXPECTED
         and not READ_BY_OTHERS.match(str(item.filename))
-        and not (PUBLIC.fullmatch(str(item.filename)) and item.typ in ("method", "function", "property", "variable"))
+        and not (
+            PUBLIC.fullmatch(str(item.filename))
+            and item.typ in ("method", "function", "property", "variable")
+        )
     ]
     assert dead == []
 
@@ -161,7 +188,9 @@ def private_dead(texts):
         lines = set(private_lines(text)) if "class _" in text else set()
 
         def is_private(item, lines=lines):
-            return item.name not in EXPECTED and (item.name.startswith("_") or item.first_lineno in lines)
+            return item.name not in EXPECTED and (
+                item.name.startswith("_") or item.first_lineno in lines
+            )
 
         found = unused({name: text}, only=is_private)
         dead += [f"{name}:{item.first_lineno} {item.typ} {item.name}" for item in found]
@@ -174,4 +203,6 @@ def test_what_is_private_is_used_in_its_own_file():
 
 def test_a_field_of_a_private_class_is_found_though_its_name_is_used_elsewhere():
     draft = "class _Draft:\n    ids: list\n    taken: int\n\n\n_Draft().ids\n"
-    assert private_dead({"a.py": draft, "b.py": "taken = 1\nprint(taken)\n"}) == ["a.py:3 variable taken"]
+    assert private_dead({"a.py": draft, "b.py": "taken = 1\nprint(taken)\n"}) == [
+        "a.py:3 variable taken"
+    ]

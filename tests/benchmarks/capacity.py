@@ -1,4 +1,5 @@
-"""What a session, a step, an episode, a call and a watcher cost the control plane: CPU time by process, rows and bytes.
+"""What a session, a step, an episode, a call and a watcher cost the control plane: CPU time by
+process, rows and bytes.
 
     .venv/bin/python tests/benchmarks/capacity.py                  on SQLite
     .venv/bin/python tests/benchmarks/capacity.py --postgres       on a PostgreSQL of its own
@@ -7,10 +8,10 @@
     ... --already 100000                                           and the rows of so many before: capacity_rows.py
     ... --statements 10                                            PostgreSQL's dearest: capacity_statements.py
 
-The web server, the lease process and the database are real ones; runtimes are requests that this program sends under
-their leases, and their gateway returns a fixed body. CPU time is that of the process alone, the database's own where it
-is another process. Then, for a day of sessions like ``DAY``, what each process and the database would take:
-multiplied, not measured.
+The web server, the lease process and the database are real ones; runtimes are requests that this
+program sends under their leases, and their gateway returns a fixed body. CPU time is that of the
+process alone, the database's own where it is another process. Then, for a day of sessions like
+``DAY``, what each process and the database would take: multiplied, not measured.
 """
 
 import argparse
@@ -36,7 +37,8 @@ import rest
 import uvloop
 from serving import ROOT, free_port, running
 
-# A session of a day: hours with a runtime, steps, episodes, calls of all episodes, hours that somebody watches it.
+# A session of a day: hours with a runtime, steps, episodes, calls of all episodes, hours that
+# somebody watches it.
 DAY = {
     "session": 1, "register": 1, "first": 1, "stop": 1, "heartbeat": 3240, "sample": 360, "step": 100, "episode": 3200,
     "call": 9600, "watcher": 360,
@@ -91,10 +93,15 @@ class Measured:
         began = time.monotonic()
         await work
         wall_s = time.monotonic() - began
-        cpu_ms = {name: 1000 * (used_s - before[name]) / count for name, used_s in self.cpu_s().items()}
+        cpu_ms = {
+            name: 1000 * (used_s - before[name]) / count for name, used_s in self.cpu_s().items()
+        }
         self.costs[unit] = Cost(cpu_ms, (self.database_bytes() - size) / count)
         told = "  ".join(f"{name} {ms:8.3f}" for name, ms in cpu_ms.items())
-        print(f"{unit:10}{count:10.0f}  {told}  {self.costs[unit].size_bytes:10.0f} B   {wall_s:6.1f} s", flush=True)
+        print(
+            f"{unit:10}{count:10.0f}  {told}  {self.costs[unit].size_bytes:10.0f} B   {wall_s:6.1f} s",
+            flush=True,
+        )
 
 
 def answer(number: int) -> str:
@@ -109,7 +116,9 @@ async def send(requests: list[Request], *, clients: int = 4) -> list[Any]:
 
         async def client() -> None:
             for method, url, bearer, body in waiting:
-                async with http.request(method, url, json=body, headers={"Authorization": f"Bearer {bearer}"}) as got:
+                async with http.request(
+                    method, url, json=body, headers={"Authorization": f"Bearer {bearer}"}
+                ) as got:
                     text = await got.text()
                     if got.status >= 300:
                         raise SystemExit(f"{method} {url}: {got.status} {text[:500]}")
@@ -121,7 +130,10 @@ async def send(requests: list[Request], *, clients: int = 4) -> list[Any]:
 
 async def watch(web: str, key: str, sessions: list[str]) -> None:
     """A watcher of each session for ``WATCH_S`` seconds."""
-    async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {key}"}) as http, asyncio.TaskGroup() as group:
+    async with (
+        aiohttp.ClientSession(headers={"Authorization": f"Bearer {key}"}) as http,
+        asyncio.TaskGroup() as group,
+    ):
 
         async def watcher(session_id: str) -> None:
             async with http.ws_connect(f"{web}/ws/v1/sessions/{session_id}") as socket:
@@ -132,8 +144,12 @@ async def watch(web: str, key: str, sessions: list[str]) -> None:
             group.create_task(watcher(session_id))
 
 
-async def measure(measured: Measured, web: str, lease: str, key: str, run: Callable[[list[str]], Any], n: int) -> None:
-    """Every unit, in the order of a session's life. ``run`` gives sessions a runtime and returns their secrets."""
+async def measure(
+    measured: Measured, web: str, lease: str, key: str, run: Callable[[list[str]], Any], n: int
+) -> None:
+    """Every unit, in the order of a session's life. ``run`` gives sessions a runtime and returns
+    their secrets.
+    """
     create = {"base_model": "SmolLM2-135M-Instruct"}
     made: list[Any] = []
 
@@ -156,13 +172,17 @@ async def measure(measured: Measured, web: str, lease: str, key: str, run: Calla
         return {"state": "ready", "phase": "waiting for episodes", "progress": k + 1}
 
     def entry(k: int) -> dict[str, Any]:
-        return {"entries": [{"key": f"step-{k + 1}", "kind": "metric", "data": STEP | {"step": k + 1}}]}
+        return {
+            "entries": [{"key": f"step-{k + 1}", "kind": "metric", "data": STEP | {"step": k + 1}}]
+        }
 
     def episodes(k: int) -> dict[str, Any]:
         common = {"task": "a task", "group_key": "a task", "fate": "trained", "reward": 0.5, "begun_at": 1.0,
                   "prompt": TEXT, "calls": 3, "sampled_tokens": 300, "trained_step": 1}  # fmt: skip
         numbers = range(k * ROWS_AT_ONCE, (k + 1) * ROWS_AT_ONCE)
-        rows = [{"episode_id": f"ep_{at}", "seq": at, "answer": answer(at), **common} for at in numbers]
+        rows = [
+            {"episode_id": f"ep_{at}", "seq": at, "answer": answer(at), **common} for at in numbers
+        ]
         return {"rows": rows}
 
     async def done(requests: list[Request]) -> None:
@@ -172,14 +192,18 @@ async def measure(measured: Measured, web: str, lease: str, key: str, run: Calla
     await measured.take("register", n, done(register))
     await measured.take("first", n, done(of_runtimes("heartbeat", beat, 1)))
     await measured.take("heartbeat", 5 * n, done(of_runtimes("heartbeat", beat, 5)))
-    await measured.take("sample", n, done(of_runtimes("heartbeat", lambda k: beat(k) | {"resources": SAMPLE}, 1)))
+    await measured.take(
+        "sample", n, done(of_runtimes("heartbeat", lambda k: beat(k) | {"resources": SAMPLE}, 1))
+    )
     await measured.take("step", 3 * n, done(of_runtimes("report", entry, 3)))
     await measured.take("row", 2 * n * ROWS_AT_ONCE, done(of_runtimes("episodes", episodes, 2)))
     output = {"output": {"reward": 1.0, "metrics": {"turns": 3}}}
     await measured.take("begin", n, done(of_web("episodes", {"task": "t"})))
     await measured.take("end", n, done(of_web("episodes/ep_1/end", output)))
     call = {"model": "m", "messages": [{"role": "user", "content": TEXT}]}
-    calls: list[Request] = [("POST", f"{web}/openai/v1/chat/completions", keys[i], call) for i in ids * 5]
+    calls: list[Request] = [
+        ("POST", f"{web}/openai/v1/chat/completions", keys[i], call) for i in ids * 5
+    ]
     await measured.take("call", len(calls), done(calls))
     watched = ids[: min(50, n)]
     await measured.take("watcher", len(watched) * WATCH_S, watch(web, key, watched))
@@ -187,9 +211,13 @@ async def measure(measured: Measured, web: str, lease: str, key: str, run: Calla
 
 
 def a_day(costs: dict[str, Cost]) -> None:
-    """What follows for a day of sessions like ``DAY``: cores on average, and gigabytes that the database grows by."""
+    """What follows for a day of sessions like ``DAY``: cores on average, and gigabytes that the
+    database grows by.
+    """
     parts = {"episode": ("begin", "end", "row")}
-    print(f"\n{'sessions a day':>16}  cores on average by process, and growth of the database (multiplied)")
+    print(
+        f"\n{'sessions a day':>16}  cores on average by process, and growth of the database (multiplied)"
+    )
     for sessions in SIZES:
         cores: dict[str, float] = {}
         grown = 0.0
@@ -199,7 +227,9 @@ def a_day(costs: dict[str, Cost]) -> None:
                 for name, ms in costs[part].cpu_ms.items():
                     cores[name] = cores.get(name, 0.0) + sessions * count * ms / 86_400_000
         told = "  ".join(f"{name} {value:10.2f}" for name, value in cores.items())
-        print(f"{sessions:>16,}  {told}  {grown / 1e9:10.2f} GB; runtimes at once {sessions / 24:,.0f}")
+        print(
+            f"{sessions:>16,}  {told}  {grown / 1e9:10.2f} GB; runtimes at once {sessions / 24:,.0f}"
+        )
 
 
 @contextmanager
@@ -224,14 +254,32 @@ def database(
 
 
 def options_read() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sessions", type=int, default=300)
     parser.add_argument("--postgres", action="store_true")
-    parser.add_argument("--day", type=float, help="seconds in which a day of --sessions sessions passes")
-    parser.add_argument("--traffic", type=float, default=0.001, help="of what a session does in its hour, with --day")
-    parser.add_argument("--share", type=float, default=1.0, help="of those sessions that come, with --day")
-    parser.add_argument("--already", type=int, default=0, help="sessions of before, with --day and --postgres")
-    parser.add_argument("--statements", type=int, default=0, help="how many of the dearest to print, with --postgres")
+    parser.add_argument(
+        "--day", type=float, help="seconds in which a day of --sessions sessions passes"
+    )
+    parser.add_argument(
+        "--traffic",
+        type=float,
+        default=0.001,
+        help="of what a session does in its hour, with --day",
+    )
+    parser.add_argument(
+        "--share", type=float, default=1.0, help="of those sessions that come, with --day"
+    )
+    parser.add_argument(
+        "--already", type=int, default=0, help="sessions of before, with --day and --postgres"
+    )
+    parser.add_argument(
+        "--statements",
+        type=int,
+        default=0,
+        help="how many of the dearest to print, with --postgres",
+    )
     parser.add_argument("--rows", help=argparse.SUPPRESS)
     parser.add_argument("--store", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -250,13 +298,21 @@ def main() -> None:
     if options.store:
         _store_run()
         return
-    print(f"{os.cpu_count()} cores, load before {os.getloadavg()[0]:.1f}; {options.sessions} sessions")
+    print(
+        f"{os.cpu_count()} cores, load before {os.getloadavg()[0]:.1f}; {options.sessions} sessions"
+    )
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tinkerscript-capacity-")))
+        folder = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="tinkerscript-capacity-"))
+        )
         of_database, pids = stack.enter_context(database(options, stack, folder))
         address = stack.enter_context(rest.gateway())
         web_port, lease_port = free_port(), free_port()
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("TINKERSCRIPT_")}
+        clean = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("TINKERSCRIPT_")
+        }
         environment = clean | of_database | {
             "TINKERSCRIPT_DATA": str(folder / "data"), "TINKERSCRIPT_PORT": str(web_port),
             "TINKERSCRIPT_RATE_LIMIT": "1000000", "TINKERSCRIPT_WEBHOOKS_PRIVATE": "1",
@@ -267,7 +323,9 @@ def main() -> None:
 
         def rows(ids: list[str]) -> dict[str, Any]:
             command = [sys.executable, __file__, "--rows", json.dumps(ids)]
-            made = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
+            made = subprocess.run(
+                command, env=environment, cwd=ROOT, capture_output=True, text=True
+            )
             if made.returncode:
                 raise SystemExit(made.stderr)
             found: dict[str, Any] = json.loads(made.stdout.splitlines()[-1])
@@ -277,16 +335,28 @@ def main() -> None:
         if options.day is not None:
             pids["store"] = stack.enter_context(store(environment)).pid
         serve = [sys.executable, "-m", "console.server.uvicorn"]
-        for name, port, command in (("web", web_port, serve), ("lease", lease_port, [*serve, "--lease"])):
+        for name, port, command in (
+            ("web", web_port, serve),
+            ("lease", lease_port, [*serve, "--lease"]),
+        ):
             own = environment | {"TINKERSCRIPT_PORT": str(port)}
-            pids[name] = stack.enter_context(running(command, f"http://127.0.0.1:{port}/healthz", env=own)).pid
+            pids[name] = stack.enter_context(
+                running(command, f"http://127.0.0.1:{port}/healthz", env=own)
+            ).pid
         measured = Measured(pids, lambda: _size_bytes(folder, of_database))
         web, lease = f"http://127.0.0.1:{web_port}", f"http://127.0.0.1:{lease_port}"
         if options.day is not None:
             import capacity_day
 
-            command = [sys.executable, str(ROOT / "tests" / "benchmarks" / "capacity_day.py"), str(folder)]
-            own = environment | {"TINKERSCRIPT_MAX_RUNTIMES": "1024", "TINKERSCRIPT_RUNTIME_SERVER_URL": lease}
+            command = [
+                sys.executable,
+                str(ROOT / "tests" / "benchmarks" / "capacity_day.py"),
+                str(folder),
+            ]
+            own = environment | {
+                "TINKERSCRIPT_MAX_RUNTIMES": "1024",
+                "TINKERSCRIPT_RUNTIME_SERVER_URL": lease,
+            }
             log = stack.enter_context((folder / "reconciler.log").open("wb"))
             reconciler = stack.enter_context(
                 ended(subprocess.Popen(command, env=own, cwd=ROOT, stdout=log, stderr=log))
@@ -299,7 +369,12 @@ def main() -> None:
                 print(f"the rows of {options.already} sessions of before:", flush=True)
                 # The day makes a webhook of its own.
                 uvloop.run(
-                    simulator.day(sessions=capacity_rows.SEEDS, day_s=24.0, traffic=options.traffic, webhook=False)
+                    simulator.day(
+                        sessions=capacity_rows.SEEDS,
+                        day_s=24.0,
+                        traffic=options.traffic,
+                        webhook=False,
+                    )
                 )
                 capacity_rows.copy(of_database["DATABASE_URL"], options.already)
                 simulator = capacity_day.Simulator(web, lease, key, folder, gateway=address)
@@ -311,7 +386,9 @@ def main() -> None:
             return
         print("to warm up, as follows:")
         uvloop.run(measure(measured, web, lease, key, rows, WARM_UP))
-        print(f"\n{'unit':10}{'count':>10}  CPU ms of a unit by process, growth of the database by a unit, wall time\n")
+        print(
+            f"\n{'unit':10}{'count':>10}  CPU ms of a unit by process, growth of the database by a unit, wall time\n"
+        )
         with capacity_statements.printed(of_database, options.statements):
             uvloop.run(measure(measured, web, lease, key, rows, options.sessions))
     a_day(measured.costs)
@@ -321,7 +398,9 @@ def main() -> None:
 def store(environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     """The server's own object store, in a process that runs beside it."""
     command = [sys.executable, __file__, "--store"]
-    with ended(subprocess.Popen(command, env=environment, cwd=ROOT, stdout=subprocess.PIPE)) as process:
+    with ended(
+        subprocess.Popen(command, env=environment, cwd=ROOT, stdout=subprocess.PIPE)
+    ) as process:
         assert process.stdout is not None
         if not process.stdout.readline():
             raise SystemExit("the object store did not start")
@@ -339,12 +418,15 @@ def ended(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]
 
 
 def _cpu_s(pid: int) -> float:
-    """CPU seconds of a process with its children, also of those that have ended: PostgreSQL has one per connection."""
+    """CPU seconds of a process with its children, also of those that have ended: PostgreSQL has one
+    per connection.
+    """
     root = psutil.Process(pid)
     own = root.cpu_times()
     used = own.children_user + own.children_system + own.user + own.system
     for child in root.children(recursive=True):
-        with suppress(psutil.NoSuchProcess):  # it has ended meanwhile, and counts as a child that has
+        # it has ended meanwhile, and counts as a child that has
+        with suppress(psutil.NoSuchProcess):
             times = child.cpu_times()
             used += times.user + times.system
     return used
@@ -353,7 +435,9 @@ def _cpu_s(pid: int) -> float:
 def _size_bytes(folder: Path, of_database: dict[str, str]) -> int:
     if not of_database:
         with closing(sqlite3.connect(folder / "data" / "console.sqlite3", timeout=20)) as books:
-            return books.execute("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").fetchone()[0]
+            return books.execute(
+                "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+            ).fetchone()[0]
     import psycopg
 
     with psycopg.connect(of_database["DATABASE_URL"]) as books:
@@ -395,16 +479,27 @@ def _rows_make(ids: list[str]) -> dict[str, Any]:
         call_command("migrate", interactive=False, verbosity=0)
         (settings.DATA / "models" / factories.BASE_MODEL).mkdir(parents=True)
         user = factories.user_make("owner")
-        return {"api_key": factories.key_make(Project.objects.get(memberships__user=user), user, list(Scope))}
+        return {
+            "api_key": factories.key_make(
+                Project.objects.get(memberships__user=user), user, list(Scope)
+            )
+        }
     now, leases, keys = timezone.now(), {}, {}
     key_id = ApiKey.objects.get().id
-    handle = {"launch_handle": {"launch": "simulated"}, "launcher": "fake", "progress_at": now, "state_since": now}
+    handle = {
+        "launch_handle": {"launch": "simulated"},
+        "launcher": "fake",
+        "progress_at": now,
+        "state_since": now,
+    }
     for session in Session.objects.filter(id__in=ids):
         Session.objects.filter(id=session.id).update(state="provisioning", **handle)
         leases[session.id] = lease_issue(session=session)
         claim = EpisodeClaim(session.id, "ep_1", int(time.time()) + 36_000, key_id)
         keys[session.id] = sign(session_key(settings.SECRET_KEY.encode(), session.id), claim)
-    Session.objects.filter(id__in=ids).update(address=os.environ["CAPACITY_GATEWAY"], gateway_port=None)
+    Session.objects.filter(id__in=ids).update(
+        address=os.environ["CAPACITY_GATEWAY"], gateway_port=None
+    )
     return {"leases": leases, "episode_keys": keys}
 
 

@@ -1,17 +1,20 @@
-"""A day of many sessions in less than a day: what the control plane takes, beside the table of docs/capacity.md.
+"""A day of many sessions in less than a day: what the control plane takes, beside the table of
+docs/capacity.md.
 
     .venv/bin/python tests/benchmarks/capacity.py --sessions 100000 --day 3600 --postgres
 
-Web server, lease process, reconciler, object store and database are real ones. Sessions are created evenly over
-``--day`` seconds, queue, and are started by the reconciler, whose launcher hands each lease to this program: a
-simulated runtime (capacity_runtime.py) registers, beats, reports, stores and ends when its session is stopped. In
-between people begin and end episodes, call the relay, one call in STREAMED for a stream of pieces, and watch. Each
-SUSPENDED-th session is suspended once, woken by the next begin, and has a second runtime then. Each move of a session
-goes to a webhook. A session lives for an hour of that day, less where more than MOST_AT_ONCE would run at once;
-``--share 0.05`` has each twentieth of them come, in everything else the same. Of what a session does in its hour (DAY)
-it does the share ``--traffic``, each thing once at least, but for heartbeats: those are real ones of its life, at the
-pace that the server asks for, with its machine's sample each ten seconds and the counts of its episodes in all.
-Nothing here is multiplied. A real day has more: phases of steps, logs, Redis; and weights, which are small here.
+Web server, lease process, reconciler, object store and database are real ones. Sessions are created
+evenly over ``--day`` seconds, queue, and are started by the reconciler, whose launcher hands each
+lease to this program: a simulated runtime (capacity_runtime.py) registers, beats, reports, stores
+and ends when its session is stopped. In between people begin and end episodes, call the relay, one
+call in STREAMED for a stream of pieces, and watch. Each SUSPENDED-th session is suspended once,
+woken by the next begin, and has a second runtime then. Each move of a session goes to a webhook. A
+session lives for an hour of that day, less where more than MOST_AT_ONCE would run at once;
+``--share 0.05`` has each twentieth of them come, in everything else the same. Of what a session
+does in its hour (DAY) it does the share ``--traffic``, each thing once at least, but for
+heartbeats: those are real ones of its life, at the pace that the server asks for, with its
+machine's sample each ten seconds and the counts of its episodes in all. Nothing here is multiplied.
+A real day has more: phases of steps, logs, Redis; and weights, which are small here.
 """
 
 import asyncio
@@ -58,7 +61,9 @@ ROWS = {
 
 
 class Launcher:
-    """Hands the lease of what it starts to the simulator, by lines of a file; another names those that ended."""
+    """Hands the lease of what it starts to the simulator, by lines of a file; another names those
+    that ended.
+    """
 
     name, names_devices = "process", False
 
@@ -119,18 +124,32 @@ class Simulator:
 
     def __init__(self, web: str, lease: str, key: str, folder: Path, *, gateway: str) -> None:
         """``gateway``: where runtimes say that theirs is."""
-        self._web, self._lease, self._key, self._folder, self._gateway = web, lease, key, folder, gateway
+        self._web, self._lease, self._key, self._folder, self._gateway = (
+            web,
+            lease,
+            key,
+            folder,
+            gateway,
+        )
         self.done: Counter[str] = Counter()
         self.took_s: dict[str, list[float]] = defaultdict(list)
         self.failed: Counter[str] = Counter()
         self.late_s = 0.0
         self.pace_s, self.stored_bytes = 0.0, 0
-        self._launched: defaultdict[str, asyncio.Queue[tuple[str, str]]] = defaultdict(asyncio.Queue)
+        self._launched: defaultdict[str, asyncio.Queue[tuple[str, str]]] = defaultdict(
+            asyncio.Queue
+        )
         self._registered: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._people = asyncio.Semaphore(CLIENTS)
 
     async def day(
-        self, *, sessions: int, day_s: float, traffic: float, share: float = 1.0, webhook: bool = True
+        self,
+        *,
+        sessions: int,
+        day_s: float,
+        traffic: float,
+        share: float = 1.0,
+        webhook: bool = True,
     ) -> float:
         """Simulate it; how long it took. ``webhook``: moves go to one that is made for it."""
         life_s = min(day_s / 24, MOST_AT_ONCE * day_s / sessions)
@@ -146,14 +165,20 @@ class Simulator:
                     at = began + number * day_s / coming
                     await asyncio.sleep(max(0.0, at - time.monotonic()))
                     self.late_s = max(self.late_s, time.monotonic() - at)
-                    group.create_task(self._session(life_s, traffic, is_suspended=number % SUSPENDED == SUSPENDED - 1))
+                    group.create_task(
+                        self._session(
+                            life_s, traffic, is_suspended=number % SUSPENDED == SUSPENDED - 1
+                        )
+                    )
             for task in beside:
                 task.cancel()
         return time.monotonic() - began
 
     @staticmethod
     def _connector() -> aiohttp.TCPConnector:
-        """Connections are kept for less time than the server keeps them: none is used as it is being closed."""
+        """Connections are kept for less time than the server keeps them: none is used as it is
+        being closed.
+        """
         return aiohttp.TCPConnector(limit=0, keepalive_timeout=2.0)
 
     async def _told(self, began: float) -> None:
@@ -178,7 +203,8 @@ class Simulator:
             plan = self._plan(session, traffic)
             if is_suspended:
                 plan.insert(len(plan) // 2, partial(self._suspend, session))
-            for number, act in enumerate(plan if session.key else ()):  # a refusal is counted among what failed
+            # a refusal is counted among what failed
+            for number, act in enumerate(plan if session.key else ()):
                 await asyncio.sleep(max(0.0, (until - time.monotonic()) / (len(plan) - number)))
                 await act()
         finally:
@@ -209,7 +235,9 @@ class Simulator:
             session.count(open=-1, trained=1)
 
     def _plan(self, session: Simulated, traffic: float) -> list[Callable[[], Awaitable[None]]]:
-        """What people and the runtime do, in a random order: a share of what a session does in its hour."""
+        """What people and the runtime do, in a random order: a share of what a session does in its
+        hour.
+        """
 
         def times(unit: str) -> int:
             return max(1, round(DAY[unit] * traffic))
@@ -220,31 +248,50 @@ class Simulator:
         async def step(number: int) -> None:
             entry = {"key": f"step-{number}", "kind": "metric", "data": STEP | {"step": number}}
             reported = {"entries": [entry]}
-            if await self._ask("step", "POST", "/v1/runtime/report", reported, bearer=session.lease) is not None:
+            if (
+                await self._ask(
+                    "step", "POST", "/v1/runtime/report", reported, bearer=session.lease
+                )
+                is not None
+            ):
                 session.status.update(policy_version=number)
 
         async def rows(number: int) -> None:
             common = {"task": "a task", "group_key": "a task", "fate": "trained", "reward": 0.5, "begun_at": 1.0,
                       "prompt": TEXT, "calls": 3, "sampled_tokens": 300, "trained_step": 1}  # fmt: skip
             numbers = range(number * ROWS_AT_ONCE, (number + 1) * ROWS_AT_ONCE)
-            body = {"rows": [{"episode_id": f"ep_{at}", "seq": at, "answer": answer(at), **common} for at in numbers]}
-            if await self._ask("rows", "POST", "/v1/runtime/episodes", body, bearer=session.lease) is not None:
+            body = {
+                "rows": [
+                    {"episode_id": f"ep_{at}", "seq": at, "answer": answer(at), **common}
+                    for at in numbers
+                ]
+            }
+            if (
+                await self._ask("rows", "POST", "/v1/runtime/episodes", body, bearer=session.lease)
+                is not None
+            ):
                 self.done["row"] += ROWS_AT_ONCE
 
         async def watch() -> None:
             began = time.monotonic()
             headers = {"Authorization": f"Bearer {self._key}"}
-            async with self._http.ws_connect(f"{self._web}/ws/v1/sessions/{session.id}", headers=headers):
+            async with self._http.ws_connect(
+                f"{self._web}/ws/v1/sessions/{session.id}", headers=headers
+            ):
                 await asyncio.sleep(times("watcher"))
             self.done["watcher"] += round(time.monotonic() - began)
 
         async def store() -> None:
             ask = partial(self._ask_of_runtime, session)
-            self.stored_bytes += await session.store(ask, self._http, episodes=times("episode"), step=times("step"))
+            self.stored_bytes += await session.store(
+                ask, self._http, episodes=times("episode"), step=times("step")
+            )
 
         acts: list[Callable[[], Awaitable[None]]] = [episode] * times("episode") + [watch, store]
         acts += [partial(step, number + 1) for number in range(times("step"))]
-        acts += [partial(rows, number) for number in range(max(1, times("episode") // ROWS_AT_ONCE))]
+        acts += [
+            partial(rows, number) for number in range(max(1, times("episode") // ROWS_AT_ONCE))
+        ]
         random.shuffle(acts)
         return acts
 
@@ -265,7 +312,9 @@ class Simulator:
         del self._launched[session.id], self._registered[session.id]
 
     async def _key_of(self, session: Simulated) -> str:
-        """Register, as a runtime does before all else; a key of an episode, empty where it was refused."""
+        """Register, as a runtime does before all else; a key of an episode, empty where it was
+        refused.
+        """
         from tinkerscript.wire.episode_key import EpisodeClaim, sign
 
         given = await self._ask("register", "POST", "/v1/runtime/register", bearer=session.lease)
@@ -275,7 +324,9 @@ class Simulator:
         return sign(bytes.fromhex(given["episode_signing_key"]), claim)
 
     async def _launches(self) -> None:
-        """Give each lease that the reconciler's launcher wrote down to its session, with the launch's name."""
+        """Give each lease that the reconciler's launcher wrote down to its session, with the
+        launch's name.
+        """
         path, read = self._folder / "launched", 0
         while True:
             if path.exists() and path.stat().st_size > read:
@@ -294,12 +345,23 @@ class Simulator:
         return await self._ask(unit, "POST", path, body, bearer=session.lease)
 
     async def _ask(
-        self, unit: str, method: str, path: str, body: Any = None, *, bearer: str = "", once: str = ""
+        self,
+        unit: str,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        bearer: str = "",
+        once: str = "",
     ) -> Any:
-        """Send a request, with ``once`` as its Idempotency-Key; its body, or None where it failed, which is counted."""
+        """Send a request, with ``once`` as its Idempotency-Key; its body, or None where it failed,
+        which is counted.
+        """
         began = time.monotonic()
         of_runtime = path.startswith("/v1/runtime/")
-        headers = {"Authorization": f"Bearer {bearer or self._key}"} | ({"Idempotency-Key": once} if once else {})
+        headers = {"Authorization": f"Bearer {bearer or self._key}"} | (
+            {"Idempotency-Key": once} if once else {}
+        )
         url = f"{self._lease if of_runtime else self._web}{path}"
         if of_runtime:
             status, text = await self._exchange(method, url, body, headers)
@@ -318,7 +380,9 @@ class Simulator:
             return {}
         return json.loads(text) if text else {}
 
-    async def _exchange(self, method: str, url: str, body: Any, headers: dict[str, str]) -> tuple[int, str]:
+    async def _exchange(
+        self, method: str, url: str, body: Any, headers: dict[str, str]
+    ) -> tuple[int, str]:
         try:
             async with self._http.request(method, url, json=body, headers=headers) as response:
                 return response.status, await response.text()
@@ -329,7 +393,9 @@ class Simulator:
 def table(*, postgres: bool) -> dict[str, dict[str, float]]:
     """CPU ms of a unit by process, as docs/capacity.md has them."""
     found: dict[str, dict[str, float]] = {}
-    names = {"web": 3 if postgres else 1, "lease": 4 if postgres else 2} | ({"postgres": 5} if postgres else {})
+    names = {"web": 3 if postgres else 1, "lease": 4 if postgres else 2} | (
+        {"postgres": 5} if postgres else {}
+    )
     for line in (ROOT / "docs" / "capacity.md").read_text().splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         unit = next((unit for unit, begin in ROWS.items() if cells[0].startswith(begin)), None)
@@ -346,11 +412,15 @@ def report(done: Counter[str], used_s: dict[str, float], wall_s: float, *, postg
     for name, measured in used_s.items():
         by_table = sum(done[unit] * of.get(name, 0.0) / 1000 for unit, of in costs.items())
         if not by_table:
-            print(f"{name:12}{measured:9.1f}{'-':>10}{'':8}{measured / wall_s:8.2f}   not in the table")
+            print(
+                f"{name:12}{measured:9.1f}{'-':>10}{'':8}{measured / wall_s:8.2f}   not in the table"
+            )
             continue
         ratio = measured / by_table
         wrong = "" if 1 / WRONG < ratio < WRONG else "   THE TABLE IS WRONG"
-        print(f"{name:12}{measured:9.1f}{by_table:10.1f}{ratio:8.2f}{measured / wall_s:8.2f}{wrong}")
+        print(
+            f"{name:12}{measured:9.1f}{by_table:10.1f}{ratio:8.2f}{measured / wall_s:8.2f}{wrong}"
+        )
 
 
 def run(
@@ -367,25 +437,39 @@ def run(
     import uvloop
 
     part = "" if share == 1 else f", of which each {1 / share:.1f}th comes"
-    print(f"{sessions} sessions over {day_s:.0f} s{part}; {traffic:g} of a session's traffic", flush=True)
+    print(
+        f"{sessions} sessions over {day_s:.0f} s{part}; {traffic:g} of a session's traffic",
+        flush=True,
+    )
     before, size, own = measured.cpu_s(), measured.database_bytes(), time.process_time()
     wall_s = uvloop.run(simulator.day(sessions=sessions, day_s=day_s, traffic=traffic, share=share))
     used_s = {name: used - before[name] for name, used in measured.cpu_s().items()}
     used_s["simulator"] = time.process_time() - own
-    print(f"it took {wall_s:.0f} s, load {os.getloadavg()[0]:.1f}; sessions came {simulator.late_s:.1f} s late at most")
+    print(
+        f"it took {wall_s:.0f} s, load {os.getloadavg()[0]:.1f}; sessions came {simulator.late_s:.1f} s late at most"
+    )
     print(f"\n{'request':12}{'times':>9}{'median s':>10}{'99 % s':>9}")
     for unit, took in sorted(simulator.took_s.items()):
         took.sort()
-        print(f"{unit:12}{simulator.done[unit]:9}{took[len(took) // 2]:10.3f}{took[len(took) * 99 // 100]:9.3f}")
-    print(f"heartbeats were {simulator.pace_s:.1f} s apart at most; {simulator.stored_bytes / 1e6:.1f} MB were stored")
+        print(
+            f"{unit:12}{simulator.done[unit]:9}{took[len(took) // 2]:10.3f}{took[len(took) * 99 // 100]:9.3f}"
+        )
+    print(
+        f"heartbeats were {simulator.pace_s:.1f} s apart at most; {simulator.stored_bytes / 1e6:.1f} MB were stored"
+    )
     print(
         f"failed: {dict(simulator.failed) or 'none'}; watched for {simulator.done['watcher']} s; "
         f"{simulator.done['piece']} pieces of streams"
     )
     print(f"the database grew by {(measured.database_bytes() - size) / 1e6:.1f} MB")
     report(simulator.done, used_s, wall_s, postgres=postgres)
-    each_ms = {name: 1000 * used / max(1, simulator.done["session"]) for name, used in used_s.items()}
-    print("CPU ms of a session, all in all: " + "  ".join(f"{name} {ms:.0f}" for name, ms in each_ms.items()))
+    each_ms = {
+        name: 1000 * used / max(1, simulator.done["session"]) for name, used in used_s.items()
+    }
+    print(
+        "CPU ms of a session, all in all: "
+        + "  ".join(f"{name} {ms:.0f}" for name, ms in each_ms.items())
+    )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""The rows of many sessions that have ended, copied inside PostgreSQL from those that a few really left.
+"""The rows of many sessions that have ended, copied inside PostgreSQL from those that a few really
+left.
 
-A hundred thousand sessions take hours of many cores to play. What they leave behind is what a query may grow with, so
-``capacity.py --already 100000 --day ...`` plays SEEDS of them, copies their rows and then measures a day beside them.
-All are of one project and one person, which is the hardest case for what is asked of either. Times of runtimes that are
-final are added up here, as a server that had these sessions would have done over the day; else all at once beside what
-is measured.
+A hundred thousand sessions take hours of many cores to play. What they leave behind is what a query
+may grow with, so ``capacity.py --already 100000 --day ...`` plays SEEDS of them, copies their rows
+and then measures a day beside them. All are of one project and one person, which is the hardest
+case for what is asked of either. Times of runtimes that are final are added up here, as a server
+that had these sessions would have done over the day; else all at once beside what is measured.
 """
 
 import time
@@ -14,7 +15,8 @@ import psycopg
 SEEDS = 24
 ENDED_S = 600.0
 EPISODES = 3  # of each session: a thousandth of its day's, as --traffic 0.001 has it
-FINAL = "s.seen_at - made.age < now() - interval '10 minutes'"  # console/sessions/limits/usage_sums.py
+# console/sessions/limits/usage_sums.py
+FINAL = "s.seen_at - made.age < now() - interval '10 minutes'"
 # Rows of a session, by table: what is copied beside its columns, and which of them.
 COPIED = {
     "console_session": {"id": "made.id", "created_at": "s.created_at - made.age",
@@ -33,7 +35,9 @@ SUMS = """INSERT INTO console_usagesum (project_id, session_id, key_id, person_i
 
 
 def copy(url: str, sessions: int) -> None:
-    """Make as many sessions, with rows of each, as if they had come over the day before; prints what it left out."""
+    """Make as many sessions, with rows of each, as if they had come over the day before; prints
+    what it left out.
+    """
     began = time.monotonic()
     with psycopg.connect(url, autocommit=True) as database:
         _wait_for_seeds(database)
@@ -55,17 +59,32 @@ def copy(url: str, sessions: int) -> None:
         print(f"  {'console_usagesum':24}{database.execute(SUMS).rowcount:10,} rows", flush=True)
         text = """SELECT table_name FROM information_schema.columns
                   WHERE column_name = 'session_id' AND table_schema = 'public'"""
-        others = [table for (table,) in database.execute(text).fetchall() if table not in (*COPIED, "console_usagesum")]
-        left_out = [table for table in others if database.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone()]
+        others = [
+            table
+            for (table,) in database.execute(text).fetchall()
+            if table not in (*COPIED, "console_usagesum")
+        ]
+        left_out = [
+            table
+            for table in others
+            if database.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone()
+        ]
         database.execute("DROP TABLE made")
         database.execute("VACUUM ANALYZE")
-    print(f"  not copied: {', '.join(left_out) or 'nothing'}; {time.monotonic() - began:.0f} s", flush=True)
+    print(
+        f"  not copied: {', '.join(left_out) or 'nothing'}; {time.monotonic() - began:.0f} s",
+        flush=True,
+    )
 
 
 def _wait_for_seeds(database: psycopg.Connection) -> None:
-    """Until the reconciler has seen that their runtimes are gone: copies that still end would be its work for hours."""
+    """Until the reconciler has seen that their runtimes are gone: copies that still end would be
+    its work for hours.
+    """
     deadline = time.monotonic() + ENDED_S
-    while database.execute("SELECT 1 FROM console_session WHERE state != 'stopped' LIMIT 1").fetchone():
+    while database.execute(
+        "SELECT 1 FROM console_session WHERE state != 'stopped' LIMIT 1"
+    ).fetchone():
         if time.monotonic() > deadline:
             raise SystemExit(f"sessions of before did not end within {ENDED_S:.0f} s")
         time.sleep(0.5)

@@ -1,9 +1,11 @@
-"""A runtime of a simulated day (capacity_day.py): what it says of itself, when it beats, and what it stores.
+"""A runtime of a simulated day (capacity_day.py): what it says of itself, when it beats, and what
+it stores.
 
-When it beats is decided by the runtime's own code: the status, which knows what is news, and the pause between two
-heartbeats. What it writes goes through the server's presigned URLs to the server's object store: a copy of the journal,
-a part of the archive and a pack of episodes at the sizes that so many episodes have (docs/capacity.md), and of weights
-WEIGHTS_BYTES of random bytes, where a model of SmolLM2 has 542 MB and a state three times that.
+When it beats is decided by the runtime's own code: the status, which knows what is news, and the
+pause between two heartbeats. What it writes goes through the server's presigned URLs to the
+server's object store: a copy of the journal, a part of the archive and a pack of episodes at the
+sizes that so many episodes have (docs/capacity.md), and of weights WEIGHTS_BYTES of random bytes,
+where a model of SmolLM2 has 542 MB and a state three times that.
 """
 
 import hashlib
@@ -30,7 +32,8 @@ from tinkerscript.wire.sessions import Accounting  # noqa: E402
 SAMPLE_S = 10.0
 WEIGHTS_BYTES = 64 << 10
 JOURNAL_BYTES, ARCHIVE_BYTES, DOCUMENT_BYTES = 2900, 1000, 1000  # of an episode
-# Method, path, body: the response's body, or None where it failed, which is counted under the first.
+# Method, path, body: the response's body, or None where it failed, which is counted under the
+# first.
 Ask = Callable[[str, str, Any], Awaitable[Any]]
 
 
@@ -79,7 +82,9 @@ class Simulated:
             await self.pause.wait(began_at)
             unit = "heartbeat"
 
-    async def store(self, ask: Ask, http: aiohttp.ClientSession, *, episodes: int, step: int) -> int:
+    async def store(
+        self, ask: Ask, http: aiohttp.ClientSession, *, episodes: int, step: int
+    ) -> int:
         """Write once each of what a session writes; how many bytes."""
         written = 0
         weights = {"model.safetensors": WEIGHTS_BYTES, "config.json": 700, "tokenizer.json": 4000}
@@ -95,17 +100,26 @@ class Simulated:
             ("model", {"step": step}, weights),
         ]  # fmt: skip
         for kind, more, sizes in plans:
-            written += await self._upload(ask, http, kind, more, {name: os.urandom(n) for name, n in sizes.items()})
+            written += await self._upload(
+                ask, http, kind, more, {name: os.urandom(n) for name, n in sizes.items()}
+            )
         return written
 
     async def _upload(
-        self, ask: Ask, http: aiohttp.ClientSession, kind: str, more: dict[str, Any], files: dict[str, bytes]
+        self,
+        ask: Ask,
+        http: aiohttp.ClientSession,
+        kind: str,
+        more: dict[str, Any],
+        files: dict[str, bytes],
     ) -> int:
         told = [
             {"path": name, "size_bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}
             for name, body in files.items()
         ]
-        targets = await ask(f"open {kind}", "/v1/runtime/uploads", {"kind": kind, "files": told} | more)
+        targets = await ask(
+            f"open {kind}", "/v1/runtime/uploads", {"kind": kind, "files": told} | more
+        )
         if targets is None:
             return 0
         etags = []
@@ -113,7 +127,9 @@ class Simulated:
             (url,) = target["part_urls"]  # each is smaller than a part may be
             async with http.put(url, data=files[target["path"]]) as response:
                 if response.status >= 300:
-                    raise SystemExit(f"the store did not take {target['path']}: {await response.text()}")
+                    raise SystemExit(
+                        f"the store did not take {target['path']}: {await response.text()}"
+                    )
                 etags.append({"path": target["path"], "etags": [response.headers["ETag"]]})
         path = f"/v1/runtime/uploads/{targets['upload_id']}/commit"
         committed = await ask(f"commit {kind}", path, {"files": etags})

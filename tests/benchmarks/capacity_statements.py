@@ -1,8 +1,10 @@
-"""Which statements PostgreSQL took longest over, and which rows and blocks they read: ``capacity.py --statements 10``.
+"""Which statements PostgreSQL took longest over, and which rows and blocks they read: ``capacity.py
+--statements 10``.
 
-PostgreSQL counts them itself (pg_stat_statements, of Debian's package postgresql). Its times are those that pass, not
-of the CPU alone, and a statement that takes a row waits in its own time for who has it: what grows shows in calls, rows
-and blocks. Blocks have 8 kB, and are those found in its memory and those read. Lists of any length are one statement.
+PostgreSQL counts them itself (pg_stat_statements, of Debian's package postgresql). Its times are
+those that pass, not of the CPU alone, and a statement that takes a row waits in its own time for
+who has it: what grows shows in calls, rows and blocks. Blocks have 8 kB, and are those found in its
+memory and those read. Lists of any length are one statement.
 """
 
 from collections.abc import Iterator, Mapping
@@ -41,9 +43,13 @@ def dearest(url: str, most: int) -> list[str]:
     """As many lines, the dearest statement first, below one of headings."""
     with psycopg.connect(url, autocommit=True) as database:
         found = database.execute(DEAREST, [most]).fetchall()
-    lines = [f"{'ms':>10}{'share':>7}{'planning':>10}{'calls':>9}{'rows':>10}{'blocks':>12}  statement"]
+    lines = [
+        f"{'ms':>10}{'share':>7}{'planning':>10}{'calls':>9}{'rows':>10}{'blocks':>12}  statement"
+    ]
     for ms, plan_ms, calls, rows, blocks, all_ms, text in found:
-        lines.append(f"{ms:10.0f}{ms / all_ms:7.1%}{plan_ms:10.0f}{calls:9}{rows:10}{blocks:12}  {shortened(text)}")
+        lines.append(
+            f"{ms:10.0f}{ms / all_ms:7.1%}{plan_ms:10.0f}{calls:9}{rows:10}{blocks:12}  {shortened(text)}"
+        )
     return lines
 
 

@@ -1,22 +1,24 @@
-"""From ``TinkerScript(...)`` to the first token, and from a suspended session to the first token, by part.
+"""From ``TinkerScript(...)`` to the first token, and from a suspended session to the first token,
+by part.
 
     .venv/bin/python tests/benchmarks/cold_start.py [--model tiny] [--rounds 1]
     .venv/bin/python tests/benchmarks/cold_start.py --before FOLDER     and another checkout, in turns
     .venv/bin/python tests/benchmarks/cold_start.py --nothing --idle 20 and with no runtime that waits; idle before each
     .venv/bin/python tests/benchmarks/cold_start.py --steps 1           and steps are trained before it is suspended
 
-Each round is a server of its own over an empty folder, with every part real: the server's start is timed apart, then a
-session is created, gets its first token by a streamed call, is suspended, and is woken by the next episode. With
-``--steps`` that is a session with a state, whose weights and moments the next runtime loads. The model
-is the bundled one, which is unpacked before; ``tiny`` is a random one of 80,000 weights, so that what is left is not
-the model. A part ends when the session's record shows the next one; it is read every 20 ms.
+Each round is a server of its own over an empty folder, with every part real: the server's start is
+timed apart, then a session is created, gets its first token by a streamed call, is suspended, and
+is woken by the next episode. With ``--steps`` that is a session with a state, whose weights and
+moments the next runtime loads. The model is the bundled one, which is unpacked before; ``tiny`` is
+a random one of 80,000 weights, so that what is left is not the model. A part ends when the
+session's record shows the next one; it is read every 20 ms.
 
-A server keeps a warm runtime that imports its libraries (TINKERSCRIPT_WARM), which ``--idle`` gives time to do so;
-``--nothing`` measures a server without it too.
+A server keeps a warm runtime that imports its libraries (TINKERSCRIPT_WARM), which ``--idle`` gives
+time to do so; ``--nothing`` measures a server without it too.
 
-"CPU seconds" are those of the runtime's processes from the request to the end of a first answer of 8 tokens: they tell
-starts apart where other work slows the clock. "server" is `manage.py up` until it serves. Page cache and compile caches
-are warm: run it once before.
+"CPU seconds" are those of the runtime's processes from the request to the end of a first answer of
+8 tokens: they tell starts apart where other work slows the clock. "server" is `manage.py up` until
+it serves. Page cache and compile caches are warm: run it once before.
 """
 
 import argparse
@@ -58,8 +60,9 @@ class Server:
     data: str
 
     def cpu_s(self) -> dict[int, float]:
-        """CPU seconds of each process of its runtimes, by pid: of their sessions, since a title hides the engine's
-        environment."""
+        """CPU seconds of each process of its runtimes, by pid: of their sessions, since a title
+        hides the engine's environment.
+        """
         mark, sessions, found = f"{self.data}/", set(), {}
         for process in psutil.process_iter():
             with suppress(psutil.Error, ProcessLookupError):
@@ -77,7 +80,11 @@ class Server:
 def served(root: Path, model: Path, *, is_warm: bool) -> Iterator[Server]:
     """`manage.py up` of a checkout over an empty folder."""
     with tempfile.TemporaryDirectory(prefix="tinkerscript-benchmark-") as data:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("TINKERSCRIPT_")} | {
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("TINKERSCRIPT_")
+        } | {
             "TINKERSCRIPT_DATA": data,
             "TINKERSCRIPT_PORT": str(free_port()),
             "TINKERSCRIPT_MODELS": f"measured={model}",
@@ -94,7 +101,9 @@ def served(root: Path, model: Path, *, is_warm: bool) -> Iterator[Server]:
             ready = next(line for line in server.stdout if line.startswith("ready "))
             start_s = time.monotonic() - began
             command = [sys.executable, "manage.py", "create_api_key", "alice@example.com"]
-            key = subprocess.run(command, cwd=root, env=environment, check=True, capture_output=True, text=True).stdout
+            key = subprocess.run(
+                command, cwd=root, env=environment, check=True, capture_output=True, text=True
+            ).stdout
             yield Server(ready.split()[1], key.strip(), start_s, data)
         finally:
             server.send_signal(signal.SIGTERM)
@@ -154,13 +163,17 @@ def steps_train(session: TinkerScript, count: int) -> None:
     for step in range(count):
         for attempt in range(GROUP):
             with session.begin_episode(task=f"step {step}") as episode:
-                episode.openai().chat.completions.create(model=episode.model, messages=MESSAGES, max_tokens=8)
+                episode.openai().chat.completions.create(
+                    model=episode.model, messages=MESSAGES, max_tokens=8
+                )
                 episode.end(WorkflowOutput(reward=float(attempt)))
     while session.status().policy_version < count:
         time.sleep(0.1)
 
 
-def measure(root: Path, model: Path, *, is_warm: bool, idle_s: float, steps: int) -> tuple[Parts, Parts]:
+def measure(
+    root: Path, model: Path, *, is_warm: bool, idle_s: float, steps: int
+) -> tuple[Parts, Parts]:
     """The parts of a cold start (the server's own too) and of a woken session."""
     with served(root, model, is_warm=is_warm) as server:
         time.sleep(idle_s)
@@ -186,16 +199,24 @@ def measure(root: Path, model: Path, *, is_warm: bool, idle_s: float, steps: int
 def suspend(server: Server, session: TinkerScript) -> None:
     """By its REST request."""
     path = f"{server.base_url}/v1/sessions/{session.id}/suspend"
-    httpx.post(path, headers={"Authorization": f"Bearer {server.key}"}, timeout=60).raise_for_status()
+    httpx.post(
+        path, headers={"Authorization": f"Bearer {server.key}"}, timeout=60
+    ).raise_for_status()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--model", choices=[BUNDLED, "tiny"], default=BUNDLED)
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--before", type=Path, help="another checkout, with requirements of its own or this one's")
-    parser.add_argument("--nothing", action="store_true", help="this checkout with no runtime that waits, too")
-    parser.add_argument("--steps", type=int, default=0, help="trained before the session is suspended")
+    parser.add_argument(
+        "--before", type=Path, help="another checkout, with requirements of its own or this one's"
+    )
+    parser.add_argument(
+        "--nothing", action="store_true", help="this checkout with no runtime that waits, too"
+    )
+    parser.add_argument(
+        "--steps", type=int, default=0, help="trained before the session is suspended"
+    )
     parser.add_argument("--idle", type=float, default=0.0, help="seconds before each start")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server ends too
@@ -208,7 +229,9 @@ def main() -> None:
         if options.model == "tiny":
             tiny_model_make(model)
         else:
-            subprocess.run([sys.executable, "-m", "gpu_runtime.bundled_model", model], cwd=ROOT, check=True)
+            subprocess.run(
+                [sys.executable, "-m", "gpu_runtime.bundled_model", model], cwd=ROOT, check=True
+            )
         for _ in range(options.rounds):
             for label, root, is_warm in roots:
                 for kind, parts in zip(
@@ -216,7 +239,12 @@ def main() -> None:
                     measure(root, model, is_warm=is_warm, idle_s=options.idle, steps=options.steps),
                     strict=True,
                 ):
-                    print(label, kind, {part: round(seconds, 1) for part, seconds in parts.items()}, flush=True)
+                    print(
+                        label,
+                        kind,
+                        {part: round(seconds, 1) for part, seconds in parts.items()},
+                        flush=True,
+                    )
                     for part, seconds in parts.items():
                         found[label, kind][part].append(seconds)
     for (label, kind), parts in found.items():

@@ -2,12 +2,13 @@
 
     .venv/bin/python tests/benchmarks/engine_nodes.py [--hidden 576 --layers 30 --sequences 1 16 --tokens 64 --rounds 5]
 
-The nodes are those of a Slurm that is started for it on this machine, each with one core: the engine on one node has
-one, the engine over both has two, and half of every layer on each. So on two nodes a step has half the products and
-reads to wait for, and besides that two sums over gloo in each layer. They go over loopback here: between machines they
-take longer. Both engines are loaded at once, and asked in turns within each round; a step is what limits.py measures.
-Best of the rounds. The model has random weights, and the width and depth of SmolLM2-135M with heads that can be shared
-out (8, 4 of keys): the bundled one has 9.
+The nodes are those of a Slurm that is started for it on this machine, each with one core: the
+engine on one node has one, the engine over both has two, and half of every layer on each. So on two
+nodes a step has half the products and reads to wait for, and besides that two sums over gloo in
+each layer. They go over loopback here: between machines they take longer. Both engines are loaded
+at once, and asked in turns within each round; a step is what limits.py measures. Best of the
+rounds. The model has random weights, and the width and depth of SmolLM2-135M with heads that can be
+shared out (8, 4 of keys): the bundled one has 9.
 """
 
 import argparse
@@ -62,11 +63,15 @@ def main() -> None:
     print("| sequences | a step on one node | over two | tokens/s over two, as a multiple of one |")
     print("| --- | --- | --- | --- |")
     for sequences, (one_s, two_s) in found.items():
-        print(f"| {sequences} | {one_s * 1e3:.1f} ms | {two_s * 1e3:.1f} ms | {one_s / two_s:.2f} |")
+        print(
+            f"| {sequences} | {one_s * 1e3:.1f} ms | {two_s * 1e3:.1f} ms | {one_s / two_s:.2f} |"
+        )
 
 
 def model_make(folder: Path, hidden: int, layers: int) -> int:
-    """Write a model that two nodes can share, with the bundled one's tokenizer; returns how many weights it has."""
+    """Write a model that two nodes can share, with the bundled one's tokenizer; returns how many
+    weights it has.
+    """
     from transformers import LlamaConfig, LlamaForCausalLM
 
     shutil.copytree(BUNDLED, folder, ignore=shutil.ignore_patterns("*.safetensors", "config.json"))
@@ -82,14 +87,23 @@ def model_make(folder: Path, hidden: int, layers: int) -> int:
 def submitted(folder: Path, arguments: Sequence[str]) -> dict[str, tuple[float, float]]:
     """Run this file in a job over both nodes; what it measured."""
     command = " ".join([sys.executable, __file__, *arguments, "--inside", str(folder)])
-    gang = ["--nodes=2", "--ntasks=2", "--ntasks-per-node=1", "--cpus-per-task=1", "--mem=6000M", "--no-requeue"]
+    gang = [
+        "--nodes=2",
+        "--ntasks=2",
+        "--ntasks-per-node=1",
+        "--cpus-per-task=1",
+        "--mem=6000M",
+        "--no-requeue",
+    ]
     subprocess.run(
         ["sbatch", *gang, f"--chdir={folder}", f"--output={folder}/log"], check=True, text=True, timeout=20,
         input=f"#!/bin/sh\nexec {command}\n", stdout=subprocess.DEVNULL,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "TINKERSCRIPT_RUNTIME_CPUS": "1"},
     )  # fmt: skip
     if not wait_until((folder / FOUND).exists, timeout_s=LIMIT_S, poll_s=0.5):
-        sys.exit(f"no end within {LIMIT_S} s: {(folder / 'log').read_text(errors='replace')[-4000:]}")
+        sys.exit(
+            f"no end within {LIMIT_S} s: {(folder / 'log').read_text(errors='replace')[-4000:]}"
+        )
     found: dict[str, tuple[float, float]] = json.loads((folder / FOUND).read_text())
     return found
 

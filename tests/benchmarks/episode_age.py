@@ -1,10 +1,12 @@
-"""Removing episodes by age on PostgreSQL: how fast rows go, what it does to lists beside it, and what space comes back.
+"""Removing episodes by age on PostgreSQL: how fast rows go, what it does to lists beside it, and
+what space comes back.
 
     .venv/bin/python tests/benchmarks/episode_age.py --rows 10000000
 
-A quarter of the sessions is too old. Prints rows and bytes of the table of episodes before and after, rows removed in a
-second, milliseconds of a page of a long session's list before, during and after (median and worst), what autovacuum
-left, and what as many new rows take then, over some cycles: whether the space of what went is used again. Rows go as
+A quarter of the sessions is too old. Prints rows and bytes of the table of episodes before and
+after, rows removed in a second, milliseconds of a page of a long session's list before, during and
+after (median and worst), what autovacuum left, and what as many new rows take then, over some
+cycles: whether the space of what went is used again. Rows go as
 ``console/sessions/runtime/episode_expiry.py`` removes them; the store is not asked.
 """
 
@@ -39,7 +41,9 @@ def execute(text: str, parameters: list | None = None) -> list[tuple]:
 
 
 def fill(project, rows: int) -> None:
-    """Sessions that ended lately and long ago, by name, with episodes; indexes are made after the rows."""
+    """Sessions that ended lately and long ago, by name, with episodes; indexes are made after the
+    rows.
+    """
     from datetime import timedelta
 
     from django.utils import timezone
@@ -47,7 +51,8 @@ def fill(project, rows: int) -> None:
     from console.sessions.models import Session
 
     indexes = execute(
-        "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = %s AND indexdef NOT LIKE %s", [TABLE, "%UNIQUE%"]
+        "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = %s AND indexdef NOT LIKE %s",
+        [TABLE, "%UNIQUE%"],
     )
     for name, _ in indexes:
         execute(f"DROP INDEX {name}")
@@ -63,7 +68,8 @@ def fill(project, rows: int) -> None:
     for _, definition in indexes:
         execute(definition)
     Session.objects.filter(name="old").update(state_since=timezone.now() - timedelta(days=40))
-    execute("VACUUM ANALYZE")  # or one that is due for the rows that came would run beside the removal
+    # or one that is due for the rows that came would run beside the removal
+    execute("VACUUM ANALYZE")
 
 
 def size() -> str:
@@ -75,7 +81,9 @@ def size() -> str:
 
 
 class Lists(threading.Thread):
-    """Reads the newest and the best page of the shown session's list, five times a second, until it is told to end."""
+    """Reads the newest and the best page of the shown session's list, five times a second, until it
+    is told to end.
+    """
 
     def __init__(self, project) -> None:
         super().__init__()
@@ -94,7 +102,9 @@ class Lists(threading.Thread):
         while not self._end.wait(0.2) or not self.took_ms:
             began = time.perf_counter()
             for sort in sorts:
-                episode_list(project=self._project, session_id=shown, only=EpisodeFilter(), sort=sort)
+                episode_list(
+                    project=self._project, session_id=shown, only=EpisodeFilter(), sort=sort
+                )
             self.took_ms.append((time.perf_counter() - began) * 1000 / len(sorts))
         connections.close_all()
 
@@ -130,7 +140,9 @@ def remove(project) -> None:
 
 
 def vacuums() -> int:
-    ((count,),) = execute(f"SELECT autovacuum_count FROM pg_stat_user_tables WHERE relname = '{TABLE}'")
+    ((count,),) = execute(
+        f"SELECT autovacuum_count FROM pg_stat_user_tables WHERE relname = '{TABLE}'"
+    )
     return count
 
 
@@ -144,10 +156,16 @@ def vacuumed(before: int, within_s: float) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=200_000)
-    parser.add_argument("--cycles", type=int, default=2, help="of removing a quarter and having as many rows come")
-    parser.add_argument("--vacuum-s", type=float, default=420.0, help="how long autovacuum is waited for")
+    parser.add_argument(
+        "--cycles", type=int, default=2, help="of removing a quarter and having as many rows come"
+    )
+    parser.add_argument(
+        "--vacuum-s", type=float, default=420.0, help="how long autovacuum is waited for"
+    )
     options = parser.parse_args()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tinkerscript-age-")))
@@ -156,9 +174,13 @@ def main() -> None:
 
         tools = on_postgres.postgres_tools()
         if tools is None:
-            raise SystemExit("PostgreSQL is not on this machine (Debian: apt-get install postgresql)")
+            raise SystemExit(
+                "PostgreSQL is not on this machine (Debian: apt-get install postgresql)"
+            )
         os.environ["DATABASE_URL"] = stack.enter_context(on_postgres.postgres(tools, folder))
-        os.environ.update(DJANGO_SETTINGS_MODULE="console.settings", TINKERSCRIPT_DATA=str(folder / "data"))
+        os.environ.update(
+            DJANGO_SETTINGS_MODULE="console.settings", TINKERSCRIPT_DATA=str(folder / "data")
+        )
         import django
 
         django.setup()
@@ -173,7 +195,11 @@ def measure(rows: int, within_s: float, cycles: int) -> None:
     from console.users.services import user_create
 
     call_command("migrate", verbosity=0)
-    project = user_create(email="a@example.com", password="correct horse battery").memberships.get().project
+    project = (
+        user_create(email="a@example.com", password="correct horse battery")
+        .memberships.get()
+        .project
+    )
     began = time.monotonic()
     fill(project, rows)
     print(f"filled   {size()}; {time.monotonic() - began:.0f} s", flush=True)

@@ -1,12 +1,14 @@
-"""What reading episodes costs: lists of a session with very many, and what each costs its runtime and the store.
+"""What reading episodes costs: lists of a session with very many, and what each costs its runtime
+and the store.
 
     python tests/benchmarks/episodes.py                 100,000 episodes, SQLite in a folder of its own
     python tests/benchmarks/episodes.py --postgres      the same on a PostgreSQL of its own
 
-Target: every filter and sort under 200 ms, the first page and one in the middle. Times are those of the selectors with
-the presenter and JSON, the medians of several calls: by the clock, and of the CPU, that of PostgreSQL's process for
-this connection included, which other work on the machine changes less. HTTP comes on top. The second table is the
-runtime's side: making a row and a document of an episode, which happens in a thread beside the sampling.
+Target: every filter and sort under 200 ms, the first page and one in the middle. Times are those of
+the selectors with the presenter and JSON, the medians of several calls: by the clock, and of the
+CPU, that of PostgreSQL's process for this connection included, which other work on the machine
+changes less. HTTP comes on top. The second table is the runtime's side: making a row and a document
+of an episode, which happens in a thread beside the sampling.
 """
 
 import argparse
@@ -23,7 +25,21 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 FATES = ["trained"] * 85 + ["eval"] * 8 + ["stale"] * 3 + ["abandoned"] * 3 + ["expired"]
-WORDS = ["the", "capital", "of", "France", "is", "Paris", "seven", "wizards", "brew", "a", "potion", "because", "two"]
+WORDS = [
+    "the",
+    "capital",
+    "of",
+    "France",
+    "is",
+    "Paris",
+    "seven",
+    "wizards",
+    "brew",
+    "a",
+    "potion",
+    "because",
+    "two",
+]
 CALLS = 7  # of each list; their median
 COUNTED = [
     "task",
@@ -35,17 +51,22 @@ COUNTED = [
     "text, common",
     "text, none",
 ]  # facets
-SHAPES = [(1, 256, 128), (1, 1024, 512), (8, 1024, 256), (40, 2048, 500)]  # calls, first prompt, answer of each, tokens
+# calls, first prompt, answer of each, tokens
+SHAPES = [(1, 256, 128), (1, 1024, 512), (8, 1024, 256), (40, 2048, 500)]
 
 
 def fill(count: int) -> Any:
-    """A session with ``count`` episodes, as runtimes report them; another one of that size beside it."""
+    """A session with ``count`` episodes, as runtimes report them; another one of that size beside
+    it.
+    """
     from console.sessions.episodes.text_blocks import blocks_extend
     from console.sessions.models import EpisodeRecord, Session
     from console.users.models import Project
 
     project = Project.objects.create(name="p")
-    sessions = [Session.objects.create(project=project, base_model="m", state="stopped") for _ in range(2)]
+    sessions = [
+        Session.objects.create(project=project, base_model="m", state="stopped") for _ in range(2)
+    ]
     chance = random.Random(1)
 
     def record(session: Session, number: int) -> EpisodeRecord:
@@ -75,20 +96,34 @@ def lists(session: Any) -> Iterator[tuple[str, tuple[float, float]]]:
     """Every filter and sort with the milliseconds of a page, by the clock and of the CPU."""
     from api.episode_presenters import episode_list_view, group_list_view, step_view
     from console.sessions.episodes.facets import episode_facets
-    from console.sessions.episodes.selectors import EpisodeFilter, episode_list, group_list, step_get
+    from console.sessions.episodes.selectors import (
+        EpisodeFilter,
+        episode_list,
+        group_list,
+        step_get,
+    )
     from tinkerscript.wire.reading.trajectories import EpisodeFate, EpisodeSort
 
     where = {"project": session.project, "session_id": session.id}
 
-    def page(only: EpisodeFilter, sort: EpisodeSort = EpisodeSort.NEWEST, cursor: str | None = None) -> None:
+    def page(
+        only: EpisodeFilter, sort: EpisodeSort = EpisodeSort.NEWEST, cursor: str | None = None
+    ) -> None:
         found, more = episode_list(**where, only=only, sort=sort, cursor=cursor, limit=50)
         episode_list_view(found, {}, more).model_dump_json()
 
     for sort in EpisodeSort:
         yield f"sort {sort}", milliseconds(lambda sort=sort: page(EpisodeFilter(), sort))
-    middle = {EpisodeSort.NEWEST: "50000", EpisodeSort.BEST: "0.5~50000", EpisodeSort.SURPRISING: "-1.0~50000"}
+    middle = {
+        EpisodeSort.NEWEST: "50000",
+        EpisodeSort.BEST: "0.5~50000",
+        EpisodeSort.SURPRISING: "-1.0~50000",
+    }
     for sort, cursor in middle.items():
-        yield f"sort {sort}, in the middle", milliseconds(lambda s=sort, c=cursor: page(EpisodeFilter(), s, c))
+        yield (
+            f"sort {sort}, in the middle",
+            milliseconds(lambda s=sort, c=cursor: page(EpisodeFilter(), s, c)),
+        )
     filters = {
         "task": EpisodeFilter(task="task-17"),
         "fate, common": EpisodeFilter(fates=[EpisodeFate.TRAINED]),
@@ -112,11 +147,19 @@ def lists(session: Any) -> Iterator[tuple[str, tuple[float, float]]]:
             yield f"{name}, {sort}", milliseconds(lambda only=only, sort=sort: page(only, sort))
     counted = {"all": EpisodeFilter()} | {name: filters[name] for name in COUNTED}
     for name, only in counted.items():
-        yield f"facets, {name}", milliseconds(lambda only=only: episode_facets(**where, only=only).model_dump_json())
-    yield "groups, newest", milliseconds(lambda: group_list_view(*group_list(**where)).model_dump_json())
+        yield (
+            f"facets, {name}",
+            milliseconds(lambda only=only: episode_facets(**where, only=only).model_dump_json()),
+        )
+    yield (
+        "groups, newest",
+        milliseconds(lambda: group_list_view(*group_list(**where)).model_dump_json()),
+    )
     yield (
         "groups of a task",
-        milliseconds(lambda: group_list_view(*group_list(**where, task="task-17")).model_dump_json()),
+        milliseconds(
+            lambda: group_list_view(*group_list(**where, task="task-17")).model_dump_json()
+        ),
     )
     yield "a step", milliseconds(lambda: step_view(step_get(**where, step=700)).model_dump_json())
 
@@ -133,7 +176,9 @@ def milliseconds(call: Callable[[], object]) -> tuple[float, float]:
 
 
 def cpu_s() -> float:
-    """CPU seconds so far of this process, and of the one that serves its connection to PostgreSQL on this machine."""
+    """CPU seconds so far of this process, and of the one that serves its connection to PostgreSQL
+    on this machine.
+    """
     from django.db import connection
 
     if connection.vendor != "postgresql":
@@ -143,7 +188,9 @@ def cpu_s() -> float:
 
 
 def episodes(folder: Path) -> Iterator[str]:
-    """One line for each shape of episode: bytes in the table and the store, CPU milliseconds of row and document."""
+    """One line for each shape of episode: bytes in the table and the store, CPU milliseconds of row
+    and document.
+    """
     from gpu_runtime.journal.journal import Journal
     from gpu_runtime.journal.records import CallRecord, Completion, Parent
     from gpu_runtime.trajectories.documents import document_pack, episode_document
@@ -153,7 +200,10 @@ def episodes(folder: Path) -> Iterator[str]:
     from support.tiny_tokenizers import build_tokenizer
     from tinkerscript.wire.episodes import WorkflowOutput
 
-    texts, chance = TokenTexts(LightTokenizer(build_tokenizer(folder / "tokenizer"))), random.Random(1)
+    texts, chance = (
+        TokenTexts(LightTokenizer(build_tokenizer(folder / "tokenizer"))),
+        random.Random(1),
+    )
     journal = Journal(folder / "journal.sqlite3", min_free_bytes=0)
     for number, (calls, prompt, answer) in enumerate(SHAPES):
         name = f"epi_{number}"
@@ -162,18 +212,30 @@ def episodes(folder: Path) -> Iterator[str]:
         for index in range(calls):
             sampled = tuple(chance.randrange(30, 550) for _ in range(answer))
             logprobs = tuple(-chance.expovariate(1.0) for _ in sampled)
-            told = Completion(0, sampled, logprobs, (7,) * answer, texts.text(sampled), "stop", {"role": "assistant"})
+            told = Completion(
+                0,
+                sampled,
+                logprobs,
+                (7,) * answer,
+                texts.text(sampled),
+                "stop",
+                {"role": "assistant"},
+            )
             kept = len(ids) - (20 if parent else 0)
             call = CallRecord(f"call_{number}_{index}", name, ids, (told,), 1.0, 2.0, parent=parent)
             journal.calls.record(call, parent_prefix_length=kept if parent else 0)
             parent = Parent(call.id, 0, answer)
             ids = (*ids, *sampled, *(chance.randrange(30, 550) for _ in range(20)))
-        journal.episodes.end(name, WorkflowOutput(reward=0.5), {"timelines": 1, "agents": [], "drift": []})
+        journal.episodes.end(
+            name, WorkflowOutput(reward=0.5), {"timelines": 1, "agents": [], "drift": []}
+        )
         record = journal.episodes.get(name)
         assert record is not None
         row = episode_row(record, journal.calls.of_episode(name), None).model_dump_json()
         packed = document_pack(episode_document(record, journal.calls.of_episode(name), texts))
-        row_ms = cpu_ms(lambda: episode_row(record, journal.calls.of_episode(name), None).model_dump_json())  # noqa: B023
+        row_ms = cpu_ms(
+            lambda: episode_row(record, journal.calls.of_episode(name), None).model_dump_json()  # noqa: B023
+        )
         document_ms = cpu_ms(
             lambda: document_pack(episode_document(record, journal.calls.of_episode(name), texts))  # noqa: B023
         )
@@ -197,7 +259,9 @@ def cpu_ms(call: Callable[[], object]) -> float:
 
 @contextmanager
 def database(*, is_postgres: bool) -> Iterator[None]:
-    """A migrated database in a folder that goes: of SQLite, or of a PostgreSQL that is started for it."""
+    """A migrated database in a folder that goes: of SQLite, or of a PostgreSQL that is started for
+    it.
+    """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder.chmod(0o755)
@@ -206,7 +270,9 @@ def database(*, is_postgres: bool) -> Iterator[None]:
 
             tools = on_postgres.postgres_tools()
             if tools is None:
-                raise SystemExit("PostgreSQL is not on this machine (Debian: apt-get install postgresql)")
+                raise SystemExit(
+                    "PostgreSQL is not on this machine (Debian: apt-get install postgresql)"
+                )
             os.environ["DATABASE_URL"] = stack.enter_context(on_postgres.postgres(tools, folder))
         os.environ["TINKERSCRIPT_DATA"] = str(folder / "data")
         os.environ["DJANGO_SETTINGS_MODULE"] = "console.settings"
@@ -231,7 +297,9 @@ def analyze() -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--episodes", type=int, default=100_000)
     parser.add_argument("--postgres", action="store_true")
     options = parser.parse_args()

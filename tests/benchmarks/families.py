@@ -1,8 +1,10 @@
-"""``python tests/benchmarks/families.py [NAME ...]``: real engine and real trainer on a tiny model of each family.
+"""``python tests/benchmarks/families.py [NAME ...]``: real engine and real trainer on a tiny model
+of each family.
 
-The rehearsal of a session, then the largest difference of a log-probability of a sampled token in nats: with the base
-weights and after a hand-over of changed ones. Status 0 where every family agrees within GAP or is refused as
-``support/model_families.py`` says. Each run writes its rows into the table of docs/models.md. About 20 s each.
+The rehearsal of a session, then the largest difference of a log-probability of a sampled token in
+nats: with the base weights and after a hand-over of changed ones. Status 0 where every family
+agrees within GAP or is refused as ``support/model_families.py`` says. Each run writes its rows into
+the table of docs/models.md. About 20 s each.
 """
 
 import asyncio
@@ -37,18 +39,25 @@ BLOCK = re.compile(r"(<!-- families: begin -->\n).*?(<!-- families: end -->)", r
 
 @dataclass(frozen=True)
 class Found:
-    """What became of a family: a row of the table without its name, and whether that is what is promised."""
+    """What became of a family: a row of the table without its name, and whether that is what is
+    promised.
+    """
 
     row: str
     held: bool
 
 
 async def family_try(name: str, folder: Path) -> Found:
-    """Refused by its folder, or rehearsed and measured. Nothing is raised: a fault is the family's outcome."""
+    """Refused by its folder, or rehearsed and measured. Nothing is raised: a fault is the family's
+    outcome.
+    """
     tiny_model_make(folder)  # for its tokenizer
     family_make(folder, name)
     if refusal := folder_refusal(folder, CONFIG):
-        return Found(f"refused at creation: {refusal.partition(': ')[2].split(', ')[0]} | | |", name in REFUSED)
+        return Found(
+            f"refused at creation: {refusal.partition(': ')[2].split(', ')[0]} | | |",
+            name in REFUSED,
+        )
     trainer = TrainerRanks(str(folder), CONFIG, "cpu")
     try:
         engine = await VllmEngine.start(str(folder), CONFIG, "cpu")
@@ -74,12 +83,16 @@ async def family_try(name: str, folder: Path) -> Found:
 
 async def gap(engine: VllmEngine, trainer: TrainerRanks) -> float:
     """The largest difference over the sampled tokens of the probes, in nats."""
-    prompts = probe_prompts({"vocab_size": VOCABULARY, "sliding_window": 4 * WINDOW}, engine.context_length)
+    prompts = probe_prompts(
+        {"vocab_size": VOCABULARY, "sliding_window": 4 * WINDOW}, engine.context_length
+    )
     samples = [await sample(engine, prompt) for prompt in prompts]
     found = await trainer.logprobs(samples)
     return max(
         abs(engine_T[t] - trainer_T[t])
-        for (engine_T, mask_T), trainer_T in zip(((s.logprobs_T, s.mask_T) for s in samples), found, strict=True)
+        for (engine_T, mask_T), trainer_T in zip(
+            ((s.logprobs_T, s.mask_T) for s in samples), found, strict=True
+        )
         for t in range(len(mask_T))
         if mask_T[t]
     )
@@ -97,15 +110,27 @@ def main(names: list[str]) -> int:
         rows.append(f"| {name} | {found.row} | {today}, {machine()} |")
         print(rows[-1], flush=True)
         held = held and found.held
-        PAGE.write_text(BLOCK.sub(lambda block: block[1] + table(block[0], rows) + block[2], PAGE.read_text()))
-    print(f"{len(rows)} families, {'each as promised' if held else 'NOT each as promised'}", flush=True)
+        PAGE.write_text(
+            BLOCK.sub(lambda block: block[1] + table(block[0], rows) + block[2], PAGE.read_text())
+        )
+    print(
+        f"{len(rows)} families, {'each as promised' if held else 'NOT each as promised'}",
+        flush=True,
+    )
     return 0 if held else 1
 
 
 def table(before: str, rows: list[str]) -> str:
     """The block of the page with these rows; a family that was not run keeps the one that it has."""
-    of_name = {line.split("|")[1].strip(): line for line in [*before.splitlines(), *rows] if line.startswith("| ")}
-    head = ["| family | engine and trainer | gap, base | gap, handed over | rehearsal, s | run |", "| --- " * 6 + "|"]
+    of_name = {
+        line.split("|")[1].strip(): line
+        for line in [*before.splitlines(), *rows]
+        if line.startswith("| ")
+    }
+    head = [
+        "| family | engine and trainer | gap, base | gap, handed over | rehearsal, s | run |",
+        "| --- " * 6 + "|",
+    ]
     kept = [of_name[name] for name in [*TRAINED, *PLAIN, *TOWERS, *REFUSED] if name in of_name]
     return "\n".join([*head, *kept, ""])
 

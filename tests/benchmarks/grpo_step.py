@@ -1,14 +1,16 @@
-"""A whole GRPO step, generation + training + hand-over, against TRL's GRPOTrainer: same model, prompts, group, lengths.
+"""A whole GRPO step, generation + training + hand-over, against TRL's GRPOTrainer: same model,
+prompts, group, lengths.
 
     .venv/bin/python tests/benchmarks/grpo_step.py [--prompt 256 --completion 64 --prompts 2 --group 8]
 
-TRL runs in ``.venv-trl`` (``tests/environments/build.py trl``). Each side is a process of its own with all cores and
-fp32; sides take turns, ``--rounds`` each, and the first step of every turn is not counted. Ours is vLLM, tree-packed
-DeepSpeed training and the hand-over of the weights into the engine; TRL's is its default on a machine without a GPU:
-``transformers`` generation and padded training in micro-batches of one group, without gradient checkpointing, beta 0.
+TRL runs in ``.venv-trl`` (``tests/environments/build.py trl``). Each side is a process of its own
+with all cores and fp32; sides take turns, ``--rounds`` each, and the first step of every turn is
+not counted. Ours is vLLM, tree-packed DeepSpeed training and the hand-over of the weights into the
+engine; TRL's is its default on a machine without a GPU: ``transformers`` generation and padded
+training in micro-batches of one group, without gradient checkpointing, beta 0.
 
-Lengths are fixed for both: the model is given an end-of-turn token that it never samples. Throughput counts sampled
-tokens; both sides sample and train the same number of them in a step.
+Lengths are fixed for both: the model is given an end-of-turn token that it never samples.
+Throughput counts sampled tokens; both sides sample and train the same number of them in a step.
 """
 
 import argparse
@@ -55,7 +57,9 @@ def reward(text: str) -> float:
 
 
 def model_without_end(source: str, folder: Path) -> None:
-    """The model of ``source`` with an end token that it has never seen, so that answers have a fixed length."""
+    """The model of ``source`` with an end token that it has never seen, so that answers have a
+    fixed length.
+    """
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(source)
@@ -66,7 +70,11 @@ def model_without_end(source: str, folder: Path) -> None:
     for path in Path(source).iterdir():
         target = folder / path.name
         if path.name in ("config.json", "generation_config.json"):
-            target.write_text(json.dumps(json.loads(path.read_text()) | {"eos_token_id": last, "pad_token_id": last}))
+            target.write_text(
+                json.dumps(
+                    json.loads(path.read_text()) | {"eos_token_id": last, "pad_token_id": last}
+                )
+            )
         elif not target.exists():
             target.symlink_to(path.resolve())
 
@@ -95,7 +103,9 @@ async def ours(folder: str, prompts: list[str], options) -> None:
     tokenizer = AutoTokenizer.from_pretrained(folder)
     prompts_ids = [tuple(tokenizer(prompt).input_ids) for prompt in prompts]
     longest = max(map(len, prompts_ids)) + options.completion
-    config = SessionConfig(grpo_n=options.group, learning_rate=LEARNING_RATE, max_context_length=longest)
+    config = SessionConfig(
+        grpo_n=options.group, learning_rate=LEARNING_RATE, max_context_length=longest
+    )
     sampling = SamplingOptions(max_tokens=options.completion)
     async with loop_open(folder, config, "cpu") as loop:
         for step in range(1, options.steps + 2):
@@ -139,7 +149,9 @@ def trl(folder: str, prompts: list[str], options) -> None:
             disable_tqdm=True, seed=0, model_init_kwargs={"dtype": "float32"},
         )  # fmt: skip
         dataset = Dataset.from_dict({"prompt": prompts * (options.steps + 1)})
-        GRPOTrainer(folder, reward_text, args=arguments, train_dataset=dataset, callbacks=[Clock()]).train()
+        GRPOTrainer(
+            folder, reward_text, args=arguments, train_dataset=dataset, callbacks=[Clock()]
+        ).train()
 
 
 def emit(seconds: float, tokens: int, parts: list[float]) -> None:
@@ -151,11 +163,16 @@ def turn(python: str, side: str, folder: str, prompts: Path, options) -> list[di
     command = [python, __file__, "--side", side, "--model", folder, "--prompts-file", str(prompts)]
     for name in ("group", "completion", "steps"):
         command += [f"--{name}", str(getattr(options, name))]
-    # For both: threads that wait by spinning would starve each other as soon as the machine has other work.
+    # For both: threads that wait by spinning would starve each other as soon as the machine has
+    # other work.
     environment = os.environ | {"OMP_WAIT_POLICY": "PASSIVE"}
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=TURN_S, check=True, env=environment)
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, text=True, timeout=TURN_S, check=True, env=environment
+    )
     steps = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"s"')]
-    print(f"{side}: " + ", ".join(f"{step['s']:.1f} s" for step in steps), file=sys.stderr, flush=True)
+    print(
+        f"{side}: " + ", ".join(f"{step['s']:.1f} s" for step in steps), file=sys.stderr, flush=True
+    )
     assert len(steps) == options.steps + 1, done.stdout
     return steps[1:]
 
@@ -175,22 +192,34 @@ def compare(options) -> None:
             found["ours"].append(turn(sys.executable, "ours", str(folder), prompts, options))
             found["trl"].append(turn(options.peer, "trl", str(folder), prompts, options))
     expected = options.prompts * options.group * options.completion
-    assert all(step["tokens"] == expected for turns in found.values() for steps in turns for step in steps), found
+    assert all(
+        step["tokens"] == expected for turns in found.values() for steps in turns for step in steps
+    ), found
     cores = machine_share.cpus()
-    print(f"{Path(options.model).name}, fp32, {cores} cores; {options.prompts} x {options.prompt} prompt tokens")
-    print(f"in groups of {options.group}, {options.completion} tokens sampled each: {expected} a step")
+    print(
+        f"{Path(options.model).name}, fp32, {cores} cores; {options.prompts} x {options.prompt} prompt tokens"
+    )
+    print(
+        f"in groups of {options.group}, {options.completion} tokens sampled each: {expected} a step"
+    )
     print("| | s a step, median | sampled tokens / s | of it generation, training, hand-over |")
     print("| --- | --- | --- | --- |")
     for side, turns in found.items():
         steps = [step for steps in turns for step in steps]
         median = statistics.median(step["s"] for step in steps)
-        parts = [statistics.median(part) for part in zip(*(step["parts"] for step in steps), strict=True)]
-        print(f"| {side} | {median:.1f} | {expected / median:.0f} | {', '.join(f'{p:.1f} s' for p in parts)} |")
+        parts = [
+            statistics.median(part) for part in zip(*(step["parts"] for step in steps), strict=True)
+        ]
+        print(
+            f"| {side} | {median:.1f} | {expected / median:.0f} | {', '.join(f'{p:.1f} s' for p in parts)} |"
+        )
     ratios = [
         statistics.median(s["s"] for s in theirs) / statistics.median(s["s"] for s in own)
         for own, theirs in zip(found["ours"], found["trl"], strict=True)
     ]
-    print(f"throughput, ours / TRL: {statistics.median(ratios):.2f} (rounds: {', '.join(f'{r:.2f}' for r in ratios)})")
+    print(
+        f"throughput, ours / TRL: {statistics.median(ratios):.2f} (rounds: {', '.join(f'{r:.2f}' for r in ratios)})"
+    )
 
 
 def main() -> None:

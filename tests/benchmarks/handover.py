@@ -1,11 +1,13 @@
-"""How long the engine's weights take to become the trainer's, as a multiple of copying the same bytes.
+"""How long the engine's weights take to become the trainer's, as a multiple of copying the same
+bytes.
 
     .venv/bin/python tests/benchmarks/handover.py [--model FOLDER] [--rounds 9]
 
-The real trainer (DeepSpeed, one rank) and the real engine (vLLM), each in its own process, as a session runs them;
-nothing is being generated. A hand-over is ``publish`` and ``load_weights``, from call to answer. The first one moves
-the trainer's weights to shared memory and is shown apart; the others repeat it. Interleaved with them, the same tensors
-are copied in this process, with as many threads: ``clone`` into fresh memory, ``copy_`` into memory written before.
+The real trainer (DeepSpeed, one rank) and the real engine (vLLM), each in its own process, as a
+session runs them; nothing is being generated. A hand-over is ``publish`` and ``load_weights``, from
+call to answer. The first one moves the trainer's weights to shared memory and is shown apart; the
+others repeat it. Interleaved with them, the same tensors are copied in this process, with as many
+threads: ``clone`` into fresh memory, ``copy_`` into memory written before.
 """
 
 import argparse
@@ -30,7 +32,9 @@ async def measure(model: str, rounds: int) -> None:
 
     torch.set_num_threads(machine_share.cpus())
     config = SessionConfig(max_context_length=256, max_tokens=8)
-    times: dict[str, list[float]] = {name: [] for name in ("publish", "load_weights", "clone", "copy_")}
+    times: dict[str, list[float]] = {
+        name: [] for name in ("publish", "load_weights", "clone", "copy_")
+    }
     async with loop_open(model, config, "cpu") as loop:
         for round_ in range(rounds + 1):
             began = time.perf_counter()

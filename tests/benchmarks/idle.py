@@ -3,8 +3,9 @@
     .venv/bin/python tests/benchmarks/idle.py            without a runtime that waits
     ... --warm                                           with the one that the server keeps by default
 
-The server is a real one in a folder of its own. CPU time is read from /proc/PID/stat: it counts on a busy machine too.
-Target: under 2 % of a core in all processes, under 700 MB without a runtime that waits.
+The server is a real one in a folder of its own. CPU time is read from /proc/PID/stat: it counts on
+a busy machine too. Target: under 2 % of a core in all processes, under 700 MB without a runtime
+that waits.
 """
 
 import argparse
@@ -59,18 +60,25 @@ def measure(top: psutil.Process, *, settle_s: float, seconds: float) -> None:
 
 def main() -> None:
     """Start a server, let it settle, measure, and end it."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--warm", action="store_true", help="with the runtime that waits for a session")
+    parser.add_argument(
+        "--warm", action="store_true", help="with the runtime that waits for a session"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        environment = os.environ | {"TINKERSCRIPT_DATA": folder, "TINKERSCRIPT_PORT": str(free_port())}
+        environment = os.environ | {
+            "TINKERSCRIPT_DATA": folder,
+            "TINKERSCRIPT_PORT": str(free_port()),
+        }
         if not options.warm:
             environment["TINKERSCRIPT_WARM"] = "0"
         log = Path(folder) / "up.log"
         with log.open("wb") as output:
             command = [sys.executable, "manage.py", "up"]
-            server = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=output)
+            server = subprocess.Popen(
+                command, cwd=ROOT, env=environment, stdout=output, stderr=output
+            )
         try:
             deadline = time.monotonic() + READY_S
             while "\nready " not in log.read_text():

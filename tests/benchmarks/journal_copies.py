@@ -1,10 +1,12 @@
-"""What copying a session's journal to the store costs each minute: bytes sent, and seconds of this machine's work.
+"""What copying a session's journal to the store costs each minute: bytes sent, and seconds of this
+machine's work.
 
     .venv/bin/python tests/benchmarks/journal_copies.py --episodes 10000 --turns 8 --minutes 8 --per-minute 20
 
-The journal is filled with episodes of ``--turns`` calls of 200 sampled tokens with log-probabilities and 4 KB of text;
-then each minute brings ``--per-minute`` more, and one copy. The store is left out: a copy is made, compared and counted
-as the runtime does it. "whole" is the size of the journal, which was sent before there were changes.
+The journal is filled with episodes of ``--turns`` calls of 200 sampled tokens with
+log-probabilities and 4 KB of text; then each minute brings ``--per-minute`` more, and one copy. The
+store is left out: a copy is made, compared and counted as the runtime does it. "whole" is the size
+of the journal, which was sent before there were changes.
 """
 
 import argparse
@@ -51,7 +53,9 @@ def episode_play(journal: Journal, number: int, turns: int, draw: random.Random)
             message={"role": "assistant", "content": text}, splice_key=f"{turn}", top_logprobs_T=(),
         )  # fmt: skip
         call_id = f"chatcmpl-{draw.getrandbits(64):016x}"
-        journal.calls.record(CallRecord(call_id, episode_id, sampled, (answer,), begun_at=1.0, ended_at=2.0))
+        journal.calls.record(
+            CallRecord(call_id, episode_id, sampled, (answer,), begun_at=1.0, ended_at=2.0)
+        )
     journal.episodes.end(episode_id, WorkflowOutput(reward=1.0), {})
 
 
@@ -69,19 +73,29 @@ async def measure(options: argparse.Namespace, folder: Path) -> None:
     begun_bytes = store.sent_bytes
     for minute in range(1, options.minutes + 1):
         for number in range(options.per_minute):
-            episode_play(journal, options.episodes + minute * options.per_minute + number, options.turns, draw)
+            episode_play(
+                journal,
+                options.episodes + minute * options.per_minute + number,
+                options.turns,
+                draw,
+            )
         before, begun = store.sent_bytes, time.monotonic()
         await replica.renew()
         whole, sent = (folder / "journal-copy.sqlite3").stat().st_size, store.sent_bytes - before
         took_s = time.monotonic() - begun
-        print(f"{minute:6}  {options.per_minute:12}  {whole / 1e6:8.1f}  {sent / 1e6:7.2f}  {took_s:7.1f}", flush=True)
+        print(
+            f"{minute:6}  {options.per_minute:12}  {whole / 1e6:8.1f}  {sent / 1e6:7.2f}  {took_s:7.1f}",
+            flush=True,
+        )
     print(f"mean sent {(store.sent_bytes - begun_bytes) / options.minutes / 1e6:.2f} MB a minute")
     journal.close()
 
 
 def main() -> None:
     """Fill, then a copy a minute, without waiting for the minutes."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     for name, default in (("episodes", 10_000), ("turns", 8), ("minutes", 8), ("per-minute", 20)):
         parser.add_argument(f"--{name}", type=int, default=default)
     with tempfile.TemporaryDirectory(prefix="journal-copies-") as folder:

@@ -1,10 +1,12 @@
-"""CPU of an episode and of a second in a journal that grows: whether either takes longer with more episodes.
+"""CPU of an episode and of a second in a journal that grows: whether either takes longer with more
+episodes.
 
     .venv/bin/python tests/benchmarks/journal_growth.py --episodes 1000 10000 100000
 
-For each size: milliseconds of CPU of begin + call + end through the gateway's ``Episodes``, of the accounting that
-each heartbeat tells, and of a sweep of the outbox. Medians of --rounds. The journal is filled by its own tables,
-in one transaction; episodes are trained but for the last batch, as those of a run are.
+For each size: milliseconds of CPU of begin + call + end through the gateway's ``Episodes``, of the
+accounting that each heartbeat tells, and of a sweep of the outbox. Medians of --rounds. The journal
+is filled by its own tables, in one transaction; episodes are trained but for the last batch, as
+those of a run are.
 """
 
 import argparse
@@ -26,11 +28,15 @@ from tinkerscript.wire.episodes import EpisodeBegin, WorkflowOutput  # noqa: E40
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--episodes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--rounds", type=int, default=50)
     arguments = parser.parse_args()
-    print(f"{'episodes':>10} {'begin + call + end, ms':>24} {'accounting, ms':>16} {'outbox, ms':>12}")
+    print(
+        f"{'episodes':>10} {'begin + call + end, ms':>24} {'accounting, ms':>16} {'outbox, ms':>12}"
+    )
     for count in arguments.episodes:
         found = asyncio.run(measure(count, arguments.rounds))
         print(f"{count:>10,} {found[0]:>24.3f} {found[1]:>16.3f} {found[2]:>12.3f}")

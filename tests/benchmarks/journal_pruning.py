@@ -1,10 +1,11 @@
-"""How large a session's journal becomes with and without pruning: bytes of the file after each of many states.
+"""How large a session's journal becomes with and without pruning: bytes of the file after each of
+many states.
 
     .venv/bin/python tests/benchmarks/journal_pruning.py --episodes 2000 --turns 8 --per-state 200
 
-Episodes are those of ``journal_copies.py``. After ``--per-state`` of them all are trained, told of and archived, their
-documents count as stored, a state is committed, and the journal is pruned as a runtime does it. Control plane and store
-are left out.
+Episodes are those of ``journal_copies.py``. After ``--per-state`` of them all are trained, told of
+and archived, their documents count as stored, a state is committed, and the journal is pruned as a
+runtime does it. Control plane and store are left out.
 """
 
 import argparse
@@ -49,7 +50,9 @@ def sizes(options: argparse.Namespace, path: Path, *, prunes: bool) -> list[tupl
                 episode_play(journal, number, options.turns, draw)
         step, begun = step_done(journal), time.monotonic()
         if prunes:
-            episodes_prune(journal.database, episodes_prunable(journal.database, committed_step=step))
+            episodes_prune(
+                journal.database, episodes_prunable(journal.database, committed_step=step)
+            )
             journal.database.compact(least_bytes=SMALL_BYTES)
         took_s = time.monotonic() - begun
         journal.database.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -60,7 +63,9 @@ def sizes(options: argparse.Namespace, path: Path, *, prunes: bool) -> list[tupl
 
 def main() -> None:
     """Print both, side by side."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     for name, default in (("episodes", 2000), ("turns", 8), ("per-state", 200)):
         parser.add_argument(f"--{name}", type=int, default=default)
     options = parser.parse_args()
@@ -69,7 +74,9 @@ def main() -> None:
         lean = sizes(options, Path(folder) / "lean.sqlite3", prunes=True)
     print("episodes  whole MB  pruned MB  seconds of pruning")
     for at, ((before, _), (after, took_s)) in enumerate(zip(whole, lean, strict=True), start=1):
-        print(f"{at * options.per_state:8}  {before / 1e6:8.1f}  {after / 1e6:9.1f}  {took_s:18.2f}")
+        print(
+            f"{at * options.per_state:8}  {before / 1e6:8.1f}  {after / 1e6:9.1f}  {took_s:18.2f}"
+        )
 
 
 if __name__ == "__main__":

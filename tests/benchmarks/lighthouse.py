@@ -3,10 +3,10 @@
     .venv/bin/python tests/benchmarks/lighthouse.py                        the latest lighthouse, by npx
     .venv/bin/python tests/benchmarks/lighthouse.py --lighthouse COMMAND   one that is installed
 
-Conditions: a whole server on this machine whose runtimes have fakes for engine and trainer, one ended run of a step,
-its person signed in. Lighthouse's own settings (a telephone: 1.6 Mbit/s, a CPU four times slower, both simulated),
-each page in a fresh browser. Performance is measured in time: other work on the machine lowers it, and of --rounds the
-median counts. Accessibility is not.
+Conditions: a whole server on this machine whose runtimes have fakes for engine and trainer, one
+ended run of a step, its person signed in. Lighthouse's own settings (a telephone: 1.6 Mbit/s, a CPU
+four times slower, both simulated), each page in a fresh browser. Performance is measured in time:
+other work on the machine lowers it, and of --rounds the median counts. Accessibility is not.
 """
 
 import argparse
@@ -50,7 +50,11 @@ def signed_up(server: LoopServer) -> httpx.Client:
     person = {"email": "lena@example.org", "password": "correct-horse-7"}
     client.post("/_allauth/browser/v1/auth/signup", json=person).raise_for_status()
     client.headers["X-CSRFToken"] = client.cookies["csrftoken"]
-    made = client.post("/v1/keys", json={"name": "loop", "scopes": ["admin"]}).raise_for_status().json()
+    made = (
+        client.post("/v1/keys", json={"name": "loop", "scopes": ["admin"]})
+        .raise_for_status()
+        .json()
+    )
     server.api_key = made["secret"]
     return client
 
@@ -65,11 +69,16 @@ def pages(server: LoopServer) -> tuple[dict[str, str], dict[str, str]]:
     remote.close()
     session = f"/v1/sessions/{remote.id}"
     until(lambda: client.get(session).json()["state"] == "stopped", "the session has stopped", 60)
-    episode = client.get(f"{session}/episodes", params={"sort": "best"}).json()["items"][0]["episode_id"]
+    episode = client.get(f"{session}/episodes", params={"sort": "best"}).json()["items"][0][
+        "episode_id"
+    ]
     run = f"/sessions/{remote.id}"
-    return {"sign-in": "/signin", "runs": "/sessions", "run": run, "episode": f"{run}/episodes/{episode}"}, dict(
-        client.cookies
-    )
+    return {
+        "sign-in": "/signin",
+        "runs": "/sessions",
+        "run": run,
+        "episode": f"{run}/episodes/{episode}",
+    }, dict(client.cookies)
 
 
 @contextmanager
@@ -78,8 +87,12 @@ def chromium(url: str, cookies: dict[str, str]) -> Iterator[int]:
     port = free_port()
     arguments = [*SWITCHES, f"--remote-debugging-port={port}"]
     with tempfile.TemporaryDirectory() as profile, sync_playwright() as playwright:
-        context = playwright.chromium.launch_persistent_context(profile, executable_path=str(CHROMIUM), args=arguments)
-        context.add_cookies([{"name": name, "value": value, "url": url} for name, value in cookies.items()])
+        context = playwright.chromium.launch_persistent_context(
+            profile, executable_path=str(CHROMIUM), args=arguments
+        )
+        context.add_cookies(
+            [{"name": name, "value": value, "url": url} for name, value in cookies.items()]
+        )
         yield port
         context.close()
 
@@ -112,7 +125,9 @@ def failures(report: dict) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--lighthouse", default="npx --yes lighthouse")
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
@@ -124,11 +139,15 @@ def main() -> None:
             print(f"{'page':10}" + "".join(f"{name:>16}" for name in [*CATEGORIES, *FIGURES]))
             for name, path in addresses.items():
                 with chromium(server.url, {} if name == "sign-in" else cookies) as port:
-                    reports = [scored(asked.lighthouse.split(), server.url + path, port) for _ in range(asked.rounds)]
+                    reports = [
+                        scored(asked.lighthouse.split(), server.url + path, port)
+                        for _ in range(asked.rounds)
+                    ]
                 landed = {report["finalDisplayedUrl"] for report in reports}
                 assert landed == {server.url + path}, landed
                 scores = [
-                    statistics.median(one["categories"][each]["score"] * 100 for one in reports) for each in CATEGORIES
+                    statistics.median(one["categories"][each]["score"] * 100 for one in reports)
+                    for each in CATEGORIES
                 ]
                 shown = [reports[0]["audits"][audit]["displayValue"] for audit in FIGURES.values()]
                 print(

@@ -1,7 +1,9 @@
-"""What a decoding step and a training step are made of, for limits.py: parts that are timed by themselves.
+"""What a decoding step and a training step are made of, for limits.py: parts that are timed by
+themselves.
 
-Each part runs alone in this process, on as many threads as torch has, with weights of the model's shapes: what is left
-of the measured step is everything between them. Best of the rounds, as limits.py does.
+Each part runs alone in this process, on as many threads as torch has, with weights of the model's
+shapes: what is left of the measured step is everything between them. Best of the rounds, as
+limits.py does.
 """
 
 import json
@@ -24,7 +26,9 @@ Parts = dict[str, float]  # seconds by part
 
 @dataclass(frozen=True)
 class Shapes:
-    """``layer`` has the matrices of a layer [N, K] as the engine fuses them, ``head`` the output layer's."""
+    """``layer`` has the matrices of a layer [N, K] as the engine fuses them, ``head`` the output
+    layer's.
+    """
 
     layers: int
     layer: tuple[tuple[int, int], ...]
@@ -34,17 +38,27 @@ class Shapes:
     def of(cls, model: str) -> "Shapes":
         """Of a Hugging Face folder whose layers are a Llama's."""
         fields: dict[str, Any] = json.loads((Path(model) / "config.json").read_text())
-        width, inner, heads = fields["hidden_size"], fields["intermediate_size"], fields["num_attention_heads"]
+        width, inner, heads = (
+            fields["hidden_size"],
+            fields["intermediate_size"],
+            fields["num_attention_heads"],
+        )
         size = fields.get("head_dim") or width // heads
         kept = fields.get("num_key_value_heads", heads)
-        layer = (((heads + 2 * kept) * size, width), (width, heads * size), (2 * inner, width), (width, inner))
+        layer = (
+            ((heads + 2 * kept) * size, width),
+            (width, heads * size),
+            (2 * inner, width),
+            (width, inner),
+        )
         return cls(fields["num_hidden_layers"], layer, (fields["vocab_size"], width))
 
 
 @torch.no_grad()
 def decoding_parts(shapes: Shapes, sequences: int, rounds: int) -> Parts:
-    """Of one step: the products of all layers and of the head, with packed weights, and what sampling needs of the
-    vocabulary."""
+    """Of one step: the products of all layers and of the head, with packed weights, and what
+    sampling needs of the vocabulary.
+    """
     layers = [[_packed(torch.randn(shape)) for shape in shapes.layer] for _ in range(shapes.layers)]
     head = _packed(torch.randn(shapes.head))
     inputs = [torch.randn(sequences, columns) for _, columns in shapes.layer]
@@ -67,8 +81,12 @@ def decoding_parts(shapes: Shapes, sequences: int, rounds: int) -> Parts:
 
 
 def training_parts(shapes: Shapes, tokens: int, rounds: int) -> Parts:
-    """Of forward and backward: products of all layers (one is timed), and the head with its log-probabilities."""
-    pairs = [(torch.randn(tokens, columns), torch.randn(rows, columns)) for rows, columns in shapes.layer]
+    """Of forward and backward: products of all layers (one is timed), and the head with its
+    log-probabilities.
+    """
+    pairs = [
+        (torch.randn(tokens, columns), torch.randn(rows, columns)) for rows, columns in shapes.layer
+    ]
     hidden, head = torch.randn(tokens, shapes.head[1]), torch.randn(shapes.head)
     target = torch.randint(shapes.head[0], (tokens,))
 
@@ -87,9 +105,13 @@ def training_parts(shapes: Shapes, tokens: int, rounds: int) -> Parts:
 
 
 def parts_table(parts: Parts, whole_s: float, rest: str) -> str:
-    """The rows of a table: each part in milliseconds, its share of ``whole_s``, and what is left, named ``rest``."""
+    """The rows of a table: each part in milliseconds, its share of ``whole_s``, and what is left,
+    named ``rest``.
+    """
     left = parts | {rest: whole_s - math.fsum(parts.values())}
-    return "\n".join(f"| {name} | {part * 1e3:.1f} ms | {part / whole_s:.0%} |" for name, part in left.items())
+    return "\n".join(
+        f"| {name} | {part * 1e3:.1f} ms | {part / whole_s:.0%} |" for name, part in left.items()
+    )
 
 
 def best_s(work: Callable[[], object], rounds: int) -> float:

@@ -2,15 +2,18 @@
 
     .venv/bin/python tests/benchmarks/limits.py [--sequences 16 --tokens 128 --length 256 --rounds 5]
 
-Both limits are measured in the same run: the bytes that two or more cores read from memory in a second, and the
-products (multiply and add: two operations) of single-precision matrices by oneDNN, as the trainer multiplies them. A
-decoding step reads every weight once, however many sequences it has, and does 2 operations for each sequence and
-weight: its limit is the longer of the two. Forward and backward do 6 operations for each token and weight (2 forward, 4
-backward: Kaplan et al. 2020, section 2.1), attention not counted. Engine and trainer are those of a session, on a CPU;
-the sequences share no prefix, so tree packing saves nothing. Best of ``--rounds``: what else runs only slows.
+Both limits are measured in the same run: the bytes that two or more cores read from memory in a
+second, and the products (multiply and add: two operations) of single-precision matrices by oneDNN,
+as the trainer multiplies them. A decoding step reads every weight once, however many sequences it
+has, and does 2 operations for each sequence and weight: its limit is the longer of the two. Forward
+and backward do 6 operations for each token and weight (2 forward, 4 backward: Kaplan et al. 2020,
+section 2.1), attention not counted. Engine and trainer are those of a session, on a CPU; the
+sequences share no prefix, so tree packing saves nothing. Best of ``--rounds``: what else runs only
+slows.
 
-Below it each step by part (limit_parts.py), so that one sees by what it misses its limit: products alone, the
-vocabulary, and what is left, which is the rest of the model and everything between its kernels.
+Below it each step by part (limit_parts.py), so that one sees by what it misses its limit: products
+alone, the vocabulary, and what is left, which is the rest of the model and everything between its
+kernels.
 """
 
 import argparse
@@ -46,7 +49,9 @@ def main() -> None:
     options.add_argument("--model", default=str(MODEL))
     options.add_argument("--sequences", type=int, default=16)
     options.add_argument("--tokens", type=int, default=128, help="sampled by each sequence")
-    options.add_argument("--length", type=int, default=256, help="of each of 8 sequences of a training step")
+    options.add_argument(
+        "--length", type=int, default=256, help="of each of 8 sequences of a training step"
+    )
     options.add_argument("--rounds", type=int, default=5)
     chosen = options.parse_args()
     load = os.getloadavg()[0]
@@ -68,13 +73,21 @@ def main() -> None:
         f" {trained / most:.0%} |"
     )
     shapes, tokens = Shapes.of(chosen.model), 8 * chosen.length
-    print(f"\n| part of the decoding step, {step_s * 1e3:.1f} ms | alone | share |\n| --- | --- | --- |")
+    print(
+        f"\n| part of the decoding step, {step_s * 1e3:.1f} ms | alone | share |\n| --- | --- | --- |"
+    )
     decoding = decoding_parts(shapes, chosen.sequences, chosen.rounds)
-    print(parts_table(decoding, step_s, "left: attention, norms, scheduling, Python between kernels"))
-    print(f"\n| part of the training step, {tokens / trained * 1e3:.0f} ms | alone | share |\n| --- | --- | --- |")
+    print(
+        parts_table(decoding, step_s, "left: attention, norms, scheduling, Python between kernels")
+    )
+    print(
+        f"\n| part of the training step, {tokens / trained * 1e3:.0f} ms | alone | share |\n| --- | --- | --- |"
+    )
     print(
         parts_table(
-            training_parts(shapes, tokens, chosen.rounds), tokens / trained, "left: attention, norms, activations, loss"
+            training_parts(shapes, tokens, chosen.rounds),
+            tokens / trained,
+            "left: attention, norms, activations, loss",
         )
     )
 
@@ -106,16 +119,23 @@ def seconds(work: Callable[[], object]) -> float:
 
 async def measured(chosen: argparse.Namespace) -> tuple[int, float, float]:
     """The model's weights, seconds of a decoding step, and trained tokens in a second."""
-    config = SessionConfig(max_context_length=max(PROMPT + chosen.tokens, chosen.length), grpo_n=2, tasks_per_batch=4)
+    config = SessionConfig(
+        max_context_length=max(PROMPT + chosen.tokens, chosen.length), grpo_n=2, tasks_per_batch=4
+    )
     async with loop_open(chosen.model, config, "cpu") as loop:
         weights = weight_count(chosen.model)
-        steps = [await decoding_step_s(loop.engine, chosen.sequences, chosen.tokens, n) for n in range(chosen.rounds)]
+        steps = [
+            await decoding_step_s(loop.engine, chosen.sequences, chosen.tokens, n)
+            for n in range(chosen.rounds)
+        ]
         speeds = [await trained_tokens_per_s(loop, chosen.length, n) for n in range(chosen.rounds)]
     return weights, min(steps), max(speeds)
 
 
 def weight_count(model: str) -> int:
-    """Numbers in the model's safetensors: an output layer that shares the embedding's is read and multiplied once."""
+    """Numbers in the model's safetensors: an output layer that shares the embedding's is read and
+    multiplied once.
+    """
     from safetensors import safe_open
 
     total = 0
@@ -127,7 +147,9 @@ def weight_count(model: str) -> int:
 
 
 async def decoding_step_s(engine: TokenSource, sequences: int, tokens: int, seed: int) -> float:
-    """Seconds between two tokens while ``sequences`` are sampled together, from when the last of them has begun."""
+    """Seconds between two tokens while ``sequences`` are sampled together, from when the last of
+    them has begun.
+    """
     source = random.Random(seed)
     options = SamplingOptions(max_tokens=tokens, temperature=1.0, ignore_eos=True)
     arrived: list[list[float]] = [[] for _ in range(sequences)]
@@ -148,7 +170,13 @@ async def trained_tokens_per_s(loop: Loop, length: int, seed: int) -> float:
     source = random.Random(seed)
     mask, old = (0,) + (1,) * (length - 1), (0.0,) + (-1.0,) * (length - 1)
     samples = [
-        Sample(tuple(source.randrange(100, 40_000) for _ in range(length)), mask, old, (-1.0) ** row, group=row // 2)
+        Sample(
+            tuple(source.randrange(100, 40_000) for _ in range(length)),
+            mask,
+            old,
+            (-1.0) ** row,
+            group=row // 2,
+        )
         for row in range(8)
     ]
     began = time.perf_counter()

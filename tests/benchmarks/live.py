@@ -1,14 +1,17 @@
-"""What the live channel bears: many websocket clients that follow one session, while its runtime reports.
+"""What the live channel bears: many websocket clients that follow one session, while its runtime
+reports.
 
     .venv/bin/python tests/benchmarks/live.py     about a minute; --help for the load
 
-Conditions: everything on one machine, clients included (one process). The runtime's reports come in as they do in the
-product: POST /v1/runtime/report under its lease, one entry each. Each entry carries the clock at which its report was
-begun, so a latency is the whole way: HTTP, commit, wake-up, fan-out, socket. Some clients are slow: they stop reading
-for seconds at a time behind a small receive buffer; they must get every entry too, in fewer and longer
-pages once the sockets hold no more (--bytes 100000).
+Conditions: everything on one machine, clients included (one process). The runtime's reports come in
+as they do in the product: POST /v1/runtime/report under its lease, one entry each. Each entry
+carries the clock at which its report was begun, so a latency is the whole way: HTTP, commit,
+wake-up, fan-out, socket. Some clients are slow: they stop reading for seconds at a time behind a
+small receive buffer; they must get every entry too, in fewer and longer pages once the sockets hold
+no more (--bytes 100000).
 
-On a machine that has other work too, put `chrt -r 5` before the command (as root): what is measured goes first.
+On a machine that has other work too, put `chrt -r 5` before the command (as root): what is measured
+goes first.
 """
 
 import argparse
@@ -120,7 +123,9 @@ async def connect(server: Served, after: int, *, is_slow: bool) -> Client:
     return client
 
 
-async def connect_all(server: Served, after: int, options: argparse.Namespace) -> tuple[list[Client], list[Client]]:
+async def connect_all(
+    server: Served, after: int, options: argparse.Namespace
+) -> tuple[list[Client], list[Client]]:
     """The quick ones and the slow ones."""
     places = asyncio.Semaphore(AT_ONCE)
 
@@ -142,7 +147,9 @@ async def dawdle(client: Client, pause_s: float) -> None:
 
 
 async def report(server: Served, options: argparse.Namespace) -> int:
-    """The runtime's side: one entry after another at the rate that was asked for; how many were acknowledged."""
+    """The runtime's side: one entry after another at the rate that was asked for; how many were
+    acknowledged.
+    """
     filling = "x" * max(0, options.bytes - 60)
     count = int(options.rate * options.seconds)
     began = time.monotonic()
@@ -181,7 +188,9 @@ async def run(server: Served, options: argparse.Namespace) -> None:
     after = get(server, "events?limit=500")["next_cursor"]
     began = time.monotonic()
     quick, slow = await connect_all(server, after, options)
-    print(f"{options.clients} clients connected in {time.monotonic() - began:.1f} s, {options.slow} of them slow")
+    print(
+        f"{options.clients} clients connected in {time.monotonic() - began:.1f} s, {options.slow} of them slow"
+    )
     dawdlers = [asyncio.create_task(dawdle(client, random.uniform(3, 6))) for client in slow]
     cpu_before_s, began = cpu_s(server.process.pid), time.monotonic()
     count = await report(server, options)
@@ -191,7 +200,9 @@ async def run(server: Served, options: argparse.Namespace) -> None:
     for client in slow:
         client.transport.resume_reading()
     deadline = time.monotonic() + 30
-    while time.monotonic() < deadline and any(len(client.seen.numbers) < count for client in quick + slow):
+    while time.monotonic() < deadline and any(
+        len(client.seen.numbers) < count for client in quick + slow
+    ):
         await asyncio.sleep(0.1)
     print(
         f"{count} entries of {options.bytes} bytes, {count / took_s:.1f} a second; {recorded(server, after)} recorded"
@@ -200,7 +211,9 @@ async def run(server: Served, options: argparse.Namespace) -> None:
     if slow:
         show("slow", slow, count)
     delivered = count * options.clients
-    print(f"the server used {used_s / took_s:.2f} cores, {1e6 * used_s / delivered:.0f} us an entry and client")
+    print(
+        f"the server used {used_s / took_s:.2f} cores, {1e6 * used_s / delivered:.0f} us an entry and client"
+    )
 
 
 def show(name: str, clients: list[Client], count: int) -> None:
@@ -216,7 +229,9 @@ def show(name: str, clients: list[Client], count: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--clients", type=int, default=1000)
     parser.add_argument("--slow", type=int, default=20, help="how many of them are slow")
     parser.add_argument("--rate", type=float, default=10.0, help="entries a second")

@@ -2,8 +2,9 @@
 
     .venv/bin/python tests/benchmarks/long_run_page.py [--steps 10000] [--others 90000]
 
-Conditions: a whole server on this machine, the record written to its tables at once, the run ended; Chromium without a
-screen at 1440 x 900, its person signed in, the page opened once before (its code is kept, its data is not).
+Conditions: a whole server on this machine, the record written to its tables at once, the run ended;
+Chromium without a screen at 1440 x 900, its person signed in, the page opened once before (its code
+is kept, its data is not).
 
 painted     until the page's largest part stood there (LCP), and until its charts had the steps
 requests    of one opening of the page, its channel among them: those that reach the server, and those for code that the
@@ -56,7 +57,11 @@ def long_run(server: LoopServer, client: httpx.Client, steps: int, others: int) 
     session_id = client.post("/v1/sessions", json=body).raise_for_status().json()["id"]
     client.post(f"/v1/sessions/{session_id}/stop", json={}).raise_for_status()
     over = ("stopped", "cancelled")
-    until(lambda: client.get(f"/v1/sessions/{session_id}").json()["state"] in over, "the session has ended", 60)
+    until(
+        lambda: client.get(f"/v1/sessions/{session_id}").json()["state"] in over,
+        "the session has ended",
+        60,
+    )
     long_record(session_id, steps, others, server.environment)
     return session_id
 
@@ -77,11 +82,16 @@ def measure(page: Page, url: str) -> dict[str, float]:
     browser.send("Network.enable")
     browser.on("Network.requestWillBeSent", lambda told: asked.append(told["request"]["url"]))
     browser.on("Network.requestServedFromCache", lambda told: kept.append(told["requestId"]))
-    browser.on("Network.responseReceived", lambda told: told["response"].get("fromDiskCache") and kept.append("disk"))
+    browser.on(
+        "Network.responseReceived",
+        lambda told: told["response"].get("fromDiskCache") and kept.append("disk"),
+    )
     page.add_init_script(WATCH)
     page.goto(url)
     # No condition as a string in the page: its policy allows none.
-    expect(page.get_by_test_id("charts")).to_have_attribute("data-steps", re.compile("^[1-9]"), timeout=60_000)
+    expect(page.get_by_test_id("charts")).to_have_attribute(
+        "data-steps", re.compile("^[1-9]"), timeout=60_000
+    )
     charted_s = page.evaluate("performance.now()") / 1000
     chart = page.locator(".u-over").first
     chart.wait_for()
@@ -92,7 +102,9 @@ def measure(page: Page, url: str) -> dict[str, float]:
     assert box is not None
     before = task_seconds(browser)
     for move in range(MOVES):
-        page.mouse.move(box["x"] + box["width"] * (move + 1) / (MOVES + 1), box["y"] + box["height"] / 2)
+        page.mouse.move(
+            box["x"] + box["width"] * (move + 1) / (MOVES + 1), box["y"] + box["height"] / 2
+        )
     page.evaluate("new Promise(requestAnimationFrame)")
     hover_ms = (task_seconds(browser) - before) / MOVES * 1000
     browser.send("HeapProfiler.collectGarbage")
@@ -112,7 +124,9 @@ def measure(page: Page, url: str) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--steps", type=int, default=10_000)
     parser.add_argument("--others", type=int, default=90_000)
     asked = parser.parse_args()
@@ -125,7 +139,10 @@ def main() -> None:
             browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=SWITCHES)
             context = browser.new_context(viewport={"width": 1440, "height": 900})
             context.add_cookies(
-                [{"name": name, "value": value, "url": server.url} for name, value in client.cookies.items()]
+                [
+                    {"name": name, "value": value, "url": server.url}
+                    for name, value in client.cookies.items()
+                ]
             )
             for _ in range(2):  # the second opening counts
                 page = context.new_page()

@@ -1,13 +1,15 @@
-"""What a long tail costs: how long engine and trainer are idle where one episode of 16 is ten times as long.
+"""What a long tail costs: how long engine and trainer are idle where one episode of 16 is ten times
+as long.
 
     .venv/bin/python tests/benchmarks/long_tail.py [--steps 16] [--staleness 1 8]
 
-The runtime is the product's own, as in overlap.py; generation and the step are scripted. An episode is one call of
-SHORT_S, every sixteenth of LONG_S; 16 agents do nothing else, so that an engine that is never idle has 16 calls at all
-times. They are a process of their own, as agents are on a machine of their own: what their HTTP client computes is no
-part of the runtime's time. A step takes STEP_S, about as long as 16 agents take for a batch. "drained": a hand-over
-waits for the calls in flight and holds back new ones, as it did before calls were kept; "kept": they go on. Both in one
-run, in turns.
+The runtime is the product's own, as in overlap.py; generation and the step are scripted. An episode
+is one call of SHORT_S, every sixteenth of LONG_S; 16 agents do nothing else, so that an engine that
+is never idle has 16 calls at all times. They are a process of their own, as agents are on a machine
+of their own: what their HTTP client computes is no part of the runtime's time. A step takes STEP_S,
+about as long as 16 agents take for a batch. "drained": a hand-over waits for the calls in flight
+and holds back new ones, as it did before calls were kept; "kept": they go on. Both in one run, in
+turns.
 
 idle, trainer   the part of the time in which no step runs
 idle, engine    the part of 16 agents' time in which no call of theirs is sampled
@@ -40,7 +42,9 @@ WARM_UP_STEPS = 2
 
 
 class TailEngine(overlap.TimedEngine):
-    """``busy_s`` is the time of all calls together. Without ``keeps_calls`` weights wait for the calls in flight."""
+    """``busy_s`` is the time of all calls together. Without ``keeps_calls`` weights wait for the
+    calls in flight.
+    """
 
     def __init__(self, tokenizer, *, keeps_calls: bool) -> None:
         super().__init__(tokenizer)
@@ -92,9 +96,15 @@ class TailLoop(overlap.Loop):
             task, number = next(self.order), next(self.numbers)
             begun = await self._post("/episodes", {"task": task})
             tokens = LONG_TOKENS if number % AGENTS == AGENTS - 1 else SHORT_TOKENS
-            chat = {"model": "tiny", "messages": [{"role": "user", "content": task}], "max_tokens": tokens}
+            chat = {
+                "model": "tiny",
+                "messages": [{"role": "user", "content": task}],
+                "max_tokens": tokens,
+            }
             await self._post("/v1/chat/completions", chat, begun["api_key"])
-            await self._post(f"/episodes/{begun['episode_id']}/end", {"output": {"reward": self.rng.random()}})
+            await self._post(
+                f"/episodes/{begun['episode_id']}/end", {"output": {"reward": self.rng.random()}}
+            )
 
 
 @dataclass
@@ -105,11 +115,18 @@ class Result:
     stale: float
 
 
-async def measure(max_staleness: int, steps: int, model: Path, volume: Path, *, keeps_calls: bool) -> Result:
+async def measure(
+    max_staleness: int, steps: int, model: Path, volume: Path, *, keeps_calls: bool
+) -> Result:
     """One session of ``steps`` steps; figures from the end of the second to the end of the last."""
     trainer, engine = TailTrainer(), TailEngine(LightTokenizer(model), keeps_calls=keeps_calls)
-    async with overlap.runtime_running(engine, trainer, model, volume, max_staleness) as (runtime, address):
-        agents = multiprocessing.get_context("spawn").Process(target=agents_play, args=(address,), daemon=True)
+    async with overlap.runtime_running(engine, trainer, model, volume, max_staleness) as (
+        runtime,
+        address,
+    ):
+        agents = multiprocessing.get_context("spawn").Process(
+            target=agents_play, args=(address,), daemon=True
+        )
         agents.start()
         try:
             began = await _steps_done(trainer, WARM_UP_STEPS, runtime, agents)
@@ -132,15 +149,22 @@ async def measure(max_staleness: int, steps: int, model: Path, volume: Path, *, 
 
 
 async def _steps_done(
-    trainer: TailTrainer, steps: int, runtime: asyncio.Task, agents: multiprocessing.process.BaseProcess
+    trainer: TailTrainer,
+    steps: int,
+    runtime: asyncio.Task,
+    agents: multiprocessing.process.BaseProcess,
 ) -> float:
-    """When ``steps`` are done: the time. Raises what ended the runtime, and RuntimeError when the agents ended."""
+    """When ``steps`` are done: the time. Raises what ended the runtime, and RuntimeError when the
+    agents ended.
+    """
     while len(trainer.ends) < steps:
         await asyncio.sleep(0.01)
         if runtime.done():
             runtime.result()
         if agents.exitcode is not None:
-            raise RuntimeError(f"the agents ended with status {agents.exitcode}: what they printed says why")
+            raise RuntimeError(
+                f"the agents ended with status {agents.exitcode}: what they printed says why"
+            )
     return time.monotonic()
 
 
@@ -148,7 +172,9 @@ def agents_play(address: str) -> None:
     """The process of all agents, until it is killed."""
 
     async def play() -> None:
-        async with overlap.httpx.AsyncClient(timeout=60, limits=overlap.httpx.Limits(keepalive_expiry=2)) as http:
+        async with overlap.httpx.AsyncClient(
+            timeout=60, limits=overlap.httpx.Limits(keepalive_expiry=2)
+        ) as http:
             loop = TailLoop(address, http)
             await asyncio.gather(*(loop.agent() for _ in range(AGENTS)))
 
@@ -170,9 +196,13 @@ def main() -> None:
         for staleness, keeps_calls in itertools.product(options.staleness, (False, True)):
             volume = Path(folder) / f"volume-{staleness}-{keeps_calls}"
             volume.mkdir()
-            it = asyncio.run(measure(staleness, options.steps, model, volume, keeps_calls=keeps_calls))
+            it = asyncio.run(
+                measure(staleness, options.steps, model, volume, keeps_calls=keeps_calls)
+            )
             how = "kept" if keeps_calls else "drained"
-            shares = " | ".join(f"{share:.0%}" for share in (it.trainer_idle, it.engine_idle, it.stale))
+            shares = " | ".join(
+                f"{share:.0%}" for share in (it.trainer_idle, it.engine_idle, it.stale)
+            )
             print(f"| {staleness} | {how} | {it.step_s:.2f} | {shares} |", flush=True)
 
 

@@ -1,13 +1,15 @@
-"""Tokens per second of forward_backward in the trainer of many models, beside the managed trainer's.
+"""Tokens per second of forward_backward in the trainer of many models, beside the managed
+trainer's.
 
     .venv/bin/python tests/benchmarks/many_models.py [--model FOLDER] [--rounds 5] [--rank 8]
 
-Without ``--model`` a tiny one is made: Llama-shaped, 2 layers, hidden 64, vocabulary 2048. Shapes are data x tokens of
-random ids, every token a target, fp32, all cores; cross_entropy. ``adapter``: LoRA of ``--rank`` on every linear layer
-and the head; ``all weights``; ``managed``: the session's trainer (DeepSpeed) on the same tokens, without its step. Each
-figure is the median of ``--rounds`` after one that is not counted, the sides interleaved; ``CPU`` is tokens per CPU
-second of all threads, which other work on the machine hardly moves. Then: ``optim_step`` alone, an adapter saved, two
-and eight adapters by turns.
+Without ``--model`` a tiny one is made: Llama-shaped, 2 layers, hidden 64, vocabulary 2048. Shapes
+are data x tokens of random ids, every token a target, fp32, all cores; cross_entropy. ``adapter``:
+LoRA of ``--rank`` on every linear layer and the head; ``all weights``; ``managed``: the session's
+trainer (DeepSpeed) on the same tokens, without its step. Each figure is the median of ``--rounds``
+after one that is not counted, the sides interleaved; ``CPU`` is tokens per CPU second of all
+threads, which other work on the machine hardly moves. Then: ``optim_step`` alone, an adapter saved,
+two and eight adapters by turns.
 """
 
 import argparse
@@ -74,7 +76,9 @@ def timed(work: Callable[[], object]) -> tuple[float, float]:
 
 def row_print(name: str, tokens: int, times: list[tuple[float, float]]) -> None:
     wall, cpu = (statistics.median(column) for column in zip(*times[1:], strict=True))
-    print(f"{name:<28}{wall * 1e3:>10.1f} ms{tokens / wall:>12.0f} tok/s{tokens / cpu:>12.0f} tok/CPU s")
+    print(
+        f"{name:<28}{wall * 1e3:>10.1f} ms{tokens / wall:>12.0f} tok/s{tokens / cpu:>12.0f} tok/CPU s"
+    )
 
 
 def shapes_measure(base: Path, rounds: int, rank: int) -> None:
@@ -102,7 +106,9 @@ def shapes_measure(base: Path, rounds: int, rank: int) -> None:
 
 
 def rest_measure(base: Path, rounds: int, rank: int, folder: Path) -> None:
-    trainer = BaseWithModels(RankSpec(str(base), SessionConfig(), 0, 1, "", "cpu", machine_share.cpus()))
+    trainer = BaseWithModels(
+        RankSpec(str(base), SessionConfig(), 0, 1, "", "cpu", machine_share.cpus())
+    )
     data = data_make(8, 128, 2048)
     steps, saves = [], []
     for number in range(8):
@@ -111,15 +117,23 @@ def rest_measure(base: Path, rounds: int, rank: int, folder: Path) -> None:
         trainer.forward_backward("m0", data, "cross_entropy", {})
         steps.append(timed(lambda: trainer.optim_step("m0", AdamParams())))
         saves.append(timed(lambda: trainer.export_sampler("m0", folder / "adapter")))
-    print(f"{'optim_step, adapter':<28}{statistics.median(wall for wall, _ in steps[1:]) * 1e3:>10.1f} ms")
-    print(f"{'export_sampler, adapter':<28}{statistics.median(wall for wall, _ in saves[1:]) * 1e3:>10.1f} ms")
+    print(
+        f"{'optim_step, adapter':<28}{statistics.median(wall for wall, _ in steps[1:]) * 1e3:>10.1f} ms"
+    )
+    print(
+        f"{'export_sampler, adapter':<28}{statistics.median(wall for wall, _ in saves[1:]) * 1e3:>10.1f} ms"
+    )
     for count in (2, 8):
 
         def by_turns(count: int = count) -> None:
             for number in range(count):
                 trainer.forward_backward(f"m{number}", data, "cross_entropy", {})
 
-        row_print(f"8 x 128, {count} adapters by turns", count * 8 * 128, [timed(by_turns) for _ in range(rounds + 1)])
+        row_print(
+            f"8 x 128, {count} adapters by turns",
+            count * 8 * 128,
+            [timed(by_turns) for _ in range(rounds + 1)],
+        )
 
 
 def main() -> None:

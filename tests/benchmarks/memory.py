@@ -1,10 +1,12 @@
-"""Peak memory of one forward and backward pass: chunked log-probabilities against logits of every position.
+"""Peak memory of one forward and backward pass: chunked log-probabilities against logits of every
+position.
 
     .venv/bin/python tests/benchmarks/memory.py [--model FOLDER] [--tokens 2048 4096]
 
-Each measurement is a process of its own, so that its peak resident size is its own. ``chunked`` is the trainer's
-Policy; ``full`` makes the ``[tokens, vocabulary]`` logits and their log-softmax, with everything else the same. The
-figure is the peak less what the process held before the pass (model loaded, gradients allocated).
+Each measurement is a process of its own, so that its peak resident size is its own. ``chunked`` is
+the trainer's Policy; ``full`` makes the ``[tokens, vocabulary]`` logits and their log-softmax, with
+everything else the same. The figure is the peak less what the process held before the pass (model
+loaded, gradients allocated).
 """
 
 import argparse
@@ -19,7 +21,9 @@ MODEL = ROOT / ".data" / "models" / "SmolLM2-135M-Instruct"
 
 
 def peak_measure(kind: str, model: str, tokens: int) -> None:
-    """Print the MiB that a pass over one sample of ``tokens`` tokens, all trained, adds at its peak."""
+    """Print the MiB that a pass over one sample of ``tokens`` tokens, all trained, adds at its
+    peak.
+    """
     import torch
 
     from gpu_runtime.interfaces import Sample
@@ -42,7 +46,11 @@ def peak_measure(kind: str, model: str, tokens: int) -> None:
     if kind == "chunked":
         logprobs = policy(row)
     else:
-        nodes = {"input_ids": row.tokens_N[None], "position_ids": row.depth_N[None], "tree": row.visible}
+        nodes = {
+            "input_ids": row.tokens_N[None],
+            "position_ids": row.depth_N[None],
+            "tree": row.visible,
+        }
         logits = policy.model(**nodes, use_cache=False).logits[0]
         logprobs = logits[row.source_R].log_softmax(-1).gather(1, row.target_K[:, None])[:, 0]
     logprobs.sum().backward()
@@ -50,7 +58,9 @@ def peak_measure(kind: str, model: str, tokens: int) -> None:
 
 
 def _status_mib(name: str) -> float:
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(name))
+    line = next(
+        line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(name)
+    )
     return int(line.split()[1]) / 1024
 
 
@@ -68,7 +78,16 @@ def main() -> None:
     for tokens in options.tokens:
         peaks = {}
         for kind in ("full", "chunked"):
-            command = [sys.executable, __file__, "--one", kind, "--model", options.model, "--tokens", str(tokens)]
+            command = [
+                sys.executable,
+                __file__,
+                "--one",
+                kind,
+                "--model",
+                options.model,
+                "--tokens",
+                str(tokens),
+            ]
             done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
             peaks[kind] = float(done.stdout.split()[-1])
         print(

@@ -1,14 +1,16 @@
-"""What rollout during a step is worth: episodes trained per second at ``max_staleness`` 0, 1, 2 and 4.
+"""What rollout during a step is worth: episodes trained per second at ``max_staleness`` 0, 1, 2 and
+4.
 
     .venv/bin/python tests/benchmarks/overlap.py [--steps 12] [--rounds 2]
 
-The runtime is the product's own (gpu_runtime/run.py with its gateway, journal, admission, batches and learner); only
-generation and the step are scripted: a call takes CALL_S, a step takes STEP_S, and a hand-over waits for the calls in
-flight, as the engine's does at ``max_staleness`` 0 (above it calls go on: long_tail.py). As many agents as a batch has
-episodes walk through tasks, ``grpo_n`` episodes each, make three calls an episode, and between them do what agents do:
-mostly something short, sometimes something long (a log-normal latency). One run per setting and round, settings
-interleaved; throughput from the end of the second step to the end of the last; ratios are to ``max_staleness`` 0 of the
-same round, and the median of rounds is shown.
+The runtime is the product's own (gpu_runtime/run.py with its gateway, journal, admission, batches
+and learner); only generation and the step are scripted: a call takes CALL_S, a step takes STEP_S,
+and a hand-over waits for the calls in flight, as the engine's does at ``max_staleness`` 0 (above it
+calls go on: long_tail.py). As many agents as a batch has episodes walk through tasks, ``grpo_n``
+episodes each, make three calls an episode, and between them do what agents do: mostly something
+short, sometimes something long (a log-normal latency). One run per setting and round, settings
+interleaved; throughput from the end of the second step to the end of the last; ratios are to
+``max_staleness`` 0 of the same round, and the median of rounds is shown.
 """
 
 import argparse
@@ -43,12 +45,15 @@ from support.runtime_harness import plane_assign, runtime_config, tiny_model  # 
 GRPO_N, TASKS_PER_BATCH, TASKS = 4, 4, 64
 AGENTS = GRPO_N * TASKS_PER_BATCH
 CALLS, CALL_S, STEP_S = 3, 0.05, 0.8
-LATENCY_MEDIAN_S, LATENCY_SIGMA = 0.5, 1.0  # of one episode's own work; mean 0.82 s, the longest of 16 about 3 s
+# of one episode's own work; mean 0.82 s, the longest of 16 about 3 s
+LATENCY_MEDIAN_S, LATENCY_SIGMA = 0.5, 1.0
 WARM_UP_STEPS = 2
 
 
 class TimedEngine(FakeEngine):
-    """Calls take CALL_S; new weights wait for the calls in flight, and later calls for the new weights."""
+    """Calls take CALL_S; new weights wait for the calls in flight, and later calls for the new
+    weights.
+    """
 
     def __init__(self, tokenizer) -> None:
         super().__init__(tokenizer)
@@ -92,13 +97,17 @@ class TimedTrainer(FakeTrainer):
 
 @dataclass
 class Loop:
-    """The agents of a laptop: each takes the next episode of the shared order, plays it, and reports a reward."""
+    """The agents of a laptop: each takes the next episode of the shared order, plays it, and
+    reports a reward.
+    """
 
     address: str
     http: httpx.AsyncClient
     rng: random.Random = field(default_factory=lambda: random.Random(7))
     order: Iterator[str] = field(
-        default_factory=lambda: (f"task {t}" for t in itertools.cycle(range(TASKS)) for _ in range(GRPO_N))
+        default_factory=lambda: (
+            f"task {t}" for t in itertools.cycle(range(TASKS)) for _ in range(GRPO_N)
+        )
     )
 
     async def agent(self) -> None:
@@ -115,7 +124,9 @@ class Loop:
             answer = await self._post("/v1/chat/completions", chat, begun["api_key"])
             messages += [answer["choices"][0]["message"], {"role": "user", "content": "go on"}]
             await asyncio.sleep(pause_s)
-        await self._post(f"/episodes/{begun['episode_id']}/end", {"output": {"reward": self.rng.random()}})
+        await self._post(
+            f"/episodes/{begun['episode_id']}/end", {"output": {"reward": self.rng.random()}}
+        )
 
     async def _post(self, path: str, body: dict, key: str = "") -> dict:
         return await gateway_post(self.http, self.address, path, body, key)
@@ -131,14 +142,20 @@ class Result:
 async def runtime_running(
     engine: FakeEngine, trainer: FakeTrainer, model: Path, volume: Path, max_staleness: int
 ) -> AsyncIterator[tuple[asyncio.Task[None], str]]:
-    """The runtime of one session with scripted parts: its task, and its gateway's address. It ends with the block."""
+    """The runtime of one session with scripted parts: its task, and its gateway's address. It ends
+    with the block.
+    """
 
     @asynccontextmanager
     async def parts(*_: object) -> AsyncIterator[tuple[FakeEngine, FakeTrainer, Comparison]]:
         yield engine, trainer, Comparison()
 
     episodes_module.open_engine_and_trainer, tokenizer_module.tokenizer_load = parts, LightTokenizer
-    settings = {"grpo_n": GRPO_N, "tasks_per_batch": TASKS_PER_BATCH, "max_staleness": max_staleness}
+    settings = {
+        "grpo_n": GRPO_N,
+        "tasks_per_batch": TASKS_PER_BATCH,
+        "max_staleness": max_staleness,
+    }
     with FakeControlPlane(part_size_bytes=1 << 20) as plane:
         plane_assign(plane, model, **settings, checkpoint_every_steps=10_000)
         runtime = asyncio.create_task(start(runtime_config(plane, volume)))
@@ -146,9 +163,14 @@ async def runtime_running(
         while not address:
             if runtime.done():
                 reported = [*plane.bodies("/v1/runtime/report"), *plane.bodies("/v1/runtime/fail")]
-                raise RuntimeError(f"the runtime ended before it served: {reported}") from runtime.exception()
+                raise RuntimeError(
+                    f"the runtime ended before it served: {reported}"
+                ) from runtime.exception()
             await asyncio.sleep(0.05)
-            address = next((b["address"] for b in plane.bodies("/v1/runtime/heartbeat") if b.get("address")), None)
+            address = next(
+                (b["address"] for b in plane.bodies("/v1/runtime/heartbeat") if b.get("address")),
+                None,
+            )
         try:
             yield runtime, address
         finally:
@@ -178,7 +200,9 @@ async def measure(max_staleness: int, steps: int, model: Path, volume: Path) -> 
     journal.close()
     trained = (steps - WARM_UP_STEPS) * AGENTS
     elapsed_s = trainer.ends[steps - 1] - trainer.ends[WARM_UP_STEPS - 1]
-    return Result(trained / elapsed_s, accounting.stale / max(1, accounting.stale + accounting.trained))
+    return Result(
+        trained / elapsed_s, accounting.stale / max(1, accounting.stale + accounting.trained)
+    )
 
 
 def main() -> None:
@@ -196,14 +220,18 @@ def main() -> None:
                 volume.mkdir()
                 found = asyncio.run(measure(staleness, options.steps, model, volume))
                 results.setdefault(staleness, []).append(found)
-    print(f"{AGENTS} agents, batches of {AGENTS} episodes, step {STEP_S} s, call {CALL_S} s, {CALLS} calls an episode,")
+    print(
+        f"{AGENTS} agents, batches of {AGENTS} episodes, step {STEP_S} s, call {CALL_S} s, {CALLS} calls an episode,"
+    )
     print(f"own work of an episode log-normal (median {LATENCY_MEDIAN_S} s, sigma {LATENCY_SIGMA})")
     print("| max_staleness | episodes trained per second | against 0 | stale |")
     print("| --- | --- | --- | --- |")
     for staleness, found in results.items():
         rate = statistics.median(result.episodes_per_s for result in found)
         pairs = zip(found, results[0], strict=True)
-        ratio = statistics.median(result.episodes_per_s / base.episodes_per_s for result, base in pairs)
+        ratio = statistics.median(
+            result.episodes_per_s / base.episodes_per_s for result, base in pairs
+        )
         stale = statistics.median(result.stale_share for result in found)
         print(f"| {staleness} | {rate:.1f} | {ratio:.2f} | {stale:.0%} |")
 

@@ -1,9 +1,11 @@
-"""What one rank of a trainer holds on a CPU, in units of the weights' bytes: beside what a dry run predicts.
+"""What one rank of a trainer holds on a CPU, in units of the weights' bytes: beside what a dry run
+predicts.
 
     .venv/bin/python tests/benchmarks/rank_memory.py [--zero-stage 2] [--lora-rank 0] [--rows 1] [--dtype float32]
 
-Memory is what this process has that no file backs (RssAnon), above what it had before the model was loaded: some 0.2
-GiB of that are libraries, which a dry run counts as the process'. The batch is small, so that activations are few.
+Memory is what this process has that no file backs (RssAnon), above what it had before the model was
+loaded: some 0.2 GiB of that are libraries, which a dry run counts as the process'. The batch is
+small, so that activations are few.
 """
 
 import argparse
@@ -54,7 +56,10 @@ def samples(count: int, length: int) -> list[Sample]:
     """A small batch."""
     source, mask = random.Random(1), (0,) + (1,) * (length - 1)
     rows = [tuple(source.randrange(2, 90) for _ in range(length)) for _ in range(count)]
-    return [Sample(ids, mask, (0.0,) + (-4.5,) * (length - 1), (-1.0) ** n, group=n) for n, ids in enumerate(rows)]
+    return [
+        Sample(ids, mask, (0.0,) + (-4.5,) * (length - 1), (-1.0) ** n, group=n)
+        for n, ids in enumerate(rows)
+    ]
 
 
 def main() -> None:
@@ -62,8 +67,14 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--zero-stage", type=int, default=2)
     options.add_argument("--lora-rank", type=int, default=0)
-    options.add_argument("--rows", type=int, default=1, help="of a batch: each has a gradient of its own")
-    options.add_argument("--dtype", default="float32", help="of the weights; the table counts in float32 all the same")
+    options.add_argument(
+        "--rows", type=int, default=1, help="of a batch: each has a gradient of its own"
+    )
+    options.add_argument(
+        "--dtype",
+        default="float32",
+        help="of the weights; the table counts in float32 all the same",
+    )
     chosen = options.parse_args()
     from limits import weight_count  # beside this file
 
@@ -79,7 +90,11 @@ def main() -> None:
         rows.append(memory.row(f"forward and backward {step}"))
         trainer.optim_step(step)
         rows.append(memory.row(f"step {step}"))
-    print(f"weights {unit / 2**30:.2f} GiB, {chosen}\n\n| after | now | most |\n| --- | --- | --- |", *rows, sep="\n")
+    print(
+        f"weights {unit / 2**30:.2f} GiB, {chosen}\n\n| after | now | most |\n| --- | --- | --- |",
+        *rows,
+        sep="\n",
+    )
 
 
 if __name__ == "__main__":

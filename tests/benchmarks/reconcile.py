@@ -1,10 +1,12 @@
-"""What one tick of the reconciler costs, with simulated sessions and a launcher that answers at once.
+"""What one tick of the reconciler costs, with simulated sessions and a launcher that answers at
+once.
 
     python tests/benchmarks/reconcile.py
 
-Target: under 100 ms on 2 cores with 10,000 queued and 1,000 running sessions, growing no worse than linearly. The
-database is SQLite in a folder of its own; nothing is launched. ``full``: every place is taken; ``one free``: there is a
-place more, and one session is started; ``one ended``: a session has ended, and the next is started in its place.
+Target: under 100 ms on 2 cores with 10,000 queued and 1,000 running sessions, growing no worse than
+linearly. The database is SQLite in a folder of its own; nothing is launched. ``full``: every place
+is taken; ``one free``: there is a place more, and one session is started; ``one ended``: a session
+has ended, and the next is started in its place.
 """
 
 import os
@@ -15,7 +17,15 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SIZES = [(1_250, 125), (2_500, 250), (5_000, 500), (10_000, 1_000), (20_000, 2_000), (30_000, 1_000), (100_000, 1_000)]
+SIZES = [
+    (1_250, 125),
+    (2_500, 250),
+    (5_000, 500),
+    (10_000, 1_000),
+    (20_000, 2_000),
+    (30_000, 1_000),
+    (100_000, 1_000),
+]
 PROJECTS = 50
 TICKS = 15
 
@@ -25,7 +35,9 @@ class Simulated:
 
     name, names_devices = "process", False
 
-    def new_handle(self, *, session_id: str, instance_id: str, folder: Path, gpus: int, devices: list) -> dict:
+    def new_handle(
+        self, *, session_id: str, instance_id: str, folder: Path, gpus: int, devices: list
+    ) -> dict:
         return {"launch": session_id, "folder": str(folder)}
 
     def address(self, handle: dict, *, port: int) -> str:
@@ -61,10 +73,14 @@ def fill(queued: int, running: int) -> None:
     from tinkerscript.wire.sessions import Accounting
 
     Session.objects.all().delete()
-    projects = list(Project.objects.all()) or [Project.objects.create(name=f"{i}") for i in range(PROJECTS)]
+    projects = list(Project.objects.all()) or [
+        Project.objects.create(name=f"{i}") for i in range(PROJECTS)
+    ]
     now, config = timezone.now(), SessionConfig().model_dump(mode="json")
     common = {"base_model": "SmolLM2-135M-Instruct", "config": config}
-    rows = [Session(project=projects[i % PROJECTS], priority=i % 3, **common) for i in range(queued)]
+    rows = [
+        Session(project=projects[i % PROJECTS], priority=i % 3, **common) for i in range(queued)
+    ]
     rows += [
         Session(
             project=projects[i % PROJECTS], state="ready", phase="waiting for episodes",
@@ -92,7 +108,11 @@ def measure(places: int, *, is_over: bool = False) -> float:
     for _ in range(TICKS):
         if is_over:
             ended = Session.objects.filter(state="ready").order_by("id")[0]
-            failed = {"source": SessionState.READY, "target": SessionState.FAILED, "actor": Actor.RECONCILER}
+            failed = {
+                "source": SessionState.READY,
+                "target": SessionState.FAILED,
+                "actor": Actor.RECONCILER,
+            }
             session_move(session_id=ended.id, launch_handle=None, **failed)
         else:
             settings.MAX_RUNTIMES += 1 if places else 0
@@ -114,14 +134,20 @@ def main() -> None:
         from tinkerscript.processes import machine_share
 
         call_command("migrate", verbosity=0)
-        Path(folder, "models", "SmolLM2-135M-Instruct").mkdir(parents=True)  # what is started is looked for
+        # what is started is looked for
+        Path(folder, "models", "SmolLM2-135M-Instruct").mkdir(parents=True)
         print(f"{machine_share.cpus()} cores; median of {TICKS} ticks\n")
-        print(f"{'queued':>8}{'running':>9}{'full, ms':>12}{'one free, ms':>15}{'one ended, ms':>15}")
+        print(
+            f"{'queued':>8}{'running':>9}{'full, ms':>12}{'one free, ms':>15}{'one ended, ms':>15}"
+        )
         for queued, running in SIZES:
             fill(queued, running)
             full_ms, free_ms = measure(0), measure(running)
             ended_ms = measure(running + TICKS, is_over=True)
-            print(f"{queued:>8}{running:>9}{full_ms:>12.1f}{free_ms:>15.1f}{ended_ms:>15.1f}", flush=True)
+            print(
+                f"{queued:>8}{running:>9}{full_ms:>12.1f}{free_ms:>15.1f}{ended_ms:>15.1f}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

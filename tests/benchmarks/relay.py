@@ -1,15 +1,18 @@
-"""What the relay costs: streams from a scripted upstream, reached directly, through the product, and through LiteLLM.
+"""What the relay costs: streams from a scripted upstream, reached directly, through the product,
+and through LiteLLM.
 
     .venv/bin/python tests/environments/build.py litellm   once: LiteLLM's proxy, in an environment of its own
     .venv/bin/python tests/benchmarks/relay.py    about eight minutes; --help for the load
 
-Conditions: everything on one machine, generator and upstream included (one process each). Each client has one stream
-at a time and asks again after a pause of random length; an answer is TOKENS pieces, one each TOKEN_MS. The three ways
-are measured in turn, in ROUNDS rounds, so that whatever else the machine does falls on all of them. "added" is the
-difference from the direct way's same quantile. A machine that is saturated shows its queue instead of the relay:
-LiteLLM is therefore measured with few streams too.
+Conditions: everything on one machine, generator and upstream included (one process each). Each
+client has one stream at a time and asks again after a pause of random length; an answer is TOKENS
+pieces, one each TOKEN_MS. The three ways are measured in turn, in ROUNDS rounds, so that whatever
+else the machine does falls on all of them. "added" is the difference from the direct way's same
+quantile. A machine that is saturated shows its queue instead of the relay: LiteLLM is therefore
+measured with few streams too.
 
-On a machine that has other work too, put `chrt -r 5` before the command (as root): what is measured goes first.
+On a machine that has other work too, put `chrt -r 5` before the command (as root): what is measured
+goes first.
 """
 
 import argparse
@@ -71,7 +74,9 @@ def upstream(options: argparse.Namespace) -> Iterator[str]:
     """The scripted upstream's address."""
     script = Path(__file__).with_name("sse_upstream.py")
     command = [sys.executable, str(script), str(options.tokens), str(options.token_ms)]
-    process = subprocess.Popen(command + ["in-step"] * options.in_step, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command + ["in-step"] * options.in_step, stdout=subprocess.PIPE, text=True
+    )
     try:
         yield process.stdout.readline().strip()
     finally:
@@ -86,11 +91,21 @@ def litellm(address: str) -> Iterator[Way]:
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as config:
         config.write(LITELLM_CONFIG.format(address=address, key=MASTER_KEY))
         config.flush()
-        command = [str(LITELLM), "--config", config.name, "--host", "127.0.0.1", "--port", str(port)]
+        command = [
+            str(LITELLM),
+            "--config",
+            config.name,
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+        ]
         environment = os.environ | {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR"}
         health = f"http://127.0.0.1:{port}/health/liveliness"
         with running(command, health, env=environment, start_s=180) as process:
-            yield Way("LiteLLM", f"127.0.0.1:{port}", "/v1/chat/completions", MASTER_KEY, process.pid)
+            yield Way(
+                "LiteLLM", f"127.0.0.1:{port}", "/v1/chat/completions", MASTER_KEY, process.pid
+            )
 
 
 def measure(options: argparse.Namespace, streams: int) -> list[Way]:
@@ -100,7 +115,13 @@ def measure(options: argparse.Namespace, streams: int) -> list[Way]:
         product = stack.enter_context(served(address))
         ways = [
             Way("direct", address, "/v1/chat/completions", "none"),
-            Way("relay", product.address, "/openai/v1/chat/completions", product.episode_key, product.process.pid),
+            Way(
+                "relay",
+                product.address,
+                "/openai/v1/chat/completions",
+                product.episode_key,
+                product.process.pid,
+            ),
         ]
         if LITELLM.exists() and not options.without_litellm:
             ways.append(stack.enter_context(litellm(address)))
@@ -113,7 +134,9 @@ def measure(options: argparse.Namespace, streams: int) -> list[Way]:
 def report(streams: int, ways: list[Way]) -> None:
     """The table: times in milliseconds."""
     print(f"\n{streams} streams at once")
-    print(f"{'':8} | {'first piece':^29} | {'last byte':^29} | {'each piece on its way':^29} | {'CPU ms':>8} |")
+    print(
+        f"{'':8} | {'first piece':^29} | {'last byte':^29} | {'each piece on its way':^29} | {'CPU ms':>8} |"
+    )
     quantiles = f"{'p50':>7}{'p99':>7}{'added':>15}"
     print(f"{'':8} | {quantiles} | {quantiles} | {quantiles} | {'/request':>8} | {'req/s':>6}")
     for way in ways:
@@ -122,9 +145,13 @@ def report(streams: int, ways: list[Way]) -> None:
         rate = f"{way.samples.requests / way.samples.seconds:6.1f}"
         print(f"{way.name:8} | {' | '.join(cells)} | {cpu} | {rate}")
         if way.samples.failures:
-            print(f"{way.name}: {len(way.samples.failures)} answers failed, the first: {way.samples.failures[0]}")
+            print(
+                f"{way.name}: {len(way.samples.failures)} answers failed, the first: {way.samples.failures[0]}"
+            )
     if len(ways) > 2:
-        ratio = (ways[2].cpu_s / ways[2].samples.requests) / (ways[1].cpu_s / ways[1].samples.requests)
+        ratio = (ways[2].cpu_s / ways[2].samples.requests) / (
+            ways[1].cpu_s / ways[1].samples.requests
+        )
         print(f"LiteLLM takes {ratio:.1f} times the relay's CPU for a request")
 
 
@@ -138,20 +165,30 @@ def _cell(way: Way, direct: Way, name: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--streams", type=int, nargs="+", default=[8, 64])
     parser.add_argument("--tokens", type=int, default=40)
     parser.add_argument("--token-ms", type=float, default=40.0)
-    parser.add_argument("--pause-ms", type=float, default=200.0, help="mean pause of a client between two answers")
-    parser.add_argument("--in-step", action="store_true", help="all streams get their pieces at the same ticks")
+    parser.add_argument(
+        "--pause-ms", type=float, default=200.0, help="mean pause of a client between two answers"
+    )
+    parser.add_argument(
+        "--in-step", action="store_true", help="all streams get their pieces at the same ticks"
+    )
     parser.add_argument("--seconds", type=float, default=20.0, help="length of a round")
-    parser.add_argument("--warm-s", type=float, default=4.0, help="start of a round that is not counted")
+    parser.add_argument(
+        "--warm-s", type=float, default=4.0, help="start of a round that is not counted"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--without-litellm", action="store_true")
     options = parser.parse_args()
     gc.disable()  # the generator's own pauses are not the server's
     if not LITELLM.exists() and not options.without_litellm:
-        print("LiteLLM is not installed (tests/environments/build.py litellm): its rows are left out")
+        print(
+            "LiteLLM is not installed (tests/environments/build.py litellm): its rows are left out"
+        )
     memory_gb = psutil.virtual_memory().total / 1e9
     together = "all in step" if options.in_step else "each in its own time"
     cores = len(os.sched_getaffinity(0))

@@ -1,12 +1,14 @@
-"""What a request to the REST API costs: requests per second and CPU time of the web server, per kind of request.
+"""What a request to the REST API costs: requests per second and CPU time of the web server, per
+kind of request.
 
     .venv/bin/python tests/benchmarks/rest.py                      this checkout
     .venv/bin/python tests/benchmarks/rest.py --before FOLDER      and another one (a git worktree), interleaved
 
-Conditions: everything on one machine. CLIENTS clients with one kept connection each send the same request again and
-again; the session's gateway is a process that returns a fixed body. The checkouts are measured in turn, in ROUNDS
-rounds, so that other load falls on all of them. CPU time is that of the web server's process alone: it says more than
-requests per second on a machine that has other work.
+Conditions: everything on one machine. CLIENTS clients with one kept connection each send the same
+request again and again; the session's gateway is a process that returns a fixed body. The checkouts
+are measured in turn, in ROUNDS rounds, so that other load falls on all of them. CPU time is that of
+the web server's process alone: it says more than requests per second on a machine that has other
+work.
 """
 
 import argparse
@@ -26,7 +28,9 @@ import uvloop
 from serving import ROOT, Served, cpu_s, served
 from sse_upstream import put
 
-GATEWAY_BODY = json.dumps({"episode_id": "ep_1", "base_url": "http://127.0.0.1/openai/v1", "api_key": "k" * 120})
+GATEWAY_BODY = json.dumps(
+    {"episode_id": "ep_1", "base_url": "http://127.0.0.1/openai/v1", "api_key": "k" * 120}
+)
 STREAMED, PIECES, PIECE_S = b'"stream": true', 100, 0.03  # an answer of 100 tokens in 3 s
 BEGIN, END = {"task": "t"}, {"output": {"reward": 1.0, "metrics": {"turns": 3}}}
 REQUESTS = {
@@ -45,7 +49,9 @@ class Cost:
 
 
 class Gateway(asyncio.Protocol):
-    """Returns the same body for every request, at next to no cost, or the same pieces where a stream is asked for."""
+    """Returns the same body for every request, at next to no cost, or the same pieces where a
+    stream is asked for.
+    """
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport, self.received = transport, b""
@@ -54,7 +60,12 @@ class Gateway(asyncio.Protocol):
         self.received += data
         head, separator, body = self.received.partition(b"\r\n\r\n")
         length = next(
-            (int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")), 0
+            (
+                int(line[15:])
+                for line in head.split(b"\r\n")
+                if line.lower().startswith(b"content-length:")
+            ),
+            0,
         )
         if separator and len(body) >= length:
             self.received = b""
@@ -80,7 +91,9 @@ async def gateway_serve() -> None:
 @contextmanager
 def gateway() -> Iterator[str]:
     """The address of a gateway in a process of its own."""
-    process = subprocess.Popen([sys.executable, __file__, "--gateway"], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, __file__, "--gateway"], stdout=subprocess.PIPE, text=True
+    )
     try:
         assert process.stdout is not None
         yield process.stdout.readline().strip()
@@ -130,29 +143,41 @@ def report(costs: dict[str, dict[str, Cost]]) -> None:
             first, second = costs
             before, now = costs[first][kind], costs[second][kind]
             ratios = [ours / theirs for ours, theirs in zip(now.cpu_ms, before.cpu_ms, strict=True)]
-            rates = [ours / theirs for ours, theirs in zip(now.per_second, before.per_second, strict=True)]
-            print(f"{'':20} {second} / {first}: {statistics.median(rates):.2f} {statistics.median(ratios):15.2f}")
+            rates = [
+                ours / theirs
+                for ours, theirs in zip(now.per_second, before.per_second, strict=True)
+            ]
+            print(
+                f"{'':20} {second} / {first}: {statistics.median(rates):.2f} {statistics.median(ratios):15.2f}"
+            )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--before", type=Path, help="another checkout to measure beside this one")
     parser.add_argument("--clients", type=int, default=4)
-    parser.add_argument("--seconds", type=float, default=4.0, help="length of a round, for each kind of request")
+    parser.add_argument(
+        "--seconds", type=float, default=4.0, help="length of a round, for each kind of request"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--gateway", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.gateway:
         uvloop.run(gateway_serve())
         return
-    print(f"{os.cpu_count()} cores, load before {os.getloadavg()[0]:.1f}; {options.clients} clients")
+    print(
+        f"{os.cpu_count()} cores, load before {os.getloadavg()[0]:.1f}; {options.clients} clients"
+    )
     sides = {"before": options.before.resolve(), "now": ROOT} if options.before else {"now": ROOT}
     costs = {name: {kind: Cost() for kind in REQUESTS} for name in sides}
     with ExitStack() as stack:
         address = stack.enter_context(gateway())
         limits = {"TINKERSCRIPT_RATE_LIMIT": "1000000"}
         servers = {
-            name: stack.enter_context(served(address, root=root, settings=limits)) for name, root in sides.items()
+            name: stack.enter_context(served(address, root=root, settings=limits))
+            for name, root in sides.items()
         }
         for server in servers.values():  # the first requests fill caches
             for kind in REQUESTS:

@@ -1,6 +1,8 @@
-"""The web server as `manage.py up` runs it, over a throw-away folder with one session that is ready.
+"""The web server as `manage.py up` runs it, over a throw-away folder with one session that is
+ready.
 
-``serving.py GATEWAY_ADDRESS`` (in a process of its own, because settings are read once) makes the folder's rows.
+``serving.py GATEWAY_ADDRESS`` (in a process of its own, because settings are read once) makes the
+folder's rows.
 """
 
 import json
@@ -24,7 +26,9 @@ START_S = 60.0
 
 @dataclass(frozen=True)
 class Served:
-    """A server that answers. ``episode_key`` opens the relay, ``api_key`` the rest, ``lease`` the runtime's side."""
+    """A server that answers. ``episode_key`` opens the relay, ``api_key`` the rest, ``lease`` the
+    runtime's side.
+    """
 
     address: str
     session_id: str
@@ -41,10 +45,16 @@ def served(
     root: Path = ROOT,
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[Served]:
-    """The web server of the checkout at ``root``; its one session's gateway is at ``gateway_address``."""
+    """The web server of the checkout at ``root``; its one session's gateway is at
+    ``gateway_address``.
+    """
     with tempfile.TemporaryDirectory(prefix="tinkerscript-benchmark-") as folder:
         port = free_port()
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("TINKERSCRIPT_")} | {
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("TINKERSCRIPT_")
+        } | {
             "TINKERSCRIPT_DATA": folder,
             "TINKERSCRIPT_PORT": str(port),
             "DJANGO_SETTINGS_MODULE": "console.settings",
@@ -53,19 +63,30 @@ def served(
         }
         script = root / Path(__file__).relative_to(ROOT)
         made = subprocess.run(
-            [sys.executable, str(script), gateway_address], env=environment, cwd=root, capture_output=True, text=True
+            [sys.executable, str(script), gateway_address],
+            env=environment,
+            cwd=root,
+            capture_output=True,
+            text=True,
         )
         if made.returncode:
             raise SystemExit(made.stderr)
         rows = json.loads(made.stdout.splitlines()[-1])
         own = rows.pop("command")
-        with running(own, f"http://127.0.0.1:{port}/healthz", env=environment, root=root) as process:
+        with running(
+            own, f"http://127.0.0.1:{port}/healthz", env=environment, root=root
+        ) as process:
             yield Served(address=f"127.0.0.1:{port}", process=process, **rows)
 
 
 @contextmanager
 def running(
-    command: list[str], health_url: str, *, env: dict[str, str], root: Path = ROOT, start_s: float = START_S
+    command: list[str],
+    health_url: str,
+    *,
+    env: dict[str, str],
+    root: Path = ROOT,
+    start_s: float = START_S,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A server's process, from its first good answer to its end."""
     with tempfile.TemporaryFile() as log:
@@ -75,7 +96,9 @@ def running(
             while not _answers(health_url):
                 if process.poll() is not None or time.monotonic() > deadline:
                     log.seek(0)
-                    raise SystemExit(f"{command} does not serve:\n{log.read().decode(errors='replace')[-4000:]}")
+                    raise SystemExit(
+                        f"{command} does not serve:\n{log.read().decode(errors='replace')[-4000:]}"
+                    )
                 time.sleep(0.1)
             yield process
         finally:
@@ -132,7 +155,9 @@ def _make_rows(gateway_address: str) -> dict[str, object]:
     session, lease = factories.runtime_make(project)
     Session.objects.filter(id=session.id).update(address=gateway_address)
     api_key = factories.key_make(project, user)
-    claim = EpisodeClaim(session.id, "ep_1", int(time.time()) + 3600, ApiKey.objects.get(project=project).id)
+    claim = EpisodeClaim(
+        session.id, "ep_1", int(time.time()) + 3600, ApiKey.objects.get(project=project).id
+    )
     return {
         "session_id": session.id,
         "episode_key": sign(session_key(settings.SECRET_KEY.encode(), session.id), claim),

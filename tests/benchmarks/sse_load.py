@@ -1,4 +1,6 @@
-"""The load of tests/benchmarks/relay.py: clients on raw sockets, each with one stream at a time, and what they saw."""
+"""The load of tests/benchmarks/relay.py: clients on raw sockets, each with one stream at a time,
+and what they saw.
+"""
 
 import asyncio
 import random
@@ -13,8 +15,9 @@ BODY = b'{"model":"m","stream":true,"messages":[{"role":"user","content":"Say so
 
 @dataclass
 class Samples:
-    """What the clients saw, in seconds: from the request to the first piece and to the end of the answer, and from the
-    upstream's sending of each piece to its arrival."""
+    """What the clients saw, in seconds: from the request to the first piece and to the end of the
+    answer, and from the upstream's sending of each piece to its arrival.
+    """
 
     first_s: list[float] = field(default_factory=list)
     last_s: list[float] = field(default_factory=list)
@@ -35,8 +38,9 @@ class Samples:
 
 @dataclass
 class Plan:
-    """One round: ``request`` is sent again and again until ``until`` (``time.monotonic``); what begins before ``since``
-    is warm-up and not counted."""
+    """One round: ``request`` is sent again and again until ``until`` (``time.monotonic``); what
+    begins before ``since`` is warm-up and not counted.
+    """
 
     request: bytes
     pieces: int
@@ -82,21 +86,35 @@ class Client(asyncio.Protocol):
     def finish(self, now: float) -> None:
         self.samples.requests += 1
         if self.pieces != self.plan.pieces:
-            self.samples.failures.append(f"{self.pieces} of {self.plan.pieces} pieces; {self.rest[-300:]!r}")
+            self.samples.failures.append(
+                f"{self.pieces} of {self.plan.pieces} pieces; {self.rest[-300:]!r}"
+            )
         elif self.began_at >= self.plan.since:
             self.samples.first_s.append(self.first_at - self.began_at)
             self.samples.last_s.append(now - self.began_at)
-        self.loop.call_later(random.expovariate(1 / self.plan.pause_s) if self.plan.pause_s else 0, self.ask)
+        self.loop.call_later(
+            random.expovariate(1 / self.plan.pause_s) if self.plan.pause_s else 0, self.ask
+        )
 
     def connection_lost(self, error: Exception | None) -> None:
         if time.monotonic() < self.plan.until:
-            self.samples.failures.append(f"the connection was lost: {error}; {getattr(self, 'rest', b'')[-300:]!r}")
+            self.samples.failures.append(
+                f"the connection was lost: {error}; {getattr(self, 'rest', b'')[-300:]!r}"
+            )
         if not self.done.done():
             self.done.set_result(None)
 
 
 async def load(
-    address: str, path: str, key: str, *, streams: int, pieces: int, pause_s: float, seconds: float, warm_s: float
+    address: str,
+    path: str,
+    key: str,
+    *,
+    streams: int,
+    pieces: int,
+    pause_s: float,
+    seconds: float,
+    warm_s: float,
 ) -> Samples:
     """``streams`` clients for ``seconds`` after a warm-up of ``warm_s``."""
     request = (
@@ -108,8 +126,11 @@ async def load(
     host, _, port = address.partition(":")
     loop = asyncio.get_running_loop()
     clients = [
-        (await loop.create_connection(lambda: Client(plan, samples), host, int(port)))[1] for _ in range(streams)
+        (await loop.create_connection(lambda: Client(plan, samples), host, int(port)))[1]
+        for _ in range(streams)
     ]
-    await asyncio.wait_for(asyncio.gather(*(client.done for client in clients)), warm_s + seconds + 120)
+    await asyncio.wait_for(
+        asyncio.gather(*(client.done for client in clients)), warm_s + seconds + 120
+    )
     samples.seconds = time.monotonic() - began
     return samples

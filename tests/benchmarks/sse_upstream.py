@@ -1,10 +1,12 @@
-"""A scripted upstream for tests/benchmarks/relay.py: streams chat completion chunks as a gateway does, at little cost.
+"""A scripted upstream for tests/benchmarks/relay.py: streams chat completion chunks as a gateway
+does, at little cost.
 
     python sse_upstream.py TOKENS TOKEN_MS [in-step]
 
-Prints its address, then serves until it is ended. Each piece carries the clock (``time.monotonic_ns``, which processes
-of one machine share) at which it was sent. ``in-step``: all streams get their next piece at the same tick, as from an
-engine that decodes them as one batch; without it each stream keeps its own time.
+Prints its address, then serves until it is ended. Each piece carries the clock
+(``time.monotonic_ns``, which processes of one machine share) at which it was sent. ``in-step``: all
+streams get their next piece at the same tick, as from an engine that decodes them as one batch;
+without it each stream keeps its own time.
 """
 
 import asyncio
@@ -32,7 +34,9 @@ LAST = (
 
 
 class Pace:
-    """When the pieces go out. ``started``: the streams that wait for the next tick, with the pieces each has left."""
+    """When the pieces go out. ``started``: the streams that wait for the next tick, with the pieces
+    each has left.
+    """
 
     def __init__(self, tokens: int, token_s: float, *, in_step: bool) -> None:
         self.tokens, self.token_s, self.in_step = tokens, token_s, in_step
@@ -100,7 +104,9 @@ class Connection(asyncio.Protocol):
 
 async def main() -> None:
     pace = Pace(int(sys.argv[1]), float(sys.argv[2]) / 1000, in_step="in-step" in sys.argv)
-    server = await asyncio.get_running_loop().create_server(lambda: Connection(pace), "127.0.0.1", 0, backlog=1024)
+    server = await asyncio.get_running_loop().create_server(
+        lambda: Connection(pace), "127.0.0.1", 0, backlog=1024
+    )
     print("{}:{}".format(*server.sockets[0].getsockname()[:2]), flush=True)
     await server.serve_forever()
 

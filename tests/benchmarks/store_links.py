@@ -1,11 +1,13 @@
-"""What a link costs: objects read and written through the server's own origin, beside the store's own address.
+"""What a link costs: objects read and written through the server's own origin, beside the store's
+own address.
 
     .venv/bin/python tests/benchmarks/store_links.py    about a minute; --help for sizes and rounds
 
-Conditions: the embedded store, one web process and the client on one machine. Every row is measured by both ways in
-turn, in ROUNDS rounds, and has the best round of each: whatever else the machine does slows a round, and nothing makes
-one faster. "sdk" writes four files to disk and verifies each hash; "bytes" reads and drops them. "others" is the time
-of GET /healthz with nothing to do, and while four objects are read over and over, by each way.
+Conditions: the embedded store, one web process and the client on one machine. Every row is measured
+by both ways in turn, in ROUNDS rounds, and has the best round of each: whatever else the machine
+does slows a round, and nothing makes one faster. "sdk" writes four files to disk and verifies each
+hash; "bytes" reads and drops them. "others" is the time of GET /healthz with nothing to do, and
+while four objects are read over and over, by each way.
 """
 
 import argparse
@@ -30,7 +32,7 @@ FILES = 4
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--mib", type=int, default=256, help="size of each of the four objects")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--read", help=argparse.SUPPRESS)
@@ -74,7 +76,9 @@ def _measure(folder: Path, port: int, options: argparse.Namespace) -> None:
         part = body[: min(options.mib, 64) * MIB]
         writes = {
             "direct": client.part_url("sessions/ses_9/x", upload_id, 1, expires_s=3600),
-            "link": links.write_link("sessions/ses_9/x", upload_id, 1, expires_s=3600, most_bytes=0),
+            "link": links.write_link(
+                "sessions/ses_9/x", upload_id, 1, expires_s=3600, most_bytes=0
+            ),
         }
         command = [sys.executable, "-m", "console.server.uvicorn"]
         with running(command, f"http://127.0.0.1:{port}/healthz", env=dict(os.environ), root=ROOT):
@@ -94,7 +98,9 @@ def _measure(folder: Path, port: int, options: argparse.Namespace) -> None:
                         size_bytes = transfer(way)
                         best[way] = max(best[way], size_bytes / (time.perf_counter() - began) / 1e6)
                 share = best["link"] / best["direct"]
-                print(f"{name:18}{best['direct']:12.0f}{best['link']:12.0f}{share:8.0%}", flush=True)
+                print(
+                    f"{name:18}{best['direct']:12.0f}{best['link']:12.0f}{share:8.0%}", flush=True
+                )
             _others(port, reads)
     finally:
         store.kill()

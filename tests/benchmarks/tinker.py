@@ -1,15 +1,18 @@
-"""A Tinker server through the unmodified client: training, steps, samples, weight sync, several adapters at once.
+"""A Tinker server through the unmodified client: training, steps, samples, weight sync, several
+adapters at once.
 
-Run it in the client's environment, which has nothing of ours, against any server that speaks the wire:
+Run it in the client's environment, which has nothing of ours, against any server that speaks the
+wire:
 
     export TINKER_BASE_URL=http://127.0.0.1:8000 TINKER_API_KEY=tml-...
     .venv/bin/python tests/benchmarks/tinker.py MODEL
 
-Times are wall-clock time at the client, from the first request to the last result, so they hold the client's own work
-(6 to 7 ms for an operation, about 8 ms for a sample). Each row is run once unmeasured, then ``--rounds`` times; the
-table has the median and the best. Token ids are drawn from 5 to 89, which every model has. ``--rank 0`` trains all
-weights, where the server does; the rows of several adapters are then left out. ``--small`` has a few tokens in every
-row, to see that each runs: its times say nothing.
+Times are wall-clock time at the client, from the first request to the last result, so they hold the
+client's own work (6 to 7 ms for an operation, about 8 ms for a sample). Each row is run once
+unmeasured, then ``--rounds`` times; the table has the median and the best. Token ids are drawn from
+5 to 89, which every model has. ``--rank 0`` trains all weights, where the server does; the rows of
+several adapters are then left out. ``--small`` has a few tokens in every row, to see that each
+runs: its times say nothing.
 """
 
 import argparse
@@ -26,7 +29,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-sys.path.remove(str(Path(__file__).resolve().parent))  # there this file has the name of the client's package
+# there this file has the name of the client's package
+sys.path.remove(str(Path(__file__).resolve().parent))
 import numpy as np  # noqa: E402
 import tinker  # noqa: E402
 from tinker import types  # noqa: E402
@@ -36,7 +40,9 @@ WAIT_S = 900.0
 
 @dataclass(frozen=True)
 class Load:
-    """How much each row does: data and tokens of each; requests, samples and tokens; adapters at once."""
+    """How much each row does: data and tokens of each; requests, samples and tokens; adapters at
+    once.
+    """
 
     trained: tuple[tuple[int, int], ...] = ((8, 128), (8, 512), (32, 256))
     stepped: tuple[int, int] = (8, 512)
@@ -91,7 +97,9 @@ def data_drawn(number: int, length: int) -> list[types.Datum]:
             "target_tokens": types.TensorData.from_numpy(np.array(tokens[1:], dtype=np.int64)),
             "weights": types.TensorData.from_numpy(np.ones(length, dtype=np.float32)),
         }
-        data.append(types.Datum(model_input=types.ModelInput.from_ints(tokens[:-1]), loss_fn_inputs=inputs))
+        data.append(
+            types.Datum(model_input=types.ModelInput.from_ints(tokens[:-1]), loss_fn_inputs=inputs)
+        )
     return data
 
 
@@ -105,13 +113,19 @@ def trained(trainings: list[tinker.TrainingClient], data: list[types.Datum]) -> 
         each.result(timeout=WAIT_S)
 
 
-def sampled(samplers: list[tinker.SamplingClient], requests: int, samples: int, length: int) -> None:
-    """``requests`` of each sampler at once, each for ``samples`` of exactly ``length`` tokens to its own prompt."""
+def sampled(
+    samplers: list[tinker.SamplingClient], requests: int, samples: int, length: int
+) -> None:
+    """``requests`` of each sampler at once, each for ``samples`` of exactly ``length`` tokens to
+    its own prompt.
+    """
     waiting = []
     for number in range(requests):
         for sampler in samplers:
             params = types.SamplingParams(max_tokens=length, temperature=1.0, seed=number, stop=[])
-            waiting.append(sampler.sample(types.ModelInput.from_ints(tokens_drawn(32)), samples, params))
+            waiting.append(
+                sampler.sample(types.ModelInput.from_ints(tokens_drawn(32)), samples, params)
+            )
     for each in waiting:
         answer = each.result(timeout=WAIT_S)
         assert [len(sequence.tokens) for sequence in answer.sequences] == [length] * samples
@@ -151,7 +165,10 @@ def rows_of_one(table: Table, load: Load, training: tinker.TrainingClient) -> ti
 
 
 def rows_of_several(
-    table: Table, load: Load, trainings: list[tinker.TrainingClient], samplers: list[tinker.SamplingClient]
+    table: Table,
+    load: Load,
+    trainings: list[tinker.TrainingClient],
+    samplers: list[tinker.SamplingClient],
 ) -> None:
     """What several adapters of one base do at once."""
     count, (number, length) = len(trainings), load.trained_each
@@ -168,7 +185,9 @@ def rows_of_several(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("model", help="a base model of the server")
     parser.add_argument("--rank", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=5)
@@ -176,8 +195,11 @@ def main() -> None:
     options = parser.parse_args()
     random.seed(0)
     opened = tinker.ServiceClient()
-    with opened if hasattr(opened, "__exit__") else nullcontext(opened) as service:  # 0.25, for other servers, has none
-        training = service.create_lora_training_client(base_model=options.model, rank=options.rank, seed=0)
+    # 0.25, for other servers, has none
+    with opened if hasattr(opened, "__exit__") else nullcontext(opened) as service:
+        training = service.create_lora_training_client(
+            base_model=options.model, rank=options.rank, seed=0
+        )
         print(
             f"{options.model}, rank {options.rank}, tinker {tinker.__version__}, {options.rounds} rounds,"
             f" {datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} processors ({platform.machine()}), load"

@@ -1,10 +1,11 @@
-"""What GET /v1/usage takes in a project of 100,000 runtimes and as many recorded steps, over a year, on SQLite.
+"""What GET /v1/usage takes in a project of 100,000 runtimes and as many recorded steps, over a
+year, on SQLite.
 
     .venv/bin/python tests/benchmarks/usage.py
 
-Prints the milliseconds of a request (median and worst of --rounds, within one process: no network) before usage is
-added up, as on the first start after an upgrade, and after, as the server does it within a minute; and what adding up
-took.
+Prints the milliseconds of a request (median and worst of --rounds, within one process: no network)
+before usage is added up, as on the first start after an upgrade, and after, as the server does it
+within a minute; and what adding up took.
 """
 
 import argparse
@@ -43,7 +44,9 @@ def fill(project, user) -> None:
     spans, steps = [], []
     for number, session in enumerate(sessions):
         for part in range(PER_SESSION):
-            began = now - timedelta(days=DAYS * (1 - (number + part / PER_SESSION) / SESSIONS), hours=1)
+            began = now - timedelta(
+                days=DAYS * (1 - (number + part / PER_SESSION) / SESSIONS), hours=1
+            )
             spans.append(
                 RuntimeSpan(
                     project=project,
@@ -82,7 +85,9 @@ def measured(client, rounds: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=9)
     rounds = parser.parse_args().rounds
     with tempfile.TemporaryDirectory() as folder:
@@ -105,7 +110,9 @@ def main() -> None:
         _, secret = key_create(project=project, user=user, name="bench", scopes=[Scope.ADMIN])
         fill(project, user)
         client = Client(headers={"Authorization": f"Bearer {secret}"})
-        print(f"{SESSIONS * PER_SESSION} spans and steps, before: {measured(client, min(rounds, 3))}")
+        print(
+            f"{SESSIONS * PER_SESSION} spans and steps, before: {measured(client, min(rounds, 3))}"
+        )
         begun = time.perf_counter()
         usage_sum()
         print(f"adding up: {time.perf_counter() - begun:.1f} s")

@@ -1,4 +1,5 @@
-"""Runs an agent that is not of this repository, in a process of its own, against a gateway; then checks the record.
+"""Runs an agent that is not of this repository, in a process of its own, against a gateway; then
+checks the record.
 
 Their packages are of the group ``tests`` in pyproject.toml.
 """
@@ -22,7 +23,8 @@ ROOT = Path(__file__).resolve().parents[2]
 VENV = Path(sys.prefix)
 PROGRAMS = Path(__file__).with_name("programs")
 PROGRAM_S = 120.0
-# Nothing but the gateway can be reached, and nothing of the caller's environment changes what a client does.
+# Nothing but the gateway can be reached, and nothing of the caller's environment changes what a
+# client does.
 NOWHERE = "http://127.0.0.1:9"
 ENVIRONMENT = {
     "PATH": os.environ.get("PATH", ""),
@@ -38,7 +40,9 @@ ENVIRONMENT = {
 
 @dataclass
 class Run:
-    """What a program printed, what the gateway recorded of it, and each timeline's calls by their position."""
+    """What a program printed, what the gateway recorded of it, and each timeline's calls by their
+    position.
+    """
 
     output: dict[str, Any]
     calls: list[CallRecord]
@@ -46,7 +50,9 @@ class Run:
 
 
 async def run_program(gateway: Gateway, program: str, *arguments: str, folder: Path) -> Run:
-    """One episode of ``programs/<program>.py BASE_URL API_KEY *arguments``, ended with a reward and checked."""
+    """One episode of ``programs/<program>.py BASE_URL API_KEY *arguments``, ended with a reward and
+    checked.
+    """
     begun = await gateway.begin()
     base_url = f"http://{gateway.address}/v1"
     out = await program_output(
@@ -60,22 +66,30 @@ async def run_program(gateway: Gateway, program: str, *arguments: str, folder: P
 async def check_record(
     gateway: Gateway, episode_id: str, log: Sequence[Generated], *, is_cut: bool = False
 ) -> list[CallRecord]:
-    """End the one episode: its record is the engine's own ``log``, each token is trained once, all balances.
+    """End the one episode: its record is the engine's own ``log``, each token is trained once, all
+    balances.
 
-    ``is_cut``: the gateway ended answers where their first call does, and what the engine made of the same piece
-    beyond that is not kept.
+    ``is_cut``: the gateway ended answers where their first call does, and what the engine made of
+    the same piece beyond that is not kept.
     """
     ended = await gateway.end(episode_id, 1.0)
     assert ended.status_code == 200, ended.text
     calls = gateway.journal.calls.of_episode(episode_id)
     recorded = [
-        (call.prompt_ids_P, answer.token_ids_T, answer.logprobs_T) for call in calls for answer in call.completions
+        (call.prompt_ids_P, answer.token_ids_T, answer.logprobs_T)
+        for call in calls
+        for answer in call.completions
     ]
     seen = [(one.prompt_ids, tuple(one.token_ids), tuple(one.logprobs)) for one in log]
     if is_cut:
         kept = {prompt_ids: len(token_ids) for prompt_ids, token_ids, _ in recorded}
-        assert all(len(ids) - kept[prompt] in (0, 1) for prompt, ids, _ in seen), "a piece of the fake engine has two"
-        seen = [(prompt, ids[: kept[prompt]], logprobs[: kept[prompt]]) for prompt, ids, logprobs in seen]
+        assert all(len(ids) - kept[prompt] in (0, 1) for prompt, ids, _ in seen), (
+            "a piece of the fake engine has two"
+        )
+        seen = [
+            (prompt, ids[: kept[prompt]], logprobs[: kept[prompt]])
+            for prompt, ids, logprobs in seen
+        ]
     assert len(seen) > 0
     assert Counter(recorded) == Counter(seen)
     check_trained_once(calls)
@@ -100,7 +114,9 @@ def check_trained_once(calls: Sequence[CallRecord]) -> None:
         (token, logprob)
         for pieces in agents_of(calls).values()
         for timeline in merge(pieces)
-        for token, is_trained, logprob in zip(timeline.token_ids_T, timeline.mask_T, timeline.logprobs_T, strict=True)
+        for token, is_trained, logprob in zip(
+            timeline.token_ids_T, timeline.mask_T, timeline.logprobs_T, strict=True
+        )
         if is_trained
     )
     assert trained == sampled

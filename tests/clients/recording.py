@@ -1,6 +1,8 @@
-"""Records what a team of agents asks, call by call, so that the run can be played again without their packages.
+"""Records what a team of agents asks, call by call, so that the run can be played again without
+their packages.
 
-``PYTHONPATH=.:sdk:tests .venv/bin/python -m clients.recording`` writes ``recordings/autogen_team.json`` anew.
+``PYTHONPATH=.:sdk:tests .venv/bin/python -m clients.recording`` writes
+``recordings/autogen_team.json`` anew.
 """
 
 import asyncio
@@ -31,7 +33,9 @@ CALL_ID = re.compile("call_[0-9a-f]{24}")
 
 
 async def record(gateway: Gateway, folder: Path) -> tuple[Run, list[dict[str, Any]]]:
-    """Run the team; each call's agent, body and answer. Ids of tool calls are numbered: they differ from run to run."""
+    """Run the team; each call's agent, body and answer. Ids of tool calls are numbered: they differ
+    from run to run.
+    """
     bodies: list[bytes] = []
     read = openai.read_body
 

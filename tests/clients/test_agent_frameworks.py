@@ -11,7 +11,10 @@ from support.gateway_harness import Gateway
 
 pytestmark = pytest.mark.nightly  # the suite has tests/agents, six of the matrix
 
-ASKS_PARIS, ASKS_ROME = call_text("get_weather", city="Paris"), call_text("get_weather", city="Rome")
+ASKS_PARIS, ASKS_ROME = (
+    call_text("get_weather", city="Paris"),
+    call_text("get_weather", city="Rome"),
+)
 PARIS, ROME = "It is sunny in Paris.", "It is as sunny in Rome, and as warm."
 
 
@@ -21,7 +24,8 @@ async def test_openai_agents_sdk(gateway: Gateway, tmp_path: Path, dialect: str)
     run = await run_program(gateway, "agents_sdk", dialect, folder=tmp_path)
     assert (run.output["answer"], run.output["last_agent"]) == (PARIS, "forecaster")
     assert "".join(run.output["pieces"]) == run.output["second"] == ROME
-    # The one who hands over has other instructions and other tools; the forecaster's turns are one sequence.
+    # The one who hands over has other instructions and other tools; the forecaster's turns are one
+    # sequence.
     assert run.timelines == [[0], [1, 2, 3, 4]]
 
 
@@ -40,7 +44,8 @@ async def test_langgraph(gateway: Gateway, tmp_path: Path, dialect: str) -> None
 async def test_smolagents(gateway: Gateway, tmp_path: Path) -> None:
 
     def calls(name: str, **arguments: str) -> str:
-        return json.dumps({"name": name, "arguments": arguments})  # they force each call: the mark is in the prompt
+        # they force each call: the mark is in the prompt
+        return json.dumps({"name": name, "arguments": arguments})
 
     gateway.engine.say(
         calls("forecaster", task="The weather in Paris?"),
@@ -52,7 +57,8 @@ async def test_smolagents(gateway: Gateway, tmp_path: Path) -> None:
     )
     run = await run_program(gateway, "smolagents_team", folder=tmp_path)
     assert (run.output["answer"], run.output["streamed"]) == (PARIS, ROME)
-    # They write what was called into the history in words of their own: no call's prompt continues another's.
+    # They write what was called into the history in words of their own: no call's prompt continues
+    # another's.
     assert run.timelines == [[0], [1], [2], [3], [4], [5]]
 
 

@@ -1,4 +1,6 @@
-"""The client packages themselves, in whatever version they install: each runs a tool loop and streams another turn."""
+"""The client packages themselves, in whatever version they install: each runs a tool loop and
+streams another turn.
+"""
 
 from pathlib import Path
 
@@ -6,7 +8,10 @@ from clients.outside_agents import call_text, run_program
 
 from support.gateway_harness import MODEL, SESSION, Gateway
 
-ASKS_PARIS, ASKS_ROME = call_text("get_weather", city="Paris"), call_text("get_weather", city="Rome")
+ASKS_PARIS, ASKS_ROME = (
+    call_text("get_weather", city="Paris"),
+    call_text("get_weather", city="Rome"),
+)
 PARIS, ROME = "It is sunny in Paris.", "It is as sunny in Rome, and as warm."
 TYPED = '{"city": "Paris", "degrees": 21}'
 REPORT = {"city": "Paris", "degrees": 21}
@@ -14,8 +19,14 @@ REPORT = {"city": "Paris", "degrees": 21}
 
 def tool_results(gateway: Gateway) -> list[str]:
     """What of each prompt stands in its last tool turn."""
-    texts = [gateway.renderer.decode(seen.prompt_ids, special=True) for seen in gateway.engine.requests]
-    return [text.rpartition("<|im_start|>tool\n")[2].partition("<|im_end|>")[0] for text in texts if "tool\n" in text]
+    texts = [
+        gateway.renderer.decode(seen.prompt_ids, special=True) for seen in gateway.engine.requests
+    ]
+    return [
+        text.rpartition("<|im_start|>tool\n")[2].partition("<|im_end|>")[0]
+        for text in texts
+        if "tool\n" in text
+    ]
 
 
 async def test_openai_chat(gateway: Gateway, tmp_path: Path) -> None:

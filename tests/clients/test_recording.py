@@ -1,4 +1,6 @@
-"""A recorded run of a team of agents, played again: the same calls make the same timelines in any order."""
+"""A recorded run of a team of agents, played again: the same calls make the same timelines in any
+order.
+"""
 
 import asyncio
 import json
@@ -22,7 +24,9 @@ async def play(gateway: Gateway, key: str, call: dict[str, Any], *, named: bool 
     assert answer.status_code == 200, answer.text
 
 
-async def play_in_order(gateway: Gateway, order: list[int], *, named: bool = True) -> list[list[int]]:
+async def play_in_order(
+    gateway: Gateway, order: list[int], *, named: bool = True
+) -> list[list[int]]:
     """The timelines in places of the recording, after the calls were asked in ``order``."""
     begun = await gateway.begin()
     for place in order:
@@ -35,30 +39,44 @@ async def play_in_order(gateway: Gateway, order: list[int], *, named: bool = Tru
 def test_recording_is_of_several_agents_who_go_on_with_what_they_said() -> None:
     assert len({call["agent"] for call in CALLS}) > 3
     assert any(len(timeline) > 1 for timeline in RECORDED["timelines"])
-    assert sorted(place for timeline in RECORDED["timelines"] for place in timeline) == list(range(len(CALLS)))
+    assert sorted(place for timeline in RECORDED["timelines"] for place in timeline) == list(
+        range(len(CALLS))
+    )
 
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("named", [True, False])
 async def test_recorded_run_makes_the_recorded_timelines(gateway: Gateway, named: bool) -> None:
-    assert await play_in_order(gateway, list(range(len(CALLS))), named=named) == RECORDED["timelines"]
+    assert (
+        await play_in_order(gateway, list(range(len(CALLS))), named=named) == RECORDED["timelines"]
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_agents_who_work_at_the_same_time_make_the_same_timelines(gateway: Gateway, seed: int) -> None:
-    """Each agent's calls stay in their order; how they fall between those of the others does not matter."""
+async def test_agents_who_work_at_the_same_time_make_the_same_timelines(
+    gateway: Gateway, seed: int
+) -> None:
+    """Each agent's calls stay in their order; how they fall between those of the others does not
+    matter.
+    """
     chance, order = Random(seed), []
-    queues = {agent: [i for i, call in enumerate(CALLS) if call["agent"] == agent] for agent in names()}
+    queues = {
+        agent: [i for i, call in enumerate(CALLS) if call["agent"] == agent] for agent in names()
+    }
     while any(queues.values()):
         order.append(queues[chance.choice([agent for agent in names() if queues[agent]])].pop(0))
     assert await play_in_order(gateway, order) == RECORDED["timelines"]
 
 
-async def test_every_token_is_trained_once_when_all_calls_are_asked_at_once(gateway: Gateway) -> None:
+async def test_every_token_is_trained_once_when_all_calls_are_asked_at_once(
+    gateway: Gateway,
+) -> None:
     begun = await gateway.begin()
     gateway.engine.say(*[call["answer"] for call in CALLS])
     await asyncio.gather(*[play(gateway, begun["api_key"], call) for call in CALLS])
-    assert len(await check_record(gateway, begun["episode_id"], gateway.engine.requests)) == len(CALLS)
+    assert len(await check_record(gateway, begun["episode_id"], gateway.engine.requests)) == len(
+        CALLS
+    )
 
 
 async def test_every_token_is_trained_once_when_each_call_is_asked_twice(gateway: Gateway) -> None:

@@ -10,7 +10,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def world(db: None, monkeypatch: pytest.MonkeyPatch) -> "World":
-    """A reconciler with a launcher of ours, whose clock is everybody's. Modules with another world have their own."""
+    """A reconciler with a launcher of ours, whose clock is everybody's. Modules with another world
+    have their own.
+    """
     from django.utils import timezone
 
     from support.reconciler_world import World

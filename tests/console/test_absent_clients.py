@@ -48,7 +48,9 @@ def beat(world, session) -> None:
 
 
 @pytest.mark.smoke
-def test_the_client_that_is_away_longest_gives_way_to_one_that_waits_and_is_woken_by_its_next_request(world, project):
+def test_the_client_that_is_away_longest_gives_way_to_one_that_waits_and_is_woken_by_its_next_request(
+    world, project
+):
     first, second = client_make(world, project), client_make(world, project)
     world.tick(30, beat=READY)
     beat(world, second)
@@ -85,7 +87,9 @@ def test_a_client_that_beats_or_works_or_is_of_the_endpoints_keeps_its_place(wor
 
 
 @pytest.mark.system
-def test_a_session_that_its_quota_holds_back_takes_no_place_and_silence_of_the_server_is_no_absence(world, project):
+def test_a_session_that_its_quota_holds_back_takes_no_place_and_silence_of_the_server_is_no_absence(
+    world, project
+):
     client = client_make(world, project)
     held = Project.objects.create(name="held")
     world.session(held)

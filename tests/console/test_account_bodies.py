@@ -1,4 +1,6 @@
-"""What browsers send to django-allauth's JSON endpoints is read as strictly as a body of the REST API."""
+"""What browsers send to django-allauth's JSON endpoints is read as strictly as a body of the REST
+API.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -19,7 +21,17 @@ DAMAGED = {
     "no JSON": b"email=a",
     "too many names": b"{" + b",".join(b'"k%d": 1' % number for number in range(2_000)) + b"}",
 }
-NAMES = ("email", "password", "key", "code", "sessions", "account", "current_password", "new_password", "primary")
+NAMES = (
+    "email",
+    "password",
+    "key",
+    "code",
+    "sessions",
+    "account",
+    "current_password",
+    "new_password",
+    "primary",
+)
 ODD: list[Any] = [
     None,
     True,
@@ -55,7 +67,9 @@ def test_every_address_is_known() -> None:
 
 @pytest.mark.parametrize("body", DAMAGED.values(), ids=DAMAGED.keys())
 @pytest.mark.parametrize("path", ["auth/login", "auth/signup", "auth/password/reset"])
-def test_a_body_that_no_endpoint_can_read_is_refused_in_words(path: str, body: bytes, db: None) -> None:
+def test_a_body_that_no_endpoint_can_read_is_refused_in_words(
+    path: str, body: bytes, db: None
+) -> None:
     answer = Client().post(f"/_allauth/browser/v1/{path}", body, content_type=JSON)
     assert answer.status_code == 400 and answer.json()["error"]["code"] == "invalid_request"
     assert len(answer.content) < 1_000 and not User.objects.exists()
@@ -76,8 +90,15 @@ def test_no_value_is_an_internal_error(method: str, alice: User, settings) -> No
 
 def test_an_address_longer_than_the_column_is_refused_at_its_field(db: None) -> None:
     answer = ask(Client(), "POST", "auth/signup", NEW | {"email": "q" * 243 + "@example.com"})
-    assert answer.status_code == 400 and answer.json()["errors"][0]["param"] == "email", answer.content
-    assert ask(Client(), "POST", "auth/signup", NEW | {"email": "q" * 242 + "@example.com"}).status_code == 200
+    assert answer.status_code == 400 and answer.json()["errors"][0]["param"] == "email", (
+        answer.content
+    )
+    assert (
+        ask(
+            Client(), "POST", "auth/signup", NEW | {"email": "q" * 242 + "@example.com"}
+        ).status_code
+        == 200
+    )
     assert len(Project.objects.get().name) == NAME_MAX_LENGTH
 
 

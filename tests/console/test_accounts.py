@@ -29,7 +29,10 @@ def pending(answer) -> list[str]:
 
 def test_passwords_are_kept_by_argon2() -> None:
     hashers = server_settings.PASSWORD_HASHERS
-    assert identify_hasher(make_password("x", hasher=identify_hasher(make_password("x")).algorithm)) is not None
+    assert (
+        identify_hasher(make_password("x", hasher=identify_hasher(make_password("x")).algorithm))
+        is not None
+    )
     assert hashers == ["django.contrib.auth.hashers.Argon2PasswordHasher"]
 
 
@@ -44,13 +47,17 @@ def test_a_weak_password_is_refused_at_its_field(password, db) -> None:
 def test_the_mailed_link_confirms_the_address(db) -> None:
     client = Client()
     assert ask(client, "POST", "auth/signup", NEW).status_code == 200
-    assert [entry["verified"] for entry in ask(client, "GET", "account/email").json()["data"]] == [False]
+    assert [entry["verified"] for entry in ask(client, "GET", "account/email").json()["data"]] == [
+        False
+    ]
     (message,) = mail.outbox
     assert message.to == [NEW["email"]]
     key = key_in(message, "verify-email")
     assert ask(Client(), "POST", "auth/email/verify", {"key": key + "x"}).status_code == 400
     assert ask(client, "POST", "auth/email/verify", {"key": key}).status_code == 200
-    assert [entry["verified"] for entry in ask(client, "GET", "account/email").json()["data"]] == [True]
+    assert [entry["verified"] for entry in ask(client, "GET", "account/email").json()["data"]] == [
+        True
+    ]
 
 
 def test_where_confirming_is_mandatory_no_one_is_in_before(db, settings) -> None:
@@ -81,13 +88,20 @@ def test_the_mailed_link_sets_a_new_password_once_and_ends_every_session(alice) 
     reset = ask(stranger, "POST", "auth/password/reset", {"key": key, "password": OTHER_PASSWORD})
     assert reset.status_code == 401  # done, and a reader of the mail still has to sign in
     assert not is_in(stranger) and not is_in(elsewhere)
-    assert ask(Client(), "POST", "auth/password/reset", {"key": key, "password": "third passphrase"}).status_code == 400
+    assert (
+        ask(
+            Client(), "POST", "auth/password/reset", {"key": key, "password": "third passphrase"}
+        ).status_code
+        == 400
+    )
     assert sign_in(Client(), alice).status_code == 400
     assert sign_in(Client(), alice, OTHER_PASSWORD).status_code == 200
 
 
 @pytest.mark.parametrize("end_keys", [True, False])
-def test_who_sets_a_new_password_by_mail_may_end_their_keys(end_keys: bool, project, alice, bob, client_for) -> None:
+def test_who_sets_a_new_password_by_mail_may_end_their_keys(
+    end_keys: bool, project, alice, bob, client_for
+) -> None:
     EmailAddress.objects.create(user=alice, email=alice.email, verified=True, primary=True)
     key, others = factories.key_make(project, alice), factories.key_make(project_get(user=bob), bob)
     ask(Client(), "POST", "auth/password/request", {"email": alice.email})
@@ -97,12 +111,15 @@ def test_who_sets_a_new_password_by_mail_may_end_their_keys(end_keys: bool, proj
     ask(Client(), "POST", "auth/password/reset", reset | ({"end_keys": True} if end_keys else {}))
     assert client_for(key).get("/v1/account").status_code == (401 if end_keys else 200)
     assert client_for(others).get("/v1/account").status_code == 200
-    assert AuditRecord.objects.filter(content__contains="the keys ended with it").count() == end_keys
+    assert (
+        AuditRecord.objects.filter(content__contains="the keys ended with it").count() == end_keys
+    )
 
 
 def test_asking_for_a_reset_does_not_reveal_whether_there_is_an_account(alice) -> None:
     answers = [
-        ask(Client(), "POST", "auth/password/request", {"email": email}) for email in (alice.email, "no@example.com")
+        ask(Client(), "POST", "auth/password/request", {"email": email})
+        for email in (alice.email, "no@example.com")
     ]
     assert [answer.status_code for answer in answers] == [200, 200]
     assert answers[0].json() == answers[1].json()
@@ -137,15 +154,21 @@ def test_a_stranger_cannot_lock_a_person_out(alice) -> None:
     assert sign_in(Client(REMOTE_ADDR=home), alice).status_code == 200
     for attempt in range(60):  # from ten networks, until even the account's own limit is used up
         sign_in(Client(REMOTE_ADDR=f"198.51.{attempt % 10}.{attempt}"), alice, "wrong")
-    assert "too many" in str(sign_in(Client(REMOTE_ADDR="198.51.77.1"), alice).json()).lower(), "guessing has an end"
-    assert sign_in(Client(REMOTE_ADDR="203.0.113.99"), alice).status_code == 200, "their own network is let in"
+    assert "too many" in str(sign_in(Client(REMOTE_ADDR="198.51.77.1"), alice).json()).lower(), (
+        "guessing has an end"
+    )
+    assert sign_in(Client(REMOTE_ADDR="203.0.113.99"), alice).status_code == 200, (
+        "their own network is let in"
+    )
 
 
 def test_addresses_of_ipv4_that_are_written_as_ipv6_are_no_one_network(alice, bob) -> None:
     for attempt in range(11):
         sign_in(Client(REMOTE_ADDR=f"::ffff:198.51.100.{attempt}"), alice, "wrong")
     assert sign_in(Client(REMOTE_ADDR="::ffff:203.0.113.7"), alice).status_code == 200
-    assert sign_in(Client(REMOTE_ADDR="203.0.113.8"), alice).status_code == 200, "the same network as before"
+    assert sign_in(Client(REMOTE_ADDR="203.0.113.8"), alice).status_code == 200, (
+        "the same network as before"
+    )
 
 
 def test_one_machine_gets_ten_wrong_guesses_a_minute_over_all_accounts(db) -> None:
@@ -162,13 +185,18 @@ def test_a_forged_forwarding_header_is_not_another_machine(db) -> None:
     for number in range(11):
         body = {"email": f"user{number}@example.com", "password": "wrong"}
         headers = {"X-Forwarded-For": f"203.0.113.{number}"}
-        answer = ask(Client(REMOTE_ADDR="198.51.100.1"), "POST", "auth/login", body, headers=headers)
+        answer = ask(
+            Client(REMOTE_ADDR="198.51.100.1"), "POST", "auth/login", body, headers=headers
+        )
     assert "too many" in str(answer.json()).lower()
 
 
 @pytest.mark.system
 def test_signing_up_and_resetting_are_limited_too(db) -> None:
-    for path, body in [("auth/signup", NEW | {"password": "x"}), ("auth/password/request", {"email": "a@example.com"})]:
+    for path, body in [
+        ("auth/signup", NEW | {"password": "x"}),
+        ("auth/password/request", {"email": "a@example.com"}),
+    ]:
         statuses = [ask(Client(), "POST", path, body).status_code for _ in range(21)]
         assert 429 in statuses, path
 
@@ -187,7 +215,9 @@ def passing(monkeypatch) -> Callable[[float], None]:
 
 
 @pytest.mark.parametrize("path", ["auth/password/request", "auth/signup"])
-def test_strangers_have_twenty_mails_a_day_sent_to_one_address(path, alice, settings, passing) -> None:
+def test_strangers_have_twenty_mails_a_day_sent_to_one_address(
+    path, alice, settings, passing
+) -> None:
     settings.ACCOUNT_EMAIL_VERIFICATION = "mandatory"
     for _ in range(25):
         ask(Client(), "POST", path, NEW | {"email": alice.email.upper()})
@@ -202,7 +232,11 @@ def test_a_person_has_fifty_mails_a_day_sent_to_addresses_that_they_add(alice, p
     client = signed_in(alice)
     statuses = []
     for number in range(52):
-        statuses.append(ask(client, "POST", "account/email", {"email": f"someone{number}@example.com"}).status_code)
+        statuses.append(
+            ask(
+                client, "POST", "account/email", {"email": f"someone{number}@example.com"}
+            ).status_code
+        )
         passing(20)
     assert statuses == [200] * 50 + [429] * 2
     assert len({message.to[0] for message in mail.outbox}) == len(mail.outbox) == 50
@@ -227,9 +261,14 @@ def enrolled(alice, settings) -> tuple[Client, str, list[str]]:
     activate = {"code": code(secret)}
     first = ask(client, "POST", "account/authenticators/totp", activate)
     assert first.status_code == 401  # not without the password
-    assert ask(client, "POST", "auth/reauthenticate", {"password": factories.PASSWORD}).status_code == 200
+    assert (
+        ask(client, "POST", "auth/reauthenticate", {"password": factories.PASSWORD}).status_code
+        == 200
+    )
     assert ask(client, "POST", "account/authenticators/totp", activate).status_code == 200
-    codes = ask(client, "GET", "account/authenticators/recovery-codes").json()["data"]["unused_codes"]
+    codes = ask(client, "GET", "account/authenticators/recovery-codes").json()["data"][
+        "unused_codes"
+    ]
     return client, secret, codes
 
 
@@ -240,7 +279,10 @@ def test_a_password_alone_is_not_enough_any_more(enrolled, alice) -> None:
     assert (answer.status_code, pending(answer)) == (401, ["mfa_authenticate"])
     assert not is_in(client)
     assert ask(client, "POST", "auth/2fa/authenticate", {"code": "000000"}).status_code == 400
-    assert ask(client, "POST", "auth/2fa/authenticate", {"code": code(secret, later=1)}).status_code == 200
+    assert (
+        ask(client, "POST", "auth/2fa/authenticate", {"code": code(secret, later=1)}).status_code
+        == 200
+    )
     assert is_in(client)
 
 
@@ -259,7 +301,9 @@ def test_a_recovery_code_stands_in_once(enrolled, alice) -> None:
     for expected in (200, 400):
         client = Client()
         sign_in(client, alice)
-        assert ask(client, "POST", "auth/2fa/authenticate", {"code": codes[0]}).status_code == expected
+        assert (
+            ask(client, "POST", "auth/2fa/authenticate", {"code": codes[0]}).status_code == expected
+        )
 
 
 def test_codes_cannot_be_guessed_for_long(enrolled, alice) -> None:
@@ -328,6 +372,8 @@ def test_no_one_ends_another_persons_session(alice, bob) -> None:
 def test_the_admin_has_no_sign_in_of_its_own(alice) -> None:
     assert Client().get("/admin/", follow=True).redirect_chain[-1][0] == "/signin?next=%2Fadmin%2F"
     assert signed_in(alice).get("/admin/login/").status_code == 403
-    answer = Client().post("/admin/login/", {"username": alice.username, "password": factories.PASSWORD})
+    answer = Client().post(
+        "/admin/login/", {"username": alice.username, "password": factories.PASSWORD}
+    )
     assert answer.status_code == 302
     assert "sessionid" not in answer.cookies

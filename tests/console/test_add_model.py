@@ -20,7 +20,9 @@ SHOWN = {"parameters": 7, "context_length": 64}
 
 @pytest.fixture
 def source(tmp_path: Path, settings, monkeypatch) -> Iterator[Path]:
-    """A folder with the files of a model, for a check that takes any: test_load_check.py has the real one."""
+    """A folder with the files of a model, for a check that takes any: test_load_check.py has the
+    real one.
+    """
     monkeypatch.setattr(model_adding, "_load", lambda folder: SHOWN)
     folder = tmp_path / "source"
     (folder / "sub").mkdir(parents=True)
@@ -46,7 +48,9 @@ def test_a_folder_is_copied_hashed_and_listed(source: Path, settings, capsys) ->
     for name, sha256 in record["files"].items():
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == sha256
     assert base_model_resolve("mine").path == str(folder)
-    assert [(m.parameters, m.context_length) for m in base_model_list() if m.name == "mine"] == [(7, 64)]
+    assert [(m.parameters, m.context_length) for m in base_model_list() if m.name == "mine"] == [
+        (7, 64)
+    ]
     with pytest.raises(CommandError, match="already"):
         call_command("add_model", "mine", str(source))
 
@@ -103,7 +107,8 @@ def hub(source: Path, monkeypatch, tmp_path: Path) -> Iterator[Hub]:
         "run.py",
     )
     with running_hub() as hub:
-        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.address)  # as HF_ENDPOINT does at its import
+        # as HF_ENDPOINT does at its import
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.address)
         template = f"{hub.address}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
         monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", template)
         hub.repositories[REPOSITORY] = {name: f"the text of {name}".encode() for name in names}
@@ -120,11 +125,17 @@ def test_a_model_of_the_hub_is_fetched_at_its_commit(hub: Hub, settings, capsys)
     record = json.loads((folder / "base_model.json").read_text())
     assert record["source"] == f"hf://{REPOSITORY}@{commit}"
     assert set(record["files"]) == {"config.json", "tokenizer_config.json", "model.safetensors"}
-    assert sorted(path.name for path in folder.iterdir()) == sorted([*record["files"], "base_model.json"])
-    assert (folder / "model.safetensors").read_bytes() == hub.repositories[REPOSITORY]["model.safetensors"]
+    assert sorted(path.name for path in folder.iterdir()) == sorted(
+        [*record["files"], "base_model.json"]
+    )
+    assert (folder / "model.safetensors").read_bytes() == hub.repositories[REPOSITORY][
+        "model.safetensors"
+    ]
 
 
-def test_what_the_hub_does_not_give_is_said_with_what_to_do_and_leaves_nothing(hub: Hub, settings, monkeypatch) -> None:
+def test_what_the_hub_does_not_give_is_said_with_what_to_do_and_leaves_nothing(
+    hub: Hub, settings, monkeypatch
+) -> None:
     hub.gated.add(REPOSITORY)
     with pytest.raises(CommandError, match="is gated.*HF_TOKEN"):
         call_command("add_model", "mine", f"hf://{REPOSITORY}")

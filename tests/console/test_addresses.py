@@ -1,4 +1,6 @@
-"""Addresses that a mail server reads as another mailbox, or as none, are refused wherever one is given."""
+"""Addresses that a mail server reads as another mailbox, or as none, are refused wherever one is
+given.
+"""
 
 import pytest
 from allauth.account.models import EmailAddress
@@ -30,7 +32,14 @@ def test_what_is_not_written_as_it_is_mailed_to_is_refused(address: str) -> None
 
 
 @pytest.mark.parametrize(
-    "address", ["b@example.org", "Bob+tag@Example.org", "o'neil@x.org", "bob@bücher.example", "bob@xn--bcher-kva.org"]
+    "address",
+    [
+        "b@example.org",
+        "Bob+tag@Example.org",
+        "o'neil@x.org",
+        "bob@bücher.example",
+        "bob@xn--bcher-kva.org",
+    ],
 )
 def test_other_addresses_are_taken(address: str) -> None:
     address_check(address)
@@ -52,7 +61,11 @@ def statuses(address: str, alice: User, project: Project) -> dict[str, int]:
 def test_no_place_takes_one_or_fails_at_it(address: str, alice: User, project: Project) -> None:
     before = User.objects.count(), EmailAddress.objects.count(), Membership.objects.count()
     assert set(statuses(address, alice, project).values()) == {400}
-    assert (User.objects.count(), EmailAddress.objects.count(), Membership.objects.count()) == before
+    assert (
+        User.objects.count(),
+        EmailAddress.objects.count(),
+        Membership.objects.count(),
+    ) == before
     assert mail.outbox == []
     for command in ("create_user", "create_api_key"):
         with pytest.raises(CommandError):

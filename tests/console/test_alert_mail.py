@@ -1,4 +1,6 @@
-"""Mails of alerts: one of what is new of a run, to a confirmed address of somebody who is of the project still."""
+"""Mails of alerts: one of what is new of a run, to a confirmed address of somebody who is of the
+project still.
+"""
 
 from allauth.account.models import EmailAddress
 from django.db import connection
@@ -13,7 +15,9 @@ from support import factories
 from tinkerscript.wire.reading.alerts import AlertRule
 
 
-def test_who_started_a_run_has_one_mail_of_what_is_new_and_few_a_day(project, alice, mailoutbox, monkeypatch) -> None:
+def test_who_started_a_run_has_one_mail_of_what_is_new_and_few_a_day(
+    project, alice, mailoutbox, monkeypatch
+) -> None:
     monkeypatch.setattr(alert_mail, "MAX_A_DAY", 2)
     session = factories.session_make(project, person=alice, name="Subject: spam\r\n")
     for subject in ("1", "2"):
@@ -57,7 +61,9 @@ def test_an_address_that_is_not_confirmed_has_no_mail_though_another_of_the_pers
     assert [mail.to for mail in mailoutbox] == [[alice.email]]
 
 
-def test_what_another_process_takes_meanwhile_is_its_own_and_the_rest_is_sent(project, alice, mailoutbox) -> None:
+def test_what_another_process_takes_meanwhile_is_its_own_and_the_rest_is_sent(
+    project, alice, mailoutbox
+) -> None:
     session = factories.session_make(project, person=alice)
     for subject in ("1", "2"):
         alert_raise(session=session, rule=AlertRule.STUCK, subject=subject, text=f"stuck {subject}")

@@ -1,4 +1,6 @@
-"""Alerts: found in what a run measures, raised once until they are over, told and counted as unread."""
+"""Alerts: found in what a run measures, raised once until they are over, told and counted as
+unread.
+"""
 
 from datetime import timedelta
 from random import Random
@@ -31,7 +33,13 @@ from tinkerscript.wire.runtime import Report, ReportEntry, RuntimeStage, Runtime
 from tinkerscript.wire.sessions import SessionState
 from tinkerscript.wire.webhooks import WebhookTopic
 
-CALM = {"reward_mean": 0.5, "entropy": 1.0, "completion_length_mean": 100.0, "kl_before": 0.01, "kl_engine": 0.001}
+CALM = {
+    "reward_mean": 0.5,
+    "entropy": 1.0,
+    "completion_length_mean": 100.0,
+    "kl_before": 0.01,
+    "kl_engine": 0.001,
+}
 MEASURED = CALM | {  # a whole step
     "reward_std": 0.1, "loss": 0.1, "grad_norm": 1.0, "learning_rate": 1e-5, "clip_fraction": 0.0, "episodes": 8,
     "groups": 2, "groups_skipped": 0, "tokens_trained": 9, "tokens_computed": 9, "staleness_max": 0, "rollout_s": 1.0,
@@ -51,7 +59,10 @@ def steps(*parts: tuple[int, dict[str, float | None]]) -> list[dict[str, float |
         (steps((9, {"reward_mean": 1.0}), (1, {"reward_mean": 0.0})), set()),  # one bad batch
         (steps((20, {"reward_mean": 0.8}), (5, {"reward_mean": 0.3})), {AlertRule.REWARD_COLLAPSE}),
         (steps((20, {"reward_mean": -1.0}), (5, {"reward_mean": -1.4})), set()),
-        (steps((20, {"reward_mean": -1.0}), (5, {"reward_mean": -1.6})), {AlertRule.REWARD_COLLAPSE}),
+        (
+            steps((20, {"reward_mean": -1.0}), (5, {"reward_mean": -1.6})),
+            {AlertRule.REWARD_COLLAPSE},
+        ),
         (steps((20, {"reward_mean": 0.0})), set()),
         (steps((5, {"reward_mean": 0.1}), (20, {"reward_mean": 0.9})), set()),
         (steps((20, {}), (5, {"entropy": 0.1})), {AlertRule.ENTROPY_COLLAPSE}),
@@ -61,16 +72,30 @@ def steps(*parts: tuple[int, dict[str, float | None]]) -> list[dict[str, float |
         (steps((3, {}), (5, {"kl_before": 0.2})), {AlertRule.KL}),
         (steps((4, {"kl_before": 0.2})), set()),  # too few
         (steps((3, {}), (5, {"kl_before": None, "kl_engine": 0.2})), {AlertRule.ENGINE_GAP}),
-        (steps((3, {}), (5, {"kl_engine": 9.0, "engine_gap_p90": 0.02})), set()),  # of single tokens, left out
+        # of single tokens, left out
+        (steps((3, {}), (5, {"kl_engine": 9.0, "engine_gap_p90": 0.02})), set()),
         (steps((3, {}), (5, {"kl_engine": 0.2, "engine_gap_p90": 0.4})), {AlertRule.ENGINE_GAP}),
-        (steps((20, {"reward_mean": 0.8}), (60, {"reward_mean": 0.3})), set()),  # long ago: the new normal
+        # long ago: the new normal
+        (steps((20, {"reward_mean": 0.8}), (60, {"reward_mean": 0.3})), set()),
         # Around zero: small beside the spread within a batch, and a fall all the same.
-        (steps((20, {"reward_mean": 0.02, "reward_std": 1.0}), (5, {"reward_mean": -0.01, "reward_std": 1.0})), set()),
         (
-            steps((20, {"reward_mean": 0.0, "reward_std": 0.0}), (5, {"reward_mean": -0.0001, "reward_std": 0.01})),
+            steps(
+                (20, {"reward_mean": 0.02, "reward_std": 1.0}),
+                (5, {"reward_mean": -0.01, "reward_std": 1.0}),
+            ),
             set(),
         ),
-        (steps((20, {"reward_mean": 0.0}), (5, {"reward_mean": -1.0})), {AlertRule.REWARD_COLLAPSE}),
+        (
+            steps(
+                (20, {"reward_mean": 0.0, "reward_std": 0.0}),
+                (5, {"reward_mean": -0.0001, "reward_std": 0.01}),
+            ),
+            set(),
+        ),
+        (
+            steps((20, {"reward_mean": 0.0}), (5, {"reward_mean": -1.0})),
+            {AlertRule.REWARD_COLLAPSE},
+        ),
     ],
 )
 def test_a_rule_holds_where_it_should_and_nowhere_else(run, rules) -> None:
@@ -88,7 +113,11 @@ def test_the_noise_of_a_run_around_zero_is_no_collapse() -> None:
 def report(token: str, first: int, *gaps: float) -> None:
     """Report steps from ``first`` on with these gaps between engine and trainer, in one request."""
     entries = [
-        ReportEntry(key=f"step {step}", kind=EventKind.METRIC, data=MEASURED | {"step": step, "kl_engine": gap})
+        ReportEntry(
+            key=f"step {step}",
+            kind=EventKind.METRIC,
+            data=MEASURED | {"step": step, "kl_engine": gap},
+        )
         for step, gap in enumerate(gaps, start=first)
     ]
     leases.runtime_report(session=leases.lease_check(token=token), body=Report(entries=entries))
@@ -96,7 +125,9 @@ def report(token: str, first: int, *gaps: float) -> None:
 
 @pytest.fixture
 def subscribed(project: Project) -> Project:
-    webhook_create(project=project, url="https://example.com/hook", topics=[WebhookTopic.ALERT_RAISED])
+    webhook_create(
+        project=project, url="https://example.com/hook", topics=[WebhookTopic.ALERT_RAISED]
+    )
     return project
 
 
@@ -105,7 +136,9 @@ def test_an_alert_is_raised_once_until_it_is_over_and_then_again_after_a_while(s
     for step, gap in enumerate([0.09, 0.11] * 10, start=1):
         report(token, step, gap)
     (first,) = session.alerts.all()
-    assert (first.rule, first.step, first.over_at) == ("engine_gap", 6, None), "it wavers around the bound"
+    assert (first.rule, first.step, first.over_at) == ("engine_gap", 6, None), (
+        "it wavers around the bound"
+    )
     assert "0.102" in first.text and "above the bound 0.1" in first.text
     report(token, 21, *[0.001] * 5)
     first.refresh_from_db()
@@ -117,20 +150,35 @@ def test_an_alert_is_raised_once_until_it_is_over_and_then_again_after_a_while(s
     assert told.count() == Delivery.objects.count() == 2
 
 
-def test_a_step_that_a_gap_refused_raises_the_alert_of_the_gap_until_a_step_is_done(project) -> None:
+def test_a_step_that_a_gap_refused_raises_the_alert_of_the_gap_until_a_step_is_done(
+    project,
+) -> None:
     topics = [WebhookTopic.ALERT_RAISED, WebhookTopic.TRAINING_DRIFT]
     webhook_create(project=project, url="https://example.com/hook", topics=topics)
     session, token = factories.runtime_make(project)
-    refused = {"name": "step_refused", "step": 1, "code": "engine_trainer_mismatch", "kl_engine": 5.0}
+    refused = {
+        "name": "step_refused",
+        "step": 1,
+        "code": "engine_trainer_mismatch",
+        "kl_engine": 5.0,
+    }
     entries = [
-        ReportEntry(key="refused a", kind=EventKind.EVENT, data={"name": "step_refused", "step": 1, "code": "nan"}),
+        ReportEntry(
+            key="refused a",
+            kind=EventKind.EVENT,
+            data={"name": "step_refused", "step": 1, "code": "nan"},
+        ),
         ReportEntry(key="refused b", kind=EventKind.EVENT, data=refused),
         ReportEntry(key="refused c", kind=EventKind.EVENT, data=refused),
     ]
     for _ in range(2):  # a report may come twice
         leases.runtime_report(session=leases.lease_check(token=token), body=Report(entries=entries))
     (alert,) = session.alerts.all()
-    assert (alert.rule, alert.step, alert.over_at) == ("engine_gap", 1, None) and "KL of 5 " in alert.text
+    assert (alert.rule, alert.step, alert.over_at) == (
+        "engine_gap",
+        1,
+        None,
+    ) and "KL of 5 " in alert.text
     assert Delivery.objects.count() == 2
     report(token, 1, 0.001)
     alert.refresh_from_db()
@@ -151,7 +199,10 @@ def test_each_step_of_a_report_counts_once(project) -> None:
 def test_what_has_no_new_step_costs_next_to_nothing(project, django_assert_num_queries) -> None:
     session, token = factories.runtime_make(project)
     with django_assert_num_queries(0):
-        steps_new(session_id=session.id, entries=[ReportEntry(key="l", kind=EventKind.LOG, data={"line": "x"})])
+        steps_new(
+            session_id=session.id,
+            entries=[ReportEntry(key="l", kind=EventKind.LOG, data={"line": "x"})],
+        )
         steps_watch(session=session, new=0)
     report(token, 1, 0.001)
     with django_assert_num_queries(3):
@@ -168,19 +219,32 @@ def test_a_budget_is_told_at_each_share_once(project) -> None:
         "steps 80%",
         "steps 100%",
     ]
-    assert subjects_standing(session) == ["steps 100%"], "a share is over once a higher one is passed"
+    assert subjects_standing(session) == ["steps 100%"], (
+        "a share is over once a higher one is passed"
+    )
 
 
 def subjects_standing(session: Session) -> list[str]:
-    return list(session.alerts.filter(over_at=None).order_by("id").values_list("subject", flat=True))
+    return list(
+        session.alerts.filter(over_at=None).order_by("id").values_list("subject", flat=True)
+    )
 
 
 def test_a_keys_limit_is_told_once_for_all_of_its_sessions(project, alice) -> None:
-    key, _secret = key_create(project=project, user=alice, name="sweep", scopes=factories.EVERY_SCOPE, spend_cap_s=100)
-    sessions = [factories.session_make(project, key=key, state=SessionState.READY) for _ in range(3)]
+    key, _secret = key_create(
+        project=project, user=alice, name="sweep", scopes=factories.EVERY_SCOPE, spend_cap_s=100
+    )
+    sessions = [
+        factories.session_make(project, key=key, state=SessionState.READY) for _ in range(3)
+    ]
     now = timezone.now()
     span = RuntimeSpan.objects.create(
-        project=project, session_id=sessions[2].id, key_id=key.id, gpus=1, started_at=now, seen_at=now
+        project=project,
+        session_id=sessions[2].id,
+        key_id=key.id,
+        gpus=1,
+        started_at=now,
+        seen_at=now,
     )
     for used_s in (55, 60, 85, 85):
         RuntimeSpan.objects.filter(id=span.id).update(seen_at=now + timedelta(seconds=used_s))
@@ -191,7 +255,9 @@ def test_a_keys_limit_is_told_once_for_all_of_its_sessions(project, alice) -> No
         "spend_cap_s 50%",
         "spend_cap_s 80%",
     ]
-    assert list(Alert.objects.filter(over_at=None).values_list("subject", flat=True)) == ["spend_cap_s 80%"]
+    assert list(Alert.objects.filter(over_at=None).values_list("subject", flat=True)) == [
+        "spend_cap_s 80%"
+    ]
     reads = [query["sql"] for query in queries if '"console_alert"' in query["sql"]]
     assert len(reads) == 1, "what is told already is read once for all sessions"
 
@@ -206,9 +272,13 @@ def test_a_run_is_stuck_until_its_next_step(project) -> None:
     beat(3)
     for session.restarts in (0, 1):
         stuck_announce(session, "no progress")
-    assert subjects_standing(session) == ["restart 1"], "the later one takes the place of the earlier"
+    assert subjects_standing(session) == ["restart 1"], (
+        "the later one takes the place of the earlier"
+    )
     beat(3)
-    assert subjects_standing(session) == ["restart 1"], "a step that was there before is no progress"
+    assert subjects_standing(session) == ["restart 1"], (
+        "a step that was there before is no progress"
+    )
     beat(4)
     assert subjects_standing(session) == [] and session.alerts.count() == 2
 
@@ -220,11 +290,15 @@ def test_with_the_end_of_a_run_its_alerts_are_over_and_none_is_raised_after_it(p
     end = {"source": SessionState.READY, "target": SessionState.FAILED, "actor": Actor.RECONCILER}
     session_move(session_id=session.id, **end)
     alert_raise(session=session, rule=AlertRule.STUCK, text="after it")
-    assert [alert.rule for alert in session.alerts.filter(over_at=None)] == ["failed"], "which stands"
+    assert [alert.rule for alert in session.alerts.filter(over_at=None)] == ["failed"], (
+        "which stands"
+    )
     assert session.alerts.count() == 3
 
 
-def test_each_person_reads_alerts_for_themselves_and_hostile_text_stays_text(project, alice, member) -> None:
+def test_each_person_reads_alerts_for_themselves_and_hostile_text_stays_text(
+    project, alice, member
+) -> None:
     session = factories.session_make(project, name="<b>run</b>")
     for subject in ("1", "2"):
         alert_raise(session=session, rule=AlertRule.STUCK, subject=subject, text="<script>" * 80)
@@ -239,10 +313,18 @@ def test_each_person_reads_alerts_for_themselves_and_hostile_text_stays_text(pro
     assert (listed["unread"], newest["session_name"], newest["is_read"]) == (2, "<b>run</b>", False)
     assert len(newest["text"]) == 400
     for upto in (older["id"], older["id"], 0):
-        assert mine.post("/v1/alerts/read", {"upto": upto}, content_type="application/json").status_code == 204
+        assert (
+            mine.post(
+                "/v1/alerts/read", {"upto": upto}, content_type="application/json"
+            ).status_code
+            == 204
+        )
     assert [item["is_read"] for item in mine.get("/v1/alerts").json()["items"]] == [False, True]
     mine.post("/v1/alerts/read", {"upto": 2**40}, content_type="application/json")
-    assert mine.get("/v1/alerts").json()["unread"] == 0 and other.get("/v1/alerts").json()["unread"] == 2
+    assert (
+        mine.get("/v1/alerts").json()["unread"] == 0
+        and other.get("/v1/alerts").json()["unread"] == 2
+    )
     alert_raise(session=session, rule=AlertRule.STUCK, subject="3", text="after it")
     assert mine.get("/v1/alerts").json()["unread"] == 1, "what comes later is not read before"
     page = mine.get("/v1/alerts?limit=2").json()

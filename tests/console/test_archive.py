@@ -1,4 +1,6 @@
-"""The archive of episodes on the server: parts are written under the lease, read by their project, and go with it."""
+"""The archive of episodes on the server: parts are written under the lease, read by their project,
+and go with it.
+"""
 
 import json
 
@@ -49,7 +51,9 @@ def export(project: Project, session: Session) -> dict[int, bytes]:
     return {file.part: fetch(file.url) for file in listing.files}
 
 
-@pytest.mark.parametrize("state", [SessionState.READY, SessionState.SUSPENDED, SessionState.STOPPED])
+@pytest.mark.parametrize(
+    "state", [SessionState.READY, SessionState.SUSPENDED, SessionState.STOPPED]
+)
 def test_every_part_is_exported_in_order_whatever_the_session_does(project, running, state) -> None:
     store(running, 1, b"first")
     store(running, 2, b"second")
@@ -80,7 +84,9 @@ def test_a_part_that_is_stored_again_is_there_once(project, running) -> None:
     assert len(list(object_store.keys_under(f"sessions/{running.id}/episodes/"))) == 1
 
 
-def test_a_copy_of_the_journal_under_way_beside_a_part_keeps_neither_from_its_commit(project, running) -> None:
+def test_a_copy_of_the_journal_under_way_beside_a_part_keeps_neither_from_its_commit(
+    project, running
+) -> None:
     journal = {"journal.sqlite3": b"rows"}
     opened = uploads.upload_open(session=running, body=opening(journal, kind="journal"))
     plan = uploads.upload_open(session=running, body=part(1, b"first"))
@@ -88,7 +94,9 @@ def test_a_copy_of_the_journal_under_way_beside_a_part_keeps_neither_from_its_co
     commit = write(plan, {"part-000001.parquet": b"first"})
     uploads.upload_commit(session=running, upload_id=plan.upload_id, body=commit)
     assert export(project, running) == {1: b"first"}
-    assert [file.size_bytes for file in leases.runtime_register(session=running).journal_files] == [4]
+    assert [file.size_bytes for file in leases.runtime_register(session=running).journal_files] == [
+        4
+    ]
 
 
 def test_nothing_archived_yet_is_reported_with_when_it_will_be(project, running) -> None:
@@ -101,7 +109,9 @@ def test_nothing_archived_yet_is_reported_with_when_it_will_be(project, running)
 def test_another_project_gets_not_found(running, bob) -> None:
     store(running, 1, b"first")
     with pytest.raises(NotFound):
-        archive.archive_export(project=Project.objects.get(memberships__user=bob), session_id=running.id)
+        archive.archive_export(
+            project=Project.objects.get(memberships__user=bob), session_id=running.id
+        )
 
 
 def test_a_runtime_that_lost_its_lease_archives_nothing(running) -> None:
@@ -114,7 +124,14 @@ def test_a_runtime_that_lost_its_lease_archives_nothing(running) -> None:
 
 
 @pytest.mark.parametrize(
-    "fields", [{"part": None}, {"checkpoint_id": "ckp_1"}, {"step": 1}, {"kind": "journal"}, {"kind": "state"}]
+    "fields",
+    [
+        {"part": None},
+        {"checkpoint_id": "ckp_1"},
+        {"step": 1},
+        {"kind": "journal"},
+        {"kind": "state"},
+    ],
 )
 def test_a_part_that_is_not_one_is_refused(running, fields) -> None:
     files = {"part-000001.parquet": b"1"}
@@ -131,7 +148,9 @@ def test_the_urls_of_an_export_are_in_the_audit_log(project, running, api_key, c
     answer = client_for(api_key).get(f"/v1/sessions/{running.id}/episodes/export")
     assert answer.status_code == 200 and answer.json()["files"][0]["part"] == 1
     written = [json.loads(row.content) for row in AuditRecord.objects.all()]
-    assert [entry["target"] for entry in written if entry["action"] == "episode_export"] == [{"session_id": running.id}]
+    assert [entry["target"] for entry in written if entry["action"] == "episode_export"] == [
+        {"session_id": running.id}
+    ]
 
 
 def test_archived_episodes_count_as_stored(project, running) -> None:
@@ -148,12 +167,19 @@ def test_archived_episodes_count_as_stored(project, running) -> None:
     ("path", "fields"),
     [
         ("part-000001.parquet", {"kind": "archive", "part": 1, "episodes": 2}),
-        ("pack", {"kind": "episodes", "packed": [{"episode_id": "ep", "offset": 0, "size_bytes": 5}]}),
+        (
+            "pack",
+            {"kind": "episodes", "packed": [{"episode_id": "ep", "offset": 0, "size_bytes": 5}]},
+        ),
         ("journal.sqlite3", {"kind": "journal"}),
     ],
 )
-def test_what_is_being_uploaded_counts_as_stored_and_once(project, running, settings, path, fields) -> None:
-    """Its parts are in the store before the commit; a project at its quota must not keep more there than it may."""
+def test_what_is_being_uploaded_counts_as_stored_and_once(
+    project, running, settings, path, fields
+) -> None:
+    """Its parts are in the store before the commit; a project at its quota must not keep more there
+    than it may.
+    """
 
     def used() -> int:
         return quotas.quotas_get(project=project).storage_bytes.used
@@ -177,4 +203,7 @@ def test_the_archive_goes_with_its_session(project, running) -> None:
     Session.objects.filter(id=running.id).update(state=SessionState.STOPPED, launch_handle=None)
     services.session_delete(project=project, session_id=running.id)
     removal.removals_finish()
-    assert list(object_store.keys_under(f"sessions/{running.id}/")) == [] and not ArchivePart.objects.exists()
+    assert (
+        list(object_store.keys_under(f"sessions/{running.id}/")) == []
+        and not ArchivePart.objects.exists()
+    )

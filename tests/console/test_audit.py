@@ -43,7 +43,12 @@ def sql(statement: str, *values: object) -> None:
 def log(project) -> Project:
     """Five entries: the one of the project's making, and four more."""
     for number in range(4):
-        audit_record(project_id=project.id, actor="alice", action=f"act_{number}", details={"n": number, "ü": 0.1})
+        audit_record(
+            project_id=project.id,
+            actor="alice",
+            action=f"act_{number}",
+            details={"n": number, "ü": 0.1},
+        )
     return project
 
 
@@ -65,12 +70,23 @@ def verify() -> str:
 
 
 def test_what_changes_something_is_recorded_with_who_and_what(project, alice, client_for) -> None:
-    made = person(alice).post("/v1/keys", {"name": "laptop"}, content_type=JSON, headers={"X-Request-Id": "mine"})
+    made = person(alice).post(
+        "/v1/keys", {"name": "laptop"}, content_type=JSON, headers={"X-Request-Id": "mine"}
+    )
     key, secret = made.json(), made.json()["secret"]
-    session = client_for(secret).post("/v1/sessions", {"base_model": factories.BASE_MODEL}, content_type=JSON).json()
+    session = (
+        client_for(secret)
+        .post("/v1/sessions", {"base_model": factories.BASE_MODEL}, content_type=JSON)
+        .json()
+    )
     client_for(secret).post(f"/v1/sessions/{session['id']}/stop")
     entries = person(alice).get("/v1/audit").json()["items"]
-    assert [entry["action"] for entry in entries] == ["session_stop", "session_create", "key_create", "project_create"]
+    assert [entry["action"] for entry in entries] == [
+        "session_stop",
+        "session_create",
+        "key_create",
+        "project_create",
+    ]
     stopped, started, keyed, _ = entries
     assert (keyed["actor"], keyed["key_id"], keyed["request_id"]) == (alice.email, None, "mine")
     assert (keyed["target"], keyed["details"]) == ({"id": key["id"]}, {"name": "laptop"})
@@ -84,7 +100,14 @@ def test_entries_are_found_by_who_what_whereon_and_when(project, alice) -> None:
     done = [("Bob", "key_revoke"), ("Zoë", "session_delete"), ("Bob", "session_stop")]
     for number, (actor, action) in enumerate(done):
         target = {"session_id": f"ses_{number}"}
-        audit_record(project_id=project.id, actor=actor, action=action, target=target, details=hostile, request_id="r")
+        audit_record(
+            project_id=project.id,
+            actor=actor,
+            action=action,
+            target=target,
+            details=hostile,
+            request_id="r",
+        )
     at = json.loads(AuditRecord.objects.get(project_id=project.id, number=3).content)["at"]
 
     def found(**query: str | int) -> list[int]:
@@ -93,26 +116,46 @@ def test_entries_are_found_by_who_what_whereon_and_when(project, alice) -> None:
 
     assert found(actor="bOB") == [4, 2]
     assert found(actor="Zoë") == [3]
-    assert found(actor="act") == found(action="actor") == found(target="1999") == found(actor="%") == []
+    assert (
+        found(actor="act")
+        == found(action="actor")
+        == found(target="1999")
+        == found(actor="%")
+        == []
+    )
     assert found(action="SESSION_") == [4, 3]
     assert found(action="session", actor="bob") == [4]
     assert found(target="ses_2") == [4]
     assert found(target="SES_") == [4, 3, 2]
-    assert found(target="id") == found(target=":") == found(target="}") == found(target='"') == [], "of ids alone"
+    assert (
+        found(target="id") == found(target=":") == found(target="}") == found(target='"') == []
+    ), "of ids alone"
     assert found(since=at)[:2] == [4, 3]  # and what was written in the same second
     assert found(since="2999-01-01T00:00:00Z") == found(until="1970-01-01T00:00:00+14:00") == []
     assert found(until="2999-01-01T01:00:00+02:00") == [4, 3, 2, 1]
     page = person(alice).get("/v1/audit", {"actor": "bob", "limit": 1}).json()
     assert (page["next_cursor"], found(actor="bob", before=page["next_cursor"])) == (4, [2])
-    for wrong in ("2026-01-01", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "1969-12-31T23:59:59Z"):
+    for wrong in (
+        "2026-01-01",
+        "0001-01-01T00:00:00+14:00",
+        "9999-12-31T23:59:59-14:00",
+        "1969-12-31T23:59:59Z",
+    ):
         for name, path in itertools.product(("since", "until"), ("/v1/audit", "/v1/sessions")):
             assert person(alice).get(path, {name: wrong}).status_code == 400, (path, name, wrong)
     assert person(alice).get("/v1/audit", {"actor": "x" * 321}).status_code == 400
-    audit_record(project_id=project.id, actor="al", action="other", target={"email": 'a\\"[b', "id": "é"})
-    assert found(target='\\"[B') == found(target="é") == [5] and found(target=".") == found(target='"id') == []
+    audit_record(
+        project_id=project.id, actor="al", action="other", target={"email": 'a\\"[b', "id": "é"}
+    )
+    assert (
+        found(target='\\"[B') == found(target="é") == [5]
+        and found(target=".") == found(target='"id') == []
+    )
 
 
-def test_a_search_reads_so_many_entries_for_a_page_and_goes_on_with_the_next(project, alice, monkeypatch) -> None:
+def test_a_search_reads_so_many_entries_for_a_page_and_goes_on_with_the_next(
+    project, alice, monkeypatch
+) -> None:
     monkeypatch.setattr(audit_services, "SEARCHED", 4)
     for number in range(9):
         actor = "Zoë" if number in (0, 1, 8) else "Bob"
@@ -126,22 +169,36 @@ def test_a_search_reads_so_many_entries_for_a_page_and_goes_on_with_the_next(pro
     assert page(actor="zoë", before=7) == ([3], 3), "found as far as it has read"
     assert page(actor="zoë", before=3) == ([2], None)
     assert page(actor="nobody") == ([], 7) and page(actor="nobody", before=3) == ([], None)
-    assert page(actor="bob", limit=2) == ([9, 8], 8) and page(actor="bob", limit=2, before=8) == ([7, 6], 6)
+    assert page(actor="bob", limit=2) == ([9, 8], 8) and page(actor="bob", limit=2, before=8) == (
+        [7, 6],
+        6,
+    )
     assert page(limit=200)[1] is None, "what is not searched is read as before"
 
 
-def test_reading_and_being_refused_leave_no_entry_and_a_repetition_no_second(project, alice) -> None:
+def test_reading_and_being_refused_leave_no_entry_and_a_repetition_no_second(
+    project, alice
+) -> None:
     client, before = person(alice), actions(project)
     client.get("/v1/sessions")
     client.post("/v1/sessions", {"base_model": "nothing"}, content_type=JSON)
-    client.post("/v1/sessions", {"base_model": "nothing"}, content_type=JSON, headers={"Idempotency-Key": "k"})
+    client.post(
+        "/v1/sessions",
+        {"base_model": "nothing"},
+        content_type=JSON,
+        headers={"Idempotency-Key": "k"},
+    )
     assert actions(project) == before
     for _ in range(2):
-        client.post("/v1/projects", {"name": "p"}, content_type=JSON, headers={"Idempotency-Key": "k2"})
+        client.post(
+            "/v1/projects", {"name": "p"}, content_type=JSON, headers={"Idempotency-Key": "k2"}
+        )
     assert actions(project) == [*before, "project_create"]
 
 
-def test_joining_a_project_is_in_its_log_and_not_in_the_joiners(project, alice, bob, settings) -> None:
+def test_joining_a_project_is_in_its_log_and_not_in_the_joiners(
+    project, alice, bob, settings
+) -> None:
     settings.ACCOUNT_EMAIL_VERIFICATION = "none"
     invited = person(alice).post("/v1/members", {"email": bob.email}, content_type=JSON).json()
     person(bob).post(f"/v1/invitations/{invited['id']}/accept")
@@ -175,11 +232,16 @@ def test_only_owners_read_it(log, alice, member, bob, client_for) -> None:
     assert person(member).get("/v1/audit", headers=headers).status_code == 403
     assert person(bob).get("/v1/audit", headers=headers).status_code == 404
     assert client_for(factories.key_make(log, alice)).get("/v1/audit").status_code == 403
-    assert client_for(factories.key_make(log, alice, [Scope.ADMIN])).get("/v1/audit").status_code == 200
+    assert (
+        client_for(factories.key_make(log, alice, [Scope.ADMIN])).get("/v1/audit").status_code
+        == 200
+    )
 
 
 def test_what_is_too_long_is_left_out_and_marked(project) -> None:
-    record = audit_record(project_id=project.id, actor="a", action="b", details={"text": "x" * 5000})
+    record = audit_record(
+        project_id=project.id, actor="a", action="b", details={"text": "x" * 5000}
+    )
     assert json.loads(record.content)["details"] == {"too_long": True}
 
 
@@ -210,7 +272,11 @@ def test_the_code_and_the_database_refuse_to_alter_an_entry(log) -> None:
 
 def test_an_altered_entry_is_found(untriggered) -> None:
     row = AuditRecord.objects.get(project_id=untriggered.id, number=3)
-    sql("UPDATE console_auditrecord SET content = %s WHERE id = %s", row.content.replace("act_1", "act_9"), row.id)
+    sql(
+        "UPDATE console_auditrecord SET content = %s WHERE id = %s",
+        row.content.replace("act_1", "act_9"),
+        row.id,
+    )
     assert verify() == f"{untriggered.id}: entry 3 was altered"
 
 
@@ -218,7 +284,12 @@ def test_an_altered_entry_with_a_hash_to_match_breaks_the_chain(untriggered) -> 
     row = AuditRecord.objects.get(project_id=untriggered.id, number=3)
     content = row.content.replace("act_1", "act_9")
     sha256 = hashlib.sha256(f"{row.previous_sha256}\n{content}".encode()).hexdigest()
-    sql("UPDATE console_auditrecord SET content = %s, sha256 = %s WHERE id = %s", content, sha256, row.id)
+    sql(
+        "UPDATE console_auditrecord SET content = %s, sha256 = %s WHERE id = %s",
+        content,
+        sha256,
+        row.id,
+    )
     assert verify().splitlines() == [
         f"{untriggered.id}: entry 3 was not written by this server",
         f"{untriggered.id}: entry 4 does not follow the one before it",
@@ -241,11 +312,19 @@ def test_a_log_that_was_written_anew_whole_is_found(untriggered) -> None:
 def test_a_log_that_was_cut_short_with_its_head_is_found(untriggered) -> None:
     last = AuditRecord.objects.get(project_id=untriggered.id, number=3)
     sql("DELETE FROM console_auditrecord WHERE project_id = %s AND number > 3", untriggered.id)
-    sql("UPDATE console_audithead SET number = 3, sha256 = %s WHERE project_id = %s", last.sha256, untriggered.id)
-    assert verify() == f"{untriggered.id}: that the log ends at entry 3 was not written by this server"
+    sql(
+        "UPDATE console_audithead SET number = 3, sha256 = %s WHERE project_id = %s",
+        last.sha256,
+        untriggered.id,
+    )
+    assert (
+        verify() == f"{untriggered.id}: that the log ends at entry 3 was not written by this server"
+    )
 
 
-def test_an_older_state_and_a_missing_log_are_found_against_what_was_kept(untriggered, tmp_path, capsys) -> None:
+def test_an_older_state_and_a_missing_log_are_found_against_what_was_kept(
+    untriggered, tmp_path, capsys
+) -> None:
     old = AuditHead.objects.get(project_id=untriggered.id)
     audit_record(project_id=untriggered.id, actor="mallory", action="act_to_hide")
     call_command("verify_audit")
@@ -303,12 +382,19 @@ def test_a_chain_cannot_be_passed_off_as_another_projects(untriggered, bob) -> N
     bobs = Project.objects.exclude(id=untriggered.id).get()
     for table in ("auditrecord", "audithead"):
         sql(f"DELETE FROM console_{table} WHERE project_id = %s", untriggered.id)
-        sql(f"UPDATE console_{table} SET project_id = %s WHERE project_id = %s", untriggered.id, bobs.id)
+        sql(
+            f"UPDATE console_{table} SET project_id = %s WHERE project_id = %s",
+            untriggered.id,
+            bobs.id,
+        )
     assert f"{untriggered.id}: entry 1 was moved here from elsewhere" in verify()
 
 
 def test_one_projects_damage_is_not_anothers(untriggered, bob, capsys) -> None:
-    sql("UPDATE console_auditrecord SET sha256 = 'x' WHERE project_id = %s AND number = 5", untriggered.id)
+    sql(
+        "UPDATE console_auditrecord SET sha256 = 'x' WHERE project_id = %s AND number = 5",
+        untriggered.id,
+    )
     bobs = Project.objects.exclude(id=untriggered.id).get()
     call_command("verify_audit", bobs.id)
     assert bobs.id in capsys.readouterr().out

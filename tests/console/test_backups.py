@@ -1,4 +1,6 @@
-"""A backup of one server becomes another server that knows the same people, sessions and checkpoints."""
+"""A backup of one server becomes another server that knows the same people, sessions and
+checkpoints.
+"""
 
 import contextlib
 import json
@@ -96,7 +98,8 @@ class Server:
             "PYTHONPATH": f"{ROOT}:{ROOT / 'sdk'}:{ROOT / 'tests'}",
         }  # fmt: skip
         self.data = data
-        (data / "models" / "SmolLM2-135M-Instruct").mkdir(parents=True)  # a session is made of one that is there
+        # a session is made of one that is there
+        (data / "models" / "SmolLM2-135M-Instruct").mkdir(parents=True)
 
     def manage(self, *arguments: str) -> str:
         return self._run(["manage.py", *arguments])
@@ -106,7 +109,12 @@ class Server:
 
     def _run(self, arguments: list[str]) -> str:
         made = subprocess.run(
-            [sys.executable, *arguments], cwd=ROOT, env=self._environment, capture_output=True, text=True, timeout=120
+            [sys.executable, *arguments],
+            cwd=ROOT,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
         )
         assert made.returncode == 0, made.stderr
         return made.stdout.strip()
@@ -118,17 +126,24 @@ def servers(swift_store: Store, tmp_path: Path) -> tuple[Server, Server]:
     there = {"S3_ENDPOINT_URL": swift_store.endpoint_url, "S3_REGION": swift_store.region}
     there |= {"S3_ACCESS_KEY": swift_store.access_key, "S3_SECRET_KEY": swift_store.secret_key}
     bucket = tmp_path.name[-6:].replace("_", "-")
-    old, new = (Server(tmp_path / name, S3_BUCKET=f"{name}-{bucket}", **there) for name in ("old", "new"))
+    old, new = (
+        Server(tmp_path / name, S3_BUCKET=f"{name}-{bucket}", **there) for name in ("old", "new")
+    )
     return old, new
 
 
 def check_restored(old: Server, new: Server, folder: Path) -> None:
-    """Fill, back up, restore, compare. Everything that the old server has is there while it is read."""
+    """Fill, back up, restore, compare. Everything that the old server has is there while it is
+    read.
+    """
     api_key = old.python(MIGRATE + FILL)
     assert "2 sessions and 1 objects" in old.manage("backup", str(folder))
     shutil.rmtree(new.data / "models")
     told = new.manage("restore", str(folder))
-    assert "2 sessions and 1 objects are back" in told and "not here yet: the base models SmolLM2-135M-Instruct" in told
+    assert (
+        "2 sessions and 1 objects are back" in told
+        and "not here yet: the base models SmolLM2-135M-Instruct" in told
+    )
     looked = json.loads(new.python(LOOK, api_key))
     before = json.loads(old.python(LOOK, api_key))
     assert looked["email"] == "alice@example.com" and looked["objects"] == before["objects"] != []
@@ -153,10 +168,15 @@ def test_backup_and_restore_start_the_embedded_store_themselves(tmp_path: Path) 
     assert processes_in(tmp_path) == []
 
 
-# Above, what was restored has no handle and no lease of a runtime; here it starts one of its own beside the living.
+# Above, what was restored has no handle and no lease of a runtime; here it starts one of its own
+# beside the living.
 @pytest.mark.system
-@pytest.mark.parametrize("copied", [pytest.param("restored", marks=pytest.mark.nightly), "copied by hand"])
-def test_a_copy_of_a_server_leaves_the_runtimes_of_the_living_one_alone(tmp_path: Path, copied: str) -> None:
+@pytest.mark.parametrize(
+    "copied", [pytest.param("restored", marks=pytest.mark.nightly), "copied by hand"]
+)
+def test_a_copy_of_a_server_leaves_the_runtimes_of_the_living_one_alone(
+    tmp_path: Path, copied: str
+) -> None:
     weed_required()
     old, new = Server(tmp_path / "old"), Server(tmp_path / "new")
     old.python(MIGRATE + QUEUE)
@@ -201,7 +221,11 @@ class Bucket:
 
 
 def test_a_backup_has_every_row_and_object_and_the_secret_and_comes_back(
-    project: Project, alice: User, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    project: Project,
+    alice: User,
+    tmp_path: Path,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     old, new = Bucket(), Bucket()
     monkeypatch.setattr(backups, "object_store", old)
@@ -216,14 +240,16 @@ def test_a_backup_has_every_row_and_object_and_the_secret_and_comes_back(
     User.objects.all().delete()
     Project.objects.all().delete()
     with connection.cursor() as cursor:
-        cursor.execute("DELETE FROM console_auditrecord")  # the log is only added to, by what we write
+        # the log is only added to, by what we write
+        cursor.execute("DELETE FROM console_auditrecord")
     assert not Session.objects.exists()
     monkeypatch.setattr(backups, "object_store", new)
     monkeypatch.setattr(
         backups,
         "call_command",
         lambda name, *given, **options: (
-            None if name == "migrate" else call_command(name, *given, **options)  # this database has its migrations
+            # this database has its migrations
+            None if name == "migrate" else call_command(name, *given, **options)
         ),
     )
     settings.DATA = tmp_path / "new"
@@ -236,7 +262,9 @@ def test_a_backup_has_every_row_and_object_and_the_secret_and_comes_back(
 
 
 @pytest.mark.django_db
-def test_what_is_not_empty_is_neither_written_nor_restored_over(tmp_path: Path, project: Project) -> None:
+def test_what_is_not_empty_is_neither_written_nor_restored_over(
+    tmp_path: Path, project: Project
+) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(Conflict, match="is not empty"):
         backup_write(tmp_path)

@@ -1,4 +1,6 @@
-"""A connection to the database is kept from one request to the next while the database answers on it."""
+"""A connection to the database is kept from one request to the next while the database answers on
+it.
+"""
 
 import tempfile
 from collections.abc import Iterator
@@ -28,9 +30,14 @@ def value(connection: BaseDatabaseWrapper, sql: str, *given: Any) -> Any:
         return cursor.fetchone()[0]
 
 
-def test_the_next_request_has_the_connection_of_the_one_before_until_it_is_old(tmp_path: Path) -> None:
+def test_the_next_request_has_the_connection_of_the_one_before_until_it_is_old(
+    tmp_path: Path,
+) -> None:
     connection = ConnectionHandler(databases_read(f"sqlite:///{tmp_path / 'file'}"))["default"]
-    assert value(connection, "PRAGMA journal_mode") == "wal" and value(connection, "PRAGMA synchronous") == 2
+    assert (
+        value(connection, "PRAGMA journal_mode") == "wal"
+        and value(connection, "PRAGMA synchronous") == 2
+    )
     first = connection.connection
     connection.close_if_unusable_or_obsolete()
     assert connection.connection is first
@@ -47,7 +54,9 @@ def test_a_database_that_is_away_says_why_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.system
-@pytest.mark.skipif(on_postgres.postgres_tools() is None, reason="PostgreSQL is not on this machine")
+@pytest.mark.skipif(
+    on_postgres.postgres_tools() is None, reason="PostgreSQL is not on this machine"
+)
 def test_a_connection_that_the_database_ended_fails_no_request() -> None:
     """As after its restart, or by its idle_session_timeout."""
     tools = on_postgres.postgres_tools()

@@ -32,7 +32,10 @@ def test_a_second_key_reuses_user_and_project(db):
 
 
 def test_a_project_is_made_once_and_then_found_by_name_or_id(db):
-    keys = [key_authenticate(secret=run("new@example.com", "--project", "maths").strip()) for _ in range(2)]
+    keys = [
+        key_authenticate(secret=run("new@example.com", "--project", "maths").strip())
+        for _ in range(2)
+    ]
     by_id = key_authenticate(secret=run("new@example.com", "--project", keys[0].project.id).strip())
     assert {key.project.name for key in [*keys, by_id]} == {"maths"}
     assert {key.project.id for key in [*keys, by_id]} == {keys[0].project.id}
@@ -45,11 +48,15 @@ def test_someone_elses_project_of_that_name_stays_theirs(db):
 
 
 def test_scopes_are_those_asked_for(db):
-    key = key_authenticate(secret=run("new@example.com", "--scopes", "sessions:read, episodes").strip())
+    key = key_authenticate(
+        secret=run("new@example.com", "--scopes", "sessions:read, episodes").strip()
+    )
     assert key.scopes == ["sessions:read", "episodes"]
 
 
-@pytest.mark.parametrize("arguments", [("not-an-address",), ("a@example.com", "--scopes", "everything")])
+@pytest.mark.parametrize(
+    "arguments", [("not-an-address",), ("a@example.com", "--scopes", "everything")]
+)
 def test_bad_input_is_named_and_makes_nothing(db, arguments):
     with pytest.raises(CommandError):
         run(*arguments)

@@ -20,7 +20,9 @@ def run(email: str) -> str:
 def test_the_printed_password_signs_in(db) -> None:
     password = run("Ann@example.com")
     user = User.objects.get(email="ann@example.com")
-    assert user.check_password(password) and authenticate(email=user.email, password="wrong") is None
+    assert (
+        user.check_password(password) and authenticate(email=user.email, password="wrong") is None
+    )
     assert project_get(user=user).name == "ann"
     assert EmailAddress.objects.get(user=user, email="ann@example.com", primary=True).verified
 

@@ -27,7 +27,14 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-TENANTS = ("console.sqlite3", "server.log", "s3/data/tinkerscript_1.dat", "runtimes/ses_1/log", "mail/1", "logs/1")
+TENANTS = (
+    "console.sqlite3",
+    "server.log",
+    "s3/data/tinkerscript_1.dat",
+    "runtimes/ses_1/log",
+    "mail/1",
+    "logs/1",
+)
 
 
 def open_folder(parent: Path) -> Path:
@@ -59,20 +66,30 @@ def test_another_user_lists_and_reads_nothing(tmp_path: Path) -> None:
     require_root()
     with readable_copy() as folder:
         data = open_folder(folder)
-        assert run_as_nobody(["cat", data / "console.sqlite3"], cwd=folder).stdout == "tenant", "it was open"
+        assert run_as_nobody(["cat", data / "console.sqlite3"], cwd=folder).stdout == "tenant", (
+            "it was open"
+        )
         data_folder_open(data)
-        for command in (["ls", data], ["cat", data / "console.sqlite3"], ["cat", data / "server.log"]):
+        for command in (
+            ["ls", data],
+            ["cat", data / "console.sqlite3"],
+            ["cat", data / "server.log"],
+        ):
             refused = run_as_nobody(command, cwd=folder)
             assert refused.returncode != 0 and "Permission denied" in refused.stdout
 
 
-def test_files_that_others_could_read_are_closed_and_base_models_stay_as_they_are(tmp_path: Path) -> None:
+def test_files_that_others_could_read_are_closed_and_base_models_stay_as_they_are(
+    tmp_path: Path,
+) -> None:
     data = open_folder(tmp_path)
     (data / "link").symlink_to(ROOT / "README.md")
     before = mode(ROOT / "README.md")
     assert data_files_close(data) == len(TENANTS) + 6  # and their folders
     assert {name: mode(data / name) for name in TENANTS} == dict.fromkeys(TENANTS, 0o600)
-    assert mode(data / "s3/data") == 0o700 and mode(data / "models/small/model.safetensors") == 0o644
+    assert (
+        mode(data / "s3/data") == 0o700 and mode(data / "models/small/model.safetensors") == 0o644
+    )
     assert mode(ROOT / "README.md") == before and data_files_close(data) == 0
 
 
@@ -95,19 +112,29 @@ data_folder_open(Path(sys.argv[1]), is_shared_volume=sys.argv[2] == "shared")
 
         refused = opened("own")
         assert "ImproperlyConfigured" in refused.stderr, refused.stderr
-        for words in (str(folder / "data"), "mode 755", "belongs to user 0", f"runs as {NOBODY}", "chmod 700"):
+        for words in (
+            str(folder / "data"),
+            "mode 755",
+            "belongs to user 0",
+            f"runs as {NOBODY}",
+            "chmod 700",
+        ):
             assert words in refused.stderr
         assert opened("shared").returncode == 0
 
 
-def test_a_file_system_without_permissions_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_permissions_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data = open_folder(tmp_path)
     monkeypatch.setattr(Path, "chmod", lambda *_: None)  # as FAT and some network file systems do
     with pytest.raises(ImproperlyConfigured, match="keeps no permissions"):
         data_folder_open(data)
 
 
-def test_what_was_compiled_is_removed_once_it_is_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_compiled_is_removed_once_it_is_too_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(data_folder, "MOST_COMPILED_BYTES", 9)
     assert not compiled_prune(tmp_path), "there is none"
     (tmp_path / "compiled" / "ab").mkdir(parents=True)

@@ -18,7 +18,9 @@ def test_the_dearest_statements_since_the_reset_come_first_without_what_they_sel
         Path(folder).chmod(0o755)  # its server is another user's where the tests are root's
         with on_postgres.postgres(TOOLS, Path(folder), capacity_statements.OPTIONS) as url:
             with psycopg.connect(url, autocommit=True) as database:
-                database.execute("CREATE TABLE seen AS SELECT n FROM generate_series(1, 200000) AS n")
+                database.execute(
+                    "CREATE TABLE seen AS SELECT n FROM generate_series(1, 200000) AS n"
+                )
                 capacity_statements.reset(url)
                 for without in ("5, 6", "5, 6, 7"):
                     columns = ", ".join(["n + 1"] * 20)
@@ -36,4 +38,7 @@ def test_the_dearest_statements_since_the_reset_come_first_without_what_they_sel
 
 def test_a_short_statement_stays_whole_and_a_long_one_is_cut() -> None:
     assert capacity_statements.shortened("SELECT 1 FROM seen") == "SELECT 1 FROM seen"
-    assert len(capacity_statements.shortened("UPDATE seen SET n = " + "1 + " * 1000)) == capacity_statements.WIDTH
+    assert (
+        len(capacity_statements.shortened("UPDATE seen SET n = " + "1 + " * 1000))
+        == capacity_statements.WIDTH
+    )

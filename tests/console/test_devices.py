@@ -1,4 +1,6 @@
-"""Eight sessions on one server: every one has devices of its own, whatever is killed, restarted or adopted."""
+"""Eight sessions on one server: every one has devices of its own, whatever is killed, restarted or
+adopted.
+"""
 
 import secrets
 import sys
@@ -20,7 +22,12 @@ from console.scheduling.models import RestartCount
 from console.scheduling.processes import wait_until
 from console.scheduling.reconcile import Reconciler
 from console.sessions import dry_run
-from console.sessions.limits.devices import DevicesShort, devices_release, devices_sync, devices_take
+from console.sessions.limits.devices import (
+    DevicesShort,
+    devices_release,
+    devices_sync,
+    devices_take,
+)
 from console.sessions.limits.models import Device
 from console.sessions.models import Session
 from console.sessions.services import session_create, session_resume, session_stop
@@ -59,7 +66,9 @@ def held() -> dict[str, set[str]]:
 
 
 @pytest.mark.system
-def test_eight_sessions_as_processes_see_eight_different_devices(project, machine, tmp_path, transactional_db) -> None:
+def test_eight_sessions_as_processes_see_eight_different_devices(
+    project, machine, tmp_path, transactional_db
+) -> None:
     devices_sync(ids=EIGHT)
     launcher = ProcessLauncher([sys.executable, "-c", SAY_DEVICES])
     reconciler = Reconciler(launcher, devices=EIGHT, disk_free=lambda: 100 * GIB)
@@ -70,7 +79,9 @@ def test_eight_sessions_as_processes_see_eight_different_devices(project, machin
     try:
         assert reconciler.reconcile_once()
         handles = [Session.objects.get(id=session.id).launch_handle for session in sessions]
-        assert wait_until(lambda: all(launcher.logs(handle, lines=1) for handle in handles), timeout_s=60)
+        assert wait_until(
+            lambda: all(launcher.logs(handle, lines=1) for handle in handles), timeout_s=60
+        )
         assert sorted(launcher.logs(handle, lines=1)[0] for handle in handles) == EIGHT
     finally:
         for handle in handles:
@@ -86,7 +97,9 @@ def test_devices_are_disjoint_and_as_many_as_asked_for(world, project) -> None:
     assert sorted(id for ids in held().values() for id in ids) == EIGHT
 
 
-def test_a_session_that_does_not_fit_waits_gives_the_reason_and_is_not_overtaken(world, project, bob) -> None:
+def test_a_session_that_does_not_fit_waits_gives_the_reason_and_is_not_overtaken(
+    world, project, bob
+) -> None:
     large, larger = world.session(project, devices=6), world.session(project, devices=4)
     small = world.session(project)
     world.tick()
@@ -97,7 +110,10 @@ def test_a_session_that_does_not_fit_waits_gives_the_reason_and_is_not_overtaken
     session_stop(project=project, session_id=large.id)
     world.launcher.die()
     world.tick(2)
-    assert {session_id: len(ids) for session_id, ids in held().items()} == {larger.id: 4, small.id: 1}
+    assert {session_id: len(ids) for session_id, ids in held().items()} == {
+        larger.id: 4,
+        small.id: 1,
+    }
 
 
 def test_a_runtime_that_died_keeps_its_devices_until_it_is_known_to_be_gone(world, project) -> None:
@@ -135,10 +151,13 @@ def test_a_runtime_that_is_slow_to_die_keeps_its_devices_and_is_counted_once(
             for _ in range(3):
                 assert reconciler.reconcile_once()
                 assert held() == {session.id: {"0"}} and not RestartCount.objects.exists()
-        assert wait_until(lambda: reconciler.reconcile_once() and RestartCount.objects.exists(), timeout_s=60)
+        assert wait_until(
+            lambda: reconciler.reconcile_once() and RestartCount.objects.exists(), timeout_s=60
+        )
         assert RestartCount.objects.get().total == 1
     finally:
-        monkeypatch.setattr(process_module, "KILL_WAIT_S", 60.0)  # a full machine needs longer than the tenth above
+        # a full machine needs longer than the tenth above
+        monkeypatch.setattr(process_module, "KILL_WAIT_S", 60.0)
         reconciler.release_all(grace_s=0)
         reconciler.close()
 
@@ -148,7 +167,9 @@ def test_a_successor_of_a_killed_reconciler_knows_who_has_what(world, project) -
     world.tick()
     before = held()
     handles = [Session.objects.get(id=session.id).launch_handle for session in sessions]
-    assert [set(handle["devices"]) for handle in handles] == [before[session.id] for session in sessions]
+    assert [set(handle["devices"]) for handle in handles] == [
+        before[session.id] for session in sessions
+    ]
     world.reconciler.close()  # its row alone: nothing was released
     world.reconciler = world.another()
     later = [world.session(project) for _ in range(5)]
@@ -160,8 +181,12 @@ def test_a_successor_of_a_killed_reconciler_knows_who_has_what(world, project) -
     assert later[-1].state == SessionState.QUEUED
 
 
-def test_a_launch_that_the_reconciler_did_not_live_to_see_has_its_devices(world, project, monkeypatch) -> None:
-    """The kill comes between the row and the start: the successor finds the runtime by its handle, and its devices."""
+def test_a_launch_that_the_reconciler_did_not_live_to_see_has_its_devices(
+    world, project, monkeypatch
+) -> None:
+    """The kill comes between the row and the start: the successor finds the runtime by its handle,
+    and its devices.
+    """
     session = world.session(project, devices=3)
     monkeypatch.setattr(world.launcher, "start", lambda *_, **__: (_ for _ in ()).throw(SystemExit))
     with pytest.raises(SystemExit):
@@ -181,14 +206,18 @@ def test_a_device_that_is_gone_from_the_machine_is_handed_out_no_more(world, pro
     world.reconciler.close()
     world.reconciler = world.another(devices=["6", "7"])
     world.tick()
-    assert {device.id for device in Device.objects.all()} == {"0", "6", "7"}, "the one in use stays until it is free"
+    assert {device.id for device in Device.objects.all()} == {"0", "6", "7"}, (
+        "the one in use stays until it is free"
+    )
     session_stop(project=project, session_id=session.id)
     world.launcher.die()
     world.tick(2)
     assert {device.id for device in Device.objects.all()} == {"6", "7"}
 
 
-def test_two_reconcilers_at_once_hand_no_device_out_twice(transactional_db, project, machine) -> None:
+def test_two_reconcilers_at_once_hand_no_device_out_twice(
+    transactional_db, project, machine
+) -> None:
     devices_sync(ids=EIGHT)
     sessions = [factories.session_make(project) for _ in range(10)]
     start, got, short = threading.Barrier(10), [], []
@@ -215,7 +244,9 @@ def body(**config: object) -> SessionCreate:
     return SessionCreate(base_model=factories.BASE_MODEL, config=SessionConfig(**config))
 
 
-def test_more_devices_than_the_server_has_are_refused_by_the_options_name(db, project, machine) -> None:
+def test_more_devices_than_the_server_has_are_refused_by_the_options_name(
+    db, project, machine
+) -> None:
     devices_sync(ids=EIGHT)
     assert session_create(project=project, body=body(devices=8)).devices == 8
     with pytest.raises(InvalidRequest, match="9 devices.*8") as refused:
@@ -226,7 +257,9 @@ def test_more_devices_than_the_server_has_are_refused_by_the_options_name(db, pr
     assert refused.value.details["fields"][0]["field"] == "config.trainer_ranks"
 
 
-def test_a_dry_run_counts_an_engine_on_each_device_that_the_ranks_leave(db, project, machine, monkeypatch) -> None:
+def test_a_dry_run_counts_an_engine_on_each_device_that_the_ranks_leave(
+    db, project, machine, monkeypatch
+) -> None:
     devices_sync(ids=EIGHT)
     monkeypatch.setattr(dry_run, "base_model_shape", lambda model: ModelShape(1_000_000))
 
@@ -241,15 +274,22 @@ def test_a_dry_run_counts_an_engine_on_each_device_that_the_ranks_leave(db, proj
     assert engines(SessionKind.TINKER, devices=8) == engines(SessionKind.SERVING) == engines() == 1
 
 
-def test_ranks_that_share_rows_are_refused_on_gpus_and_when_one_is_left(db, project, machine) -> None:
+def test_ranks_that_share_rows_are_refused_on_gpus_and_when_one_is_left(
+    db, project, machine
+) -> None:
     devices_sync(ids=EIGHT)
     shared = {"trainer_ranks": 2, "sequence_parallel": True}
-    with pytest.raises(InvalidRequest, match="sequence_parallel is proven on CPUs alone, and this session has 2 GPUs"):
+    with pytest.raises(
+        InvalidRequest,
+        match="sequence_parallel is proven on CPUs alone, and this session has 2 GPUs",
+    ):
         session_create(project=project, body=body(**shared))
     machine.LAUNCHER = LauncherOptions(name="process", resources=Resources(gpus=0))
     session = session_create(project=project, body=body(**shared))
     Session.objects.filter(id=session.id).update(state="suspended")
-    with pytest.raises(InvalidRequest, match="trainer_ranks is 1, and the session has sequence_parallel"):
+    with pytest.raises(
+        InvalidRequest, match="trainer_ranks is 1, and the session has sequence_parallel"
+    ):
         session_resume(project=project, session_id=session.id, trainer_ranks=1)
 
 
@@ -263,10 +303,14 @@ def test_a_session_on_shared_devices_has_one_for_each_rank(db, project, machine)
     assert session_create(project=project, body=body()).devices == 2
 
 
-def test_a_gpu_that_is_too_small_is_refused_with_the_bytes_of_each_part(db, project, machine, monkeypatch) -> None:
+def test_a_gpu_that_is_too_small_is_refused_with_the_bytes_of_each_part(
+    db, project, machine, monkeypatch
+) -> None:
     devices_sync(ids=EIGHT)
     monkeypatch.setattr(dry_run, "base_model_shape", lambda model: ModelShape(7_000_000_000))
-    machine.LAUNCHER = LauncherOptions(name="process", resources=Resources(gpus=8, gpu_memory_bytes=80 * GIB))
+    machine.LAUNCHER = LauncherOptions(
+        name="process", resources=Resources(gpus=8, gpu_memory_bytes=80 * GIB)
+    )
     told = r"on GPU 2 of 2 \(\d+ bytes: optimizer 78.2, gradients 26.1, weights 13.0 GiB\), .* 80.0 GiB there \(8589934"
     with pytest.raises(DoesNotFit, match=told) as refused:
         session_create(project=project, body=body(devices=2))
@@ -282,7 +326,9 @@ def test_fewer_devices_than_the_placement_needs_are_refused(db, project, machine
     devices_sync(ids=EIGHT)
     with pytest.raises(InvalidRequest, match="needs 3 devices"):
         session_create(project=project, body=body(devices=2, trainer_ranks=2, placement="split"))
-    assert session_create(project=project, body=body(trainer_ranks=2, placement="split")).devices == 3
+    assert (
+        session_create(project=project, body=body(trainer_ranks=2, placement="split")).devices == 3
+    )
     assert session_create(project=project, body=body()).devices == 1
 
 
@@ -294,7 +340,9 @@ def test_fewer_devices_than_the_placement_needs_are_refused(db, project, machine
         ({"trainer_ranks": 2, "devices": 6}, 8, 8),  # asked for, and too few
     ],
 )
-def test_devices_that_were_asked_for_stay_under_other_ranks(db, project, machine, config, ranks, devices) -> None:
+def test_devices_that_were_asked_for_stay_under_other_ranks(
+    db, project, machine, config, ranks, devices
+) -> None:
     devices_sync(ids=EIGHT)
     session = session_create(project=project, body=body(**config))
     before = session.devices
@@ -318,7 +366,9 @@ def test_devices_of_a_server_without_any_are_refused(db, project, settings) -> N
             session_create(project=project, body=body(**config))
 
 
-def test_more_devices_than_the_projects_quota_are_refused_instead_of_waiting_for_ever(db, project, machine) -> None:
+def test_more_devices_than_the_projects_quota_are_refused_instead_of_waiting_for_ever(
+    db, project, machine
+) -> None:
     devices_sync(ids=EIGHT)
     Project.objects.filter(id=project.id).update(device_quota=2)
     assert session_create(project=project, body=body(devices=2)).devices == 2
@@ -329,7 +379,11 @@ def test_more_devices_than_the_projects_quota_are_refused_instead_of_waiting_for
 @pytest.mark.system
 def test_a_process_without_devices_sees_none(tmp_path: Path, settings) -> None:
     launcher = ProcessLauncher([sys.executable, "-c", SAY_DEVICES])
-    names = {"session_id": f"ses_{secrets.token_hex(8)}", "instance_id": "0123abcd", "folder": tmp_path}
+    names = {
+        "session_id": f"ses_{secrets.token_hex(8)}",
+        "instance_id": "0123abcd",
+        "folder": tmp_path,
+    }
     handle = launcher.new_handle(**names, gpus=0, devices=[])
     handle = launcher.start(handle, environment={})
     try:

@@ -1,4 +1,6 @@
-"""Episodes go by age: of sessions that ended long ago, everywhere, and whatever a kill left is found again."""
+"""Episodes go by age: of sessions that ended long ago, everywhere, and whatever a kill left is
+found again.
+"""
 
 import json
 from datetime import timedelta
@@ -30,7 +32,15 @@ from support import factories
 from support.kept_episodes import ended_make
 from tinkerscript.wire.sessions import SessionState
 
-OF_EPISODES = (EpisodeRecord, EpisodePack, EpisodeAnnotation, EpisodeTextBlock, ArchivePart, QueuedTask, Upload)
+OF_EPISODES = (
+    EpisodeRecord,
+    EpisodePack,
+    EpisodeAnnotation,
+    EpisodeTextBlock,
+    ArchivePart,
+    QueuedTask,
+    Upload,
+)
 
 
 @pytest.fixture
@@ -49,7 +59,9 @@ def old(project, alice, any_store, tmp_path: Path, settings) -> Session:
 
 def aged(session: Session, days: int, **fields: object) -> None:
     since = timezone.now() - timedelta(days=days)
-    Session.objects.filter(id=session.id).update(state_since=since, accounting={"begun": 3}, **fields)
+    Session.objects.filter(id=session.id).update(
+        state_since=since, accounting={"begun": 3}, **fields
+    )
 
 
 def rows_of(session: Session) -> dict[str, int]:
@@ -67,11 +79,16 @@ def removed(session: Session) -> list[dict]:
 
 
 @pytest.mark.smoke
-def test_episodes_of_a_session_that_ended_long_ago_go_everywhere_and_what_was_learned_stays(old, settings) -> None:
+def test_episodes_of_a_session_that_ended_long_ago_go_everywhere_and_what_was_learned_stays(
+    old, settings
+) -> None:
     assert set(rows_of(old)) == {model.__name__ for model in OF_EPISODES}
     episodes_expire()
     assert rows_of(old) == {}
-    assert objects_of(old) == ["checkpoints/c/weights"] and Checkpoint.objects.filter(session=old).exists()
+    assert (
+        objects_of(old) == ["checkpoints/c/weights"]
+        and Checkpoint.objects.filter(session=old).exists()
+    )
     assert not list(object_store.multipart_list(f"sessions/{old.id}/"))
     assert not list((settings.DATA / "runtimes" / old.id).iterdir())
     old.refresh_from_db()
@@ -111,7 +128,9 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize("survives", range(7))
-def test_a_removal_that_was_killed_leaves_no_object_without_a_row_and_is_finished(old, monkeypatch, survives) -> None:
+def test_a_removal_that_was_killed_leaves_no_object_without_a_row_and_is_finished(
+    old, monkeypatch, survives
+) -> None:
     renew, calls = Turn.renew, []
 
     def dying(turn: Turn) -> None:
@@ -128,7 +147,11 @@ def test_a_removal_that_was_killed_leaves_no_object_without_a_row_and_is_finishe
     left = objects_of(old)
     assert EpisodePack.objects.filter(session=old).exists() or left == ["checkpoints/c/weights"]
     episodes_expire()
-    assert rows_of(old) == {} and objects_of(old) == ["checkpoints/c/weights"] and len(removed(old)) == 1
+    assert (
+        rows_of(old) == {}
+        and objects_of(old) == ["checkpoints/c/weights"]
+        and len(removed(old)) == 1
+    )
 
 
 def test_a_killed_removal_between_store_and_rows_leaves_the_rows(old, monkeypatch) -> None:
@@ -138,7 +161,10 @@ def test_a_killed_removal_between_store_and_rows_leaves_the_rows(old, monkeypatc
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(episode_expiry, "_rows_remove", killed)
         episodes_expire()
-    assert objects_of(old) == ["checkpoints/c/weights"] and EpisodeRecord.objects.filter(session=old).count() == 3
+    assert (
+        objects_of(old) == ["checkpoints/c/weights"]
+        and EpisodeRecord.objects.filter(session=old).count() == 3
+    )
     episodes_expire()
     assert rows_of(old) == {}
 
@@ -168,17 +194,25 @@ def test_it_waits_for_an_erasure_and_passes_on_to_the_next_session(old, project)
     assert not rows_of(old)
 
 
-def test_a_round_ends_in_time_and_statements_are_bounded(project, settings, monkeypatch, s3) -> None:
+def test_a_round_ends_in_time_and_statements_are_bounded(
+    project, settings, monkeypatch, s3
+) -> None:
     settings.EPISODE_DAYS = 10
     session = factories.session_make(project, state=SessionState.STOPPED)
-    rows = [EpisodeRecord(session=session, episode_id=f"e{n}", seq=n, fate="trained", begun_at=0) for n in range(25)]
+    rows = [
+        EpisodeRecord(session=session, episode_id=f"e{n}", seq=n, fate="trained", begun_at=0)
+        for n in range(25)
+    ]
     EpisodeRecord.objects.bulk_create(rows)
     aged(session, 11)
     monkeypatch.setattr(episode_expiry, "AT_ONCE", 10)
     with CaptureQueriesContext(connection) as captured:
         episodes_expire()
     assert rows_of(session) == {}
-    assert sum(query["sql"].startswith('DELETE FROM "console_episoderecord"') for query in captured) == 3
+    assert (
+        sum(query["sql"].startswith('DELETE FROM "console_episoderecord"') for query in captured)
+        == 3
+    )
     EpisodeRecord.objects.bulk_create(rows)
     Session.objects.filter(id=session.id).update(episodes_removed_at=None)
     monkeypatch.setattr(episode_expiry, "ROUND_S", -1.0)
@@ -190,7 +224,9 @@ def test_a_round_ends_in_time_and_statements_are_bounded(project, settings, monk
     assert rows_of(session) == {}
 
 
-def test_the_look_for_sessions_uses_an_index_and_reads_no_table_whole(project, settings, db) -> None:
+def test_the_look_for_sessions_uses_an_index_and_reads_no_table_whole(
+    project, settings, db
+) -> None:
     if connection.vendor != "sqlite":
         pytest.skip("PostgreSQL reads a table of a few rows whole")
     settings.EPISODE_DAYS = 10

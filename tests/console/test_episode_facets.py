@@ -39,7 +39,9 @@ def save(session: Session, rewards: list[float | None], **fields) -> None:
 
 
 def facets(session: Session, **only) -> EpisodeFacets:
-    return episode_facets(project=session.project, session_id=session.id, only=EpisodeFilter(**only))
+    return episode_facets(
+        project=session.project, session_id=session.id, only=EpisodeFilter(**only)
+    )
 
 
 def test_every_bucket_asks_for_exactly_its_episodes(session) -> None:
@@ -49,9 +51,13 @@ def test_every_bucket_asks_for_exactly_its_episodes(session) -> None:
     assert 1 < len(told.rewards) <= BUCKETS
     for bucket in told.rewards:
         only = EpisodeFilter(reward_min=bucket.lowest, reward_max=bucket.highest)
-        page, more = episode_list(project=session.project, session_id=session.id, only=only, limit=200)
+        page, more = episode_list(
+            project=session.project, session_id=session.id, only=only, limit=200
+        )
         assert (len(page), more) == (bucket.count, None)
-    assert [bucket.lowest for bucket in told.rewards] == sorted(bucket.lowest for bucket in told.rewards)
+    assert [bucket.lowest for bucket in told.rewards] == sorted(
+        bucket.lowest for bucket in told.rewards
+    )
 
 
 LARGEST = sys.float_info.max
@@ -84,29 +90,58 @@ def test_rewards_of_any_size_have_their_buckets_and_their_mean(session, rewards,
 
 @pytest.mark.parametrize("most", [MOST_REWARDS, 1], ids=["one reading", "two"])
 @pytest.mark.parametrize("seed", range(5))
-def test_episodes_whose_rows_are_read_are_counted_as_by_the_index(session, monkeypatch, most: int, seed: int) -> None:
-    """A text, an agent and a version that all have leave everything: the counts are those of before."""
+def test_episodes_whose_rows_are_read_are_counted_as_by_the_index(
+    session, monkeypatch, most: int, seed: int
+) -> None:
+    """A text, an agent and a version that all have leave everything: the counts are those of
+    before.
+    """
     monkeypatch.setattr(one_reading, "MOST_REWARDS", most)
     draw = random.Random(seed)
-    said = {"agents": "|solver|", "answer": "100%_done", "policy_version_first": 3, "policy_version_last": 4}
+    said = {
+        "agents": "|solver|",
+        "answer": "100%_done",
+        "policy_version_first": 3,
+        "policy_version_last": 4,
+    }
     for _ in range(60):
-        rewards = [draw.choice([None, 0.0, 0.5, 1.0, draw.gauss(0, 1), draw.choice([LARGEST, 5e-324])])]
+        rewards = [
+            draw.choice([None, 0.0, 0.5, 1.0, draw.gauss(0, 1), draw.choice([LARGEST, 5e-324])])
+        ]
         task, fate = draw.choice([None, "fog", "mist"]), draw.choice(list(Fate))
         save(session, rewards, task=task, fate=fate, eval=draw.random() < 0.3, **said)
     blocks_extend(session, EpisodeRecord.objects.filter(session=session))
-    for narrowed in ({}, {"fates": [Fate.TRAINED, Fate.STALE]}, {"task": "fog"}, {"task": "fog", "fates": [Fate.EVAL]}):
+    for narrowed in (
+        {},
+        {"fates": [Fate.TRAINED, Fate.STALE]},
+        {"task": "fog"},
+        {"task": "fog", "fates": [Fate.EVAL]},
+    ):
         expected = facets(session, **narrowed)
-        for read in ({"agent": "solver"}, {"text": "100%_DONE"}, {"version": 4}, {"agent": "solver", "text": "%_d"}):
+        for read in (
+            {"agent": "solver"},
+            {"text": "100%_DONE"},
+            {"version": 4},
+            {"agent": "solver", "text": "%_d"},
+        ):
             assert facets(session, **narrowed, **read) == expected, (narrowed, read)
     assert facets(session, text="no such words").episodes == 0
 
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL chooses by its statistics")
 def test_rows_that_must_be_read_are_read_once_whatever_their_rewards(session, monkeypatch) -> None:
-    """Each of these readings, and each sorting of what was read, is a good part of the 200 ms for 100,000 episodes."""
+    """Each of these readings, and each sorting of what was read, is a good part of the 200 ms for
+    100,000 episodes.
+    """
     monkeypatch.setattr(one_reading, "MOST_REWARDS", 1)
     save(
-        session, [0.0, 0.5, 1.0], task="fog", answer="said", agents="|a|", policy_version_first=0, policy_version_last=0
+        session,
+        [0.0, 0.5, 1.0],
+        task="fog",
+        answer="said",
+        agents="|a|",
+        policy_version_first=0,
+        policy_version_last=0,
     )
     for chosen in ({"text": "said"}, {"agent": "a"}, {"version": 0}):
         with CaptureQueriesContext(connection) as asked:
@@ -158,4 +193,8 @@ def test_episodes_are_read_twice_from_an_index_alone(session) -> None:
 def test_another_project_is_told_of_nothing(session, bob) -> None:
     save(session, [1.0])
     with pytest.raises(NotFound):
-        episode_facets(project=Project.objects.get(memberships__user=bob), session_id=session.id, only=EpisodeFilter())
+        episode_facets(
+            project=Project.objects.get(memberships__user=bob),
+            session_id=session.id,
+            only=EpisodeFilter(),
+        )

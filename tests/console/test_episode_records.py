@@ -1,4 +1,6 @@
-"""What runtimes report of episodes: kept once each, under the lease alone, and found by every filter in every order."""
+"""What runtimes report of episodes: kept once each, under the lease alone, and found by every
+filter in every order.
+"""
 
 import gzip
 import json
@@ -38,7 +40,12 @@ def running(project) -> Session:
 
 def row(number: int, **fields) -> EpisodeRow:
     """An episode that was trained, unless ``fields`` say something else."""
-    known = {"task": f"task-{number % 3}", "fate": "trained", "reward": number / 10, "begun_at": float(number)}
+    known = {
+        "task": f"task-{number % 3}",
+        "fate": "trained",
+        "reward": number / 10,
+        "begun_at": float(number),
+    }
     return EpisodeRow(**({"episode_id": f"epi_{number}", "seq": number, **known} | fields))
 
 
@@ -46,12 +53,22 @@ def save(session: Session, *rows: EpisodeRow, **fields) -> None:
     episode_reports.rows_save(session=session, body=EpisodeRows(rows=list(rows), **fields))
 
 
-def numbers(session: Session, only: Filter = Filter(), sort: EpisodeSort = EpisodeSort.NEWEST, limit: int = 2) -> list:
+def numbers(
+    session: Session,
+    only: Filter = Filter(),
+    sort: EpisodeSort = EpisodeSort.NEWEST,
+    limit: int = 2,
+) -> list:
     """The numbers of all that match, read page by page."""
     found, cursor = [], None
     while True:
         page, cursor = selectors.episode_list(
-            project=session.project, session_id=session.id, only=only, sort=sort, cursor=cursor, limit=limit
+            project=session.project,
+            session_id=session.id,
+            only=only,
+            sort=sort,
+            cursor=cursor,
+            limit=limit,
         )
         found += [record.seq for record in page]
         if cursor is None:
@@ -61,7 +78,13 @@ def numbers(session: Session, only: Filter = Filter(), sort: EpisodeSort = Episo
 @pytest.mark.parametrize("sort", EpisodeSort)
 @pytest.mark.parametrize("only", [Filter(), Filter(task="task-1")])
 def test_the_neighbours_of_each_episode_are_those_of_the_list(running, sort, only) -> None:
-    save(running, *(row(at, reward=(at * 7 % 4) / 4, sampled_tokens=at % 3, logprob_mean=-at % 2) for at in range(9)))
+    save(
+        running,
+        *(
+            row(at, reward=(at * 7 % 4) / 4, sampled_tokens=at % 3, logprob_mean=-at % 2)
+            for at in range(9)
+        ),
+    )
     listed = [None, *(f"epi_{number}" for number in numbers(running, only, sort)), None]
     assert len(listed) > 4
     for before, episode_id, after in zip(listed, listed[1:-1], listed[2:], strict=False):
@@ -83,17 +106,31 @@ def test_a_row_that_comes_again_replaces_what_was_known_and_keeps_its_pack(runni
     pack = EpisodePack.objects.create(session=running, sha256="0" * 64, size_bytes=1)
     EpisodeRecord.objects.filter(episode_id="epi_1").update(pack=pack)
     for _ in range(2):
-        save(running, row(1, fate="trained", trained_step=3, advantage=0.5, agents=["solver", "critic"]))
+        save(
+            running,
+            row(1, fate="trained", trained_step=3, advantage=0.5, agents=["solver", "critic"]),
+        )
     record = EpisodeRecord.objects.get(episode_id="epi_1")
-    assert (record.fate, record.trained_step, record.advantage, record.pack) == ("trained", 3, 0.5, pack)
+    assert (record.fate, record.trained_step, record.advantage, record.pack) == (
+        "trained",
+        3,
+        0.5,
+        pack,
+    )
     assert record.agents == "|solver||critic|" and EpisodeRecord.objects.count() == 2
 
 
 def test_what_was_refused_of_an_episodes_calls_stands_with_it(running) -> None:
     call = {"at": 1.0, "status": 400, "path": "POST /messages", "message": "tools[0] has no name."}
     save(running, row(1, refused={"count": 26, "last": [call]}), row(2))
-    told, silent = (episode_view(EpisodeRecord.objects.get(episode_id=f"epi_{number}")) for number in (1, 2))
-    assert told.refused is not None and told.refused.count == 26 and told.refused.last[0].message in told.warning
+    told, silent = (
+        episode_view(EpisodeRecord.objects.get(episode_id=f"epi_{number}")) for number in (1, 2)
+    )
+    assert (
+        told.refused is not None
+        and told.refused.count == 26
+        and told.refused.last[0].message in told.warning
+    )
     assert silent.refused is silent.warning is None
 
 
@@ -174,23 +211,36 @@ def test_a_filter_finds_what_it_says(running, only, found) -> None:
         (EpisodeSort.SURPRISING, [3, 2, 5]),
     ],
 )
-def test_every_order_goes_through_all_pages_without_a_gap_or_a_repetition(running, sort, found) -> None:
+def test_every_order_goes_through_all_pages_without_a_gap_or_a_repetition(
+    running, sort, found
+) -> None:
     rewards = {1: -1.0, 2: 0.5, 3: 0.5, 4: 2.0, 5: 0.5, 6: None}
     lengths = {1: 9, 2: 8}
     surprise = {2: -1.5, 3: -2.0, 5: -1.0}
     save(
         running,
         *(
-            row(number, reward=reward, sampled_tokens=lengths.get(number, 0), logprob_mean=surprise.get(number))
+            row(
+                number,
+                reward=reward,
+                sampled_tokens=lengths.get(number, 0),
+                logprob_mean=surprise.get(number),
+            )
             for number, reward in rewards.items()
         ),
     )
     assert numbers(running, sort=sort) == found
-    assert numbers(running, Filter(fates=[EpisodeFate.TRAINED]), sort) == found, "so few that they are sorted"
+    assert numbers(running, Filter(fates=[EpisodeFate.TRAINED]), sort) == found, (
+        "so few that they are sorted"
+    )
 
 
-@pytest.mark.parametrize("only", [Filter(task="task-1"), Filter(step=7), Filter(fates=[EpisodeFate.STALE])])
-@pytest.mark.skipif(connection.vendor != "sqlite", reason="others have statistics to choose an index by")
+@pytest.mark.parametrize(
+    "only", [Filter(task="task-1"), Filter(step=7), Filter(fates=[EpisodeFate.STALE])]
+)
+@pytest.mark.skipif(
+    connection.vendor != "sqlite", reason="others have statistics to choose an index by"
+)
 def test_few_episodes_are_not_looked_for_along_the_order_of_all(running, only) -> None:
     with CaptureQueriesContext(connection) as queries:
         numbers(running, only, EpisodeSort.BEST)
@@ -205,7 +255,12 @@ def test_few_episodes_are_not_looked_for_along_the_order_of_all(running, only) -
 def test_a_cursor_that_no_page_returned_is_refused(running, cursor, sort) -> None:
     with pytest.raises(InvalidRequest):
         selectors.episode_list(
-            project=running.project, session_id=running.id, only=Filter(), sort=sort, cursor=cursor, limit=2
+            project=running.project,
+            session_id=running.id,
+            only=Filter(),
+            sort=sort,
+            cursor=cursor,
+            limit=2,
         )
 
 
@@ -216,7 +271,11 @@ def test_another_project_is_told_of_nothing(running, bob) -> None:
         lambda: selectors.episode_list(project=his, session_id=running.id, only=Filter()),
         lambda: selectors.episode_get(project=his, session_id=running.id, episode_id="epi_1"),
         lambda: selectors.episode_neighbours(
-            project=his, session_id=running.id, episode_id="epi_1", only=Filter(), sort=EpisodeSort.NEWEST
+            project=his,
+            session_id=running.id,
+            episode_id="epi_1",
+            only=Filter(),
+            sort=EpisodeSort.NEWEST,
         ),
         lambda: selectors.group_list(project=his, session_id=running.id),
         lambda: selectors.step_get(project=his, session_id=running.id, step=1),
@@ -239,7 +298,9 @@ def test_groups_are_those_of_a_step_and_those_that_fill(running) -> None:
 
     def found(**asked) -> list:
         groups, more = selectors.group_list(project=running.project, session_id=running.id, **asked)
-        return [(group.key, group.step, [each.seq for each in group.episodes]) for group in groups], more
+        return [
+            (group.key, group.step, [each.seq for each in group.episodes]) for group in groups
+        ], more
 
     assert found() == ([("a", None, [5]), ("a", 2, [4]), ("b", 1, [3]), ("a", 1, [1, 2])], None)
     assert found(limit=2) == ([("a", None, [5]), ("a", 2, [4])], 4)
@@ -248,11 +309,19 @@ def test_groups_are_those_of_a_step_and_those_that_fill(running) -> None:
 
 
 @pytest.mark.parametrize(("walked", "limit"), [(1, 1), (3, 2), (500, 3)])
-def test_every_group_is_on_one_page_however_its_episodes_are_mixed_with_others(running, monkeypatch, walked, limit):
+def test_every_group_is_on_one_page_however_its_episodes_are_mixed_with_others(
+    running, monkeypatch, walked, limit
+):
     monkeypatch.setattr(selectors, "WALKED_AT_ONCE", walked)
     chance = random.Random(walked)
     keys = [chance.choice("abcdefg") for _ in range(60)]
-    save(running, *(row(seq, group_key=key, trained_step=ord(key) % 3 + 1) for seq, key in enumerate(keys, start=1)))
+    save(
+        running,
+        *(
+            row(seq, group_key=key, trained_step=ord(key) % 3 + 1)
+            for seq, key in enumerate(keys, start=1)
+        ),
+    )
     newest = {key: seq for seq, key in enumerate(keys, start=1)}
     read, cursor, pages = [], None, 0
     while pages == 0 or cursor is not None:
@@ -267,10 +336,19 @@ def test_every_group_is_on_one_page_however_its_episodes_are_mixed_with_others(r
 def test_a_step_has_its_metrics_its_groups_and_what_was_refused_before_it(running) -> None:
     save(running, row(1, group_key="a", trained_step=2), row(2, group_key="b", trained_step=2))
     for step in (1, 2):
-        event_record(session_id=running.id, kind=EventKind.METRIC, data={"step": step}, key=f"step {step}")
+        event_record(
+            session_id=running.id, kind=EventKind.METRIC, data={"step": step}, key=f"step {step}"
+        )
     refused = {"name": "step_refused", "step": 2, "reason": "why"}
-    event_record(session_id=running.id, kind=EventKind.EVENT, data=refused, key="refused refused-epi_9")
-    event_record(session_id=running.id, kind=EventKind.EVENT, data=refused | {"step": 12}, key="refused refused-epi_7")
+    event_record(
+        session_id=running.id, kind=EventKind.EVENT, data=refused, key="refused refused-epi_9"
+    )
+    event_record(
+        session_id=running.id,
+        kind=EventKind.EVENT,
+        data=refused | {"step": 12},
+        key="refused refused-epi_7",
+    )
 
     step = selectors.step_get(project=running.project, session_id=running.id, step=2)
     assert step.metric is not None and step.metric.data == {"step": 2}
@@ -291,8 +369,12 @@ def store(session: Session, told: dict[str, dict]) -> None:
         data = gzip.compress(json.dumps(document).encode())
         packed.append({"episode_id": episode_id, "offset": len(whole), "size_bytes": len(data)})
         whole += data
-    plan = uploads.upload_open(session=session, body=opening({"pack": whole}, kind="episodes", packed=packed))
-    uploads.upload_commit(session=session, upload_id=plan.upload_id, body=write(plan, {"pack": whole}))
+    plan = uploads.upload_open(
+        session=session, body=opening({"pack": whole}, kind="episodes", packed=packed)
+    )
+    uploads.upload_commit(
+        session=session, upload_id=plan.upload_id, body=write(plan, {"pack": whole})
+    )
 
 
 def read(session: Session, episode_id: str) -> dict:
@@ -305,11 +387,21 @@ def test_an_episode_is_read_through_its_own_session_alone(project, bob, running)
     theirs, _ = factories.runtime_make(bob.memberships.get().project)
     another, _ = factories.runtime_make(project)
     for session in (theirs, another):
-        made = {"session": session, "episode_id": f"ep_{session.id}", "seq": 1, "fate": "trained", "begun_at": 0}
+        made = {
+            "session": session,
+            "episode_id": f"ep_{session.id}",
+            "seq": 1,
+            "fate": "trained",
+            "begun_at": 0,
+        }
         EpisodeRecord.objects.create(**made)
         with pytest.raises(NotFound):
-            selectors.episode_get(project=project, session_id=running.id, episode_id=f"ep_{session.id}")
-    found = selectors.episode_get(project=project, session_id=another.id, episode_id=f"ep_{another.id}")
+            selectors.episode_get(
+                project=project, session_id=running.id, episode_id=f"ep_{session.id}"
+            )
+    found = selectors.episode_get(
+        project=project, session_id=another.id, episode_id=f"ep_{another.id}"
+    )
     assert found.session_id == another.id
 
 
@@ -335,14 +427,24 @@ def test_a_pack_that_holds_an_earlier_document_says_so(running, s3) -> None:
     save(running, row(1), row(2))
     store(running, {"epi_1": {"a": 1}, "epi_2": {"b": 2}})
     store(running, {"epi_1": {"a": 1, "trained": True}})
-    assert [read(running, f"epi_{number}") for number in (1, 2)] == [{"a": 1, "trained": True}, {"b": 2}]
-    assert list(EpisodePack.objects.order_by("id").values_list("has_replaced", flat=True)) == [True, False]
+    assert [read(running, f"epi_{number}") for number in (1, 2)] == [
+        {"a": 1, "trained": True},
+        {"b": 2},
+    ]
+    assert list(EpisodePack.objects.order_by("id").values_list("has_replaced", flat=True)) == [
+        True,
+        False,
+    ]
 
 
-def test_a_reader_that_looked_before_an_episode_was_packed_again_reads_what_is_there_now(running, s3) -> None:
+def test_a_reader_that_looked_before_an_episode_was_packed_again_reads_what_is_there_now(
+    running, s3
+) -> None:
     save(running, row(1))
     store(running, {"epi_1": {"a": 1}})
-    looked = selectors.episode_get(project=running.project, session_id=running.id, episode_id="epi_1")
+    looked = selectors.episode_get(
+        project=running.project, session_id=running.id, episode_id="epi_1"
+    )
     store(running, {"epi_1": {"a": 1, "trained": True}})
     assert documents.document_read(looked) == {"a": 1, "trained": True}
     object_store.delete(list(object_store.keys_under(f"sessions/{running.id}/trajectories/")))
@@ -357,35 +459,49 @@ def test_a_runtime_is_told_where_documents_of_its_own_session_are(project, runni
     other, _ = factories.runtime_make(project)
     asked = ["epi_2", "epi_1", "epi_3", "epi_none"]
     places = stored_files.documents_find(session=running, episode_ids=asked)
-    assert {place.episode_id: json.loads(gzip.decompress(bytes_at(place))) for place in places} == told
+    assert {
+        place.episode_id: json.loads(gzip.decompress(bytes_at(place))) for place in places
+    } == told
     assert stored_files.documents_find(session=other, episode_ids=asked) == []
 
 
 def bytes_at(place: DocumentPlace) -> bytes:
-    return fetch(place.url, {"Range": f"bytes={place.offset}-{place.offset + place.size_bytes - 1}"})
+    return fetch(
+        place.url, {"Range": f"bytes={place.offset}-{place.offset + place.size_bytes - 1}"}
+    )
 
 
 def test_a_pack_cannot_name_what_lies_outside_of_it(running) -> None:
     packed = [{"episode_id": "epi_1", "offset": 3, "size_bytes": 2}]
     with pytest.raises(InvalidRequest):
-        uploads.upload_open(session=running, body=opening({"pack": b"1234"}, kind="episodes", packed=packed))
+        uploads.upload_open(
+            session=running, body=opening({"pack": b"1234"}, kind="episodes", packed=packed)
+        )
 
 
 def test_a_copy_of_the_journal_leaves_a_pack_under_way_alone(running, s3) -> None:
     save(running, row(1))
     whole, journal = gzip.compress(b"{}"), {"journal.sqlite3": b"rows"}
     packed = [{"episode_id": "epi_1", "offset": 0, "size_bytes": len(whole)}]
-    plan = uploads.upload_open(session=running, body=opening({"pack": whole}, kind="episodes", packed=packed))
+    plan = uploads.upload_open(
+        session=running, body=opening({"pack": whole}, kind="episodes", packed=packed)
+    )
     opened = uploads.upload_open(session=running, body=opening(journal, kind="journal"))
     uploads.upload_commit(session=running, upload_id=opened.upload_id, body=write(opened, journal))
-    uploads.upload_commit(session=running, upload_id=plan.upload_id, body=write(plan, {"pack": whole}))
+    uploads.upload_commit(
+        session=running, upload_id=plan.upload_id, body=write(plan, {"pack": whole})
+    )
     assert read(running, "epi_1") == {}
 
 
 def test_packs_count_as_stored_and_go_with_their_session(project, running, s3) -> None:
     save(running, row(1))
     store(running, {"epi_1": {}})
-    assert quotas.quotas_get(project=project).storage_bytes.used == EpisodePack.objects.get().size_bytes > 0
+    assert (
+        quotas.quotas_get(project=project).storage_bytes.used
+        == EpisodePack.objects.get().size_bytes
+        > 0
+    )
     Session.objects.filter(id=running.id).update(state="stopped", launch_handle=None)
     session_delete(project=project, session_id=running.id)
     removal.removals_finish()

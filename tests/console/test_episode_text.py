@@ -1,4 +1,6 @@
-"""A filter by text or agent: it finds what the database finds, and reads those episodes alone that may have it."""
+"""A filter by text or agent: it finds what the database finds, and reads those episodes alone that
+may have it.
+"""
 
 import zlib
 
@@ -28,7 +30,12 @@ def running(project) -> Session:
 
 
 def row(number: int, **fields) -> EpisodeRow:
-    return EpisodeRow(**({"episode_id": f"epi_{number}", "seq": number, "fate": "trained", "begun_at": 1.0} | fields))
+    return EpisodeRow(
+        **(
+            {"episode_id": f"epi_{number}", "seq": number, "fate": "trained", "begun_at": 1.0}
+            | fields
+        )
+    )
 
 
 def save(session: Session, *rows: EpisodeRow) -> None:
@@ -39,7 +46,9 @@ def save(session: Session, *rows: EpisodeRow) -> None:
 def many(running) -> Session:
     """Ten blocks of episodes with the same words, and three that have some of their own."""
     own = {70: "a Xylophone", 400: "über die BRÜCKE", 639: "xylophones"}
-    rows = [row(number, answer=own.get(number, "the usual"), agents=["solver"]) for number in range(640)]
+    rows = [
+        row(number, answer=own.get(number, "the usual"), agents=["solver"]) for number in range(640)
+    ]
     for start in range(0, 640, 160):
         save(running, *rows[start : start + 160])
     return running
@@ -48,10 +57,18 @@ def many(running) -> Session:
 def read_by(session: Session, only: Filter) -> tuple[list[int], list[int]]:
     """What a filter finds, and the blocks whose episodes are compared for it."""
     found, _ = selectors.episode_list(
-        project=session.project, session_id=session.id, only=only, sort=EpisodeSort.OLDEST, limit=1000
+        project=session.project,
+        session_id=session.id,
+        only=only,
+        sort=EpisodeSort.OLDEST,
+        limit=1000,
     )
-    narrowed = text_blocks.may_have(session, EpisodeRecord.objects.filter(session=session), only.text or only.agent)
-    return [record.seq for record in found], sorted({seq // 64 for seq in narrowed.values_list("seq", flat=True)})
+    narrowed = text_blocks.may_have(
+        session, EpisodeRecord.objects.filter(session=session), only.text or only.agent
+    )
+    return [record.seq for record in found], sorted(
+        {seq // 64 for seq in narrowed.values_list("seq", flat=True)}
+    )
 
 
 @pytest.mark.system
@@ -64,30 +81,49 @@ def read_by(session: Session, only: Filter) -> tuple[list[int], list[int]]:
         (Filter(text="bRÜcke"), [400], [6]),
         (Filter(text="XY"), [70, 639], [1, 9]),
         (Filter(text="%"), [], []),
-        (Filter(text="THE USUAL"), [n for n in range(640) if n not in (70, 400, 639)], list(range(10))),
+        (
+            Filter(text="THE USUAL"),
+            [n for n in range(640) if n not in (70, 400, 639)],
+            list(range(10)),
+        ),
         (Filter(text="y"), [70, 639], [1, 9]),
     ],
 )
-def test_a_text_is_looked_for_in_those_episodes_alone_that_may_have_it(many, only, found, read) -> None:
+def test_a_text_is_looked_for_in_those_episodes_alone_that_may_have_it(
+    many, only, found, read
+) -> None:
     assert read_by(many, only) == (found, read)
 
 
-def test_a_text_that_many_blocks_have_is_looked_for_in_all_and_the_others_as_before(many, monkeypatch) -> None:
-    """Of ten blocks five are looked at first: the even ones. Only where all of them have it are the others left out."""
+def test_a_text_that_many_blocks_have_is_looked_for_in_all_and_the_others_as_before(
+    many, monkeypatch
+) -> None:
+    """Of ten blocks five are looked at first: the even ones. Only where all of them have it are the
+    others left out.
+    """
     monkeypatch.setattr(text_blocks, "MANY", 9)
     monkeypatch.setattr(text_blocks, "LOOKED_AT", 5)
     unpacked = []
     decompress = zlib.decompress
-    monkeypatch.setattr(text_blocks.zlib, "decompress", lambda packed: unpacked.append(packed) or decompress(packed))
+    monkeypatch.setattr(
+        text_blocks.zlib, "decompress", lambda packed: unpacked.append(packed) or decompress(packed)
+    )
     for odd in (1, 3):
-        EpisodeRecord.objects.filter(session=many, seq__range=(odd * 64, odd * 64 + 63)).update(answer="other")
+        EpisodeRecord.objects.filter(session=many, seq__range=(odd * 64, odd * 64 + 63)).update(
+            answer="other"
+        )
         text_blocks.block_remake(many, odd)
     usual = [n for n in range(640) if n not in (400, 639) and n // 64 not in (1, 3)]
-    assert read_by(many, Filter(text="the usual")) == (usual, list(range(10))), "two are read in vain"
+    assert read_by(many, Filter(text="the usual")) == (usual, list(range(10))), (
+        "two are read in vain"
+    )
     assert len(unpacked) == 2 * 5, "both times five of ten"
     assert read_by(many, Filter(text="xylophone")) == ([639], [9])
     EpisodeTextBlock.objects.filter(number=4).delete()
-    assert read_by(many, Filter(text="the usual")) == (usual, [n for n in range(10) if n not in (1, 3)]), "four of five"
+    assert read_by(many, Filter(text="the usual")) == (
+        usual,
+        [n for n in range(10) if n not in (1, 3)],
+    ), "four of five"
 
 
 def test_a_text_is_found_in_episodes_of_a_release_that_kept_no_blocks(many) -> None:
@@ -106,10 +142,15 @@ def test_a_text_that_comes_later_is_found(many) -> None:
 
 @pytest.mark.system
 @settings(any_speed_shared, max_examples=60)
-@given(text=st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12), data=st.data())
+@given(
+    text=st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12),
+    data=st.data(),
+)
 def test_no_text_that_the_database_finds_is_passed_over(running, text, data) -> None:
     within = data.draw(st.integers(0, len(text))), data.draw(st.integers(0, len(text)))
-    wanted = data.draw(st.sampled_from([str, str.lower, str.upper, str.swapcase]))(text[min(within) : max(within)])
+    wanted = data.draw(st.sampled_from([str, str.lower, str.upper, str.swapcase]))(
+        text[min(within) : max(within)]
+    )
     save(running, row(1, answer=text, task=None))
     if wanted:
         by_itself = EpisodeRecord.objects.filter(session=running, answer__icontains=wanted)

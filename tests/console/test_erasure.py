@@ -1,4 +1,6 @@
-"""Erasing a person: nothing but the audit log names them afterwards, and nobody else loses anything."""
+"""Erasing a person: nothing but the audit log names them afterwards, and nobody else loses
+anything.
+"""
 
 import pytest
 from allauth.account.models import EmailAddress
@@ -33,7 +35,9 @@ def rows_with(*words: str) -> list[str]:
     return found
 
 
-def test_nothing_names_who_was_erased_and_others_keep_what_they_have(alice: User, bob: User, project, s3) -> None:
+def test_nothing_names_who_was_erased_and_others_keep_what_they_have(
+    alice: User, bob: User, project, s3
+) -> None:
     theirs = bob.memberships.get().project
     Membership.objects.create(project=theirs, user=alice, role=Role.MEMBER)
     EmailAddress.objects.create(user=alice, email=alice.email, verified=True, primary=True)

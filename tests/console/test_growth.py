@@ -13,7 +13,9 @@ from console.sessions.limits.usage_sums import usage_sum
 from console.sessions.models import Session
 from support import factories
 
-pytestmark = pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL reads a table of a few rows whole")
+pytestmark = pytest.mark.skipif(
+    connection.vendor != "sqlite", reason="PostgreSQL reads a table of a few rows whole"
+)
 KINDS = ("PERIODIC_TASKS", "HASHING_TASKS", "BUDGET_TASKS", "MAIL_TASKS")
 EVERY_SECOND = {task for kind in KINDS for task in getattr(periodic_tasks, kind)}
 GROWING = "console_session|console_checkpoint|console_eventrecord|console_episoderecord|console_runtimespan"
@@ -44,7 +46,10 @@ def test_a_tick_of_the_reconciler_reads_sessions_by_an_index(world, project) -> 
 
 @pytest.mark.parametrize("task", sorted(EVERY_SECOND | {usage_sum}, key=lambda task: task.__name__))
 def test_what_is_done_every_second_reads_what_grows_by_an_index(task, project) -> None:
-    Session.objects.filter(id=factories.session_make(project).id).update(state="ready", desired="run")
-    with CaptureQueriesContext(connection) as captured, suppress(StorageUnavailable):  # there is no store
+    Session.objects.filter(id=factories.session_make(project).id).update(
+        state="ready", desired="run"
+    )
+    # there is no store
+    with CaptureQueriesContext(connection) as captured, suppress(StorageUnavailable):
         task()
     assert read_whole(captured) == set()

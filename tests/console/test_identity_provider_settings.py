@@ -16,12 +16,24 @@ def read(monkeypatch: pytest.MonkeyPatch, **values: str):
 
 
 def test_settings_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    oidc = read(monkeypatch, **GIVEN, TRUSTED_DOMAINS="Lab.example.org", ROLES="cn=ml=prj_1:member, leads=prj_1:owner")
-    assert (oidc.issuer, oidc.name, oidc.groups_claim) == ("https://id.example.org/realm", "id.example.org", "groups")
+    oidc = read(
+        monkeypatch,
+        **GIVEN,
+        TRUSTED_DOMAINS="Lab.example.org",
+        ROLES="cn=ml=prj_1:member, leads=prj_1:owner",
+    )
+    assert (oidc.issuer, oidc.name, oidc.groups_claim) == (
+        "https://id.example.org/realm",
+        "id.example.org",
+        "groups",
+    )
     assert oidc.trusted_domains == {"lab.example.org"}
     assert oidc.scopes == ("openid", "profile", "email")
     assert read(monkeypatch, SCOPES="openid  email groups").scopes == ("openid", "email", "groups")
-    assert [(rule.group, rule.role) for rule in oidc.roles] == [("cn=ml", Role.MEMBER), ("leads", Role.OWNER)]
+    assert [(rule.group, rule.role) for rule in oidc.roles] == [
+        ("cn=ml", Role.MEMBER),
+        ("leads", Role.OWNER),
+    ]
     assert "secret" not in repr(oidc).replace("client_secret", "")
 
 
@@ -39,6 +51,8 @@ def test_settings_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
         GIVEN | {"SCOPES": 'openid "email"'},
     ],
 )
-def test_settings_that_cannot_be_meant_stop_start_up(monkeypatch: pytest.MonkeyPatch, values: dict[str, str]) -> None:
+def test_settings_that_cannot_be_meant_stop_start_up(
+    monkeypatch: pytest.MonkeyPatch, values: dict[str, str]
+) -> None:
     with pytest.raises(ImproperlyConfigured):
         read(monkeypatch, **values)

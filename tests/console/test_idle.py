@@ -20,4 +20,6 @@ def test_an_idle_reconciler_ticks_seldom_and_immediately_for_new_work(world, pro
     assert world.reconciler.is_due()
     world.tick()
     assert state_of(session) == SessionState.PROVISIONING
-    assert not world.reconciler.is_idle and world.reconciler.is_due(), "what runs is looked at in every tick"
+    assert not world.reconciler.is_idle and world.reconciler.is_due(), (
+        "what runs is looked at in every tick"
+    )

@@ -1,7 +1,9 @@
-"""What PostgreSQL counts of many episodes, and looks for each minute, it finds in an index, without reading a row.
+"""What PostgreSQL counts of many episodes, and looks for each minute, it finds in an index, without
+reading a row.
 
-It can where the index has every column that the statement names: one column more, such as COUNT(id), and it reads the
-rows, which takes several times as long. These tests forbid it every way but indexes, so that few rows do.
+It can where the index has every column that the statement names: one column more, such as
+COUNT(id), and it reads the rows, which takes several times as long. These tests forbid it every way
+but indexes, so that few rows do.
 """
 
 from collections.abc import Callable
@@ -19,10 +21,12 @@ from tinkerscript.wire.reading.trajectories import EpisodeFate
 
 pytestmark = [
     pytest.mark.django_db,
-    pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite names no plan that reads an index alone"),
+    pytest.mark.skipif(
+        connection.vendor != "postgresql", reason="SQLite names no plan that reads an index alone"
+    ),
 ]
-# Not "indexscan": without it an index alone costs PostgreSQL as much as what is forbidden, and a table that earlier
-# tests have filled and emptied is read whole.
+# Not "indexscan": without it an index alone costs PostgreSQL as much as what is forbidden, and a
+# table that earlier tests have filled and emptied is read whole.
 OTHERS = ("seqscan", "bitmapscan")
 TABLES = ("console_episoderecord", "console_session")
 
@@ -37,13 +41,18 @@ def asked(work: Callable[[], object], about: str) -> list[str]:
 def scans(sql: str) -> list[str]:
     """How PostgreSQL reads tables for a statement, when it may read indexes and nothing else."""
     with transaction.atomic(), connection.cursor() as cursor:
-        for table in TABLES:  # as autovacuum leaves them: else an index alone is no cheaper, as it looks at rows too
+        # as autovacuum leaves them: else an index alone is no cheaper, as it looks at rows too
+        for table in TABLES:
             cursor.execute(f"ANALYZE {table}")
-            cursor.execute("UPDATE pg_class SET relallvisible = relpages WHERE oid = %s::regclass", [table])
+            cursor.execute(
+                "UPDATE pg_class SET relallvisible = relpages WHERE oid = %s::regclass", [table]
+            )
         for other in OTHERS:
             cursor.execute(f"SET LOCAL enable_{other} = off")
         cursor.execute("EXPLAIN " + sql)
-        plan = [line.strip("-> ").partition("  (")[0] for (line,) in cursor.fetchall() if "Scan" in line]
+        plan = [
+            line.strip("-> ").partition("  (")[0] for (line,) in cursor.fetchall() if "Scan" in line
+        ]
         for other in OTHERS:
             cursor.execute(f"SET LOCAL enable_{other} = on")
     return plan
@@ -68,11 +77,15 @@ def test_the_counts_beside_a_list_of_episodes_come_from_its_index(project, only)
         )
         for at in range(50)
     )  # fmt: skip
-    sent = asked(lambda: episode_facets(project=project, session_id=session.id, only=only), "GROUP BY")
+    sent = asked(
+        lambda: episode_facets(project=project, session_id=session.id, only=only), "GROUP BY"
+    )
     assert len(sent) == 2, "by task and fate, and by reward"
     for sql in sent:
         (scan,) = scans(sql)
-        assert scan.startswith("Index Only Scan") and scan.endswith(" on console_episoderecord"), sql
+        assert scan.startswith("Index Only Scan") and scan.endswith(" on console_episoderecord"), (
+            sql
+        )
 
 
 def test_sessions_that_are_not_added_up_come_from_their_index() -> None:

@@ -1,4 +1,6 @@
-"""The copy of a journal in the store: a whole file and what changed since, handed to the session's next runtime."""
+"""The copy of a journal in the store: a whole file and what changed since, handed to the session's
+next runtime.
+"""
 
 import hashlib
 
@@ -22,7 +24,9 @@ def running(project, s3) -> Session:
 
 def plan_for(session: Session, data: bytes, *follows: bytes):
     hashes = [hashlib.sha256(each).hexdigest() for each in follows]
-    plan = uploads.upload_open(session=session, body=opening({"j": data}, kind="journal", follows=hashes))
+    plan = uploads.upload_open(
+        session=session, body=opening({"j": data}, kind="journal", follows=hashes)
+    )
     return plan.upload_id, write(plan, {"j": data})
 
 
@@ -32,10 +36,15 @@ def copy_write(session: Session, data: bytes, *follows: bytes) -> None:
         uploads.upload_commit(session=session, upload_id=upload_id, body=commit)
 
 
-def test_the_copy_that_is_there_counts_against_the_projects_storage(running: Session, project) -> None:
+def test_the_copy_that_is_there_counts_against_the_projects_storage(
+    running: Session, project
+) -> None:
     def used() -> list[int]:
         row = Session.objects.get(id=running.id)
-        return [quotas.quotas_get(project=project).storage_bytes.used, quotas.session_stored_bytes(session=row)]
+        return [
+            quotas.quotas_get(project=project).storage_bytes.used,
+            quotas.session_stored_bytes(session=row),
+        ]
 
     upload_id, commit = plan_for(running, b"whole")
     assert used() == [5, 5], "while it is uploaded"
@@ -58,7 +67,8 @@ def test_changes_come_after_a_whole_copy_until_another_replaces_them(running: Se
     copy_write(running, b"whole")
     copy_write(running, b"first", b"whole")
     copy_write(running, b"second", b"whole", b"first")
-    copy_write(running, b"second", b"whole", b"first")  # a runtime whose commit had no response opens it again
+    # a runtime whose commit had no response opens it again
+    copy_write(running, b"second", b"whole", b"first")
     assert handed_on() == [b"whole", b"first", b"second"]
     copy_write(running, b"another whole")
     assert handed_on() == [b"another whole"]

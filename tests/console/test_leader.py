@@ -1,4 +1,6 @@
-"""One reconciler leads. One that was killed is followed at once by another that can see it; all others wait."""
+"""One reconciler leads. One that was killed is followed at once by another that can see it; all
+others wait.
+"""
 
 import os
 import subprocess
@@ -35,7 +37,8 @@ def test_a_leader_that_was_killed_is_followed_at_once_by_one_alone(process, coll
     old, new, third = holder_new(process.pid), holder_new(), holder_new()
     assert leads(old) and not leads(new)
     process.kill()
-    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it has ended; its parent may not know yet
+    # it has ended; its parent may not know yet
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     if collected:
         process.wait(25)
     assert leads(new)

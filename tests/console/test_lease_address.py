@@ -1,4 +1,6 @@
-"""The port of the lease process: kept from one start to the next, and given to runtimes while it is listened on."""
+"""The port of the lease process: kept from one start to the next, and given to runtimes while it is
+listened on.
+"""
 
 import socket
 from pathlib import Path
@@ -43,13 +45,17 @@ def test_runtimes_are_given_it_while_something_listens_there(data, settings) -> 
     listener = lease_listener()
     assert runtime_server_url() == f"http://127.0.0.1:{listener.getsockname()[1]}"
     listener.close()
-    assert runtime_server_url() == settings.INTERNAL_URL, "a server that was started by hand in the same folder"
+    assert runtime_server_url() == settings.INTERNAL_URL, (
+        "a server that was started by hand in the same folder"
+    )
     settings.RUNTIME_SERVER_URL = "http://10.0.0.5:8000"
     assert runtime_server_url() == "http://10.0.0.5:8000" and lease_listener() is None
 
 
 @pytest.mark.smoke
-def test_a_port_that_another_user_has_is_given_to_no_runtime_and_its_leases_are_lost(data, settings) -> None:
+def test_a_port_that_another_user_has_is_given_to_no_runtime_and_its_leases_are_lost(
+    data, settings
+) -> None:
     require_root()
     port, lost = port_taken(lease_listener()), []
     with strangers_port(port):

@@ -31,7 +31,13 @@ from tinkerscript.wire.runtime import (
 )
 from tinkerscript.wire.sessions import Accounting, SessionState
 
-BEAT = RuntimeState(state=RuntimeStage.READY, progress=1, address="127.0.0.1:4100", policy_version=3, reward_mean=0.5)
+BEAT = RuntimeState(
+    state=RuntimeStage.READY,
+    progress=1,
+    address="127.0.0.1:4100",
+    policy_version=3,
+    reward_mean=0.5,
+)
 STEP = {
     "step": 1, "reward_mean": 0.1, "reward_std": 0.1, "loss": 0.1, "grad_norm": 1.0, "learning_rate": 1e-5,
     "kl_engine": 0.0, "entropy": 1.0, "clip_fraction": 0.0, "episodes": 8, "groups": 1, "groups_skipped": 0,
@@ -45,14 +51,18 @@ def heartbeat(token: str, beat: RuntimeState = BEAT):
 
 
 def test_a_heartbeat_with_nothing_new_to_show_writes_to_no_index(project):
-    """PostgreSQL would write to all indexes of the table, and every tick of the reconciler read what is left there."""
+    """PostgreSQL would write to all indexes of the table, and every tick of the reconciler read
+    what is left there.
+    """
     session, token = factories.runtime_make(project)
     heartbeat(token)
     before = Session.objects.get(id=session.id)
     with CaptureQueriesContext(connection) as captured:
         heartbeat(token, BEAT.model_copy(update={"progress": BEAT.progress + 1}))
     after = Session.objects.get(id=session.id)
-    assert after.progress == before.progress + 1 and after.lease_expires_at > before.lease_expires_at
+    assert (
+        after.progress == before.progress + 1 and after.lease_expires_at > before.lease_expires_at
+    )
     updates = [sql["sql"] for sql in captured.captured_queries if sql["sql"].startswith("UPDATE")]
     assert len(updates) == 2, updates
     for sql, model in zip(updates, (Session, RuntimeSpan), strict=True):
@@ -60,13 +70,20 @@ def test_a_heartbeat_with_nothing_new_to_show_writes_to_no_index(project):
         assert table == model._meta.db_table  # noqa: SLF001 - documented by Django
         with connection.cursor() as cursor:
             constraints = connection.introspection.get_constraints(cursor, table)
-        indexed = {column for each in constraints.values() if each["index"] for column in each["columns"] or ()}
+        indexed = {
+            column
+            for each in constraints.values()
+            if each["index"]
+            for column in each["columns"] or ()
+        }
         assert set(re.findall(r'"(\w+)" = ', written)) & indexed == set(), table
     heartbeat(token, BEAT.model_copy(update={"policy_version": BEAT.policy_version + 1}))
     assert Session.objects.get(id=session.id).updated_at > before.updated_at
 
 
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite writes to the indexes whose columns change")
+@pytest.mark.skipif(
+    connection.vendor != "postgresql", reason="SQLite writes to the indexes whose columns change"
+)
 def test_postgresql_writes_the_rows_of_a_heartbeat_where_they_are(project):
     def written() -> dict[str, tuple[int, int]]:
         with connection.cursor() as cursor:  # of this transaction, in which a test runs
@@ -79,7 +96,10 @@ def test_postgresql_writes_the_rows_of_a_heartbeat_where_they_are(project):
     heartbeat(token, BEAT.model_copy(update={"progress": BEAT.progress + 1}))
     after = written()
     for table in ("console_session", "console_runtimespan"):
-        assert tuple(now - then for now, then in zip(after[table], before[table], strict=True)) == (1, 1), table
+        assert tuple(now - then for now, then in zip(after[table], before[table], strict=True)) == (
+            1,
+            1,
+        ), table
 
 
 def test_only_the_hash_of_a_lease_is_kept(project):
@@ -107,7 +127,9 @@ def test_a_runtime_registers_loads_and_becomes_ready(project):
     assert assignment.session_id == session.id
     assert assignment.base_model_path.endswith(factories.BASE_MODEL)
     assert assignment.config.grpo_n == 8
-    assert [bytes.fromhex(assignment.episode_signing_key)] == leases.episode_signing_keys(session_id=session.id)
+    assert [bytes.fromhex(assignment.episode_signing_key)] == leases.episode_signing_keys(
+        session_id=session.id
+    )
     key = leases.relay_key(session_id=session.id, lease_sha256=session.lease_sha256)
     assert assignment.relay_key == key
     assert assignment.resume_from is None and assignment.journal_files == []
@@ -123,7 +145,10 @@ def test_a_runtime_registers_loads_and_becomes_ready(project):
     assert orders.stop is None and orders.checkpoints == []
     assert (session.state, session.gateway_port) == (SessionState.READY, 4100)
     assert (session.policy_version, session.reward_mean) == (3, 0.5)
-    states = [event.data["to"] for event in EventRecord.objects.filter(session_id=session.id, kind="state")]
+    states = [
+        event.data["to"]
+        for event in EventRecord.objects.filter(session_id=session.id, kind="state")
+    ]
     assert states == ["queued", "loading", "loading", "ready"]
 
 
@@ -140,14 +165,20 @@ def test_the_keys_of_two_sessions_differ(project):
     one, two = (factories.session_make(project).id for _ in range(2))
     keys = {leases.relay_key(session_id=each, lease_sha256="a") for each in (one, two)}
     assert len(keys) == 2
-    assert leases.episode_signing_keys(session_id=one) != leases.episode_signing_keys(session_id=two)
+    assert leases.episode_signing_keys(session_id=one) != leases.episode_signing_keys(
+        session_id=two
+    )
 
 
 def test_the_key_of_an_earlier_launch_is_another(project):
-    """Who got it from a port that they took opens nothing with it once the runtime is launched again."""
+    """Who got it from a port that they took opens nothing with it once the runtime is launched
+    again.
+    """
     session, token = factories.runtime_make(project)
     first = leases.runtime_register(session=leases.lease_check(token=token)).relay_key
-    second = leases.runtime_register(session=leases.lease_check(token=leases.lease_issue(session=session))).relay_key
+    second = leases.runtime_register(
+        session=leases.lease_check(token=leases.lease_issue(session=session))
+    ).relay_key
     assert first != second
 
 
@@ -193,7 +224,9 @@ def test_a_replaced_lease_changes_nothing(project):
 
 def test_an_expired_lease_that_no_one_replaced_goes_on(project):
     session, token = factories.runtime_make(project)
-    Session.objects.filter(id=session.id).update(lease_expires_at=timezone.now() - timezone.timedelta(minutes=9))
+    Session.objects.filter(id=session.id).update(
+        lease_expires_at=timezone.now() - timezone.timedelta(minutes=9)
+    )
     heartbeat(token)
     session.refresh_from_db()
     assert session.lease_expires_at > timezone.now()
@@ -228,7 +261,9 @@ def test_a_checkpoint_stays_ordered_until_it_is_committed(project):
     for state in ("requested", "uploading"):
         session.checkpoints.filter(id=wanted.id).update(state=state)
         orders = heartbeat(token).checkpoints
-        assert [(order.checkpoint_id, order.kind) for order in orders] == [(wanted.id, CheckpointKind.MODEL)]
+        assert [(order.checkpoint_id, order.kind) for order in orders] == [
+            (wanted.id, CheckpointKind.MODEL)
+        ]
     session.checkpoints.filter(id=wanted.id).update(state="committed")
     assert heartbeat(token).checkpoints == []
 
@@ -241,7 +276,10 @@ def test_a_new_runtime_is_asked_anew_for_what_the_old_one_was_writing(project):
     ordered.refresh_from_db()
     automatic.refresh_from_db()
     assert ordered.state == "requested"
-    assert (automatic.state, automatic.failure) == ("failed", "Its runtime ended before it was written.")
+    assert (automatic.state, automatic.failure) == (
+        "failed",
+        "Its runtime ended before it was written.",
+    )
 
 
 def test_the_progress_clock_starts_anew_only_when_something_moved(project):
@@ -269,8 +307,12 @@ def test_restarts_are_forgotten_only_after_a_step_that_is_new(project):
 
 
 @pytest.mark.parametrize(("kind", "left"), [("serving", 0), ("tinker", 0), ("episodes", 4)])
-def test_restarts_of_a_session_that_serves_calls_are_forgotten_once_it_was_ready_for_minutes(project, kind, left):
-    session, token = factories.runtime_make(project, kind=kind, restarts=4, policy_version=8, policy_version_high=8)
+def test_restarts_of_a_session_that_serves_calls_are_forgotten_once_it_was_ready_for_minutes(
+    project, kind, left
+):
+    session, token = factories.runtime_make(
+        project, kind=kind, restarts=4, policy_version=8, policy_version_high=8
+    )
     for ready_for, restarts in [(leases.STEADY / 2, 4), (leases.STEADY * 1.1, left)]:
         Session.objects.filter(id=session.id).update(state_since=timezone.now() - ready_for)
         heartbeat(token, BEAT.model_copy(update={"policy_version": 8}))
@@ -279,7 +321,9 @@ def test_restarts_of_a_session_that_serves_calls_are_forgotten_once_it_was_ready
 
 
 def test_a_loading_runtime_does_not_take_back_the_version_that_users_see(project):
-    session, token = factories.runtime_make(project, SessionState.LOADING, policy_version=5, reward_mean=0.7)
+    session, token = factories.runtime_make(
+        project, SessionState.LOADING, policy_version=5, reward_mean=0.7
+    )
     heartbeat(token, RuntimeState(state=RuntimeStage.LOADING, progress=1))
     session.refresh_from_db()
     assert (session.policy_version, session.reward_mean) == (5, 0.7)
@@ -288,25 +332,35 @@ def test_a_loading_runtime_does_not_take_back_the_version_that_users_see(project
 def test_the_episode_ledger_is_kept_as_reported(project):
     session, token = factories.runtime_make(project)
     ledger = Accounting(begun=3, trained=2, abandoned=1, abandoned_by_reason={"error": 1})
-    heartbeat(token, BEAT.model_copy(update={"accounting": ledger, "last_activity_at": 1_700_000_000.0}))
+    heartbeat(
+        token, BEAT.model_copy(update={"accounting": ledger, "last_activity_at": 1_700_000_000.0})
+    )
     session.refresh_from_db()
     assert Accounting.model_validate(session.accounting) == ledger
     assert session.last_activity_at.timestamp() == 1_700_000_000.0
 
 
-def test_the_ledger_of_a_restarting_runtime_is_the_last_known_and_nothing_is_open_after_the_end(project):
+def test_the_ledger_of_a_restarting_runtime_is_the_last_known_and_nothing_is_open_after_the_end(
+    project,
+):
     session, token = factories.runtime_make(project)
     ledger = Accounting(begun=7, open=2, trained=4, abandoned=1, abandoned_by_reason={"why": 1})
     heartbeat(token, BEAT.model_copy(update={"accounting": ledger}))
     fates = ("open", "trained")
-    rows = [EpisodeRow(episode_id=f"ep_{n}", seq=n, begun_at=1.0, fate=fate) for n, fate in enumerate(fates)]
+    rows = [
+        EpisodeRow(episode_id=f"ep_{n}", seq=n, begun_at=1.0, fate=fate)
+        for n, fate in enumerate(fates)
+    ]
     rows_save(session=leases.lease_check(token=token), body=EpisodeRows(rows=rows))
     heartbeat(token, BEAT.model_copy(update={"state": RuntimeStage.LOADING}))
     session.refresh_from_db()
     assert Accounting.model_validate(session.accounting) == ledger
     for source, target in (("ready", "stopping"), ("stopping", "stopped")):
         session_move(
-            session_id=session.id, source=SessionState(source), target=SessionState(target), actor=Actor.RECONCILER
+            session_id=session.id,
+            source=SessionState(source),
+            target=SessionState(target),
+            actor=Actor.RECONCILER,
         )
     session.refresh_from_db()
     left = Accounting.model_validate(session.accounting)
@@ -323,7 +377,9 @@ def test_a_runtime_does_not_choose_where_requests_are_sent(project):
     assert (session.address, session.gateway_port) == ("", 80)
 
 
-@pytest.mark.parametrize("address", ["h:0", "h:65536", "http://e/", "host", "a:b", "h:1/../x", "u@host:80", "h:1\n"])
+@pytest.mark.parametrize(
+    "address", ["h:0", "h:65536", "http://e/", "host", "a:b", "h:1/../x", "u@host:80", "h:1\n"]
+)
 def test_an_address_that_is_no_host_and_port_is_refused(project, address):
     session, token = factories.runtime_make(project)
     with pytest.raises(InvalidRequest):
@@ -366,20 +422,30 @@ def test_a_malformed_report_is_refused_whole(project, kind, data):
 def test_an_ordered_checkpoint_that_cannot_be_made_fails_and_the_session_goes_on(project):
     session, token = factories.runtime_make(project, SessionState.READY)
     other, _ = factories.runtime_make(project, SessionState.READY)
-    made = [Checkpoint.objects.create(session=each, kind="model", ordered=True) for each in (session, other)]
+    made = [
+        Checkpoint.objects.create(session=each, kind="model", ordered=True)
+        for each in (session, other)
+    ]
     lease = leases.lease_check(token=token)
     for each in made:
-        uploads.checkpoint_fail(session=lease, body=CheckpointFailure(checkpoint_id=each.id, reason="ValueError: no"))
+        uploads.checkpoint_fail(
+            session=lease, body=CheckpointFailure(checkpoint_id=each.id, reason="ValueError: no")
+        )
     for each in (*made, session):
         each.refresh_from_db()
-    assert [(each.state, each.failure) for each in made] == [("failed", "ValueError: no"), ("requested", "")]
+    assert [(each.state, each.failure) for each in made] == [
+        ("failed", "ValueError: no"),
+        ("requested", ""),
+    ]
     assert session.state == SessionState.READY
     assert heartbeat(token).checkpoints == []
 
 
 def test_a_runtime_that_gives_up_fails_the_session_with_its_cause(project):
     session, token = factories.runtime_make(project, SessionState.LOADING)
-    body = FailureReport(code="model_unreadable", cause="no weights in the folder", hint="choose another")
+    body = FailureReport(
+        code="model_unreadable", cause="no weights in the folder", hint="choose another"
+    )
     leases.runtime_fail(session=leases.lease_check(token=token), body=body)
     session.refresh_from_db()
     assert session.state == SessionState.FAILED
@@ -397,7 +463,9 @@ def test_a_runtime_learns_whether_the_session_fails_with_it(project, settings):
         _session, token = factories.runtime_make(project, restarts=restarts, policy_version_high=3)
         assert heartbeat(token).last_try is last
     further = BEAT.model_copy(update={"policy_version": 4})
-    assert heartbeat(token, further).last_try is False, "a step that was never done before gives it new tries"
+    assert heartbeat(token, further).last_try is False, (
+        "a step that was never done before gives it new tries"
+    )
 
 
 def test_how_far_the_next_batch_is_changes_the_session_and_is_no_entry_of_its_record(project):
@@ -413,7 +481,9 @@ def test_how_far_the_next_batch_is_changes_the_session_and_is_no_entry_of_its_re
     assert entries.count() == before + 1
 
 
-def test_what_each_second_costs_for_each_runtime_does_not_grow_unseen(project, django_assert_max_num_queries):
+def test_what_each_second_costs_for_each_runtime_does_not_grow_unseen(
+    project, django_assert_max_num_queries
+):
     """The row by its lease, the row locked, the row and the span written, orders; a transaction."""
     _session, token = factories.runtime_make(project)
     heartbeat(token)

@@ -1,4 +1,6 @@
-"""What is removed without being asked for: unfinished uploads, and what ended sessions would have gone on from."""
+"""What is removed without being asked for: unfinished uploads, and what ended sessions would have
+gone on from.
+"""
 
 import shutil
 from datetime import timedelta
@@ -11,7 +13,11 @@ from django.utils import timezone
 
 from console.object_store import client as object_store
 from console.sessions.checkpoints import leftovers, removal
-from console.sessions.checkpoints.leftovers import ended_states_trim, local_states_remove, uploads_sweep
+from console.sessions.checkpoints.leftovers import (
+    ended_states_trim,
+    local_states_remove,
+    uploads_sweep,
+)
 from console.sessions.limits.quotas import quotas_get
 from console.sessions.models import Checkpoint, Session, Upload
 from console.sessions.runtime import leases, uploads
@@ -50,7 +56,9 @@ def test_an_upload_that_can_still_be_committed_is_left_alone(running, monkeypatc
 
 
 @pytest.mark.parametrize("why", ["its URLs have ended", "its session has ended", "its row is gone"])
-def test_parts_of_an_upload_that_no_commit_can_come_for_are_removed(running, monkeypatch, why: str) -> None:
+def test_parts_of_an_upload_that_no_commit_can_come_for_are_removed(
+    running, monkeypatch, why: str
+) -> None:
     plan = uploads.upload_open(session=running, body=opening(FILES))
     write(plan, FILES)
     row = Upload.objects.filter(id=plan.upload_id)
@@ -72,7 +80,10 @@ def test_a_deleted_session_leaves_no_part_of_an_upload(project, running) -> None
     Session.objects.filter(id=running.id).update(state=SessionState.STOPPED, launch_handle=None)
     session_delete(project=project, session_id=running.id)
     removal.removals_finish()
-    assert unfinished(running.id) == set() and list(object_store.keys_under(f"sessions/{running.id}/")) == []
+    assert (
+        unfinished(running.id) == set()
+        and list(object_store.keys_under(f"sessions/{running.id}/")) == []
+    )
 
 
 def test_what_is_being_uploaded_counts_as_stored(project, running) -> None:
@@ -83,7 +94,12 @@ def test_what_is_being_uploaded_counts_as_stored(project, running) -> None:
 
 def state(session: Session, step: int, **fields: object) -> Checkpoint:
     return Checkpoint.objects.create(
-        session=session, kind="state", state="committed", committed_at=timezone.now(), step=step, **fields
+        session=session,
+        kind="state",
+        state="committed",
+        committed_at=timezone.now(),
+        step=step,
+        **fields,
     )
 
 
@@ -95,14 +111,23 @@ def test_an_ended_session_keeps_its_last_state_for_a_month(project) -> None:
     going = factories.session_make(project, state=SessionState.SUSPENDED)
     both = {state(going, 1).id, state(going, 2).id}
     ended_states_trim()
-    assert set(ended.checkpoints.values_list("id", flat=True)) == {last.id, pinned.id, ordered.id, model.id}
-    Session.objects.update(state_since=timezone.now() - leftovers.LAST_STATE_KEPT - timedelta(seconds=1))
+    assert set(ended.checkpoints.values_list("id", flat=True)) == {
+        last.id,
+        pinned.id,
+        ordered.id,
+        model.id,
+    }
+    Session.objects.update(
+        state_since=timezone.now() - leftovers.LAST_STATE_KEPT - timedelta(seconds=1)
+    )
     ended_states_trim()
     assert set(ended.checkpoints.values_list("id", flat=True)) == {pinned.id, ordered.id, model.id}
     assert set(going.checkpoints.values_list("id", flat=True)) == both
 
 
-def test_states_on_this_disk_go_with_their_session_and_its_journal_stays(project, monkeypatch) -> None:
+def test_states_on_this_disk_go_with_their_session_and_its_journal_stays(
+    project, monkeypatch
+) -> None:
     volumes: list[Path] = []
     try:
         for fields in (
@@ -125,7 +150,8 @@ def test_states_on_this_disk_go_with_their_session_and_its_journal_stays(project
         assert [path.name for path in volumes[0].iterdir()] == ["journal.sqlite3"]
         for going_on in volumes[1:]:
             assert len(list(going_on.iterdir())) == 5
-        with monkeypatch.context() as patched:  # each second, for as long as the folder of the ended one is there
+        # each second, for as long as the folder of the ended one is there
+        with monkeypatch.context() as patched:
             patched.setattr(Path, "glob", lambda folder, pattern: pytest.fail(f"{folder} again"))
             local_states_remove()
         Session.objects.filter(id=volumes[1].name).update(launch_handle=None)

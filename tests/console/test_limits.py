@@ -29,7 +29,9 @@ def test_a_public_server_has_limits_and_one_of_this_machine_alone_has_none(monke
     assert (found.queued, found.projects, found.hours, found.keys) == (3, None, 24, PUBLIC.keys)
 
 
-@pytest.mark.parametrize("text", ["queued", "queued=0", "queued=-1", "queued=many", "seats=3", "queued=1;keys=2"])
+@pytest.mark.parametrize(
+    "text", ["queued", "queued=0", "queued=-1", "queued=many", "seats=3", "queued=1;keys=2"]
+)
 def test_a_malformed_limit_stops_start_up(text, monkeypatch) -> None:
     monkeypatch.setenv("TINKERSCRIPT_LIMITS", text)
     with pytest.raises(ImproperlyConfigured, match="TINKERSCRIPT_LIMITS"):
@@ -61,7 +63,9 @@ def test_a_person_has_so_many_keys(alice, project, settings) -> None:
     factories.key_make(project, alice)
 
 
-def test_a_person_has_so_many_queued_sessions_in_all_projects(alice, bob, project, settings) -> None:
+def test_a_person_has_so_many_queued_sessions_in_all_projects(
+    alice, bob, project, settings
+) -> None:
     settings.LIMITS = Limits(queued=2)
     for owned in (project, project_create(user=alice, name="another")):
         session_create(project=owned, body=BODY, person=alice)
@@ -76,7 +80,9 @@ def test_a_session_that_ran_as_long_as_one_may_is_stopped_in_good_order(project,
     settings.LIMITS = Limits(hours=2)
     now = timezone.now()
     session, _lease = factories.runtime_make(project)
-    RuntimeSpan.objects.filter(session_id=session.id).update(started_at=now - timedelta(hours=1), seen_at=now)
+    RuntimeSpan.objects.filter(session_id=session.id).update(
+        started_at=now - timedelta(hours=1), seen_at=now
+    )
     sessions_over_budget_stop()
     session.refresh_from_db()
     assert session.desired == "run"
@@ -89,8 +95,12 @@ def test_a_session_that_ran_as_long_as_one_may_is_stopped_in_good_order(project,
 
 
 def test_steps_of_a_tinker_client_count_and_its_models_are_not_saved_for_it(project) -> None:
-    """Its runtime takes no order of a checkpoint: to wait for one would keep the session beyond its budget."""
-    session, _lease = factories.runtime_make(project, kind="tinker", policy_version=3, policy_version_high=3)
+    """Its runtime takes no order of a checkpoint: to wait for one would keep the session beyond its
+    budget.
+    """
+    session, _lease = factories.runtime_make(
+        project, kind="tinker", policy_version=3, policy_version_high=3
+    )
     Session.objects.filter(id=session.id).update(budget={"steps": 3})
     sessions_over_budget_stop()
     session.refresh_from_db()

@@ -1,4 +1,6 @@
-"""A reader of a log gets every line once, whatever was written, cut off or left unfinished between two looks."""
+"""A reader of a log gets every line once, whatever was written, cut off or left unfinished between
+two looks.
+"""
 
 import random
 
@@ -20,12 +22,16 @@ def test_a_reader_gets_every_line_once_whatever_it_asks_for_and_however_much_is_
         whole = [f"{draw.choice('abc')} {number}" for number in range(draw.randrange(1, 120))]
         written, gone, part = draw.randrange(len(whole) + 1), 0, "a"
         window = min(written, max(3, ANCHOR_LINES))  # as few lines as a first look reads
-        page = last_page(LogPart(part, whole[max(0, written - window) : written]), lines=3, containing="")
+        page = last_page(
+            LogPart(part, whole[max(0, written - window) : written]), lines=3, containing=""
+        )
         seen = whole[: max(0, written - 3)] + page.lines
         while len(seen) < len(whole):
             written = draw.randrange(written, len(whole) + 1)
             gone = draw.randrange(gone, max(gone, len(seen) - ANCHOR_LINES) + 1)
-            page = after(page.cursor, LogPart(part, whole[gone:written]), lines=draw.randrange(1, 9))
+            page = after(
+                page.cursor, LogPart(part, whole[gone:written]), lines=draw.randrange(1, 9)
+            )
             assert not page.is_cut and not page.continues
             seen += page.lines
         assert seen == whole
@@ -53,7 +59,9 @@ def test_what_is_cut_off_is_said_to_be_so_and_the_reader_goes_on_with_what_there
     assert page.is_cut and page.lines == LINES[90:]
     page = after(cursor, LogPart("b", ["other"]), LogPart("c", ["later"]))
     assert page.is_cut and page.lines == ["other", "later"]
-    assert after(page.cursor, LogPart("b", ["other"]), LogPart("c", ["later", "more"])).lines == ["more"]
+    assert after(page.cursor, LogPart("b", ["other"]), LogPart("c", ["later", "more"])).lines == [
+        "more"
+    ]
 
 
 def test_a_reader_goes_on_into_the_runtimes_that_followed_and_stops_where_it_has_enough() -> None:

@@ -1,4 +1,6 @@
-"""A line of the log says which request and which session it is about, without passing both each time."""
+"""A line of the log says which request and which session it is about, without passing both each
+time.
+"""
 
 import asyncio
 import json
@@ -51,8 +53,11 @@ async def test_what_a_task_binds_is_in_its_lines_and_in_those_of_its_threads_alo
     async def idle() -> None:
         log.warning("of no one")
 
-    # Each in a context of its own, as a server's connections are; this test's own may hold what an earlier test bound.
-    await asyncio.gather(*(asyncio.create_task(task, context=Context()) for task in (work("a"), work("b"), idle())))
+    # Each in a context of its own, as a server's connections are; this test's own may hold what an
+    # earlier test bound.
+    await asyncio.gather(
+        *(asyncio.create_task(task, context=Context()) for task in (work("a"), work("b"), idle()))
+    )
     said = {(line["message"], line.get("session_id"), line.get("request_id")) for line in lines}
     assert said == {
         ("of a", "a", "req_a"),
@@ -65,20 +70,28 @@ async def test_what_a_task_binds_is_in_its_lines_and_in_those_of_its_threads_alo
 
 @pytest.mark.django_db(transaction=True)
 async def test_lines_of_a_request_name_it_and_its_session(lines) -> None:
-    await Call(application, "GET", "/v1/sessions/ses_x/events", key="wrong", x_request_id="mine").answer()
+    await Call(
+        application, "GET", "/v1/sessions/ses_x/events", key="wrong", x_request_id="mine"
+    ).answer()
     refused = [line for line in lines if line["logger"] == "django.request"]
     assert [(line["request_id"], line["session_id"]) for line in refused] == [("mine", "ses_x")]
 
 
 def test_lines_of_a_runtimes_request_name_its_session(lines, client_for, project: Project) -> None:
     session, lease = factories.runtime_make(project)
-    answer = client_for(lease).post("/v1/runtime/report", data={"wrong": 1}, content_type="application/json")
+    answer = client_for(lease).post(
+        "/v1/runtime/report", data={"wrong": 1}, content_type="application/json"
+    )
     assert answer.status_code == 400
-    assert [line["session_id"] for line in lines if line["logger"] == "django.request"] == [session.id]
+    assert [line["session_id"] for line in lines if line["logger"] == "django.request"] == [
+        session.id
+    ]
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_live_channel_that_breaks_says_whose_it_was(lines, monkeypatch, project: Project, api_key) -> None:
+async def test_a_live_channel_that_breaks_says_whose_it_was(
+    lines, monkeypatch, project: Project, api_key
+) -> None:
     def broken(**_: object) -> None:
         raise RuntimeError("the database is away")
 
@@ -88,7 +101,9 @@ async def test_a_live_channel_that_breaks_says_whose_it_was(lines, monkeypatch, 
     client = WebsocketCommunicator(application, f"/ws/v1/sessions/{session.id}", headers=headers)
     await client.connect(timeout=25)
     await client.receive_output(timeout=25)
-    assert [line["session_id"] for line in lines if line["logger"] == "console.live.consumer"] == [session.id]
+    assert [line["session_id"] for line in lines if line["logger"] == "console.live.consumer"] == [
+        session.id
+    ]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -97,7 +112,13 @@ async def test_lines_of_the_relay_name_the_call_and_its_session(lines, monkeypat
         raise RuntimeError("a bug")
 
     monkeypatch.setattr(relay_proxy, "caller_check", broken)
-    call = Call(application, "POST", "/openai/v1/chat/completions", key=episode_key("ses_y"), x_request_id="mine")
+    call = Call(
+        application,
+        "POST",
+        "/openai/v1/chat/completions",
+        key=episode_key("ses_y"),
+        x_request_id="mine",
+    )
     assert (await call.answer())[0] == 500
     failed = [line for line in lines if line["logger"] == "api.relay.app"]
     assert [(line["request_id"], line["session_id"]) for line in failed] == [("mine", "ses_y")]

@@ -1,4 +1,6 @@
-"""A context that the engine's keys and values cannot hold is refused when a session is made, with the longest."""
+"""A context that the engine's keys and values cannot hold is refused when a session is made, with
+the longest.
+"""
 
 import pytest
 
@@ -10,13 +12,19 @@ from tinkerscript.wire.config import SessionConfig
 SMOLLM2 = ModelShape(134_515_008, hidden=576, layers=30, token_values=2 * 30 * 3 * 64)
 
 
-def memory(length: int, shape: ModelShape = SMOLLM2, *, on_gpu: bool = False, dtype: str = "auto") -> SessionMemory:
-    return SessionMemory(shape, SessionConfig(max_context_length=length, dtype=dtype), on_gpu=on_gpu)
+def memory(
+    length: int, shape: ModelShape = SMOLLM2, *, on_gpu: bool = False, dtype: str = "auto"
+) -> SessionMemory:
+    return SessionMemory(
+        shape, SessionConfig(max_context_length=length, dtype=dtype), on_gpu=on_gpu
+    )
 
 
 def test_the_longest_that_fits_is_taken_and_one_more_is_refused_with_it() -> None:
     context_check(memory(23_168), 1)
-    with pytest.raises(InvalidRequest, match="max_context_length is 23169, .* hold 23168 tokens on a CPU") as refused:
+    with pytest.raises(
+        InvalidRequest, match="max_context_length is 23169, .* hold 23168 tokens on a CPU"
+    ) as refused:
         context_check(memory(23_169), 1)
     assert "to 23168 at most" in refused.value.hint
     assert refused.value.details["fields"][0]["field"] == "config.max_context_length"

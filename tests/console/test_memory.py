@@ -4,7 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from console.catalogue.memory_estimate import ENGINE_CACHE_BYTES, PROCESS_BYTES, WORKER_BYTES, ModelShape
+from console.catalogue.memory_estimate import (
+    ENGINE_CACHE_BYTES,
+    PROCESS_BYTES,
+    WORKER_BYTES,
+    ModelShape,
+)
 from console.catalogue.memory_places import PARTS, memory_predict, place_least_bytes, place_short
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.sessions import MemoryPlace
@@ -30,15 +35,19 @@ def places(
 
 
 def test_float32_takes_24_bytes_a_weight() -> None:
-    assert total() == P * (4 + 4 + 4 + 12)  # engine; weights, gradients; moments and DeepSpeed's own weights
+    # engine; weights, gradients; moments and DeepSpeed's own weights
+    assert total() == P * (4 + 4 + 4 + 12)
 
 
 def test_a_hand_over_that_copies_is_counted() -> None:
-    assert total(zero_stage=3) - total() == (4 + 8) * P, "beside what a step has more than under ZeRO 2"
+    assert total(zero_stage=3) - total() == (4 + 8) * P, (
+        "beside what a step has more than under ZeRO 2"
+    )
 
 
 def test_bfloat16_keeps_a_float32_copy_beside_the_moments() -> None:
-    assert total(dtype="bfloat16") == P * (2 + 2 + 4 + 12)  # the sum of the gradients is in float32 too
+    # the sum of the gradients is in float32 too
+    assert total(dtype="bfloat16") == P * (2 + 2 + 4 + 12)
     on_gpu = memory_predict(ModelShape(P), SessionConfig(), devices=2)
     assert on_gpu.total_bytes - PROCESS_BYTES == P * (2 + 2 + 4 + 12)
 
@@ -56,11 +65,16 @@ def test_every_rank_has_its_own_weights_and_reference_below_stage_3() -> None:
     assert total(trainer_ranks=4, kl_coef=0.1) - total(trainer_ranks=4) == 4 * 4 * P
     sharded = {"trainer_ranks": 4, "zero_stage": 3}
     assert total(**sharded, kl_coef=0.1) - total(**sharded) == 4 * P
-    assert total(**sharded) - total(zero_stage=3) == 4 * 4 * P, "what is put together while a layer computes"
+    assert total(**sharded) - total(zero_stage=3) == 4 * 4 * P, (
+        "what is put together while a layer computes"
+    )
 
 
 def test_every_rank_has_its_own_gradients_below_stage_2() -> None:
-    assert total(trainer_ranks=4, zero_stage=1) - total(trainer_ranks=4, zero_stage=2) == 3 * 4 * P + 8 * P
+    assert (
+        total(trainer_ranks=4, zero_stage=1) - total(trainer_ranks=4, zero_stage=2)
+        == 3 * 4 * P + 8 * P
+    )
 
 
 def test_each_engine_has_the_whole_model() -> None:
@@ -85,16 +99,31 @@ def test_activations_and_head_grow_with_the_micro_batch(option: dict, kept: int)
 def test_the_parts_add_up() -> None:
     estimate = memory_predict(SHAPE, SessionConfig(kl_coef=0.1))
     parts = estimate.model_dump(exclude={"total_bytes", "engines", "engine_nodes", "places"})
-    assert sum(parts.values()) == estimate.total_bytes == sum(place.total_bytes for place in estimate.places)
+    assert (
+        sum(parts.values())
+        == estimate.total_bytes
+        == sum(place.total_bytes for place in estimate.places)
+    )
 
 
 def test_the_ranks_are_on_all_machines_and_the_rest_on_the_first() -> None:
     first, *others = places(nodes=4, trainer_ranks=8, kl_coef=0.1, zero_stage=3)
-    assert [place.name for place in others] == ["machine 2 of 4", "machine 3 of 4", "machine 4 of 4"]
+    assert [place.name for place in others] == [
+        "machine 2 of 4",
+        "machine 3 of 4",
+        "machine 4 of 4",
+    ]
     assert [(place.ranks, place.engines) for place in (first, *others)] == [(2, 1)] + [(2, 0)] * 3
-    only_first = first.engine_weights_bytes + first.cache_bytes + first.handover_bytes + first.process_bytes
-    assert only_first == 4 * P + FIXED + 4 * P and first.total_bytes - only_first == others[0].total_bytes
-    assert others[0].optimizer_bytes == 2 * P * 20 // 8 and others[0].reference_bytes == 2 * P * 4 // 8
+    only_first = (
+        first.engine_weights_bytes + first.cache_bytes + first.handover_bytes + first.process_bytes
+    )
+    assert (
+        only_first == 4 * P + FIXED + 4 * P
+        and first.total_bytes - only_first == others[0].total_bytes
+    )
+    assert (
+        others[0].optimizer_bytes == 2 * P * 20 // 8 and others[0].reference_bytes == 2 * P * 4 // 8
+    )
 
 
 LARGE = ModelShape(500 * P, hidden=64, layers=3, heads=4, key_heads=2, intermediate=128)
@@ -105,7 +134,9 @@ def test_an_engine_that_the_first_machine_has_no_room_for_is_spread_over_all() -
     config = SessionConfig(nodes=2, trainer_ranks=2)
     whole = memory_predict(LARGE, config)
     least = place_least_bytes(whole.places[0])
-    assert memory_predict(LARGE, config, machine_bytes=least).engine_nodes == whole.engine_nodes == 1
+    assert (
+        memory_predict(LARGE, config, machine_bytes=least).engine_nodes == whole.engine_nodes == 1
+    )
     spread = memory_predict(LARGE, config, machine_bytes=least - 1)
     first, second = spread.places
     assert spread.engine_nodes == 2 and place_short(spread) is None
@@ -144,7 +175,8 @@ def test_engine_and_rank_share_a_gpu_and_moments_may_go_to_the_host() -> None:
     assert step.optimizer_bytes == 0 and host.optimizer_bytes == 12 * P
 
 
-# Weights of Qwen's models, and the GPUs on which engine and trainer share one: of 80 GB, and an H200.
+# Weights of Qwen's models, and the GPUs on which engine and trainer share one: of 80 GB, and an
+# H200.
 B80, H200 = 85_500_000_000, 150_700_000_000
 FITS = {
     (494_000_000, B80): 0.5, (494_000_000, H200): 0.5,
@@ -156,8 +188,12 @@ FITS = {
 
 
 @pytest.mark.parametrize(("weights", "memory"), FITS)
-def test_a_shared_gpu_leaves_the_engine_what_the_trainer_does_not_keep(weights: int, memory: int) -> None:
-    """Between two steps: weights, their float32 copy and AdamW's moments, 14 bytes a weight, and 4 GiB."""
+def test_a_shared_gpu_leaves_the_engine_what_the_trainer_does_not_keep(
+    weights: int, memory: int
+) -> None:
+    """Between two steps: weights, their float32 copy and AdamW's moments, 14 bytes a weight, and 4
+    GiB.
+    """
     shape = ModelShape(weights, hidden=2048, layers=28, vocabulary=151_936, token_values=28_672)
     estimate = memory_predict(shape, SessionConfig(), devices=1, device_bytes=memory)
     engine, step, _ = estimate.places
@@ -175,10 +211,14 @@ def test_a_shared_gpu_leaves_the_engine_what_the_trainer_does_not_keep(weights: 
         ({"trainer_ranks": 4}, 2 + 3), ({"trainer_ranks": 4, "zero_stage": 3, "kl_coef": 0.1}, (2 + 12 + 2) / 4),
     ],
 )  # fmt: skip
-def test_what_a_rank_keeps_between_two_steps_follows_from_the_options(options: dict, kept: float) -> None:
+def test_what_a_rank_keeps_between_two_steps_follows_from_the_options(
+    options: dict, kept: float
+) -> None:
     config = SessionConfig(**options)
     assert trainer_kept_bytes(config, P, 4 if config.dtype == "float32" else 2) == kept * P
-    (engine, *_) = places(devices=config.trainer_ranks, device_bytes=16 << 30, placement="shared", **options)
+    (engine, *_) = places(
+        devices=config.trainer_ranks, device_bytes=16 << 30, placement="shared", **options
+    )
     assert engine.available_bytes == 8 << 30, "no more than a half"
 
 
@@ -187,7 +227,10 @@ def test_an_engine_is_spread_over_as_many_gpus_as_its_weights_and_one_context_ne
     *gpus, _ = places(devices=5, device_bytes=int(whole / 0.92 / 2) + 10)
     assert [gpu.engines for gpu in gpus] == [1, 0, 1, 0, 0]
     assert [gpu.engine_weights_bytes for gpu in gpus] == [P] * 4 + [0]
-    assert gpus[0].available_bytes == int((int(whole / 0.92 / 2) + 10) * 0.92) and gpus[4].engine_weights_bytes == 0
+    assert (
+        gpus[0].available_bytes == int((int(whole / 0.92 / 2) + 10) * 0.92)
+        and gpus[4].engine_weights_bytes == 0
+    )
 
 
 def test_the_first_place_that_is_too_small_is_found_without_its_upper_bounds() -> None:

@@ -1,4 +1,6 @@
-"""The project's own rules of alerts: found in what runs measure, told as the default ones, and changed by who may."""
+"""The project's own rules of alerts: found in what runs measure, told as the default ones, and
+changed by who may.
+"""
 
 import pytest
 from django.db import connection
@@ -45,8 +47,12 @@ def standing(session: Session) -> list[str]:
     return list(session.alerts.filter(over_at=None).order_by("id").values_list("text", flat=True))
 
 
-def test_a_rule_of_the_project_is_raised_told_and_over_as_the_default_ones(owner: Client, project: Project) -> None:
-    webhook_create(project=project, url="https://example.com/hook", topics=[WebhookTopic.ALERT_RAISED])
+def test_a_rule_of_the_project_is_raised_told_and_over_as_the_default_ones(
+    owner: Client, project: Project
+) -> None:
+    webhook_create(
+        project=project, url="https://example.com/hook", topics=[WebhookTopic.ALERT_RAISED]
+    )
     rule_id(owner)
     rule_id(owner, name="Of another run", runs="sweep")
     session = factories.session_make(project, name="mine")
@@ -62,7 +68,9 @@ def test_a_rule_of_the_project_is_raised_told_and_over_as_the_default_ones(owner
     assert session.alerts.count() == 1, "one that comes and goes is told once in fifty steps"
 
 
-def test_two_rules_stand_beside_each_other_and_what_is_changed_or_deleted_is_over(owner: Client, project) -> None:
+def test_two_rules_stand_beside_each_other_and_what_is_changed_or_deleted_is_over(
+    owner: Client, project
+) -> None:
     first, second = (
         rule_id(owner, steps=1),
         rule_id(owner, steps=1, name="any", metric="kl_engine", above=True, value=-1),
@@ -70,7 +78,9 @@ def test_two_rules_stand_beside_each_other_and_what_is_changed_or_deleted_is_ove
     session = factories.session_make(project, name="mine")
     measure(session, 0.1)
     assert [text.partition(":")[0] for text in standing(session)] == ["Too low", "any"]
-    changed = owner.patch(f"/v1/alert-rules/{first}", {"value": 0.05, "runs": "MINE"}, content_type=JSON).json()
+    changed = owner.patch(
+        f"/v1/alert-rules/{first}", {"value": 0.05, "runs": "MINE"}, content_type=JSON
+    ).json()
     assert (changed["value"], changed["runs"], changed["name"]) == (0.05, "MINE", "Too low")
     assert [text.partition(":")[0] for text in standing(session)] == ["any"]
     assert owner.delete(f"/v1/alert-rules/{second}").status_code == 204
@@ -79,7 +89,9 @@ def test_two_rules_stand_beside_each_other_and_what_is_changed_or_deleted_is_ove
     assert [rule["id"] for rule in owner.get("/v1/alert-rules").json()["items"]] == [first]
 
 
-def test_a_changed_rule_is_compared_anew_with_the_next_steps(owner: Client, project: Project) -> None:
+def test_a_changed_rule_is_compared_anew_with_the_next_steps(
+    owner: Client, project: Project
+) -> None:
     changed = rule_id(owner, steps=1)
     session = factories.session_make(project)
     measure(session, 0.1)
@@ -108,19 +120,29 @@ def test_what_agents_measure_has_rules_too_and_a_mail_has_no_link_of_its_name(
 
 
 @pytest.mark.parametrize("between", [1, 9])
-def test_steps_without_the_measure_do_not_hide_those_that_have_it(owner: Client, project: Project, between) -> None:
-    """However rare it is: the last fifty steps that have it are compared, and nothing is read at the others."""
+def test_steps_without_the_measure_do_not_hide_those_that_have_it(
+    owner: Client, project: Project, between
+) -> None:
+    """However rare it is: the last fifty steps that have it are compared, and nothing is read at
+    the others.
+    """
     rule_id(owner, steps=50)
     session = factories.session_make(project)
     rewards = [0.1, *[None] * between] * 49
-    steps = [{"step": at, "reward_mean": reward, "kl_engine": 0.0} for at, reward in enumerate(rewards, start=1)]
+    steps = [
+        {"step": at, "reward_mean": reward, "kl_engine": 0.0}
+        for at, reward in enumerate(rewards, start=1)
+    ]
     del steps[1]["reward_mean"]  # as an older runtime reports it
     EventRecord.objects.bulk_create(
         EventRecord(session_id=session.id, kind=EventKind.METRIC, data=step) for step in steps
     )
     with CaptureQueriesContext(connection) as asked:
         measure(session, None)
-    assert standing(session) == [] and sum("console_eventrecord" in query["sql"] for query in asked) == 3
+    assert (
+        standing(session) == []
+        and sum("console_eventrecord" in query["sql"] for query in asked) == 3
+    )
     measure(session, 0.1)
     assert standing(session) == ["Too low: reward_mean is 0.1, below 0.2 for 50 steps."]
     measure(session, None)
@@ -130,7 +152,9 @@ def test_steps_without_the_measure_do_not_hide_those_that_have_it(owner: Client,
 
 
 @pytest.mark.parametrize("nothing", [{}, {"value": None}, {"name": "Lower", "steps": None}])
-def test_a_change_of_nothing_is_refused_and_ends_nothing(owner: Client, project: Project, nothing) -> None:
+def test_a_change_of_nothing_is_refused_and_ends_nothing(
+    owner: Client, project: Project, nothing
+) -> None:
     mine = rule_id(owner, steps=1)
     session = factories.session_make(project)
     measure(session, 0.1)
@@ -171,4 +195,6 @@ def test_a_project_has_so_many_rules_at_most(owner: Client, project) -> None:
         assert owner.post("/v1/alert-rules", LOW, content_type=JSON).status_code == 409
     tables = [query["sql"].partition("FROM ")[2].split(" ")[0].strip('"') for query in asked]
     counted = tables.index("console_metricrule")
-    assert tables[counted - 1] == "console_project", "its row is locked: of two requests at once one counts the other"
+    assert tables[counted - 1] == "console_project", (
+        "its row is locked: of two requests at once one counts the other"
+    )

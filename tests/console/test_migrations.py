@@ -21,7 +21,9 @@ def test_the_history_of_each_subject_is_one_line(db):
 @pytest.mark.parametrize("app", ["console", "training"])
 def test_a_database_of_another_version_is_refused_before_anything_is_written(db, app):
     MigrationRecorder(connection).record_applied(app, "0070_of_another_version")
-    with pytest.raises(CommandError, match=rf"has {app}.0070_of_another_version, .* empty folder .* UPGRADING\.md"):
+    with pytest.raises(
+        CommandError, match=rf"has {app}.0070_of_another_version, .* empty folder .* UPGRADING\.md"
+    ):
         call_command("migrate", verbosity=0)
 
 

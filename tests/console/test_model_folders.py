@@ -1,4 +1,6 @@
-"""The files of a base model are looked at for each session, and read anew only once they are others."""
+"""The files of a base model are looked at for each session, and read anew only once they are
+others.
+"""
 
 import json
 import os

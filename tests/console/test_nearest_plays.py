@@ -1,4 +1,6 @@
-"""Which task got worse between two versions, where tasks take turns: each is compared at its plays nearest to them."""
+"""Which task got worse between two versions, where tasks take turns: each is compared at its plays
+nearest to them.
+"""
 
 import sys
 
@@ -11,7 +13,13 @@ from console.sessions.episodes.nearest import episodes_nearest
 from console.sessions.models import EpisodeRecord, Session
 from console.users.models import Project
 from support.factories import session_make
-from tinkerscript.wire.reading.nearest import MAX_COMPARED, NearestPlays, Play, is_within, nearest_plays
+from tinkerscript.wire.reading.nearest import (
+    MAX_COMPARED,
+    NearestPlays,
+    Play,
+    is_within,
+    nearest_plays,
+)
 from tinkerscript.wire.reading.trajectories import EpisodeFate as Fate
 
 pytestmark = pytest.mark.django_db
@@ -23,7 +31,9 @@ def session(project) -> Session:
     return session_make(project)
 
 
-def save(session: Session, task: str | None, version: int | None, *rewards: float | None, **fields) -> None:
+def save(
+    session: Session, task: str | None, version: int | None, *rewards: float | None, **fields
+) -> None:
     before = EpisodeRecord.objects.filter(session=session).count()
     EpisodeRecord.objects.bulk_create(
         EpisodeRecord(
@@ -34,9 +44,15 @@ def save(session: Session, task: str | None, version: int | None, *rewards: floa
     )  # fmt: skip
 
 
-def compared(session: Session, of: tuple[int, int | None], *, held_out: bool = False) -> NearestPlays:
+def compared(
+    session: Session, of: tuple[int, int | None], *, held_out: bool = False
+) -> NearestPlays:
     return episodes_nearest(
-        project=session.project, session_id=session.id, held_out=held_out, from_version=of[0], to_version=of[1]
+        project=session.project,
+        session_id=session.id,
+        held_out=held_out,
+        from_version=of[0],
+        to_version=of[1],
     )
 
 
@@ -47,7 +63,9 @@ def rows(found: NearestPlays) -> list[tuple]:
     ]
 
 
-def test_tasks_of_both_versions_are_compared_by_these_alone_and_what_lost_most_is_first(session) -> None:
+def test_tasks_of_both_versions_are_compared_by_these_alone_and_what_lost_most_is_first(
+    session,
+) -> None:
     save(session, "fog", 8, 1.0, 0.5)
     save(session, "fog", 12, 0.25)
     save(session, "mist", 8, 1.0)
@@ -81,7 +99,10 @@ def test_plays_however_far_away_are_found(session) -> None:
     found = compared(session, (8, 12))
     assert (rows(found), found.reach) == ([("fog", 8, 1.0, 5000, 0.0)], None)
     save(session, "fog", 100, 0.5)
-    assert (rows(compared(session, (8, 12))), compared(session, (8, 12)).reach) == ([("fog", 8, 1.0, 100, 0.5)], 256)
+    assert (rows(compared(session, (8, 12))), compared(session, (8, 12)).reach) == (
+        [("fog", 8, 1.0, 100, 0.5)],
+        256,
+    )
     assert rows(compared(session, (9000, 9001))) == []  # none was nearer to the second
 
 
@@ -133,10 +154,18 @@ def test_a_play_belongs_to_the_nearer_version_and_the_later_of_two_that_are_as_n
     plays = [Play("fog", version, 1, float(version)) for version in (6, 10, 14, 18)]
     (found,) = nearest_plays(plays, (8, 12), None).items
     assert (found.before.version, found.after.version) == (10, 14)
-    assert [is_within(version, (8, 12), 2) for version in (5, 6, 10, 14, 15)] == [False, True, True, True, False]
+    assert [is_within(version, (8, 12), 2) for version in (5, 6, 10, 14, 15)] == [
+        False,
+        True,
+        True,
+        True,
+        False,
+    ]
 
 
 def test_another_project_is_told_of_nothing(session, bob) -> None:
     of = {"held_out": False, "from_version": 0, "to_version": 1}
     with pytest.raises(NotFound):
-        episodes_nearest(project=Project.objects.get(memberships__user=bob), session_id=session.id, **of)
+        episodes_nearest(
+            project=Project.objects.get(memberships__user=bob), session_id=session.id, **of
+        )

@@ -41,10 +41,16 @@ def refused_field(project, **config: object) -> tuple[str, str]:
 def test_a_launcher_of_one_machine_refuses_more(db, project, settings, name: str) -> None:
     settings.LAUNCHER = LauncherOptions(name=name, resources=CPUS)
     field, message = refused_field(project, trainer_ranks=2, nodes=2)
-    assert field == "config.nodes" and "TINKERSCRIPT_LAUNCHER=slurm" in message and message.endswith(f"has {name}.")
+    assert (
+        field == "config.nodes"
+        and "TINKERSCRIPT_LAUNCHER=slurm" in message
+        and message.endswith(f"has {name}.")
+    )
 
 
-def test_pods_without_a_volume_in_common_are_refused_and_with_one_they_are_taken(db, project, settings) -> None:
+def test_pods_without_a_volume_in_common_are_refused_and_with_one_they_are_taken(
+    db, project, settings
+) -> None:
     settings.LAUNCHER = LauncherOptions(name="kubernetes", resources=CPUS)
     field, message = refused_field(project, trainer_ranks=2, nodes=2)
     assert field == "config.nodes" and "no volume in common" in message
@@ -53,7 +59,9 @@ def test_pods_without_a_volume_in_common_are_refused_and_with_one_they_are_taken
 
 
 def test_several_machines_with_gpus_are_refused(db, project, settings) -> None:
-    settings.LAUNCHER = LauncherOptions(name="slurm", resources=Resources(memory_bytes=64 << 30, cpus=8, gpus=4))
+    settings.LAUNCHER = LauncherOptions(
+        name="slurm", resources=Resources(memory_bytes=64 << 30, cpus=8, gpus=4)
+    )
     field, message = refused_field(project, trainer_ranks=2, nodes=2)
     assert field == "config.nodes" and "on CPUs alone" in message
 
@@ -76,9 +84,16 @@ def test_the_launcher_is_told_of_several_machines_alone(db, project, slurm) -> N
 def wide_model(folder: Path) -> Path:
     """A folder that says the sizes of a model of 2 GiB in float32, without its weights."""
     folder.mkdir()
-    config = {"num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 128, "hidden_size": 64}
+    config = {
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "intermediate_size": 128,
+        "hidden_size": 64,
+    }
     (folder / "config.json").write_text(json.dumps(config))
-    header = json.dumps({"weight": {"dtype": "F32", "shape": [1 << 29], "data_offsets": [0, 1 << 31]}}).encode()
+    header = json.dumps(
+        {"weight": {"dtype": "F32", "shape": [1 << 29], "data_offsets": [0, 1 << 31]}}
+    ).encode()
     weights = folder / "model.safetensors"
     weights.write_bytes(len(header).to_bytes(8, "little") + header)
     os.truncate(weights, weights.stat().st_size + (1 << 31))  # a hole: it takes no disk
@@ -106,4 +121,9 @@ def test_another_number_of_ranks_is_a_multiple_of_the_machines(db, project, slur
     with pytest.raises(InvalidRequest, match="spread over 2 machines") as refused:
         session_resume(project=project, session_id=session.id, trainer_ranks=3)
     assert refused.value.details["fields"][0]["field"] == "trainer_ranks"
-    assert session_resume(project=project, session_id=session.id, trainer_ranks=4).config["trainer_ranks"] == 4
+    assert (
+        session_resume(project=project, session_id=session.id, trainer_ranks=4).config[
+            "trainer_ranks"
+        ]
+        == 4
+    )

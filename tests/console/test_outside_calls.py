@@ -1,4 +1,6 @@
-"""The playground asks endpoints elsewhere through this server: never its own network, within bounds."""
+"""The playground asks endpoints elsewhere through this server: never its own network, within
+bounds.
+"""
 
 import asyncio
 import json
@@ -24,7 +26,9 @@ def sent(monkeypatch) -> list[tuple[str, str, dict[str, Any]]]:
     """What would have left this machine; it is answered with SAID."""
     requests: list[tuple[str, str, dict[str, Any]]] = []
 
-    async def post(url: str, api_key: str, body: dict[str, Any], _resolver: object) -> tuple[int, bytes]:
+    async def post(
+        url: str, api_key: str, body: dict[str, Any], _resolver: object
+    ) -> tuple[int, bytes]:
         requests.append((url, api_key, body))
         return 200, json.dumps(SAID).encode()
 
@@ -35,7 +39,9 @@ def sent(monkeypatch) -> list[tuple[str, str, dict[str, Any]]]:
 def test_an_endpoint_is_asked_with_its_key_and_never_streams(sent) -> None:
     answered = ask(base_url="https://models.example.org/v1/", **ASKED)
     assert (answered.status, answered.body) == (200, SAID)
-    assert sent == [("https://models.example.org/v1/chat/completions", "k", {"model": "m", "stream": False})]
+    assert sent == [
+        ("https://models.example.org/v1/chat/completions", "k", {"model": "m", "stream": False})
+    ]
 
 
 @pytest.mark.parametrize(
@@ -43,7 +49,9 @@ def test_an_endpoint_is_asked_with_its_key_and_never_streams(sent) -> None:
     ["http://models.example.org/v1", "https://127.0.0.1/v1", "https://169.254.169.254", "https://db.internal", "x",
      "https://user:pass@models.example.org/v1", "https://models.example.org/v1#"],
 )  # fmt: skip
-def test_an_address_of_the_servers_own_network_is_refused_before_anything_is_sent(sent, base_url) -> None:
+def test_an_address_of_the_servers_own_network_is_refused_before_anything_is_sent(
+    sent, base_url
+) -> None:
     with pytest.raises(InvalidRequest, match=r"^base_url: ") as refused:
         ask(base_url=base_url, **ASKED)
     assert refused.value.details["fields"][0]["field"] == "base_url" and sent == []
@@ -59,7 +67,9 @@ def test_what_is_no_completion_is_said_to_be_none(monkeypatch, read) -> None:
         ask(base_url="https://models.example.org/v1", **ASKED)
 
 
-@pytest.mark.parametrize(("error", "words"), [(TimeoutError(), "within 120 s"), (ConnectionResetError(), "reached")])
+@pytest.mark.parametrize(
+    ("error", "words"), [(TimeoutError(), "within 120 s"), (ConnectionResetError(), "reached")]
+)
 def test_an_endpoint_that_fails_is_told_and_gives_its_place_back(monkeypatch, error, words) -> None:
     async def post(*_: object) -> tuple[int, bytes]:
         raise error
@@ -81,10 +91,16 @@ def test_no_more_calls_run_at_once_than_the_server_has_memory_for(sent) -> None:
             outside_calls.PLACES.release()
 
 
-def test_the_route_returns_what_the_endpoint_said_and_no_key_is_logged(project, alice, sent, caplog) -> None:
+def test_the_route_returns_what_the_endpoint_said_and_no_key_is_logged(
+    project, alice, sent, caplog
+) -> None:
     client = Client(headers={"X-Project-Id": project.id})
     client.force_login(alice)
-    call = {"base_url": "https://models.example.org/v1", "api_key": "sk-secret", "body": {"model": "m"}}
+    call = {
+        "base_url": "https://models.example.org/v1",
+        "api_key": "sk-secret",
+        "body": {"model": "m"},
+    }
     answer = client.post("/v1/outside-calls", call, content_type="application/json")
     assert (answer.status_code, answer.json()) == (200, {"status": 200, "body": SAID})
     assert "sk-secret" not in caplog.text

@@ -1,4 +1,6 @@
-"""How often a process asks its runtimes for a heartbeat: each second while they are few, less often with more."""
+"""How often a process asks its runtimes for a heartbeat: each second while they are few, less often
+with more.
+"""
 
 import pytest
 

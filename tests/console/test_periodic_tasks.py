@@ -71,7 +71,13 @@ def test_all_but_webhooks_pause_longer_while_the_reconciler_is_idle(monkeypatch)
     rounds, webhooks = Rounds(), Rounds()
     monkeypatch.setattr(periodic_tasks, "PAUSE_S", 0.01)
     monkeypatch.setattr(periodic_tasks, "IDLE_PAUSE_S", 60.0)
-    for name in ("PERIODIC_TASKS", "HASHING_TASKS", "RETENTION_TASKS", "MAIL_TASKS", "BUDGET_TASKS"):
+    for name in (
+        "PERIODIC_TASKS",
+        "HASHING_TASKS",
+        "RETENTION_TASKS",
+        "MAIL_TASKS",
+        "BUDGET_TASKS",
+    ):
         monkeypatch.setattr(periodic_tasks, name, ())
     monkeypatch.setattr(periodic_tasks, "BUDGET_TASKS", (rounds,))
     monkeypatch.setattr(periodic_tasks, "deliveries_send", lambda stopped: webhooks())

@@ -26,7 +26,9 @@ TOOLS = postgres_tools()
 ALIAS, START_S, WAIT_S = "pooled", 30.0, 30.0
 pytestmark = [
     pytest.mark.nightly,
-    pytest.mark.skipif(PGBOUNCER is None or TOOLS is None, reason="Debian: apt-get install postgresql pgbouncer"),
+    pytest.mark.skipif(
+        PGBOUNCER is None or TOOLS is None, reason="Debian: apt-get install postgresql pgbouncer"
+    ),
 ]
 
 
@@ -51,11 +53,16 @@ def pgbouncer(folder: Path, database_url: str) -> Iterator[str]:
             shutil.chown(path, "nobody")
         as_nobody = ["setpriv", "--reuid", "nobody", "--clear-groups"]
     command = [*as_nobody, str(PGBOUNCER), str(home / "ini")]
-    with (home / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as server:
+    with (
+        (home / "log").open("wb") as log,
+        subprocess.Popen(command, stdout=log, stderr=log) as server,
+    ):
         try:
             deadline = time.monotonic() + START_S
             while not _listens(port):
-                assert server.poll() is None and time.monotonic() < deadline, (home / "log").read_text()
+                assert server.poll() is None and time.monotonic() < deadline, (
+                    home / "log"
+                ).read_text()
                 time.sleep(0.05)
             yield f"postgres://app@127.0.0.1:{port}/postgres"
         finally:
@@ -71,7 +78,8 @@ def _listens(port: int) -> bool:
 @pytest.fixture(scope="module")
 def pool() -> Iterator[str]:
     assert TOOLS is not None
-    with TemporaryDirectory(prefix="tinkerscript-pool-") as name:  # where nobody can read: pytest's own folder is not
+    # where nobody can read: pytest's own folder is not
+    with TemporaryDirectory(prefix="tinkerscript-pool-") as name:
         folder = Path(name)
         folder.chmod(0o755)
         with postgres(TOOLS, folder) as database_url, pgbouncer(folder, database_url) as url:
@@ -81,7 +89,9 @@ def pool() -> Iterator[str]:
 @pytest.fixture
 def pooled(pool: str, django_db_blocker: Any) -> Iterator[None]:
     """The pool is the database ``ALIAS``."""
-    databases = databases_read("sqlite://:memory:") | {ALIAS: databases_read(pool, is_pooled=True)["default"]}
+    databases = databases_read("sqlite://:memory:") | {
+        ALIAS: databases_read(pool, is_pooled=True)["default"]
+    }
     connections.settings[ALIAS] = connections.configure_settings(databases)[ALIAS]
     with django_db_blocker.unblock():
         yield

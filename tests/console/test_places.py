@@ -1,4 +1,6 @@
-"""One server, three places: each runs its own sessions by its own launcher, and no place waits for another."""
+"""One server, three places: each runs its own sessions by its own launcher, and no place waits for
+another.
+"""
 
 import pytest
 
@@ -32,7 +34,10 @@ class WorldOfPlaces(World):
 @pytest.fixture
 def places(settings):
     settings.MAX_RUNTIMES = 1
-    settings.PLACES = {"lab": Place("lab", "h100x8", 1, GPUS), "cloud": Place("cloud", "cpu", 2, CPUS)}
+    settings.PLACES = {
+        "lab": Place("lab", "h100x8", 1, GPUS),
+        "cloud": Place("cloud", "cpu", 2, CPUS),
+    }
     return settings.PLACES
 
 
@@ -50,14 +55,20 @@ def test_each_place_runs_its_own_sessions_up_to_its_own_number(world, project) -
     assert [state_of(session) for session in sessions] == [
         "provisioning", "queued", "provisioning", "queued", "provisioning", "provisioning", "queued",
     ]  # fmt: skip
-    assert [len(launcher.alive) for launcher in (world.launcher, *world.clusters.values())] == [1, 1, 2]
+    assert [len(launcher.alive) for launcher in (world.launcher, *world.clusters.values())] == [
+        1,
+        1,
+        2,
+    ]
     assert [(place.name, place.running, place.queued) for place in place_list(project=None)] == [
         ("here", 1, 1), ("lab", 1, 1), ("cloud", 2, 1),
     ]  # fmt: skip
     world.clusters["lab"].die()
     world.tick(2)
     assert state_of(sessions[2]) == "provisioning" and sessions[2].restarts == 1
-    assert len(world.clusters["lab"].alive) == 1, "a runtime that was lost is started again at its place"
+    assert len(world.clusters["lab"].alive) == 1, (
+        "a runtime that was lost is started again at its place"
+    )
 
 
 def test_a_session_has_the_devices_and_the_memory_of_its_place(world, project) -> None:
@@ -75,7 +86,9 @@ def test_a_kind_is_a_place_of_that_kind_with_the_most_room(world, places, projec
 
 
 def test_a_place_that_there_is_not_is_refused_with_those_that_there_are(world, project) -> None:
-    with pytest.raises(InvalidRequest, match=r"this server has here, lab \(h100x8\), cloud \(cpu\)") as refused:
+    with pytest.raises(
+        InvalidRequest, match=r"this server has here, lab \(h100x8\), cloud \(cpu\)"
+    ) as refused:
         world.session(project, place="h200")
     assert refused.value.details["fields"][0]["field"] == "config.place"
 
@@ -93,7 +106,9 @@ def test_a_place_that_is_away_is_named_and_holds_up_no_other(world, project) -> 
 
 
 def test_nothing_is_started_at_a_place_that_is_away(world, project) -> None:
-    """A start there is commands that wait: they are not begun, and its session stays where it was in the queue."""
+    """A start there is commands that wait: they are not begun, and its session stays where it was
+    in the queue.
+    """
     tried: list[str] = []
     lab = world.clusters["lab"]
     lab.start = lambda handle, **_: tried.append(handle["launch"]) or handle
@@ -108,7 +123,9 @@ def test_nothing_is_started_at_a_place_that_is_away(world, project) -> None:
     assert len(tried) == 2 and state_of(sessions[0]) == "provisioning"
 
 
-def test_a_place_that_the_settings_name_no_more_leaves_its_sessions_as_they_are(world, places, project) -> None:
+def test_a_place_that_the_settings_name_no_more_leaves_its_sessions_as_they_are(
+    world, places, project
+) -> None:
     session, waiting = world.session(project, place="lab"), world.session(project, place="lab")
     world.tick(1)
     del places["lab"], world.clusters["lab"]
@@ -117,14 +134,22 @@ def test_a_place_that_the_settings_name_no_more_leaves_its_sessions_as_they_are(
     world.tick(15)
     assert state_of(session) == "provisioning" and session.launch_handle
     assert state_of(waiting) == "queued"
-    for event in (EventRecord.objects.get(session_id=each.id, kind="event") for each in (session, waiting)):
+    for event in (
+        EventRecord.objects.get(session_id=each.id, kind="event") for each in (session, waiting)
+    ):
         assert event.data["reason"] == "its place is lab, which TINKERSCRIPT_PLACES does not name"
 
 
-def test_a_place_whose_launcher_was_changed_with_runtimes_there_stops_start_up(places, project) -> None:
+def test_a_place_whose_launcher_was_changed_with_runtimes_there_stops_start_up(
+    places, project
+) -> None:
     config = SessionConfig(place="lab")
-    session = factories.session_make(project, config=config, launcher="kubernetes", launch_handle={"launch": "x"})
-    with pytest.raises(OtherLauncher, match="Place lab has runtimes that the launcher kubernetes started"):
+    session = factories.session_make(
+        project, config=config, launcher="kubernetes", launch_handle={"launch": "x"}
+    )
+    with pytest.raises(
+        OtherLauncher, match="Place lab has runtimes that the launcher kubernetes started"
+    ):
         launchers_elsewhere()
     Session.objects.filter(id=session.id).update(launch_handle=None)
     del places["cloud"]  # of Kubernetes, which is not there

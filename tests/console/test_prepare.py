@@ -30,16 +30,23 @@ def test_the_bucket_is_there_afterwards_and_a_second_time_is_no_error(s3, settin
 
 @pytest.mark.parametrize(
     ("region", "configuration"),
-    [("us-east-1", {}), ("eu-central-1", {"CreateBucketConfiguration": {"LocationConstraint": "eu-central-1"}})],
+    [
+        ("us-east-1", {}),
+        ("eu-central-1", {"CreateBucketConfiguration": {"LocationConstraint": "eu-central-1"}}),
+    ],
 )
-def test_a_bucket_of_aws_is_made_in_the_region_of_the_settings(settings, monkeypatch, region, configuration):
+def test_a_bucket_of_aws_is_made_in_the_region_of_the_settings(
+    settings, monkeypatch, region, configuration
+):
     settings.S3_ENDPOINT_URL, settings.S3_REGION = f"https://s3.{region}.amazonaws.com", region
     settings.S3_ACCESS_KEY, settings.S3_SECRET_KEY = "a", "b"
     client = object_store.client_get()
     monkeypatch.setattr(object_store, "client_get", lambda: client)
     with Stubber(client) as aws:
         aws.add_client_error("head_bucket", "404", expected_params={"Bucket": settings.S3_BUCKET})
-        aws.add_response("create_bucket", {}, expected_params={"Bucket": settings.S3_BUCKET, **configuration})
+        aws.add_response(
+            "create_bucket", {}, expected_params={"Bucket": settings.S3_BUCKET, **configuration}
+        )
         object_store.bucket_ensure()
         aws.assert_no_pending_responses()
 
@@ -51,7 +58,11 @@ def test_the_embedded_store_takes_any_region(embedded_s3, settings):
 
 
 def test_a_store_that_does_not_answer_is_named(settings, monkeypatch):
-    settings.S3_ENDPOINT_URL, settings.S3_ACCESS_KEY, settings.S3_SECRET_KEY = "http://127.0.0.1:9", "a", "b"
+    settings.S3_ENDPOINT_URL, settings.S3_ACCESS_KEY, settings.S3_SECRET_KEY = (
+        "http://127.0.0.1:9",
+        "a",
+        "b",
+    )
     monkeypatch.setattr(prepare, "TIMEOUT_S", 0.0)
     with pytest.raises(CommandError, match="object store"):
         call_command("prepare")

@@ -29,7 +29,12 @@ from tinkerscript.wire.sessions import SessionState
 
 
 def waiting(
-    session_id: str, project_id: str = "a", *, priority: int = 0, restarts: int = 0, arrival: int = 0
+    session_id: str,
+    project_id: str = "a",
+    *,
+    priority: int = 0,
+    restarts: int = 0,
+    arrival: int = 0,
 ) -> Waiting:
     return Waiting((arrival, session_id), session_id, project_id, priority, restarts)
 
@@ -63,19 +68,34 @@ def test_a_priority_goes_first_inside_its_project() -> None:
 
 def test_a_priority_takes_nothing_from_another_project() -> None:
     flood = [waiting(f"flood-{i}", "a", priority=100, arrival=i) for i in range(3)]
-    assert order(*flood, waiting("alone", "b", arrival=9)) == ["flood-0", "alone", "flood-1", "flood-2"]
+    assert order(*flood, waiting("alone", "b", arrival=9)) == [
+        "flood-0",
+        "alone",
+        "flood-1",
+        "flood-2",
+    ]
 
 
 def test_a_project_that_runs_something_waits_for_those_that_run_nothing() -> None:
-    assert order(waiting("busy", "a"), waiting("idle", "b", arrival=9), running={"a": 1}) == ["idle", "busy"]
+    assert order(waiting("busy", "a"), waiting("idle", "b", arrival=9), running={"a": 1}) == [
+        "idle",
+        "busy",
+    ]
 
 
 def test_a_session_whose_runtime_died_goes_before_all_others() -> None:
-    assert order(waiting("new", "a"), waiting("died", "b", restarts=1, arrival=9), running={"b": 7}) == ["died", "new"]
+    assert order(
+        waiting("new", "a"), waiting("died", "b", restarts=1, arrival=9), running={"b": 7}
+    ) == ["died", "new"]
 
 
 def test_what_exceeds_a_quota_is_held_and_comes_last() -> None:
-    entries = [waiting("a-0"), waiting("a-1", restarts=1), waiting("a-2"), waiting("b-0", "b", arrival=9)]
+    entries = [
+        waiting("a-0"),
+        waiting("a-1", restarts=1),
+        waiting("a-2"),
+        waiting("b-0", "b", arrival=9),
+    ]
     found = queue_of(entries, running={"a": 1}, limits={"a": 2})
     assert found == [("a-1", False), ("b-0", False), ("a-0", True), ("a-2", True)]
 
@@ -105,10 +125,14 @@ entries = st.lists(
 )
 def test_everyone_has_one_turn_and_no_quota_is_exceeded(given_entries, running, limits) -> None:
     found = queue_of(given_entries, running=running, limits=limits)
-    assert sorted(session_id for session_id, _ in found) == sorted(entry.session_id for entry in given_entries)
+    assert sorted(session_id for session_id, _ in found) == sorted(
+        entry.session_id for entry in given_entries
+    )
     project_of = {entry.session_id: entry.project_id for entry in given_entries}
     for project, limit in limits.items():
-        started = sum(not is_held for session_id, is_held in found if project_of[session_id] == project)
+        started = sum(
+            not is_held for session_id, is_held in found if project_of[session_id] == project
+        )
         room = max(0, limit - running.get(project, 0))
         assert started == min(room, sum(entry.project_id == project for entry in given_entries))
 
@@ -137,35 +161,64 @@ def plain_order(entries: list[Waiting], occupied: Occupied) -> list[tuple[str, b
     for entry in sorted(entries, key=urgency):
         before = [other for other in ranks if other.project_id == entry.project_id]
         starting = [other for other in before if not ranks[other][0]]
-        devices = occupied.used[entry.project_id] + sum(max(1, other.devices or 1) for other in [*starting, entry])
+        devices = occupied.used[entry.project_id] + sum(
+            max(1, other.devices or 1) for other in [*starting, entry]
+        )
         is_held = devices > occupied.limits.get(entry.project_id, 1000)
-        ranks[entry] = is_held, entry.restarts == 0, occupied.running[entry.project_id] + len(before)
+        ranks[entry] = (
+            is_held,
+            entry.restarts == 0,
+            occupied.running[entry.project_id] + len(before),
+        )
 
     def place(entry: Waiting) -> tuple[Any, ...]:
         of_person = [other for other in entries if other.owner == entry.owner]
-        first = [other for other in of_person if (ranks[other], other.arrival) < (ranks[entry], entry.arrival)]
+        first = [
+            other
+            for other in of_person
+            if (ranks[other], other.arrival) < (ranks[entry], entry.arrival)
+        ]
         is_held, is_fresh, rank = ranks[entry]
         came = max(entry.arrival[0], occupied.freed.get(entry.owner, 0))
-        return is_held, is_fresh, occupied.people[entry.owner] + len(first), rank, came, entry.session_id
+        return (
+            is_held,
+            is_fresh,
+            occupied.people[entry.owner] + len(first),
+            rank,
+            came,
+            entry.session_id,
+        )
 
     return [(entry.session_id, ranks[entry][0]) for entry in sorted(entries, key=place)]
 
 
 PROJECTS, PEOPLE = "abcd", (None, 1, 2, 3)
-anybody = st.tuples(st.integers(0, 9), st.sampled_from(PROJECTS), st.integers(-1, 1), st.integers(0, 1))
+anybody = st.tuples(
+    st.integers(0, 9), st.sampled_from(PROJECTS), st.integers(-1, 1), st.integers(0, 1)
+)
 anything = st.tuples(anybody, st.integers(0, 3), st.sampled_from(PEOPLE))
 
 
 @any_speed
 @given(
     st.lists(anything, max_size=30),
-    st.lists(st.tuples(st.sampled_from(PROJECTS), st.sampled_from(PEOPLE), st.integers(1, 3)), max_size=8),
+    st.lists(
+        st.tuples(st.sampled_from(PROJECTS), st.sampled_from(PEOPLE), st.integers(1, 3)), max_size=8
+    ),
     st.dictionaries(st.sampled_from(PROJECTS), st.integers(0, 6)),
     st.dictionaries(st.sampled_from([*PROJECTS, 1, 2, 3]), st.integers(1, 12)),
 )
 def test_the_order_is_that_of_the_rules_read_plainly(rows, running, limits, freed) -> None:
     given_entries = [
-        Waiting((at, f"ses_{number:02}"), f"ses_{number:02}", project, priority, restarts, devices, person)
+        Waiting(
+            (at, f"ses_{number:02}"),
+            f"ses_{number:02}",
+            project,
+            priority,
+            restarts,
+            devices,
+            person,
+        )
         for number, ((at, project, priority, restarts), devices, person) in enumerate(rows)
     ]
     occupied = Occupied(limits=limits, freed=freed)
@@ -181,15 +234,22 @@ def test_the_queue_in_the_database_is_that_order(project, bob) -> None:
     ids = [late.id, urgent.id, *(session.id for session in flood)]
     assert queue_next(slots={HERE: 9}) == ids
     assert queue_next(slots={HERE: 2}) == ids[:2] and queue_next(slots={HERE: 0}) == []
-    assert queue_positions([*ids, "ses_none"]) == {session_id: place for place, session_id in enumerate(ids, start=1)}
+    assert queue_positions([*ids, "ses_none"]) == {
+        session_id: place for place, session_id in enumerate(ids, start=1)
+    }
     assert queue_position(session=urgent) == 2
     running = factories.session_make(project_get(user=bob), state=SessionState.READY)
     assert queue_position(session=running) is None and queue_position(session=urgent) == 1
     assert queue_waiting() == 5, "the quota of none holds it back"
 
 
-def test_nothing_is_read_for_sessions_that_do_not_wait_or_places_that_are_full(project, django_assert_num_queries):
-    waiting, running = factories.session_make(project), factories.session_make(project, state=SessionState.READY)
+def test_nothing_is_read_for_sessions_that_do_not_wait_or_places_that_are_full(
+    project, django_assert_num_queries
+):
+    waiting, running = (
+        factories.session_make(project),
+        factories.session_make(project, state=SessionState.READY),
+    )
     with django_assert_num_queries(0):
         assert queue_look([running]) == {}
     with django_assert_num_queries(1):  # which places the queued ones have
@@ -203,7 +263,8 @@ def test_a_session_that_is_woken_has_the_position_of_its_first_start(project, bo
     others = [factories.session_make(project_get(user=bob)), factories.session_make(project)]
     session_wake(session=slept)
     assert queue_next(slots={HERE: 9}) == [slept.id, *(session.id for session in others)]
-    factories.session_make(project, state=SessionState.READY)  # what its project runs counts all the same
+    # what its project runs counts all the same
+    factories.session_make(project, state=SessionState.READY)
     assert queue_next(slots={HERE: 9}) == [others[0].id, slept.id, others[1].id]
 
 
@@ -243,7 +304,9 @@ def test_who_waited_when_a_runtime_was_over_goes_first_and_who_came_later_does_n
 
 
 @pytest.mark.parametrize("has_person", [True, False])
-def test_the_end_of_a_runtime_lets_others_by_and_its_recovery_does_not(project, alice, bob, has_person) -> None:
+def test_the_end_of_a_runtime_lets_others_by_and_its_recovery_does_not(
+    project, alice, bob, has_person
+) -> None:
     def make(of: Project, who: User, **fields: Any) -> Session:
         return factories.session_make(of, person=who if has_person else None, **fields)
 
@@ -275,4 +338,6 @@ def test_a_new_session_is_told_the_position_that_it_will_have(project, alice, bo
     assert expected == 2 == queue_position(session=factories.session_make(theirs, person=bob))
     assert queue_position_new(project_id=project.id, person=alice.pk) == 5
     Project.objects.filter(id=theirs.id).update(device_quota=1)
-    assert queue_position_new(project_id=theirs.id, person=bob.pk) == 5, "held by its quota, it comes last"
+    assert queue_position_new(project_id=theirs.id, person=bob.pk) == 5, (
+        "held by its quota, it comes last"
+    )

@@ -26,7 +26,11 @@ def moves_of(session):
 
 
 def why_queued(session):
-    return EventRecord.objects.filter(session_id=session.id, data__to="queued").latest("id").data["reason"]
+    return (
+        EventRecord.objects.filter(session_id=session.id, data__to="queued")
+        .latest("id")
+        .data["reason"]
+    )
 
 
 def test_a_queued_session_is_launched_with_its_lease(world, project, settings):
@@ -37,7 +41,9 @@ def test_a_queued_session_is_launched_with_its_lease(world, project, settings):
     assert session.launch_handle["pid"] == 4711 and session.launcher == "fake"
     (environment,) = world.launcher.alive.values()
     assert environment["TINKERSCRIPT_SERVER_URL"] == "http://127.0.0.1:8000"
-    assert environment["TINKERSCRIPT_TRUSTED_USERS"] == "33,65534", "numbers: it may have other names for them"
+    assert environment["TINKERSCRIPT_TRUSTED_USERS"] == "33,65534", (
+        "numbers: it may have other names for them"
+    )
     assert environment["TINKERSCRIPT_RUNTIME_DIR"] == str(settings.DATA / "runtimes" / session.id)
     assert leases.lease_check(token=environment["TINKERSCRIPT_LEASE"]) == session
 
@@ -46,14 +52,26 @@ def test_no_more_sessions_run_than_there_are_places(world, project, settings):
     settings.MAX_RUNTIMES = 2
     sessions = [world.session(project) for _ in range(4)]
     world.tick(3)
-    assert [state_of(session) for session in sessions] == ["provisioning", "provisioning", "queued", "queued"]
+    assert [state_of(session) for session in sessions] == [
+        "provisioning",
+        "provisioning",
+        "queued",
+        "queued",
+    ]
     services.session_stop(project=project, session_id=sessions[0].id)
     world.launcher.alive.pop(sessions[0].launch_handle["launch"])
     world.tick(3)
-    assert [state_of(session) for session in sessions] == ["stopped", "provisioning", "provisioning", "queued"]
+    assert [state_of(session) for session in sessions] == [
+        "stopped",
+        "provisioning",
+        "provisioning",
+        "queued",
+    ]
 
 
-def test_a_runtime_that_was_killed_is_launched_again_from_the_front_of_the_queue(world, project, bob):
+def test_a_runtime_that_was_killed_is_launched_again_from_the_front_of_the_queue(
+    world, project, bob
+):
     session = world.ready(project)
     waiting = world.session(project_get(user=bob))
     old = world.launcher.alive.copy()
@@ -93,7 +111,10 @@ def test_a_session_whose_machines_are_taken_away_again_and_again_does_not_fail(w
         world.beat(READY.model_copy(update={"phase": f"{PHASE_PREEMPTED}: saving"}))
         world.launcher.die(143)
         world.tick()
-        assert why_queued(session) == "its machine was taken away: the runtime's process ended with code 143"
+        assert (
+            why_queued(session)
+            == "its machine was taken away: the runtime's process ended with code 143"
+        )
         world.tick(2)
         assert state_of(session) == SessionState.PROVISIONING and session.restarts == 0
     world.launcher.die(1)  # of itself, before it said a word
@@ -122,7 +143,10 @@ def test_restarts_wait_longer_each_time_and_keep_their_position(world, project, 
     world.tick(2.5)
     assert (state_of(session), state_of(waiting)) == (SessionState.QUEUED, SessionState.QUEUED)
     world.tick(1)
-    assert (state_of(session), state_of(waiting)) == (SessionState.PROVISIONING, SessionState.QUEUED)
+    assert (state_of(session), state_of(waiting)) == (
+        SessionState.PROVISIONING,
+        SessionState.QUEUED,
+    )
 
 
 @pytest.mark.system
@@ -198,7 +222,11 @@ def test_a_new_reconciler_adopts_living_runtimes_and_gives_them_time_to_speak(wo
     world.tick(29)
     assert state_of(session) == SessionState.READY and world.launcher.stopped == []
     world.tick(20, beat=READY)
-    assert state_of(session) == SessionState.READY and session.restarts == 0 and len(world.launcher.alive) == 1
+    assert (
+        state_of(session) == SessionState.READY
+        and session.restarts == 0
+        and len(world.launcher.alive) == 1
+    )
 
 
 def test_a_machine_that_slept_wakes_with_its_sessions(world, project):
@@ -240,7 +268,10 @@ def test_a_program_that_cannot_be_started_fails_the_session_in_the_end(world, pr
     world.launcher.broken = True
     session = world.session(project)
     world.tick(120)
-    assert state_of(session) == SessionState.FAILED and "could not be started" in session.failure["cause"]
+    assert (
+        state_of(session) == SessionState.FAILED
+        and "could not be started" in session.failure["cause"]
+    )
 
 
 def test_a_stop_is_ordered_and_ends_when_the_process_has(world, project):
@@ -272,7 +303,9 @@ def test_a_runtime_that_is_still_writing_when_asked_to_end_is_given_the_time(wor
     services.session_stop(project=project, session_id=session.id)
     world.tick()
     for progress in range(6, 26):
-        saving = READY.model_copy(update={"state": "stopping", "phase": "saving", "progress": progress})
+        saving = READY.model_copy(
+            update={"state": "stopping", "phase": "saving", "progress": progress}
+        )
         world.tick(20, beat=saving, step_s=9)
     assert state_of(session) == SessionState.STOPPING
 
@@ -292,7 +325,9 @@ def test_an_idle_session_is_suspended_and_woken_by_a_request(world, project):
     world.tick(99, beat=READY)
     session.refresh_from_db()
     assert session.desired == "run"
-    waits = "waiting for episodes: 0 of 4 groups complete; 1 group waits with 6 of 8; task 17 lacks 2"
+    waits = (
+        "waiting for episodes: 0 of 4 groups complete; 1 group waits with 6 of 8; task 17 lacks 2"
+    )
     world.tick(3, beat=READY.model_copy(update={"phase": waits}))
     session.refresh_from_db()
     assert (session.state, session.desired) == (SessionState.READY, "suspend")
@@ -304,12 +339,18 @@ def test_an_idle_session_is_suspended_and_woken_by_a_request(world, project):
     assert world.launcher.alive == {}
     services.session_wake(session=session)
     world.tick()
-    assert state_of(session) == SessionState.PROVISIONING and session.desired == "run" and session.restarts == 0
+    assert (
+        state_of(session) == SessionState.PROVISIONING
+        and session.desired == "run"
+        and session.restarts == 0
+    )
 
 
 def test_a_session_with_an_open_episode_or_an_order_is_not_idle(world, project):
     session = world.ready(project, idle_suspend_s=10)
-    busy = READY.model_copy(update={"accounting": READY.accounting.model_copy(update={"begun": 1, "open": 1})})
+    busy = READY.model_copy(
+        update={"accounting": READY.accounting.model_copy(update={"begun": 1, "open": 1})}
+    )
     world.tick(30, beat=busy)
     session.refresh_from_db()
     assert session.desired == "run"
@@ -361,7 +402,9 @@ def test_the_process_of_a_session_that_failed_is_ended(world, project):
     assert world.launcher.alive == {} and session.launch_handle is None
 
 
-def test_one_session_that_cannot_be_looked_at_does_not_keep_the_others(world, project, settings, caplog):
+def test_one_session_that_cannot_be_looked_at_does_not_keep_the_others(
+    world, project, settings, caplog
+):
     settings.MAX_RUNTIMES = 2
     broken, healthy = world.session(project), world.session(project)
     world.tick()
@@ -397,10 +440,19 @@ def test_a_server_that_stops_queues_its_sessions_in_front_and_blames_no_one(worl
     session = world.ready(project)
     Session.objects.filter(id=waiting.id).update(state="queued")
     world.reconciler.release_all(grace_s=1)
-    assert state_of(session) == SessionState.QUEUED and session.restarts == 0 and world.launcher.alive == {}
-    Session.objects.filter(id=waiting.id).update(state_since=session.created_at + timedelta(seconds=5))
+    assert (
+        state_of(session) == SessionState.QUEUED
+        and session.restarts == 0
+        and world.launcher.alive == {}
+    )
+    Session.objects.filter(id=waiting.id).update(
+        state_since=session.created_at + timedelta(seconds=5)
+    )
     world.tick()
-    assert (state_of(session), state_of(waiting)) == (SessionState.PROVISIONING, SessionState.QUEUED)
+    assert (state_of(session), state_of(waiting)) == (
+        SessionState.PROVISIONING,
+        SessionState.QUEUED,
+    )
 
 
 @pytest.mark.parametrize(("desired", "ends_as"), [("suspend", "suspended"), ("stop", "stopped")])
@@ -427,10 +479,15 @@ def test_an_engine_that_does_not_answer_costs_no_session(world, project, setting
     world.launcher.away = False
     world.tick(5, beat=READY)
     assert (state_of(session), session.restarts) == (SessionState.READY, 0)
-    assert state_of(waiting) in (SessionState.PROVISIONING, SessionState.READY) and len(world.launcher.alive) == 2
+    assert (
+        state_of(waiting) in (SessionState.PROVISIONING, SessionState.READY)
+        and len(world.launcher.alive) == 2
+    )
 
 
-def test_a_drained_server_suspends_what_is_ready_and_starts_nothing_until_the_drain_ends(world, project, capsys):
+def test_a_drained_server_suspends_what_is_ready_and_starts_nothing_until_the_drain_ends(
+    world, project, capsys
+):
     running = world.ready(project)
     waiting = world.session(project)
     call_command("drain")
@@ -443,7 +500,10 @@ def test_a_drained_server_suspends_what_is_ready_and_starts_nothing_until_the_dr
     assert (state_of(running), state_of(waiting)) == (SessionState.SUSPENDED, SessionState.QUEUED)
     call_command("drain", "--off")
     world.tick()
-    assert (state_of(running), state_of(waiting)) == (SessionState.SUSPENDED, SessionState.PROVISIONING)
+    assert (state_of(running), state_of(waiting)) == (
+        SessionState.SUSPENDED,
+        SessionState.PROVISIONING,
+    )
 
 
 def test_requests_are_sent_where_the_launcher_says(world, project):
@@ -459,7 +519,9 @@ def test_requests_are_sent_where_the_launcher_says(world, project):
     assert (session.address, session.gateway_port) == ("", None)
 
 
-def test_a_port_that_the_runtime_does_not_listen_on_gets_no_request_and_the_runtime_is_replaced(world, project):
+def test_a_port_that_the_runtime_does_not_listen_on_gets_no_request_and_the_runtime_is_replaced(
+    world, project
+):
     session = world.session(project)
     world.launcher.others = {5432}
     world.tick()

@@ -29,7 +29,9 @@ class Seen(Handler):
         thread = await sync_to_async(threading.current_thread)()
         self.threads.append(thread)
         await self.held.wait()
-        assert await sync_to_async(threading.current_thread)() is thread, "a request stays in its thread"
+        assert await sync_to_async(threading.current_thread)() is thread, (
+            "a request stays in its thread"
+        )
 
 
 async def test_the_first_idle_thread_serves_and_there_are_no_more_than_so_many() -> None:
@@ -53,7 +55,9 @@ async def test_a_request_that_waits_keeps_no_thread_from_the_next() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "/events"])  # a view in a thread, and one that waits
-async def test_a_response_that_is_read_slowly_is_no_load_of_its_thread(api_key, project, name: str) -> None:
+async def test_a_response_that_is_read_slowly_is_no_load_of_its_thread(
+    api_key, project, name: str
+) -> None:
     handler, is_sent, read = Handler(), asyncio.Event(), asyncio.Event()
     session = await sync_to_async(factories.session_make)(project)
 
@@ -86,7 +90,9 @@ async def test_a_response_that_is_read_slowly_is_no_load_of_its_thread(api_key, 
         ("GET /v1/checkpoints", False),
     ],
 )
-def test_what_must_not_wait_for_an_object_store_has_threads_of_its_own(asked: str, expected: bool) -> None:
+def test_what_must_not_wait_for_an_object_store_has_threads_of_its_own(
+    asked: str, expected: bool
+) -> None:
     assert bool(RESERVED.fullmatch(asked)) is expected
 
 
@@ -115,7 +121,9 @@ async def test_a_thread_whose_request_was_cancelled_ends_that_before_its_next() 
     assert done == ["first", "next"]
 
 
-async def test_a_request_opens_no_connection_where_the_one_before_left_a_good_one(api_key, opened) -> None:
+async def test_a_request_opens_no_connection_where_the_one_before_left_a_good_one(
+    api_key, opened
+) -> None:
     async def ask() -> None:
         status, _, _ = await Call(application, "GET", "/v1/sessions", key=api_key).answer()
         assert status == 200
@@ -137,18 +145,26 @@ async def test_a_view_that_waits_has_the_headers_of_every_other(api_key, project
         assert status == 200 and headers["content-length"] == str(len(body))
         found.append({name: value for name, value in headers.items() if name not in own})
     assert found[0] == found[1]
-    status, _, _ = await Call(application, "GET", f"{path}/events", key=api_key, host="no host").answer()
+    status, _, _ = await Call(
+        application, "GET", f"{path}/events", key=api_key, host="no host"
+    ).answer()
     assert status == 400
 
 
-async def test_a_person_may_ask_a_view_that_waits_and_writes_with_the_token_of_the_page(alice: User, project) -> None:
+async def test_a_person_may_ask_a_view_that_waits_and_writes_with_the_token_of_the_page(
+    alice: User, project
+) -> None:
     session = await sync_to_async(factories.session_make)(project)
     browser = await sync_to_async(signed_in)(alice)
     cookie = "; ".join(f"{name}={each.value}" for name, each in browser.cookies.items())
     path = f"/v1/sessions/{session.id}"
     status, _, _ = await Call(application, "GET", f"{path}/events", cookie=cookie).answer()
     assert status == 200
-    status, _, body = await Call(application, "POST", f"{path}/episodes", cookie=cookie, body=b"{}").answer()
+    status, _, body = await Call(
+        application, "POST", f"{path}/episodes", cookie=cookie, body=b"{}"
+    ).answer()
     assert status == 403 and b"CSRF" in body
-    status, _, _ = await Call(application, "GET", f"{path}/events", cookie="sessionid=nobody").answer()
+    status, _, _ = await Call(
+        application, "GET", f"{path}/events", cookie="sessionid=nobody"
+    ).answer()
     assert status == 401

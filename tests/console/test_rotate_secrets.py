@@ -1,4 +1,6 @@
-"""Rotating the server's secrets ends no sign-in, no second factor and no open episode, wherever it is interrupted."""
+"""Rotating the server's secrets ends no sign-in, no second factor and no open episode, wherever it
+is interrupted.
+"""
 
 import os
 import stat
@@ -42,7 +44,11 @@ SECRET = "JBSWY3DPEHPK3PXP"
 def server(tmp_path, settings, db):
     """A server of its own that has just been stopped, with an embedded store."""
     settings.DATA, settings.SECRET_KEY_FILE = tmp_path, tmp_path / "secret_key"
-    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS, settings.SECRET_KEY_IS_GIVEN = "first", [], False
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS, settings.SECRET_KEY_IS_GIVEN = (
+        "first",
+        [],
+        False,
+    )
     settings.S3_ENDPOINT_URL = ""
     replace(settings.SECRET_KEY_FILE, "first")
     seaweedfs.credentials_get(tmp_path)
@@ -54,7 +60,9 @@ def server(tmp_path, settings, db):
 
 def restart(settings) -> None:
     """Read the secrets as a starting server does."""
-    settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS = settings.SECRET_KEY_FILE.read_text().split()
+    settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS = (
+        settings.SECRET_KEY_FILE.read_text().split()
+    )
     episode_keys.signing_keys.cache_clear()
 
 
@@ -85,7 +93,10 @@ def episode_key(session_id: str) -> str:
 
 def relay_takes(key: str) -> bool:
     try:
-        return episode_keys.verified_claim([(b"authorization", f"Bearer {key}".encode())]).episode_id == "ep_1"
+        return (
+            episode_keys.verified_claim([(b"authorization", f"Bearer {key}".encode())]).episode_id
+            == "ep_1"
+        )
     except RelayError as refusal:
         assert refusal.status == 401
         return False
@@ -149,16 +160,22 @@ def test_a_runtime_gets_both_keys(server, project) -> None:
     session, token = factories.runtime_make(project, SessionState.PROVISIONING)
     assignment = leases.runtime_register(session=leases.lease_check(token=token))
     assigned = [assignment.episode_signing_key, *assignment.previous_episode_signing_keys]
-    assert [bytes.fromhex(key) for key in assigned] == leases.episode_signing_keys(session_id=session.id)
+    assert [bytes.fromhex(key) for key in assigned] == leases.episode_signing_keys(
+        session_id=session.id
+    )
     assert len(assigned) == 2
 
 
-def test_deliveries_convince_who_knows_the_old_secret_and_who_knows_the_new_one(server, project) -> None:
+def test_deliveries_convince_who_knows_the_old_secret_and_who_knows_the_new_one(
+    server, project
+) -> None:
     webhook = webhook_create(project=project, url="https://example.com/", topics=list(WebhookTopic))
     (old,) = webhook_secrets(webhook)
     rotate(server)
     new, _ = webhook_secrets(Webhook.objects.get())
-    event = WebhookEvent(id="evt", topic="session.state", at="2026-01-01T00:00:00Z", project_id=project.id, data={})
+    event = WebhookEvent(
+        id="evt", topic="session.state", at="2026-01-01T00:00:00Z", project_id=project.id, data={}
+    )
     body, now = event.model_dump_json().encode(), int(time.time())
     header = received.sign(body, *webhook_secrets(webhook), at=now)
     for secret in (old, new):
@@ -183,7 +200,11 @@ def test_both_secrets_change_privately_and_the_command_shows_none(server, tmp_pa
     rotate(server)
     after = seaweedfs.credentials_get(tmp_path)
     assert not set(before.values()) & set(after.values())
-    assert server.SECRET_KEY != "first" and server.SECRET_KEY_FALLBACKS == ["first"] and len(server.SECRET_KEY) > 64
+    assert (
+        server.SECRET_KEY != "first"
+        and server.SECRET_KEY_FALLBACKS == ["first"]
+        and len(server.SECRET_KEY) > 64
+    )
     for path in (tmp_path / "secret_key", tmp_path / "s3" / "credentials.json"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     said = capsys.readouterr().out
@@ -213,7 +234,9 @@ def test_the_store_serves_what_it_held_under_its_new_credentials_alone(server, t
     call_command("rotate_secrets")
     with serving():
         assert object_store.get("kept") == b"from before"
-        stale = replace_fields(object_store.store_get(), access_key=old.access_key, secret_key=old.secret_key)
+        stale = replace_fields(
+            object_store.store_get(), access_key=old.access_key, secret_key=old.secret_key
+        )
         with pytest.raises(ClientError, match="InvalidAccessKeyId|403"):
             object_store.client_of(stale).get_object(Bucket=server.S3_BUCKET, Key="kept")
 
@@ -238,7 +261,11 @@ def test_an_interruption_at_any_step_loses_nothing_and_it_can_be_done_again(
         def killed(*_: object) -> None:
             raise KeyboardInterrupt
 
-        patched.setattr(secret_rotation.seaweedfs if step == "credentials_rotate" else secret_rotation, step, killed)
+        patched.setattr(
+            secret_rotation.seaweedfs if step == "credentials_rotate" else secret_rotation,
+            step,
+            killed,
+        )
         with pytest.raises(KeyboardInterrupt):
             call_command("rotate_secrets", *arguments)
     restart(server)
@@ -247,10 +274,13 @@ def test_an_interruption_at_any_step_loses_nothing_and_it_can_be_done_again(
     assert is_in(client) and code_is_taken(factor)
 
 
-def test_a_secret_is_on_the_disk_with_its_name_when_it_is_replaced(server, tmp_path, monkeypatch) -> None:
+def test_a_secret_is_on_the_disk_with_its_name_when_it_is_replaced(
+    server, tmp_path, monkeypatch
+) -> None:
     synced = []
     monkeypatch.setattr(
-        "console.config.private_files.os.fsync", lambda of: synced.append(os.readlink(f"/proc/self/fd/{of}"))
+        "console.config.private_files.os.fsync",
+        lambda of: synced.append(os.readlink(f"/proc/self/fd/{of}")),
     )
     replace(tmp_path / "secret_key", "another")
     draft, folder = synced
@@ -272,7 +302,11 @@ def test_a_full_disk_leaves_the_secret_and_no_draft(server, tmp_path, monkeypatc
 
 
 def refused(server, *arguments: str) -> str:
-    files = {path: path.read_text() for path in server.DATA.rglob("*") if path.is_file() and path.name != "up.lock"}
+    files = {
+        path: path.read_text()
+        for path in server.DATA.rglob("*")
+        if path.is_file() and path.name != "up.lock"
+    }
     with pytest.raises(CommandError) as error:
         call_command("rotate_secrets", *arguments)
     assert files == {path: path.read_text() for path in files}
@@ -286,9 +320,15 @@ def test_a_secret_of_the_environment_is_left_to_who_set_it(server, arguments) ->
     assert "TINKERSCRIPT_SECRET_KEY_PREVIOUS" in said and "nothing was changed" in said
 
 
-def test_what_lies_under_an_older_secret_of_the_environment_is_renewed_at_the_start(server, alice, monkeypatch) -> None:
+def test_what_lies_under_an_older_secret_of_the_environment_is_renewed_at_the_start(
+    server, alice, monkeypatch
+) -> None:
     client, factor = signed_in(alice), TOTP.activate(alice, SECRET)
-    server.SECRET_KEY_IS_GIVEN, server.SECRET_KEY, server.SECRET_KEY_FALLBACKS = True, "second", ["first"]
+    server.SECRET_KEY_IS_GIVEN, server.SECRET_KEY, server.SECRET_KEY_FALLBACKS = (
+        True,
+        "second",
+        ["first"],
+    )
     monkeypatch.setattr(object_store, "ready_wait", lambda **_: None)
     call_command("prepare")
     server.SECRET_KEY_FALLBACKS = []

@@ -49,7 +49,11 @@ def test_the_log_is_read_and_searched_after_the_end(world, project, api_key, cli
     session = ended(world, project)
     client, path = client_for(api_key), f"/v1/sessions/{session.id}/logs"
     assert client.get(path, {"lines": 2}).json()["lines"] == ["line 98", "line 99"]
-    assert client.get(path, {"q": "LINE 9", "lines": 3}).json()["lines"] == ["line 97", "line 98", "line 99"]
+    assert client.get(path, {"q": "LINE 9", "lines": 3}).json()["lines"] == [
+        "line 97",
+        "line 98",
+        "line 99",
+    ]
     assert client.get(path, {"q": "no such"}).json()["lines"] == []
     session_delete(project=project, session_id=session.id)
     assert not LogChunk.objects.exists()
@@ -79,7 +83,8 @@ def test_a_reader_goes_on_where_it_was_over_restarts_and_the_end(
     assert more["lines"] == ["first 30", "first 31", "second 0"] and not more["is_cut"]
     rest = client.get(path, {"after": more["cursor"], "q": "2"}).json()
     assert rest["lines"] == ["second 2"]
-    Session.objects.filter(id=session.id).update(launch_handle=None, state="stopped")  # nothing of the second was kept
+    # nothing of the second was kept
+    Session.objects.filter(id=session.id).update(launch_handle=None, state="stopped")
     assert client.get(path, {"after": rest["cursor"]}).json()["is_cut"]
     refused = client.get(path, {"after": "0"})
     assert refused.status_code == 400 and "no place of a log" in refused.json()["error"]["message"]
@@ -89,12 +94,16 @@ def test_the_ends_of_the_last_runtimes_are_kept_and_no_more(db) -> None:
     for number in range(logs.MAX_CHUNKS + 2):
         logs.log_keep(session_id="ses_a", launch=f"ses_a-{number}", lines=["x"])
         logs.log_keep(session_id="ses_b", launch="ses_b-0", lines=[f"{number}"])
-    kept = LogChunk.objects.filter(session_id="ses_a").order_by("id").values_list("launch", flat=True)
+    kept = (
+        LogChunk.objects.filter(session_id="ses_a").order_by("id").values_list("launch", flat=True)
+    )
     assert list(kept) == [f"ses_a-{number}" for number in range(2, logs.MAX_CHUNKS + 2)]
     assert LogChunk.objects.filter(session_id="ses_b").count() == 1
 
 
-def test_a_log_that_cannot_be_read_or_kept_keeps_no_runtime_from_being_ended(world, project, monkeypatch) -> None:
+def test_a_log_that_cannot_be_read_or_kept_keeps_no_runtime_from_being_ended(
+    world, project, monkeypatch
+) -> None:
     for error in (LauncherUnavailable("no log driver"), OSError(errno.ESTALE, "Stale file handle")):
         with monkeypatch.context() as context:
             context.setattr(world.launcher, "logs", failing(error))
@@ -102,7 +111,9 @@ def test_a_log_that_cannot_be_read_or_kept_keeps_no_runtime_from_being_ended(wor
         assert logs.session_logs(project=project, session_id=session.id, lines=9).lines == []
 
     session = world.ready(project)
-    monkeypatch.setattr(LogChunk.objects, "update_or_create", failing(OperationalError("database or disk is full")))
+    monkeypatch.setattr(
+        LogChunk.objects, "update_or_create", failing(OperationalError("database or disk is full"))
+    )
     world.reconciler.release_all(grace_s=1)
     session.refresh_from_db()
     assert (world.launcher.alive, session.state) == ({}, "queued")

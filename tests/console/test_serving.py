@@ -1,4 +1,6 @@
-"""Sessions that serve a model and train nothing: what may be served, what they refuse by name, what keeps its files."""
+"""Sessions that serve a model and train nothing: what may be served, what they refuse by name, what
+keeps its files.
+"""
 
 import time
 
@@ -34,11 +36,18 @@ def trained(project):
 
 
 def serve(project, model, person=None, **fields):
-    return serving.serving_create(project=project, body=ServingCreate(model=model, **fields), person=person)
+    return serving.serving_create(
+        project=project, body=ServingCreate(model=model, **fields), person=person
+    )
 
 
-def test_a_base_model_and_a_checkpoint_are_served_by_sessions_of_their_own_kind(project, trained) -> None:
-    base, tuned = serve(project, factories.BASE_MODEL), serve(project, trained.id, name="tuned", idle_suspend_s=60)
+def test_a_base_model_and_a_checkpoint_are_served_by_sessions_of_their_own_kind(
+    project, trained
+) -> None:
+    base, tuned = (
+        serve(project, factories.BASE_MODEL),
+        serve(project, trained.id, name="tuned", idle_suspend_s=60),
+    )
     assert {base.kind, tuned.kind} == {SessionKind.SERVING}
     assert (base.served_checkpoint_id, tuned.served_checkpoint_id) == ("", trained.id)
     assert tuned.base_model == factories.BASE_MODEL and tuned.config["idle_suspend_s"] == 60
@@ -46,21 +55,35 @@ def test_a_base_model_and_a_checkpoint_are_served_by_sessions_of_their_own_kind(
     assert base.devices == 0
 
 
-def test_a_checkpoint_that_failed_is_refused_with_its_cause_and_nobody_waits_for_it(project, trained) -> None:
-    Checkpoint.objects.filter(id=trained.id).update(state="failed", failure="its SHA-256 is another")
+def test_a_checkpoint_that_failed_is_refused_with_its_cause_and_nobody_waits_for_it(
+    project, trained
+) -> None:
+    Checkpoint.objects.filter(id=trained.id).update(
+        state="failed", failure="its SHA-256 is another"
+    )
     with pytest.raises(Conflict, match="is failed: its SHA-256 is another") as refused:
         serve(project, trained.id)
     assert refused.value.hint == "Choose another checkpoint."
 
 
-def test_its_runtime_is_told_what_to_serve_and_where_its_files_are(project, trained, monkeypatch) -> None:
-    monkeypatch.setattr("console.object_store.client.read_url", lambda key, expires_s: f"s3://{key}")
+def test_its_runtime_is_told_what_to_serve_and_where_its_files_are(
+    project, trained, monkeypatch
+) -> None:
+    monkeypatch.setattr(
+        "console.object_store.client.read_url", lambda key, expires_s: f"s3://{key}"
+    )
     session = serve(project, trained.id)
     Session.objects.filter(id=session.id).update(state=SessionState.PROVISIONING, lease_sha256="x")
     session.refresh_from_db()
     told = runtime_register(session=session)
-    assert (told.kind, told.serves.checkpoint_id, told.serves.step) == (SessionKind.SERVING, trained.id, 8)
-    assert told.serves.files[0].url.endswith(f"{trained.id}/config.json") and told.resume_from is None
+    assert (told.kind, told.serves.checkpoint_id, told.serves.step) == (
+        SessionKind.SERVING,
+        trained.id,
+        8,
+    )
+    assert (
+        told.serves.files[0].url.endswith(f"{trained.id}/config.json") and told.resume_from is None
+    )
     Checkpoint.objects.update(state="failed", failure="its SHA-256 is another")
     with pytest.raises(InvalidRequest, match="is failed: its SHA-256 is another"):
         runtime_register(session=session)
@@ -93,20 +116,36 @@ def test_what_is_no_model_to_serve_is_refused_by_name(project, trained) -> None:
 
 
 def test_the_limits_of_a_key_hold_for_what_it_serves(project, alice) -> None:
-    key, _ = key_create(project=project, user=alice, name="k", scopes=factories.EVERY_SCOPE, allowed_models=["another"])
+    key, _ = key_create(
+        project=project,
+        user=alice,
+        name="k",
+        scopes=factories.EVERY_SCOPE,
+        allowed_models=["another"],
+    )
     with pytest.raises(Forbidden):
-        serving.serving_create(project=project, body=ServingCreate(model=factories.BASE_MODEL), key=key)
-    key, _ = key_create(project=project, user=alice, name="k", scopes=factories.EVERY_SCOPE, spend_cap_s=1)
+        serving.serving_create(
+            project=project, body=ServingCreate(model=factories.BASE_MODEL), key=key
+        )
+    key, _ = key_create(
+        project=project, user=alice, name="k", scopes=factories.EVERY_SCOPE, spend_cap_s=1
+    )
     body = ServingCreate(model=factories.BASE_MODEL)
     made = serving.serving_create(project=project, body=body, key=key, person=alice)
     assert made.key == key
-    other, _ = key_create(project=project, user=alice, name="k", scopes=factories.EVERY_SCOPE, spend_cap_s=1)
+    other, _ = key_create(
+        project=project, user=alice, name="k", scopes=factories.EVERY_SCOPE, spend_cap_s=1
+    )
     assert serving_of_model(project=project, key=key, name=factories.BASE_MODEL) == made
-    assert serving_of_model(project=project, key=other, name=factories.BASE_MODEL) is None, "not on another's account"
+    assert serving_of_model(project=project, key=other, name=factories.BASE_MODEL) is None, (
+        "not on another's account"
+    )
 
 
 def test_it_needs_the_memory_of_an_engine_alone(project, settings, monkeypatch) -> None:
-    monkeypatch.setattr("console.sessions.dry_run.memory_limit_bytes", lambda place, on_gpu: 4 << 30)
+    monkeypatch.setattr(
+        "console.sessions.dry_run.memory_limit_bytes", lambda place, on_gpu: 4 << 30
+    )
     assert serve(project, factories.BASE_MODEL), "its trainer would not fit"
 
 
@@ -129,8 +168,13 @@ def test_a_key_is_of_the_session_and_of_who_asked_for_it(project, settings) -> N
     made = serving.serving_key_create(session_id=session.id, **at)
     claim = episode_key.read(made.api_key)
     assert (claim.session_id, claim.episode_id, claim.key_id) == (session.id, "serving", "key_1")
-    assert abs(claim.expires_at - time.time() - 2 * 86_400) < 60 and made.expires_at.timestamp() == claim.expires_at
-    assert made.base_url == f"{settings.PUBLIC_URL}/openai/v1" and made.model == factories.BASE_MODEL
+    assert (
+        abs(claim.expires_at - time.time() - 2 * 86_400) < 60
+        and made.expires_at.timestamp() == claim.expires_at
+    )
+    assert (
+        made.base_url == f"{settings.PUBLIC_URL}/openai/v1" and made.model == factories.BASE_MODEL
+    )
     with pytest.raises(Conflict, match="episodes"):
         serving.serving_key_create(session_id=factories.session_make(project).id, **at)
     services.session_stop(project=project, session_id=session.id)
@@ -154,7 +198,9 @@ def test_what_is_served_is_not_removed(project, trained, settings) -> None:
     assert not Checkpoint.objects.exists()
 
 
-def test_what_was_decided_before_another_served_or_deleted_it_is_decided_anew(project, trained) -> None:
+def test_what_was_decided_before_another_served_or_deleted_it_is_decided_anew(
+    project, trained
+) -> None:
     body = SessionCreate(base_model=factories.BASE_MODEL)
     serve(project, trained.id)
     with pytest.raises(Conflict, match="serves the checkpoint"):
@@ -163,7 +209,10 @@ def test_what_was_decided_before_another_served_or_deleted_it_is_decided_anew(pr
     Checkpoint.objects.all().delete()
     with pytest.raises(NotFound):
         services.session_create(
-            project=project, body=body, kind=SessionKind.SERVING, start=StartingPoint(factories.BASE_MODEL, trained)
+            project=project,
+            body=body,
+            kind=SessionKind.SERVING,
+            start=StartingPoint(factories.BASE_MODEL, trained),
         )
 
 
@@ -193,7 +242,8 @@ def test_at_its_budget_it_stops_without_a_checkpoint(project) -> None:
 def test_a_name_leads_to_the_one_that_serves_it_and_runs(project, alice, trained) -> None:
     key, _ = key_create(project=project, user=alice, name="k", scopes=list(Scope))
     waiting, ready, tuned = (
-        serve(project, name, person=alice) for name in (factories.BASE_MODEL, factories.BASE_MODEL, trained.id)
+        serve(project, name, person=alice)
+        for name in (factories.BASE_MODEL, factories.BASE_MODEL, trained.id)
     )
     Session.objects.filter(id=waiting.id).update(state="ready")
 
@@ -206,15 +256,22 @@ def test_a_name_leads_to_the_one_that_serves_it_and_runs(project, alice, trained
     assert found(trained.session_id) is None, "it trains"
 
 
-def test_another_persons_session_is_used_while_it_is_ready_and_limits_nothing(project, alice, bob) -> None:
+def test_another_persons_session_is_used_while_it_is_ready_and_limits_nothing(
+    project, alice, bob
+) -> None:
     key, _ = key_create(project=project, user=alice, name="k", scopes=list(Scope))
-    usual, short = serve(project, factories.BASE_MODEL, person=bob), serve(project, factories.BASE_MODEL, person=bob)
+    usual, short = (
+        serve(project, factories.BASE_MODEL, person=bob),
+        serve(project, factories.BASE_MODEL, person=bob),
+    )
 
     def found() -> Session | None:
         return serving_of_model(project=project, key=key, name=factories.BASE_MODEL)
 
     assert found() is None, "both wait for a start that bob wants"
-    Session.objects.filter(id=short.id).update(state="ready", config=short.config | {"max_context_length": 16})
+    Session.objects.filter(id=short.id).update(
+        state="ready", config=short.config | {"max_context_length": 16}
+    )
     assert found() is None
     Session.objects.filter(id=usual.id).update(state="ready")
     assert found() == usual

@@ -44,16 +44,29 @@ def test_a_dry_run_returns_memory_and_position_and_starts_nothing(project, db) -
     before = Session.objects.count()
     view = dry_run.dry_run(project=project, body=BODY)
     assert view.memory.total_bytes > 28 * 134_515_008 and view.queue_position == 2
-    assert view.config == config_resolve(SessionConfig(), 134_515_008) and Session.objects.count() == before
+    assert (
+        view.config == config_resolve(SessionConfig(), 134_515_008)
+        and Session.objects.count() == before
+    )
 
 
-def test_a_dry_run_says_that_a_hybrid_shares_no_prefixes_and_what_that_costs(project, settings, tmp_path) -> None:
-    (tmp_path / "config.json").write_text(json.dumps({"layer_types": ["linear_attention", "full_attention"]}))
+def test_a_dry_run_says_that_a_hybrid_shares_no_prefixes_and_what_that_costs(
+    project, settings, tmp_path
+) -> None:
+    (tmp_path / "config.json").write_text(
+        json.dumps({"layer_types": ["linear_attention", "full_attention"]})
+    )
     settings.EXTRA_MODELS = {"mine": str(tmp_path)}
     body = SessionCreate(base_model="mine", config=SessionConfig(grpo_n=6))
     plan = dry_run.dry_run(project=project, body=body)
-    assert "not shared (layer_types has linear_attention)" in plan.prefixes and "6 times" in plan.prefixes
-    assert "for each of them" in dry_run.dry_run(project=project, body=body, kind=SessionKind.TINKER).prefixes
+    assert (
+        "not shared (layer_types has linear_attention)" in plan.prefixes
+        and "6 times" in plan.prefixes
+    )
+    assert (
+        "for each of them"
+        in dry_run.dry_run(project=project, body=body, kind=SessionKind.TINKER).prefixes
+    )
     assert dry_run.dry_run(project=project, body=body, kind=SessionKind.SERVING).prefixes is None
     assert dry_run.dry_run(project=project, body=BODY).prefixes is None
 
@@ -71,7 +84,9 @@ def test_what_cannot_fit_is_refused_with_the_estimate(project, monkeypatch) -> N
 def test_the_embedded_store_has_its_part_of_the_machines_memory(settings, monkeypatch) -> None:
     monkeypatch.setattr(dry_run.machine_share, "memory_bytes", lambda: 8 << 30)
     settings.LAUNCHER = LauncherOptions(name="process", resources=Resources())
-    assert dry_run.memory_limit_bytes(place="here", on_gpu=False) == (8 << 30) - seaweedfs.MEMORY_BYTES
+    assert (
+        dry_run.memory_limit_bytes(place="here", on_gpu=False) == (8 << 30) - seaweedfs.MEMORY_BYTES
+    )
     settings.S3_ENDPOINT_URL = "https://s3.example.org"
     assert dry_run.memory_limit_bytes(place="here", on_gpu=False) == 8 << 30
 
@@ -106,8 +121,13 @@ def test_a_ready_session_is_suspended_on_request_and_resumed(project) -> None:
     assert services.session_suspend(project=project, session_id=session.id).desired == "suspend"
     assert services.session_resume(project=project, session_id=session.id).desired == "run"
     Session.objects.filter(id=session.id).update(state=SessionState.SUSPENDED)
-    assert services.session_suspend(project=project, session_id=session.id).state == SessionState.SUSPENDED
-    assert services.session_resume(project=project, session_id=session.id).state == SessionState.QUEUED
+    assert (
+        services.session_suspend(project=project, session_id=session.id).state
+        == SessionState.SUSPENDED
+    )
+    assert (
+        services.session_resume(project=project, session_id=session.id).state == SessionState.QUEUED
+    )
 
 
 @pytest.mark.parametrize("state", [SessionState.QUEUED, SessionState.LOADING, SessionState.STOPPED])
@@ -124,7 +144,9 @@ def test_a_session_whose_base_model_is_not_here_stays_suspended(project) -> None
     with pytest.raises(UnknownBaseModel, match="of-the-old-server"):
         services.session_resume(project=project, session_id=session.id)
     with pytest.raises(UnknownBaseModel):
-        checkpoints.checkpoint_order(session=Session.objects.get(id=session.id), kind=CheckpointKind.MODEL)
+        checkpoints.checkpoint_order(
+            session=Session.objects.get(id=session.id), kind=CheckpointKind.MODEL
+        )
     session.refresh_from_db()
     assert session.state == SessionState.SUSPENDED and not session.checkpoints.exists()
 
@@ -143,7 +165,13 @@ def test_a_suspended_session_goes_on_with_another_number_of_ranks(project) -> No
     assert Session.objects.get(id=session.id).config == before | {"trainer_ranks": 2}
     assert names(session) == ["trainer_ranks"]
     recorded = EventRecord.objects.get(session_id=session.id, kind="event").data
-    assert recorded == {"name": "trainer_ranks", "from": 1, "to": 2, "devices_from": 0, "devices_to": 0}
+    assert recorded == {
+        "name": "trainer_ranks",
+        "from": 1,
+        "to": 2,
+        "devices_from": 0,
+        "devices_to": 0,
+    }
     again = services.session_resume(project=project, session_id=session.id, trainer_ranks=2)
     assert again.state == SessionState.QUEUED, "the same number changes nothing"
 
@@ -167,7 +195,9 @@ def test_other_ranks_are_for_suspended_sessions_that_fit(project, monkeypatch) -
     assert Session.objects.get(id=running.id).config == running.config
     suspended = factories.session_make(project, state=SessionState.SUSPENDED)
     monkeypatch.setattr(
-        settings, "LAUNCHER", LauncherOptions(name="process", resources=Resources(memory_bytes=1 << 30))
+        settings,
+        "LAUNCHER",
+        LauncherOptions(name="process", resources=Resources(memory_bytes=1 << 30)),
     )
     with pytest.raises(DoesNotFit, match="needs at least .* GiB .* may use 1.0 GiB"):
         services.session_resume(project=project, session_id=suspended.id, trainer_ranks=64)
@@ -178,7 +208,9 @@ def test_other_ranks_are_for_suspended_sessions_that_fit(project, monkeypatch) -
 
 
 def test_a_session_at_its_steps_takes_a_checkpoint_and_then_stops(project) -> None:
-    session = budgeted(project, Budget(steps=3), state=SessionState.READY, policy_version=3, policy_version_high=3)
+    session = budgeted(
+        project, Budget(steps=3), state=SessionState.READY, policy_version=3, policy_version_high=3
+    )
     for _ in range(2):  # it waits for the checkpoint, and orders one alone
         budgets.sessions_over_budget_stop()
         session.refresh_from_db()
@@ -191,7 +223,9 @@ def test_a_session_at_its_steps_takes_a_checkpoint_and_then_stops(project) -> No
 
 
 def test_a_checkpoint_that_never_comes_does_not_keep_a_session_over_its_budget(project) -> None:
-    session = budgeted(project, Budget(steps=1), state=SessionState.READY, policy_version=1, policy_version_high=1)
+    session = budgeted(
+        project, Budget(steps=1), state=SessionState.READY, policy_version=1, policy_version_high=1
+    )
     budgets.sessions_over_budget_stop()
     late = timezone.now() - timedelta(seconds=budgets.CHECKPOINT_WAIT_S + 1)
     Checkpoint.objects.filter(session=session).update(created_at=late)
@@ -208,7 +242,11 @@ def test_a_session_that_learned_nothing_stops_at_once(project) -> None:
     Session.objects.filter(id=session.id).update(created_at=timezone.now() - timedelta(seconds=61))
     budgets.sessions_over_budget_stop()
     session.refresh_from_db()
-    assert session.desired == "stop" and names(session) == ["alert", "budget_exhausted", "stop_requested"]
+    assert session.desired == "stop" and names(session) == [
+        "alert",
+        "budget_exhausted",
+        "stop_requested",
+    ]
 
 
 def test_a_queued_session_over_its_wall_time_is_cancelled(project) -> None:
@@ -238,7 +276,9 @@ def test_device_seconds_are_those_of_its_runtimes_times_their_gpus(project) -> N
 
 
 def test_a_session_without_a_budget_is_left_alone(project) -> None:
-    session = budgeted(project, Budget(), state=SessionState.READY, policy_version=9, policy_version_high=9)
+    session = budgeted(
+        project, Budget(), state=SessionState.READY, policy_version=9, policy_version_high=9
+    )
     budgets.sessions_over_budget_stop()
     session.refresh_from_db()
     assert session.desired == "run" and names(session) == []
@@ -250,14 +290,24 @@ def test_a_session_without_a_budget_is_left_alone(project) -> None:
 def committed(session: Session, *, days_old: float = 0, **fields: object) -> Checkpoint:
     at = timezone.now() - timedelta(days=days_old)
     given = {"kind": "model", "size_bytes": 1 << 30} | fields
-    return Checkpoint.objects.create(session=session, state="committed", committed_at=at, step=1, **given)
+    return Checkpoint.objects.create(
+        session=session, state="committed", committed_at=at, step=1, **given
+    )
 
 
-def test_old_checkpoints_go_but_not_pinned_ones_nor_what_a_session_resumes_from(project, monkeypatch) -> None:
+def test_old_checkpoints_go_but_not_pinned_ones_nor_what_a_session_resumes_from(
+    project, monkeypatch
+) -> None:
     session = factories.session_make(project, state=SessionState.READY)
-    gone, pinned, young = committed(session, days_old=8), committed(session, days_old=8), committed(session)
+    gone, pinned, young = (
+        committed(session, days_old=8),
+        committed(session, days_old=8),
+        committed(session),
+    )
     resume = committed(session, days_old=8, kind="state")
-    view = retention.checkpoint_pin(project=project, session_id=session.id, checkpoint_id=pinned.id, pinned=True)
+    view = retention.checkpoint_pin(
+        project=project, session_id=session.id, checkpoint_id=pinned.id, pinned=True
+    )
     assert view.pinned
     retention.checkpoints_expire()
     assert session.checkpoints.count() == 4, "without the setting nothing goes"
@@ -281,13 +331,19 @@ def test_what_a_living_session_would_resume_from_cannot_be_deleted(project) -> N
 
 def test_a_checkpoint_in_the_making_cannot_be_deleted(project) -> None:
     session = factories.session_make(project, state=SessionState.READY)
-    checkpoint = checkpoints.checkpoint_request(project=project, session_id=session.id, kind="model")
+    checkpoint = checkpoints.checkpoint_request(
+        project=project, session_id=session.id, kind="model"
+    )
     with pytest.raises(Conflict, match="requested"):
-        removal.checkpoint_delete(project=project, session_id=session.id, checkpoint_id=checkpoint.id)
+        removal.checkpoint_delete(
+            project=project, session_id=session.id, checkpoint_id=checkpoint.id
+        )
 
 
 def test_a_project_over_its_storage_orders_no_checkpoint_but_its_budget_still_does(project) -> None:
-    session = budgeted(project, Budget(steps=1), state=SessionState.READY, policy_version=2, policy_version_high=2)
+    session = budgeted(
+        project, Budget(steps=1), state=SessionState.READY, policy_version=2, policy_version_high=2
+    )
     committed(session)
     call_command("set_quota", project.id, "--storage-gib", "1")
     project.refresh_from_db()
@@ -310,7 +366,9 @@ def test_a_session_that_ended_is_deleted_with_its_record_and_bytes(project, s3) 
     services.session_delete(project=project, session_id=session.id)
     assert not Session.objects.filter(id=session.id).exists() and not names(session)
     removal.removals_finish()
-    assert object_store.get(f"sessions/{session.id}/checkpoints/a/b") is None and not folder.exists()
+    assert (
+        object_store.get(f"sessions/{session.id}/checkpoints/a/b") is None and not folder.exists()
+    )
     assert object_store.get(f"sessions/{other.id}/checkpoints/a/b") == b"others"
     assert not Removal.objects.exists()
 

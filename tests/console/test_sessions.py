@@ -42,7 +42,9 @@ def test_an_unknown_base_model_is_refused_with_the_known_ones(project):
 def test_a_context_longer_than_the_model_reads_is_refused(project):
     with pytest.raises(InvalidRequest, match="8192") as refused:
         create(project, max_context_length=8193)
-    assert [one["field"] for one in refused.value.details["fields"]] == ["config.max_context_length"]
+    assert [one["field"] for one in refused.value.details["fields"]] == [
+        "config.max_context_length"
+    ]
 
 
 def test_an_answer_longer_than_the_context_is_refused(project):
@@ -51,7 +53,9 @@ def test_an_answer_longer_than_the_context_is_refused(project):
     assert [one["field"] for one in refused.value.details["fields"]] == ["config.max_tokens"]
 
 
-def test_a_model_whose_weights_are_missing_is_refused_with_the_way_to_get_them(project, settings, tmp_path):
+def test_a_model_whose_weights_are_missing_is_refused_with_the_way_to_get_them(
+    project, settings, tmp_path
+):
     settings.DATA = tmp_path
     with pytest.raises(InvalidRequest) as refused:
         create(project)
@@ -82,7 +86,9 @@ def test_a_model_that_is_not_trained_right_is_refused_before_anything_starts(
     project, settings, tmp_path, fields, named
 ):
     (tmp_path / "config.json").write_text(json.dumps(fields))
-    (tmp_path / "tokenizer.json").write_text(json.dumps({"model": {"vocab": {"a": 0, "b": 1, "c": 2}}}))
+    (tmp_path / "tokenizer.json").write_text(
+        json.dumps({"model": {"vocab": {"a": 0, "b": 1, "c": 2}}})
+    )
     settings.EXTRA_MODELS = {"mine": str(tmp_path)}
     with pytest.raises(ModelUnsupported, match=named) as refused:
         services.session_create(project=project, body=SessionCreate(base_model="mine"))
@@ -108,7 +114,9 @@ def test_a_folder_is_a_base_model_in_development_only(settings, tmp_path):
 
 def test_owner_and_member_see_a_session_and_an_outsider_gets_not_found(project, member, bob):
     session = create(project)
-    assert selectors.session_get(project=project_get(user=member, project_id=project.id), session_id=session.id)
+    assert selectors.session_get(
+        project=project_get(user=member, project_id=project.id), session_id=session.id
+    )
     bobs = project_get(user=bob)
     for read in (
         lambda: selectors.session_get(project=bobs, session_id=session.id),
@@ -145,7 +153,9 @@ def paged(project, sort, reverse=False, between=lambda: None):
     """The ids of all, page by page; ``between`` is called after each page."""
     seen, cursor = [], None
     while True:
-        page, cursor = selectors.session_list(project=project, sort=sort, reverse=reverse, cursor=cursor, limit=2)
+        page, cursor = selectors.session_list(
+            project=project, sort=sort, reverse=reverse, cursor=cursor, limit=2
+        )
         seen += [session.id for session in page]
         if cursor is None:
             return seen
@@ -158,7 +168,10 @@ def test_every_order_has_a_way_back_and_pages_without_gap_or_repeat(project):
     for number, (session_id, (reward, steps)) in enumerate(zip(ids, measures, strict=True)):
         active = None if reward is None else now - timedelta(hours=steps)
         Session.objects.filter(id=session_id).update(
-            name=f"run {7 - number}", reward_mean=reward, policy_version=steps, last_activity_at=active
+            name=f"run {7 - number}",
+            reward_mean=reward,
+            policy_version=steps,
+            last_activity_at=active,
         )
         for part in range(number % 3):
             RuntimeSpan.objects.create(
@@ -169,8 +182,12 @@ def test_every_order_has_a_way_back_and_pages_without_gap_or_repeat(project):
     def order(sort, *, reverse=False):
         return [ids.index(each) for each in paged(project, sort, reverse)]
 
-    assert order(SessionSort.REWARD) == [5, 2, 1, 6, 3, 4, 0], "level ones and those without: the newest first"
-    assert order(SessionSort.REWARD, reverse=True) == [3, 6, 2, 1, 5, 4, 0], "those without stay last"
+    assert order(SessionSort.REWARD) == [5, 2, 1, 6, 3, 4, 0], (
+        "level ones and those without: the newest first"
+    )
+    assert order(SessionSort.REWARD, reverse=True) == [3, 6, 2, 1, 5, 4, 0], (
+        "those without stay last"
+    )
     assert order(SessionSort.STEPS) == [5, 3, 4, 1, 6, 2, 0]
     assert order(SessionSort.ACTIVE) == [2, 6, 1, 5, 3, 4, 0]
     assert order(SessionSort.DEVICE_TIME) == [5, 4, 1, 2, 6, 3, 0]
@@ -184,7 +201,9 @@ def test_a_measure_that_moves_while_the_list_is_read_moves_no_other_session(proj
         Session.objects.filter(id=session_id).update(reward_mean=float(reward))
     falls = lambda: Session.objects.filter(id=ids[4]).update(reward_mean=-1.0)  # noqa: E731  the last of the first page
     seen = paged(project, SessionSort.REWARD, between=falls)
-    assert [ids.index(each) for each in seen] == [5, 4, 3, 2, 1, 0, 4], "seen where it stands now, too"
+    assert [ids.index(each) for each in seen] == [5, 4, 3, 2, 1, 0, 4], (
+        "seen where it stands now, too"
+    )
 
 
 @pytest.mark.parametrize(
@@ -193,7 +212,9 @@ def test_a_measure_that_moves_while_the_list_is_read_moves_no_other_session(proj
 def test_what_is_no_cursor_of_a_measure_is_refused(project, cursor):
     session = create(project)
     with pytest.raises(InvalidRequest):
-        selectors.session_list(project=project, sort=SessionSort.REWARD, cursor=cursor.format(session.id))
+        selectors.session_list(
+            project=project, sort=SessionSort.REWARD, cursor=cursor.format(session.id)
+        )
 
 
 def test_a_cursor_of_another_project_is_refused(project, bob):
@@ -205,27 +226,50 @@ def test_a_cursor_of_another_project_is_refused(project, bob):
 def test_a_session_is_found_by_a_part_of_its_name_or_id(project):
     named, other = create(project), create(project)
     Session.objects.filter(id=named.id).update(name="Night run")
-    assert [found.id for found in selectors.session_list(project=project, name="night")[0]] == [named.id]
-    assert [found.id for found in selectors.session_list(project=project, name=other.id[4:].upper())[0]] == [other.id]
+    assert [found.id for found in selectors.session_list(project=project, name="night")[0]] == [
+        named.id
+    ]
+    assert [
+        found.id for found in selectors.session_list(project=project, name=other.id[4:].upper())[0]
+    ] == [other.id]
 
 
 def test_sessions_are_found_by_their_options(project):
-    small, large = create(project, grpo_n=4, learning_rate=2e-6), create(project, grpo_n=8, loss="dapo", max_steps=3)
+    small, large = (
+        create(project, grpo_n=4, learning_rate=2e-6),
+        create(project, grpo_n=8, loss="dapo", max_steps=3),
+    )
 
     def found(*options):
-        return {session.id for session in selectors.session_list(project=project, options=options)[0]}
+        return {
+            session.id for session in selectors.session_list(project=project, options=options)[0]
+        }
 
-    assert found("grpo_n=4") == found("learning_rate=0.000002") == found("max_steps=null", "loss=grpo") == {small.id}
+    assert (
+        found("grpo_n=4")
+        == found("learning_rate=0.000002")
+        == found("max_steps=null", "loss=grpo")
+        == {small.id}
+    )
     assert found("loss = dapo") == found('loss="dapo"') == {large.id}
     assert found("seed=0", "dynamic_sampling=false") == {small.id, large.id}
     assert found("grpo_n=4", "loss=dapo") == found("grpo_n=four") == set()
-    Session.objects.filter(id=small.id).update(config={"grpo_n": 4})  # of a server that had fewer options
+    # of a server that had fewer options
+    Session.objects.filter(id=small.id).update(config={"grpo_n": 4})
     assert (
         found("seed=0") == {small.id, large.id}
         and found("max_steps=null") == {small.id}
         and found("max_steps=3") == {large.id}
     )
-    wrongs = ["grpo", "nonsense=1", "grpo_n__gt=1", "model_names={}", "kl_coef=NaN", "kl_coef=1e999", "loss=\0"]
+    wrongs = [
+        "grpo",
+        "nonsense=1",
+        "grpo_n__gt=1",
+        "model_names={}",
+        "kl_coef=NaN",
+        "kl_coef=1e999",
+        "loss=\0",
+    ]
     for wrong in [*wrongs, r'loss="\ud800"']:
         with pytest.raises(InvalidRequest):
             found(wrong)
@@ -243,14 +287,18 @@ def test_sessions_are_found_by_their_options(project):
         (SessionState.FAILED, SessionState.FAILED, "run"),
     ],
 )
-def test_stopping_ends_at_once_what_has_no_runtime_and_asks_what_has_one(project, state, ends_as, desired):
+def test_stopping_ends_at_once_what_has_no_runtime_and_asks_what_has_one(
+    project, state, ends_as, desired
+):
     session = factories.session_make(project, state=state)
     for _ in range(2):
         stopped = services.session_stop(project=project, session_id=session.id)
         assert (stopped.state, stopped.desired) == (ends_as, desired)
 
 
-def test_a_session_whose_state_never_lets_it_stop_is_an_error_and_no_endless_wait(project, monkeypatch):
+def test_a_session_whose_state_never_lets_it_stop_is_an_error_and_no_endless_wait(
+    project, monkeypatch
+):
     def refused(**_: object) -> None:
         raise Conflict("this move is never allowed")
 
@@ -266,7 +314,9 @@ def test_a_session_that_lost_its_runtime_and_waits_for_another_is_stopped(projec
     """As a killed one does between two runtimes: "cancelled" would say that nothing ran."""
     session, _ = factories.runtime_make(project)
     Session.objects.filter(id=session.id).update(state=SessionState.QUEUED)
-    assert services.session_stop(project=project, session_id=session.id).state == SessionState.STOPPED
+    assert (
+        services.session_stop(project=project, session_id=session.id).state == SessionState.STOPPED
+    )
 
 
 def test_a_request_wakes_a_suspended_session_and_no_other(project):
@@ -310,9 +360,15 @@ def test_the_route_shows_where_a_session_is_or_why_it_is_nowhere(project):
 
 def test_a_checkpoint_is_ordered_from_a_living_session_and_wakes_it(project):
     session = factories.session_make(project, state=SessionState.SUSPENDED)
-    checkpoint = checkpoints.checkpoint_request(project=project, session_id=session.id, kind="model")
+    checkpoint = checkpoints.checkpoint_request(
+        project=project, session_id=session.id, kind="model"
+    )
     session.refresh_from_db()
-    assert (checkpoint.state, checkpoint.ordered, session.state) == ("requested", True, SessionState.QUEUED)
+    assert (checkpoint.state, checkpoint.ordered, session.state) == (
+        "requested",
+        True,
+        SessionState.QUEUED,
+    )
 
 
 @pytest.mark.parametrize("state", [state for state in SessionState if state.is_terminal])
@@ -324,11 +380,18 @@ def test_no_checkpoint_is_ordered_from_a_session_that_ended(project, state):
 
 def test_a_checkpoint_that_waits_fails_when_its_session_is_cancelled(project):
     session = create(project)
-    checkpoint = checkpoints.checkpoint_request(project=project, session_id=session.id, kind="model")
+    checkpoint = checkpoints.checkpoint_request(
+        project=project, session_id=session.id, kind="model"
+    )
     services.session_stop(project=project, session_id=session.id)
     checkpoint.refresh_from_db()
     assert checkpoint.state == "failed" and "cancelled" in checkpoint.failure
-    names = [e.data["name"] for e in EventRecord.objects.filter(session_id=session.id, kind="event").order_by("id")]
+    names = [
+        e.data["name"]
+        for e in EventRecord.objects.filter(session_id=session.id, kind="event").order_by("id")
+    ]
     assert names == ["checkpoint_requested", "checkpoint_failed"]
     with pytest.raises(Conflict, match="cancelled"):
-        checkpoints.checkpoint_download(project=project, session_id=session.id, checkpoint_id=checkpoint.id)
+        checkpoints.checkpoint_download(
+            project=project, session_id=session.id, checkpoint_id=checkpoint.id
+        )

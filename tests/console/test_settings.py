@@ -24,7 +24,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def read(tmp_path: Path, code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Load the settings in a fresh interpreter."""
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("TINKERSCRIPT_", "S3_", "DATABASE", "REDIS"))}
+    clean = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith(("TINKERSCRIPT_", "S3_", "DATABASE", "REDIS"))
+    }
     return subprocess.run(
         [sys.executable, "-c", f"from console import settings as s; {code}"],
         cwd=ROOT,
@@ -80,10 +84,14 @@ def test_the_defaults_serve_one_machine_and_nothing_is_lost_on_a_power_cut(tmp_p
 
 @pytest.mark.system
 def test_a_server_that_others_reach_is_not_open_to_them_by_default(tmp_path):
-    says = "print(s.PUBLIC_URL, s.SIGN_UP.policy, s.SIGN_UP.verification, s.LIMITS.projects is None)"
+    says = (
+        "print(s.PUBLIC_URL, s.SIGN_UP.policy, s.SIGN_UP.verification, s.LIMITS.projects is None)"
+    )
     for host, origin in (("10.0.0.5", "10.0.0.5"), ("0.0.0.0", socket.gethostname().lower())):
         ended = read(tmp_path, says, TINKERSCRIPT_HOST=host, TINKERSCRIPT_PORT="8100")
-        assert ended.stdout.split() == [f"http://{origin}:8100", "invited", "mandatory", "False"], ended.stderr
+        assert ended.stdout.split() == [f"http://{origin}:8100", "invited", "mandatory", "False"], (
+            ended.stderr
+        )
 
 
 def test_every_variable_that_is_read_is_in_the_table():
@@ -113,7 +121,9 @@ def test_the_secret_key_is_made_once_private_and_kept(tmp_path):
 
 
 @pytest.mark.system
-def test_the_secret_before_the_present_one_is_read_from_the_second_line_or_the_environment(tmp_path):
+def test_the_secret_before_the_present_one_is_read_from_the_second_line_or_the_environment(
+    tmp_path,
+):
     say = "print(s.SECRET_KEY, s.SECRET_KEY_FALLBACKS)"
     assert read(tmp_path, say, TINKERSCRIPT_SECRET_KEY="b").stdout.strip() == "b []"
     given = {"TINKERSCRIPT_SECRET_KEY": "b", "TINKERSCRIPT_SECRET_KEY_PREVIOUS": "a"}
@@ -129,7 +139,9 @@ def test_processes_that_race_for_a_secret_read_the_same_one(tmp_path):
 
     def race(number: int) -> None:
         start.wait(25)
-        seen.append(read_or_create(tmp_path / "deep" / "secret", lambda: f"of thread {number}" * 1000))
+        seen.append(
+            read_or_create(tmp_path / "deep" / "secret", lambda: f"of thread {number}" * 1000)
+        )
 
     threads = [threading.Thread(target=race, args=(number,)) for number in range(8)]
     for thread in threads:
@@ -144,7 +156,9 @@ def test_a_log_line_is_one_json_object():
     try:
         raise ValueError("two\nlines")
     except ValueError:
-        record = logging.LogRecord("a.b", logging.ERROR, "f", 1, "it %s", ("broke",), sys.exc_info())
+        record = logging.LogRecord(
+            "a.b", logging.ERROR, "f", 1, "it %s", ("broke",), sys.exc_info()
+        )
     record.session_id = "ses_1"
     text = JsonFormatter().format(record)
     line = json.loads(text)
@@ -164,13 +178,19 @@ def test_a_variable_that_is_no_setting_stops_start_up_with_the_nearest_name(monk
         unknown_refuse()
 
 
-def test_a_setting_of_an_earlier_release_stops_start_up_with_what_to_use_instead(monkeypatch) -> None:
+def test_a_setting_of_an_earlier_release_stops_start_up_with_what_to_use_instead(
+    monkeypatch,
+) -> None:
     monkeypatch.setenv("TINKERSCRIPT_SAML_METADATA", "https://id.example.org/saml/metadata")
-    with pytest.raises(ImproperlyConfigured, match="TINKERSCRIPT_SAML_METADATA: SAML.*Use OpenID Connect"):
+    with pytest.raises(
+        ImproperlyConfigured, match="TINKERSCRIPT_SAML_METADATA: SAML.*Use OpenID Connect"
+    ):
         unknown_refuse()
 
 
-def test_a_misspelt_folder_of_a_model_stops_start_up_and_names_its_neighbour(tmp_path, monkeypatch) -> None:
+def test_a_misspelt_folder_of_a_model_stops_start_up_and_names_its_neighbour(
+    tmp_path, monkeypatch
+) -> None:
     (tmp_path / "qwen3-8b").mkdir()
     (tmp_path / "qwen3-8b" / "config.json").write_text("{}")
     monkeypatch.setenv("TINKERSCRIPT_MODELS", f"qwen={tmp_path}/qwen3-8b")
@@ -188,8 +208,13 @@ def test_runtimes_are_given_the_address_that_the_lease_process_listens_on(tmp_pa
         "S3_SECRET_KEY": "s",
     }  # fmt: skip
     says = "import os; os.environ['DJANGO_SETTINGS_MODULE'] = 'console.settings'; "
-    says += "from console.server.lease_address import runtime_server_url; print(runtime_server_url())"
+    says += (
+        "from console.server.lease_address import runtime_server_url; print(runtime_server_url())"
+    )
     given = read(tmp_path, says, **elsewhere, TINKERSCRIPT_LEASE_PORT="8001")
     assert given.stdout.strip() == "http://10.0.0.5:8001", given.stderr
     refused = read(tmp_path, says, **elsewhere)
-    assert refused.returncode and "needs TINKERSCRIPT_RUNTIME_SERVER_URL or TINKERSCRIPT_LEASE_PORT" in refused.stderr
+    assert (
+        refused.returncode
+        and "needs TINKERSCRIPT_RUNTIME_SERVER_URL or TINKERSCRIPT_LEASE_PORT" in refused.stderr
+    )

@@ -23,7 +23,9 @@ from tinkerscript.wire.account import Role
 def entries(log: str) -> list[dict]:
     """What was written into a log since it began, oldest first."""
     rows = AuditRecord.objects.filter(project_id=log).order_by("number")
-    return [entry for row in rows if (entry := json.loads(row.content))["action"] != "project_create"]
+    return [
+        entry for row in rows if (entry := json.loads(row.content))["action"] != "project_create"
+    ]
 
 
 def actions(log: str) -> list[str]:
@@ -37,18 +39,32 @@ def intact(db):
     call_command("verify_audit")
 
 
-def test_coming_and_going_is_recorded_with_who_from_where_and_by_which_request(project, alice) -> None:
+def test_coming_and_going_is_recorded_with_who_from_where_and_by_which_request(
+    project, alice
+) -> None:
     client = Client(REMOTE_ADDR="198.51.100.7", headers={"User-Agent": "Browser/1 " + "x" * 500})
-    ask(client, "POST", "auth/login", {"email": alice.email, "password": factories.PASSWORD}, HTTP_X_REQUEST_ID="mine")
+    ask(
+        client,
+        "POST",
+        "auth/login",
+        {"email": alice.email, "password": factories.PASSWORD},
+        HTTP_X_REQUEST_ID="mine",
+    )
     assert ask(client, "DELETE", "auth/session").status_code == 401  # out
     came, went = entries(project.id)
     assert (came["action"], went["action"]) == ("sign_in", "sign_out")
-    assert (came["actor"], came["target"], came["request_id"]) == (alice.email, {"email": alice.email}, "mine")
+    assert (came["actor"], came["target"], came["request_id"]) == (
+        alice.email,
+        {"email": alice.email},
+        "mine",
+    )
     assert came["details"]["address"] == "198.51.100.7"
     assert came["details"]["agent"].startswith("Browser/1") and len(came["details"]["agent"]) == 200
 
 
-def test_a_wrong_password_is_recorded_where_its_account_is_and_claims_no_actor(project, alice) -> None:
+def test_a_wrong_password_is_recorded_where_its_account_is_and_claims_no_actor(
+    project, alice
+) -> None:
     assert sign_in(Client(), alice, "wrong and secret").status_code == 400
     (entry,) = entries(project.id)
     assert (entry["action"], entry["actor"]) == ("sign_in_refuse", "somebody")
@@ -57,16 +73,25 @@ def test_a_wrong_password_is_recorded_where_its_account_is_and_claims_no_actor(p
     assert entries(sign_ins.UNKNOWN_ACCOUNT_LOG) == []
 
 
-def test_a_try_at_an_unknown_address_gets_the_same_answer_and_as_much_is_written(project, alice) -> None:
+def test_a_try_at_an_unknown_address_gets_the_same_answer_and_as_much_is_written(
+    project, alice
+) -> None:
     def tried(email: str) -> tuple[int, dict, int]:
         with CaptureQueriesContext(connection) as asked:
             answer = ask(Client(), "POST", "auth/login", {"email": email, "password": "wrong"})
-        return answer.status_code, answer.json(), sum(q["sql"].startswith(("INSERT", "UPDATE")) for q in asked)
+        return (
+            answer.status_code,
+            answer.json(),
+            sum(q["sql"].startswith(("INSERT", "UPDATE")) for q in asked),
+        )
 
     tried("hunter2@example.com")  # both logs have begun
     assert tried("hunter2@example.com") == tried(alice.email)
-    assert {entry["action"] for entry in entries(sign_ins.UNKNOWN_ACCOUNT_LOG)} == {"sign_in_refuse"}
-    assert "hunter2" not in json.dumps(entries(sign_ins.UNKNOWN_ACCOUNT_LOG))  # it may be a password
+    assert {entry["action"] for entry in entries(sign_ins.UNKNOWN_ACCOUNT_LOG)} == {
+        "sign_in_refuse"
+    }
+    # it may be a password
+    assert "hunter2" not in json.dumps(entries(sign_ins.UNKNOWN_ACCOUNT_LOG))
 
 
 def test_tries_beyond_the_limit_write_nothing_more(project, alice) -> None:
@@ -88,7 +113,10 @@ def test_changing_and_resetting_a_password_is_recorded_without_it(project, alice
     reset = {"key": key_in(mail.outbox[-1], "reset-password"), "password": "a third passphrase"}
     ask(Client(), "POST", "auth/password/reset", reset)
     assert actions(project.id) == ["sign_in", "password_change", "password_reset"]
-    assert not any(secret in json.dumps(entries(project.id)) for secret in (OTHER_PASSWORD, "third", reset["key"]))
+    assert not any(
+        secret in json.dumps(entries(project.id))
+        for secret in (OTHER_PASSWORD, "third", reset["key"])
+    )
 
 
 @pytest.mark.django_db(transaction=True)  # allauth tells of a second factor at the commit
@@ -124,10 +152,13 @@ def test_ending_other_browsers_sign_ins_is_recorded(project, alice) -> None:
     assert entries(project.id)[2]["details"]["sign_ins"] == 1
 
 
-def test_no_other_project_hears_of_it_not_even_one_that_the_person_works_in(project, alice, member, bob) -> None:
+def test_no_other_project_hears_of_it_not_even_one_that_the_person_works_in(
+    project, alice, member, bob
+) -> None:
     own = Project.objects.get(memberships__user=member, memberships__role=Role.OWNER)
     began = Membership.objects.get(user=member, project=own).created_at - timedelta(days=1)
-    Membership.objects.filter(user=member, project=project).update(created_at=began)  # in it before there was their own
+    # in it before there was their own
+    Membership.objects.filter(user=member, project=project).update(created_at=began)
     sign_in(signed_in(member), member, "wrong")
     assert actions(own.id) == ["sign_in", "sign_in_refuse"]
     assert entries(project.id) == []
@@ -146,11 +177,15 @@ def test_the_console_shows_them_to_the_owner_of_the_project(project, alice) -> N
 
 def shown(client: Client) -> list[tuple[str, str]]:
     """What the person sees of their own sign-ins."""
-    return [(entry["action"], entry["address"]) for entry in client.get("/v1/account/sign-ins").json()["items"]]
+    return [
+        (entry["action"], entry["address"])
+        for entry in client.get("/v1/account/sign-ins").json()["items"]
+    ]
 
 
 def test_a_person_sees_their_own_sign_ins_and_no_one_elses(project, alice, member, bob) -> None:
-    Membership.objects.create(user=bob, project=project, role=Role.OWNER)  # and reads the project's log with it
+    # and reads the project's log with it
+    Membership.objects.create(user=bob, project=project, role=Role.OWNER)
     client = signed_in(alice)
     sign_in(Client(REMOTE_ADDR="198.51.100.7"), alice, "wrong")
     for other in (member, bob):
@@ -163,22 +198,32 @@ def test_a_person_sees_their_own_sign_ins_and_no_one_elses(project, alice, membe
 
 
 def test_who_owns_no_project_sees_the_log_of_their_own_too(project, db) -> None:
-    user = User.objects.create_user(username="u_1", email="u_1@example.com", password=factories.PASSWORD)
-    like = User.objects.create_user(username="uX1", email="ux1@example.com", password=factories.PASSWORD)
+    user = User.objects.create_user(
+        username="u_1", email="u_1@example.com", password=factories.PASSWORD
+    )
+    like = User.objects.create_user(
+        username="uX1", email="ux1@example.com", password=factories.PASSWORD
+    )
     signed_in(like)
     client = signed_in(user)
     Membership.objects.create(user=user, project=project, role=Role.VIEWER)
     assert shown(client) == [("sign_in", "127.0.0.1")]
-    Membership.objects.create(user=user, project=Project.objects.create(name="theirs"), role=Role.OWNER)
+    Membership.objects.create(
+        user=user, project=Project.objects.create(name="theirs"), role=Role.OWNER
+    )
     signed_in(user)
     assert shown(client) == [("sign_in", "127.0.0.1")] * 2
 
 
 def test_who_owns_no_project_has_a_log_of_their_own(db) -> None:
-    user = User.objects.create_user(username="u", email="u@example.com", password=factories.PASSWORD)
+    user = User.objects.create_user(
+        username="u", email="u@example.com", password=factories.PASSWORD
+    )
     signed_in(user)
     assert actions(f"user:{user.pk}") == ["sign_in"]
-    Membership.objects.create(user=user, project=Project.objects.create(name="theirs"), role=Role.OWNER)
+    Membership.objects.create(
+        user=user, project=Project.objects.create(name="theirs"), role=Role.OWNER
+    )
     signed_in(user)
     assert actions(f"user:{user.pk}") == ["sign_in"]
 
@@ -198,8 +243,12 @@ def test_an_altered_sign_in_is_found(project, alice) -> None:
     with connection.cursor() as cursor:
         drop = "DROP TRIGGER audit_append_only"
         cursor.execute(drop if connection.vendor == "sqlite" else f"{drop} ON console_auditrecord")
-        cursor.execute("UPDATE console_auditrecord SET content = replace(content, 'sign_in', 'sign_up')")
+        cursor.execute(
+            "UPDATE console_auditrecord SET content = replace(content, 'sign_in', 'sign_up')"
+        )
     with pytest.raises(CommandError, match="was altered"):
         call_command("verify_audit")
     with connection.cursor() as cursor:
-        cursor.execute("UPDATE console_auditrecord SET content = replace(content, 'sign_up', 'sign_in')")
+        cursor.execute(
+            "UPDATE console_auditrecord SET content = replace(content, 'sign_up', 'sign_in')"
+        )

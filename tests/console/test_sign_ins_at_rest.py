@@ -51,6 +51,8 @@ def test_a_cookie_is_made_anew_at_sign_in_and_removed_at_sign_out(alice: User) -
     first = browser.cookies[settings.SESSION_COOKIE_NAME].value
     assert browser.cookies[settings.SESSION_COOKIE_NAME]["httponly"]
     assert ask(browser, "DELETE", "auth/session").status_code == 401
-    assert browser.cookies[settings.SESSION_COOKIE_NAME].value == "" and not Session.objects.exists()
+    assert (
+        browser.cookies[settings.SESSION_COOKIE_NAME].value == "" and not Session.objects.exists()
+    )
     browser.cookies[settings.SESSION_COOKIE_NAME] = first
     assert not is_in(browser)

@@ -1,4 +1,6 @@
-"""Who may make an account, and what ends once an address is shown to be another person's than its maker's."""
+"""Who may make an account, and what ends once an address is shown to be another person's than its
+maker's.
+"""
 
 import pytest
 from allauth.account.models import EmailAddress
@@ -40,7 +42,9 @@ def test_where_sign_up_is_closed_no_one_signs_up(db: None, settings: Settings) -
     assert not User.objects.exists()
 
 
-def test_only_an_invited_address_signs_up_where_it_is_by_invitation(project: Project, settings: Settings) -> None:
+def test_only_an_invited_address_signs_up_where_it_is_by_invitation(
+    project: Project, settings: Settings
+) -> None:
     policy(settings, "invited")
     project.memberships.create(email=NEW["email"], role=Role.MEMBER)
     _, status, body = sign_up("stranger@example.com")
@@ -50,7 +54,11 @@ def test_only_an_invited_address_signs_up_where_it_is_by_invitation(project: Pro
 
 def test_only_addresses_of_the_domains_sign_up(db: None, settings: Settings) -> None:
     policy(settings, "domains", "lab.example.org")
-    for outside in ("a@example.org", "a@lab.example.org.evil.example", "lab.example.org@evil.example"):
+    for outside in (
+        "a@example.org",
+        "a@lab.example.org.evil.example",
+        "lab.example.org@evil.example",
+    ):
         assert sign_up(outside)[1] == 400
     assert sign_up("ada@LAB.example.org")[1] == 200
 
@@ -83,7 +91,9 @@ def test_a_public_server_is_by_invitation_and_confirms_addresses_by_default() ->
         {"EMAIL_VERIFICATION": "none"},
     ],
 )
-def test_settings_that_contradict_one_another_stop_start_up(variables, values: dict[str, str]) -> None:
+def test_settings_that_contradict_one_another_stop_start_up(
+    variables, values: dict[str, str]
+) -> None:
     variables(**values)
     with pytest.raises(ImproperlyConfigured, match="TINKERSCRIPT_"):
         sign_up_read(PUBLIC)
@@ -94,13 +104,16 @@ def test_a_closed_server_need_not_confirm_addresses(variables) -> None:
     assert sign_up_read(PUBLIC).verification == "none"
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.0.1:80", "[::1]:8000", "localhost:3000", "a.localhost"])
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "127.8.0.1:80", "[::1]:8000", "localhost:3000", "a.localhost"]
+)
 def test_loopback_is_known(host: str) -> None:
     assert is_loopback(f"http://{host}")
 
 
 @pytest.mark.parametrize(
-    "host", ["0.0.0.0", "10.0.0.1", "train.example.org", "localhost.example.org", "127.0.0.1.nip.io"]
+    "host",
+    ["0.0.0.0", "10.0.0.1", "train.example.org", "localhost.example.org", "127.0.0.1.nip.io"],
 )
 def test_what_others_may_reach_is_not_loopback(host: str) -> None:
     assert not is_loopback(f"http://{host}")
@@ -111,7 +124,9 @@ def test_what_others_may_reach_is_not_loopback(host: str) -> None:
 
 @pytest.fixture
 def squatter(db: None) -> tuple[Client, str]:
-    """The browser of a person who signed up with another person's address, and the secret of their admin key."""
+    """The browser of a person who signed up with another person's address, and the secret of their
+    admin key.
+    """
     client, status, _ = sign_up()
     assert status == 200 and is_in(client)
     user = User.objects.get(email=NEW["email"])
@@ -119,28 +134,40 @@ def squatter(db: None) -> tuple[Client, str]:
 
 
 def works(secret: str) -> bool:
-    return Client(headers={"Authorization": f"Bearer {secret}"}).get("/v1/account").status_code == 200
+    return (
+        Client(headers={"Authorization": f"Bearer {secret}"}).get("/v1/account").status_code == 200
+    )
 
 
 def confirm(client: Client, **password: str) -> tuple[int, set[str]]:
     """Follow the link that was mailed last: the status, and the fields that were refused."""
-    answer = ask(client, "POST", "auth/email/verify", {"key": key_in(mail.outbox[-1], "verify-email")} | password)
+    answer = ask(
+        client,
+        "POST",
+        "auth/email/verify",
+        {"key": key_in(mail.outbox[-1], "verify-email")} | password,
+    )
     return answer.status_code, {error["param"] for error in answer.json().get("errors", [])}
 
 
 @pytest.mark.parametrize("verification", ["optional", "mandatory"])
-def test_the_owner_of_an_address_confirms_no_account_that_somebody_else_made(db, settings, verification: str) -> None:
+def test_the_owner_of_an_address_confirms_no_account_that_somebody_else_made(
+    db, settings, verification: str
+) -> None:
     settings.ACCOUNT_EMAIL_VERIFICATION = verification
     squatter, _, _ = sign_up()
     for password in ({}, {"password": ""}, {"password": "a guess of the owner"}):
         assert confirm(Client(), **password) == (400, {"password"})
     assert not EmailAddress.objects.get().verified
-    assert confirm(squatter) in [(200, set()), (401, set())]  # the browser that signed up shows that it reads the mail
+    # the browser that signed up shows that it reads the mail
+    assert confirm(squatter) in [(200, set()), (401, set())]
     assert EmailAddress.objects.get().verified
 
 
 @pytest.mark.parametrize("verification", ["optional", "mandatory"])
-def test_who_knows_the_password_confirms_in_any_browser_and_keeps_their_keys(db, settings, verification: str) -> None:
+def test_who_knows_the_password_confirms_in_any_browser_and_keeps_their_keys(
+    db, settings, verification: str
+) -> None:
     settings.ACCOUNT_EMAIL_VERIFICATION = verification
     sign_up()
     user = User.objects.get()
@@ -149,7 +176,9 @@ def test_who_knows_the_password_confirms_in_any_browser_and_keeps_their_keys(db,
     assert EmailAddress.objects.get().verified and works(secret)
 
 
-def test_an_account_does_not_get_an_address_by_the_click_of_its_owner(project: Project, alice: User) -> None:
+def test_an_account_does_not_get_an_address_by_the_click_of_its_owner(
+    project: Project, alice: User
+) -> None:
     invited = Membership.objects.create(project=project, email="carol@example.org", role=Role.OWNER)
     taker, _, _ = sign_up()
     assert confirm(taker) == (200, set())
@@ -231,7 +260,9 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Grows by one with each password that is hashed: most of the time that a sign-in takes."""
     counted: list[str] = []
     encode = MD5PasswordHasher.encode  # the hasher of the tests
-    monkeypatch.setattr(MD5PasswordHasher, "encode", lambda self, *of: counted.append("once") or encode(self, *of))
+    monkeypatch.setattr(
+        MD5PasswordHasher, "encode", lambda self, *of: counted.append("once") or encode(self, *of)
+    )
     return counted
 
 
@@ -249,36 +280,52 @@ def test_sign_up_does_not_tell_who_has_an_account(confirmed: User, hashed: list[
 
 
 @pytest.mark.parametrize("claims", [0, 2])
-def test_the_chosen_password_does_not_tell_who_has_an_account(confirmed: User, hashed, settings, claims: int) -> None:
+def test_the_chosen_password_does_not_tell_who_has_an_account(
+    confirmed: User, hashed, settings, claims: int
+) -> None:
     """Nor where accounts of the one who asks have the address among theirs, unconfirmed."""
     settings.ACCOUNT_RATE_LIMITS = settings.ACCOUNT_RATE_LIMITS | {"confirm_email": None}
     seen = []
-    for email, machine in (("stranger@example.org", "198.51.100.1"), (confirmed.email, "203.0.113.1")):
+    for email, machine in (
+        ("stranger@example.org", "198.51.100.1"),
+        (confirmed.email, "203.0.113.1"),
+    ):
         for number in range(claims):
             own = factories.user_make(f"own{number}")
             own.set_password(NEW["password"])
             own.save()
-            EmailAddress.objects.create(user=own, email=f"{number}{email}", verified=True, primary=True)
+            EmailAddress.objects.create(
+                user=own, email=f"{number}{email}", verified=True, primary=True
+            )
             EmailAddress.objects.create(user=own, email=email)
         browser, _, _ = sign_up(email)
         mail.outbox.clear()
         for client in (browser, Client()):
             for _ in range(3):
                 hashed.clear()
-                tried = ask(client, "POST", "auth/login", NEW | {"email": email}, REMOTE_ADDR=machine)
+                tried = ask(
+                    client, "POST", "auth/login", NEW | {"email": email}, REMOTE_ADDR=machine
+                )
                 shown = {name for name, value in client.cookies.items() if value.value}
-                seen.append((email, tried.status_code, tried.json(), shown, len(hashed), list(mail.outbox)))
+                seen.append(
+                    (email, tried.status_code, tried.json(), shown, len(hashed), list(mail.outbox))
+                )
         hashed.clear()
         Client().post("/admin/login/", {"username": email, "password": NEW["password"]})
         seen.append((email, len(hashed)))
         User.objects.filter(email__startswith="own").delete()
-    of = [[each[1:] for each in seen if each[0] == email] for email in ("stranger@example.org", confirmed.email)]
+    of = [
+        [each[1:] for each in seen if each[0] == email]
+        for email in ("stranger@example.org", confirmed.email)
+    ]
     assert of[0] == of[1]
     assert of[0][0][0] == 400 and "confirmed" in str(of[0][0][1]) and of[0][0][3] == 1
     assert "too many" in str(of[0][-2][1]).lower()
 
 
-def test_who_lost_the_mail_of_a_sign_up_gets_in_by_a_password_that_is_set_by_mail(confirmed: User) -> None:
+def test_who_lost_the_mail_of_a_sign_up_gets_in_by_a_password_that_is_set_by_mail(
+    confirmed: User,
+) -> None:
     browser, _, _ = sign_up()
     assert ask(browser, "POST", "auth/login", NEW).status_code == 400
     ask(Client(), "POST", "auth/password/request", {"email": NEW["email"]})
@@ -287,10 +334,14 @@ def test_who_lost_the_mail_of_a_sign_up_gets_in_by_a_password_that_is_set_by_mai
     assert ask(browser, "POST", "auth/login", NEW | {"password": OTHER_PASSWORD}).status_code == 200
 
 
-def test_an_account_that_an_operator_made_without_an_address_is_mailed_a_link_at_its_sign_in(confirmed: User) -> None:
+def test_an_account_that_an_operator_made_without_an_address_is_mailed_a_link_at_its_sign_in(
+    confirmed: User,
+) -> None:
     made = factories.user_make("made")
     browser = Client()
-    asked = ask(browser, "POST", "auth/login", {"email": made.email, "password": factories.PASSWORD})
+    asked = ask(
+        browser, "POST", "auth/login", {"email": made.email, "password": factories.PASSWORD}
+    )
     assert asked.status_code == 401 and mail.outbox[-1].to == [made.email]
     assert confirm(browser)[0] == 401 and sign_in(browser, made).status_code == 200
 
@@ -306,7 +357,10 @@ def test_adding_an_address_does_not_tell_who_has_an_account(confirmed: User) -> 
         added = ask(mailed, "POST", "account/email", {"email": email})
         made = ask(mailed, "PATCH", "account/email", {"email": email, "primary": True})
         again = ask(mailed, "PUT", "account/email", {"email": email})
-        shown = [(each.status_code, each.content.decode().replace(email, "EMAIL")) for each in (added, made, again)]
+        shown = [
+            (each.status_code, each.content.decode().replace(email, "EMAIL"))
+            for each in (added, made, again)
+        ]
         seen.append((shown, [message.to == [email] for message in mail.outbox]))
         ask(mailed, "DELETE", "account/email", {"email": email})
     assert seen[0] == seen[1]

@@ -1,4 +1,6 @@
-"""Runtimes that do not end though they were killed: no session is blamed for them, and none waits without words."""
+"""Runtimes that do not end though they were killed: no session is blamed for them, and none waits
+without words.
+"""
 
 from datetime import timedelta
 
@@ -25,7 +27,9 @@ def test_an_earlier_runtime_that_is_slow_to_end_costs_no_restart(world, project,
     world.tick(120)
     assert (state_of(session), session.restarts) == (SessionState.QUEUED, 0)
     moves = EventRecord.objects.filter(session_id=session.id, kind="state")
-    assert [move.data["to"] for move in moves] == ["queued", "provisioning", "queued", "queued"], "the last says why"
+    assert [move.data["to"] for move in moves] == ["queued", "provisioning", "queued", "queued"], (
+        "the last says why"
+    )
     assert len(said_of(session)) == caplog.text.count("slow to end") == 1
     world.launcher.slow = set()
     world.tick(60)
@@ -33,7 +37,9 @@ def test_an_earlier_runtime_that_is_slow_to_end_costs_no_restart(world, project,
 
 
 @pytest.mark.system
-def test_a_session_behind_a_runtime_that_does_not_die_waits_in_the_queue_and_says_so_once(world, project, caplog):
+def test_a_session_behind_a_runtime_that_does_not_die_waits_in_the_queue_and_says_so_once(
+    world, project, caplog
+):
     session = world.ready(project)
     world.launcher.die()
     world.launcher.slow = {"start"}
@@ -42,8 +48,14 @@ def test_a_session_behind_a_runtime_that_does_not_die_waits_in_the_queue_and_say
     assert (state_of(session), session.restarts) == (SessionState.QUEUED, 1)
     assert "slow to end" in session.phase
     events = EventRecord.objects.filter(session_id=session.id).order_by("id")[before:]
-    kinds = [(event.data.get("from"), event.data.get("to"), event.data.get("name")) for event in events]
-    assert kinds == [("ready", "queued", None), ("queued", "queued", None), (None, None, "launcher_away")]
+    kinds = [
+        (event.data.get("from"), event.data.get("to"), event.data.get("name")) for event in events
+    ]
+    assert kinds == [
+        ("ready", "queued", None),
+        ("queued", "queued", None),
+        (None, None, "launcher_away"),
+    ]
     asked = world.launcher.asked
     world.tick(120)
     assert world.launcher.asked - asked <= 2, "less and less often"
@@ -52,7 +64,9 @@ def test_a_session_behind_a_runtime_that_does_not_die_waits_in_the_queue_and_say
     assert (state_of(session), session.restarts) == (SessionState.PROVISIONING, 1)
 
 
-def test_of_a_session_that_was_ended_while_it_waited_nothing_is_kept_in_mind(world, project) -> None:
+def test_of_a_session_that_was_ended_while_it_waited_nothing_is_kept_in_mind(
+    world, project
+) -> None:
     session = world.ready(project)
     world.launcher.die()
     world.launcher.slow = {"start"}
@@ -71,7 +85,9 @@ def test_of_a_session_that_was_ended_while_it_waited_nothing_is_kept_in_mind(wor
 
 
 @pytest.mark.system
-def test_a_runtime_that_does_not_die_is_told_once_and_in_the_end_to_a_person(world, project, caplog):
+def test_a_runtime_that_does_not_die_is_told_once_and_in_the_end_to_a_person(
+    world, project, caplog
+):
     session = world.ready(project)
     services.session_stop(project=project, session_id=session.id)
     world.tick()
@@ -79,10 +95,16 @@ def test_a_runtime_that_does_not_die_is_told_once_and_in_the_end_to_a_person(wor
     world.launcher.alive = {}
     world.tick(60)
     assert state_of(session) == SessionState.STOPPING
-    assert len(said_of(session)) == caplog.text.count("slow to end") == 1 and not session.alerts.exists()
+    assert (
+        len(said_of(session)) == caplog.text.count("slow to end") == 1
+        and not session.alerts.exists()
+    )
     world.tick(300, step_s=5.0)
     (alert,) = session.alerts.all()
-    assert (alert.rule, alert.over_at) == ("stuck", None) and "nothing could be done about its runtime" in alert.text
+    assert (alert.rule, alert.over_at) == (
+        "stuck",
+        None,
+    ) and "nothing could be done about its runtime" in alert.text
     world.launcher.slow, world.launcher.alive = set(), alive
     world.launcher.die()
     world.tick(1)
@@ -91,8 +113,12 @@ def test_a_runtime_that_does_not_die_is_told_once_and_in_the_end_to_a_person(wor
 
 
 @pytest.mark.system
-def test_a_runtime_that_never_ends_costs_its_session_the_place_after_ten_minutes(world, project) -> None:
-    """Queued behind an earlier one, stuck, and stopping: each way in which a place could be kept for ever."""
+def test_a_runtime_that_never_ends_costs_its_session_the_place_after_ten_minutes(
+    world, project
+) -> None:
+    """Queued behind an earlier one, stuck, and stopping: each way in which a place could be kept
+    for ever.
+    """
     behind, next_one = world.ready(project), world.session(project)
     world.launcher.die()
     world.launcher.slow = {"start"}
@@ -100,7 +126,10 @@ def test_a_runtime_that_never_ends_costs_its_session_the_place_after_ten_minutes
     assert (state_of(behind), state_of(next_one)) == (SessionState.QUEUED, SessionState.QUEUED)
     world.tick(100, step_s=5.0)
     assert state_of(behind) == SessionState.FAILED and behind.failure["code"] == "runtime_unended"
-    assert "has not ended for 60" in behind.failure["cause"] and "slow to end" in behind.failure["cause"]
+    assert (
+        "has not ended for 60" in behind.failure["cause"]
+        and "slow to end" in behind.failure["cause"]
+    )
     world.launcher.slow = set()
     world.tick(61)
     assert state_of(next_one) == SessionState.PROVISIONING, "the place is another's"
@@ -111,11 +140,15 @@ def test_a_runtime_that_never_ends_costs_its_session_the_place_after_ten_minutes
     world.launcher.slow = {"stop"}
     world.tick(800, step_s=10.0)
     assert (state_of(next_one), state_of(last)) == (SessionState.STOPPED, SessionState.PROVISIONING)
-    assert next_one.launch_handle, "it is tried again, and has its devices, until its runtime is gone"
+    assert next_one.launch_handle, (
+        "it is tried again, and has its devices, until its runtime is gone"
+    )
     world.launcher.slow = set()
     world.tick(1)
     next_one.refresh_from_db()
     assert next_one.launch_handle is None
     world.launcher.slow = {"stop"}
     world.tick(1600, step_s=10.0)
-    assert state_of(last) == SessionState.FAILED and last.failure["code"] == "runtime_unended", "it was stuck"
+    assert state_of(last) == SessionState.FAILED and last.failure["code"] == "runtime_unended", (
+        "it was stuck"
+    )

@@ -49,7 +49,9 @@ class Shared(World):
 
     def leads(self) -> list[bool]:
         """Which of them leads."""
-        (holder,) = LeaderLease.objects.filter(expires_at__gt=self.now).values_list("holder", flat=True)
+        (holder,) = LeaderLease.objects.filter(expires_at__gt=self.now).values_list(
+            "holder", flat=True
+        )
         return [reconciler._holder == holder for reconciler in self.reconcilers]  # noqa: SLF001 - its name
 
     def launchers(self) -> list[FakeLauncher]:
@@ -77,18 +79,30 @@ def test_one_leads_all_places_and_others_stand_by(world) -> None:
 def test_sessions_of_all_places_start_once_and_none_is_left_waiting(world, project) -> None:
     world.rounds(1)
     world.join()
-    sessions = [world.session(project, place=place) for place in (HERE, *CLUSTERS) for _ in range(3)]
+    sessions = [
+        world.session(project, place=place) for place in (HERE, *CLUSTERS) for _ in range(3)
+    ]
     world.rounds(8)
     assert world.leads() == [True, False]
-    assert [state_of(session) for session in sessions] == ["provisioning", "provisioning", "queued"] * 6
+    assert [state_of(session) for session in sessions] == [
+        "provisioning",
+        "provisioning",
+        "queued",
+    ] * 6
     assert [len(launcher.alive) for launcher in world.launchers()] == [2] * 6
     Session.objects.filter(id__in=[session.id for session in sessions[::3]]).update(desired="stop")
     world.rounds(1)
     for launcher in world.launchers():
         launcher.alive.pop(next(iter(launcher.alive)))
     world.rounds(3)
-    assert [state_of(session) for session in sessions] == ["stopped", "provisioning", "provisioning"] * 6
-    assert [len(launcher.alive) + len(launcher.stopped) for launcher in world.launchers()] == [3] * 6, "one launch each"
+    assert [state_of(session) for session in sessions] == [
+        "stopped",
+        "provisioning",
+        "provisioning",
+    ] * 6
+    assert [len(launcher.alive) + len(launcher.stopped) for launcher in world.launchers()] == [
+        3
+    ] * 6, "one launch each"
 
 
 def test_one_that_was_lost_is_followed_with_what_runs_in_all_places(world, project) -> None:
@@ -103,7 +117,9 @@ def test_one_that_was_lost_is_followed_with_what_runs_in_all_places(world, proje
     world.rounds(4)
     assert [state_of(session) for session in late] == ["provisioning"] * 6
     assert all(session.restarts == 0 for session in (*sessions, *late) if state_of(session))
-    assert [len(launcher.alive) for launcher in world.launchers()] == [2] * 6 and world.leads() == [True]
+    assert [len(launcher.alive) for launcher in world.launchers()] == [2] * 6 and world.leads() == [
+        True
+    ]
 
 
 def test_a_runtime_is_not_blamed_for_the_time_in_which_nobody_led(world, project) -> None:
@@ -129,7 +145,9 @@ def test_one_that_stops_is_followed_immediately(world) -> None:
     assert not anyone_leads() and leader_status() is None
 
 
-def test_a_lead_that_is_lost_in_a_long_tick_is_left_to_its_new_holder(world, project, monkeypatch) -> None:
+def test_a_lead_that_is_lost_in_a_long_tick_is_left_to_its_new_holder(
+    world, project, monkeypatch
+) -> None:
     sessions = [world.session(project, place="east") for _ in range(2)]
     world.rounds(2)
     looked = []
@@ -146,7 +164,9 @@ def test_a_lead_that_is_lost_in_a_long_tick_is_left_to_its_new_holder(world, pro
     assert len(looked) == 1 and [state_of(session) for session in sessions] == ["provisioning"] * 2
 
 
-def test_a_place_that_there_is_not_any_more_is_looked_after_by_one(world, project, settings) -> None:
+def test_a_place_that_there_is_not_any_more_is_looked_after_by_one(
+    world, project, settings
+) -> None:
     running, waiting = (world.session(project, place="east") for _ in range(2))
     world.rounds(1)
     world.join()
@@ -157,7 +177,9 @@ def test_a_place_that_there_is_not_any_more_is_looked_after_by_one(world, projec
     world.rounds(30)
     assert world.leads() == [True, False]
     for session in (running, waiting):
-        events = EventRecord.objects.filter(session_id=session.id, kind="event", data__name="launcher_away")
+        events = EventRecord.objects.filter(
+            session_id=session.id, kind="event", data__name="launcher_away"
+        )
         assert len(events) == 1 and "TINKERSCRIPT_PLACES does not name" in events[0].data["reason"]
 
 

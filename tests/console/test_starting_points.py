@@ -1,4 +1,6 @@
-"""Sessions that begin from what their project has trained: which checkpoints, with which options, and what is kept."""
+"""Sessions that begin from what their project has trained: which checkpoints, with which options,
+and what is kept.
+"""
 
 from typing import Any
 
@@ -25,13 +27,19 @@ from tinkerscript.wire.sessions import SessionCreate, SessionKind, SessionState
 FILES = [{"path": "config.json", "size_bytes": 2, "sha256": "0" * 64}]
 
 
-def saved(project, kind: str = "model", *, step: int = 8, config: SessionConfig | None = None, **fields) -> Checkpoint:
+def saved(
+    project, kind: str = "model", *, step: int = 8, config: SessionConfig | None = None, **fields
+) -> Checkpoint:
     """A committed checkpoint of a session of its own, which has ended."""
     session = factories.session_make(project, config=config, state=SessionState.STOPPED, **fields)
-    return Checkpoint.objects.create(session=session, kind=kind, state="committed", step=step, files=FILES)
+    return Checkpoint.objects.create(
+        session=session, kind=kind, state="committed", step=step, files=FILES
+    )
 
 
-def of_client(project, segment: str = "weights", name: str = "final", **fields: Any) -> TinkerCheckpoint:
+def of_client(
+    project, segment: str = "weights", name: str = "final", **fields: Any
+) -> TinkerCheckpoint:
     """What a Tinker client saved."""
     checkpoint = saved(project, "state" if segment == "weights" else "model")
     Session.objects.filter(id=checkpoint.session_id).update(kind=SessionKind.TINKER)
@@ -45,7 +53,13 @@ def of_client(project, segment: str = "weights", name: str = "final", **fields: 
         lora={"rank": 8},
     )
     return TinkerCheckpoint.objects.create(
-        model=model, checkpoint=checkpoint, segment=segment, name=name, seq_id=1, lora={"rank": 8}, **fields
+        model=model,
+        checkpoint=checkpoint,
+        segment=segment,
+        name=name,
+        seq_id=1,
+        lora={"rank": 8},
+        **fields,
     )
 
 
@@ -57,14 +71,18 @@ def begin(project, name: str, *, key=None, **config) -> Session:
 
 
 def registered(session: Session):
-    Session.objects.filter(id=session.id).update(state=SessionState.PROVISIONING, launch_handle={"launch": "test"})
+    Session.objects.filter(id=session.id).update(
+        state=SessionState.PROVISIONING, launch_handle={"launch": "test"}
+    )
     lease_issue(session=session)
     return runtime_register(session=session)
 
 
 @pytest.fixture(autouse=True)
 def urls(monkeypatch) -> None:
-    monkeypatch.setattr("console.object_store.client.read_url", lambda key, expires_s: f"s3://{key}")
+    monkeypatch.setattr(
+        "console.object_store.client.read_url", lambda key, expires_s: f"s3://{key}"
+    )
 
 
 # -- What it begins at ------------------------------------------------------------------------------------------------
@@ -75,7 +93,9 @@ def test_a_model_stands_in_the_base_models_place_and_the_optimizer_begins_anew(p
     session = begin(project, model.id, grpo_n=4)
     assert session.base_model == factories.BASE_MODEL and session.config["grpo_n"] == 4
     told = registered(session)
-    assert told.serves.checkpoint_id == model.id and told.serves.files[0].url.endswith(f"{model.id}/config.json")
+    assert told.serves.checkpoint_id == model.id and told.serves.files[0].url.endswith(
+        f"{model.id}/config.json"
+    )
     assert told.starts_from is None and told.resume_from is None
     assert (told.started_from.kind, told.started_from.step) == ("model", 8)
 
@@ -83,12 +103,20 @@ def test_a_model_stands_in_the_base_models_place_and_the_optimizer_begins_anew(p
 def test_a_state_is_step_0_over_the_base_of_its_own_session(project) -> None:
     model = saved(project)
     first = begin(project, model.id)
-    state = Checkpoint.objects.create(session=first, kind="state", state="committed", step=3, files=FILES)
+    state = Checkpoint.objects.create(
+        session=first, kind="state", state="committed", step=3, files=FILES
+    )
     session = begin(project, state.id)
     told = registered(session)
-    assert (told.starts_from.checkpoint_id, told.starts_from.step, told.resume_from) == (state.id, 0, None)
+    assert (told.starts_from.checkpoint_id, told.starts_from.step, told.resume_from) == (
+        state.id,
+        0,
+        None,
+    )
     assert told.serves.checkpoint_id == model.id, "an adapter's base is there, and the tokenizer"
-    own = Checkpoint.objects.create(session=session, kind="state", state="committed", step=0, files=FILES)
+    own = Checkpoint.objects.create(
+        session=session, kind="state", state="committed", step=0, files=FILES
+    )
     told = runtime_register(session=session)
     assert (told.resume_from.checkpoint_id, told.starts_from.checkpoint_id) == (own.id, state.id)
     Checkpoint.objects.filter(id=model.id).update(state="failed", failure="its SHA-256 is another")
@@ -110,12 +138,23 @@ def test_what_a_tinker_client_saved_is_begun_from_by_its_path_and_by_its_id(proj
 # -- Options ----------------------------------------------------------------------------------------------------------
 
 
-def test_options_that_a_state_depends_on_are_its_own_where_none_are_given_and_others_are_refused(project) -> None:
+def test_options_that_a_state_depends_on_are_its_own_where_none_are_given_and_others_are_refused(
+    project,
+) -> None:
     config = SessionConfig(lora_rank=8, lora_alpha=16, zero_stage=1, grpo_n=4)
     state = saved(project, "state", config=config)
     session = begin(project, state.id, learning_rate=1e-4)
-    kept = {name: session.config[name] for name in ("lora_rank", "lora_alpha", "zero_stage", "grpo_n", "learning_rate")}
-    assert kept == {"lora_rank": 8, "lora_alpha": 16.0, "zero_stage": 1, "grpo_n": 8, "learning_rate": 1e-4}
+    kept = {
+        name: session.config[name]
+        for name in ("lora_rank", "lora_alpha", "zero_stage", "grpo_n", "learning_rate")
+    }
+    assert kept == {
+        "lora_rank": 8,
+        "lora_alpha": 16.0,
+        "zero_stage": 1,
+        "grpo_n": 8,
+        "learning_rate": 1e-4,
+    }
     for given, said in (
         ({"lora_rank": 0}, "saved with LoRA adapters .lora_rank=8., not with all weights trained"),
         ({"lora_rank": 16}, "not with LoRA adapters .lora_rank=16."),
@@ -128,7 +167,9 @@ def test_options_that_a_state_depends_on_are_its_own_where_none_are_given_and_ot
         assert refused.value.details["fields"][0]["field"].startswith("config.")
     with pytest.raises(InvalidRequest, match="not with LoRA adapters"):
         begin(project, saved(project, "state").id, lora_rank=8)
-    assert begin(project, saved(project, config=config).id).config["lora_rank"] == 0, "a model has weights alone"
+    assert begin(project, saved(project, config=config).id).config["lora_rank"] == 0, (
+        "a model has weights alone"
+    )
     assert begin(project, state.id, trainer_ranks=2).config["trainer_ranks"] == 2
 
 
@@ -176,7 +217,9 @@ def test_files_for_other_programs_are_refused(project) -> None:
     assert "save_state" in refused.value.hint
 
 
-def test_a_session_whose_checkpoint_was_taken_back_fails_with_that_before_a_runtime_is_tried(world, project) -> None:
+def test_a_session_whose_checkpoint_was_taken_back_fails_with_that_before_a_runtime_is_tried(
+    world, project
+) -> None:
     model = saved(project)
     session = begin(project, model.id)
     Checkpoint.objects.filter(id=model.id).update(state="failed", failure="its SHA-256 is another")
@@ -197,7 +240,9 @@ def test_what_a_session_began_from_stays_until_that_one_has_ended(project, setti
         lambda: removal.checkpoint_delete(**of, checkpoint_id=checkpoint.id),
         lambda: services.session_delete(**of),
     ):
-        with pytest.raises(Conflict, match=f"Session {session.id} began from the checkpoint {checkpoint.id}"):
+        with pytest.raises(
+            Conflict, match=f"Session {session.id} began from the checkpoint {checkpoint.id}"
+        ):
             remove()
     settings.CHECKPOINT_DAYS = 1
     Checkpoint.objects.update(committed_at="2020-01-01T00:00:00Z")
@@ -218,7 +263,9 @@ def test_what_a_session_began_from_stays_until_that_one_has_ended(project, setti
 def test_a_running_session_keeps_the_state_that_another_began_from(project) -> None:
     session = factories.session_make(project, state=SessionState.READY)
     states = [
-        Checkpoint.objects.create(session=session, kind="state", state="committed", step=step, files=FILES)
+        Checkpoint.objects.create(
+            session=session, kind="state", state="committed", step=step, files=FILES
+        )
         for step in range(1, KEPT_STATES + 3)
     ]
     begin(project, states[0].id)
@@ -252,7 +299,10 @@ def test_the_owner_and_a_member_begin_from_it_and_an_outsider_finds_nothing(
     clients = [client_for(secret) for secret in (api_key, factories.key_make(project, member))]
     for client in clients:
         for name in (model.id, named.path, named.checkpoint_id):
-            plan, made = post(client, "/v1/sessions/dry-run", name), post(client, "/v1/sessions", name)
+            plan, made = (
+                post(client, "/v1/sessions/dry-run", name),
+                post(client, "/v1/sessions", name),
+            )
             assert (plan.status_code, made.status_code) == (200, 201), made.content
             told = made.json()
             assert told["base_model"] == plan.json()["base_model"] == factories.BASE_MODEL
@@ -260,7 +310,8 @@ def test_the_owner_and_a_member_begin_from_it_and_an_outsider_finds_nothing(
             assert told["started_from"]["checkpoint_id"] in (model.id, named.checkpoint_id)
             assert told["served_checkpoint_id"] is None and plan.json()["memory"] is not None
     stranger = client_for(outsider_key)
-    TinkerCheckpoint.objects.update(public=True)  # to be sampled, not to be gone on with as one's own
+    # to be sampled, not to be gone on with as one's own
+    TinkerCheckpoint.objects.update(public=True)
     for path in ("/v1/sessions", "/v1/sessions/dry-run"):
         for name, nothing in (
             (model.id, "ckp_nothing"),
@@ -270,7 +321,8 @@ def test_the_owner_and_a_member_begin_from_it_and_an_outsider_finds_nothing(
             theirs, none = post(stranger, path, name), post(stranger, path, nothing)
             assert theirs.status_code == none.status_code == 404
             plain = [
-                each.json()["error"]["message"].replace(of, "...") for each, of in ((theirs, name), (none, nothing))
+                each.json()["error"]["message"].replace(of, "...")
+                for each, of in ((theirs, name), (none, nothing))
             ]
             assert plain[0] == plain[1]
     assert post(stranger, "/v1/sessions", "tinker://what").status_code == 400
@@ -278,21 +330,33 @@ def test_the_owner_and_a_member_begin_from_it_and_an_outsider_finds_nothing(
 
 def test_it_is_made_once_and_written_down(project, api_key, client_for) -> None:
     model, client = saved(project), client_for(api_key)
-    first, again = (post(client, "/v1/sessions", model.id, **{"Idempotency-Key": "k"}) for _ in range(2))
+    first, again = (
+        post(client, "/v1/sessions", model.id, **{"Idempotency-Key": "k"}) for _ in range(2)
+    )
     assert first.json()["id"] == again.json()["id"]
     assert model.id in AuditRecord.objects.latest("id").content
     told = EventRecord.objects.get(session_id=first.json()["id"], data__name="started_from").data
     assert (told["checkpoint_id"], told["kind"], told["step"]) == (model.id, "model", 8)
 
 
-def test_its_checkpoints_came_from_it_and_from_what_that_came_from(project, api_key, client_for) -> None:
+def test_its_checkpoints_came_from_it_and_from_what_that_came_from(
+    project, api_key, client_for
+) -> None:
     model = saved(project)
     first = begin(project, model.id)
-    state = Checkpoint.objects.create(session=first, kind="state", state="committed", step=3, files=FILES)
-    made = Checkpoint.objects.create(session=begin(project, state.id), kind="model", state="committed", step=1)
+    state = Checkpoint.objects.create(
+        session=first, kind="state", state="committed", step=3, files=FILES
+    )
+    made = Checkpoint.objects.create(
+        session=begin(project, state.id), kind="model", state="committed", step=1
+    )
 
     def told() -> dict[str, Any]:
-        return client_for(api_key).get(f"/v1/sessions/{made.session_id}/checkpoints/{made.id}/provenance").json()
+        return (
+            client_for(api_key)
+            .get(f"/v1/sessions/{made.session_id}/checkpoints/{made.id}/provenance")
+            .json()
+        )
 
     assert [(one["checkpoint_id"], one["kind"]) for one in told()["ancestors"]] == [
         (state.id, "state"),

@@ -1,4 +1,6 @@
-"""What the reconciler asks of the database: its work is statements, whatever the machine and its load."""
+"""What the reconciler asks of the database: its work is statements, whatever the machine and its
+load.
+"""
 
 from datetime import timedelta
 
@@ -28,17 +30,23 @@ def statements(captured: CaptureQueriesContext) -> list[str]:
 
 
 def announce(project) -> None:
-    event_announce(project_id=project.id, topic=WebhookTopic.SESSION_STATE, data={"session_id": "ses_1"})
+    event_announce(
+        project_id=project.id, topic=WebhookTopic.SESSION_STATE, data={"session_id": "ses_1"}
+    )
 
 
 @pytest.fixture
 def hook(project, settings):
     settings.WEBHOOKS_PRIVATE = True
-    return webhook_create(project=project, url="http://127.0.0.1:9/hook", topics=[WebhookTopic.SESSION_STATE])
+    return webhook_create(
+        project=project, url="http://127.0.0.1:9/hook", topics=[WebhookTopic.SESSION_STATE]
+    )
 
 
 @pytest.mark.django_db(transaction=True)
-def test_deliveries_of_one_project_are_taken_as_many_as_may_be_on_their_way_at_once(project, hook, monkeypatch):
+def test_deliveries_of_one_project_are_taken_as_many_as_may_be_on_their_way_at_once(
+    project, hook, monkeypatch
+):
     async def taken(_client, _delivery):
         return 200, ""
 
@@ -49,7 +57,8 @@ def test_deliveries_of_one_project_are_taken_as_many_as_may_be_on_their_way_at_o
         assert deliveries_send() == DELIVERIES
     assert Delivery.objects.filter(state="delivered").count() == DELIVERIES
     turns = DELIVERIES // MAX_PER_PROJECT
-    # In each turn: whose are due, which these are. Of each: that it is taken, what became of it. And one last look.
+    # In each turn: whose are due, which these are. Of each: that it is taken, what became of it.
+    # And one last look.
     assert len(captured) == 2 * turns + 2 * DELIVERIES + 1, statements(captured)
 
 
@@ -59,8 +68,13 @@ def test_what_is_told_within_a_move_makes_no_point_to_go_back_to(project, hook):
     with CaptureQueriesContext(connection) as captured, transaction.atomic():
         event_record(session_id=session.id, kind=EventKind.EVENT, data={"name": "x"})
         announce(project)
-    assert sum("SAVEPOINT" in sql for sql in statements(captured)) == 2, "that of the transaction here alone"
-    assert Delivery.objects.count() == 1 and EventRecord.objects.filter(kind=EventKind.EVENT).count() == 1
+    assert sum("SAVEPOINT" in sql for sql in statements(captured)) == 2, (
+        "that of the transaction here alone"
+    )
+    assert (
+        Delivery.objects.count() == 1
+        and EventRecord.objects.filter(kind=EventKind.EVENT).count() == 1
+    )
 
 
 @pytest.mark.django_db
@@ -77,9 +91,13 @@ def test_a_round_removes_more_than_one_statement_does(project, hook, monkeypatch
     monkeypatch.setattr(retention, "AT_ONCE", 3)
     for number in range(8):
         announce(project)
-        IdempotencyRecord.objects.create(project=project, key=f"{number}", request="r", body_sha256="0")
+        IdempotencyRecord.objects.create(
+            project=project, key=f"{number}", request="r", body_sha256="0"
+        )
     fresh = Delivery.objects.latest("id")
-    Delivery.objects.exclude(id=fresh.id).update(next_at=None, created_at=timezone.now() - timedelta(days=31))
+    Delivery.objects.exclude(id=fresh.id).update(
+        next_at=None, created_at=timezone.now() - timedelta(days=31)
+    )
     IdempotencyRecord.objects.update(created_at=timezone.now() - timedelta(days=2))
     retention.expired_remove()
     assert list(Delivery.objects.all()) == [fresh]

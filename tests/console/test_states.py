@@ -25,12 +25,16 @@ def test_no_move_leads_out_of_a_terminal_state():
 
 def test_the_lines_in_the_docstring_are_the_table():
     lines = [line.split(" -> ") for line in states.__doc__.splitlines() if " -> " in line]
-    drawn = {(source.strip(), target) for source, targets in lines for target in targets.split(", ")}
+    drawn = {
+        (source.strip(), target) for source, targets in lines for target in targets.split(", ")
+    }
     assert drawn == MOVES.keys()
 
 
 def test_users_and_runtimes_make_these_moves_alone():
-    """The rest is the reconciler's: a runtime gives no session a place, and no user says that one is ready."""
+    """The rest is the reconciler's: a runtime gives no session a place, and no user says that one
+    is ready.
+    """
     s = SessionState
     ready = {(s.PROVISIONING, s.LOADING), (s.LOADING, s.READY)}
     assert {move for move, actors in MOVES.items() if Actor.RUNTIME in actors} == ready | {
@@ -77,10 +81,14 @@ def test_a_move_happens_exactly_when_the_table_allows_it(project, actor):
         session = factories.session_make(project, state=source)
         before = EventRecord.objects.filter(session_id=session.id).count()
         if is_allowed(source, target, actor):
-            session_move(session_id=session.id, source=source, target=target, actor=actor, reason="because")
+            session_move(
+                session_id=session.id, source=source, target=target, actor=actor, reason="because"
+            )
             expected = target
             last = EventRecord.objects.filter(session_id=session.id).latest("id")
-            assert last.data == {"from": source, "to": target, "phase": "", "reason": "because"}, what
+            assert last.data == {"from": source, "to": target, "phase": "", "reason": "because"}, (
+                what
+            )
         else:
             with pytest.raises(Conflict):
                 session_move(session_id=session.id, source=source, target=target, actor=actor)
@@ -159,8 +167,20 @@ def test_the_end_of_a_session_takes_its_lease_and_its_pending_checkpoints(projec
     waiting = session.checkpoints.create(kind="model", ordered=True)
     half = session.checkpoints.create(kind="state", state="uploading")
     done = session.checkpoints.create(kind="model", state="committed")
-    session_move(session_id=session.id, source=SessionState.READY, target=SessionState.FAILED, actor=Actor.RECONCILER)
+    session_move(
+        session_id=session.id,
+        source=SessionState.READY,
+        target=SessionState.FAILED,
+        actor=Actor.RECONCILER,
+    )
     session.refresh_from_db()
     assert (session.lease_sha256, session.address) == ("", "")
-    states = {c.id: (c.state, bool(c.failure)) for c in Session.objects.get(id=session.id).checkpoints.all()}
-    assert states == {waiting.id: ("failed", True), half.id: ("failed", True), done.id: ("committed", False)}
+    states = {
+        c.id: (c.state, bool(c.failure))
+        for c in Session.objects.get(id=session.id).checkpoints.all()
+    }
+    assert states == {
+        waiting.id: ("failed", True),
+        half.id: ("failed", True),
+        done.id: ("committed", False),
+    }

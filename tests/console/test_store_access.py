@@ -1,4 +1,6 @@
-"""Another user of the machine gets nothing out of the embedded store, nor into it: every listening port is tried."""
+"""Another user of the machine gets nothing out of the embedded store, nor into it: every listening
+port is tried.
+"""
 
 import contextlib
 import json
@@ -91,12 +93,20 @@ def listening(process: subprocess.Popen[bytes]) -> tuple[list[int], list[str]]:
     links = (entry.readlink().name for entry in Path(f"/proc/{process.pid}/fd").iterdir())
     inodes = {link[len("socket:[") : -1] for link in links if link.startswith("socket:")}
     lines = [
-        line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]
+        line.split()
+        for name in ("tcp", "tcp6")
+        for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]
     ]
-    ports = [int(line[1].rpartition(":")[2], 16) for line in lines if line[3] == "0A" and line[9] in inodes]
+    ports = [
+        int(line[1].rpartition(":")[2], 16)
+        for line in lines
+        if line[3] == "0A" and line[9] in inodes
+    ]
     rows = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()[1:]]
     cwd = Path(f"/proc/{process.pid}/cwd").readlink()
-    return sorted(ports), [str(cwd / row[7]) for row in rows if len(row) == 8 and row[6] in inodes and row[3][3] == "1"]
+    return sorted(ports), [
+        str(cwd / row[7]) for row in rows if len(row) == 8 and row[6] in inodes and row[3][3] == "1"
+    ]
 
 
 @pytest.mark.smoke
@@ -105,30 +115,49 @@ def test_no_port_or_socket_of_the_store_serves_another_user(store: subprocess.Po
     client.put(KEY, SECRET)
     every_role = lambda: len(listening(store)[0]) >= 2 * len(seaweedfs.ROLES)  # noqa: E731
     assert wait_until(every_role, timeout_s=30), "every role listens, and for gRPC too"
-    assert f"GOMEMLIMIT={seaweedfs.MEMORY_BYTES >> 20}MiB\0" in Path(f"/proc/{store.pid}/environ").read_text()
+    assert (
+        f"GOMEMLIMIT={seaweedfs.MEMORY_BYTES >> 20}MiB\0"
+        in Path(f"/proc/{store.pid}/environ").read_text()
+    )
     ports, sockets = listening(store)
     assert sockets
     with readable_copy() as folder:
-        probe = run_as_nobody(["python3", "-c", PROBE, json.dumps(ports), json.dumps(sockets)], cwd=folder)
+        probe = run_as_nobody(
+            ["python3", "-c", PROBE, json.dumps(ports), json.dumps(sockets)], cwd=folder
+        )
     assert probe.returncode == 0, probe.stdout
     said = json.loads(probe.stdout)
     refused = {0, 401, 403, 405}
-    served = {a: said for a, said in said.items() if said[0] not in refused and "to an HTTPS server" not in said[1]}
+    served = {
+        a: said
+        for a, said in said.items()
+        if said[0] not in refused and "to an HTTPS server" not in said[1]
+    }
     # The S3 port says that it is there, without a body.
-    assert served == {f"GET http://127.0.0.1:{seaweedfs.ports_get(django_settings.DATA)['s3']}/status": [200, ""]}
+    assert served == {
+        f"GET http://127.0.0.1:{seaweedfs.ports_get(django_settings.DATA)['s3']}/status": [200, ""]
+    }
     assert client.get(KEY) == SECRET
 
 
-def test_weed_shell_of_another_user_lists_and_removes_nothing(store: subprocess.Popen[bytes]) -> None:
+def test_weed_shell_of_another_user_lists_and_removes_nothing(
+    store: subprocess.Popen[bytes],
+) -> None:
     require_root()
     client.put(KEY, SECRET)
     master = seaweedfs.ports_get(django_settings.DATA)["master"]
     command = ["./weed", "shell", f"-master=127.0.0.1:{master}.{master + seaweedfs.GRPC_OFFSET}"]
     with readable_copy(seaweedfs.weed_path()) as folder:
         listed = run_as_nobody(
-            ["timeout", "10", *command], cwd=folder, stdin="fs.ls -l /buckets/tinkerscript/sessions\n"
+            ["timeout", "10", *command],
+            cwd=folder,
+            stdin="fs.ls -l /buckets/tinkerscript/sessions\n",
         )
-        run_as_nobody(["timeout", "10", *command], cwd=folder, stdin="lock\nfs.rm -rf /buckets/tinkerscript/sessions\n")
+        run_as_nobody(
+            ["timeout", "10", *command],
+            cwd=folder,
+            stdin="lock\nfs.rm -rf /buckets/tinkerscript/sessions\n",
+        )
     assert "ses_1" not in listed.stdout
     assert client.get(KEY) == SECRET
 
@@ -137,9 +166,13 @@ def test_sockets_of_killed_stores_go_at_the_next_start_and_no_others(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))  # a socket's path has 107 characters at most
+        # a socket's path has 107 characters at most
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         monkeypatch.setattr(seaweedfs, "SOCKETS", folder)
-        paths = {name: folder / f"seaweedfs-{name}-grpc-31000.sock" for name in ("killed", "new", "served")}
+        paths = {
+            name: folder / f"seaweedfs-{name}-grpc-31000.sock"
+            for name in ("killed", "new", "served")
+        }
         for name, path in paths.items():
             listener = stack.enter_context(socket.socket(socket.AF_UNIX))
             listener.bind(str(path))
@@ -150,7 +183,10 @@ def test_sockets_of_killed_stores_go_at_the_next_start_and_no_others(
             if name != "new":
                 os.utime(path, (0, 0))
         store_end(store_start(data))
-        assert sorted(path.name.split("-")[1] for path in folder.glob("*.sock")) == ["new", "served"]
+        assert sorted(path.name.split("-")[1] for path in folder.glob("*.sock")) == [
+            "new",
+            "served",
+        ]
 
 
 def test_what_an_unguarded_store_wrote_is_served_by_a_guarded_one(data: Path) -> None:
@@ -158,7 +194,9 @@ def test_what_an_unguarded_store_wrote_is_served_by_a_guarded_one(data: Path) ->
     (data / "s3" / "data").mkdir()
     identity = {"name": "console", "actions": ["Admin", "Read", "Write", "List", "Tagging"]}
     keys = {"accessKey": credentials["access_key"], "secretKey": credentials["secret_key"]}
-    (data / "s3" / "old.json").write_text(json.dumps({"identities": [identity | {"credentials": [keys]}]}))
+    (data / "s3" / "old.json").write_text(
+        json.dumps({"identities": [identity | {"credentials": [keys]}]})
+    )
     older = [
         seaweedfs.weed_path(), "-logtostderr=true", "mini", "-dir=data", "-ip=127.0.0.1", "-ip.bind=127.0.0.1",
         "-master.telemetry=false", "-master.peers=none", "-admin.ui=false", "-webdav=false", "-s3.port.iceberg=0",
@@ -166,7 +204,9 @@ def test_what_an_unguarded_store_wrote_is_served_by_a_guarded_one(data: Path) ->
         *(f"-{role}.port={port}" for role, port in ports.items()),
     ]  # fmt: skip
     with (data.parent / "old.log").open("wb") as log:
-        process = subprocess.Popen(older, cwd=data / "s3", stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        process = subprocess.Popen(
+            older, cwd=data / "s3", stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        )
     try:
         client.ready_wait(timeout_s=60, stopped=lambda: process.poll() is not None)
         client.put(KEY, SECRET)
@@ -183,14 +223,22 @@ def test_what_an_unguarded_store_wrote_is_served_by_a_guarded_one(data: Path) ->
         store_end(process)
 
 
-def test_a_port_whose_socket_another_user_made_is_not_used(store: subprocess.Popen[bytes], data: Path) -> None:
-    """SeaweedFS has a socket for each role in a folder that everybody writes to, and only its owner removes a file."""
+def test_a_port_whose_socket_another_user_made_is_not_used(
+    store: subprocess.Popen[bytes], data: Path
+) -> None:
+    """SeaweedFS has a socket for each role in a folder that everybody writes to, and only its owner
+    removes a file.
+    """
     require_root()
     client.put(KEY, SECRET)
     store_end(store)
     before = seaweedfs.ports_get(data)
-    socket = seaweedfs.SOCKETS / f"seaweedfs-filer-grpc-{before['filer'] + seaweedfs.GRPC_OFFSET}.sock"
-    assert run_as_nobody(["rm", "-f", socket], cwd=Path("/")).returncode, "its own is removed by no one else"
+    socket = (
+        seaweedfs.SOCKETS / f"seaweedfs-filer-grpc-{before['filer'] + seaweedfs.GRPC_OFFSET}.sock"
+    )
+    assert run_as_nobody(["rm", "-f", socket], cwd=Path("/")).returncode, (
+        "its own is removed by no one else"
+    )
     socket.unlink()
     assert run_as_nobody(["touch", socket], cwd=Path("/")).returncode == 0
     try:
@@ -215,12 +263,16 @@ def test_credentials_are_still_asked_for_by_s3(store: subprocess.Popen[bytes], d
     assert client.get(KEY) == SECRET
 
 
-def test_an_object_is_neither_sent_to_nor_taken_from_a_port_that_another_user_took(settings) -> None:
+def test_an_object_is_neither_sent_to_nor_taken_from_a_port_that_another_user_took(
+    settings,
+) -> None:
     require_root()
     settings.S3_ACCESS_KEY = settings.S3_SECRET_KEY = "of-the-store"
     with strangers_port(forged="forged") as stranger:
         settings.S3_ENDPOINT_URL = f"http://{stranger.address}"
         for ask in (lambda: client.put(KEY, SECRET), lambda: client.get(KEY)):
-            with pytest.raises(StorageUnavailable, match=f"port {stranger.port} of 127.0.0.1 is another user's"):
+            with pytest.raises(
+                StorageUnavailable, match=f"port {stranger.port} of 127.0.0.1 is another user's"
+            ):
                 ask()
         assert stranger.sent() == b""

@@ -1,4 +1,6 @@
-"""A disk that is nearly full: the embedded store, a real one on a real small disk, refuses, and says why."""
+"""A disk that is nearly full: the embedded store, a real one on a real small disk, refuses, and
+says why.
+"""
 
 import os
 import subprocess
@@ -20,7 +22,9 @@ GB = 10**9
 
 
 class Store:
-    """A SeaweedFS of its own on a small disk. It looks at its disk at start, and after that once a minute only."""
+    """A SeaweedFS of its own on a small disk. It looks at its disk at start, and after that once a
+    minute only.
+    """
 
     def __init__(self, disk: SmallDisk, log: int) -> None:
         self.disk = disk
@@ -71,11 +75,15 @@ def disk_of(monkeypatch, settings):
 
 
 @pytest.mark.system
-def test_a_store_that_stopped_writing_gives_the_reason_reads_on_and_loses_nothing(running, store, settings, client):
+def test_a_store_that_stopped_writing_gives_the_reason_reads_on_and_loses_nothing(
+    running, store, settings, client
+):
     object_store.put("kept", b"before")
     store.disk.fill(free_share=0.008)
     store.restart(settings)
-    with pytest.raises(DiskFull, match=r"nearly full: [12]\.\d MB free of 268\.4 MB, .* 2\.7 MB \(1 %\)") as refused:
+    with pytest.raises(
+        DiskFull, match=r"nearly full: [12]\.\d MB free of 268\.4 MB, .* 2\.7 MB \(1 %\)"
+    ) as refused:
         object_store.ready_wait(timeout_s=60)
     assert str(settings.DATA) in refused.value.hint
     with pytest.raises(ClientError, match="InternalError"):  # all that the store itself has to say
@@ -110,7 +118,9 @@ def test_a_disk_that_is_full_to_the_last_byte_costs_no_object(store, settings):
     assert (object_store.get("kept"), object_store.get("again")) == (b"before", b"after")
 
 
-@pytest.mark.parametrize(("free", "size", "fits"), [(2.6, 0, True), (2.4, 0, False), (4, 1.4, True), (4, 1.6, False)])
+@pytest.mark.parametrize(
+    ("free", "size", "fits"), [(2.6, 0, True), (2.4, 0, False), (4, 1.4, True), (4, 1.6, False)]
+)
 def test_room_is_what_is_left_above_one_percent_of_the_disk(disk_of, free, size, fits):
     disk_of(free * GB)
     assert (free_space.shortage_find(size_bytes=int(size * GB)) is None) == fits
@@ -124,7 +134,10 @@ def test_the_words_name_what_is_free_what_is_needed_and_what_to_do(disk_of, sett
     disk_of(2 * GB)
     shortage = free_space.shortage_find(size_bytes=int(1.5 * GB))
     assert shortage.message == f"The disk of the object store is nearly full: 2.0 GB {why}"
-    assert f"Free some of the disk of {settings.DATA}" in shortage.hint and "TINKERSCRIPT_DATA" in shortage.hint
+    assert (
+        f"Free some of the disk of {settings.DATA}" in shortage.hint
+        and "TINKERSCRIPT_DATA" in shortage.hint
+    )
 
 
 def test_another_store_has_a_disk_of_its_own(disk_of, settings):
@@ -139,5 +152,8 @@ def test_a_shortage_is_reported_once_and_so_is_its_end(disk_of, monkeypatch):
     for free in (9, 1, 1, 1, 9, 9, 1):
         disk_of(free * GB)
         reports.append((watch.look() or "")[:40])
-    short, back = "The disk of the object store is nearly f", "The disk of the object store has room ag"
+    short, back = (
+        "The disk of the object store is nearly f",
+        "The disk of the object store has room ag",
+    )
     assert reports == ["", short, "", "", back, "", short]

@@ -20,7 +20,10 @@ WAIT_S = 120
 @pytest.fixture
 def supervised(tmp_path: Path) -> Iterator[tuple[Server, subprocess.Popen[bytes]]]:
     server = Server(tmp_path)
-    with server.log, server.manage("supervise", "web", stdout=server.log, stderr=server.log) as process:
+    with (
+        server.log,
+        server.manage("supervise", "web", stdout=server.log, stderr=server.log) as process,
+    ):
         try:
             yield server, process
         finally:
@@ -55,6 +58,8 @@ def test_every_server_of_the_deployments_is_looked_at() -> None:
     for name in PROCESSES:
         assert services[name]["command"] == ["python3", "manage.py", "supervise", name]
         path = ROOT / "docker" / "kubernetes" / f"{name}.yaml"
-        (deployment,) = (each for each in yaml.safe_load_all(path.read_text()) if each["kind"] == "Deployment")
+        (deployment,) = (
+            each for each in yaml.safe_load_all(path.read_text()) if each["kind"] == "Deployment"
+        )
         (container,) = deployment["spec"]["template"]["spec"]["containers"]
         assert "livenessProbe" in container or container["command"][-2:] == ["supervise", name]

@@ -1,4 +1,6 @@
-"""The supervisor starts again what died, what was stopped and what responds no more; and leaves alone what works."""
+"""The supervisor starts again what died, what was stopped and what responds no more; and leaves
+alone what works.
+"""
 
 import os
 import signal
@@ -47,7 +49,9 @@ class World:
         return wait_until(is_new, timeout_s=WAIT_S)
 
     def _spawn(self) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen([sys.executable, "-c", SLEEP], start_new_session=True, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [sys.executable, "-c", SLEEP], start_new_session=True, stdout=subprocess.DEVNULL
+        )
         self.pids.append(process.pid)
         return process
 
@@ -55,7 +59,9 @@ class World:
 def deaf() -> subprocess.Popen[bytes]:
     """A process that SIGTERM does not end."""
     code = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEP}"
-    process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True, stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], start_new_session=True, stdout=subprocess.PIPE
+    )
     with process.stdout as said:
         assert said.readline() == b"up\n"
     return process
@@ -92,7 +98,9 @@ def test_a_child_that_worked_and_responds_no_more_is_killed_and_started_again(wo
     assert world.restarted() and not is_there(silent)
 
 
-def test_a_child_that_never_begins_to_work_is_started_again_later_than_one_that_stopped_to(world: World) -> None:
+def test_a_child_that_never_begins_to_work_is_started_again_later_than_one_that_stopped_to(
+    world: World,
+) -> None:
     never = world.start(lambda: False, limits=replace(QUICK, silent_s=0.1, starting_s=4.0))
     assert not wait_until(lambda: world.child.health.problem is not None, timeout_s=0.5)
     assert world.restarted() and not is_there(never)
@@ -121,9 +129,14 @@ def test_a_stopped_child_can_be_ended(world: World) -> None:
     assert not is_there(pid)
 
 
-def test_children_that_do_not_end_have_their_grace_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_children_that_do_not_end_have_their_grace_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And one that cannot be waited for keeps no other from being ended."""
-    supervisor, children = Supervisor(tmp_path, limits=QUICK), [Child(f"web-{n}", deaf, grace_s=1.0) for n in range(3)]
+    supervisor, children = (
+        Supervisor(tmp_path, limits=QUICK),
+        [Child(f"web-{n}", deaf, grace_s=1.0) for n in range(3)],
+    )
     for child in children:
         supervisor.start(child)
     graces: list[float] = []
@@ -140,14 +153,19 @@ def test_children_that_do_not_end_have_their_grace_together(tmp_path: Path, monk
     monkeypatch.setattr(children[0].process, "wait", stuck)
     supervisor.stop(*(child.name for child in children), force=lambda: False)
     assert sum(graces) < 2.0
-    assert not any(is_there(child.process.pid) for child in children[1:]) and list(tmp_path.glob("*.json")) == []
+    assert (
+        not any(is_there(child.process.pid) for child in children[1:])
+        and list(tmp_path.glob("*.json")) == []
+    )
     monkeypatch.undo()
     assert children[0].process.wait(WAIT_S) == -signal.SIGKILL
 
 
 def test_a_signal_and_the_end_of_a_child_end_a_wait(monkeypatch) -> None:
     handlers = {}
-    monkeypatch.setattr(supervisor.signal, "signal", lambda number, handler: handlers.setdefault(number, handler))
+    monkeypatch.setattr(
+        supervisor.signal, "signal", lambda number, handler: handlers.setdefault(number, handler)
+    )
     signals = Signals()
     handlers[signal.SIGCHLD](signal.SIGCHLD, None)
     signals.wait(WAIT_S)

@@ -1,4 +1,6 @@
-"""The queue of tasks: each attempt is one worker's at a time, and a dead worker's is another's after its deadline."""
+"""The queue of tasks: each attempt is one worker's at a time, and a dead worker's is another's
+after its deadline.
+"""
 
 from datetime import timedelta
 
@@ -37,7 +39,9 @@ def lease(ids, count=1, worker="one", **options):
 
 def run_out() -> None:
     """As if the leases were of an hour ago."""
-    QueuedTask.objects.filter(state="running").update(lease_expires_at=timezone.now() - timedelta(seconds=1))
+    QueuedTask.objects.filter(state="running").update(
+        lease_expires_at=timezone.now() - timedelta(seconds=1)
+    )
 
 
 def counts(ids) -> tuple[int, ...]:
@@ -50,10 +54,17 @@ def test_attempts_are_handed_out_once_in_order(ids) -> None:
     first, second = lease(ids, 3), lease(ids, 3, worker="two")
     assert [task.name for task in first.items] == ["a", "a", "b"]
     assert [task.name for task in second.items] == ["b"]
-    assert (first.items[0].row, first.items[0].try_number, first.items[0].episode_id) == ({"q": "a"}, 1, None)
+    assert (first.items[0].row, first.items[0].try_number, first.items[0].episode_id) == (
+        {"q": "a"},
+        1,
+        None,
+    )
     assert counts(ids) == (0, 4, 0, 0, 2)
     for task in first.items:
-        assert queue.task_finish(**ids, task_id=task.task_id, lease=task.lease, error=None).state == "done"
+        assert (
+            queue.task_finish(**ids, task_id=task.task_id, lease=task.lease, error=None).state
+            == "done"
+        )
     assert counts(ids) == (0, 1, 3, 0, 1)
 
 
@@ -67,7 +78,9 @@ def test_a_dead_workers_attempt_goes_to_another_with_the_episode_it_had(ids) -> 
     (again,) = lease(ids, worker="two").items
     assert (again.task_id, again.try_number, again.episode_id) == (dead.task_id, 2, "ep_1")
     for late in (
-        lambda: queue.task_episode_set(**ids, task_id=dead.task_id, lease=dead.lease, episode_id="ep_2"),
+        lambda: queue.task_episode_set(
+            **ids, task_id=dead.task_id, lease=dead.lease, episode_id="ep_2"
+        ),
         lambda: queue.task_finish(**ids, task_id=dead.task_id, lease=dead.lease, error=None),
         lambda: queue.task_finish(**ids, task_id=dead.task_id, lease=dead.lease, error="late"),
     ):
@@ -130,7 +143,9 @@ def test_a_session_that_has_ended_or_is_no_ones_loop_is_named(ids, session, bob)
     for call in (lambda: put(ids, "b"), lambda: lease(ids)):
         with pytest.raises(Conflict, match="The session is stopped"):
             call()
-    assert queue.task_finish(**ids, task_id=task.task_id, lease=task.lease, error=None).state == "done"
+    assert (
+        queue.task_finish(**ids, task_id=task.task_id, lease=task.lease, error=None).state == "done"
+    )
     with pytest.raises(NotFound):
         queue.task_finish(**ids, task_id="tsk_none", lease=task.lease, error=None)
     with pytest.raises(NotFound):
@@ -155,15 +170,26 @@ def test_a_judged_task_is_one_lease_of_all_its_attempts_for_a_worker_with_a_judg
     (group,) = lease(ids, 1, worker="two", judged=True).items
     assert (group.name, group.attempts, group.judged) == ("a", n, True)
     now = queue.task_counts(**ids)
-    assert (now.waiting, now.running, now.waiting_judged, now.running_judged, now.workers) == (n, n + 1, n, n, 2)
-    assert queue.task_finish(**ids, task_id=group.task_id, lease=group.lease, error=None).state == "done"
+    assert (now.waiting, now.running, now.waiting_judged, now.running_judged, now.workers) == (
+        n,
+        n + 1,
+        n,
+        n,
+        2,
+    )
+    assert (
+        queue.task_finish(**ids, task_id=group.task_id, lease=group.lease, error=None).state
+        == "done"
+    )
     assert counts(ids) == (n, 1, n, 0, 1)
     with pytest.raises(InvalidRequest, match=f"one group of grpo_n={n} attempts; attempts is 3"):
         put(ids, "c", judged=True, attempts=3)
     assert put(ids, "c", judged=True, attempts=3, eval=True).waiting == n + 3
 
 
-def test_a_judged_task_of_a_lost_worker_goes_on_with_its_episodes_and_the_rewards_that_were_decided(ids) -> None:
+def test_a_judged_task_of_a_lost_worker_goes_on_with_its_episodes_and_the_rewards_that_were_decided(
+    ids,
+) -> None:
     judged_put(ids, "a", tries=3)
     (dead,) = lease(ids, judged=True).items
     group_set(ids, dead, ["ep_1", "ep_2"])
@@ -174,7 +200,12 @@ def test_a_judged_task_of_a_lost_worker_goes_on_with_its_episodes_and_the_reward
         group_set(ids, dead, ["ep_1"], [{"reward": 1.0}])
     with pytest.raises(InvalidRequest, match="1 outputs for 2 episodes"):
         group_set(ids, second, ["ep_3", "ep_4"], [{"reward": 1.0}])
-    group_set(ids, second, ["ep_3", "ep_4"], [{"reward": 1.0}, {"reward": 0.5, "metadata": {"judge": {"of": 2}}}])
+    group_set(
+        ids,
+        second,
+        ["ep_3", "ep_4"],
+        [{"reward": 1.0}, {"reward": 0.5, "metadata": {"judge": {"of": 2}}}],
+    )
     with pytest.raises(Conflict, match="are decided"):  # a message that was under way meanwhile
         group_set(ids, second, ["ep_3", "ep_4", "ep_5"])
     queue.task_finish(**ids, task_id=second.task_id, lease=second.lease, error="lost its server")
@@ -185,12 +216,16 @@ def test_a_judged_task_of_a_lost_worker_goes_on_with_its_episodes_and_the_reward
     assert QueuedTask.objects.get().outputs is None
 
 
-def test_outputs_count_as_bytes_of_the_queue_and_a_reply_has_no_more_than_it_may(ids, monkeypatch) -> None:
+def test_outputs_count_as_bytes_of_the_queue_and_a_reply_has_no_more_than_it_may(
+    ids, monkeypatch
+) -> None:
     judged_put(ids, "a", "b", "c")
     first, second = lease(ids, 16, judged=True).items
     kept = [{"reward": 1.0, "metadata": {"read": "x" * 2000}}]
     monkeypatch.setattr(queue, "MAX_OUTPUTS_BYTES", 1500)
-    with pytest.raises(InvalidRequest, match=r"outputs of task 'a' have \d+ bytes; 1500 are allowed"):
+    with pytest.raises(
+        InvalidRequest, match=r"outputs of task 'a' have \d+ bytes; 1500 are allowed"
+    ):
         group_set(ids, first, ["ep_1"], kept)
     monkeypatch.setattr(queue, "MAX_OUTPUTS_BYTES", 1 << 20)
     group_set(ids, first, ["ep_1"], kept)
@@ -213,7 +248,9 @@ def test_judged_tasks_are_handed_out_by_their_attempts(ids) -> None:
     put(ids, "a", "b", "c", judged=True, attempts=16, eval=True)
     put(ids, "d", "e", judged=True, attempts=2, eval=True)
     big = lease(ids, 8, judged=True)
-    assert ([task.name for task in big.items], big.others_waiting) == (["a"], 0), "larger than there is room for"
+    assert ([task.name for task in big.items], big.others_waiting) == (["a"], 0), (
+        "larger than there is room for"
+    )
     assert lease(ids, 8, judged=True, held=[big.items[0].lease]).items == []
     assert [task.name for task in lease(ids, 33, judged=True).items] == ["b", "c"]
     assert [task.name for task in lease(ids, 4, judged=True).items] == ["d", "e"]
@@ -235,7 +272,9 @@ def test_a_late_message_takes_no_decided_rewards_away(ids) -> None:
 def test_what_no_other_try_can_mend_has_failed_at_once(ids) -> None:
     judged_put(ids, "a", tries=3)
     (task,) = lease(ids, judged=True).items
-    done = queue.task_finish(**ids, task_id=task.task_id, lease=task.lease, error="half of it is over", final=True)
+    done = queue.task_finish(
+        **ids, task_id=task.task_id, lease=task.lease, error="half of it is over", final=True
+    )
     assert (done.state, done.error, done.try_number) == ("failed", "half of it is over", 1)
 
 

@@ -31,12 +31,22 @@ FAULT = {
     "cause": "SafetensorError: cut off.",
     "hint": "Copy it again.",
 }
-SAMPLE = {"cpu_cores": 1, "cores": 2, "memory_bytes": 1, "memory_used_bytes": 1, "memory_total_bytes": 2}
+SAMPLE = {
+    "cpu_cores": 1,
+    "cores": 2,
+    "memory_bytes": 1,
+    "memory_used_bytes": 1,
+    "memory_total_bytes": 2,
+}
 
 
 def fail(session: Session, failure: dict[str, Any]) -> None:
     """Move it to failed, as the reconciler does."""
-    moved = {"source": SessionState(session.state), "target": SessionState.FAILED, "actor": Actor.RECONCILER}
+    moved = {
+        "source": SessionState(session.state),
+        "target": SessionState.FAILED,
+        "actor": Actor.RECONCILER,
+    }
     session_move(session_id=session.id, failure=failure, **moved)
 
 
@@ -46,18 +56,25 @@ def tell(token: str, key: str, **data: object) -> None:
     leases.runtime_report(session=leases.lease_check(token=token), body=Report(entries=[entry]))
 
 
-def test_a_failed_run_is_an_alert_that_stands_with_what_to_do_and_is_mailed(project, alice, mailoutbox) -> None:
+def test_a_failed_run_is_an_alert_that_stands_with_what_to_do_and_is_mailed(
+    project, alice, mailoutbox
+) -> None:
     session = factories.session_make(project, person=alice, state=SessionState.READY)
     fail(session, {"code": "x", "cause": "The model's file is cut off.", "hint": "Copy it again."})
     (alert,) = session.alerts.all()
     assert (alert.rule, alert.over_at) == (AlertRule.FAILED, None)
     alerts_mail()
     (mail,) = mailoutbox
-    assert "- The model's file is cut off.\n  Copy it again.\n" in mail.body and mail.to == [alice.email]
+    assert "- The model's file is cut off.\n  Copy it again.\n" in mail.body and mail.to == [
+        alice.email
+    ]
 
 
 def test_alerts_of_a_run_of_nobody_reach_the_owners(project, alice, member, mailoutbox) -> None:
-    fail(factories.session_make(project, state=SessionState.READY), {"code": "x", "cause": "gone", "hint": ""})
+    fail(
+        factories.session_make(project, state=SessionState.READY),
+        {"code": "x", "cause": "gone", "hint": ""},
+    )
     alerts_mail()
     assert [mail.to for mail in mailoutbox] == [[alice.email]]
 
@@ -69,8 +86,12 @@ def test_a_lost_runtimes_own_words_are_the_cause_and_its_log_stands_beside_them(
         if name == "the last one":
             event_record(session_id=session.id, kind=EventKind.EVENT, data=FAULT)
     lines = ["Traceback", "SafetensorError: cut off.", ""]
-    failure = runtime_lost(cause="it ended with code 1", fault=last_fault(session), restarts=5, lines=lines)
-    assert failure["cause"] == "SafetensorError: cut off, after 5 restarts without a completed step."
+    failure = runtime_lost(
+        cause="it ended with code 1", fault=last_fault(session), restarts=5, lines=lines
+    )
+    assert (
+        failure["cause"] == "SafetensorError: cut off, after 5 restarts without a completed step."
+    )
     assert failure["hint"].startswith("Copy it again. ") and failure["log"] == lines
     event_record(session_id=session.id, kind=EventKind.STATE, data={"to": "provisioning"})
     assert last_fault(session) == {}, "that was another runtime's"
@@ -80,7 +101,9 @@ def test_a_lost_runtimes_own_words_are_the_cause_and_its_log_stands_beside_them(
     )
 
 
-def test_a_cause_that_ends_three_runtimes_before_they_are_ready_ends_the_fourth_too(project) -> None:
+def test_a_cause_that_ends_three_runtimes_before_they_are_ready_ends_the_fourth_too(
+    project,
+) -> None:
     session = factories.session_make(project)
 
     def end(**fault: str) -> bool:
@@ -97,7 +120,9 @@ def test_restarts_are_counted_for_ever_though_a_step_forgives_them(project) -> N
     session, token = factories.runtime_make(project)
     session.refresh_from_db()
     requeue(session, "its process ended", 1)
-    Session.objects.filter(id=session.id).update(state=SessionState.READY, lease_sha256=session.lease_sha256)
+    Session.objects.filter(id=session.id).update(
+        state=SessionState.READY, lease_sha256=session.lease_sha256
+    )
     body = RuntimeState(state=RuntimeStage.READY, progress=1, policy_version=1)
     leases.runtime_heartbeat(session=leases.lease_check(token=token), body=body)
     session.refresh_from_db()
@@ -120,9 +145,32 @@ def test_answers_cut_off_and_equal_rewards_are_found(steps, rules) -> None:
 
 def test_events_of_the_runtime_are_alerts_in_its_own_words(project) -> None:
     session, token = factories.runtime_make(project)
-    tell(token, "a", name="nothing_to_learn", step=0, reason="64 groups had equal rewards", hint="Raise it.")
-    tell(token, "b", name="episodes_stale", n=3, why="too old", reason="3 episodes were dropped", hint="End them soon.")
-    tell(token, "c", name="episodes_stale", n=3, why="nothing to learn", reason="of the first", hint="")
+    tell(
+        token,
+        "a",
+        name="nothing_to_learn",
+        step=0,
+        reason="64 groups had equal rewards",
+        hint="Raise it.",
+    )
+    tell(
+        token,
+        "b",
+        name="episodes_stale",
+        n=3,
+        why="too old",
+        reason="3 episodes were dropped",
+        hint="End them soon.",
+    )
+    tell(
+        token,
+        "c",
+        name="episodes_stale",
+        n=3,
+        why="nothing to learn",
+        reason="of the first",
+        hint="",
+    )
     tell(token, "d", name="store_full", reason="no room", hint="Free some.")
     tell(token, "e", name="answers_truncated", step=1, reason="of a rule over steps", hint="")
     found = session.alerts.order_by("id").values_list("rule", "text", "hint")
@@ -132,7 +180,9 @@ def test_events_of_the_runtime_are_alerts_in_its_own_words(project) -> None:
         ("disk", "no room", "Free some."),
     ]
     tell(token, "f", name="episodes_stale", n=1, why="too old", reason="again", hint="")
-    Alert.objects.filter(rule="episodes_dropped").update(over_at=timezone.now(), at=timezone.now() - timedelta(hours=2))
+    Alert.objects.filter(rule="episodes_dropped").update(
+        over_at=timezone.now(), at=timezone.now() - timedelta(hours=2)
+    )
     assert session.alerts.count() == 3
     tell(token, "g", name="episodes_stale", n=1, why="too old", reason="later", hint="")
     assert session.alerts.count() == 4, "an hour later it is news"
@@ -141,14 +191,19 @@ def test_events_of_the_runtime_are_alerts_in_its_own_words(project) -> None:
 def test_a_failed_checkpoint_is_an_alert_and_a_lost_automatic_one_is_none(project) -> None:
     session = factories.session_make(project, state=SessionState.READY)
     made = [
-        Checkpoint.objects.create(session=session, kind=kind, ordered=ordered, state=CheckpointState.UPLOADING)
+        Checkpoint.objects.create(
+            session=session, kind=kind, ordered=ordered, state=CheckpointState.UPLOADING
+        )
         for kind, ordered in ((CheckpointKind.STATE, False), (CheckpointKind.MODEL, True))
     ]
     checkpoints_fail(session_id=session.id, reason="Its runtime ended.", ordered=False)
     assert not session.alerts.exists()
     checkpoint_give_up(made[1], [CheckpointState.UPLOADING], "no room")
     (alert,) = session.alerts.all()
-    assert (alert.rule, alert.text) == ("checkpoint_failed", "A model checkpoint could not be saved: no room")
+    assert (alert.rule, alert.text) == (
+        "checkpoint_failed",
+        "A model checkpoint could not be saved: no room",
+    )
 
 
 def test_a_nearly_full_disk_of_a_machine_is_an_alert_until_it_has_room(project) -> None:
@@ -156,7 +211,9 @@ def test_a_nearly_full_disk_of_a_machine_is_an_alert_until_it_has_room(project) 
 
     def beat(free: int) -> None:
         ResourceChunk.objects.update(columns={"at": [0.0]})  # the last sample was long ago
-        sample = ResourceSample.model_validate(SAMPLE | {"disk_free_bytes": free, "disk_total_bytes": 100})
+        sample = ResourceSample.model_validate(
+            SAMPLE | {"disk_free_bytes": free, "disk_total_bytes": 100}
+        )
         body = RuntimeState(state=RuntimeStage.READY, progress=1, resources=sample)
         leases.runtime_heartbeat(session=leases.lease_check(token=token), body=body)
 

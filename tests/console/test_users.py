@@ -1,4 +1,6 @@
-"""Keys and projects: secrets kept as hashes, refused in the same words whatever the reason, fenced by project."""
+"""Keys and projects: secrets kept as hashes, refused in the same words whatever the reason, fenced
+by project.
+"""
 
 from datetime import timedelta
 
@@ -73,7 +75,9 @@ def test_last_use_is_written_at_most_once_a_minute(project, alice, django_assert
 
 
 def test_a_key_expires_when_it_said(project, alice):
-    key, _secret = keys.key_create(project=project, user=alice, name="", scopes=READ, expires_in_days=2)
+    key, _secret = keys.key_create(
+        project=project, user=alice, name="", scopes=READ, expires_in_days=2
+    )
     assert timedelta(days=1, hours=23) < key.expires_at - timezone.now() <= timedelta(days=2)
 
 
@@ -159,7 +163,9 @@ def test_a_key_without_a_scope_is_refused(project, alice):
 
 def test_who_signs_up_in_the_browser_gets_a_project(db):
     body = {"email": "Nina@Example.com", "password": "a long enough passphrase"}
-    answer = Client().post("/_allauth/browser/v1/auth/signup", body, content_type="application/json")
+    answer = Client().post(
+        "/_allauth/browser/v1/auth/signup", body, content_type="application/json"
+    )
     assert answer.status_code == 200, answer.content
     user = User.objects.get(email="nina@example.com")
     assert selectors.role_get(user=user, project=selectors.project_get(user=user)) is Role.OWNER

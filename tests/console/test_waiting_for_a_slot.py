@@ -15,7 +15,10 @@ def test_a_runtime_that_waits_for_a_slot_is_given_the_time_and_its_user_sees_why
     world.tick(3600, step_s=9)
     assert state_of(session) == SessionState.PROVISIONING
     assert (session.phase, session.restarts) == ("Slurm: Priority", 0)
-    assert EventRecord.objects.filter(session_id=session.id, data__phase="Slurm: Priority").count() == 1
+    assert (
+        EventRecord.objects.filter(session_id=session.id, data__phase="Slurm: Priority").count()
+        == 1
+    )
     world.launcher.queue = ""
     world.tick(890, step_s=9)
     assert session.restarts == 0 and len(world.launcher.alive) == 1

@@ -45,22 +45,33 @@ def allow(settings: Settings, policy: str) -> None:
 
 @pytest.mark.system
 @pytest.mark.parametrize("way", ["form", "oidc"])
-@pytest.mark.parametrize(("policy", "expected"), [("closed", 0), ("invited", 0), ("domains", 0), ("open", 1)])
-def test_a_way_makes_an_account_where_the_rules_let_its_person_in_alone(ways, settings, policy, expected, way) -> None:
+@pytest.mark.parametrize(
+    ("policy", "expected"), [("closed", 0), ("invited", 0), ("domains", 0), ("open", 1)]
+)
+def test_a_way_makes_an_account_where_the_rules_let_its_person_in_alone(
+    ways, settings, policy, expected, way
+) -> None:
     allow(settings, policy)
     ways[way]()
     assert User.objects.filter(email=OUTSIDE).count() == User.objects.count() == expected
 
 
 @pytest.mark.parametrize("policy", ["closed", "invited", "domains"])
-def test_what_a_provider_said_is_finished_with_no_other_address(ways, started, settings, project, policy: str) -> None:
-    """allauth's form for people of a provider takes an address: one that is invited, or of a domain, is not theirs."""
+def test_what_a_provider_said_is_finished_with_no_other_address(
+    ways, started, settings, project, policy: str
+) -> None:
+    """allauth's form for people of a provider takes an address: one that is invited, or of a
+    domain, is not theirs.
+    """
     allow(settings, policy)
     invited = project.memberships.create(email=f"guest@{LAB}", role=Role.OWNER).email
     before, browser = User.objects.count(), Client()
     started.sign_in(browser, "mallory")
     for email in (OUTSIDE, invited):
-        assert ask(browser, "POST", "auth/provider/signup", {"email": email}).status_code in (403, 409)
+        assert ask(browser, "POST", "auth/provider/signup", {"email": email}).status_code in (
+            403,
+            409,
+        )
     assert not is_in(browser) and User.objects.count() == before
 
 
@@ -75,14 +86,22 @@ def paths_of_accounts() -> list[str]:
             else:
                 yield from walk(each, path)
 
-    return sorted({path.removeprefix(PREFIX) for path in walk(get_resolver()) if path.startswith(PREFIX)})
+    return sorted(
+        {path.removeprefix(PREFIX) for path in walk(get_resolver()) if path.startswith(PREFIX)}
+    )
 
 
 @pytest.mark.parametrize("policy", ["closed", "invited", "domains"])
-def test_no_address_of_allauth_makes_an_account_or_signs_a_stranger_in(db, settings: Settings, policy: str) -> None:
+def test_no_address_of_allauth_makes_an_account_or_signs_a_stranger_in(
+    db, settings: Settings, policy: str
+) -> None:
     allow(settings, policy)
     paths = [path for path in paths_of_accounts() if "^" not in path]
-    assert len(paths) > 20 and {"auth/signup", "auth/provider/signup", "auth/provider/token"} <= set(paths)
+    assert len(paths) > 20 and {
+        "auth/signup",
+        "auth/provider/signup",
+        "auth/provider/token",
+    } <= set(paths)
     settings.ACCOUNT_RATE_LIMITS = False
     body = NEW | {
         "email": OUTSIDE,
@@ -95,15 +114,34 @@ def test_no_address_of_allauth_makes_an_account_or_signs_a_stranger_in(db, setti
     for path in paths:
         for method in ("POST", "PUT", "PATCH"):
             browser = Client()
-            assert ask(browser, method, path, body).status_code in (200, 400, 401, 403, 404, 405, 409, 410), path
+            assert ask(browser, method, path, body).status_code in (
+                200,
+                400,
+                401,
+                403,
+                404,
+                405,
+                409,
+                410,
+            ), path
             assert not is_in(browser) and not User.objects.exists(), f"{method} {path}"
-    for path in ("/accounts/signup/", "/accounts/oidc/login/", "/signup", "/_allauth/app/v1/auth/signup"):
-        assert Client().post(path, body, content_type="application/json").status_code in (404, 405), path
+    for path in (
+        "/accounts/signup/",
+        "/accounts/oidc/login/",
+        "/signup",
+        "/_allauth/app/v1/auth/signup",
+    ):
+        assert Client().post(path, body, content_type="application/json").status_code in (
+            404,
+            405,
+        ), path
     assert not User.objects.exists()
 
 
 @pytest.mark.system
-def test_an_invitation_makes_no_account_and_is_accepted_by_its_address_alone(project: Project, owner: Client) -> None:
+def test_an_invitation_makes_no_account_and_is_accepted_by_its_address_alone(
+    project: Project, owner: Client
+) -> None:
     invited = project.memberships.create(email=f"guest@{LAB}", role=Role.OWNER)
     before = User.objects.count()
     accept = f"/v1/invitations/{invited.member_id}/accept"
@@ -112,7 +150,10 @@ def test_an_invitation_makes_no_account_and_is_accepted_by_its_address_alone(pro
     asked = {"email": OUTSIDE, "role": "viewer"}
     assert owner.post("/v1/members", asked, content_type="application/json").status_code == 201
     assert User.objects.count() == before
-    assert set(Membership.objects.filter(user=None).values_list("email", flat=True)) == {invited.email, OUTSIDE}
+    assert set(Membership.objects.filter(user=None).values_list("email", flat=True)) == {
+        invited.email,
+        OUTSIDE,
+    }
 
 
 @pytest.fixture

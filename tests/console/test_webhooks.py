@@ -1,4 +1,6 @@
-"""Webhooks: signed, tried again, sent for what commits, and never a way into the server's own network."""
+"""Webhooks: signed, tried again, sent for what commits, and never a way into the server's own
+network.
+"""
 
 import socket
 import threading
@@ -116,15 +118,20 @@ def test_a_change_of_state_is_sent_signed_and_listed_as_delivered(project, owner
     assert deliveries_send() == 0
 
 
-def test_a_signature_of_other_words_another_secret_or_another_day_is_refused(project, owner, receiver) -> None:
+def test_a_signature_of_other_words_another_secret_or_another_day_is_refused(
+    project, owner, receiver
+) -> None:
     webhook = subscribe(owner, receiver.url)
     other = subscribe(owner, receiver.url)
     session_stop(project=project, session_id=factories.session_make(project).id)
     deliveries_send()
     headers, body = receiver.requests[0]
     secret = webhook["secret"]
-    for candidate in (webhook, other):  # the two were sent together: find the one whose secret this is
-        if headers[received.HEADER] == received.sign(body, candidate["secret"], at=int(headers[received.HEADER][2:12])):
+    # the two were sent together: find the one whose secret this is
+    for candidate in (webhook, other):
+        if headers[received.HEADER] == received.sign(
+            body, candidate["secret"], at=int(headers[received.HEADER][2:12])
+        ):
             secret = candidate["secret"]
     assert webhook["secret"] != other["secret"]
     received.verify(body, headers[received.HEADER], secret)
@@ -157,18 +164,27 @@ def test_what_is_rolled_back_is_not_sent(project, owner) -> None:
     assert Session.objects.get().state == "queued"
 
 
-def test_only_what_was_subscribed_to_is_sent_and_only_of_the_own_project(project, owner, bob, receiver) -> None:
+def test_only_what_was_subscribed_to_is_sent_and_only_of_the_own_project(
+    project, owner, bob, receiver
+) -> None:
     webhook = subscribe(owner, receiver.url, "checkpoint.failed")
     others = factories.session_make(bob.memberships.get().project)
     session_stop(project=others.project, session_id=others.id)
     session = factories.session_make(project, state=SessionState.READY)
     checkpoint = Checkpoint.objects.create(session=session, kind="model")
     session_move(
-        session_id=session.id, source=SessionState.READY, target=SessionState.FAILED, actor=Actor.RECONCILER, reason="x"
+        session_id=session.id,
+        source=SessionState.READY,
+        target=SessionState.FAILED,
+        actor=Actor.RECONCILER,
+        reason="x",
     )
     assert deliveries_send() == 1
     event = received.WebhookEvent.model_validate_json(receiver.requests[0][1])
-    assert (event.topic, event.data["checkpoint_id"]) == (WebhookTopic.CHECKPOINT_FAILED, checkpoint.id)
+    assert (event.topic, event.data["checkpoint_id"]) == (
+        WebhookTopic.CHECKPOINT_FAILED,
+        checkpoint.id,
+    )
     assert len(deliveries(owner, webhook)) == 1
 
 
@@ -183,7 +199,9 @@ def test_a_deleted_webhook_gets_no_more_events(project, owner, receiver) -> None
 # -- Again, and again later -------------------------------------------------------------------------------------------
 
 
-def test_a_delivery_that_another_sender_took_meanwhile_is_not_sent_twice(project, owner, receiver) -> None:
+def test_a_delivery_that_another_sender_took_meanwhile_is_not_sent_twice(
+    project, owner, receiver
+) -> None:
     subscribe(owner, receiver.url)
     for _ in range(2):
         session_stop(project=project, session_id=factories.session_make(project).id)
@@ -194,7 +212,9 @@ def test_a_delivery_that_another_sender_took_meanwhile_is_not_sent_twice(project
     assert sorted(Delivery.objects.values_list("attempts", flat=True)) == [1, 1]
 
 
-def test_a_failed_delivery_is_tried_again_later_each_time_and_then_given_up(project, owner, receiver) -> None:
+def test_a_failed_delivery_is_tried_again_later_each_time_and_then_given_up(
+    project, owner, receiver
+) -> None:
     webhook = subscribe(owner, receiver.url)
     session_stop(project=project, session_id=factories.session_make(project).id)
     receiver.answers = [500] * 20
@@ -207,7 +227,11 @@ def test_a_failed_delivery_is_tried_again_later_each_time_and_then_given_up(proj
         due_now()
     assert waits == [*sending.BACK_OFF_S, None]
     (delivery,) = deliveries(owner, webhook)
-    assert (delivery["state"], delivery["attempts"], delivery["error"]) == ("failed", 9, "status 500")
+    assert (delivery["state"], delivery["attempts"], delivery["error"]) == (
+        "failed",
+        9,
+        "status 500",
+    )
     assert len({body for _, body in receiver.requests}) == 1  # the same event, by its id
 
 
@@ -246,7 +270,9 @@ def test_an_address_where_no_one_listens_costs_only_that_delivery(project, owner
     assert deliveries(owner, unreachable)[0]["error"].startswith("no connection")
 
 
-def test_receivers_that_never_respond_delay_their_own_project_alone(project, owner, bob, receiver, monkeypatch) -> None:
+def test_receivers_that_never_respond_delay_their_own_project_alone(
+    project, owner, bob, receiver, monkeypatch
+) -> None:
     """Twenty tarpits of one project, and then an event of another's."""
     monkeypatch.setattr(sending, "TIMEOUT_S", 60.0)
     with socket.create_server(("127.0.0.1", 0)) as tarpit:  # takes connections and says nothing
@@ -313,7 +339,14 @@ class Names(AbstractResolver):
 
     async def resolve(self, host: str, port: int = 0, family: int = socket.AF_INET) -> list:
         return [
-            {"hostname": host, "host": address, "port": port, "family": family, "proto": 0, "flags": 0}
+            {
+                "hostname": host,
+                "host": address,
+                "port": port,
+                "family": family,
+                "proto": 0,
+                "flags": 0,
+            }
             for address in self.addresses
         ]
 
@@ -321,15 +354,21 @@ class Names(AbstractResolver):
         pass
 
 
-@pytest.mark.parametrize("addresses", [["127.0.0.1"], ["93.184.216.34", "10.0.0.1"], ["::ffff:127.0.0.1"]])
-def test_a_name_that_leads_into_our_network_is_not_followed(addresses, project, owner, receiver, settings) -> None:
+@pytest.mark.parametrize(
+    "addresses", [["127.0.0.1"], ["93.184.216.34", "10.0.0.1"], ["::ffff:127.0.0.1"]]
+)
+def test_a_name_that_leads_into_our_network_is_not_followed(
+    addresses, project, owner, receiver, settings
+) -> None:
     settings.WEBHOOKS_PRIVATE = False
     port = receiver.server.server_port
     webhook = subscribe(owner, f"https://innocent.example:{port}/")
     session_stop(project=project, session_id=factories.session_make(project).id)
     assert deliveries_send(resolver=PublicResolver(Names(*addresses))) == 1
     assert receiver.requests == []
-    assert deliveries(owner, webhook)[0]["error"] == "its name leads to an address that is not public"
+    assert (
+        deliveries(owner, webhook)[0]["error"] == "its name leads to an address that is not public"
+    )
 
 
 def test_a_redirect_is_not_followed(project, owner, receiver) -> None:
@@ -341,7 +380,9 @@ def test_a_redirect_is_not_followed(project, owner, receiver) -> None:
     assert deliveries(owner, webhook)[0]["error"] == "status 307"
 
 
-def test_a_webhook_of_a_time_when_private_ones_were_allowed_is_not_called(project, owner, receiver, settings) -> None:
+def test_a_webhook_of_a_time_when_private_ones_were_allowed_is_not_called(
+    project, owner, receiver, settings
+) -> None:
     webhook = subscribe(owner, receiver.url)
     session_stop(project=project, session_id=factories.session_make(project).id)
     settings.WEBHOOKS_PRIVATE = False
@@ -350,7 +391,9 @@ def test_a_webhook_of_a_time_when_private_ones_were_allowed_is_not_called(projec
     assert deliveries(owner, webhook)[0]["error"] == "it must begin with https://"
 
 
-def test_owners_manage_webhooks_and_members_viewers_outsiders_do_not(project, alice, member, bob) -> None:
+def test_owners_manage_webhooks_and_members_viewers_outsiders_do_not(
+    project, alice, member, bob
+) -> None:
     viewer = factories.member_make(project, "vera", "viewer")
     for user, expected in [(alice, 200), (member, 403), (viewer, 403), (bob, 404)]:
         client = Client(headers={"X-Project-Id": project.id})
@@ -382,12 +425,18 @@ def test_a_session_that_fails_says_its_cause(project, subscribed) -> None:
         reason="x",
         failure=failure,
     )
-    expected = {"session_id": session.id, "code": "out_of_memory", "cause": "the trainer was killed"}
+    expected = {
+        "session_id": session.id,
+        "code": "out_of_memory",
+        "cause": "the trainer was killed",
+    }
     assert told(WebhookTopic.SESSION_FAILED) == [expected]
 
 
 def test_a_budget_that_is_nearly_used_is_told_once(project, subscribed) -> None:
-    session = factories.session_make(project, state=SessionState.READY, budget={"steps": 10}, policy_version_high=8)
+    session = factories.session_make(
+        project, state=SessionState.READY, budget={"steps": 10}, policy_version_high=8
+    )
     sessions_over_budget_stop()
     assert told(WebhookTopic.BUDGET_NEAR) == []
     Session.objects.filter(id=session.id).update(policy_version_high=9)
@@ -400,7 +449,9 @@ def test_a_budget_that_is_nearly_used_is_told_once(project, subscribed) -> None:
 def test_the_limits_of_many_sessions_that_stay_near_are_read_at_once(project) -> None:
     def queries(count: int) -> int:
         for _ in range(count):
-            factories.session_make(project, state=SessionState.READY, budget={"steps": 10}, policy_version_high=9)
+            factories.session_make(
+                project, state=SessionState.READY, budget={"steps": 10}, policy_version_high=9
+            )
         sessions_over_budget_stop()
         with CaptureQueriesContext(connection) as captured:
             sessions_over_budget_stop()
@@ -409,15 +460,24 @@ def test_the_limits_of_many_sessions_that_stay_near_are_read_at_once(project) ->
     assert queries(1) == queries(9)
 
 
-def test_drift_is_told_where_it_begins_not_of_a_single_step_and_again_when_it_was_over(project, subscribed) -> None:
+def test_drift_is_told_where_it_begins_not_of_a_single_step_and_again_when_it_was_over(
+    project, subscribed
+) -> None:
     _session, token = factories.runtime_make(project)
-    gaps = [0.01] * 5 + [0.4] + [0.01] * 5 + [0.2] * 6  # one step is noise: the mean of five passes 0.1 at step 14
-    gaps += [0.001] * 50 + [0.3] * 6  # over at step 20 or so; and after 50 more steps it passes 0.1 at step 69
+    # one step is noise: the mean of five passes 0.1 at step 14
+    gaps = [0.01] * 5 + [0.4] + [0.01] * 5 + [0.2] * 6
+    # over at step 20 or so; and after 50 more steps it passes 0.1 at step 69
+    gaps += [0.001] * 50 + [0.3] * 6
     entries = [
-        ReportEntry(key=f"step-{step}", kind=EventKind.METRIC, data=STEP | {"step": step, "kl_engine": gap})
+        ReportEntry(
+            key=f"step-{step}", kind=EventKind.METRIC, data=STEP | {"step": step, "kl_engine": gap}
+        )
         for step, gap in enumerate(gaps, start=1)
     ]
     for some in (entries[:8], entries[6:8], entries[8:]):  # a repeated report tells nothing anew
         leases.runtime_report(session=leases.lease_check(token=token), body=Report(entries=some))
-    found = [(data["step"], round(data["kl_engine"], 3), data["bound"]) for data in told(WebhookTopic.TRAINING_DRIFT)]
+    found = [
+        (data["step"], round(data["kl_engine"], 3), data["bound"])
+        for data in told(WebhookTopic.TRAINING_DRIFT)
+    ]
     assert found == [(14, 0.124, 0.1), (69, 0.121, 0.1)]

@@ -1,7 +1,8 @@
 """Web servers on a real Kubernetes, as many as the calls that their relays carry ask for.
 
-Servers, relay, Prometheus and the autoscaler are real. The metrics API between the last two is by hand, and asks it
-what docker/monitoring/adapter.yaml says; so is the discovery of pods, which Debian's Prometheus has not.
+Servers, relay, Prometheus and the autoscaler are real. The metrics API between the last two is by
+hand, and asks it what docker/monitoring/adapter.yaml says; so is the discovery of pods, which
+Debian's Prometheus has not.
 """
 
 import json
@@ -88,13 +89,18 @@ class Scaled:
     def calls_a_server(self) -> str:
         """As the autoscaler has last read it."""
         metrics = self.autoscaler().status.current_metrics or []
-        return next((each.pods.current.average_value for each in metrics if each.type == "Pods"), "")
+        return next(
+            (each.pods.current.average_value for each in metrics if each.type == "Pods"), ""
+        )
 
     def told(self) -> list[str]:
         """What is known of why there are not as many as there should be."""
         services = client.ApiregistrationV1Api(self.cluster.api).list_api_service().items
         own = [it for it in services if it.spec.service]
-        conditions = [*(self.autoscaler().status.conditions or []), *(c for it in own for c in it.status.conditions)]
+        conditions = [
+            *(self.autoscaler().status.conditions or []),
+            *(c for it in own for c in it.status.conditions),
+        ]
         return [f"{it.type} {it.status} {it.reason}: {it.message}" for it in conditions]
 
     def calls_begin(self, count: int) -> None:
@@ -125,7 +131,11 @@ def scaled(tmp_path: Path) -> Iterator[Scaled]:
         (port,) = ports_find(1)
         settings = prometheus_settings(tmp_path)
         opened.enter_context(discovery(cluster, tmp_path / "pods.json"))
-        command = [prometheus, f"--config.file={settings}", f"--storage.tsdb.path={tmp_path / 'series'}"]
+        command = [
+            prometheus,
+            f"--config.file={settings}",
+            f"--storage.tsdb.path={tmp_path / 'series'}",
+        ]
         command += [f"--web.listen-address=127.0.0.1:{port}", "--query.lookback-delta=10s"]
         opened.enter_context(daemon(command, log=tmp_path / "prometheus.log"))
         metrics = MetricsApi(cluster.api, f"http://127.0.0.1:{port}")
@@ -144,7 +154,12 @@ def prepared(data: Path) -> str:
         "DJANGO_SETTINGS_MODULE": "console.settings", "PYTHONPATH": os.pathsep.join(sys.path),
     }  # fmt: skip
     done = subprocess.run(
-        [sys.executable, "-c", PREPARE], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", PREPARE],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.split()[-1]
@@ -156,7 +171,9 @@ def prometheus_settings(folder: Path) -> Path:
     (job,) = settings["scrape_configs"]
     (folder / "token").write_text(TOKEN)
     job["authorization"] = {"credentials_file": str(folder / "token")}
-    assert job.pop("kubernetes_sd_configs") == [{"role": "pod", "namespaces": {"names": ["tinkerscript"]}}]
+    assert job.pop("kubernetes_sd_configs") == [
+        {"role": "pod", "namespaces": {"names": ["tinkerscript"]}}
+    ]
     job["file_sd_configs"] = [{"files": [str(folder / "pods.json")], "refresh_interval": "1s"}]
     settings["global"] = {"scrape_interval": "1s", "scrape_timeout": "1s"}
     path = folder / "prometheus.yaml"
@@ -194,7 +211,11 @@ def discovery(cluster: NodesCluster, path: Path) -> Iterator[None]:
 
 
 def manifest_of(kind: str) -> dict[str, Any]:
-    return next(found for found in manifests() if (found["kind"], found["metadata"]["name"]) == (kind, "web"))
+    return next(
+        found
+        for found in manifests()
+        if (found["kind"], found["metadata"]["name"]) == (kind, "web")
+    )
 
 
 def web_apply(cluster: NodesCluster, data: Path) -> None:
@@ -214,7 +235,10 @@ def web_apply(cluster: NodesCluster, data: Path) -> None:
     deployment["metadata"]["namespace"] = cluster.namespace
     pod = deployment["spec"]["template"]["spec"]
     (container,) = pod["containers"]
-    container |= {"image": of_checkout(PRODUCT), "command": [sys.executable, "-m", "console.server.uvicorn"]}
+    container |= {
+        "image": of_checkout(PRODUCT),
+        "command": [sys.executable, "-m", "console.server.uvicorn"],
+    }
     container |= {"workingDir": str(ROOT)}
     (claimed,) = [volume for volume in pod["volumes"] if volume["name"] == "data"]
     claimed["persistentVolumeClaim"]["claimName"] = CLAIM
@@ -226,18 +250,26 @@ def web_apply(cluster: NodesCluster, data: Path) -> None:
     def is_over() -> bool:
         return any(each.ready or each.restart_count for each in containers())
 
-    assert wait_until(is_over, timeout_s=WAIT_S, poll_s=0.5) and containers()[0].ready, said(cluster)
+    assert wait_until(is_over, timeout_s=WAIT_S, poll_s=0.5) and containers()[0].ready, said(
+        cluster
+    )
 
 
 def said(cluster: NodesCluster) -> list[str]:
     core = client.CoreV1Api(cluster.api)
-    return [core.read_namespaced_pod_log(pod.metadata.name, cluster.namespace) for pod in cluster.pods()]
+    return [
+        core.read_namespaced_pod_log(pod.metadata.name, cluster.namespace) for pod in cluster.pods()
+    ]
 
 
 def autoscaler_apply(cluster: NodesCluster) -> None:
-    """That of the manifests with the component's metric, from one server to three, and without its patience."""
+    """That of the manifests with the component's metric, from one server to three, and without its
+    patience.
+    """
     wanted = manifest_of("HorizontalPodAutoscaler")
-    component = yaml.safe_load((DOCKER / "kubernetes" / "relay-calls" / "kustomization.yaml").read_text())
+    component = yaml.safe_load(
+        (DOCKER / "kubernetes" / "relay-calls" / "kustomization.yaml").read_text()
+    )
     (change,) = yaml.safe_load(component["patches"][0]["patch"])
     assert (change["op"], change["path"]) == ("add", "/spec/metrics/-")
     change["value"]["pods"]["target"]["averageValue"] = str(CALLS_A_SERVER)
@@ -246,8 +278,12 @@ def autoscaler_apply(cluster: NodesCluster) -> None:
     wanted["spec"] |= {"minReplicas": 1, "maxReplicas": 3}
     wanted["spec"]["metrics"].append(change["value"])
     wanted["spec"]["behavior"]["scaleDown"]["stabilizationWindowSeconds"] = 0
-    wanted["spec"]["behavior"]["scaleDown"]["policies"] = [{"type": "Pods", "value": 2, "periodSeconds": 1}]
-    client.AutoscalingV2Api(cluster.api).create_namespaced_horizontal_pod_autoscaler(cluster.namespace, wanted)
+    wanted["spec"]["behavior"]["scaleDown"]["policies"] = [
+        {"type": "Pods", "value": 2, "periodSeconds": 1}
+    ]
+    client.AutoscalingV2Api(cluster.api).create_namespaced_horizontal_pod_autoscaler(
+        cluster.namespace, wanted
+    )
 
 
 def test_servers_come_with_the_calls_that_relays_carry_and_go_with_them(scaled: Scaled) -> None:
@@ -260,7 +296,9 @@ def test_servers_come_with_the_calls_that_relays_carry_and_go_with_them(scaled: 
     scaled.calls_begin(3 * CALLS_A_SERVER)
     scaled.until(3)
     assert scaled.condition("ScalingActive").status == "True"
-    shared = wait_until(lambda: scaled.calls_a_server() == str(CALLS_A_SERVER), timeout_s=WAIT_S, poll_s=0.5)
+    shared = wait_until(
+        lambda: scaled.calls_a_server() == str(CALLS_A_SERVER), timeout_s=WAIT_S, poll_s=0.5
+    )
     assert shared, scaled.calls_a_server()
     scaled.calls_end()
     scaled.until(1)
@@ -269,7 +307,9 @@ def test_servers_come_with_the_calls_that_relays_carry_and_go_with_them(scaled: 
     scaled.metrics.cpu = 1000  # twice what a server asks for
     scaled.until(3)
     scaled.metrics.cpu = 1
-    assert wait_until(lambda: scaled.condition("ScalingActive").reason == "FailedGetPodsMetric", timeout_s=WAIT_S)
+    assert wait_until(
+        lambda: scaled.condition("ScalingActive").reason == "FailedGetPodsMetric", timeout_s=WAIT_S
+    )
     before = scaled.autoscaler().status
     assert (before.current_replicas, len(cluster.pods())) == (3, 3)
     metrics_api_register_again(scaled)
@@ -278,5 +318,7 @@ def test_servers_come_with_the_calls_that_relays_carry_and_go_with_them(scaled: 
 
 def metrics_api_register_again(scaled: Scaled) -> None:
     """The adapter is installed; its Service is still there."""
-    client.CoreV1Api(scaled.cluster.api).delete_namespaced_service("custom", scaled.cluster.namespace)
+    client.CoreV1Api(scaled.cluster.api).delete_namespaced_service(
+        "custom", scaled.cluster.namespace
+    )
     metrics_api_register(scaled.cluster.api, scaled.cluster.namespace, CUSTOM, scaled.port)

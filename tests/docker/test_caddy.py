@@ -1,4 +1,6 @@
-"""The proxy in front: Caddy takes its configuration, passes streams piece by piece, and names the client."""
+"""The proxy in front: Caddy takes its configuration, passes streams piece by piece, and names the
+client.
+"""
 
 import asyncio
 import io
@@ -30,17 +32,26 @@ def test_compose_gives_the_proxy_its_file_and_only_what_it_needs() -> None:
     for service, variable in (("web", "WEB_LISTEN"), ("store", "STORE_LISTEN")):
         assert services[service]["ports"][0].startswith("${" + variable)
     commented = (DOCKER / "example.env").read_text()
-    for name in ("TINKERSCRIPT_DOMAIN", "TINKERSCRIPT_PUBLIC_URL", "S3_ENDPOINT_URL", "TINKERSCRIPT_TRUSTED_PROXIES"):
+    for name in (
+        "TINKERSCRIPT_DOMAIN",
+        "TINKERSCRIPT_PUBLIC_URL",
+        "S3_ENDPOINT_URL",
+        "TINKERSCRIPT_TRUSTED_PROXIES",
+    ):
         assert f"# {name}=" in commented
 
 
 @pytest.fixture
 async def upstream() -> AsyncIterator[int]:
-    """A server that says what reached it, and streams two pieces, the second only after the first was read."""
+    """A server that says what reached it, and streams two pieces, the second only after the first
+    was read.
+    """
     port, read = free_port(), asyncio.Event()
 
     async def shown(request: web.Request) -> web.Response:
-        return web.json_response({"for": request.headers["X-Forwarded-For"], "bytes": len(await request.read())})
+        return web.json_response(
+            {"for": request.headers["X-Forwarded-For"], "bytes": len(await request.read())}
+        )
 
     async def stream(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
@@ -55,7 +66,9 @@ async def upstream() -> AsyncIterator[int]:
         return web.Response()
 
     app = web.Application(client_max_size=1 << 30)
-    app.add_routes([web.post("/shown", shown), web.get("/stream", stream), web.get("/go-on", go_on)])
+    app.add_routes(
+        [web.post("/shown", shown), web.get("/stream", stream), web.get("/go-on", go_on)]
+    )
     runner = web.AppRunner(app)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", port).start()
@@ -78,12 +91,18 @@ def caddy(upstream: int, tmp_path: Path) -> Iterator[str]:
         "XDG_CONFIG_HOME": str(tmp_path),
     }
     # The second site's name is s3. and the first's: with a scheme in it that is no name.
-    text = (DOCKER / "Caddyfile").read_text().replace("s3.{$TINKERSCRIPT_DOMAIN}", "http://s3.localhost")
+    text = (
+        (DOCKER / "Caddyfile")
+        .read_text()
+        .replace("s3.{$TINKERSCRIPT_DOMAIN}", "http://s3.localhost")
+    )
     (tmp_path / "Caddyfile").write_text("{\n\tadmin off\n" + text.partition("{\n")[2])
     command = [program, "run", "--config", str(tmp_path / "Caddyfile"), "--adapter", "caddyfile"]
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     try:
-        assert wait_until(lambda: process.poll() is not None or _listens(port), timeout_s=60, poll_s=0.1)
+        assert wait_until(
+            lambda: process.poll() is not None or _listens(port), timeout_s=60, poll_s=0.1
+        )
         assert process.poll() is None, process.stderr.read() if process.stderr else ""
         yield f"http://127.0.0.1:{port}"
     finally:
@@ -96,14 +115,18 @@ def _listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-async def test_streams_pass_at_once_bodies_are_bounded_and_no_client_names_itself(caddy: str) -> None:
+async def test_streams_pass_at_once_bodies_are_bounded_and_no_client_names_itself(
+    caddy: str,
+) -> None:
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30)) as client:
         async with client.get(f"{caddy}/stream") as response:
             assert await response.content.readuntil(b"\n\n") == b"data: 1\n\n"
             (await client.get(f"{caddy}/go-on")).close()
             assert await response.content.readuntil(b"\n\n") == b"data: 2\n\n"
         forged = {"X-Forwarded-For": "203.0.113.9"}
-        async with client.post(f"{caddy}/shown", data=io.BytesIO(b"x" * (16 << 20)), headers=forged) as response:
+        async with client.post(
+            f"{caddy}/shown", data=io.BytesIO(b"x" * (16 << 20)), headers=forged
+        ) as response:
             assert await response.json() == {"for": "127.0.0.1", "bytes": 16 << 20}
         async with client.post(f"{caddy}/shown", data=io.BytesIO(b"x" * (18 << 20))) as response:
             assert response.status in (413, 502), "17 MB is the most"

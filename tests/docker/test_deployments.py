@@ -1,4 +1,6 @@
-"""What stands in docker/: manifests that Kubernetes takes, rights that are just enough, images that fit the code."""
+"""What stands in docker/: manifests that Kubernetes takes, rights that are just enough, images that
+fit the code.
+"""
 
 import json
 import os
@@ -23,11 +25,24 @@ from tinkerscript.wire.version import VERSION as SERVER
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILES = sorted(DOCKER.glob("*.Dockerfile"))
 # Every word that a line of a Dockerfile may begin with, here.
-INSTRUCTIONS = {"ARG", "FROM", "ENV", "WORKDIR", "COPY", "RUN", "USER", "EXPOSE", "CMD", "ENTRYPOINT"}
+INSTRUCTIONS = {
+    "ARG",
+    "FROM",
+    "ENV",
+    "WORKDIR",
+    "COPY",
+    "RUN",
+    "USER",
+    "EXPOSE",
+    "CMD",
+    "ENTRYPOINT",
+}
 
 
 def manifest_of(kind: str, name: str) -> dict:
-    return next(found for found in manifests() if (found["kind"], found["metadata"]["name"]) == (kind, name))
+    return next(
+        found for found in manifests() if (found["kind"], found["metadata"]["name"]) == (kind, name)
+    )
 
 
 def namespace_of(manifest: dict) -> str | None:
@@ -42,7 +57,9 @@ def test_kubernetes_takes_every_manifest() -> None:
 def test_every_manifest_is_applied() -> None:
     """But for what a cluster must be able to serve first, which a line that is commented out names."""
     listed = yaml.safe_load((DOCKER / "kubernetes" / "kustomization.yaml").read_text())["resources"]
-    assert {*listed, "kustomization.yaml", "relay-calls"} == {path.name for path in (DOCKER / "kubernetes").iterdir()}
+    assert {*listed, "kustomization.yaml", "relay-calls"} == {
+        path.name for path in (DOCKER / "kubernetes").iterdir()
+    }
 
 
 def test_every_image_has_the_version_of_the_server() -> None:
@@ -71,7 +88,9 @@ def test_the_reconciler_may_do_what_the_launcher_asks_and_nothing_more(tmp_path:
     cluster.answer = listening
     try:
         launcher = kubernetes_launcher(cluster.url)
-        fresh = launcher.new_handle(session_id="ses_0123456789abcdef", instance_id="0123abcd", folder=tmp_path)
+        fresh = launcher.new_handle(
+            session_id="ses_0123456789abcdef", instance_id="0123abcd", folder=tmp_path
+        )
         for _ in range(2):
             launcher.start(fresh, environment={"PROGRAM": f"trap '' TERM; echo up; {WAIT}"})
         assert wait_until(lambda: launcher.logs(fresh, lines=1) == ["up"], timeout_s=60)
@@ -121,8 +140,14 @@ def test_the_settings_of_the_manifests_are_ones_that_start(monkeypatch) -> None:
     claims = [found for found in manifests() if found["kind"] == "PersistentVolumeClaim"]
     assert {found["metadata"]["name"] for found in claims} == {read.kubernetes_claim}
     spaces = {found["metadata"]["name"] for found in manifests() if found["kind"] == "Namespace"}
-    assert read.kubernetes_namespace in spaces and {namespace_of(found) for found in claims} == spaces
-    volumes = {found["metadata"]["name"]: found["spec"] for found in manifests() if found["kind"] == "PersistentVolume"}
+    assert (
+        read.kubernetes_namespace in spaces and {namespace_of(found) for found in claims} == spaces
+    )
+    volumes = {
+        found["metadata"]["name"]: found["spec"]
+        for found in manifests()
+        if found["kind"] == "PersistentVolume"
+    }
     of_claims = [volumes[found["spec"]["volumeName"]] for found in claims]
     assert of_claims[0]["nfs"] == of_claims[1]["nfs"]  # the same files
     assert [(of["claimRef"]["namespace"], of["claimRef"]["name"]) for of in of_claims] == [
@@ -130,17 +155,28 @@ def test_the_settings_of_the_manifests_are_ones_that_start(monkeypatch) -> None:
     ]
 
 
-def test_the_world_reaches_the_web_servers_by_tls_under_their_public_name_and_nothing_else() -> None:
-    settings, ingress = manifest_of("ConfigMap", "tinkerscript")["data"], manifest_of("Ingress", "web")["spec"]
+def test_the_world_reaches_the_web_servers_by_tls_under_their_public_name_and_nothing_else() -> (
+    None
+):
+    settings, ingress = (
+        manifest_of("ConfigMap", "tinkerscript")["data"],
+        manifest_of("Ingress", "web")["spec"],
+    )
     (rule,), (tls,) = ingress["rules"], ingress["tls"]
-    assert settings["TINKERSCRIPT_PUBLIC_URL"] == f"https://{rule['host']}" and tls["hosts"] == [rule["host"]]
+    assert settings["TINKERSCRIPT_PUBLIC_URL"] == f"https://{rule['host']}" and tls["hosts"] == [
+        rule["host"]
+    ]
     assert settings["TINKERSCRIPT_TRUSTED_PROXIES"] == "1"
     service = manifest_of("Service", "web")["spec"]
     assert {path["backend"]["service"]["name"] for path in rule["http"]["paths"]} == {"web"}
-    assert rule["http"]["paths"][0]["backend"]["service"]["port"]["name"] in {port["name"] for port in service["ports"]}
+    assert rule["http"]["paths"][0]["backend"]["service"]["port"]["name"] in {
+        port["name"] for port in service["ports"]
+    }
     (admitted,) = manifest_of("NetworkPolicy", "web")["spec"]["ingress"]
     (container,) = manifest_of("Deployment", "web")["spec"]["template"]["spec"]["containers"]
-    assert [port["port"] for port in admitted["ports"]] == [port["name"] for port in container["ports"]]
+    assert [port["port"] for port in admitted["ports"]] == [
+        port["name"] for port in container["ports"]
+    ]
 
 
 def test_what_chooses_web_servers_and_reconcilers_chooses_pods_that_there_are() -> None:
@@ -165,7 +201,11 @@ def test_our_pods_are_closed_and_others_of_the_namespace_are_not() -> None:
     assert denied["policyTypes"] == ["Ingress"] and "ingress" not in denied
     chosen = denied["podSelector"]["matchLabels"].items()
     assert chosen, "an empty selector is every pod: a database, or cert-manager's solver"
-    pods = [manifest["spec"]["template"] for manifest in manifests() if "template" in manifest.get("spec", {})]
+    pods = [
+        manifest["spec"]["template"]
+        for manifest in manifests()
+        if "template" in manifest.get("spec", {})
+    ]
     labels = [pod["metadata"]["labels"] for pod in pods] + [kubernetes_manifests.RUNTIME]
     assert len(labels) >= 4 and all(chosen <= of.items() for of in labels)
 
@@ -181,14 +221,18 @@ def test_servers_are_whom_runtimes_admit() -> None:
 @pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.name)
 def test_a_dockerfile_copies_what_is_there_and_runs_as_the_launchers_user(path: Path) -> None:
     text = re.sub(r"\\\n\s*", " ", path.read_text())
-    lines = [line.split() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    lines = [
+        line.split() for line in text.splitlines() if line.strip() and not line.startswith("#")
+    ]
     assert {line[0] for line in lines} <= INSTRUCTIONS
     for line in lines:
         if line[0] == "COPY" and not line[1].startswith("--"):
             assert all(list(ROOT.glob(source)) for source in line[1:-1]), line
         for name in re.findall(r"requirements/[\w-]+\.txt", " ".join(line)):
             assert (ROOT / name).is_file(), name
-    assert [line[1] for line in lines if line[0] == "USER"][-1] == f"{docker_launcher.USER}:{docker_launcher.USER}"
+    assert [line[1] for line in lines if line[0] == "USER"][
+        -1
+    ] == f"{docker_launcher.USER}:{docker_launcher.USER}"
     assert docker_launcher.USER == kubernetes_manifests.USER
 
 
@@ -201,7 +245,9 @@ def test_every_folder_that_an_image_copies_is_let_into_its_build() -> None:
                 assert {source.split("/")[0] for source in line.split()[1:-1]} <= let_in, line
 
 
-def test_every_image_is_built_under_the_name_that_compose_and_the_launchers_look_for(tmp_path: Path) -> None:
+def test_every_image_is_built_under_the_name_that_compose_and_the_launchers_look_for(
+    tmp_path: Path,
+) -> None:
     stub = tmp_path / "docker"
     stub.write_text('#!/bin/sh\necho "$@"\n')
     stub.chmod(0o755)
@@ -221,10 +267,16 @@ def test_every_image_is_built_under_the_name_that_compose_and_the_launchers_look
         f"tinkerscript-runtime:{SERVER}-cpu",
         f"tinkerscript-runtime:{SERVER}-cuda",
     ]
-    assert {line[line.index("-f") + 1] for line in lines} == {f"docker/{path.name}" for path in DOCKERFILES}
+    assert {line[line.index("-f") + 1] for line in lines} == {
+        f"docker/{path.name}" for path in DOCKERFILES
+    }
     assert compose()["x-server"]["image"] in named
-    assert compose()["x-server"]["environment"]["TINKERSCRIPT_RUNTIME_IMAGE"].endswith(f":-{named[1]}}}")
-    assert manifest_of("ConfigMap", "tinkerscript")["data"]["TINKERSCRIPT_RUNTIME_IMAGE"] == named[2]
+    assert compose()["x-server"]["environment"]["TINKERSCRIPT_RUNTIME_IMAGE"].endswith(
+        f":-{named[1]}}}"
+    )
+    assert (
+        manifest_of("ConfigMap", "tinkerscript")["data"]["TINKERSCRIPT_RUNTIME_IMAGE"] == named[2]
+    )
     for words in ((), ("gpu",)):
         refused = build(*words)
         assert refused.returncode != 0 and "IMAGE is one of server, cpu, cuda" in refused.stderr
@@ -236,30 +288,45 @@ def compose() -> dict:
 
 def test_everything_that_compose_asks_for_is_in_the_example() -> None:
     asked = set(re.findall(r"\$\{(\w+)(?::\?[^}]*)?\}", (DOCKER / "compose.yaml").read_text()))
-    given = {line.partition("=")[0] for line in (DOCKER / "example.env").read_text().splitlines() if "=" in line[1:]}
+    given = {
+        line.partition("=")[0]
+        for line in (DOCKER / "example.env").read_text().splitlines()
+        if "=" in line[1:]
+    }
     assert asked == {name for name in given if not name.startswith("#")}
 
 
-def test_the_docker_socket_is_the_reconcilers_alone_and_the_databases_are_published_to_no_one() -> None:
+def test_the_docker_socket_is_the_reconcilers_alone_and_the_databases_are_published_to_no_one() -> (
+    None
+):
     services = compose()["services"]
     holders = [name for name, service in services.items() if "docker.sock" in json.dumps(service)]
     assert holders == ["reconcile"]
-    assert {name for name, service in services.items() if service.get("ports")} == {"web", "store", "caddy"}
-    on_runtimes = {name for name, service in services.items() if "runtimes" in service.get("networks", [])}
+    assert {name for name, service in services.items() if service.get("ports")} == {
+        "web",
+        "store",
+        "caddy",
+    }
+    on_runtimes = {
+        name for name, service in services.items() if "runtimes" in service.get("networks", [])
+    }
     assert on_runtimes == {"web", "lease"}
 
 
 def test_the_settings_of_compose_are_ones_that_start(monkeypatch) -> None:
     settings = compose()["x-server"]["environment"]
     for name, value in settings.items():
-        given = re.sub(r"\$\{\w+(:\?[^}]*)?\}", "7", str(value))  # first: some stand in defaults of others
+        # first: some stand in defaults of others
+        given = re.sub(r"\$\{\w+(:\?[^}]*)?\}", "7", str(value))
         monkeypatch.setenv(name, re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", given))
     read = options.launcher_options_read(
         server_url=settings["TINKERSCRIPT_RUNTIME_SERVER_URL"],
         s3_endpoint_url="http://store.example.com:8333",
         most=1,
     )
-    assert read.name == "docker" and read.docker_network == compose()["networks"]["runtimes"]["name"]
+    assert (
+        read.name == "docker" and read.docker_network == compose()["networks"]["runtimes"]["name"]
+    )
 
 
 def test_docker_compose_takes_the_file(tmp_path: Path) -> None:
@@ -269,7 +336,18 @@ def test_docker_compose_takes_the_file(tmp_path: Path) -> None:
     ):
         pytest.skip("no Docker Compose: `docker compose` is not installed")
     example = tmp_path / "env"
-    example.write_text(re.sub(r"=$", "=7", (DOCKER / "example.env").read_text(), flags=re.MULTILINE))
-    command = ["docker", "compose", "--env-file", example, "-f", DOCKER / "compose.yaml", "config", "--quiet"]
+    example.write_text(
+        re.sub(r"=$", "=7", (DOCKER / "example.env").read_text(), flags=re.MULTILINE)
+    )
+    command = [
+        "docker",
+        "compose",
+        "--env-file",
+        example,
+        "-f",
+        DOCKER / "compose.yaml",
+        "config",
+        "--quiet",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

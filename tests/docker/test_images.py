@@ -1,4 +1,6 @@
-"""What docker/build.sh built, started as compose.yaml and the launchers start it. No network is needed, nor a GPU."""
+"""What docker/build.sh built, started as compose.yaml and the launchers start it. No network is
+needed, nor a GPU.
+"""
 
 import os
 import secrets
@@ -17,7 +19,12 @@ from launching.daemons import STOP_S
 from tinkerscript.wire.version import VERSION
 
 START_S = 60
-LOCKED_DOWN = {"read_only": True, "cap_drop": ["ALL"], "security_opt": ["no-new-privileges"], "network_mode": "none"}
+LOCKED_DOWN = {
+    "read_only": True,
+    "cap_drop": ["ALL"],
+    "security_opt": ["no-new-privileges"],
+    "network_mode": "none",
+}
 LOCKED_DOWN |= {"tmpfs": {"/tmp": "rw,exec,size=1g"}, "detach": True}
 HEALTHY = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8000{}', timeout=25).read().decode())"
 PUT_AND_GET = """
@@ -53,7 +60,9 @@ def engine() -> Iterator[docker.DockerClient]:
     except DockerException:
         client = None
     if client is None:
-        pytest.skip("no Docker Engine answers (DOCKER_HOST names one): there are no images of ours to try")
+        pytest.skip(
+            "no Docker Engine answers (DOCKER_HOST names one): there are no images of ours to try"
+        )
     yield client
     client.close()
 
@@ -69,7 +78,9 @@ def started(engine: docker.DockerClient) -> Iterator[Callable[..., Container]]:
         except ImageNotFound:
             pytest.skip(f"the engine has no image {image}: docker/build.sh makes it")
         name = f"tinkerscript-tests-{secrets.token_hex(4)}"
-        containers.append(engine.containers.run(image, command, name=name, **(LOCKED_DOWN | options)))
+        containers.append(
+            engine.containers.run(image, command, name=name, **(LOCKED_DOWN | options))
+        )
         return containers[-1]
 
     yield start
@@ -104,7 +115,9 @@ def test_the_web_server_serves_with_nothing_but_a_folder_to_write_to(started) ->
     settings = {"TINKERSCRIPT_SECRET_KEY": secrets.token_hex(32)}
     web = started(f"tinkerscript-server:{VERSION}", init=True, tmpfs=folders, environment=settings)
     with explained(web):
-        assert wait_until(lambda: answer(web, HEALTHY.format("/healthz")) is not None, timeout_s=START_S)
+        assert wait_until(
+            lambda: answer(web, HEALTHY.format("/healthz")) is not None, timeout_s=START_S
+        )
         assert "/assets/" in answer(web, HEALTHY.format("/"))  # the console was built into it
         assert web.exec_run(["id", "-u"]).output.strip() == b"10001"
     started_at = time.monotonic()
@@ -114,14 +127,26 @@ def test_the_web_server_serves_with_nothing_but_a_folder_to_write_to(started) ->
 
 def test_the_store_serves_its_one_identity_as_root_without_a_right(started) -> None:
     keys = {"S3_ACCESS_KEY": "console", "S3_SECRET_KEY": secrets.token_hex(32)}
-    options = {"init": True, "user": "0:0", "tmpfs": {"/tmp": "", "/store": ""}, "environment": keys}
+    options = {
+        "init": True,
+        "user": "0:0",
+        "tmpfs": {"/tmp": "", "/store": ""},
+        "environment": keys,
+    }
     store = started(f"tinkerscript-server:{VERSION}", ["/app/docker/store.sh", "/store"], **options)
     with explained(store):
-        assert wait_until(lambda: answer(store, PUT_AND_GET) is not None, timeout_s=START_S, poll_s=1)
-        assert answer(store, PUT_AND_GET.replace(".create_bucket(", ".head_bucket(")) == "b'kept'\n403\n"
+        assert wait_until(
+            lambda: answer(store, PUT_AND_GET) is not None, timeout_s=START_S, poll_s=1
+        )
+        assert (
+            answer(store, PUT_AND_GET.replace(".create_bucket(", ".head_bucket("))
+            == "b'kept'\n403\n"
+        )
 
 
-@pytest.mark.parametrize("image", [f"tinkerscript-runtime:{VERSION}-cpu", f"tinkerscript-runtime:{VERSION}-cuda"])
+@pytest.mark.parametrize(
+    "image", [f"tinkerscript-runtime:{VERSION}-cpu", f"tinkerscript-runtime:{VERSION}-cuda"]
+)
 def test_a_runtime_that_no_launcher_started_reports_it_in_a_line(started, image: str) -> None:
     container = started(image)
     assert said(container) == [
@@ -131,16 +156,24 @@ def test_a_runtime_that_no_launcher_started_reports_it_in_a_line(started, image:
 
 
 def test_the_runtime_for_cpus_asks_for_no_gpu_and_misses_one_that_was_asked_for(started) -> None:
-    lines = said(started(f"tinkerscript-runtime:{VERSION}-cpu", ["-c", VERIFY], entrypoint=["python3"]))
+    lines = said(
+        started(f"tinkerscript-runtime:{VERSION}-cpu", ["-c", VERIFY], entrypoint=["python3"])
+    )
     assert lines == ["fine", "1 GPUs were asked for and 0 are visible inside the runtime"]
 
 
 def test_the_runtime_for_gpus_reports_that_none_is_there(started) -> None:
-    lines = said(started(f"tinkerscript-runtime:{VERSION}-cuda", ["-c", VERIFY], entrypoint=["python3"]))
-    assert lines[0].startswith("no GPU is visible inside the runtime, and its vLLM is the build for NVIDIA GPUs")
+    lines = said(
+        started(f"tinkerscript-runtime:{VERSION}-cuda", ["-c", VERIFY], entrypoint=["python3"])
+    )
+    assert lines[0].startswith(
+        "no GPU is visible inside the runtime, and its vLLM is the build for NVIDIA GPUs"
+    )
     assert lines[1:] == ["1 GPUs were asked for and 0 are visible inside the runtime"]
 
 
 def test_the_packages_of_the_runtime_for_gpus_go_together(started) -> None:
-    container = started(f"tinkerscript-runtime:{VERSION}-cuda", ["-m", "pip", "check"], entrypoint=["python3"])
+    container = started(
+        f"tinkerscript-runtime:{VERSION}-cuda", ["-m", "pip", "check"], entrypoint=["python3"]
+    )
     assert said(container) == ["No broken requirements found."]

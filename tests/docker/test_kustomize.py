@@ -25,7 +25,10 @@ def kustomized(folder: Path) -> dict[tuple[str, str], dict]:
     command = ["kubectl", "kustomize", folder]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    return {(found["kind"], found["metadata"]["name"]): found for found in yaml.safe_load_all(done.stdout)}
+    return {
+        (found["kind"], found["metadata"]["name"]): found
+        for found in yaml.safe_load_all(done.stdout)
+    }
 
 
 def test_by_calls_of_the_relay_is_a_line_to_be_let_in(tmp_path: Path) -> None:
@@ -69,8 +72,12 @@ def test_every_patch_of_the_page_finds_its_manifest_and_what_it_replaces_or_remo
         for found in wanted:
             for change in changes:
                 *parents, last = change["path"].removeprefix("/").split("/")
-                inside = reduce(lambda value, step: value[int(step) if step.isdigit() else step], parents, found)
-                assert change["op"] == "add" or (int(last) < len(inside) if last.isdigit() else last in inside), change
+                inside = reduce(
+                    lambda value, step: value[int(step) if step.isdigit() else step], parents, found
+                )
+                assert change["op"] == "add" or (
+                    int(last) < len(inside) if last.isdigit() else last in inside
+                ), change
 
 
 @pytest.mark.smoke
@@ -100,5 +107,9 @@ def test_a_folder_of_ones_own_changes_what_the_page_shows_and_nothing_else(tmp_p
     assert ours.keys() - with_more.keys() == {("Ingress", "web")}
     for manifest in with_more.values():
         kubernetes_validate.validate(manifest, VERSION, strict=True)
-    pods = [found["spec"]["template"]["spec"] for found in with_more.values() if "template" in found.get("spec", {})]
+    pods = [
+        found["spec"]["template"]["spec"]
+        for found in with_more.values()
+        if "template" in found.get("spec", {})
+    ]
     assert len(pods) == 4 and all(pod["imagePullSecrets"] == [{"name": "registry"}] for pod in pods)

@@ -19,9 +19,15 @@ from support import factories
 from tinkerscript.wire.sessions import SessionState
 
 FOLDER = Path(__file__).resolve().parents[2] / "docker" / "monitoring"
-RULES = [rule for group in yaml.safe_load((FOLDER / "alerts.yaml").read_text())["groups"] for rule in group["rules"]]
+RULES = [
+    rule
+    for group in yaml.safe_load((FOLDER / "alerts.yaml").read_text())["groups"]
+    for rule in group["rules"]
+]
 PANELS = json.loads((FOLDER / "grafana.json").read_text())["panels"]
-EXPRESSIONS = [rule["expr"] for rule in RULES] + [target["expr"] for panel in PANELS for target in panel["targets"]]
+EXPRESSIONS = [rule["expr"] for rule in RULES] + [
+    target["expr"] for panel in PANELS for target in panel["targets"]
+]
 ADAPTED = yaml.safe_load((FOLDER / "adapter.yaml").read_text())["rules"]["custom"]
 EXPRESSIONS += [rule["seriesQuery"] for rule in ADAPTED]
 
@@ -43,16 +49,25 @@ def served(client: Client, project) -> dict[str, set[str]]:
 
 @pytest.mark.smoke
 def test_every_metric_that_is_drawn_or_watched_is_served(served) -> None:
-    named = {name for expression in EXPRESSIONS for name in re.findall(r"tinkerscript_[a-z_]+", expression)}
+    named = {
+        name
+        for expression in EXPRESSIONS
+        for name in re.findall(r"tinkerscript_[a-z_]+", expression)
+    }
     assert len(named) > 15
-    known = served.keys() | {f"{name}_total" for name in served} | {f"{name}_bucket" for name in served}
+    known = (
+        served.keys() | {f"{name}_total" for name in served} | {f"{name}_bucket" for name in served}
+    )
     assert named <= known, named - known
 
 
 def test_every_rule_says_what_it_means_and_how_bad_it_is() -> None:
     for rule in RULES:
         assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}, rule["alert"]
-        assert rule["labels"]["severity"] in ("warning", "critical") and rule["annotations"]["summary"].strip()
+        assert (
+            rule["labels"]["severity"] in ("warning", "critical")
+            and rule["annotations"]["summary"].strip()
+        )
     assert len({rule["alert"] for rule in RULES}) == len(RULES)
 
 
@@ -62,10 +77,14 @@ def test_prometheus_takes_the_rules_and_how_web_servers_are_read(tmp_path: Path)
     if promtool is None:
         pytest.skip("no promtool (apt: prometheus)")
     settings = yaml.safe_load((FOLDER / "scrape.yaml").read_text())
-    assert [next(iter(found)) for found in settings["scrape_configs"][0].pop("kubernetes_sd_configs")] == ["role"]
+    assert [
+        next(iter(found)) for found in settings["scrape_configs"][0].pop("kubernetes_sd_configs")
+    ] == ["role"]
     settings["scrape_configs"][0]["file_sd_configs"] = [{"files": ["pods.json"]}]
     read = tmp_path / "scrape.yaml"
     read.write_text(yaml.safe_dump(settings))
     for kind in (["rules", FOLDER / "alerts.yaml"], ["config", "--syntax-only", read]):
-        done = subprocess.run([promtool, "check", *kind], capture_output=True, text=True, timeout=30)
+        done = subprocess.run(
+            [promtool, "check", *kind], capture_output=True, text=True, timeout=30
+        )
         assert done.returncode == 0, done.stdout + done.stderr

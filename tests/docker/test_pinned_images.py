@@ -33,17 +33,23 @@ def docker(tmp_path: Path) -> Path:
     return copy
 
 
-def pin(docker: Path, *words: str, salt: int = 0, broken: str = "") -> subprocess.CompletedProcess[str]:
+def pin(
+    docker: Path, *words: str, salt: int = 0, broken: str = ""
+) -> subprocess.CompletedProcess[str]:
     path = f"{docker.parent / 'bin'}:{os.environ['PATH']}"
     environment = os.environ | {"PATH": path, "SALT": str(salt), "BROKEN": broken}
-    return subprocess.run([docker / "pin.sh", *words], env=environment, capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        [docker / "pin.sh", *words], env=environment, capture_output=True, text=True, timeout=60
+    )
 
 
 def images(folder: Path) -> set[str]:
     """What the files begin with, but for what is built here."""
     text = "".join((folder / name).read_text() for name in FILES[:2])
     services = yaml.safe_load((folder / "compose.yaml").read_text())["services"].values()
-    named = re.findall(r"^ARG \w+_IMAGE=(\S+)$", text, re.MULTILINE) + [service["image"] for service in services]
+    named = re.findall(r"^ARG \w+_IMAGE=(\S+)$", text, re.MULTILINE) + [
+        service["image"] for service in services
+    ]
     return {image for image in named if not image.startswith("tinkerscript-")}
 
 
@@ -59,7 +65,10 @@ def test_the_digest_of_every_image_is_written_and_renewed(docker: Path) -> None:
     names = {image.partition("@")[0] for image in images(docker)}
     assert pin(docker).returncode == 0
     first = images(docker)
-    assert first == {f"{name}@sha256:{len(name):064x}" for name in names} and pin(docker, "--check").returncode == 0
+    assert (
+        first == {f"{name}@sha256:{len(name):064x}" for name in names}
+        and pin(docker, "--check").returncode == 0
+    )
     assert pin(docker, salt=16).returncode == 0
     assert images(docker) == {f"{name}@sha256:{16 + len(name):064x}" for name in names}
 
@@ -69,8 +78,14 @@ def test_what_has_no_digest_is_named(docker: Path) -> None:
         path = docker / name
         path.write_text(re.sub(r"@sha256:[0-9a-f]{64}", "", path.read_text()))
     checked = pin(docker, "--check")
-    assert checked.returncode == 1 and "python:3.11" in checked.stderr and "caddy:" in checked.stderr
+    assert (
+        checked.returncode == 1 and "python:3.11" in checked.stderr and "caddy:" in checked.stderr
+    )
     before = images(docker)
     refused = pin(docker, broken="<no value>")
-    assert refused.returncode == 1 and "no digest but '<no value>'" in refused.stderr and images(docker) == before
+    assert (
+        refused.returncode == 1
+        and "no digest but '<no value>'" in refused.stderr
+        and images(docker) == before
+    )
     assert pin(docker, "--all").returncode == 2

@@ -1,4 +1,6 @@
-"""A release is an archive with the console built, the client's wheel and what both are made of; or it is refused."""
+"""A release is an archive with the console built, the client's wheel and what both are made of; or
+it is refused.
+"""
 
 import hashlib
 import json
@@ -35,7 +37,9 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("this is no checkout")
     folder = tmp_path_factory.mktemp("checkout") / "tree"
     git(ROOT, "clone", "-q", str(ROOT), str(folder))
-    for path in subprocess.check_output(["git", "ls-files", "-mo", "--exclude-standard"], cwd=ROOT, text=True).split():
+    for path in subprocess.check_output(
+        ["git", "ls-files", "-mo", "--exclude-standard"], cwd=ROOT, text=True
+    ).split():
         if (ROOT / path).is_file():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes((ROOT / path).read_bytes())
@@ -44,7 +48,10 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
         path = folder / "docker" / name
         text = re.sub(r"@sha256:[0-9a-f]{64}", "", path.read_text())
         text = re.sub(
-            r"^(ARG [A-Z]*_IMAGE=\S+| *image: (?!tinkerscript-)\S+)$", rf"\1{DIGEST}", text, flags=re.MULTILINE
+            r"^(ARG [A-Z]*_IMAGE=\S+| *image: (?!tinkerscript-)\S+)$",
+            rf"\1{DIGEST}",
+            text,
+            flags=re.MULTILINE,
         )
         path.write_text(text)
     commit(folder)
@@ -58,7 +65,9 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def release(checkout: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([checkout / "requirements" / "release.sh"], capture_output=True, text=True, timeout=120)
+    return subprocess.run(
+        [checkout / "requirements" / "release.sh"], capture_output=True, text=True, timeout=120
+    )
 
 
 @pytest.fixture(scope="module")
@@ -68,14 +77,20 @@ def released(checkout: Path) -> Path:
     return checkout / "dist" / "release"
 
 
-def test_a_release_has_an_archive_a_wheel_a_bill_of_materials_and_their_sums(released: Path) -> None:
-    sums = dict(reversed(line.split("  ")) for line in (released / "SHA256SUMS").read_text().splitlines())
+def test_a_release_has_an_archive_a_wheel_a_bill_of_materials_and_their_sums(
+    released: Path,
+) -> None:
+    sums = dict(
+        reversed(line.split("  ")) for line in (released / "SHA256SUMS").read_text().splitlines()
+    )
     assert sums.keys() == {f"{NAME}.tar.gz", f"{NAME}-py3-none-any.whl", "sbom.json"}
     for name, digest in sums.items():
         assert hashlib.sha256((released / name).read_bytes()).hexdigest() == digest
     assert json.loads((released / "sbom.json").read_text())["bomFormat"] == "CycloneDX"
     names = zipfile.ZipFile(released / f"{NAME}-py3-none-any.whl").namelist()
-    assert "tinkerscript/__init__.py" in names and not any(name.startswith("console/") for name in names)
+    assert "tinkerscript/__init__.py" in names and not any(
+        name.startswith("console/") for name in names
+    )
 
 
 def test_the_same_tree_gives_the_same_bytes(checkout: Path, released: Path) -> None:
@@ -84,17 +99,24 @@ def test_the_same_tree_gives_the_same_bytes(checkout: Path, released: Path) -> N
     assert (released / "SHA256SUMS").read_text() == before
 
 
-def test_a_server_is_set_up_from_the_archive_with_its_pages_and_without_npm(released: Path, tmp_path: Path) -> None:
+def test_a_server_is_set_up_from_the_archive_with_its_pages_and_without_npm(
+    released: Path, tmp_path: Path
+) -> None:
     with tarfile.open(released / f"{NAME}.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
     folder = tmp_path / NAME
     assert (folder / "frontend" / "dist" / "index.html").read_text() == "<title>built</title>"
-    assert not (folder / "tests" / "docker" / "__pycache__").exists() and (folder / "manage.py").is_file()
+    assert (
+        not (folder / "tests" / "docker" / "__pycache__").exists()
+        and (folder / "manage.py").is_file()
+    )
     # A virtual environment that is there: the step alone is tried.
     stamps, programs = folder / ".venv" / "stamps", folder / ".venv" / "bin"
     stamps.mkdir(parents=True)
     programs.mkdir()
-    (folder / ".venv" / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}").mkdir(parents=True)
+    (folder / ".venv" / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}").mkdir(
+        parents=True
+    )
     (stamps / "venv").write_text(f"{folder} python {sys.version_info[0]}.{sys.version_info[1]}\n")
     tools = (folder / "requirements" / "tools.txt").read_bytes()
     (stamps / "tools").write_text(hashlib.sha256(tools).hexdigest() + "\n")
@@ -106,23 +128,34 @@ def test_a_server_is_set_up_from_the_archive_with_its_pages_and_without_npm(rele
     ):
         (programs / name).write_text(f"#!/bin/sh\n{script}\n")
         (programs / name).chmod(0o755)
-    environment = {"PATH": f"{programs}:/usr/bin:/bin", "PYTHON": sys.executable, "HOME": str(tmp_path)}
+    environment = {
+        "PATH": f"{programs}:/usr/bin:/bin",
+        "PYTHON": sys.executable,
+        "HOME": str(tmp_path),
+    }
     command = [folder / "requirements" / "install.sh", "frontend"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
     (folder / "frontend" / "src" / "more.ts").write_text("export const more = 1;\n")
     changed = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
-    assert changed.returncode != 0 and "Node" in changed.stderr, "pages of another source are built anew"
+    assert changed.returncode != 0 and "Node" in changed.stderr, (
+        "pages of another source are built anew"
+    )
 
 
 @pytest.mark.parametrize("lack", ["a digest", "a commit", "pages"])
 def test_a_release_that_could_not_be_repeated_is_refused(lack: str, checkout: Path) -> None:
-    compose, page = checkout / "docker" / "compose.yaml", checkout / "frontend" / "dist" / "index.html"
+    compose, page = (
+        checkout / "docker" / "compose.yaml",
+        checkout / "frontend" / "dist" / "index.html",
+    )
     before = compose.read_text()
     if lack == "pages":
         page.rename(page.with_suffix(".away"))
     else:
-        compose.write_text(before.replace(DIGEST, "", 1) if lack == "a digest" else before + "# changed\n")
+        compose.write_text(
+            before.replace(DIGEST, "", 1) if lack == "a digest" else before + "# changed\n"
+        )
     if lack == "a digest":
         commit(checkout)
     try:

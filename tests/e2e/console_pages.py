@@ -1,4 +1,6 @@
-"""The console in a browser, for the tests of its pages: a server with fake runtimes, Chromium, the usual steps."""
+"""The console in a browser, for the tests of its pages: a server with fake runtimes, Chromium, the
+usual steps.
+"""
 
 import os
 import re
@@ -47,7 +49,8 @@ def server(console_server: Server) -> Server:
 
 @contextmanager
 def serving(data: Path) -> Iterator[Server]:
-    """``manage.py up`` over a fresh folder, with runtimes that need no model. Skips where the page cannot be shown.
+    """``manage.py up`` over a fresh folder, with runtimes that need no model. Skips where the page
+    cannot be shown.
 
     An address is taken at its word, and a webhook may lead to this machine.
     """
@@ -56,7 +59,9 @@ def serving(data: Path) -> Iterator[Server]:
     migrated_database.for_server(data)
     port = free_port()
     environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("TINKERSCRIPT_", "S3_"))
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("TINKERSCRIPT_", "S3_"))
     } | {
         "TINKERSCRIPT_DATA": str(data),
         "TINKERSCRIPT_PORT": str(port),
@@ -79,8 +84,14 @@ def serving(data: Path) -> Iterator[Server]:
         yield from _serving(data, port, environment, provider)
 
 
-def _serving(data: Path, port: int, environment: dict[str, str], provider: IdentityProvider) -> Iterator[Server]:
-    leader = start([str(Path(__file__).with_name("lead_with_fake_runtimes.py"))], environment, data / "leader.log")
+def _serving(
+    data: Path, port: int, environment: dict[str, str], provider: IdentityProvider
+) -> Iterator[Server]:
+    leader = start(
+        [str(Path(__file__).with_name("lead_with_fake_runtimes.py"))],
+        environment,
+        data / "leader.log",
+    )
     up = None
     try:
         wait_for_line(leader, "leading")
@@ -95,7 +106,12 @@ def _serving(data: Path, port: int, environment: dict[str, str], provider: Ident
 def start(arguments: list[str], environment: dict[str, str], log: Path) -> subprocess.Popen[str]:
     with log.open("wb") as stderr:
         return subprocess.Popen(
-            [sys.executable, *arguments], cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=stderr, text=True
+            [sys.executable, *arguments],
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
         )
 
 
@@ -144,11 +160,17 @@ def page(browser: Browser, server: Server) -> Iterator[Page]:
 
 
 def sign_up(page: Page, email: str) -> None:
-    """A new account that is signed in, on its first page. By the form's request: that loads one page less."""
+    """A new account that is signed in, on its first page. By the form's request: that loads one
+    page less.
+    """
     page.request.get("/signin")
-    (token,) = (cookie["value"] for cookie in page.context.cookies() if cookie["name"] == "csrftoken")
+    (token,) = (
+        cookie["value"] for cookie in page.context.cookies() if cookie["name"] == "csrftoken"
+    )
     made = page.request.post(
-        "/_allauth/browser/v1/auth/signup", data={"email": email, "password": PASSWORD}, headers={"X-CSRFToken": token}
+        "/_allauth/browser/v1/auth/signup",
+        data={"email": email, "password": PASSWORD},
+        headers={"X-CSRFToken": token},
     )
     assert made.ok, made.text()
     page.goto("/")
@@ -176,7 +198,9 @@ def create_session(page: Page, name: str) -> str:
 
 def open_place(page: Page, name: str) -> None:
     """A page of the run that is open, by the menu."""
-    page.get_by_role("navigation", name="Pages of the run").get_by_role("link", name=name, exact=True).click()
+    page.get_by_role("navigation", name="Pages of the run").get_by_role(
+        "link", name=name, exact=True
+    ).click()
 
 
 def charted_steps(page: Page):
@@ -184,7 +208,9 @@ def charted_steps(page: Page):
 
 
 def make_key(page: Page, *, keep_open: bool = False) -> str:
-    """The secret of a new key, after looking at how it is shown; ``keep_open`` leaves the dialog that shows it."""
+    """The secret of a new key, after looking at how it is shown; ``keep_open`` leaves the dialog
+    that shows it.
+    """
     page.get_by_role("link", name="API keys").click()
     page.get_by_role("button", name="New key").click()
     page.get_by_label("Name").fill("laptop")
@@ -199,5 +225,7 @@ def make_key(page: Page, *, keep_open: bool = False) -> str:
     page.get_by_role("button", name="Done").click()
     expect(page.get_by_role("row", name="laptop")).to_be_visible()
     assert secret not in page.content()
-    assert page.evaluate("Object.keys(localStorage).length + Object.keys(sessionStorage).length") == 0
+    assert (
+        page.evaluate("Object.keys(localStorage).length + Object.keys(sessionStorage).length") == 0
+    )
     return secret

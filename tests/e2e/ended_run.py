@@ -1,4 +1,6 @@
-"""A run that has ended, with what it has to show, and one signed-in browser: for all tests that read pages."""
+"""A run that has ended, with what it has to show, and one signed-in browser: for all tests that
+read pages.
+"""
 
 import os
 from collections.abc import Iterator
@@ -21,7 +23,9 @@ SCREENSHOTS = os.environ.get("CONSOLE_SCREENSHOTS")  # a folder: what the pages 
 
 @dataclass(frozen=True)
 class Played:
-    """A session that has ended: a trained step of two groups, two evaluations, and an episode that was given up."""
+    """A session that has ended: a trained step of two groups, two evaluations, and an episode that
+    was given up.
+    """
 
     session_id: str
     key: str
@@ -45,16 +49,27 @@ def played(loop_server: LoopServer) -> Played:
         key, cookies = make_key(page), page.context.storage_state()
     with pytest.MonkeyPatch.context() as patch:  # the server is every module's
         patch.setattr(loop_server, "api_key", key)
-        # Without the browser: beside its event loop the client refuses to wait for a machine that is busy.
+        # Without the browser: beside its event loop the client refuses to wait for a machine that
+        # is busy.
         return Played(play_a_run(loop_server), key, cookies)
 
 
 @contextmanager
 def shown(loop_server: LoopServer, it: Played) -> Iterator[Run]:
-    """For one module: the event loop of a browser that is open lets no other one start, and no test of asyncio run."""
-    session_url, headers = f"{loop_server.url}/v1/sessions/{it.session_id}", {"Authorization": f"Bearer {it.key}"}
-    with httpx.Client(base_url=session_url, headers=headers, timeout=30) as api, _page(loop_server, it.cookies) as page:
-        until(lambda: api.get(session_url).json()["state"] == "stopped", "the session has stopped", 60)
+    """For one module: the event loop of a browser that is open lets no other one start, and no test
+    of asyncio run.
+    """
+    session_url, headers = (
+        f"{loop_server.url}/v1/sessions/{it.session_id}",
+        {"Authorization": f"Bearer {it.key}"},
+    )
+    with (
+        httpx.Client(base_url=session_url, headers=headers, timeout=30) as api,
+        _page(loop_server, it.cookies) as page,
+    ):
+        until(
+            lambda: api.get(session_url).json()["state"] == "stopped", "the session has stopped", 60
+        )
         yield Run(page, it.session_id, api)
 
 
@@ -69,7 +84,12 @@ def _page(server: LoopServer, cookies: StorageState | None = None) -> Iterator[P
         page = context.new_page()
         errors: list[str] = []
         page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("console", lambda said: errors.append(said.text) if "Content Security Policy" in said.text else None)
+        page.on(
+            "console",
+            lambda said: (
+                errors.append(said.text) if "Content Security Policy" in said.text else None
+            ),
+        )
         yield page
         browser.close()
         assert errors == []
@@ -91,12 +111,32 @@ def play_a_run(server: LoopServer) -> str:
     return session_id
 
 
-def evaluation_record(server: LoopServer, session_id: str, step: int, means: dict[str, float]) -> None:
-    """Of a set of held-out tasks, four episodes each, as ``evaluate`` of the SDK records what it played."""
-    by_task = {task: {"reward_mean": mean, "reward_std": 0.25, "episodes": 4} for task, mean in means.items()}
-    body = {"name": "held-out", "step": step, "reward_mean": sum(means.values()) / len(means), "reward_std": 0.25}
-    body |= {"episodes": 4 * len(means), "success_rate": 0.5, "by_task": by_task, "metrics": {"reward/format": 0.5}}
-    url, headers = f"{server.url}/v1/sessions/{session_id}/evaluations", {"Authorization": f"Bearer {server.api_key}"}
+def evaluation_record(
+    server: LoopServer, session_id: str, step: int, means: dict[str, float]
+) -> None:
+    """Of a set of held-out tasks, four episodes each, as ``evaluate`` of the SDK records what it
+    played.
+    """
+    by_task = {
+        task: {"reward_mean": mean, "reward_std": 0.25, "episodes": 4}
+        for task, mean in means.items()
+    }
+    body = {
+        "name": "held-out",
+        "step": step,
+        "reward_mean": sum(means.values()) / len(means),
+        "reward_std": 0.25,
+    }
+    body |= {
+        "episodes": 4 * len(means),
+        "success_rate": 0.5,
+        "by_task": by_task,
+        "metrics": {"reward/format": 0.5},
+    }
+    url, headers = (
+        f"{server.url}/v1/sessions/{session_id}/evaluations",
+        {"Authorization": f"Bearer {server.api_key}"},
+    )
     httpx.post(url, json=body, headers=headers, timeout=30).raise_for_status()
 
 

@@ -1,6 +1,8 @@
-"""A runtime without a model: it holds a real lease, beats, writes a real checkpoint, and reports a step when asked to.
+"""A runtime without a model: it holds a real lease, beats, writes a real checkpoint, and reports a
+step when asked to.
 
-Started by the process launcher in a session's folder. A file ``step-N`` there makes it report step N.
+Started by the process launcher in a session's folder. A file ``step-N`` there makes it report step
+N.
 """
 
 import hashlib
@@ -11,7 +13,9 @@ from pathlib import Path
 import httpx
 
 LOOK_S = 0.1  # for what a test's files tell it
-BEAT_S = 1.0  # each costs the server's processes 20 ms, also for the sessions that earlier tests have left running
+# each costs the server's processes 20 ms, also for the sessions that earlier tests have left
+# running
+BEAT_S = 1.0
 AWAY_S = 60.0
 WEIGHTS = b"not really weights"
 
@@ -82,7 +86,12 @@ def metrics(step: int) -> dict:
 def upload(server: httpx.Client, order: dict, step: int) -> None:
     sha256 = hashlib.sha256(WEIGHTS).hexdigest()
     file = {"path": "model.safetensors", "size_bytes": len(WEIGHTS), "sha256": sha256}
-    body = {"kind": order["kind"], "checkpoint_id": order["checkpoint_id"], "step": step, "files": [file]}
+    body = {
+        "kind": order["kind"],
+        "checkpoint_id": order["checkpoint_id"],
+        "step": step,
+        "files": [file],
+    }
     plan = post(server, "/uploads", body).json()
     etags = [
         httpx.put(url, content=WEIGHTS, timeout=AWAY_S).raise_for_status().headers["ETag"]

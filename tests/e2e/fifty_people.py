@@ -2,9 +2,9 @@
 
     python tests/e2e/fifty_people.py --people 50 --at-once 4            some minutes on two cores
 
-Real: ``manage.py up`` with its web server, reconciler and object store, the process launcher, the whole runtime but for
-its engine and trainer, sign-up as in a browser, and the SDK. The first person queues more sessions than they may have
-before anyone else comes. What must be true then:
+Real: ``manage.py up`` with its web server, reconciler and object store, the process launcher, the
+whole runtime but for its engine and trainer, sign-up as in a browser, and the SDK. The first person
+queues more sessions than they may have before anyone else comes. What must be true then:
 
 - each gets an account, a key and a session, whatever the others do; what is beyond a person's limit is refused;
 - while others wait for a place, the first person gets none beside one that they have;
@@ -66,11 +66,22 @@ class Fifty:
             first, *others = self.people
             for _ in range(at_once + GREED):
                 self._queue(first)
-            until(lambda: self._running(first) == at_once, "the first person has every place", PATIENCE_S)
+            until(
+                lambda: self._running(first) == at_once,
+                "the first person has every place",
+                PATIENCE_S,
+            )
             beyond = first.plain.post("/v1/sessions", json={"base_model": BASE_MODEL})
-            self._expect(beyond.status_code == 429, f"a session beyond the limit: {beyond.status_code}")
+            self._expect(
+                beyond.status_code == 429, f"a session beyond the limit: {beyond.status_code}"
+            )
             list(pool.map(self._queue, others))
-            list(pool.map(lambda of: self._live(*of), [(each, own) for each in self.people for own in each.sessions]))
+            list(
+                pool.map(
+                    lambda of: self._live(*of),
+                    [(each, own) for each in self.people for own in each.sessions],
+                )
+            )
         self._check_starts(first, at_once)
         for person, another in self._pairs():
             self._check_own(person)
@@ -88,7 +99,9 @@ class Fifty:
             browser.headers["X-CSRFToken"] = browser.cookies["csrftoken"]
             key = browser.post("/v1/keys", json={"name": name}).raise_for_status().json()["secret"]
         bearer = headers | {"Authorization": f"Bearer {key}"}
-        return Person(name, httpx.Client(base_url=self.server.url, headers=bearer, timeout=JSON_S), key)
+        return Person(
+            name, httpx.Client(base_url=self.server.url, headers=bearer, timeout=JSON_S), key
+        )
 
     def _queue(self, person: Person) -> None:
         wanted = {"base_model": BASE_MODEL, "name": person.name, "config": CONFIG}
@@ -112,14 +125,26 @@ class Fifty:
 
     def _check_own(self, person: Person) -> None:
         listed = self._items(person, "/v1/sessions?limit=100")
-        self._expect({each["id"] for each in listed} == set(person.sessions), f"{person.name} lists {listed}")
+        self._expect(
+            {each["id"] for each in listed} == set(person.sessions), f"{person.name} lists {listed}"
+        )
         for session_id in person.sessions:
             view = person.plain.get(f"/v1/sessions/{session_id}").json()
-            self._expect((view["state"], view["policy_version"]) == ("stopped", 1), f"{person.name}'s ended as {view}")
-            tasks = [each["task"] for each in self._items(person, f"/v1/sessions/{session_id}/episodes")]
-            self._expect(tasks == [f"the secret of {person.name}"] * PAIR, f"{person.name} has the tasks {tasks}")
+            self._expect(
+                (view["state"], view["policy_version"]) == ("stopped", 1),
+                f"{person.name}'s ended as {view}",
+            )
+            tasks = [
+                each["task"] for each in self._items(person, f"/v1/sessions/{session_id}/episodes")
+            ]
+            self._expect(
+                tasks == [f"the secret of {person.name}"] * PAIR,
+                f"{person.name} has the tasks {tasks}",
+            )
 
-    def _check_foreign(self, person: Person, owner: Person, *, while_it: str, session_id: str = "") -> None:
+    def _check_foreign(
+        self, person: Person, owner: Person, *, while_it: str, session_id: str = ""
+    ) -> None:
         """``person`` tries what there is to do with a session of ``owner``."""
         path = f"/v1/sessions/{session_id or owner.sessions[0]}"
         tried: list[tuple[str, str, Any]] = [
@@ -132,23 +157,32 @@ class Fifty:
             status = person.plain.request(method, address, json=body).status_code
             self.refused += status == 404
             self._expect(
-                status == 404, f"{person.name}: {method} {address} of {owner.name}, which {while_it}: {status}"
+                status == 404,
+                f"{person.name}: {method} {address} of {owner.name}, which {while_it}: {status}",
             )
 
     def _check_starts(self, first: Person, at_once: int) -> None:
         """While others wait for a place, the first person gets none beside one that they have."""
         spans = [
-            (self._moved(first, own, "provisioning"), self._moved(first, own, "stopped")) for own in first.sessions
+            (self._moved(first, own, "provisioning"), self._moved(first, own, "stopped"))
+            for own in first.sessions
         ]
-        last = max(self._moved(each, own, "provisioning") for each in self.people[1:] for own in each.sessions)
+        last = max(
+            self._moved(each, own, "provisioning")
+            for each in self.people[1:]
+            for own in each.sessions
+        )
         for began, _ in sorted(spans)[at_once:]:
             beside = sum(other < began < ended for other, ended in spans)
             self._expect(
-                not beside or began > last, f"{first.name} got a place at {began}, beside {beside}, of {spans}"
+                not beside or began > last,
+                f"{first.name} got a place at {began}, beside {beside}, of {spans}",
             )
 
     def _running(self, person: Person) -> int:
-        return sum(each["state"] != "queued" for each in self._items(person, "/v1/sessions?limit=100"))
+        return sum(
+            each["state"] != "queued" for each in self._items(person, "/v1/sessions?limit=100")
+        )
 
     def _moved(self, person: Person, session_id: str, state: str) -> str:
         events = self._items(person, f"/v1/sessions/{session_id}/events?kind=state&limit=1000")
@@ -178,7 +212,9 @@ def table(fifty: Fifty, took_s: float) -> str:
 
 def main() -> int:
     """0 when every promise was kept."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--people", type=int, default=50)
     parser.add_argument("--at-once", type=int, default=4, help="runtimes that may run at a time")
     wanted = parser.parse_args()

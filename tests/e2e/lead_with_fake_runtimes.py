@@ -1,5 +1,6 @@
-"""A reconciler that launches a script of this folder as the runtime. Started before ``manage.py up``, it leads; the
-server's own stands by. Usage: ``lead_with_fake_runtimes.py [fake_runtime.py]``."""
+"""A reconciler that launches a script of this folder as the runtime. Started before ``manage.py
+up``, it leads; the server's own stands by. Usage: ``lead_with_fake_runtimes.py [fake_runtime.py]``.
+"""
 
 import sys
 import time
@@ -8,7 +9,8 @@ from typing import Any
 
 import django
 
-TICK_S = 0.5  # as that of the product; every look costs 10 ms of a core, as long as the server is there
+# as that of the product; every look costs 10 ms of a core, as long as the server is there
+TICK_S = 0.5
 
 
 def clusters(command: tuple[str, ...]) -> dict[str, Any]:
@@ -18,7 +20,9 @@ def clusters(command: tuple[str, ...]) -> dict[str, Any]:
     from console.scheduling.launchers.slurm import SlurmLauncher
 
     return {
-        place.name: SlurmLauncher(command, options=place.options.slurm_options, resources=place.options.resources)
+        place.name: SlurmLauncher(
+            command, options=place.options.slurm_options, resources=place.options.resources
+        )
         for place in settings.PLACES.values()
     }
 

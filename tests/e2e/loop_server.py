@@ -1,4 +1,5 @@
-"""A whole server of its own for a test: ``manage.py up`` over a fresh folder, whose runtimes have fake engines.
+"""A whole server of its own for a test: ``manage.py up`` over a fresh folder, whose runtimes have
+fake engines.
 
 ``RealServer``: the same with real ones.
 """
@@ -30,7 +31,9 @@ SCOPES = "admin"
 
 
 class LoopServer:
-    """``start`` and ``close``; between them ``kill``, ``terminate`` and ``start`` again over the same folder."""
+    """``start`` and ``close``; between them ``kill``, ``terminate`` and ``start`` again over the
+    same folder.
+    """
 
     # The script of this folder that is launched; None: what `up` launches by itself.
     runtime: str | None = "runtime_with_fakes.py"
@@ -43,7 +46,9 @@ class LoopServer:
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         private = ("TINKERSCRIPT_", "S3_", "DATABASE_URL", "REDIS_URL")
-        self.environment = {name: value for name, value in os.environ.items() if not name.startswith(private)} | {
+        self.environment = {
+            name: value for name, value in os.environ.items() if not name.startswith(private)
+        } | {
             "TINKERSCRIPT_DATA": str(self.data),
             "TINKERSCRIPT_PORT": str(port),
             "TINKERSCRIPT_WARM": "0",  # nothing is loaded before a session asks for it
@@ -60,7 +65,9 @@ class LoopServer:
         build_tokenizer(models / BASE_MODEL)
 
     def start(self) -> None:
-        """Return when it serves. The reconciler that launches our runtimes leads before the server's own is there."""
+        """Return when it serves. The reconciler that launches our runtimes leads before the
+        server's own is there.
+        """
         if self.runtime and self._leader is None:
             script = str(Path(__file__).with_name("lead_with_fake_runtimes.py"))
             self._leader = self._spawn("leader", script, self.runtime)
@@ -75,11 +82,14 @@ class LoopServer:
         self._up.kill()
         self._collect()
         until(
-            lambda: self._left("console.server.uvicorn") == [] and self._left("weed") == [], "the children of up ended"
+            lambda: self._left("console.server.uvicorn") == [] and self._left("weed") == [],
+            "the children of up ended",
         )
 
     def terminate(self) -> None:
-        """SIGTERM ``up``; it ends the runtimes too. Our reconciler pauses, as the server's own would end with it."""
+        """SIGTERM ``up``; it ends the runtimes too. Our reconciler pauses, as the server's own
+        would end with it.
+        """
         self._leader.send_signal(signal.SIGSTOP)
         try:
             self._up.terminate()
@@ -108,7 +118,9 @@ class LoopServer:
         """A session with small groups, unless ``options`` say otherwise."""
         small = {"grpo_n": 4, "tasks_per_batch": 2, "max_context_length": 512, "max_tokens": 16}
         waits = {"begin_timeout_s": 90, "retry_timeout_s": 90}
-        return TinkerScript(BASE_MODEL, base_url=self.url, api_key=self.api_key, **(waits | small | options))
+        return TinkerScript(
+            BASE_MODEL, base_url=self.url, api_key=self.api_key, **(waits | small | options)
+        )
 
     def volume(self, session_id: str) -> Path:
         """The folder of a session's runtime."""
@@ -120,7 +132,9 @@ class LoopServer:
 
     @contextmanager
     def without_store(self) -> Iterator[None]:
-        """SIGKILL the object store, and again whenever ``up`` has started it anew, until the block ends."""
+        """SIGKILL the object store, and again whenever ``up`` has started it anew, until the block
+        ends.
+        """
         over = threading.Event()
 
         def kill() -> None:
@@ -142,11 +156,15 @@ class LoopServer:
 
     def get(self, path: str) -> dict[str, Any]:
         """A REST answer."""
-        answer = httpx.get(f"{self.url}{path}", headers={"Authorization": f"Bearer {self.api_key}"}, timeout=30)
+        answer = httpx.get(
+            f"{self.url}{path}", headers={"Authorization": f"Bearer {self.api_key}"}, timeout=30
+        )
         return answer.raise_for_status().json()
 
     def _kill(self, pid: int) -> bool:
-        """A pid may be another process's since: only what names our folder is ours. It may also have ended just now."""
+        """A pid may be another process's since: only what names our folder is ours. It may also
+        have ended just now.
+        """
         with suppress(ProcessLookupError, FileNotFoundError):
             if str(self.data).encode() in Path(f"/proc/{pid}/environ").read_bytes():
                 os.kill(pid, signal.SIGKILL)
@@ -180,10 +198,16 @@ class LoopServer:
         for folder in Path("/proc").glob("[0-9]*"):
             try:
                 environment = (folder / "environ").read_bytes()
-                line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                line = (
+                    (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                )
             except OSError:
                 continue
-            if str(self.data).encode() in environment and command in line and int(folder.name) != os.getpid():
+            if (
+                str(self.data).encode() in environment
+                and command in line
+                and int(folder.name) != os.getpid()
+            ):
                 found.append(int(folder.name))
         return found
 
@@ -201,8 +225,9 @@ class RealServer(LoopServer):
 def until(condition: Callable[[], Any], what: str, timeout_s: float = 20.0) -> None:
     """Wait for ``condition``. Raises AssertionError after ``timeout_s``.
 
-    Most conditions ask the server, or look at every process: fifty times a second that took half a core, and what is
-    waited for went slower by it. So the longer it takes, the more seldom it is looked at.
+    Most conditions ask the server, or look at every process: fifty times a second that took half a
+    core, and what is waited for went slower by it. So the longer it takes, the more seldom it is
+    looked at.
     """
     deadline, pause_s = time.monotonic() + timeout_s, 0.02
     while not condition():
@@ -212,10 +237,14 @@ def until(condition: Callable[[], Any], what: str, timeout_s: float = 20.0) -> N
 
 
 def wait_for_line(process: subprocess.Popen[str], start_of_line: str) -> None:
-    """Return at the line; a process that ends or says nothing of the kind for START_S fails the test."""
+    """Return at the line; a process that ends or says nothing of the kind for START_S fails the
+    test.
+    """
     timer = threading.Timer(START_S, process.kill)
     timer.start()
     try:
-        assert any(line.startswith(start_of_line) for line in process.stdout), f"no {start_of_line!r} from {process}"
+        assert any(line.startswith(start_of_line) for line in process.stdout), (
+            f"no {start_of_line!r} from {process}"
+        )
     finally:
         timer.cancel()

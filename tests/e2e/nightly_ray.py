@@ -1,4 +1,5 @@
-"""Ray's own workers play one session's episodes; part of ``make nightly``. Ray stands in an environment of its own.
+"""Ray's own workers play one session's episodes; part of ``make nightly``. Ray stands in an
+environment of its own.
 
 What pickling does without Ray is tests/sdk/test_cloudpickle.py.
 """
@@ -16,7 +17,9 @@ from e2e.playing import ledger
 ATTEMPTS = 4  # as in the program
 
 
-def test_six_ray_workers_play_the_episodes_of_one_session(loop_server: LoopServer, tmp_path: Path) -> None:
+def test_six_ray_workers_play_the_episodes_of_one_session(
+    loop_server: LoopServer, tmp_path: Path
+) -> None:
     environment = build_all(["ray"], reuse=True)["ray"]
     if environment.trouble:
         pytest.skip(f"Ray could not be installed: {environment.trouble}")
@@ -41,4 +44,6 @@ def test_six_ray_workers_play_the_episodes_of_one_session(loop_server: LoopServe
     accounting, fates = ledger(loop_server, told["session_id"])
     assert accounting.begun == 6 * ATTEMPTS + 1 and accounting.trained == 6 * ATTEMPTS
     assert {fates[episode_id] for episode_id in ended} == {"trained"}
-    print(f"{environment.versions}: {len(ended)} episodes of {len(set(workers))} workers, all trained")
+    print(
+        f"{environment.versions}: {len(ended)} episodes of {len(set(workers))} workers, all trained"
+    )

@@ -1,4 +1,5 @@
-"""A client on another machine: it trains, takes everything home, and writes by a link. It prints what it was given.
+"""A client on another machine: it trains, takes everything home, and writes by a link. It prints
+what it was given.
 
 one_address.py SERVER_URL BASE_MODEL FOLDER API_KEY
 """
@@ -17,7 +18,9 @@ from tinkerscript.connection.transport import Transport
 
 def main(url: str, base_model: str, folder: Path, key: str) -> None:
     small = {"grpo_n": 2, "tasks_per_batch": 2, "max_context_length": 512, "max_tokens": 16}
-    with TinkerScript(base_model, base_url=url, api_key=key, checkpoint_every_steps=1, **small) as session:
+    with TinkerScript(
+        base_model, base_url=url, api_key=key, checkpoint_every_steps=1, **small
+    ) as session:
         for task in ("rain", "snow"):
             play(session, task, 2)
         tuned = session.download_tuned_model(folder / "model", progress=False)
@@ -27,8 +30,13 @@ def main(url: str, base_model: str, folder: Path, key: str) -> None:
     ended = Session(Transport(url, key), session_id)
     parts = ended.download_episodes(folder / "episodes", progress=False)
     record = ended.download_record(folder / "record", progress=False)
-    api = httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}", "X-Api-Key": key}, timeout=60)
-    given = [file["url"] for file in api.get(f"/v1/sessions/{session_id}/episodes/export").json()["files"]]
+    api = httpx.Client(
+        base_url=url, headers={"Authorization": f"Bearer {key}", "X-Api-Key": key}, timeout=60
+    )
+    given = [
+        file["url"]
+        for file in api.get(f"/v1/sessions/{session_id}/episodes/export").json()["files"]
+    ]
     given += _tinker(api, folder)
     told = {
         "step": tuned.step,
@@ -45,13 +53,19 @@ def _tinker(api: httpx.Client, folder: Path) -> list[str]:
     """Weights go up and come back as they were."""
     files = {path.name: path.read_bytes() for path in (folder / "upload").iterdir()}
     start = {"base_model": "mine", "lora_config": {"rank": 8}}
-    started = api.post("/api/v1/external_weights_upload_start", json=start).raise_for_status().json()
+    started = (
+        api.post("/api/v1/external_weights_upload_start", json=start).raise_for_status().json()
+    )
     for name, body in files.items():
         httpx.put(started["urls"][name], content=body, timeout=60).raise_for_status()
-    ended = api.post("/api/v1/external_weights_upload_finish", json={"upload_id": started["upload_id"]})
+    ended = api.post(
+        "/api/v1/external_weights_upload_finish", json={"upload_id": started["upload_id"]}
+    )
     path = ended.raise_for_status().json()["tinker_path"]
     run, _, checkpoint = path.removeprefix("tinker://").partition("/")
-    urls = api.get(f"/api/v1/training_runs/{run}/checkpoints/{checkpoint}/external_weights_urls").json()["urls"]
+    urls = api.get(
+        f"/api/v1/training_runs/{run}/checkpoints/{checkpoint}/external_weights_urls"
+    ).json()["urls"]
     for name, body in files.items():
         came = httpx.get(urls[name], timeout=60).raise_for_status().content
         assert hashlib.sha256(came).digest() == hashlib.sha256(body).digest(), name

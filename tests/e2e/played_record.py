@@ -30,8 +30,19 @@ def make_session(page: Page, name: str) -> str:
 
 def metric(step: int, **other: Any) -> dict[str, Any]:
     fields: dict[str, Any] = dict.fromkeys(StepMetrics.model_fields, 0) | {"metrics": {}}
-    fields |= {"step": step, "reward_mean": step / 100, "reward_p10": 0.0, "reward_p90": 1.0, "groups": 4} | other
-    return {"cursor": PLAYED_FROM + step, "kind": "metric", "at": "2030-01-01T00:00:00Z", "data": fields}
+    fields |= {
+        "step": step,
+        "reward_mean": step / 100,
+        "reward_p10": 0.0,
+        "reward_p90": 1.0,
+        "groups": 4,
+    } | other
+    return {
+        "cursor": PLAYED_FROM + step,
+        "kind": "metric",
+        "at": "2030-01-01T00:00:00Z",
+        "data": fields,
+    }
 
 
 class Played:

@@ -1,4 +1,6 @@
-"""What the tests of the loop share: an agent of one call, and the check that nothing was lost, doubled or reordered."""
+"""What the tests of the loop share: an agent of one call, and the check that nothing was lost,
+doubled or reordered.
+"""
 
 import json
 import zlib
@@ -26,18 +28,24 @@ def execute_agent(task: str, api_baseurl_key) -> WorkflowOutput:
 
 
 def reward_of(text: str) -> float:
-    return zlib.crc32(text.encode()) % 1000 / 1000  # of two texts never the same, or their group teaches nothing
+    # of two texts never the same, or their group teaches nothing
+    return zlib.crc32(text.encode()) % 1000 / 1000
 
 
 def play(remote: TinkerScript, task: str, episodes: int) -> list[str]:
     """Episodes of one task, one after the other; the ids that were acknowledged."""
     return [
-        remote.end_episode(execute_agent(task, remote.begin_episode(task=task))).episode_id for _ in range(episodes)
+        remote.end_episode(execute_agent(task, remote.begin_episode(task=task))).episode_id
+        for _ in range(episodes)
     ]
 
 
-async def check_weights(server: LoopServer, session_id: str, config: SessionConfig, folder: Path) -> None:
-    """The journal's batches, trained alone, in order and each once, give the weights that the session exported."""
+async def check_weights(
+    server: LoopServer, session_id: str, config: SessionConfig, folder: Path
+) -> None:
+    """The journal's batches, trained alone, in order and each once, give the weights that the
+    session exported.
+    """
     journal = Journal(server.volume(session_id) / "journal.sqlite3")
     try:
         expected = await weights_replayed(journal, config)
@@ -52,6 +60,8 @@ def ledger(server: LoopServer, session_id: str) -> tuple[Accounting, dict[str, s
     try:
         accounting = journal.episodes.accounting()
         assert accounting.balances, accounting
-        return accounting, {record.id: record.view().fate for record in journal.episodes.page(limit=10_000)}
+        return accounting, {
+            record.id: record.view().fate for record in journal.episodes.page(limit=10_000)
+        }
     finally:
         journal.close()

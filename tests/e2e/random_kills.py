@@ -1,18 +1,21 @@
-"""SIGKILL at random moments of a session with the real trainer: the weights end bit-identical to an unkilled run's.
+"""SIGKILL at random moments of a session with the real trainer: the weights end bit-identical to an
+unkilled run's.
 
     python tests/e2e/random_kills.py --points 4               as in the suite
     python tests/e2e/random_kills.py --points 500 --seed 7    a longer run; the same seed draws the same moments
 
-Real: DeepSpeed's rank as a process, the learner, the journal, checkpoints over HTTP. Doubles: the control plane with
-its object store, and the engine, which only hashes the weights that it is given. A session trains STEPS journaled
-batches; its runtime is killed up to KILLS times, at a moment drawn from its start or from its work: with its rank (as
-when a machine dies) or the rank alone (as when the kernel is out of memory). Then, for every session:
+Real: DeepSpeed's rank as a process, the learner, the journal, checkpoints over HTTP. Doubles: the
+control plane with its object store, and the engine, which only hashes the weights that it is given.
+A session trains STEPS journaled batches; its runtime is killed up to KILLS times, at a moment drawn
+from its start or from its work: with its rank (as when a machine dies) or the rank alone (as when
+the kernel is out of memory). Then, for every session:
 
 - the weights of every version that was served, the last included, hash to what the unkilled run's did;
 - every batch was trained as the step that it was journaled for, no episode is lost, the books balance;
 - every step was reported once and in order; every state that can be read is whole, and the last step's is there.
 
-One process imports torch and DeepSpeed; every life is a fork of it, so that a start costs no import.
+One process imports torch and DeepSpeed; every life is a fork of it, so that a start costs no
+import.
 """
 
 import argparse
@@ -38,7 +41,12 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests")]
-os.environ.update(DS_ACCELERATOR="cpu", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
+os.environ.update(
+    DS_ACCELERATOR="cpu",
+    OMP_NUM_THREADS="1",
+    OPENBLAS_NUM_THREADS="1",
+    TOKENIZERS_PARALLELISM="false",
+)
 
 FORK = multiprocessing.get_context("fork")
 STEPS, KILLS = 9, 5
@@ -55,7 +63,9 @@ class Failed(Exception):
 
 
 class HashingEngine:
-    """As much of an engine as the learner needs: it notes the digest of every version that it is given."""
+    """As much of an engine as the learner needs: it notes the digest of every version that it is
+    given.
+    """
 
     context_length, shares_device, dead = 64, False, False
 
@@ -74,7 +84,9 @@ class HashingEngine:
 
 
 def volume_fill(volume: Path) -> None:
-    """The journal of a session whose episodes are all played: STEPS batches of them, and one group too many."""
+    """The journal of a session whose episodes are all played: STEPS batches of them, and one group
+    too many.
+    """
     from gpu_runtime.journal.journal import Journal
     from gpu_runtime.journal.records import CallRecord, Completion
     from tinkerscript.wire.episodes import WorkflowOutput
@@ -86,16 +98,22 @@ def volume_fill(volume: Path) -> None:
         for member in range(MEMBERS):
             name = f"epi_{group:02d}_{member}"
             ids = tuple(rng.randrange(3, 98) for _ in range(rng.randrange(2, 9)))
-            answer = Completion(0, ids, (-4.5,) * len(ids), (0,) * len(ids), name, "stop", {"role": "assistant"})
+            answer = Completion(
+                0, ids, (-4.5,) * len(ids), (0,) * len(ids), name, "stop", {"role": "assistant"}
+            )
             journal.episodes.begin(name, task=f"task {group}", eval=False, deadline_at=4e9)
-            journal.calls.record(CallRecord(f"call_{name}", name, prompt, (answer,), begun_at=1.0, ended_at=2.0))
+            journal.calls.record(
+                CallRecord(f"call_{name}", name, prompt, (answer,), begun_at=1.0, ended_at=2.0)
+            )
             output = WorkflowOutput(reward=rng.random())
             journal.episodes.end(name, output, {"timelines": 1, "calls": 1, "agents": []})
     journal.close()
 
 
 def serve_plane(pipe: Connection) -> None:
-    """The control plane and the object store, until asked to stop; then sends what a session left there."""
+    """The control plane and the object store, until asked to stop; then sends what a session left
+    there.
+    """
     from support.fake_control_plane import FakeControlPlane
     from support.runtime_harness import plane_assign
 
@@ -103,11 +121,26 @@ def serve_plane(pipe: Connection) -> None:
         plane_assign(plane, **CONFIG)
         pipe.send(plane.url)
         pipe.recv()
-        metrics = [entry["data"]["step"] for entry in plane.entries.values() if entry["kind"] == "metric"]
-        events = [entry["data"]["name"] for entry in plane.entries.values() if entry["kind"] == "event"]
+        metrics = [
+            entry["data"]["step"] for entry in plane.entries.values() if entry["kind"] == "metric"
+        ]
+        events = [
+            entry["data"]["name"] for entry in plane.entries.values() if entry["kind"] == "event"
+        ]
         states = [u for u in plane.uploads.values() if u["kind"] == "state" and u["committed"]]
-        torn = [u["step"] for u in states if not all(_is_stored(plane, u["checkpoint_id"], f) for f in u["files"])]
-        pipe.send({"metrics": metrics, "events": events, "states": [u["step"] for u in states], "torn": torn})
+        torn = [
+            u["step"]
+            for u in states
+            if not all(_is_stored(plane, u["checkpoint_id"], f) for f in u["files"])
+        ]
+        pipe.send(
+            {
+                "metrics": metrics,
+                "events": events,
+                "states": [u["step"] for u in states],
+                "torn": torn,
+            }
+        )
 
 
 def _is_stored(plane: Any, checkpoint_id: str, file: dict[str, Any]) -> bool:
@@ -125,19 +158,25 @@ def life(url: str, volume: Path, model: Path, pipe: Connection) -> None:
     from gpu_runtime.training.objective import logprob_mismatch
     from tinkerscript.wire.config import SessionConfig
 
-    logprob_mismatch.BOUNDS["float32"] = math.inf  # the log-probabilities of these episodes are made up
+    # the log-probabilities of these episodes are made up
+    logprob_mismatch.BOUNDS["float32"] = math.inf
     ranks.multiprocessing = SimpleNamespace(get_context=lambda _: FORK)
-    trainer = ranks.TrainerRanks(str(model), SessionConfig(**CONFIG), "cpu")  # forked while there is no thread
+    # forked while there is no thread
+    trainer = ranks.TrainerRanks(str(model), SessionConfig(**CONFIG), "cpu")
     asyncio.run(live(url, volume, trainer, pipe))
 
 
 async def live(url: str, volume: Path, trainer: Any, pipe: Connection) -> None:
-    """Restore and train until ``max_steps``, as the runtime's loop does; the weights of a state are served from it."""
+    """Restore and train until ``max_steps``, as the runtime's loop does; the weights of a state are
+    served from it.
+    """
     from support.runtime_harness import learner_open
 
     engine = HashingEngine(volume / "served")
     try:
-        opened = learner_open(SimpleNamespace(url=url), volume, engine=engine, trainer=trainer, serves_state=True)
+        opened = learner_open(
+            SimpleNamespace(url=url), volume, engine=engine, trainer=trainer, serves_state=True
+        )
         async with opened as it:
             pipe.send([process.pid for process in trainer.processes])
             await it.learner.restore()
@@ -198,7 +237,9 @@ class Session:
                 if phase == "work":
                     self._await(ours, "restored", process, deadline)
                 whom = "rank" if self.rng.random() < 0.3 and not rank_killed else "runtime"
-                delay_s = self.rng.uniform(0, 2 * self.start_s if phase == "start" else 8 * self.step_s)
+                delay_s = self.rng.uniform(
+                    0, 2 * self.start_s if phase == "start" else 8 * self.step_s
+                )
                 process.join(delay_s)
                 if not process.is_alive():
                     break
@@ -263,7 +304,9 @@ class Session:
             accounting = journal.episodes.accounting()
             if not accounting.balances:
                 raise Failed(f"the books do not balance: {accounting}")
-            return {e.id: e.trained_step for e in journal.episodes.page(limit=10_000)}, accounting.model_dump()
+            return {
+                e.id: e.trained_step for e in journal.episodes.page(limit=10_000)
+            }, accounting.model_dump()
         finally:
             journal.close()
 
@@ -273,11 +316,19 @@ def check(session: Session, reference: Session) -> None:
     expected, served = reference.served(), session.served()
     wrong = [version for version, digests in served.items() if digests != expected[version]]
     if wrong or STEPS not in served:
-        raise Failed(f"versions {wrong} were served with other weights; served were {sorted(served)}")
+        raise Failed(
+            f"versions {wrong} were served with other weights; served were {sorted(served)}"
+        )
     if session.ledger() != reference.ledger():
-        raise Failed(f"the journal says {session.ledger()}, without kills it says {reference.ledger()}")
+        raise Failed(
+            f"the journal says {session.ledger()}, without kills it says {reference.ledger()}"
+        )
     report = session.report
-    if report["metrics"] != list(range(1, STEPS + 1)) or report["torn"] or max(report["states"]) != STEPS:
+    if (
+        report["metrics"] != list(range(1, STEPS + 1))
+        or report["torn"]
+        or max(report["states"]) != STEPS
+    ):
         raise Failed(f"the control plane holds {report}")
     if "step_refused" in report["events"]:
         raise Failed("a step was refused")
@@ -285,9 +336,13 @@ def check(session: Session, reference: Session) -> None:
 
 def main() -> int:
     """Run until ``--points`` kills were made. 0 when every promise was kept."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--points", type=int, default=25, help="kills to make")
-    parser.add_argument("--seed", type=int, default=secrets.randbelow(2**31), help="draws the moments")
+    parser.add_argument(
+        "--seed", type=int, default=secrets.randbelow(2**31), help="draws the moments"
+    )
     wanted = parser.parse_args()
     import gpu_runtime.training.trainer  # noqa: F401 - torch, transformers and DeepSpeed, once for all lives
     from support.tiny_model import tiny_model_make
@@ -303,22 +358,33 @@ def main() -> int:
         reference = Session(folder / "reference", folder / "model")
         reference.run()
         check(reference, reference)
-        print(f"unkilled: start {reference.start_s:.2f} s, step {reference.step_s:.3f} s", flush=True)
+        print(
+            f"unkilled: start {reference.start_s:.2f} s, step {reference.step_s:.3f} s", flush=True
+        )
         while made < wanted.points:
             number += 1
-            session = Session(folder / f"{number}", folder / "model", random.Random(f"{wanted.seed}/{number}"))
+            session = Session(
+                folder / f"{number}", folder / "model", random.Random(f"{wanted.seed}/{number}")
+            )
             session.start_s, session.step_s = reference.start_s, reference.step_s
             session.run(most_kills=min(KILLS, wanted.points - made))
             made += len(session.kills)
-            print(f"session {number}: {session.lives} lives, killed: {json.dumps(session.kills)}", flush=True)
+            print(
+                f"session {number}: {session.lives} lives, killed: {json.dumps(session.kills)}",
+                flush=True,
+            )
             check(session, reference)
             shutil.rmtree(session.folder)
     except Failed as failure:
-        print(f"FAILED in session {number}: {failure}\nagain: --points {wanted.points} --seed {wanted.seed}")
+        print(
+            f"FAILED in session {number}: {failure}\nagain: --points {wanted.points} --seed {wanted.seed}"
+        )
         return 1
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    print(f"{made} kills in {number} sessions, {time.monotonic() - began:.0f} s: every weight is bit-identical")
+    print(
+        f"{made} kills in {number} sessions, {time.monotonic() - began:.0f} s: every weight is bit-identical"
+    )
     return 0
 
 

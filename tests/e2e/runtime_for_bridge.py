@@ -1,7 +1,8 @@
-"""The runtime of ``runtime_with_fakes.py`` whose engines say what the programs of Agent-lightning's Tinker bridge read.
+"""The runtime of ``runtime_with_fakes.py`` whose engines say what the programs of Agent-lightning's
+Tinker bridge read.
 
-As the player of a game it guesses a digit that its seed chooses, as the answerer it calls three of the ten correct, so
-that rewards differ between samples of one prompt as a model's do.
+As the player of a game it guesses a digit that its seed chooses, as the answerer it calls three of
+the ten correct, so that rewards differ between samples of one prompt as a model's do.
 """
 
 import json
@@ -42,7 +43,9 @@ def answered(prompt: str) -> str:
     """The answerer's JSON about the question in ``prompt``."""
     guess = re.findall(r"Is it (\d)\?", prompt)
     correct = bool(guess) and guess[-1] in GUESSED
-    return json.dumps({"brief_reason": "a rule", "yes_or_no": "yes" if correct else "no", "correct": correct})
+    return json.dumps(
+        {"brief_reason": "a rule", "yes_or_no": "yes" if correct else "no", "correct": correct}
+    )
 
 
 def scripted(engine: FakeEngine) -> FakeEngine:
@@ -58,11 +61,16 @@ def scripted(engine: FakeEngine) -> FakeEngine:
 
 
 def samples_of(tokenizer: LightTokenizer) -> Callable[[Sequence[int], int | None], list[int]]:
-    return lambda prompt_ids, seed: [*tokenizer.encode(said(tokenizer.decode(prompt_ids), seed)), tokenizer.end_id]
+    return lambda prompt_ids, seed: [
+        *tokenizer.encode(said(tokenizer.decode(prompt_ids), seed)),
+        tokenizer.end_id,
+    ]
 
 
 @asynccontextmanager
-async def scripted_tinker_open(assignment: Assignment) -> AsyncIterator[tuple[FakeSamplerEngine, FakeModelTrainer]]:
+async def scripted_tinker_open(
+    assignment: Assignment,
+) -> AsyncIterator[tuple[FakeSamplerEngine, FakeModelTrainer]]:
     async with tinker_fakes_open(assignment) as (engine, trainer):
         engine.answer = samples_of(scripted(engine.words).tokenizer)
         yield engine, trainer

@@ -1,9 +1,11 @@
-"""The runtime as it is, but for its engine and trainer: those are the fakes of ``tests/support/fakes.py``.
+"""The runtime as it is, but for its engine and trainer: those are the fakes of
+``tests/support/fakes.py``.
 
-Started by the process launcher. Files in the session's folder steer it: while ``hold-POINT`` exists, it waits where a
-fake reaches POINT (such as optim_step-2), having made ``at-POINT``; ``block-POINT`` blocks its main loop there;
-``refuse-POINT`` refuses one step there; ``patience`` holds the seconds that the store may be away; ``deadlines`` is
-JSON of phases and the seconds that each may go without progress.
+Started by the process launcher. Files in the session's folder steer it: while ``hold-POINT``
+exists, it waits where a fake reaches POINT (such as optim_step-2), having made ``at-POINT``;
+``block-POINT`` blocks its main loop there; ``refuse-POINT`` refuses one step there; ``patience``
+holds the seconds that the store may be away; ``deadlines`` is JSON of phases and the seconds that
+each may go without progress.
 """
 
 import asyncio
@@ -16,7 +18,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-sys.modules["torch"] = None  # the fakes need none: a runtime that loads it here by mistake fails at once
+# the fakes need none: a runtime that loads it here by mistake fails at once
+sys.modules["torch"] = None
 
 from gpu_runtime import run, start  # noqa: E402
 from gpu_runtime.__main__ import main  # noqa: E402
@@ -66,7 +69,9 @@ async def fakes_open(session: Session) -> AsyncIterator[tuple[FakeEngine, FakeTr
 
 
 @asynccontextmanager
-async def tinker_fakes_open(session: Session) -> AsyncIterator[tuple[FakeSamplerEngine, FakeModelTrainer]]:
+async def tinker_fakes_open(
+    session: Session,
+) -> AsyncIterator[tuple[FakeSamplerEngine, FakeModelTrainer]]:
     """The same for a session that a Tinker client drives."""
     assignment, length = session.assignment, session.assignment.config.max_context_length
     words = FakeEngine(LightTokenizer(Path(assignment.base_model_path)), context_length=length)
@@ -75,9 +80,13 @@ async def tinker_fakes_open(session: Session) -> AsyncIterator[tuple[FakeSampler
 
 @asynccontextmanager
 async def served_fake_open(session: Session) -> AsyncIterator[FakeEngine]:
-    """An engine alone, whose answers depend on the weights of the folder, where a fake trainer left some."""
+    """An engine alone, whose answers depend on the weights of the folder, where a fake trainer left
+    some.
+    """
     assignment, folder = session.assignment, session.assignment.base_model_path
-    engine = FakeEngine(LightTokenizer(Path(folder)), context_length=assignment.config.max_context_length)
+    engine = FakeEngine(
+        LightTokenizer(Path(folder)), context_length=assignment.config.max_context_length
+    )
     if (weights := Path(folder) / WEIGHTS).exists():
         engine.weights_text = weights.read_text()
     yield engine
@@ -92,7 +101,9 @@ async def reach(point: str) -> None:
         refuse.unlink()
         raise StepRefused(f"{point} is to be refused, says the test")
     if (deadlines := HERE / "deadlines").exists():
-        DEADLINES_S.update({Phase(phase): seconds for phase, seconds in json.loads(deadlines.read_text()).items()})
+        DEADLINES_S.update(
+            {Phase(phase): seconds for phase, seconds in json.loads(deadlines.read_text()).items()}
+        )
     block = HERE / f"block-{name}"
     while block.exists():
         (HERE / f"at-{name}").touch()
@@ -107,11 +118,14 @@ async def reach(point: str) -> None:
 def run_with_fakes() -> int:
     """The runtime's main; its exit status."""
     (HERE / "pid").write_text(str(os.getpid()))
-    episodes.open_engine_and_trainer, tinker.open_sampler_and_trainer = fakes_open, tinker_fakes_open
+    episodes.open_engine_and_trainer, tinker.open_sampler_and_trainer = (
+        fakes_open,
+        tinker_fakes_open,
+    )
     serving.open_engine = served_fake_open
     tokenizer.tokenizer_load, run.ObjectStore = LightTokenizer, WatchedStore
-    # Not the fork server either: to import torch and vLLM, of which the fakes use nothing, took most of a core for as
-    # long as a short session lives.
+    # Not the fork server either: to import torch and vLLM, of which the fakes use nothing, took
+    # most of a core for as long as a short session lives.
     start.imports_begin = lambda: None
     return main()
 

@@ -1,15 +1,17 @@
-"""Many sessions at once while every process of the server is killed at random: none is lost, none runs twice.
+"""Many sessions at once while every process of the server is killed at random: none is lost, none
+runs twice.
 
     python tests/e2e/session_storm.py --sessions 200 --kills 30            some minutes on two cores
     python tests/e2e/session_storm.py --sessions 24 --kills 6 --seed 7     the same seed draws the same storm
 
-Real: ``manage.py up`` with its web server, reconciler and object store, the process launcher, the whole runtime but for
-its engine and trainer, and the SDK on the laptops. All sessions are made at once and wait for one of ``--at-once``
-places. Most play episodes and end; some are stopped at once, some are cancelled in the queue, some sleep and are woken,
-some bring their model home. Meanwhile SIGKILL strikes runtimes, reconciler, web server, lease process, store and ``up``
-itself, which is started again by us, all others by the server. A kill strikes when so many deeds are done (a session
-made, an episode acknowledged, a session ended), so that a slow machine has the same storm. What must be true then:
-storm_checks.py.
+Real: ``manage.py up`` with its web server, reconciler and object store, the process launcher, the
+whole runtime but for its engine and trainer, and the SDK on the laptops. All sessions are made at
+once and wait for one of ``--at-once`` places. Most play episodes and end; some are stopped at once,
+some are cancelled in the queue, some sleep and are woken, some bring their model home. Meanwhile
+SIGKILL strikes runtimes, reconciler, web server, lease process, store and ``up`` itself, which is
+started again by us, all others by the server. A kill strikes when so many deeds are done (a session
+made, an episode acknowledged, a session ended), so that a slow machine has the same storm. What
+must be true then: storm_checks.py.
 """
 
 import argparse
@@ -52,8 +54,10 @@ CONFIG = SessionConfig(
     grpo_n=PAIR, tasks_per_batch=1, max_context_length=512, max_tokens=16, checkpoint_every_steps=2
 )  # fmt: skip
 SHARES = {"cancel": 0.1, "idle": 0.1, "nap": 0.08, "export": 0.12}  # the others work
-STRUCK = {"reconcile": 0.15, "web": 0.13, "lease": 0.13, "store": 0.06, "up": 0.06}  # the others are runtimes
-AT_WORK = 0.7  # how often a runtime with an agent is struck; the others start, stop or sleep for the most part
+# the others are runtimes
+STRUCK = {"reconcile": 0.15, "web": 0.13, "lease": 0.13, "store": 0.06, "up": 0.06}
+# how often a runtime with an agent is struck; the others start, stop or sleep for the most part
+AT_WORK = 0.7
 KILLS_EACH = 3  # of one session's runtimes; the reconciler gives up after five without a step
 PATIENCE_S = 900.0  # of a laptop, with whatever it waits for
 
@@ -69,7 +73,9 @@ class Story:
 
 @dataclass(frozen=True)
 class Kill:
-    """Whom, after how many deeds and seconds; ``pick`` chooses among runtimes, or among those ``at_work``."""
+    """Whom, after how many deeds and seconds; ``pick`` chooses among runtimes, or among those
+    ``at_work``.
+    """
 
     whom: str
     after: int
@@ -123,7 +129,9 @@ class Deeds:
     def reached(self, count: int) -> bool:
         """Wait; False when the storm is over."""
         with self._changed:
-            return self._changed.wait_for(lambda: self.over or self.count >= count) and not self.over
+            return (
+                self._changed.wait_for(lambda: self.over or self.count >= count) and not self.over
+            )
 
 
 @dataclass
@@ -145,9 +153,12 @@ class Storm:
 
     def run(self, *, at_once: int) -> None:
         """Until every session has ended. What went wrong is in ``wrong``."""
-        # A session that was woken waits behind all others: such laptops must not keep the rest from their work.
+        # A session that was woken waits behind all others: such laptops must not keep the rest from
+        # their work.
         laptops = at_once + 2 + sum(story.kind == "nap" for story in self.stories)
-        killer = threading.Thread(target=self._guarded, args=("the killer", self._strike), daemon=True)
+        killer = threading.Thread(
+            target=self._guarded, args=("the killer", self._strike), daemon=True
+        )
         with ThreadPoolExecutor(laptops) as pool:
             killer.start()
             self._guarded("the sessions' maker", self._make_all)
@@ -174,8 +185,11 @@ class Storm:
         try:
             for story in self.stories:
                 body = SessionCreate(base_model=BASE_MODEL, name=story.name, config=CONFIG)
-                # Refused never, asked again when the answer was lost: its idempotency key makes it one session.
-                made = transport.request("POST", "/v1/sessions", body=body, response=SessionView, timeout_s=20)
+                # Refused never, asked again when the answer was lost: its idempotency key makes it
+                # one session.
+                made = transport.request(
+                    "POST", "/v1/sessions", body=body, response=SessionView, timeout_s=20
+                )
                 self.ids[story.name] = made.id
                 self.acknowledged[story.name] = []
                 self.deeds.done()
@@ -208,7 +222,9 @@ class Storm:
         self.deeds.done()
 
     def _play(self, remote: TinkerScript, story: Story) -> None:
-        """The printed loop of the quickstart: an episode whose agent failed is given up, and the next one begins."""
+        """The printed loop of the quickstart: an episode whose agent failed is given up, and the
+        next one begins.
+        """
         acknowledged = self.acknowledged[story.name]
         self.at_work.add(remote.id)
         goal, deadline = len(acknowledged) + PAIR * story.pairs, time.monotonic() + PATIENCE_S
@@ -228,14 +244,18 @@ class Storm:
         with closing(self._connect()) as transport:
             while remote.status().state != SessionState.SUSPENDED and time.monotonic() < deadline:
                 with suppress(TinkerScriptError):  # 409 for as long as it is not ready
-                    transport.request("POST", f"/v1/sessions/{remote.id}/suspend", response=SessionView)
+                    transport.request(
+                        "POST", f"/v1/sessions/{remote.id}/suspend", response=SessionView
+                    )
                 remote.pause(0.5)
 
     def _export(self, remote: TinkerScript, story: Story) -> None:
         target = self.folder / "tuned" / story.name
         tuned = remote.download_tuned_model(target, timeout_s=PATIENCE_S, progress=False)
         if tuned.step != story.pairs:
-            self.wrong.append(f"{story.name}: step {tuned.step} was exported after {story.pairs} pairs")
+            self.wrong.append(
+                f"{story.name}: step {tuned.step} was exported after {story.pairs} pairs"
+            )
         asyncio.run(check_weights(self.server, remote.id, remote.config, target))
 
     def _strike(self) -> None:
@@ -243,7 +263,9 @@ class Storm:
             if not self.deeds.reached(kill.after):
                 raise AssertionError(f"the storm ended before {kill}")
             time.sleep(kill.delay_s)
-            session_id = self.server.kill_one(kill.whom, lambda running, kill=kill: self._choose(running, kill))
+            session_id = self.server.kill_one(
+                kill.whom, lambda running, kill=kill: self._choose(running, kill)
+            )
             self.killed[session_id or ""] += 1
             self.struck.append(kill.whom)
             print(f"  after {self.deeds.count} deeds: {kill.whom} {session_id or ''}", flush=True)
@@ -251,7 +273,9 @@ class Storm:
     def _choose(self, running: list[str], kill: Kill) -> str | None:
         allowed = [session_id for session_id in running if self.killed[session_id] < KILLS_EACH]
         if kill.at_work:
-            allowed = [session_id for session_id in allowed if session_id in self.at_work] or allowed
+            allowed = [
+                session_id for session_id in allowed if session_id in self.at_work
+            ] or allowed
         return allowed[int(kill.pick * len(allowed))] if allowed else None
 
     def check(self) -> list[Books]:
@@ -259,16 +283,25 @@ class Storm:
         with suppress(AssertionError):
             until(lambda: not self.server.runtimes(), "every runtime has ended")
         left = self.server.runtimes()
-        self.wrong += [f"a runtime of {session_id} is left, process {pid}" for session_id, pid in left.items()]
+        self.wrong += [
+            f"a runtime of {session_id} is left, process {pid}" for session_id, pid in left.items()
+        ]
         transport = self._connect()
         views = list(session_list(transport))
         transport.close()
-        self.wrong += names_problems([story.name for story in self.stories], [view.name for view in views])
+        self.wrong += names_problems(
+            [story.name for story in self.stories], [view.name for view in views]
+        )
         kinds = {story.name: story.kind for story in self.stories}
         leases, held = self.server.spans(), self.server.held()
-        read = [self._books(view, kinds.get(view.name, ""), leases.get(view.id, []), held) for view in views]
+        read = [
+            self._books(view, kinds.get(view.name, ""), leases.get(view.id, []), held)
+            for view in views
+        ]
         for books in read:
-            self.wrong += [f"{books.name} ({books.story}): {problem}" for problem in problems(books)]
+            self.wrong += [
+                f"{books.name} ({books.story}): {problem}" for problem in problems(books)
+            ]
         return read
 
     def _books(self, view: SessionView, kind: str, leases: list, held: set[str]) -> Books:
@@ -315,7 +348,9 @@ def table(storm: Storm, read: list[Books], took_s: float) -> str:
 
 
 def _gaps_s(books: Books) -> list[float]:
-    """Seconds from each death of a runtime, as the reconciler saw it, to the session's next readiness."""
+    """Seconds from each death of a runtime, as the reconciler saw it, to the session's next
+    readiness.
+    """
     gaps, since = [], None
     for move in books.moves:
         if move.target == "queued" and move.reason.startswith(DIED):
@@ -329,22 +364,36 @@ def _gaps_s(books: Books) -> list[float]:
 def explain(storm: Storm, read: list[Books]) -> str:
     """To find out what went wrong: the sentences, and the whole story of the sessions in them."""
     said = ["", *storm.wrong]
-    for books in [books for books in read if any(wrong.startswith(books.name) for wrong in storm.wrong)][:5]:
+    for books in [
+        books for books in read if any(wrong.startswith(books.name) for wrong in storm.wrong)
+    ][:5]:
         session_id = storm.ids.get(books.name, "")
         log = storm.server.volume(session_id) / "runtime.log"
-        lines = log.read_text(errors="replace").splitlines()[-20:] if session_id and log.exists() else []
-        said += ["", repr(books), *(f"{move.at} {move.source} -> {move.target}: {move.reason}" for move in books.moves)]
+        lines = (
+            log.read_text(errors="replace").splitlines()[-20:]
+            if session_id and log.exists()
+            else []
+        )
+        said += [
+            "",
+            repr(books),
+            *(f"{move.at} {move.source} -> {move.target}: {move.reason}" for move in books.moves),
+        ]
         said += [f"  {line[:300]}" for line in lines]
     return "\n".join(said)
 
 
 def main() -> int:
     """0 when every promise was kept."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sessions", type=int, default=200)
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--at-once", type=int, default=4, help="runtimes that may run at a time")
-    parser.add_argument("--seed", type=int, default=secrets.randbelow(2**31), help="draws the storm")
+    parser.add_argument(
+        "--seed", type=int, default=secrets.randbelow(2**31), help="draws the storm"
+    )
     wanted = parser.parse_args()
     again = f"--sessions {wanted.sessions} --kills {wanted.kills} --at-once {wanted.at_once} --seed {wanted.seed}"
     print(again, flush=True)

@@ -1,4 +1,6 @@
-"""What must be true of every session after a storm: pure functions over what the books say, each answer a sentence."""
+"""What must be true of every session after a storm: pure functions over what the books say, each
+answer a sentence.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +11,8 @@ from tinkerscript.wire.sessions import Accounting
 
 ENDED = ("stopped", "cancelled")
 DIED, WOKEN = "the runtime's process ended", "woken by a request"
-KEPT = {"trained", "accepted", "stale"}  # what may have become of an episode whose end was acknowledged
+# what may have become of an episode whose end was acknowledged
+KEPT = {"trained", "accepted", "stale"}
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,9 @@ class Move:
 
 @dataclass
 class Books:
-    """What every book says of one session: server's record, leases, runtime's own journal, and who worked with it."""
+    """What every book says of one session: server's record, leases, runtime's own journal, and who
+    worked with it.
+    """
 
     name: str
     story: str
@@ -60,12 +65,20 @@ def _end_problems(books: Books) -> list[str]:
     found = []
     if books.state not in ENDED:
         found.append(f"it is {books.state}")
-    found += [f"it moved from {move.source} to {move.target}" for move in books.moves if move.source in ENDED]
+    found += [
+        f"it moved from {move.source} to {move.target}"
+        for move in books.moves
+        if move.source in ENDED
+    ]
     if [move.source for move in books.moves] != [None, *(move.target for move in books.moves[:-1])]:
         found.append("its moves make no chain")
     if not books.moves or books.moves[-1].target != books.state:
         found.append("its last move does not lead to its state")
-    found += [f"no reason is given for {m.target}" for m in books.moves if m.target in ENDED and not m.reason]
+    found += [
+        f"no reason is given for {m.target}"
+        for m in books.moves
+        if m.target in ENDED and not m.reason
+    ]
     started = any(move.target == "provisioning" for move in books.moves)
     if books.state == "cancelled" and (started or books.story != "cancel"):
         found.append("it was cancelled, though it had started or no one asked for it")
@@ -79,26 +92,39 @@ def _lease_problems(books: Books) -> list[str]:
         found.append(f"{launches} launches and {len(books.leases)} leases")
     for number, (earlier, later) in enumerate(pairwise(books.leases), start=1):
         if earlier[1] > later[0]:
-            found.append(f"lease {number} was used at {earlier[1]}, after the next runtime registered at {later[0]}")
+            found.append(
+                f"lease {number} was used at {earlier[1]}, after the next runtime registered at {later[0]}"
+            )
     if len(set(books.lives)) != len(books.lives) or len(books.lives) > launches:
-        found.append(f"{len(books.lives)} runtimes lived for {launches} launches: {', '.join(books.lives)}")
+        found.append(
+            f"{len(books.lives)} runtimes lived for {launches} launches: {', '.join(books.lives)}"
+        )
     if books.doubled:
         found.append("two runtimes lived at one time")
     if books.held:
         found.append("a lease or a runtime's handle is left")
-    requeued = [move.reason for move in books.moves if move.target == "queued" and move.source is not None]
+    requeued = [
+        move.reason for move in books.moves if move.target == "queued" and move.source is not None
+    ]
     died = sum(reason.startswith(DIED) for reason in requeued)
-    if died > books.killed + launches - len(books.lives):  # of a reconciler that died between its two halves of a start
+    # of a reconciler that died between its two halves of a start
+    if died > books.killed + launches - len(books.lives):
         found.append(f"its runtime died {died} times and was killed {books.killed} times")
     woken = WOKEN if books.story == "nap" else DIED
-    found += [f"it was queued again: {why}" for why in requeued if not why.startswith((DIED, woken))]
+    found += [
+        f"it was queued again: {why}" for why in requeued if not why.startswith((DIED, woken))
+    ]
     return found
 
 
 def _episode_problems(books: Books) -> list[str]:
     found = []
     said = {"server's": books.shown, "journal's": books.ledger}
-    found += [f"the {whose} accounting does not balance: {book}" for whose, book in said.items() if not book.balances]
+    found += [
+        f"the {whose} accounting does not balance: {book}"
+        for whose, book in said.items()
+        if not book.balances
+    ]
     if len(set(books.acknowledged)) != len(books.acknowledged):
         found.append("an episode was acknowledged twice")
     lost = [episode for episode in books.acknowledged if books.fates.get(episode) not in KEPT]
@@ -106,6 +132,8 @@ def _episode_problems(books: Books) -> list[str]:
         found.append(f"acknowledged episodes were lost: {', '.join(lost)}")
     if list(books.steps) != list(range(1, len(books.steps) + 1)):
         found.append(f"its steps are {list(books.steps)}")
-    if books.ledger.begun != len(books.fates) or books.ledger.trained != list(books.fates.values()).count("trained"):
+    if books.ledger.begun != len(books.fates) or books.ledger.trained != list(
+        books.fates.values()
+    ).count("trained"):
         found.append(f"the journal holds {len(books.fates)} episodes and says {books.ledger}")
     return found

@@ -1,4 +1,6 @@
-"""The server of the session storm: ``manage.py up`` with fake runtimes, each process of which can be killed by name."""
+"""The server of the session storm: ``manage.py up`` with fake runtimes, each process of which can
+be killed by name.
+"""
 
 import json
 import signal
@@ -14,11 +16,14 @@ from console.scheduling import processes
 from console.scheduling.launchers.process import MARK
 from console.scheduling.launchers.protocol import launch_session
 
-VICTIM_S = 90.0  # the longest that a process may be away: its supervisor waits 10 s at most, a leader's lease too
+# the longest that a process may be away: its supervisor waits 10 s at most, a leader's lease too
+VICTIM_S = 90.0
 
 
 class StormServer(LoopServer):
-    """``start`` and ``close``; between them ``kill_one``. ``at_once``: sessions that may run at a time."""
+    """``start`` and ``close``; between them ``kill_one``. ``at_once``: sessions that may run at a
+    time.
+    """
 
     def __init__(self, folder: Path, *, at_once: int) -> None:
         super().__init__(folder)
@@ -32,9 +37,11 @@ class StormServer(LoopServer):
             self.api_key = self.make_key("alice@example.com")
 
     def kill_one(self, whom: str, choose: Callable[[list[str]], str | None]) -> str | None:
-        """SIGKILL of "runtime", "web", "lease", "reconcile", "store" or "up", which is started again; the others by it.
+        """SIGKILL of "runtime", "web", "lease", "reconcile", "store" or "up", which is started
+        again; the others by it.
 
-        ``choose`` takes one of the sessions that have a process, or none. Answers the session of a runtime.
+        ``choose`` takes one of the sessions that have a process, or none. Answers the session of a
+        runtime.
         """
         if whom == "up":
             self.kill()
@@ -49,24 +56,32 @@ class StormServer(LoopServer):
 
     def runtimes(self) -> dict[str, int]:
         """The process of each session that has one now."""
-        marks = {pid: processes.environment_find(pid, f"{MARK}=") for pid in self._left("storm_runtime")}
+        marks = {
+            pid: processes.environment_find(pid, f"{MARK}=") for pid in self._left("storm_runtime")
+        }
         return {launch_session(mark.partition("=")[2]): pid for pid, mark in marks.items() if mark}
 
     def spans(self) -> dict[str, list[tuple[datetime, datetime]]]:
         """Of each session the leases in order: when its runtime registered, when it was last used."""
         found: dict[str, list[tuple[datetime, datetime]]] = {}
-        query = "SELECT session_id, started_at, seen_at FROM console_runtimespan ORDER BY started_at"
+        query = (
+            "SELECT session_id, started_at, seen_at FROM console_runtimespan ORDER BY started_at"
+        )
         for session_id, *times in self._query(query):
             found.setdefault(session_id, []).append(tuple(map(datetime.fromisoformat, times)))
         return found
 
     def held(self) -> set[str]:
         """Sessions that still have a lease or a handle of a runtime."""
-        query = "SELECT id FROM console_session WHERE launch_handle IS NOT NULL OR lease_sha256 != ''"
+        query = (
+            "SELECT id FROM console_session WHERE launch_handle IS NOT NULL OR lease_sha256 != ''"
+        )
         return {row[0] for row in self._query(query)}
 
     def _query(self, query: str) -> list[tuple]:
-        with closing(sqlite3.connect(f"file:{self.data / 'console.sqlite3'}?mode=ro", uri=True, timeout=20)) as books:
+        with closing(
+            sqlite3.connect(f"file:{self.data / 'console.sqlite3'}?mode=ro", uri=True, timeout=20)
+        ) as books:
             return books.execute(query).fetchall()
 
     def _kill_runtime(self, choose: Callable[[list[str]], str | None]) -> list[str]:
@@ -74,7 +89,9 @@ class StormServer(LoopServer):
         session_id = choose(sorted(running))
         if session_id is None or (stat := processes.stat_read(running[session_id])) is None:
             return []
-        return [session_id] if processes.signal_send(stat.pid, stat.start_time, signal.SIGKILL) else []
+        return (
+            [session_id] if processes.signal_send(stat.pid, stat.start_time, signal.SIGKILL) else []
+        )
 
     def _kill_child(self, name: str) -> list[None]:
         try:

@@ -1,4 +1,6 @@
-"""The contract of Agent-lightning 1.0: three variables, a program, rewards by a URL; a missing reward is no 0."""
+"""The contract of Agent-lightning 1.0: three variables, a program, rewards by a URL; a missing
+reward is no 0.
+"""
 
 import os
 import subprocess
@@ -31,13 +33,17 @@ def contract(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     del sys.modules["contract"]
 
 
-def test_an_agent_of_one_file_learns_by_its_three_variables(loop_server: LoopServer, tmp_path: Path) -> None:
+def test_an_agent_of_one_file_learns_by_its_three_variables(
+    loop_server: LoopServer, tmp_path: Path
+) -> None:
     environment = os.environ | {
         "PYTHONPATH": str(EXAMPLE.parents[1]), "TINKERSCRIPT_BASE_URL": loop_server.url,
         "TINKERSCRIPT_API_KEY": loop_server.api_key,
     }  # fmt: skip
     command = [sys.executable, str(EXAMPLE / "train.py"), "--smoke"]
-    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240)
+    ran = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240
+    )
     assert ran.returncode == 0, ran.stderr
     assert "mean reward by step" in ran.stdout and "attempts failed" not in ran.stderr
     assert any((tmp_path / "agent-lightning-model").iterdir())
@@ -50,9 +56,14 @@ def test_the_last_of_several_rewards_counts(contract: ModuleType) -> None:
 
 @pytest.mark.parametrize(
     ("program", "why"),
-    [("pass", "sent no reward"), ("raise SystemExit('out of memory')", "ended with 1: out of memory")],
+    [
+        ("pass", "sent no reward"),
+        ("raise SystemExit('out of memory')", "ended with 1: out of memory"),
+    ],
 )
-def test_an_agent_without_a_reward_is_a_failed_attempt(contract: ModuleType, program: str, why: str) -> None:
+def test_an_agent_without_a_reward_is_a_failed_attempt(
+    contract: ModuleType, program: str, why: str
+) -> None:
     with pytest.raises(RuntimeError, match=why):
         contract.run([sys.executable, "-c", program], EPISODE)
 
@@ -63,10 +74,18 @@ def test_an_agent_elsewhere_is_told_the_address_that_it_reaches(contract: Module
         assert url == f"http://localhost.test:{port}/events"
         event = {"event_type": "reward", "data": {"value": 0.5}}
         sent = httpx.post(
-            f"http://127.0.0.2:{port}/events", json=event, headers={"Authorization": "Bearer key"}, timeout=90
+            f"http://127.0.0.2:{port}/events",
+            json=event,
+            headers={"Authorization": "Bearer key"},
+            timeout=90,
         )
     assert (sent.status_code, rewards) == (200, [0.5])
-    assert contract.run([sys.executable, "-c", POST.format(values=[2])], EPISODE, host="127.0.0.2").reward == 2.0
+    assert (
+        contract.run(
+            [sys.executable, "-c", POST.format(values=[2])], EPISODE, host="127.0.0.2"
+        ).reward
+        == 2.0
+    )
 
 
 def test_an_agent_that_hangs_is_ended(contract: ModuleType) -> None:
@@ -77,7 +96,12 @@ def test_an_agent_that_hangs_is_ended(contract: ModuleType) -> None:
 def test_events_need_the_key_and_rewards_are_finite_numbers(contract: ModuleType) -> None:
     key = {"Authorization": "Bearer key"}
     with contract.events("key") as (url, rewards):
-        assert httpx.post(url, json={"event_type": "reward", "data": {"value": 1}}, timeout=90).status_code == 401
+        assert (
+            httpx.post(
+                url, json={"event_type": "reward", "data": {"value": 1}}, timeout=90
+            ).status_code
+            == 401
+        )
         for body in (
             {},
             [],
@@ -87,5 +111,10 @@ def test_events_need_the_key_and_rewards_are_finite_numbers(contract: ModuleType
             assert httpx.post(url, json=body, headers=key, timeout=90).status_code == 422, body
         infinite = b'{"event_type": "reward", "data": {"value": Infinity}}'
         assert httpx.post(url, content=infinite, headers=key, timeout=90).status_code == 422
-        assert httpx.post(url, json={"event_type": "note", "data": {}}, headers=key, timeout=90).status_code == 200
+        assert (
+            httpx.post(
+                url, json={"event_type": "note", "data": {}}, headers=key, timeout=90
+            ).status_code
+            == 200
+        )
         assert rewards == []

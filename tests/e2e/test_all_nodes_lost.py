@@ -1,5 +1,6 @@
-"""One session on a real Kubernetes, every part real, all of whose nodes lose their power at once: Kubernetes evicts
-nothing then, and the session goes on at the next node that comes."""
+"""One session on a real Kubernetes, every part real, all of whose nodes lose their power at once:
+Kubernetes evicts nothing then, and the session goes on at the next node that comes.
+"""
 
 from pathlib import Path
 
@@ -17,7 +18,9 @@ pytestmark = [pytest.mark.engine, pytest.mark.nightly, pytest.mark.timeout(1500)
 NOTICED_S, AGAIN_S = 90, 300
 
 
-def test_a_session_whose_nodes_are_all_lost_goes_on_at_the_next_one(tmp_path: Path, embedded_s3: str) -> None:
+def test_a_session_whose_nodes_are_all_lost_goes_on_at_the_next_one(
+    tmp_path: Path, embedded_s3: str
+) -> None:
     tiny_model_make(tmp_path / "data" / "models" / "tiny")
     with served_on_cluster(tmp_path, embedded_s3, {}, nodes=2, spare=1) as server:
         remote = TinkerScript(
@@ -29,7 +32,11 @@ def test_a_session_whose_nodes_are_all_lost_goes_on_at_the_next_one(tmp_path: Pa
             node.lose()
         until(lambda: has_noticed(remote), "the loss was noticed", timeout_s=NOTICED_S)
         server.cluster.node_add()
-        until(lambda: remote.status().state == SessionState.READY, "it is ready again", timeout_s=AGAIN_S)
+        until(
+            lambda: remote.status().state == SessionState.READY,
+            "it is ready again",
+            timeout_s=AGAIN_S,
+        )
         play(remote, TASKS[1])
         remote.download_tuned_model(tmp_path / "tuned", progress=False)
         accounting = remote.accounting()

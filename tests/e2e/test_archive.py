@@ -1,4 +1,6 @@
-"""Every trajectory comes home: through a runtime that was killed, the store, REST and the SDK, each exactly once."""
+"""Every trajectory comes home: through a runtime that was killed, the store, REST and the SDK, each
+exactly once.
+"""
 
 import asyncio
 from contextlib import closing
@@ -83,5 +85,7 @@ async def test_every_ended_episode_is_downloaded_once_though_the_runtime_was_kil
 
     outsider = loop_server.make_key("mallory@example.com")
     url = f"{loop_server.url}/v1/sessions/{remote.id}/episodes/export"
-    answer = await asyncio.to_thread(httpx.get, url, headers={"Authorization": f"Bearer {outsider}"})
+    answer = await asyncio.to_thread(
+        httpx.get, url, headers={"Authorization": f"Bearer {outsider}"}
+    )
     assert answer.status_code == 404

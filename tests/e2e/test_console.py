@@ -1,4 +1,6 @@
-"""The console in a real browser against the real server: from sign-up to the first live point and a download."""
+"""The console in a real browser against the real server: from sign-up to the first live point and a
+download.
+"""
 
 import json
 import os
@@ -32,7 +34,9 @@ WITHIN_S = 90  # of a request beside other work: httpx itself waits for 5 s
 
 
 @pytest.mark.smoke
-def test_a_stranger_gets_from_sign_up_to_the_first_live_point_and_the_tuned_model(page: Page, server: Server) -> None:
+def test_a_stranger_gets_from_sign_up_to_the_first_live_point_and_the_tuned_model(
+    page: Page, server: Server
+) -> None:
     sign_up_by_form(page, "cora@example.org")
     expect(page.get_by_text("No session yet")).to_be_visible()
 
@@ -66,7 +70,9 @@ def test_a_stranger_gets_from_sign_up_to_the_first_live_point_and_the_tuned_mode
     expect(page.get_by_role("main").get_by_text("stopped", exact=True).first).to_be_visible()
 
 
-def test_a_wrong_option_is_shown_at_its_field_and_nothing_is_created(page: Page, server: Server) -> None:
+def test_a_wrong_option_is_shown_at_its_field_and_nothing_is_created(
+    page: Page, server: Server
+) -> None:
     sign_up(page, "clara@example.org")
     page.goto("/sessions/new")
     page.get_by_label("GRPO n").fill("1")
@@ -81,7 +87,9 @@ def test_a_wrong_option_is_shown_at_its_field_and_nothing_is_created(page: Page,
     expect(page.get_by_text("No session yet")).to_be_visible()
 
 
-def test_the_page_goes_on_from_where_it_was_when_the_web_server_is_killed(page: Page, server: Server) -> None:
+def test_the_page_goes_on_from_where_it_was_when_the_web_server_is_killed(
+    page: Page, server: Server
+) -> None:
     sign_up(page, "cecil@example.org")
     session_id = create_session(page, "broken line")
     runtime = server.data / "runtimes" / session_id
@@ -89,7 +97,9 @@ def test_the_page_goes_on_from_where_it_was_when_the_web_server_is_killed(page: 
     (runtime / "step-1").touch()
     expect(charted_steps(page)).to_have_attribute("data-steps", "1")
     asked = {"kind": "metric", "newest": "true", "limit": "1"}
-    known = page.request.get(f"/v1/sessions/{session_id}/events", params=asked).json()["next_cursor"]
+    known = page.request.get(f"/v1/sessions/{session_id}/events", params=asked).json()[
+        "next_cursor"
+    ]
     reconnects: list[str] = []
     page.on("websocket", lambda socket: reconnects.append(socket.url))
     place = page.get_by_role("heading", level=1).bounding_box()
@@ -97,7 +107,8 @@ def test_the_page_goes_on_from_where_it_was_when_the_web_server_is_killed(page: 
     for process in (server.data / "run").glob("web*.json"):
         os.kill(json.loads(process.read_text())["pid"], signal.SIGKILL)
     expect(page.get_by_text("Reconnecting…, stale since")).to_be_visible()
-    assert page.get_by_role("heading", level=1).bounding_box() == place  # what is said of it moves nothing
+    # what is said of it moves nothing
+    assert page.get_by_role("heading", level=1).bounding_box() == place
     (runtime / "step-2").touch()
     expect(charted_steps(page)).to_have_attribute("data-steps", "2", timeout=60_000)
     expect(page.get_by_text("Live", exact=True)).to_be_visible()
@@ -113,12 +124,16 @@ def test_another_users_session_does_not_exist(page: Page, browser: Browser, serv
     stranger = browser.new_context(base_url=server.url).new_page()
     sign_up(stranger, "eve@example.org")
     stranger.goto(f"/sessions/{session_id}")
-    expect(stranger.get_by_role("heading", name="There is no such session in your projects")).to_be_visible()
+    expect(
+        stranger.get_by_role("heading", name="There is no such session in your projects")
+    ).to_be_visible()
     expect(stranger.get_by_test_id("charts")).to_have_count(0)
     stranger.context.close()
 
 
-def test_a_sign_in_that_ends_while_somebody_types_is_asked_for_and_the_form_stays(page: Page) -> None:
+def test_a_sign_in_that_ends_while_somebody_types_is_asked_for_and_the_form_stays(
+    page: Page,
+) -> None:
     sign_up(page, "ada.types@example.org")
     page.goto("/sessions/new")
     page.get_by_label("Name").fill("typed for an hour")

@@ -1,4 +1,5 @@
-"""Every page in both themes, with the rules of axe, and at 320 px: one browser and one run serve all of them.
+"""Every page in both themes, with the rules of axe, and at 320 px: one browser and one run serve
+all of them.
 
 With CONSOLE_SCREENSHOTS set to a folder, what each page looked like is kept there.
 """
@@ -16,8 +17,8 @@ from support.chromium import WITHIN_MS
 pytestmark = pytest.mark.browser
 
 AXE = ROOT / "frontend/node_modules/axe-core/axe.min.js"
-# What axe reports, one line a node: the rule, where, and what is wrong there.
-# Besides axe's own rules one that it does not apply by itself: who speaks a button's words must be able to press it.
+# What axe reports, one line a node: the rule, where, and what is wrong there. Besides axe's own
+# rules one that it does not apply by itself: who speaks a button's words must be able to press it.
 # The second theme is the same document in other colours: of all rules two read colours.
 PROBLEMS = """async (colours) => (await axe.run(document, colours
     ? { runOnly: ["color-contrast", "link-in-text-block"] }
@@ -85,7 +86,8 @@ def pages(run: Run) -> dict[str, str]:
     }
 
 
-# What a browser's tab says, by the name of the page; those that are not here have names of somebody's.
+# What a browser's tab says, by the name of the page; those that are not here have names of
+# somebody's.
 TITLES = {
     "sessions": "Sessions", "new-session": "New session", "keys": "API keys", "members": "Members", "usage": "Usage",
     "capacity": "Capacity", "webhooks": "Webhooks", "audit": "Audit log", "compare": "Compare runs",
@@ -116,7 +118,8 @@ def found(page: Page, name: str) -> list[str]:
         photograph(page, f"{name}-{theme}")
     page.set_viewport_size(NARROW)
     width = page.evaluate(WIDTH)
-    for _ in range(50):  # lists become cards with the next paint; the page's policy allows no condition as a string
+    # lists become cards with the next paint; the page's policy allows no condition as a string
+    for _ in range(50):
         if width <= NARROW["width"]:
             break
         page.wait_for_timeout(100)
@@ -179,10 +182,16 @@ def test_no_dialog_and_nothing_of_an_operator_has_it(page: Page, run: Run) -> No
     page.route("**/v1/places", lambda route: route.fulfill(json={"items": PLACES}))
     page.goto("/capacity")
     expect(page.get_by_role("region", name="Projects", exact=True)).to_be_visible()
-    expect(page.get_by_role("region", name="Places", exact=True).get_by_role("row")).to_have_count(3)
+    expect(page.get_by_role("region", name="Places", exact=True).get_by_role("row")).to_have_count(
+        3
+    )
     problems["operator"] = found(page, "capacity-operator")
-    paints = page.locator(".cells").evaluate_all("(all) => all.map((one) => getComputedStyle(one).backgroundColor)")
-    assert len(paints) > 2 and set(paints) == {"rgba(0, 0, 0, 0)"}, "a place that no cell fills is no grey box"
+    paints = page.locator(".cells").evaluate_all(
+        "(all) => all.map((one) => getComputedStyle(one).backgroundColor)"
+    )
+    assert len(paints) > 2 and set(paints) == {"rgba(0, 0, 0, 0)"}, (
+        "a place that no cell fills is no grey box"
+    )
     page.unroute("**/v1/capacity")
     page.unroute("**/v1/places")
     page.goto(f"/sessions/{run.session_id}/charts")
@@ -198,7 +207,9 @@ def test_no_dialog_and_nothing_of_an_operator_has_it(page: Page, run: Run) -> No
         problems[name] = []
         for theme in ("light", "dark"):
             page.emulate_media(color_scheme=theme, reduced_motion="reduce")
-            problems[name] += [f"{theme}: {problem}" for problem in page.evaluate(PROBLEMS, theme == "dark")]
+            problems[name] += [
+                f"{theme}: {problem}" for problem in page.evaluate(PROBLEMS, theme == "dark")
+            ]
             photograph(page, f"{name}-{theme}")
         page.keyboard.press("Escape")
         expect(shown).to_have_count(0)
@@ -216,7 +227,9 @@ UNDRAWN = """[...document.querySelectorAll('figure [role=img]')].filter((chart) 
     chart.getBoundingClientRect().top < innerHeight && !chart.querySelector('.u-wrap, p')).length"""
 
 
-def test_a_theme_is_chosen_by_keyboard_and_is_there_before_the_console_starts(page: Page, run: Run) -> None:
+def test_a_theme_is_chosen_by_keyboard_and_is_there_before_the_console_starts(
+    page: Page, run: Run
+) -> None:
     page.emulate_media(color_scheme="light")
     page.goto(f"/sessions/{run.session_id}")
     settle(page)
@@ -228,7 +241,8 @@ def test_a_theme_is_chosen_by_keyboard_and_is_there_before_the_console_starts(pa
     expect(page.locator("body")).to_have_css("background-color", DARK)
     page.route("**/assets/*.js", lambda route: route.abort())
     page.reload()
-    assert page.evaluate(BACKGROUND) == DARK  # without any of the console's own code: nothing flashes
+    # without any of the console's own code: nothing flashes
+    assert page.evaluate(BACKGROUND) == DARK
     page.unroute("**/assets/*.js")
     page.reload()
     settle(page)
@@ -246,29 +260,48 @@ def test_a_theme_is_chosen_by_keyboard_and_is_there_before_the_console_starts(pa
     page.emulate_media(color_scheme=None)
 
 
-def test_paper_has_the_whole_page_in_light_colours_and_nothing_to_press(page: Page, run: Run) -> None:
+def test_paper_has_the_whole_page_in_light_colours_and_nothing_to_press(
+    page: Page, run: Run
+) -> None:
     page.emulate_media(color_scheme="dark")
     page.goto(f"/sessions/{run.session_id}")
     settle(page)
-    until(lambda: page.evaluate(UNDRAWN) == 0 and any(page.evaluate(PLOT_WIDTHS).values()), "charts are drawn", 60)
+    until(
+        lambda: page.evaluate(UNDRAWN) == 0 and any(page.evaluate(PLOT_WIDTHS).values()),
+        "charts are drawn",
+        60,
+    )
     on_screen = {name: width for name, width in page.evaluate(PLOT_WIDTHS).items() if width}
     assert max(on_screen.values()) > 640
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media="print", color_scheme="dark")
-    until(lambda: 0 < max(page.evaluate(PLOT_WIDTHS).values()) <= 640, "the charts are as narrow as paper", 60)
+    until(
+        lambda: 0 < max(page.evaluate(PLOT_WIDTHS).values()) <= 640,
+        "the charts are as narrow as paper",
+        60,
+    )
     expect(page.get_by_role("navigation", name="Main")).to_be_hidden()
     expect(page.locator("button:visible", has_text="Delete")).to_have_count(0)
-    assert page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--ink')") == "#171b22"
+    assert (
+        page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--ink')")
+        == "#171b22"
+    )
     cut = "[...document.querySelectorAll('main *')].filter((it) => /auto|scroll/.test(getComputedStyle(it).overflow))"
     assert page.evaluate(f"{cut}.map((it) => it.className)") == []
     page.emulate_media(media="screen", color_scheme="dark")
     page.evaluate("dispatchEvent(new Event('afterprint'))")
-    until(lambda: page.evaluate(PLOT_WIDTHS).items() >= on_screen.items(), "the charts are as they were", 60)
+    until(
+        lambda: page.evaluate(PLOT_WIDTHS).items() >= on_screen.items(),
+        "the charts are as they were",
+        60,
+    )
     assert page.evaluate(BACKGROUND) == DARK
     page.emulate_media(media=None, color_scheme=None)
 
 
-def test_a_narrow_window_has_the_name_of_each_value_and_paper_whole_names(page: Page, run: Run) -> None:
+def test_a_narrow_window_has_the_name_of_each_value_and_paper_whole_names(
+    page: Page, run: Run
+) -> None:
     name, session = "W" * 120, str(run.api.base_url).rstrip("/")
     before = run.api.get(session).json()["name"]
     run.api.patch(session, json={"name": name}).raise_for_status()
@@ -278,7 +311,12 @@ def test_a_narrow_window_has_the_name_of_each_value_and_paper_whole_names(page: 
     expect(state).to_be_visible()
     assert state.evaluate("it => getComputedStyle(it, '::before').content") == '"State"'
     page.set_viewport_size(WIDE)
-    for path in ("/sessions", "/usage", f"/sessions/{run.session_id}/episodes", f"/sessions/{run.session_id}"):
+    for path in (
+        "/sessions",
+        "/usage",
+        f"/sessions/{run.session_id}/episodes",
+        f"/sessions/{run.session_id}",
+    ):
         page.goto(path)
         settle(page)
         assert page.evaluate(SIDEWAYS) == [], path
@@ -292,7 +330,9 @@ def test_a_narrow_window_has_the_name_of_each_value_and_paper_whole_names(page: 
     page.emulate_media(media=None)
 
 
-def test_printing_the_episodes_has_every_row_that_was_read_and_reads_no_more(page: Page, run: Run) -> None:
+def test_printing_the_episodes_has_every_row_that_was_read_and_reads_no_more(
+    page: Page, run: Run
+) -> None:
     asked, item = [], run.api.get("/episodes", params={"sort": "newest"}).json()["items"][0]
 
     def many(route: Route) -> None:
@@ -340,5 +380,6 @@ def test_no_page_of_somebody_who_is_not_signed_in_has_it(run: Run) -> None:
             page.goto(path)
             settle(page)
             problems[name] = found(page, name)
-    assert run.api.delete(f"/shares/{link['id']}").status_code == 204  # other tests count the links of this run
+    # other tests count the links of this run
+    assert run.api.delete(f"/shares/{link['id']}").status_code == 204
     assert {name: here for name, here in problems.items() if here} == {}

@@ -1,4 +1,6 @@
-"""The account in a real browser: a second factor, an invitation, another project, a key with limits, the end."""
+"""The account in a real browser: a second factor, an invitation, another project, a key with
+limits, the end.
+"""
 
 import re
 import sqlite3
@@ -71,8 +73,12 @@ def test_a_second_factor_is_switched_on_asked_for_and_signed_out_of_everywhere(p
 
 def mailed_key(server: Server, email: str) -> str:
     """Of the link that confirms the address: nobody mails it here."""
-    with closing(sqlite3.connect(f"file:{server.data / 'console.sqlite3'}?mode=ro", uri=True)) as rows:
-        (number,) = rows.execute("SELECT id FROM account_emailaddress WHERE email = ?", [email]).fetchone()
+    with closing(
+        sqlite3.connect(f"file:{server.data / 'console.sqlite3'}?mode=ro", uri=True)
+    ) as rows:
+        (number,) = rows.execute(
+            "SELECT id FROM account_emailaddress WHERE email = ?", [email]
+        ).fetchone()
     secret, *_ = (server.data / "secret_key").read_text().split()
     return signing.dumps(number, key=secret, salt=app_settings.SALT)
 
@@ -108,7 +114,9 @@ def test_what_a_camera_reads_from_the_qr_code_is_the_secret_and_it_goes_nowhere(
     factor = page.get_by_role("region", name="Second factor")
     factor.get_by_role("button", name="Switch on").click()
     picture = factor.get_by_role("img", name="QR code of the secret").screenshot()
-    read, *_ = cv2.QRCodeDetector().detectAndDecode(cv2.imdecode(np.frombuffer(picture, np.uint8), cv2.IMREAD_COLOR))
+    read, *_ = cv2.QRCodeDetector().detectAndDecode(
+        cv2.imdecode(np.frombuffer(picture, np.uint8), cv2.IMREAD_COLOR)
+    )
     uri = urlsplit(read)
     secret = factor.locator("pre").inner_text()
     assert (uri.scheme, uri.netloc) == ("otpauth", "totp")
@@ -152,7 +160,8 @@ def test_an_invited_person_accepts_works_in_the_project_and_comes_back(
     page.get_by_role("link", name="Audit log").click()
     for action in ("member invite", "invitation accept", "member remove"):
         expect(page.get_by_role("rowheader", name=action, exact=True)).to_be_visible()
-    guest.goto("/sessions")  # the choice that is no longer theirs does not keep them out of their own
+    # the choice that is no longer theirs does not keep them out of their own
+    guest.goto("/sessions")
     expect(guest.get_by_test_id("project")).to_have_text("alan")
     expect(guest.get_by_text("No session yet")).to_be_visible()
     guest.context.close()
@@ -176,12 +185,16 @@ def test_a_key_is_made_with_limits_and_shows_them(page: Page, server: Server) ->
     expect(row).to_contain_text(re.compile(r"0 of 1\.5 h"))
     expect(row).to_contain_text("until")
     headers = {"Authorization": f"Bearer {secret}"}
-    refused = httpx.post(f"{server.url}/v1/sessions", json={"base_model": "another"}, headers=headers, timeout=90)
+    refused = httpx.post(
+        f"{server.url}/v1/sessions", json={"base_model": "another"}, headers=headers, timeout=90
+    )
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "forbidden")
 
 
 def check_programs(page: Page, url: str, secret: str) -> None:
-    """Of each client: the variables with this server's address and the key, and a program that can be read."""
+    """Of each client: the variables with this server's address and the key, and a program that can
+    be read.
+    """
     ours = (f"TINKERSCRIPT_BASE_URL={url}", f"TINKERSCRIPT_API_KEY={secret}")
     said = {
         "OpenAI client": (*ours, "Copy train.py"), "curl": (*ours, "Copy train.sh"),
@@ -211,7 +224,9 @@ def test_a_forgotten_password_leads_to_the_mail(page: Page) -> None:
     expect(page.get_by_text("This link is not valid any more.")).to_be_visible()
 
 
-def test_the_identity_provider_is_a_way_in_and_a_refusal_says_why(page: Page, server: Server) -> None:
+def test_the_identity_provider_is_a_way_in_and_a_refusal_says_why(
+    page: Page, server: Server
+) -> None:
     server.provider.person_set("ivy", email="ivy@example.org", email_verified=True)
     server.provider.person_set("mallory", email="ada@example.org", email_verified=False)
 

@@ -1,6 +1,8 @@
-"""What the page of a long run may cost a browser, in counts that no other work on the machine moves.
+"""What the page of a long run may cost a browser, in counts that no other work on the machine
+moves.
 
-Seconds and megabytes of a run of 10,000 steps are measured by ``tests/benchmarks/long_run_page.py``.
+Seconds and megabytes of a run of 10,000 steps are measured by
+``tests/benchmarks/long_run_page.py``.
 """
 
 import re
@@ -29,22 +31,32 @@ MOST_NODES = 4_000
 def long_run(run: Run, loop_server: LoopServer) -> Iterator[str]:
     """The path of a session that has ended with a long record."""
     sessions = run.api.base_url.copy_with(path="/v1/sessions")
-    made = run.api.post(sessions, json={"base_model": BASE_MODEL, "name": "long", "priority": -100}).raise_for_status()
+    made = run.api.post(
+        sessions, json={"base_model": BASE_MODEL, "name": "long", "priority": -100}
+    ).raise_for_status()
     session_id = made.json()["id"]
     run.api.post(f"{sessions}/{session_id}/stop", json={}).raise_for_status()
     over = ("stopped", "cancelled")
-    until(lambda: run.api.get(f"{sessions}/{session_id}").json()["state"] in over, "the session has ended", 60)
+    until(
+        lambda: run.api.get(f"{sessions}/{session_id}").json()["state"] in over,
+        "the session has ended",
+        60,
+    )
     long_record(session_id, STEPS, OTHERS, loop_server.environment)
     yield f"/sessions/{session_id}"
     run.api.delete(f"{sessions}/{session_id}")
 
 
 def test_the_page_of_a_long_run_asks_for_little_and_holds_little(run: Run, long_run: str) -> None:
-    with run.page.context.browser.new_context(storage_state=run.page.context.storage_state()) as fresh:
+    with run.page.context.browser.new_context(
+        storage_state=run.page.context.storage_state()
+    ) as fresh:
         page, answers, channels = fresh.new_page(), list[Response](), list[str]()
         page.on("response", lambda answer: answers.append(answer))
         page.on("websocket", lambda socket: channels.append(socket.url))
-        page.goto(f"{run.api.base_url.copy_with(path=long_run)}/charts?open=optimizer,answers,batches,speed")
+        page.goto(
+            f"{run.api.base_url.copy_with(path=long_run)}/charts?open=optimizer,answers,batches,speed"
+        )
         charts = page.get_by_test_id("charts")
         expect(charts).to_have_attribute("data-steps", re.compile("^[1-9]"))
         expect(page.get_by_role("list", name="Marks on the charts")).to_be_visible()
@@ -60,21 +72,29 @@ def test_the_page_of_a_long_run_asks_for_little_and_holds_little(run: Run, long_
         assert int(charts.get_attribute("data-steps")) <= POINTS
         assert page.locator("*").count() < MOST_NODES
         near = page.evaluate("[...document.querySelectorAll('[data-testid=charts] figure')].length")
-        assert page.locator("[data-testid=charts] canvas").count() < near, "charts far below the window are drawn"
+        assert page.locator("[data-testid=charts] canvas").count() < near, (
+            "charts far below the window are drawn"
+        )
 
 
 def test_an_episodes_page_loads_no_code_of_charts_and_tables(run: Run) -> None:
     """What it waits for on a telephone is its frame and what was said."""
     episode = run.api.get("/episodes", params={"sort": "best"}).json()["items"][0]["episode_id"]
-    with run.page.context.browser.new_context(storage_state=run.page.context.storage_state()) as fresh:
+    with run.page.context.browser.new_context(
+        storage_state=run.page.context.storage_state()
+    ) as fresh:
         page, answers = fresh.new_page(), list[Response]()
         page.on("response", lambda answer: answers.append(answer))
         address = run.api.base_url.copy_with(path=f"/sessions/{run.session_id}/episodes/{episode}")
         page.goto(str(address), wait_until="networkidle")
         expect(page.get_by_role("region", name="Conversation")).to_be_visible()
         files = [answer for answer in answers if "/assets/" in answer.url]
-        assert files and not [answer.url for answer in files if re.search("/(plot|tables)-", answer.url)]
-        assert sum(answer.request.sizes()["responseBodySize"] for answer in files) < MOST_EPISODE_BYTES
+        assert files and not [
+            answer.url for answer in files if re.search("/(plot|tables)-", answer.url)
+        ]
+        assert (
+            sum(answer.request.sizes()["responseBodySize"] for answer in files) < MOST_EPISODE_BYTES
+        )
 
 
 def test_a_longer_record_costs_the_page_no_more_requests(run: Run, long_run: str) -> None:

@@ -1,4 +1,6 @@
-"""Alerts, stacks and logs of any size, many runs beside each other, a link whose time is over: in a real browser."""
+"""Alerts, stacks and logs of any size, many runs beside each other, a link whose time is over: in a
+real browser.
+"""
 
 import json
 import re
@@ -30,16 +32,42 @@ def answer(route: Route, body: object) -> None:
 
 def test_alerts_are_counted_lead_to_their_step_and_are_read_by_keyboard(run: Run) -> None:
     page, read = run.page, []
-    alert = {"session_id": run.session_id, "session_name": HOSTILE, "at": "2030-01-01T00:00:00Z", "over_at": None}
+    alert = {
+        "session_id": run.session_id,
+        "session_name": HOSTILE,
+        "at": "2030-01-01T00:00:00Z",
+        "over_at": None,
+    }
     told = [
-        alert | {"id": 7, "rule": "reward_collapse", "text": f"0.1 after 0.9 {HOSTILE}", "step": 1, "is_read": False},
-        alert | {"id": 6, "rule": "stuck", "text": "stood still " + "x" * 2_000, "step": None, "is_read": True},
+        alert
+        | {
+            "id": 7,
+            "rule": "reward_collapse",
+            "text": f"0.1 after 0.9 {HOSTILE}",
+            "step": 1,
+            "is_read": False,
+        },
+        alert
+        | {
+            "id": 6,
+            "rule": "stuck",
+            "text": "stood still " + "x" * 2_000,
+            "step": None,
+            "is_read": True,
+        },
     ]
     alerts = re.compile(r"/v1/alerts(\?|$)")
 
     def alert_list(route: Route) -> None:
         items = [one | {"is_read": one["is_read"] or bool(read)} for one in told]
-        answer(route, {"items": items, "unread": sum(not one["is_read"] for one in items), "next_cursor": None})
+        answer(
+            route,
+            {
+                "items": items,
+                "unread": sum(not one["is_read"] for one in items),
+                "next_cursor": None,
+            },
+        )
 
     def alerts_read(route: Route) -> None:
         read.append(route.request.post_data_json)
@@ -68,11 +96,21 @@ def test_stacks_and_log_lines_of_a_megabyte_are_text_and_freeze_no_tab(run: Run)
     page = run.page
     line = f"{HOSTILE}\x1b[31m\x00 "
     stacks = "\n".join([line] * (MIB // len(line)))
-    data = {"name": "stuck", "cause": "No progress for 300 s.", "hint": "Look at the stacks.", "stacks": stacks}
+    data = {
+        "name": "stuck",
+        "cause": "No progress for 300 s.",
+        "hint": "Look at the stacks.",
+        "stacks": stacks,
+    }
     stuck = {"cursor": 9_000_000, "kind": "event", "at": "2030-01-01T00:00:00Z", "data": data}
-    events, logs = re.compile(r"/v1/sessions/[^/]+/events\?"), re.compile(r"/v1/sessions/[^/]+/logs\?")
+    events, logs = (
+        re.compile(r"/v1/sessions/[^/]+/events\?"),
+        re.compile(r"/v1/sessions/[^/]+/logs\?"),
+    )
     page.route(events, lambda route: answer(route, {"items": [stuck], "next_cursor": 9_000_000}))
-    page.route(logs, lambda route: answer(route, {"lines": [line * (MIB // len(line)), "the last line"]}))
+    page.route(
+        logs, lambda route: answer(route, {"lines": [line * (MIB // len(line)), "the last line"]})
+    )
     page.add_init_script(f"({WATCH_TASKS})()")
     page.goto(f"/sessions/{run.session_id}/health")
     faults = page.get_by_role("region", name="Restarts and faults")
@@ -95,7 +133,15 @@ def test_a_log_goes_on_where_it_was_and_finishes_the_line_that_was_not(run: Run)
     def told(route: Route) -> None:
         asked.append(parse_qs(urlsplit(route.request.url).query).get("after"))
         lines = ["one", "tw"] if asked[-1] is None else ["o", "three"]
-        answer(route, {"lines": lines, "cursor": "a.2.2", "continues": asked[-1] is not None, "is_cut": False})
+        answer(
+            route,
+            {
+                "lines": lines,
+                "cursor": "a.2.2",
+                "continues": asked[-1] is not None,
+                "is_cut": False,
+            },
+        )
 
     page.route(logs, told)
     page.goto(f"/sessions/{run.session_id}/health")
@@ -112,7 +158,12 @@ def test_eight_runs_are_compared_and_the_ninth_is_not_taken(run: Run) -> None:
     sessions = run.api.base_url.copy_with(path="/v1/sessions")
     others = []
     for number in range(8):
-        body = {"base_model": BASE_MODEL, "name": f"sweep {number}", "priority": -100, "config": {"seed": number}}
+        body = {
+            "base_model": BASE_MODEL,
+            "name": f"sweep {number}",
+            "priority": -100,
+            "config": {"seed": number},
+        }
         others.append(run.api.post(sessions, json=body).raise_for_status().json()["id"])
         run.api.post(f"{sessions}/{others[-1]}/stop", json={})
     page.goto("/sessions?name=sweep")
@@ -122,7 +173,9 @@ def test_eight_runs_are_compared_and_the_ninth_is_not_taken(run: Run) -> None:
     runs = page.get_by_role("list", name="Compared runs").get_by_role("listitem")
     expect(runs).to_have_count(8)
     expect(page.get_by_role("region", name="Options of the runs")).to_contain_text("seed")
-    expect(page.get_by_role("region", name="Final measures of the runs").get_by_role("row")).to_have_count(9)
+    expect(
+        page.get_by_role("region", name="Final measures of the runs").get_by_role("row")
+    ).to_have_count(9)
     photograph(page, "compare-eight")
     page.goto(f"/compare?runs={','.join([run.session_id, *others])}")  # nine in the address
     expect(runs).to_have_count(8)

@@ -1,4 +1,6 @@
-"""What somebody reads of a run that has ended, in a real browser: episodes, one down to the token, a step."""
+"""What somebody reads of a run that has ended, in a real browser: episodes, one down to the token,
+a step.
+"""
 
 import itertools
 import re
@@ -25,23 +27,34 @@ def test_an_ended_sessions_episodes_are_read_by_rest_down_to_the_token(run: Run)
     assert len(rewards) == 9 and rewards == sorted(rewards, reverse=True)
     live = {item["task"] for item in listed if item["advantage"]}
     for item in listed:
-        told = EpisodeTimelines.model_validate(run.api.get(f"/episodes/{item['episode_id']}/timelines").json())
+        told = EpisodeTimelines.model_validate(
+            run.api.get(f"/episodes/{item['episode_id']}/timelines").json()
+        )
         (timeline,) = told.timelines
         context, sampled = timeline.runs
         assert context.call is None and sampled.call == told.calls[0].id
-        assert "".join(sampled.pieces) == sampled.text and len(sampled.pieces) == item["sampled_tokens"]
+        assert (
+            "".join(sampled.pieces) == sampled.text
+            and len(sampled.pieces) == item["sampled_tokens"]
+        )
         assert sampled.advantage == item["advantage"] and set(sampled.policy_versions) <= {0, 1}
-        # One with the mean reward of a group that is trained is part of the step, with an advantage of 0.
+        # One with the mean reward of a group that is trained is part of the step, with an advantage
+        # of 0.
         is_live = item["fate"] == "trained" and item["task"] in live
         kept = [logprob - TRAINER_BELOW for logprob in sampled.logprobs] if is_live else None
         assert sampled.trainer_logprobs == (kept and pytest.approx(kept, abs=1e-6))
-        assert sampled.trainer_logprobs_after == (pytest.approx(sampled.logprobs, abs=1e-6) if is_live else None)
+        assert sampled.trainer_logprobs_after == (
+            pytest.approx(sampled.logprobs, abs=1e-6) if is_live else None
+        )
         assert sum(item["ratio_counts"] or []) == (item["sampled_tokens"] if is_live else 0)
         (call,) = run.api.get(f"/episodes/{item['episode_id']}/calls").json()["items"]
         assert call["prompt_token_ids"] == context.token_ids
         assert call["completions"][0]["token_ids"] == sampled.token_ids
     step = run.api.get("/steps/1").json()
-    assert step["metrics"]["episodes"] == 8 and [group["count"] for group in step["groups"]] == [4, 4]
+    assert step["metrics"]["episodes"] == 8 and [group["count"] for group in step["groups"]] == [
+        4,
+        4,
+    ]
     assert run.api.get("/episodes/epi_nothing").status_code == 404
     assert run.api.get("/steps/9").status_code == 404
 
@@ -50,7 +63,8 @@ def test_previous_and_next_keep_the_list_after_a_reload_and_back_its_place(run: 
     page = run.page
     where = {"sort": "best", "fate": "trained"}
     ids = [item["episode_id"] for item in run.api.get("/episodes", params=where).json()["items"]]
-    page.goto(f"/sessions/{run.session_id}/episodes/{ids[3]}?fate=trained&sort=best")  # by a link: no list was read
+    # by a link: no list was read
+    page.goto(f"/sessions/{run.session_id}/episodes/{ids[3]}?fate=trained&sort=best")
     page.get_by_role("button", name="Next").click()
     expect(page).to_have_url(re.compile(ids[4]))
     page.reload()
@@ -70,7 +84,11 @@ def test_previous_and_next_keep_the_list_after_a_reload_and_back_its_place(run: 
     page.reload()
     page.go_back()
     expect(table.get_by_role("row").nth(5)).to_be_visible()
-    until(lambda: abs(table.evaluate("box => box.scrollTop") - kept) < 2, "the list is where it was", 30)
+    until(
+        lambda: abs(table.evaluate("box => box.scrollTop") - kept) < 2,
+        "the list is where it was",
+        30,
+    )
     page.set_viewport_size({"width": 1440, "height": 900})
 
 
@@ -102,7 +120,9 @@ def test_the_list_is_filtered_by_the_address_and_shows_hostile_text_as_text(run:
     table = page.get_by_role("table", name="Episodes")
     rows = table.get_by_role("row")
     expect(rows).to_have_count(11)
-    expect(table.get_by_text("<script>document.title='owned'</script>⟨U+202E⟩evil").first).to_be_visible()
+    expect(
+        table.get_by_text("<script>document.title='owned'</script>⟨U+202E⟩evil").first
+    ).to_be_visible()
     photograph(page, "episodes")
     page.get_by_role("combobox", name="Fate").select_option("trained")
     expect(page).to_have_url(re.compile("fate=trained"))
@@ -126,7 +146,10 @@ def test_rewards_fates_and_tasks_of_the_list_are_counted_and_narrow_it(run: Run)
     bars = facets.get_by_role("group", name="Rewards").get_by_role("button")
     best = run.api.get("/episodes", params={"sort": "best"}).json()["items"]
     expect(bars.last).to_have_attribute("aria-label", re.compile(r"^Reward .*: \d+ episodes?$"))
-    told = [int(name.split(": ")[1].split()[0]) for name in bars.evaluate_all("all => all.map((it) => it.ariaLabel)")]
+    told = [
+        int(name.split(": ")[1].split()[0])
+        for name in bars.evaluate_all("all => all.map((it) => it.ariaLabel)")
+    ]
     assert sum(told) == len(best) and all(told)
     bars.last.press("Enter")
     expect(page).to_have_url(re.compile("reward_min=.*reward_max="))
@@ -141,7 +164,9 @@ def test_rewards_fates_and_tasks_of_the_list_are_counted_and_narrow_it(run: Run)
     expect(rows).to_have_count(5)
     facets.get_by_role("button", name="Most surprising").click()
     expect(page).to_have_url(re.compile("sort=surprising"))
-    expect(facets.get_by_role("button", name="Most surprising")).to_have_attribute("aria-pressed", "true")
+    expect(facets.get_by_role("button", name="Most surprising")).to_have_attribute(
+        "aria-pressed", "true"
+    )
     page.go_back()
     page.go_back()
     expect(rows).to_have_count(9)
@@ -149,7 +174,9 @@ def test_rewards_fates_and_tasks_of_the_list_are_counted_and_narrow_it(run: Run)
     expect(rows).to_have_count(11)
 
 
-def test_an_episode_is_read_down_to_the_token_by_keyboard_and_its_address_says_it_all(run: Run) -> None:
+def test_an_episode_is_read_down_to_the_token_by_keyboard_and_its_address_says_it_all(
+    run: Run,
+) -> None:
     page = run.page
     page.goto(f"/sessions/{run.session_id}/episodes?fate=trained&sort=best")
     expect(page.get_by_role("table", name="Episodes").get_by_role("row")).to_have_count(9)
@@ -175,7 +202,9 @@ def test_an_episode_is_read_down_to_the_token_by_keyboard_and_its_address_says_i
     photograph(page, "episode-ratio")
     page.get_by_label("Colour by").select_option("change")
     expect(
-        page.get_by_text(f"log-probability after the step - before it, -{TRAINER_BELOW} to {TRAINER_BELOW}")
+        page.get_by_text(
+            f"log-probability after the step - before it, -{TRAINER_BELOW} to {TRAINER_BELOW}"
+        )
     ).to_be_visible()
     expect(page.locator("[data-token][data-heat=g5]").first).to_be_visible()
     expect(facts).to_contain_text(re.compile(rf"Change by the step{TRAINER_BELOW}"))
@@ -187,7 +216,8 @@ def test_an_episode_is_read_down_to_the_token_by_keyboard_and_its_address_says_i
     expect(facts.get_by_text("Log-probability", exact=True)).to_be_visible()
     expect(page.locator("[data-chosen]")).to_have_count(1)
     assert page.url == shared
-    expect(page.get_by_role("button", name="Next")).to_be_enabled()  # the list is there: the keys know where to
+    # the list is there: the keys know where to
+    expect(page.get_by_role("button", name="Next")).to_be_enabled()
     page.keyboard.press("j")
     expect(page).not_to_have_url(shared)
     expect(tokens.first).to_be_visible()
@@ -200,7 +230,9 @@ def test_an_episode_is_read_down_to_the_token_by_keyboard_and_its_address_says_i
     expect(page.get_by_role("table", name="Episodes")).to_be_visible()
 
 
-def test_a_steps_groups_have_addresses_of_their_own_and_their_answers_beside_each_other(run: Run) -> None:
+def test_a_steps_groups_have_addresses_of_their_own_and_their_answers_beside_each_other(
+    run: Run,
+) -> None:
     page = run.page
     step = f"/sessions/{run.session_id}/steps/1"
     page.goto(f"{step}?group=mist&colour=version")  # where a group was before it had a path
@@ -255,7 +287,10 @@ def test_the_answers_of_a_group_begin_at_the_token_where_they_part(run: Run) -> 
     def alike(route: Route) -> None:
         told = route.fetch().json()
         sampled = told["timelines"][0]["runs"][-1]
-        sampled["token_ids"][:3], sampled["pieces"][:3] = [5, 6, next(third)], ["Same<b>", "\n", "Other"]
+        sampled["token_ids"][:3], sampled["pieces"][:3] = (
+            [5, 6, next(third)],
+            ["Same<b>", "\n", "Other"],
+        )
         route.fulfill(json=told)
 
     page.route("**/timelines?*", alike)
@@ -287,15 +322,22 @@ def test_evaluations_are_read_by_version_and_by_task(run: Run) -> None:
     page = run.page
     page.goto(f"/sessions/{run.session_id}")
     expect(
-        page.get_by_role("img", name=re.compile(r"^Reward by step; .*training .*, held-out 0\.4375"))
+        page.get_by_role(
+            "img", name=re.compile(r"^Reward by step; .*training .*, held-out 0\.4375")
+        )
     ).to_be_visible()
     open_place(page, "Evals")
     evaluation = page.get_by_role("region", name="Evaluation held-out")
-    expect(evaluation).to_contain_text("Step 1: reward 0.4375 ± 0.25 (0.375 at step 0), success 50 %, 8 episodes")
+    expect(evaluation).to_contain_text(
+        "Step 1: reward 0.4375 ± 0.25 (0.375 at step 0), success 50 %, 8 episodes"
+    )
     expect(evaluation).to_contain_text("reward/format 0.5")
     tasks = evaluation.get_by_role("region", name="Tasks of held-out").get_by_role("row")
     expect(tasks).to_have_count(3)
-    expect(tasks.nth(1)).to_contain_text("<script>document.title='owned'</script>⟨U+202E⟩evil0.50.125± 0.254")  # worst
+    # worst
+    expect(tasks.nth(1)).to_contain_text(
+        "<script>document.title='owned'</script>⟨U+202E⟩evil0.50.125± 0.254"
+    )
     expect(tasks.nth(2)).to_contain_text("mist0.250.75± 0.254")
     evaluation.scroll_into_view_if_needed()
     photograph(page, "evaluations")
@@ -313,7 +355,9 @@ def test_tasks_say_what_changed_between_two_versions_and_what_was_answered(run: 
     expect(page).to_have_url(re.compile(r"/tasks\?of=training&task=mist$"))
     answer = page.get_by_role("region", name="Answer of version 0")
     expect(answer.get_by_role("link", name="Version 0")).to_be_visible()
-    expect(page.get_by_role("region", name="The task by version").get_by_role("row")).to_have_count(2)
+    expect(page.get_by_role("region", name="The task by version").get_by_role("row")).to_have_count(
+        2
+    )
     photograph(page, "tasks")
     page.goto(f"{page.url}&to=7")
     expect(page.get_by_label("To version")).to_have_value("7")
@@ -326,30 +370,40 @@ def test_tasks_say_what_changed_between_two_versions_and_what_was_answered(run: 
 def test_which_task_got_worse_is_told_where_tasks_take_turns(
     run: Run, loop_server: LoopServer, played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Four tasks, one a step: versions 1 and 4 have none in common, and the plays nearest to them are compared."""
+    """Four tasks, one a step: versions 1 and 4 have none in common, and the plays nearest to them
+    are compared.
+    """
     monkeypatch.setattr(loop_server, "api_key", played.key)
     tasks = ["fog", "hail", "mist", "rain"]
 
     def play_in_turns() -> str:
         with loop_server.session(tasks_per_batch=1) as remote:
             for version in range(8):
-                until(lambda: remote.status().policy_version == version, f"step {version} is done", 60)  # noqa: B023
+                is_done = lambda version=version: remote.status().policy_version == version  # noqa: E731
+                until(is_done, f"step {version} is done", 60)
                 play(remote, tasks[version % 4], 4)
             until(lambda: remote.status().policy_version == 8, "step 8 is done", 60)
             return remote.id
 
-    with ThreadPoolExecutor(1) as beside:  # the client refuses to wait beside the browser's event loop
+    # the client refuses to wait beside the browser's event loop
+    with ThreadPoolExecutor(1) as beside:
         session_id = beside.submit(play_in_turns).result()
     page = run.page
     page.goto(f"/sessions/{session_id}/tasks")
     table = page.get_by_role("region", name="Rewards of tasks")
     page.get_by_label("From version").select_option("1")
     page.get_by_label("To version").select_option("4")
-    expect(page.get_by_text("No task was played under both versions")).to_contain_text("at most 4 versions away")
+    expect(page.get_by_text("No task was played under both versions")).to_contain_text(
+        "at most 4 versions away"
+    )
     rows = table.get_by_role("row")
     expect(rows).to_have_count(4)  # "rain" was first played nearer to 4
-    expect(table.get_by_role("row", name=re.compile("^fog"))).to_contain_text(re.compile("version 0.*version 4"))
-    expect(table.get_by_role("row", name=re.compile("^hail"))).to_contain_text(re.compile("version 1.*version 5"))
+    expect(table.get_by_role("row", name=re.compile("^fog"))).to_contain_text(
+        re.compile("version 0.*version 4")
+    )
+    expect(table.get_by_role("row", name=re.compile("^hail"))).to_contain_text(
+        re.compile("version 1.*version 5")
+    )
     photograph(page, "tasks-in-turns")
     table.get_by_role("button", name="hail").click()
     for version in (1, 5):
@@ -368,7 +422,9 @@ def test_runs_and_episodes_of_a_run_that_has_ended_are_annotated_and_found_by_it
     page = run.page
     page.goto(f"/sessions/{run.session_id}")
     one = "**/v1/sessions/*"
-    page.route(one, lambda route: route.abort() if route.request.method == "PATCH" else route.continue_())
+    page.route(
+        one, lambda route: route.abort() if route.request.method == "PATCH" else route.continue_()
+    )
     page.get_by_role("button", name="Pin", exact=True).click()
     expect(page.get_by_role("alert").first).to_be_visible()
     page.unroute(one)
@@ -403,7 +459,10 @@ def test_runs_and_episodes_of_a_run_that_has_ended_are_annotated_and_found_by_it
     good.click()
     expect(good).to_have_attribute("aria-pressed", "true")
     asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url) if "/timelines" in request.url else None)
+    page.on(
+        "request",
+        lambda request: asked.append(request.url) if "/timelines" in request.url else None,
+    )
     page.get_by_label("Your comment").fill(f"look {HOSTILE}")
     page.get_by_role("button", name="Save comment").click()
     expect(page.get_by_text("Saved", exact=True)).to_be_visible()
@@ -422,7 +481,12 @@ def test_two_runs_are_compared_from_the_list_and_the_address_says_it_all(run: Ru
     page = run.page
     sessions = run.api.base_url.copy_with(path="/v1/sessions")
     config = run.api.get(f"{sessions}/{run.session_id}").json()["config"] | {"grpo_n": 2}
-    body = {"base_model": BASE_MODEL, "name": f"other {HOSTILE}", "config": config, "priority": -100}
+    body = {
+        "base_model": BASE_MODEL,
+        "name": f"other {HOSTILE}",
+        "config": config,
+        "priority": -100,
+    }
     other = run.api.post(sessions, json=body).raise_for_status().json()["id"]
     run.api.post(f"{sessions}/{other}/stop", json={})
     page.goto("/sessions")
@@ -439,13 +503,17 @@ def test_two_runs_are_compared_from_the_list_and_the_address_says_it_all(run: Ru
     expect(reward).to_be_visible()
     page.get_by_label("Over").select_option("tokens")
     page.get_by_label("Smoothing").fill("0.5")
-    expect(page.get_by_role("img", name=re.compile(r"^Reward by tokens; at \d+ tokens"))).to_be_visible()
+    expect(
+        page.get_by_role("img", name=re.compile(r"^Reward by tokens; at \d+ tokens"))
+    ).to_be_visible()
     final = page.get_by_role("region", name="Final measures of the runs").get_by_role("row")
     expect(final).to_have_count(3)
     expect(final.nth(1)).to_contain_text("step 1")
     page.get_by_role("button", name="Steps", exact=True).click()
     expect(final.nth(2)).to_contain_text("step 1")  # the run with more of them comes last
-    expect(page.get_by_role("columnheader", name="Steps")).to_have_attribute("aria-sort", "ascending")
+    expect(page.get_by_role("columnheader", name="Steps")).to_have_attribute(
+        "aria-sort", "ascending"
+    )
     answers = page.get_by_role("region", name=re.compile("^Answer of"))
     expect(answers.first.get_by_role("link", name="reward")).to_be_visible()
     expect(answers.nth(1)).to_contain_text("It did not play this task for evaluation")
@@ -460,14 +528,20 @@ def test_two_runs_are_compared_from_the_list_and_the_address_says_it_all(run: Ru
     expect(page.get_by_role("list", name="Compared runs").get_by_role("listitem")).to_have_count(1)
     page.goto(f"/compare?runs={run.session_id},ses_0000000000000000")
     expect(page.get_by_text("One of the runs is not in this project")).to_be_visible()
-    expect(page.get_by_role("region", name="Final measures of the runs").get_by_role("row")).to_have_count(2)
+    expect(
+        page.get_by_role("region", name="Final measures of the runs").get_by_role("row")
+    ).to_have_count(2)
     assert page.title() == "Compare runs · TinkerScript"
 
 
-def test_an_open_episode_shows_what_looks_wrong_with_its_calls(run: Run, loop_server: LoopServer) -> None:
+def test_an_open_episode_shows_what_looks_wrong_with_its_calls(
+    run: Run, loop_server: LoopServer
+) -> None:
     """Attempts in one episode, because the loop begins it outside."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop_server, "api_key", run.api.headers["Authorization"].removeprefix("Bearer "))
+        patch.setattr(
+            loop_server, "api_key", run.api.headers["Authorization"].removeprefix("Bearer ")
+        )
         remote = loop_server.session()
     with remote.episode() as begun:
         for task in ["mist", "fog"] * 4:

@@ -1,4 +1,5 @@
-"""An episode of a million tokens and of hostile text, in a real browser: found by its outline, and never a frozen tab.
+"""An episode of a million tokens and of hostile text, in a real browser: found by its outline, and
+never a frozen tab.
 
 What the page asks for is cut from a document by the server's own functions.
 """
@@ -50,10 +51,17 @@ def long_document() -> dict[str, Any]:
     runs = [line, run_of("call_1", 10, FIRST - 10)], [run_of("call_2", 0, SECOND)]
     runs[1][0]["logprobs"][SURPRISE - FIRST] = -12.0
     timelines = [
-        {"index": at, "agent": None, "tokens": tokens, "runs": runs[at]} for at, tokens in enumerate((FIRST, SECOND))
+        {"index": at, "agent": None, "tokens": tokens, "runs": runs[at]}
+        for at, tokens in enumerate((FIRST, SECOND))
     ]
     answers: list[Any] = []
-    call = {"status": "completed", "agent": None, "begun_at": 1.0, "ended_at": 2.0, "continues": None}
+    call = {
+        "status": "completed",
+        "agent": None,
+        "begun_at": 1.0,
+        "ended_at": 2.0,
+        "continues": None,
+    }
     calls = [
         call | {"id": f"call_{at}", "options": {"sampling": {"temperature": 0.5}}, "messages": [], "drift": None}
         | {"answers": answers, "prompt_token_ids": [], "messages_from": 0}
@@ -76,8 +84,17 @@ def page(run: Run) -> Page:
         start, limit = int(asked["cursor"][0]), int(asked["limit"][0])
         assert limit <= 5_000, "more spans at once would make a slow tab"
         timelines, more = timelines_page(document, advantages=0.5, start=start, limit=limit)
-        whole = {"calls": document["calls"], "outline": seen} if start == 0 else {"calls": [], "outline": None}
-        told = {"episode": episode, "report": None, "timelines": timelines, "next_cursor": more and str(more)}
+        whole = (
+            {"calls": document["calls"], "outline": seen}
+            if start == 0
+            else {"calls": [], "outline": None}
+        )
+        told = {
+            "episode": episode,
+            "report": None,
+            "timelines": timelines,
+            "next_cursor": more and str(more),
+        }
         route.fulfill(body=json.dumps(told | whole), content_type="application/json")
 
     run.page.route("**/timelines?*", answer)
@@ -87,12 +104,18 @@ def page(run: Run) -> Page:
     run.page.unroute("**/timelines?*")
 
 
-def test_a_million_tokens_of_hostile_text_are_read_at_any_place_and_the_tab_is_never_frozen(page: Page) -> None:
+def test_a_million_tokens_of_hostile_text_are_read_at_any_place_and_the_tab_is_never_frozen(
+    page: Page,
+) -> None:
     place = page.get_by_role("slider", name="Place in the episode")
     expect(place).to_have_attribute("aria-valuemax", str(FIRST + SECOND))
     expect(page.locator("[data-token]").first).to_be_visible()
-    expect(page.get_by_role("button", name=re.compile("show all 1,000,001 characters"))).to_be_visible()
-    expect(page.get_by_text("<script>document.title='owned'</script>⟨U+202E⟩gnirts␛[31mred").first).to_be_visible()
+    expect(
+        page.get_by_role("button", name=re.compile("show all 1,000,001 characters"))
+    ).to_be_visible()
+    expect(
+        page.get_by_text("<script>document.title='owned'</script>⟨U+202E⟩gnirts␛[31mred").first
+    ).to_be_visible()
     expect(page.get_by_text("⟨e2 82⟩").first).to_be_visible()
     assert place.locator("[data-heat]").count() == 1  # one token stands out
     line_feed = page.locator("[data-newline]").first
@@ -102,7 +125,9 @@ def test_a_million_tokens_of_hostile_text_are_read_at_any_place_and_the_tab_is_n
     expect(page.locator("[data-token][data-heat=v0]").first).to_be_visible()
     assert line_feed.evaluate(mark) == '"↵"'
     page.get_by_label("Colour by").select_option("ratio")
-    expect(page.get_by_text("The trainer’s log-probabilities are not kept of these tokens")).to_be_visible()
+    expect(
+        page.get_by_text("The trainer’s log-probabilities are not kept of these tokens")
+    ).to_be_visible()
     page.get_by_label("Colour by").select_option("logprob")
     photograph(page, "long-episode")
 
@@ -132,7 +157,9 @@ def test_a_million_tokens_of_hostile_text_are_read_at_any_place_and_the_tab_is_n
     expect(page.get_by_role("button", name="Show earlier tokens")).to_have_count(0)
     expect(chosen).to_be_in_viewport()
     page.get_by_role("button", name=re.compile("show all 1,000,001 characters")).click()
-    expect(page.get_by_role("button", name=re.compile("show all 1,000,001 characters"))).to_have_count(0)
+    expect(
+        page.get_by_role("button", name=re.compile("show all 1,000,001 characters"))
+    ).to_have_count(0)
     page.get_by_role("button", name="Show more tokens").click()
     expect(page.locator("[data-token]").nth(9_000)).to_be_attached()
     longest = page.evaluate("window.longest")

@@ -16,14 +16,18 @@ def test_a_live_run_shows_what_it_does_what_fills_and_what_ended_and_an_ended_on
 ) -> None:
     page = run.page
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop_server, "api_key", run.api.headers["Authorization"].removeprefix("Bearer "))
+        patch.setattr(
+            loop_server, "api_key", run.api.headers["Authorization"].removeprefix("Bearer ")
+        )
         remote = loop_server.session()
     play(remote, "fog", 3)
     remote.begin_episode(task="mist")
     page.goto(f"/sessions/{remote.id}")
     now = page.get_by_role("region", name="Now")
     filling = now.get_by_role("region", name="Groups that are filling")
-    expect(filling.get_by_role("listitem")).to_have_text(["fog3 of 4 ended", "mist0 of 4 ended, 1 open"])
+    expect(filling.get_by_role("listitem")).to_have_text(
+        ["fog3 of 4 ended", "mist0 of 4 ended, 1 open"]
+    )
     expect(filling).to_contain_text("0 of 2 full for the next step")
     expect(now).to_contain_text(re.compile(r"for \d+ s"))
     last = now.get_by_role("region", name="Last episodes").get_by_role("link")

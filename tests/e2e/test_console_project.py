@@ -1,4 +1,6 @@
-"""What a project is sent and what it used, in a real browser: webhooks with their deliveries, usage beside quotas."""
+"""What a project is sent and what it used, in a real browser: webhooks with their deliveries, usage
+beside quotas.
+"""
 
 import os
 import re
@@ -28,8 +30,14 @@ DELIVERED_MS = 60_000
 def receiving(program: str, secret: str, log: Path) -> Iterator[Path]:
     """The program that the console shows, running. What it prints goes to ``log``."""
     with log.open("wb") as output:
-        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "sdk"), "WEBHOOK_SECRET": secret}
-        process = subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=output, stderr=output)
+        environment = {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(ROOT / "sdk"),
+            "WEBHOOK_SECRET": secret,
+        }
+        process = subprocess.Popen(
+            [sys.executable, "-c", program], env=environment, stdout=output, stderr=output
+        )
         try:
             yield log
         finally:
@@ -60,7 +68,9 @@ def create_webhook(page: Page, url: str, *, without: str = "") -> tuple[str, str
 
 def deliveries(page: Page, url: str) -> Locator:
     """The rows under a webhook, which is opened where it is not."""
-    entry = page.get_by_role("listitem").filter(has=page.get_by_role("button", name=f"Deliveries to {url}", exact=True))
+    entry = page.get_by_role("listitem").filter(
+        has=page.get_by_role("button", name=f"Deliveries to {url}", exact=True)
+    )
     trigger = entry.get_by_role("button", name=f"Deliveries to {url}", exact=True)
     if trigger.get_attribute("aria-expanded") == "false":
         trigger.click()
@@ -78,7 +88,9 @@ def test_a_webhook_shows_its_secret_once_gets_the_events_of_a_session_and_is_del
     secret, program = create_webhook(page, good, without="A checkpoint fails")
     assert secret.startswith("whsec_")
     assert secret not in page.content()
-    assert page.evaluate("Object.keys(localStorage).length + Object.keys(sessionStorage).length") == 0
+    assert (
+        page.evaluate("Object.keys(localStorage).length + Object.keys(sessionStorage).length") == 0
+    )
     topics = sorted(topic for topic in WebhookTopic if topic != WebhookTopic.CHECKPOINT_FAILED)
     expect(page.get_by_text(", ".join(topics), exact=True)).to_be_visible()
     expect(page.get_by_text("Nothing was sent yet.")).to_be_visible()
@@ -92,7 +104,9 @@ def test_a_webhook_shows_its_secret_once_gets_the_events_of_a_session_and_is_del
         expect(sent.first).to_contain_text("delivered")
         assert f"'session_id': '{session_id}'" in log.read_text()
     unheard = deliveries(page, bad).filter(has_text="pending").filter(has_text="again")
-    expect(unheard.first).to_contain_text(re.compile(r"no connection .*, again (in|now)"), timeout=DELIVERED_MS)
+    expect(unheard.first).to_contain_text(
+        re.compile(r"no connection .*, again (in|now)"), timeout=DELIVERED_MS
+    )
 
     page.get_by_role("button", name=f"Delete the webhook to {bad}").click()
     page.get_by_role("alertdialog").get_by_role("button", name="Delete webhook").click()
@@ -144,8 +158,16 @@ def test_usage_is_what_the_api_measured_beside_the_quotas(page: Page, server: Se
 
 def set_quota(server: Server, project: str) -> None:
     limits = ["--devices", "4", "--sessions", "1", "--storage-gib", "2"]
-    environment = os.environ | {"TINKERSCRIPT_DATA": str(server.data), "DJANGO_SETTINGS_MODULE": "console.settings"}
-    subprocess.run([sys.executable, "manage.py", "set_quota", project, *limits], cwd=ROOT, env=environment, check=True)
+    environment = os.environ | {
+        "TINKERSCRIPT_DATA": str(server.data),
+        "DJANGO_SETTINGS_MODULE": "console.settings",
+    }
+    subprocess.run(
+        [sys.executable, "manage.py", "set_quota", project, *limits],
+        cwd=ROOT,
+        env=environment,
+        check=True,
+    )
 
 
 def test_a_viewer_sees_usage_and_nothing_of_webhooks_that_would_be_refused(
@@ -164,15 +186,28 @@ def test_a_viewer_sees_usage_and_nothing_of_webhooks_that_would_be_refused(
     open_account(viewer, "vera@example.org")
     viewer.get_by_role("button", name="Accept").click()
     expect(viewer.get_by_role("region", name="Invitations")).to_have_count(0)
-    expect(viewer.get_by_role("link", name="Webhooks")).to_have_count(1)  # of the project that is their own
+    # of the project that is their own
+    expect(viewer.get_by_role("link", name="Webhooks")).to_have_count(1)
     viewer.get_by_role("button", name="Project vera").click()
     viewer.get_by_role("menuitemradio", name="peter").click()
     expect(viewer.get_by_test_id("project")).to_have_text("peter")
     viewer.get_by_role("link", name="Usage").click()
     expect(viewer.get_by_role("region", name="All sessions")).to_be_visible()
     expect(viewer.get_by_role("link", name="Webhooks")).to_have_count(0)
-    refused = re.compile("^(New session|Serve|Serve a model|Start session|Ask|New rule|Invite|Rename|Revoke.*)$")
-    for place in ("home", "sessions", "serving", "playground", "alert-rules", "members", "keys", "usage", "capacity"):
+    refused = re.compile(
+        "^(New session|Serve|Serve a model|Start session|Ask|New rule|Invite|Rename|Revoke.*)$"
+    )
+    for place in (
+        "home",
+        "sessions",
+        "serving",
+        "playground",
+        "alert-rules",
+        "members",
+        "keys",
+        "usage",
+        "capacity",
+    ):
         viewer.goto(f"/{place}")
         expect(viewer.get_by_role("heading", level=1)).to_be_visible()
         for role in ("button", "link"):

@@ -1,4 +1,5 @@
-"""What a person sees who reads the console's pages: charts that can be zoomed, long names, pages that are not there.
+"""What a person sees who reads the console's pages: charts that can be zoomed, long names, pages
+that are not there.
 
 The record of a run is played to the page by the test itself, over the page's own WebSocket.
 """
@@ -48,7 +49,9 @@ COUNT_LINES = """(chart) => {
 TWO_FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
-def test_a_zoom_stays_while_the_mouse_moves_and_steps_arrive_and_a_double_click_ends_it(page: Page) -> None:
+def test_a_zoom_stays_while_the_mouse_moves_and_steps_arrive_and_a_double_click_ends_it(
+    page: Page,
+) -> None:
     sign_up(page, "zoe@example.org")
     session_id = make_session(page, "zoom")
     played = Played(page)
@@ -90,10 +93,13 @@ def test_a_zoom_stays_while_the_mouse_moves_and_steps_arrive_and_a_double_click_
     page.evaluate(TWO_FRAMES)
     assert page.evaluate("window.linesDrawn") > 0  # another range does
     played.send(metric(12))
-    expect(reward).to_have_attribute("data-shown", "1 12")  # a chart that is not zoomed follows the run
+    # a chart that is not zoomed follows the run
+    expect(reward).to_have_attribute("data-shown", "1 12")
 
 
-def test_a_zoom_is_in_the_address_for_all_charts_and_ends_by_keyboard_and_with_its_axis(page: Page) -> None:
+def test_a_zoom_is_in_the_address_for_all_charts_and_ends_by_keyboard_and_with_its_axis(
+    page: Page,
+) -> None:
     sign_up(page, "zelda@example.org")
     played = Played(page)
     page.goto(f"/sessions/{make_session(page, 'link')}?smooth=0.5")
@@ -130,7 +136,9 @@ def test_a_step_without_a_gradient_gives_the_reason(page: Page) -> None:
     page.goto(f"/sessions/{make_session(page, 'flat')}")
     expect(page.get_by_role("heading", level=1)).to_have_text("flat")
     played.send(metric(1, groups_skipped=4))
-    expect(page.get_by_text("Step 1 taught nothing. All 4 groups had equal rewards")).to_be_visible()
+    expect(
+        page.get_by_text("Step 1 taught nothing. All 4 groups had equal rewards")
+    ).to_be_visible()
     played.send(metric(2, groups_skipped=3))
     expect(page.get_by_text("taught nothing")).to_have_count(0)
 
@@ -142,7 +150,9 @@ def test_the_list_is_live_is_sorted_by_a_column_and_goes_on_without_its_channel(
     expect(page.get_by_text("Live", exact=True)).to_be_visible()
     page.get_by_role("button", name="Reward", exact=True).click()
     expect(page).to_have_url(re.compile("sort=reward&reverse=true"))
-    expect(page.get_by_role("columnheader", name="Reward")).to_have_attribute("aria-sort", "ascending")
+    expect(page.get_by_role("columnheader", name="Reward")).to_have_attribute(
+        "aria-sort", "ascending"
+    )
     expect(page.get_by_role("link", name="first", exact=True)).to_be_visible()
     page.route_web_socket(re.compile("/ws/v1/projects/"), lambda socket: socket.close())
     page.goto("/sessions")
@@ -150,7 +160,9 @@ def test_the_list_is_live_is_sorted_by_a_column_and_goes_on_without_its_channel(
     expect(page.get_by_role("link", name="first", exact=True)).to_be_visible()
 
 
-def test_a_long_name_takes_no_column_from_the_list_and_goes_into_the_form_of_another_run(page: Page) -> None:
+def test_a_long_name_takes_no_column_from_the_list_and_goes_into_the_form_of_another_run(
+    page: Page,
+) -> None:
     sign_up(page, "wanda@example.org")
     make_session(page, LONG_NAME)
     page.goto("/sessions")
@@ -167,9 +179,14 @@ def test_a_long_name_takes_no_column_from_the_list_and_goes_into_the_form_of_ano
 def test_a_session_that_is_not_there_reports_it_once_and_leads_on(page: Page) -> None:
     sign_up(page, "nora@example.org")
     asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url) if "/v1/sessions/ses_0" in request.url else None)
+    page.on(
+        "request",
+        lambda request: asked.append(request.url) if "/v1/sessions/ses_0" in request.url else None,
+    )
     page.goto("/sessions/ses_0000000000000000")
-    expect(page.get_by_role("heading", level=1, name="There is no such session in your projects")).to_be_visible()
+    expect(
+        page.get_by_role("heading", level=1, name="There is no such session in your projects")
+    ).to_be_visible()
     first = len(asked)
     page.wait_for_timeout(5_000)  # two intervals of the query that a live session is asked by
     assert len(asked) == first
@@ -177,7 +194,9 @@ def test_a_session_that_is_not_there_reports_it_once_and_leads_on(page: Page) ->
     page.wait_for_url("**/sessions")
 
 
-def test_the_palette_goes_anywhere_and_does_what_the_page_offers_by_keyboard_alone(page: Page) -> None:
+def test_the_palette_goes_anywhere_and_does_what_the_page_offers_by_keyboard_alone(
+    page: Page,
+) -> None:
     sign_up(page, "palma@example.org")
     session_id = make_session(page, "goal <script>\u202e")
     make_session(page, "another")
@@ -211,8 +230,12 @@ def test_the_palette_goes_anywhere_and_does_what_the_page_offers_by_keyboard_alo
     expect(page.get_by_role("button", name="Go to")).to_be_focused()
 
 
-def test_a_page_has_the_name_of_its_session_for_a_title_and_nothing_turns_the_text_round(page: Page) -> None:
-    """The titles of the other pages are looked at where each is opened once (``test_console_accessible.py``)."""
+def test_a_page_has_the_name_of_its_session_for_a_title_and_nothing_turns_the_text_round(
+    page: Page,
+) -> None:
+    """The titles of the other pages are looked at where each is opened once
+    (``test_console_accessible.py``).
+    """
     sign_up(page, "tess@example.org")
     session_id = make_session(page, "titled \u202elive")
     page.goto(f"/sessions/{session_id}")
@@ -229,7 +252,9 @@ def test_escape_does_not_lose_a_key_that_is_shown_once(page: Page) -> None:
 
 
 def test_the_form_of_a_new_key_does_not_move_once_it_is_shown(page: Page) -> None:
-    """The models arrive late here: were they added to the form, its button would move from under the pointer."""
+    """The models arrive late here: were they added to the form, its button would move from under
+    the pointer.
+    """
     held: list[Route] = []
     page.route("**/v1/base-models", lambda route: held.append(route))
     sign_up(page, "mona@example.org")
@@ -242,11 +267,14 @@ def test_the_form_of_a_new_key_does_not_move_once_it_is_shown(page: Page) -> Non
     expect(page.get_by_role("button", name="Create key")).to_be_visible()
 
 
-def test_a_browser_without_network_reports_it_and_a_page_that_cannot_be_loaded_leads_on(page: Page) -> None:
+def test_a_browser_without_network_reports_it_and_a_page_that_cannot_be_loaded_leads_on(
+    page: Page,
+) -> None:
     sign_up(page, "olga@example.org")
     page.context.set_offline(True)
     expect(page.get_by_role("alert").filter(has_text="You are offline")).to_be_visible()
-    page.get_by_role("navigation").get_by_role("link", name="Webhooks").click()  # its code was never loaded
+    # its code was never loaded
+    page.get_by_role("navigation").get_by_role("link", name="Webhooks").click()
     expect(page.get_by_text("This page could not be loaded.")).to_be_visible()
     expect(page.get_by_role("navigation", name="Main")).to_be_visible()
     page.context.set_offline(False)  # and the page comes by itself
@@ -268,7 +296,10 @@ def test_the_sign_in_page_is_small_compressed_and_kept_by_the_browser(page: Page
 def test_a_dialog_does_not_break_the_content_security_policy(page: Page) -> None:
     """Nor does any page: whoever reads a run (``ended_run.py``) hears of it on each that they open."""
     refused: list[str] = []
-    page.on("console", lambda said: refused.append(said.text) if "Content Security Policy" in said.text else None)
+    page.on(
+        "console",
+        lambda said: refused.append(said.text) if "Content Security Policy" in said.text else None,
+    )
     sign_up(page, "cass@example.org")
     answer = page.goto(f"/sessions/{make_session(page, 'strict')}")
     assert answer is not None

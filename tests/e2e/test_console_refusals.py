@@ -1,4 +1,6 @@
-"""Every refusal and failure of a request has its words on the page, and a way on: in a real browser."""
+"""Every refusal and failure of a request has its words on the page, and a way on: in a real
+browser.
+"""
 
 import re
 from collections.abc import Iterator
@@ -53,7 +55,11 @@ READS = {
 def words(status: int) -> str:
     if status == NO_ANSWER:
         return "The server does not answer."
-    return f"The server returned {status}." if status in PROXYS_OWN else f"This is refused with {status}."
+    return (
+        f"The server returned {status}."
+        if status in PROXYS_OWN
+        else f"This is refused with {status}."
+    )
 
 
 def refuse(route: Route, status: int) -> None:
@@ -62,7 +68,12 @@ def refuse(route: Route, status: int) -> None:
     elif status in PROXYS_OWN:
         route.fulfill(status=status, content_type="text/html", body="<h1>Bad gateway</h1>")
     else:
-        error = {"code": "test", "message": words(status), "hint": "Do something else.", "details": {}}
+        error = {
+            "code": "test",
+            "message": words(status),
+            "hint": "Do something else.",
+            "details": {},
+        }
         route.fulfill(status=status, json={"error": error, "request_id": "req_test"})
 
 
@@ -85,7 +96,8 @@ def said(page: Page, status: int) -> Locator:
 @pytest.fixture
 def page(run: Run) -> Iterator[Page]:
     with run.page.context.browser.new_context(
-        base_url=str(run.api.base_url.copy_with(path="")), storage_state=run.page.context.storage_state()
+        base_url=str(run.api.base_url.copy_with(path="")),
+        storage_state=run.page.context.storage_state(),
     ) as context:
         context.set_default_timeout(WITHIN_MS)
         page, errors = context.new_page(), list[str]()
@@ -99,7 +111,9 @@ def page(run: Run) -> Iterator[Page]:
     [
         pytest.param(EACH_KIND, id="one of each kind"),
         pytest.param(
-            [it for it in (*REFUSALS, *FAILURES) if it not in EACH_KIND], id="the others", marks=pytest.mark.nightly
+            [it for it in (*REFUSALS, *FAILURES) if it not in EACH_KIND],
+            id="the others",
+            marks=pytest.mark.nightly,
         ),
     ],
 )
@@ -115,7 +129,9 @@ def test_each_status_of_a_page_is_told_in_words_and_what_may_pass_is_asked_for_a
         if status in PASSING:
             again.first.click()
             expect(said(page, status)).to_have_count(0)
-            expect(page.get_by_role("table", name="Episodes").get_by_role("row").nth(1)).to_be_visible()
+            expect(
+                page.get_by_role("table", name="Episodes").get_by_role("row").nth(1)
+            ).to_be_visible()
         else:
             expect(again).to_have_count(0)
 
@@ -155,7 +171,9 @@ def test_each_status_of_a_form_is_told_and_what_was_typed_stays(page: Page) -> N
         expect(said(page, status).get_by_role("button", name="Try again")).to_have_count(0)
 
 
-def test_a_sign_in_that_has_expired_leads_to_the_sign_in_page_and_back(page: Page, run: Run) -> None:
+def test_a_sign_in_that_has_expired_leads_to_the_sign_in_page_and_back(
+    page: Page, run: Run
+) -> None:
     page.goto("/keys")
     expect(page.get_by_role("heading", name="API keys")).to_be_visible()
     page.context.clear_cookies()

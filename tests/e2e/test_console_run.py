@@ -17,7 +17,8 @@ __all__ = ["browser", "page", "server"]
 pytestmark = pytest.mark.browser
 
 AT = "2030-01-01T00:00:00Z"
-# What `make quickstart` recorded: its learning rate, updates and weight of the entropy are constant.
+# What `make quickstart` recorded: its learning rate, updates and weight of the entropy are
+# constant.
 QUICKSTART = ROOT / "tests/support/quickstart_steps.json"
 
 
@@ -25,8 +26,12 @@ def entry(number: int, kind: str, data: dict[str, Any]) -> dict[str, Any]:
     return {"cursor": PLAYED_FROM + number, "kind": kind, "at": AT, "data": data}
 
 
-def test_the_slider_of_smoothing_draws_the_quickstart_at_every_value_under_every_option(page: Page) -> None:
-    """A range without a tick made uPlot's loop endless: seconds without an answer, then a RangeError on the page."""
+def test_the_slider_of_smoothing_draws_the_quickstart_at_every_value_under_every_option(
+    page: Page,
+) -> None:
+    """A range without a tick made uPlot's loop endless: seconds without an answer, then a
+    RangeError on the page.
+    """
     sign_up(page, "sonia@example.org")
     session_id = make_session(page, "smooth")
     played = Played(page)
@@ -39,7 +44,9 @@ def test_the_slider_of_smoothing_draws_the_quickstart_at_every_value_under_every
     expect(canvases.first).to_be_visible()
     for part in ("", "y=log", "y=log&zoom=3~7", "zoom=9~9.5"):
         page.evaluate("part => history.replaceState(history.state, '', `?${part}`)", part)
-        page.evaluate("() => dispatchEvent(new PopStateEvent('popstate', { state: history.state }))")
+        page.evaluate(
+            "() => dispatchEvent(new PopStateEvent('popstate', { state: history.state }))"
+        )
         slider.evaluate(
             """async (slider) => {
                 const set = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set;
@@ -72,7 +79,9 @@ def test_the_slider_counts_each_key(page: Page) -> None:
     expect(page).not_to_have_url(re.compile("smooth"))
 
 
-def test_five_charts_are_shown_and_the_others_open_by_keyboard_and_after_a_reload(page: Page) -> None:
+def test_five_charts_are_shown_and_the_others_open_by_keyboard_and_after_a_reload(
+    page: Page,
+) -> None:
     sign_up(page, "fiona@example.org")
     session_id = make_session(page, "folding")
     page.goto(f"/sessions/{session_id}?y=log")  # where the charts were before they had a page
@@ -98,18 +107,27 @@ def test_five_charts_are_shown_and_the_others_open_by_keyboard_and_after_a_reloa
     expect(page).to_have_url(re.compile(r"\?y=log$"))
 
 
-def test_what_agents_measure_is_drawn_what_is_constant_is_a_value_and_a_chart_is_saved(page: Page) -> None:
+def test_what_agents_measure_is_drawn_what_is_constant_is_a_value_and_a_chart_is_saved(
+    page: Page,
+) -> None:
     sign_up(page, "owen@example.org")
     session_id = make_session(page, "own")
     played = Played(page)
     page.goto(f"/sessions/{session_id}?open=own,optimizer")
     evaluation = {"name": "held out", "step": 0, "reward_mean": 0.25, "episodes": 8, "failed": 0}
     evaluation |= {"by_task": {}, "metrics": {}, "reward_std": None, "success_rate": None}
-    steps = [metric(n, metrics={"turns": n, "reward/format": 0.5}, learning_rate=3e-5) for n in range(1, 9)]
+    steps = [
+        metric(n, metrics={"turns": n, "reward/format": 0.5}, learning_rate=3e-5)
+        for n in range(1, 9)
+    ]
     played.send(*steps, entry(30, "evaluation", evaluation))
-    reward = page.get_by_role("img", name=re.compile(r"^Reward by step; at step 8: training 0\.08, held out 0\.25 at"))
+    reward = page.get_by_role(
+        "img", name=re.compile(r"^Reward by step; at step 8: training 0\.08, held out 0\.25 at")
+    )
     expect(reward).to_be_visible()
-    expect(page.get_by_role("img", name=re.compile("^turns by step; at step 8: turns 8"))).to_be_visible()
+    expect(
+        page.get_by_role("img", name=re.compile("^turns by step; at step 8: turns 8"))
+    ).to_be_visible()
     constant = page.locator("dl[aria-label='Constant over the run']")
     expect(constant.filter(has_text="format")).to_contain_text("0.5")
     expect(constant.filter(has_text="Learning rate")).to_contain_text("3e-5")
@@ -126,7 +144,9 @@ def test_what_agents_measure_is_drawn_what_is_constant_is_a_value_and_a_chart_is
     assert Path(saved.value.path()).read_bytes().startswith(b"\x89PNG")
 
 
-def test_charts_are_marked_where_something_happened_and_say_what_by_mouse_and_keyboard(page: Page) -> None:
+def test_charts_are_marked_where_something_happened_and_say_what_by_mouse_and_keyboard(
+    page: Page,
+) -> None:
     sign_up(page, "mark@example.org")
     session_id = make_session(page, "marked")
     played = Played(page)
@@ -143,7 +163,13 @@ def test_charts_are_marked_where_something_happened_and_say_what_by_mouse_and_ke
         "success_rate": None,
     }
     refused = {"name": "step_refused", "step": 18, "reason": "the loss is not finite"}
-    committed = {"name": "checkpoint_committed", "kind": "state", "step": 5, "checkpoint_id": "ckp_1", "size_bytes": 9}
+    committed = {
+        "name": "checkpoint_committed",
+        "kind": "state",
+        "step": 5,
+        "checkpoint_id": "ckp_1",
+        "size_bytes": 9,
+    }
     played.send(
         *(metric(step) for step in range(1, 21)),
         entry(30, "event", committed),
@@ -155,7 +181,8 @@ def test_charts_are_marked_where_something_happened_and_say_what_by_mouse_and_ke
     kinds = ("Checkpoint 1", "Evaluation 1", "Refused step 1", "Restart 1")
     expect(legend).to_have_text([re.compile(kind) for kind in kinds])
     marks = page.get_by_role("list", name="Marked steps").get_by_role("link")
-    expect(marks).to_have_count(4)  # of one chart: the others have the same ones, and are passed over
+    # of one chart: the others have the same ones, and are passed over
+    expect(marks).to_have_count(4)
     refusal = page.get_by_role("link", name="Step 18 was refused: the loss is not finite")
     said = refusal.locator("span")
     expect(said).to_be_hidden()
@@ -164,9 +191,16 @@ def test_charts_are_marked_where_something_happened_and_say_what_by_mouse_and_ke
     page.mouse.move(0, 0)
     expect(said).to_be_hidden()
 
-    reward = page.get_by_role("img", name=re.compile("^Reward by step")).locator(".u-over").bounding_box()
+    reward = (
+        page.get_by_role("img", name=re.compile("^Reward by step"))
+        .locator(".u-over")
+        .bounding_box()
+    )
     assert reward is not None
-    for name, step in (("^Checkpoint of step 5 .state.", 5), ("^Evaluation held out at step 12: mean reward 0.25", 12)):
+    for name, step in (
+        ("^Checkpoint of step 5 .state.", 5),
+        ("^Evaluation held out at step 12: mean reward 0.25", 12),
+    ):
         box = page.get_by_role("link", name=re.compile(name)).bounding_box()
         assert box is not None
         middle = box["x"] + box["width"] / 2
@@ -191,10 +225,14 @@ def test_the_buttons_of_a_run_without_a_name_stand_in_one_row(page: Page) -> Non
     page.get_by_role("button", name="Start session").click()
     page.wait_for_url(re.compile(r"/sessions/ses_\w+$"))
     expect(page.get_by_text("Live", exact=True)).to_be_visible()
-    expect(page.get_by_role("region", name="Now")).to_be_visible()  # it has a runtime: the name has no phase beside it
+    # it has a runtime: the name has no phase beside it
+    expect(page.get_by_role("region", name="Now")).to_be_visible()
     stop = page.get_by_role("button", name="Stop", exact=True)
     expect(stop).to_be_visible()
-    tops = {round(each.bounding_box()["y"]) for each in (page.get_by_role("button", name="Export model"), stop)}
+    tops = {
+        round(each.bounding_box()["y"])
+        for each in (page.get_by_role("button", name="Export model"), stop)
+    }
     heading = page.get_by_role("heading", level=1).bounding_box()
     assert len(tops) == 1
     assert abs(heading["y"] + heading["height"] / 2 - tops.pop() - 16) < 4

@@ -21,7 +21,9 @@ SCREENSHOTS = os.environ.get("CONSOLE_SCREENSHOTS")  # a folder: what the pages 
 
 @pytest.fixture(scope="module")
 def server(loop_server: LoopServer) -> Iterator[Server]:
-    """The server of the loop's tests, whose runtimes have a real gateway. Skips where no page can be shown."""
+    """The server of the loop's tests, whose runtimes have a real gateway. Skips where no page can
+    be shown.
+    """
     pages_need()
     yield Server(loop_server.url, loop_server.data)
 
@@ -57,7 +59,9 @@ def test_a_base_model_is_served_and_two_columns_answer_in_the_colours_of_their_t
     page.get_by_role("button", name="New key").click()
     shown = page.get_by_text(re.compile("TINKERSCRIPT_CALL_KEY=tml-ep-")).inner_text()
     key = shown.partition("=")[2]
-    listed = httpx.get(f"{server.url}/openai/v1/models", headers={"Authorization": f"Bearer {key}"}, timeout=30)
+    listed = httpx.get(
+        f"{server.url}/openai/v1/models", headers={"Authorization": f"Bearer {key}"}, timeout=30
+    )
     assert [model["id"] for model in listed.json()["data"]] == [BASE_MODEL, session_id]
     photograph(page, "served-session")
 
@@ -74,7 +78,9 @@ def test_a_base_model_is_served_and_two_columns_answer_in_the_colours_of_their_t
     page.get_by_role("button", name="Add a column").click()
     expect(answers).to_have_count(2)
     expect(answers.nth(1)).to_have_attribute("aria-busy", "false")
-    assert answers.nth(1).inner_text() == "", "what was asked before it was added is not asked of it"
+    assert answers.nth(1).inner_text() == "", (
+        "what was asked before it was added is not asked of it"
+    )
     page.get_by_role("button", name="New conversation").click()
     ask(page, "Tell me about rain.")
     expect(page.get_by_text("ended by stop")).to_have_count(2)
@@ -82,7 +88,9 @@ def test_a_base_model_is_served_and_two_columns_answer_in_the_colours_of_their_t
     page.get_by_role("button", name="Open in code").first.click()
     expect(page.get_by_text('"content": "Tell me about rain."').first).to_be_visible()
     photograph(page, "playground")
-    assert page.evaluate("Object.keys(localStorage).length + Object.keys(sessionStorage).length") == 0
+    assert (
+        page.evaluate("Object.keys(localStorage).length + Object.keys(sessionStorage).length") == 0
+    )
 
     page.goto("/playground?columns=ses_gone")
     expect(page.get_by_role("status")).to_contain_text("ses_gone cannot be asked now")
@@ -102,7 +110,9 @@ def test_a_base_model_is_served_and_two_columns_answer_in_the_colours_of_their_t
     expect(page.get_by_text("This model is no longer served.")).to_be_visible()
 
 
-def test_the_present_policy_of_a_run_is_asked_by_an_episode_that_is_given_up(page: Page, server: Server) -> None:
+def test_the_present_policy_of_a_run_is_asked_by_an_episode_that_is_given_up(
+    page: Page, server: Server
+) -> None:
     sign_up(page, "paul@example.org")
     session_id = create_session(page, "asked")
     expect(page.get_by_text("waiting for episodes").first).to_be_visible(timeout=RUNTIME_MS)
@@ -113,16 +123,26 @@ def test_the_present_policy_of_a_run_is_asked_by_an_episode_that_is_given_up(pag
     expect(page.get_by_test_id("answer")).to_have_attribute("aria-busy", "false")
     assert page.get_by_test_id("answer").inner_text()
     said = page.request.get(f"/v1/sessions/{session_id}/accounting").json()
-    assert (said["begun"], said["open"], said["abandoned_by_reason"]) == (1, 0, {"playground": 1}), said
+    assert (said["begun"], said["open"], said["abandoned_by_reason"]) == (
+        1,
+        0,
+        {"playground": 1},
+    ), said
 
     page.route("**/openai/v1/chat/completions", lambda route: None)  # its answer never comes
     page.get_by_label("Prompt", exact=True).fill("And of hail.")
     with page.expect_request("**/openai/v1/chat/completions"):  # the page knows the episode by now
         page.get_by_role("button", name="Ask").click()
     accounting = f"/v1/sessions/{session_id}/accounting"
-    until(lambda: page.request.get(accounting).json()["open"] == 1, "the second episode is open", 30)
+    until(
+        lambda: page.request.get(accounting).json()["open"] == 1, "the second episode is open", 30
+    )
     page.goto(f"/sessions/{session_id}/health")
-    until(lambda: page.request.get(accounting).json()["open"] == 0, "a page that is left gives up its episode", 30)
+    until(
+        lambda: page.request.get(accounting).json()["open"] == 0,
+        "a page that is left gives up its episode",
+        30,
+    )
     assert page.request.get(accounting).json()["abandoned_by_reason"] == {"playground": 2}
 
     other = page.context.new_page()
@@ -139,7 +159,9 @@ def stop(page: Page, session_id: str) -> None:
     expect(page.get_by_role("button", name="Delete")).to_be_visible(timeout=RUNTIME_MS)
 
 
-def test_a_checkpoint_is_trained_further_from_its_row_with_the_options_of_its_run(page: Page, server: Server) -> None:
+def test_a_checkpoint_is_trained_further_from_its_row_with_the_options_of_its_run(
+    page: Page, server: Server
+) -> None:
     sign_up(page, "fritz@example.org")
     first = create_session(page, "first")
     expect(page.get_by_text("waiting for episodes").first).to_be_visible(timeout=RUNTIME_MS)

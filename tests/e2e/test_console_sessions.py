@@ -1,6 +1,8 @@
-"""A session's pages in a real browser: check, create, watch, suspend, resume, keep and remove, and the end by a budget.
+"""A session's pages in a real browser: check, create, watch, suspend, resume, keep and remove, and
+the end by a budget.
 
-``SCREENSHOTS=/folder`` keeps pictures of each page that is visited: light and dark, wide and narrow.
+``SCREENSHOTS=/folder`` keeps pictures of each page that is visited: light and dark, wide and
+narrow.
 """
 
 import json
@@ -13,7 +15,16 @@ from pathlib import Path
 import httpx
 import pyarrow.parquet as parquet
 import pytest
-from e2e.console_pages import Server, browser, charted_steps, make_key, open_place, page, pages_need, sign_up
+from e2e.console_pages import (
+    Server,
+    browser,
+    charted_steps,
+    make_key,
+    open_place,
+    page,
+    pages_need,
+    sign_up,
+)
 from e2e.loop_server import BASE_MODEL, LoopServer
 from e2e.playing import play
 from playwright.sync_api import Page, expect
@@ -30,7 +41,9 @@ RUNTIME_MS = 60_000  # until a runtime is up, or has ended
 
 @pytest.fixture(scope="module")
 def server(loop_server: LoopServer) -> Iterator[Server]:
-    """The server of the loop's tests: one runtime at a time, with a real gateway. Skips where no page can be shown."""
+    """The server of the loop's tests: one runtime at a time, with a real gateway. Skips where no
+    page can be shown.
+    """
     pages_need()
     yield Server(loop_server.url, loop_server.data)
 
@@ -68,7 +81,9 @@ def play_batches(server: Server, secret: str, session_id: str, batches: int) -> 
     """In a thread: the browser's own loop runs in this one."""
 
     def run() -> None:
-        remote = TinkerScript(session_id=session_id, base_url=server.url, api_key=secret, begin_timeout_s=90)
+        remote = TinkerScript(
+            session_id=session_id, base_url=server.url, api_key=secret, begin_timeout_s=90
+        )
         for _ in range(batches):
             play(remote, "mist", 4)
 
@@ -78,13 +93,16 @@ def play_batches(server: Server, secret: str, session_id: str, batches: int) -> 
 
 def test_a_session_is_checked_before_it_is_made_and_refused_at_its_fields(page: Page) -> None:
     sign_up(page, "ada@example.org")
-    fill_form(page, "too much", **{"Max tokens": "513", "Priority": "7", "Wall time budget (h)": "0.001"})
+    fill_form(
+        page, "too much", **{"Max tokens": "513", "Priority": "7", "Wall time budget (h)": "0.001"}
+    )
     page.get_by_role("button", name="Check").click()
     expect(page.get_by_text("Must be at least 0.02.")).to_be_visible()
     expect(page.get_by_label("Wall time budget (h)")).to_be_focused()
     page.get_by_label("Wall time budget (h)").fill("2")
     page.get_by_role("button", name="Check").click()
-    expect(page.get_by_label("Max tokens", exact=True)).to_be_focused()  # only the server knows that they do not match
+    # only the server knows that they do not match
+    expect(page.get_by_label("Max tokens", exact=True)).to_be_focused()
     expect(page.get_by_label("Max tokens", exact=True)).to_have_attribute("aria-invalid", "true")
     shot(page, "refused")
 
@@ -98,7 +116,9 @@ def test_a_session_is_checked_before_it_is_made_and_refused_at_its_fields(page: 
     page.get_by_label("Priority").fill("8")
     expect(plan).to_have_count(0)  # an answer is about what was sent
 
-    page.route("**/v1/sessions/dry-run", lambda route: route.fulfill(status=422, json=does_not_fit()))
+    page.route(
+        "**/v1/sessions/dry-run", lambda route: route.fulfill(status=422, json=does_not_fit())
+    )
     page.get_by_role("button", name="Check").click()
     expect(page.get_by_label("Base model")).to_be_focused()
     expect(meter).to_have_attribute("aria-valuetext", "64.0 GiB of 16.0 GiB")
@@ -111,15 +131,24 @@ def test_a_session_is_checked_before_it_is_made_and_refused_at_its_fields(page: 
 
 def does_not_fit() -> dict:
     """The API's answer about a model that is larger than any this machine refuses."""
-    parts = dict.fromkeys(("engine", "trainer", "optimizer", "reference", "handover", "activation", "process"), 0)
+    parts = dict.fromkeys(
+        ("engine", "trainer", "optimizer", "reference", "handover", "activation", "process"), 0
+    )
     sizes = parts | {"total": 64 << 30, "trainer": 48 << 30, "engine": 16 << 30}
     memory = MemoryEstimate(**{f"{part}_bytes": size for part, size in sizes.items()}).model_dump()
     details = {"memory": memory, "memory_limit_bytes": 16 << 30}
-    error = {"code": "does_not_fit", "message": "It needs 64 GiB.", "hint": "Choose a smaller one.", "details": details}
+    error = {
+        "code": "does_not_fit",
+        "message": "It needs 64 GiB.",
+        "hint": "Choose a smaller one.",
+        "details": details,
+    }
     return {"error": error, "request_id": "req_1"}
 
 
-def test_a_session_is_suspended_resumed_ended_by_its_budget_and_deleted(page: Page, server: Server) -> None:
+def test_a_session_is_suspended_resumed_ended_by_its_budget_and_deleted(
+    page: Page, server: Server
+) -> None:
     sign_up(page, "grace@example.org")
     secret = make_key(page)
     fill_form(page, "walk", **{"Step budget": "2", "Priority": "3"})
@@ -131,7 +160,9 @@ def test_a_session_is_suspended_resumed_ended_by_its_budget_and_deleted(page: Pa
     open_place(page, "Settings")
     expect(page.get_by_role("region", name="Budget")).to_contain_text("0 of 2")
     page.get_by_role("button", name="Download episodes").click()
-    expect(page.get_by_role("region", name="Archive").get_by_role("alert")).to_contain_text("archived yet")
+    expect(page.get_by_role("region", name="Archive").get_by_role("alert")).to_contain_text(
+        "archived yet"
+    )
     play_batches(server, secret, session_id, 1)
     open_place(page, "Overview")
     expect(charted_steps(page)).to_have_attribute("data-steps", "1")
@@ -143,7 +174,9 @@ def test_a_session_is_suspended_resumed_ended_by_its_budget_and_deleted(page: Pa
     assert saved.value.suggested_filename == f"{session_id}-batch-1.jsonl"
     page.get_by_label("Step, or the name of a refused batch").fill("99")
     page.get_by_role("button", name="Download batch").click()
-    expect(page.get_by_role("region", name="Batches").get_by_role("alert")).to_contain_text("no batch 99")
+    expect(page.get_by_role("region", name="Batches").get_by_role("alert")).to_contain_text(
+        "no batch 99"
+    )
 
     queue_and_watch(page, server, secret, session_id)
     page.get_by_role("tab", name="Runtime log").click()
@@ -168,7 +201,9 @@ def test_a_session_is_suspended_resumed_ended_by_its_budget_and_deleted(page: Pa
     shot(page, "ended")
     read_alerts(page)
     open_place(page, "Checkpoints")
-    expect(page.get_by_role("button", name=re.compile("Files of the model checkpoint of step 2"))).to_be_visible()
+    expect(
+        page.get_by_role("button", name=re.compile("Files of the model checkpoint of step 2"))
+    ).to_be_visible()
     open_place(page, "Overview")
     confirm(page, "Delete", "Delete session")
     page.wait_for_url("**/sessions")
@@ -181,13 +216,22 @@ def queue_and_watch(page: Page, server: Server, secret: str, session_id: str) ->
     panel = page.get_by_role("region", name="Queue of tasks")
     expect(panel).to_have_count(0)
     tasks = f"/v1/sessions/{session_id}/tasks"
-    with httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {secret}"}, timeout=90) as call:
+    with httpx.Client(
+        base_url=server.url, headers={"Authorization": f"Bearer {secret}"}, timeout=90
+    ) as call:
         for name, judged in (("mist", False), ("rain", True)):
-            body = {"rows": [{"name": name, "row": name}], "eval": True, "tries": 1, "judged": judged}
+            body = {
+                "rows": [{"name": name, "row": name}],
+                "eval": True,
+                "tries": 1,
+                "judged": judged,
+            }
             call.post(tasks, json=body).raise_for_status()
         expect(panel).to_contain_text(re.compile("0 workers.*waiting2running0"), timeout=20_000)
         advice = f"tinkerscript worker my_agent:run --session {session_id}"
-        expect(panel).to_contain_text(re.compile(f"{advice}(?! --judge).*{advice} --judge my_judge:rank$"))
+        expect(panel).to_contain_text(
+            re.compile(f"{advice}(?! --judge).*{advice} --judge my_judge:rank$")
+        )
         for judged, error in ((False, None), (True, "ValueError: no idea")):
             asked = {"worker": "laptop", "count": 2, "judged": judged}
             (task,) = call.post(f"{tasks}/lease", json=asked).raise_for_status().json()["items"]
@@ -209,14 +253,18 @@ def download_episodes(page: Page, session_id: str, episodes: int) -> None:
     assert parquet.read_table(saved.value.path()).num_rows == episodes
     assert saved.value.suggested_filename == f"{session_id}-part-000001.parquet"
     panel = page.get_by_role("region", name="Archive")
-    expect(panel.get_by_text(re.compile(rf"^{episodes} episodes, [\d.]+ KiB. Links are good until"))).to_be_visible()
+    expect(
+        panel.get_by_text(re.compile(rf"^{episodes} episodes, [\d.]+ KiB. Links are good until"))
+    ).to_be_visible()
     with page.expect_download() as again:
         panel.get_by_role("link", name="part-000001.parquet").click()
     assert again.value.path().read_bytes() == saved.value.path().read_bytes()
 
 
 def read_alerts(page: Page) -> None:
-    """A budget of two steps was half used, then wholly: the page says so, and the list until it is read."""
+    """A budget of two steps was half used, then wholly: the page says so, and the list until it is
+    read.
+    """
     page.reload()
     expect(page.get_by_text("100% of the limit steps is used: 2 of 2")).to_be_visible()
     page.get_by_role("button", name="Alerts, 2 not read").click()
@@ -242,10 +290,14 @@ def keep_and_remove_checkpoints(page: Page) -> None:
     page.get_by_role("alertdialog").get_by_role("button", name="Delete checkpoint").click()
     expect(panel.get_by_role("alert")).to_contain_text("would resume from this checkpoint")
     unpin.click()
-    expect(panel.get_by_role("button", name="Pin the state checkpoint of step 1").first).to_be_visible()
+    expect(
+        panel.get_by_role("button", name="Pin the state checkpoint of step 1").first
+    ).to_be_visible()
 
 
-def test_the_list_is_narrowed_by_state_and_name_and_read_page_by_page(page: Page, server: Server) -> None:
+def test_the_list_is_narrowed_by_state_and_name_and_read_page_by_page(
+    page: Page, server: Server
+) -> None:
     sign_up(page, "alan@example.org")
     make = """async ([model, names]) => {
         const token = document.cookie.match(/csrftoken=([^;]+)/)[1];
@@ -268,7 +320,8 @@ def test_the_list_is_narrowed_by_state_and_name_and_read_page_by_page(page: Page
     page.get_by_label("Name or id contains").fill("RUN 5")
     expect(rows).to_have_count(2)
     assert page.url.endswith("?name=RUN+5")
-    page.get_by_label("State").select_option("ended")  # a runtime that was just started for one of them ends first
+    # a runtime that was just started for one of them ends first
+    page.get_by_label("State").select_option("ended")
     expect(rows).to_have_count(2, timeout=RUNTIME_MS)
     page.get_by_label("State").select_option("failed")
     expect(page.get_by_text("No session matches")).to_be_visible()
@@ -282,7 +335,8 @@ def test_the_list_is_narrowed_by_state_and_name_and_read_page_by_page(page: Page
     page.route("**/v1/account", lambda route: route.fulfill(json=account))
     page.goto("/sessions")
     expect(rows).to_have_count(50)
-    expect(page.get_by_role("link", name="New session")).to_have_count(0)  # who may only look is offered no more
+    # who may only look is offered no more
+    expect(page.get_by_role("link", name="New session")).to_have_count(0)
     page.get_by_role("link", name="run 50").click()
     expect(page.get_by_role("region", name="Episodes")).to_be_visible()
     expect(page.get_by_role("button", name="Delete", exact=True)).to_have_count(0)

@@ -14,8 +14,11 @@ def test_an_ended_run_shows_its_phases_its_machine_and_its_log(run: Run) -> None
     page.goto(f"/sessions/{run.session_id}")
     page.get_by_role("link", name="Health", exact=True).click()
     phases = page.get_by_role("list", name="Phases").get_by_role("listitem")
-    expect(phases.filter(has_text="waiting for episodes")).to_contain_text("stuck after 2 min")  # its deadline
-    expect(page.get_by_role("img", name=re.compile(r"^CPU by time; at .*: this runtime [\d.e-]+"))).to_be_visible()
+    # its deadline
+    expect(phases.filter(has_text="waiting for episodes")).to_contain_text("stuck after 2 min")
+    expect(
+        page.get_by_role("img", name=re.compile(r"^CPU by time; at .*: this runtime [\d.e-]+"))
+    ).to_be_visible()
     expect(page.get_by_role("region", name="Restarts and faults")).to_contain_text("None.")
     log = page.locator("pre[aria-label='Runtime log']")
     expect(log).to_be_visible()  # the runtime is gone
@@ -36,9 +39,15 @@ def test_somebody_without_an_account_reads_a_run_by_its_link_until_it_is_revoked
     stranger.on("request", lambda request: asked.append(request.url))
     errors: list[str] = []
     stranger.on("pageerror", lambda error: errors.append(str(error)))
-    stranger.goto(address.replace(address.split("/shared")[0], str(run.api.base_url.copy_with(path="")).rstrip("/")))
+    stranger.goto(
+        address.replace(
+            address.split("/shared")[0], str(run.api.base_url.copy_with(path="")).rstrip("/")
+        )
+    )
     expect(stranger.get_by_text("Read-only link, until")).to_be_visible()
-    expect(stranger.get_by_role("img", name=re.compile("^Reward by step; at step 1: "))).to_be_visible()
+    expect(
+        stranger.get_by_role("img", name=re.compile("^Reward by step; at step 1: "))
+    ).to_be_visible()
     rows = stranger.get_by_role("table", name="Episodes").get_by_role("row")
     expect(rows).to_have_count(11)
     photograph(stranger, "shared")
@@ -54,14 +63,22 @@ def test_somebody_without_an_account_reads_a_run_by_its_link_until_it_is_revoked
     stranger.reload()
     expect(stranger.locator("[data-chosen]")).to_have_count(1)
     token = address.partition("#")[2]
-    assert not [url for url in asked if token in url.partition("#")[0]], "no server is sent the token in an address"
-    assert {url.split("/v1/")[1].split("/")[0].split("?")[0] for url in asked if "/v1/" in url} == {"shared"}
+    assert not [url for url in asked if token in url.partition("#")[0]], (
+        "no server is sent the token in an address"
+    )
+    assert {url.split("/v1/")[1].split("/")[0].split("?")[0] for url in asked if "/v1/" in url} == {
+        "shared"
+    }
     panel.get_by_role("button", name="Revoke").click()
     page.get_by_role("button", name="Revoke link").click()
     expect(panel.get_by_role("button", name="Revoke")).to_have_count(0)
     expect(panel.locator("pre")).to_have_count(0)  # an address that leads nowhere
     stranger.goto("about:blank")
-    stranger.goto(address.replace(address.split("/shared")[0], str(run.api.base_url.copy_with(path="")).rstrip("/")))
+    stranger.goto(
+        address.replace(
+            address.split("/shared")[0], str(run.api.base_url.copy_with(path="")).rstrip("/")
+        )
+    )
     expect(stranger.get_by_text("This link is not valid")).to_be_visible()
     assert errors == []
     stranger.context.close()

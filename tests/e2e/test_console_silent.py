@@ -1,4 +1,6 @@
-"""A live channel that stays open and brings nothing: the page finds out by its own clock, and loses no entry."""
+"""A live channel that stays open and brings nothing: the page finds out by its own clock, and loses
+no entry.
+"""
 
 from urllib.parse import parse_qs, urlsplit
 
@@ -25,7 +27,9 @@ def test_a_channel_that_falls_silent_is_told_given_up_and_gone_on_from_its_curso
     expect(page.get_by_text("collecting episodes for step 1").first).to_be_visible()
     target = urlsplit(server.url)
     with muted_proxy((target.hostname, target.port)) as proxy:
-        context = browser.new_context(base_url=proxy.url, storage_state=page.context.storage_state())
+        context = browser.new_context(
+            base_url=proxy.url, storage_state=page.context.storage_state()
+        )
         watching, asked = context.new_page(), list[str]()
         watching.set_default_timeout(WITHIN_MS)
         watching.on("websocket", lambda socket: asked.append(socket.url))
@@ -55,8 +59,13 @@ def test_a_channel_that_falls_silent_is_told_given_up_and_gone_on_from_its_curso
         (runtime / "step-3").touch()
         expect(charted_steps(watching)).to_have_attribute("data-steps", "3")  # and it is live again
         expect(charted_steps(page)).to_have_attribute("data-steps", "3")
-        rows = [each.get_by_role("tabpanel", name="Events").get_by_role("listitem") for each in (page, watching)]
+        rows = [
+            each.get_by_role("tabpanel", name="Events").get_by_role("listitem")
+            for each in (page, watching)
+        ]
         for each in rows:
             expect(each.first).to_contain_text("collecting episodes for step 4")
-        assert rows[1].all_inner_texts() == rows[0].all_inner_texts(), "an entry is there twice, or was lost"
+        assert rows[1].all_inner_texts() == rows[0].all_inner_texts(), (
+            "an entry is there twice, or was lost"
+        )
         context.close()

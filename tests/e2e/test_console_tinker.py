@@ -31,7 +31,11 @@ def test_a_tinker_session_has_a_page_of_its_models_losses_and_checkpoints_and_no
 ) -> None:
     sign_up(page, "tina@example.org")
     variables = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-    variables |= {"TINKER_BASE_URL": server.url, "TINKER_API_KEY": make_key(page), "TINKER_TELEMETRY": "0"}
+    variables |= {
+        "TINKER_BASE_URL": server.url,
+        "TINKER_API_KEY": make_key(page),
+        "TINKER_TELEMETRY": "0",
+    }
     program = subprocess.Popen(
         [sys.executable, str(PROGRAM), BASE_MODEL],
         env=variables,
@@ -69,7 +73,9 @@ def look_at_it(page: Page) -> None:
 
     page.on("response", heard)
     page.on("request", sent)
-    page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
+    page.on(
+        "console", lambda message: said.append(message.text) if message.type == "error" else None
+    )
     page.get_by_role("link", name="Sessions", exact=True).click()
     row = page.get_by_role("row").filter(has_text="Tinker client")
     expect(row.get_by_role("checkbox")).to_have_count(0)
@@ -80,17 +86,23 @@ def look_at_it(page: Page) -> None:
     first, second = models.nth(1), models.nth(2)
     expect(first).to_contain_text("LoRA of rank 8")
     expect(second).to_contain_text("LoRA of rank 4, without MLP")
-    expect(first.get_by_role("cell")).to_have_text(["LoRA of rank 8", "1e-4", "3", "3", re.compile("just now|ago")])
+    expect(first.get_by_role("cell")).to_have_text(
+        ["LoRA of rank 8", "1e-4", "3", "3", re.compile("just now|ago")]
+    )
     expect(second.get_by_role("cell").nth(1)).to_have_text("0.002")
     expect(page.get_by_test_id("steps")).to_have_text("4")
     constant = page.locator("dl[aria-label='Constant over the run']")  # each call returned the same
     expect(constant.filter(has_text="Loss by token")).to_contain_text("2")
     expect(constant.filter(has_text="Learning rate")).to_contain_text("1e-4")
     page.get_by_label("Model of the curves").select_option(label="train:1")
-    expect(page.get_by_role("img", name=re.compile("^Loss by token by call; at call 1"))).to_be_visible()
+    expect(
+        page.get_by_role("img", name=re.compile("^Loss by token by call; at call 1"))
+    ).to_be_visible()
     open_place(page, "Checkpoints")
     checkpoints = page.get_by_role("region", name="Checkpoints")
-    expect(checkpoints.get_by_text(re.compile(r"^tinker://tnk_\w+:train:0/weights/end$"))).to_be_visible()
+    expect(
+        checkpoints.get_by_text(re.compile(r"^tinker://tnk_\w+:train:0/weights/end$"))
+    ).to_be_visible()
     copy = checkpoints.get_by_role("button", name=re.compile("^Copy tinker:"))
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     copy.first.click()
@@ -115,4 +127,6 @@ def look_at_it(page: Page) -> None:
     expect(places).to_have_text(["Overview", "Checkpoints", "Health", "Settings"])
     page.wait_for_timeout(6_000)  # what is asked again has been asked again
     assert (refused, said) == ([], [])
-    assert [url for url in asked if re.search(r"/(episodes|accounting|groups|tasks|metrics\?x)", url)] == []
+    assert [
+        url for url in asked if re.search(r"/(episodes|accounting|groups|tasks|metrics\?x)", url)
+    ] == []

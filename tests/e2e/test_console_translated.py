@@ -1,4 +1,6 @@
-"""Pages whose text a browser's translation has wrapped: React's own nodes are no longer where it put them."""
+"""Pages whose text a browser's translation has wrapped: React's own nodes are no longer where it
+put them.
+"""
 
 import re
 
@@ -8,7 +10,8 @@ from playwright.sync_api import Page, expect
 
 pytestmark = pytest.mark.browser
 
-# As translations do it: each text in a <font>, with React's node inside it or without it, and new text as it comes.
+# As translations do it: each text in a <font>, with React's node inside it or without it, and new
+# text as it comes.
 TRANSLATE = """(keepsNode) => {
     const wrap = (text) => {
         const parent = text.parentElement;
@@ -42,7 +45,9 @@ def translated(page: Page, path: str, heading: str | re.Pattern[str], *, keeps_n
 
 
 @pytest.mark.parametrize("keeps_node", [True, False])
-def test_a_translated_page_takes_filters_clicks_and_ways_to_other_pages(run: Run, keeps_node: bool) -> None:
+def test_a_translated_page_takes_filters_clicks_and_ways_to_other_pages(
+    run: Run, keeps_node: bool
+) -> None:
     page, base = run.page, f"/sessions/{run.session_id}"
     how = {"keeps_node": keeps_node}
     failed = page.get_by_text("This page failed")

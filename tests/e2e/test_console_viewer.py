@@ -1,4 +1,6 @@
-"""A run that ended is exported and shown without its server: the same answers, the same pages, and nothing else."""
+"""A run that ended is exported and shown without its server: the same answers, the same pages, and
+nothing else.
+"""
 
 import re
 import threading
@@ -23,12 +25,18 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
-def viewer(loop_server: LoopServer, played, run: Run, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
-    """The run as `tinkerscript record` brought it home, twice: the second time there is nothing to bring."""
+def viewer(
+    loop_server: LoopServer, played, run: Run, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Viewer]:
+    """The run as `tinkerscript record` brought it home, twice: the second time there is nothing to
+    bring.
+    """
     folder = tmp_path_factory.mktemp("home") / "run"
     with closing(Transport(loop_server.url, played.key)) as transport:
         for _ in range(2):
-            assert Session(transport, run.session_id).download_record(folder, progress=False) == folder
+            assert (
+                Session(transport, run.session_id).download_record(folder, progress=False) == folder
+            )
     with Viewer(RunFolder(folder)) as serving:
         thread = threading.Thread(target=serving.serve_forever, args=(0.05,))
         thread.start()
@@ -49,7 +57,10 @@ def page(run: Run, viewer: Viewer) -> Iterator[Page]:
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
     page.on(
-        "request", lambda sent: errors.append(sent.url) if not sent.url.startswith(f"http://{viewer.host}/") else None
+        "request",
+        lambda sent: (
+            errors.append(sent.url) if not sent.url.startswith(f"http://{viewer.host}/") else None
+        ),
     )
     page.on("websocket", lambda opened: errors.append(opened.url))
     page.goto(viewer.address)
@@ -59,7 +70,9 @@ def page(run: Run, viewer: Viewer) -> Iterator[Page]:
 
 
 def test_the_viewer_answers_as_the_server_does(run: Run, viewer: Viewer) -> None:
-    with httpx.Client(base_url=f"http://{viewer.host}/v1/sessions/{run.session_id}", timeout=90) as offline:
+    with httpx.Client(
+        base_url=f"http://{viewer.host}/v1/sessions/{run.session_id}", timeout=90
+    ) as offline:
         offline.get(viewer.address)
         listed = run.api.get("/episodes", params={"sort": "newest", "limit": 100}).json()["items"]
         paths = [
@@ -80,7 +93,9 @@ def test_the_viewer_answers_as_the_server_does(run: Run, viewer: Viewer) -> None
             *(f"/episodes/{one['episode_id']}/neighbours?sort=best&fate=trained" for one in listed),
         ]  # fmt: skip
         for path in paths:
-            served, shown = (each.get(str(each.base_url).rstrip("/") + path) for each in (run.api, offline))
+            served, shown = (
+                each.get(str(each.base_url).rstrip("/") + path) for each in (run.api, offline)
+            )
             assert served.status_code == shown.status_code, path
             expected, told = served.json(), shown.json()
             if served.status_code == 200:
@@ -94,13 +109,20 @@ def test_the_run_its_episodes_and_tokens_are_read_without_a_server(page: Page, r
     expect(page).to_have_url(re.compile(f"/sessions/{run.session_id}$"))
     expect(page.get_by_text("Exported run, as it was on")).to_be_visible()
     expect(page.get_by_test_id("charts")).to_be_visible()
-    assert page.get_by_role("button", name=re.compile("Pin|Stop|Delete|Make a link|Download")).count() == 0
-    assert page.get_by_role("link", name=re.compile("API keys|Usage|Playground|Compare")).count() == 0
+    assert (
+        page.get_by_role("button", name=re.compile("Pin|Stop|Delete|Make a link|Download")).count()
+        == 0
+    )
+    assert (
+        page.get_by_role("link", name=re.compile("API keys|Usage|Playground|Compare")).count() == 0
+    )
     photograph(page, "viewer-run")
     page.get_by_role("link", name="Episodes", exact=True).click()
     rows = page.get_by_role("table", name="Episodes").get_by_role("row")
     expect(rows).to_have_count(11)
-    expect(page.get_by_text("<script>document.title='owned'</script>⟨U+202E⟩evil").first).to_be_visible()
+    expect(
+        page.get_by_text("<script>document.title='owned'</script>⟨U+202E⟩evil").first
+    ).to_be_visible()
     page.get_by_role("searchbox", name="Task").fill("mist")
     page.get_by_role("combobox", name="Fate").select_option("trained")
     expect(rows).to_have_count(5)
@@ -109,7 +131,9 @@ def test_the_run_its_episodes_and_tokens_are_read_without_a_server(page: Page, r
     page.get_by_role("button", name="Tokens", exact=True).click()
     expect(page.locator("[data-token]").first).to_be_visible()
     page.keyboard.press("ArrowRight")
-    expect(page.get_by_role("complementary", name="Token").get_by_text("Log-probability", exact=True)).to_be_visible()
+    expect(
+        page.get_by_role("complementary", name="Token").get_by_text("Log-probability", exact=True)
+    ).to_be_visible()
     photograph(page, "viewer-episode")
     page.get_by_role("link", name="step 1").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Step 1")

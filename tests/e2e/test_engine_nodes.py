@@ -1,4 +1,6 @@
-"""One session whose engine is over two nodes of a real Slurm, every part real; one of its nodes is lost."""
+"""One session whose engine is over two nodes of a real Slurm, every part real; one of its nodes is
+lost.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +17,9 @@ from tinkerscript import TinkerScript, WorkflowOutput
 
 pytestmark = [pytest.mark.engine, pytest.mark.nightly, pytest.mark.timeout(1500)]
 
-# With adapters engine and rank take 2.5 GiB and 3 times the weights of 1.23 GiB on one node; where each has a half of
-# the engine, the first takes 3.1 GiB and 1.5 times the weights. A node has 6 GiB.
+# With adapters engine and rank take 2.5 GiB and 3 times the weights of 1.23 GiB on one node; where
+# each has a half of the engine, the first takes 3.1 GiB and 1.5 times the weights. A node has 6
+# GiB.
 LARGE, NODE_GIB = {"hidden": 1024, "intermediate": 8192, "layers": 13}, "6"
 OPTIONS = {
     "trainer_ranks": 2, "nodes": 2, "lora_rank": 4, "grpo_n": GRPO_N, "tasks_per_batch": 1, "learning_rate": 1e-3,
@@ -39,11 +42,19 @@ def large_on_slurm(tmp_path: Path, embedded_s3: str) -> Iterator[Served]:
 def test_an_engine_that_no_node_has_room_for_is_over_both_and_a_lost_one_is_named(
     large_on_slurm: Served, tmp_path: Path
 ) -> None:
-    """The session trains, loses the other node's part of its engine, and goes on from journal and state."""
-    remote = TinkerScript(base_model="large", base_url=large_on_slurm.url, api_key=large_on_slurm.key, **OPTIONS)
+    """The session trains, loses the other node's part of its engine, and goes on from journal and
+    state.
+    """
+    remote = TinkerScript(
+        base_model="large", base_url=large_on_slurm.url, api_key=large_on_slurm.key, **OPTIONS
+    )
     (part,) = [it for it in psutil.process_iter(["cmdline", "cwd"]) if is_part(it, tmp_path)]
     play(remote, TASKS[0])
-    until(lambda: len(list(remote.events(kinds=["metric"]))) == 1, "the first step was taken", timeout_s=STEP_S)
+    until(
+        lambda: len(list(remote.events(kinds=["metric"]))) == 1,
+        "the first step was taken",
+        timeout_s=STEP_S,
+    )
     part.kill()
     ready_again(remote, again_s=AGAIN_S)
     play(remote, TASKS[1])
@@ -51,11 +62,18 @@ def test_an_engine_that_no_node_has_room_for_is_over_both_and_a_lost_one_is_name
     accounting = remote.accounting()
     assert accounting.balances and accounting.trained == accounting.begun == 2 * GRPO_N
     assert [event.data["step"] for event in remote.events(kinds=["metric"])] == [1, 2]
-    faults = [event.data for event in remote.events(kinds=["event"]) if event.data["name"] == "runtime_fault"]
+    faults = [
+        event.data
+        for event in remote.events(kinds=["event"])
+        if event.data["name"] == "runtime_fault"
+    ]
     assert [fault["code"] for fault in faults] == ["engine_dead"]
     assert "is lost: the engine's part on it was killed" in faults[0]["cause"]
     remote.close()
-    until(lambda: not [it for it in psutil.process_iter(["cmdline", "cwd"]) if is_part(it, tmp_path)], "it has ended")
+    until(
+        lambda: not [it for it in psutil.process_iter(["cmdline", "cwd"]) if is_part(it, tmp_path)],
+        "it has ended",
+    )
 
 
 def play(remote: TinkerScript, task: str) -> None:
@@ -64,7 +82,9 @@ def play(remote: TinkerScript, task: str) -> None:
         episode = remote.begin_episode(task=task)
         with OpenAI(base_url=episode.base_url, api_key=episode.api_key) as client:
             client.chat.completions.create(
-                model=episode.model, messages=[{"role": "user", "content": f"Say {task}."}], max_tokens=8
+                model=episode.model,
+                messages=[{"role": "user", "content": f"Say {task}."}],
+                max_tokens=8,
             )
         remote.end_episode(WorkflowOutput(reward=float(attempt)), episode=episode)
 

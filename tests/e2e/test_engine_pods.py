@@ -1,4 +1,6 @@
-"""One session whose engine is over two of three nodes of a real Kubernetes, every part real; one of them is lost."""
+"""One session whose engine is over two of three nodes of a real Kubernetes, every part real; one of
+them is lost.
+"""
 
 import re
 from collections.abc import Iterator
@@ -25,18 +27,26 @@ def server(tmp_path: Path, embedded_s3: str) -> Iterator[Served]:
     models = tmp_path / "data" / "models"
     tiny_model_make(models / "tiny")
     large = tiny_model_make(models / "large", heads=(2, 2), **LARGE)
-    variables = {"TINKERSCRIPT_MODELS": f"large={large}", "TINKERSCRIPT_RUNTIME_MEMORY_GIB": NODE_GIB}
+    variables = {
+        "TINKERSCRIPT_MODELS": f"large={large}",
+        "TINKERSCRIPT_RUNTIME_MEMORY_GIB": NODE_GIB,
+    }
     with served_on_cluster(tmp_path, embedded_s3, variables) as server:
         yield server
 
 
-def test_an_engine_that_no_pod_has_room_for_is_over_two_and_a_lost_one_is_named(server: Served, tmp_path: Path) -> None:
-    """The session trains, loses the other node, and goes on from journal and state. A pod that takes more memory than
-    it was given, and than the prediction says, is killed."""
+def test_an_engine_that_no_pod_has_room_for_is_over_two_and_a_lost_one_is_named(
+    server: Served, tmp_path: Path
+) -> None:
+    """The session trains, loses the other node, and goes on from journal and state. A pod that
+    takes more memory than it was given, and than the prediction says, is killed.
+    """
     remote = TinkerScript(base_model="large", base_url=server.url, api_key=server.key, **OPTIONS)
     assert len(parts(tmp_path)) == 1
     play(remote, TASKS[0])
-    until(lambda: list(remote.events(kinds=["metric"])), "the first step was taken", timeout_s=STEP_S)
+    until(
+        lambda: list(remote.events(kinds=["metric"])), "the first step was taken", timeout_s=STEP_S
+    )
     lost = datetime.now(UTC)
     server.node_lose()
     ready_again(remote, again_s=AGAIN_S)
@@ -45,8 +55,12 @@ def test_an_engine_that_no_pod_has_room_for_is_over_two_and_a_lost_one_is_named(
     accounting = remote.accounting()
     assert accounting.balances and accounting.trained == accounting.begun == 2 * GRPO_N
     assert [event.data["step"] for event in remote.events(kinds=["metric"])] == [1, 2]
-    (fault,) = [event for event in remote.events(kinds=["event"]) if event.data["name"] == "runtime_fault"]
-    assert fault.data["code"] in {"engine_dead", "trainer_failed"} and re.search(LOST, fault.data["cause"]), fault
+    (fault,) = [
+        event for event in remote.events(kinds=["event"]) if event.data["name"] == "runtime_fault"
+    ]
+    assert fault.data["code"] in {"engine_dead", "trainer_failed"} and re.search(
+        LOST, fault.data["cause"]
+    ), fault
     assert (fault.at - lost).total_seconds() < LOST_S
     remote.close()
     until(lambda: not parts(tmp_path), "it has ended")
@@ -54,4 +68,6 @@ def test_an_engine_that_no_pod_has_room_for_is_over_two_and_a_lost_one_is_named(
 
 def parts(folder: Path) -> list[psutil.Process]:
     """Of engines whose session is in ``folder``, on the second node."""
-    return [process for process in psutil.process_iter(["cmdline", "cwd"]) if is_part(process, folder)]
+    return [
+        process for process in psutil.process_iter(["cmdline", "cwd"]) if is_part(process, folder)
+    ]

@@ -1,4 +1,6 @@
-"""A frozen engine, a frozen trainer, a frozen main loop: each is ended with its stacks in the events, and recovered."""
+"""A frozen engine, a frozen trainer, a frozen main loop: each is ended with its stacks in the
+events, and recovered.
+"""
 
 import asyncio
 import json
@@ -14,7 +16,11 @@ PAIRS = {"grpo_n": 2, "tasks_per_batch": 2}
 
 
 def events(server: LoopServer, session_id: str, name: str) -> list[dict]:
-    return [event["data"] for event in server.events(session_id, "event") if event["data"]["name"] == name]
+    return [
+        event["data"]
+        for event in server.events(session_id, "event")
+        if event["data"]["name"] == name
+    ]
 
 
 def moves(server: LoopServer, session_id: str, source: str, target: str) -> int:
@@ -24,8 +30,12 @@ def moves(server: LoopServer, session_id: str, source: str, target: str) -> int:
 
 async def frozen(server: LoopServer, session_id: str) -> dict:
     """The event that says so, once the session has been started again."""
-    await asyncio.to_thread(until, lambda: events(server, session_id, "stuck"), "the freeze is on the record", 40)
-    await asyncio.to_thread(until, lambda: moves(server, session_id, "loading", "ready") == 2, "it is back", 60)
+    await asyncio.to_thread(
+        until, lambda: events(server, session_id, "stuck"), "the freeze is on the record", 40
+    )
+    await asyncio.to_thread(
+        until, lambda: moves(server, session_id, "loading", "ready") == 2, "it is back", 60
+    )
     (event,) = events(server, session_id, "stuck")
     return event
 
@@ -52,7 +62,9 @@ async def test_a_frozen_step_is_ended_with_its_stacks_and_trained_by_the_next_ru
     (volume / "deadlines").write_text(json.dumps({phase: STUCK_S}))
     (volume / hold).touch()
     acknowledged = await asyncio.to_thread(play, remote, "fog", 4)
-    await asyncio.to_thread(until, (volume / hold.replace("hold", "at").replace("block", "at")).exists, "it is frozen")
+    await asyncio.to_thread(
+        until, (volume / hold.replace("hold", "at").replace("block", "at")).exists, "it is frozen"
+    )
     await asyncio.to_thread(
         until, lambda: moves(loop_server, remote.id, "ready", "queued"), "its runtime has ended", 40
     )
@@ -67,7 +79,9 @@ async def test_a_frozen_step_is_ended_with_its_stacks_and_trained_by_the_next_ru
     await check_weights(loop_server, remote.id, remote.config, tmp_path / "tuned")
 
 
-async def test_a_frozen_engine_is_ended_and_the_call_is_served_by_the_next_one(loop_server: LoopServer) -> None:
+async def test_a_frozen_engine_is_ended_and_the_call_is_served_by_the_next_one(
+    loop_server: LoopServer,
+) -> None:
     remote = await asyncio.to_thread(loop_server.session, **PAIRS)
     volume = loop_server.volume(remote.id)
     (volume / "deadlines").write_text(json.dumps({"generation": STUCK_S}))
@@ -75,7 +89,9 @@ async def test_a_frozen_engine_is_ended_and_the_call_is_served_by_the_next_one(l
     (volume / "hold-generate").touch()
     with ThreadPoolExecutor(1) as agent:
         call = agent.submit(execute_agent, "dew", episode)
-        await asyncio.to_thread(until, lambda: events(loop_server, remote.id, "stuck"), "it is on the record", 40)
+        await asyncio.to_thread(
+            until, lambda: events(loop_server, remote.id, "stuck"), "it is on the record", 40
+        )
         (volume / "deadlines").unlink()
         (volume / "hold-generate").unlink()
         output = await asyncio.wrap_future(call)

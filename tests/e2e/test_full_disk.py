@@ -1,4 +1,6 @@
-"""A session whose object store has a full disk: it is said where people look, nothing is lost, and it goes on."""
+"""A session whose object store has a full disk: it is said where people look, nothing is lost, and
+it goes on.
+"""
 
 import asyncio
 from collections.abc import Iterator
@@ -11,7 +13,8 @@ from e2e.playing import check_weights, ledger, play
 
 from support.small_disk import SmallDisk, small_disk
 
-PAIRS = {"grpo_n": 2, "tasks_per_batch": 2, "checkpoint_every_steps": 1}  # four episodes make a step
+# four episodes make a step
+PAIRS = {"grpo_n": 2, "tasks_per_batch": 2, "checkpoint_every_steps": 1}
 
 
 @pytest.fixture
@@ -32,7 +35,11 @@ async def test_a_session_trains_on_while_the_stores_disk_is_full_and_stores_it_a
     remote = await asyncio.to_thread(server.session, **PAIRS)
 
     def events(name: str) -> list[dict]:
-        return [event["data"] for event in server.events(remote.id, "event") if event["data"]["name"] == name]
+        return [
+            event["data"]
+            for event in server.events(remote.id, "event")
+            if event["data"]["name"] == name
+        ]
 
     def live() -> list[str]:
         (server.volume(remote.id) / "patience").write_text("1")
@@ -56,6 +63,8 @@ async def test_a_session_trains_on_while_the_stores_disk_is_full_and_stores_it_a
     tuned = await asyncio.to_thread(remote.download_tuned_model, tmp_path / "tuned", progress=False)
     await asyncio.to_thread(remote.close)
     accounting, fates = ledger(server, remote.id)
-    assert {fates[episode_id] for episode_id in acknowledged} == {"trained"} and accounting.trained == 12
+    assert {fates[episode_id] for episode_id in acknowledged} == {
+        "trained"
+    } and accounting.trained == 12
     assert tuned.step == 3
     await check_weights(server, remote.id, remote.config, tmp_path / "tuned")

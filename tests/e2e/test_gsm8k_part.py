@@ -1,4 +1,6 @@
-"""The GSM8K part of `make gpu` against a whole server with fake engines: what it plays, counts and reports."""
+"""The GSM8K part of `make gpu` against a whole server with fake engines: what it plays, counts and
+reports.
+"""
 
 import argparse
 import math
@@ -23,20 +25,32 @@ OPTIONS = {"smoke": True, "hours": 1.0, "dollars_per_device_hour": 2.5}
 def test_it_trains_between_two_looks_at_the_test_split_and_says_what_it_cost(
     loop_server: LoopServer, goal: float, ended: list[str]
 ) -> None:
-    train, test = (rows_read(SMOKE, split=split, columns=["question", "answer"]) for split in ("train", "test"))
+    train, test = (
+        rows_read(SMOKE, split=split, columns=["question", "answer"]) for split in ("train", "test")
+    )
     problems = Problems(Path("a-model"), train[:4], train[4:6], test[:3])
     report, wanted = Report(), argparse.Namespace(goal=goal, **OPTIONS)
     server = argparse.Namespace(base_url=loop_server.url)
-    with TinkerScript(BASE_MODEL, base_url=loop_server.url, api_key=loop_server.api_key, **SMOKE_OPTIONS) as session:
+    with TinkerScript(
+        BASE_MODEL, base_url=loop_server.url, api_key=loop_server.api_key, **SMOKE_OPTIONS
+    ) as session:
         run = Run(session, Solver(server, smoke=True), problems, report, wanted)
         wanted.smoke = goal == 0.0  # the other one has the time limit of a run
         wanted.hours = 0.0 if not wanted.smoke else 1.0
         run.carry_out()
     solved, result = report.tables
-    assert [row[0] for row in solved.rows] == ["0", "1"] and all(row[2].endswith("%") for row in solved.rows)
+    assert [row[0] for row in solved.rows] == ["0", "1"] and all(
+        row[2].endswith("%") for row in solved.rows
+    )
     found = dict(zip(result.columns, result.rows[0], strict=True))
-    assert (found["looks at the test split"], found["steps"], found["dollars a device-hour"]) == ("2", "1", "2.50")
-    assert not math.isnan(float(found["device-hours"])) and found["dollars"] == "unknown", "this server has no prices"
+    assert (found["looks at the test split"], found["steps"], found["dollars a device-hour"]) == (
+        "2",
+        "1",
+        "2.50",
+    )
+    assert not math.isnan(float(found["device-hours"])) and found["dollars"] == "unknown", (
+        "this server has no prices"
+    )
     assert len(report.failed) == len(ended) and all(words in report.failed[0] for words in ended)
 
 

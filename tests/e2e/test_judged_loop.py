@@ -1,4 +1,6 @@
-"""Groups that a judge rewards, against a real gateway: they fill, none waits for another, and the record keeps why."""
+"""Groups that a judge rewards, against a real gateway: they fill, none waits for another, and the
+record keeps why.
+"""
 
 import pytest
 from e2e.loop_server import LoopServer
@@ -12,12 +14,16 @@ def ask(task, episode):
     with episode.openai() as client:
         asked = [{"role": "user", "content": task}]
         return (
-            client.chat.completions.create(model=episode.model, messages=asked, max_tokens=4).choices[0].message.content
+            client.chat.completions.create(model=episode.model, messages=asked, max_tokens=4)
+            .choices[0]
+            .message.content
         )
 
 
 @pytest.mark.timeout(180)
-def test_one_thread_and_many_fill_their_groups_and_the_record_gives_the_rewards_again(loop_server: LoopServer) -> None:
+def test_one_thread_and_many_fill_their_groups_and_the_record_gives_the_rewards_again(
+    loop_server: LoopServer,
+) -> None:
     failed = iter(["the first attempt fails"])
 
     def agent(task, episode):
@@ -38,5 +44,7 @@ def test_one_thread_and_many_fill_their_groups_and_the_record_gives_the_rewards_
         assert sorted({view.task.split(" #")[0] for view in ended}) == ["mist", "rain"]
         assert len({view.task for view in ended}) == 5
         for view in ended[::5]:
-            kept = loop_server.get(f"/v1/sessions/{session.id}/episodes/{view.episode_id}")["metadata"]["judge"]
+            kept = loop_server.get(f"/v1/sessions/{session.id}/episodes/{view.episode_id}")[
+                "metadata"
+            ]["judge"]
             assert reward_of(kept) == view.reward and kept["model"] == "judge"

@@ -1,4 +1,6 @@
-"""The whole loop over real sockets: the SDK, the server, the gateway and the journal are real, the model is a fake."""
+"""The whole loop over real sockets: the SDK, the server, the gateway and the journal are real, the
+model is a fake.
+"""
 
 import asyncio
 import sqlite3
@@ -43,7 +45,10 @@ tinkerjet_remote.close()
 
 
 async def test_the_loop_of_the_first_design_runs_as_it_was_drawn(
-    loop_server: LoopServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    loop_server: LoopServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TINKERSCRIPT_BASE_URL", loop_server.url)
@@ -57,7 +62,10 @@ async def test_the_loop_of_the_first_design_runs_as_it_was_drawn(
     await asyncio.to_thread(exec, compile(FIRST_DESIGN, "first_design.py", "exec"), names)
     lines = capsys.readouterr().out.splitlines()
     assert [line.rpartition("-")[0] for line in lines] == [
-        f"{epoch}-{task}-run:{i}" for epoch in range(2) for task in ("rain", "snow", "hail") for i in range(8)
+        f"{epoch}-{task}-run:{i}"
+        for epoch in range(2)
+        for task in ("rain", "snow", "hail")
+        for i in range(8)
     ]
     session_id, tuned = names["tinkerjet_remote"].id, names["tuned_model_checkpoint"]
     assert tuned.path == tmp_path / "tuned_model" and tuned.step == 2
@@ -72,15 +80,22 @@ async def test_the_loop_of_the_first_design_runs_as_it_was_drawn(
 async def test_sixteen_threads_then_asyncio_and_a_session_waits_in_the_queue_for_its_turn(
     loop_server: LoopServer, tmp_path: Path
 ) -> None:
-    """The machine has room for one runtime: the second session shows its position until the first one has ended."""
+    """The machine has room for one runtime: the second session shows its position until the first
+    one has ended.
+    """
     # Four steps: at 4 no group is too old for one, whichever of the threads is slow.
     first, second = await asyncio.to_thread(loop_server.session, max_staleness=4), None
     news: list[tuple[str, str, int | None]] = []
     try:
         with ThreadPoolExecutor(1) as waiter:
-            waiting = waiter.submit(loop_server.session, max_staleness=4, on_progress=lambda *said: news.append(said))
+            waiting = waiter.submit(
+                loop_server.session, max_staleness=4, on_progress=lambda *said: news.append(said)
+            )
             try:
-                until(lambda: ("queued", "", 1) in news, "the second session shows its position in the queue")
+                until(
+                    lambda: ("queued", "", 1) in news,
+                    "the second session shows its position in the queue",
+                )
                 await asyncio.to_thread(threads_play, first)
                 await check_all_trained(loop_server, first, tmp_path / "first", episodes=32)
                 assert not waiting.done() and news[-1] == ("queued", "", 1)
@@ -95,11 +110,15 @@ async def test_sixteen_threads_then_asyncio_and_a_session_waits_in_the_queue_for
             await asyncio.to_thread(second.close)
 
 
-async def check_all_trained(server: LoopServer, remote: TinkerScript, folder: Path, *, episodes: int) -> None:
+async def check_all_trained(
+    server: LoopServer, remote: TinkerScript, folder: Path, *, episodes: int
+) -> None:
     """Every begun episode is trained, and the exported weights are those of the journal's batches."""
     tuned = await asyncio.to_thread(remote.download_tuned_model, folder, progress=False)
     accounting = remote.accounting()
-    assert accounting.balances and accounting.begun == accounting.trained == tuned.step * 8 == episodes
+    assert (
+        accounting.balances and accounting.begun == accounting.trained == tuned.step * 8 == episodes
+    )
     await check_weights(server, remote.id, remote.config, folder)
 
 
@@ -116,15 +135,21 @@ def threads_play(remote: TinkerScript) -> None:
 
 
 async def tasks_play(remote: TinkerScript) -> None:
-    """One asyncio task per episode, all begun at once, and threads enough that no end waits behind a begin."""
+    """One asyncio task per episode, all begun at once, and threads enough that no end waits behind
+    a begin.
+    """
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(33))
 
     async def rollout(task: str) -> str:
         episode = await asyncio.to_thread(remote.begin_episode, task)
         async with episode.async_openai() as client:
             messages = [{"role": "user", "content": QUESTION.format(task)}]
-            stream = await client.chat.completions.create(model=episode.model, messages=messages, stream=True)
-            text = "".join([chunk.choices[0].delta.content or "" async for chunk in stream if chunk.choices])
+            stream = await client.chat.completions.create(
+                model=episode.model, messages=messages, stream=True
+            )
+            text = "".join(
+                [chunk.choices[0].delta.content or "" async for chunk in stream if chunk.choices]
+            )
         view = await asyncio.to_thread(episode.end, WorkflowOutput(reward=reward_of(text)))
         return view.fate
 
@@ -133,12 +158,15 @@ async def tasks_play(remote: TinkerScript) -> None:
 
 
 async def test_most_steps_reach_every_watcher_within_a_second(loop_server: LoopServer) -> None:
-    """Most of ten. Measured from the journal's own record of the step to the client, by long poll and by WebSocket.
+    """Most of ten. Measured from the journal's own record of the step to the client, by long poll
+    and by WebSocket.
 
-    A busy machine may need longer for one or the other. Where a watcher had to wait for its next poll, hardly any step
-    would be there in time: each begins when the one before it was seen.
+    A busy machine may need longer for one or the other. Where a watcher had to wait for its next
+    poll, hardly any step would be there in time: each begins when the one before it was seen.
     """
-    remote = await asyncio.to_thread(loop_server.session, tasks_per_batch=1, grpo_n=2, max_staleness=4)
+    remote = await asyncio.to_thread(
+        loop_server.session, tasks_per_batch=1, grpo_n=2, max_staleness=4
+    )
     by_poll: dict[int, float] = {}
     by_socket: dict[int, float] = {}
 
@@ -159,7 +187,9 @@ async def test_most_steps_reach_every_watcher_within_a_second(loop_server: LoopS
             for step in range(1, 11):
                 await asyncio.to_thread(play, remote, "pairs", 2)
                 await asyncio.to_thread(
-                    until, lambda step=step: step in by_poll and step in by_socket, "all see the step"
+                    until,
+                    lambda step=step: step in by_poll and step in by_socket,
+                    "all see the step",
                 )
                 done_at = steps_done_at(loop_server.volume(remote.id))[step]
                 latencies_s.append((by_poll[step] - done_at, by_socket[step] - done_at))

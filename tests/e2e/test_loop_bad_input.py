@@ -1,4 +1,6 @@
-"""Bad input, through the SDK against the real server: a clear error that says what to do next, and nothing lost."""
+"""Bad input, through the SDK against the real server: a clear error that says what to do next, and
+nothing lost.
+"""
 
 from collections.abc import Iterator
 
@@ -32,7 +34,9 @@ def remote(loop_server: LoopServer) -> Iterator[TinkerScript]:
 
 @pytest.fixture
 def episode(remote: TinkerScript) -> Iterator[Episode]:
-    """An open episode without a call. It is as good as new after what the test did to it, or ended by it."""
+    """An open episode without a call. It is as good as new after what the test did to it, or ended
+    by it.
+    """
     episode = remote.begin_episode(task="bad input")
     yield episode
     if episode.is_open:
@@ -44,7 +48,11 @@ def post(server: LoopServer, path: str, **body: object) -> httpx.Response:
     headers = {"Authorization": f"Bearer {server.api_key}", "Content-Type": "application/json"}
     content = body.pop("raw", None)
     return httpx.post(
-        f"{server.url}{path}", headers=headers, content=content, json=None if content else body, timeout=90
+        f"{server.url}{path}",
+        headers=headers,
+        content=content,
+        json=None if content else body,
+        timeout=90,
     )
 
 
@@ -62,9 +70,12 @@ def test_an_unknown_option_is_named_here_and_on_the_server(loop_server: LoopServ
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("learning_rate", 0.5), ("learning_rate", -1e-5), ("grpo_n", 1), ("grpo_n", 100_000)]
+    ("option", "value"),
+    [("learning_rate", 0.5), ("learning_rate", -1e-5), ("grpo_n", 1), ("grpo_n", 100_000)],
 )
-def test_an_option_out_of_bounds_is_named_here_and_on_the_server(loop_server: LoopServer, option, value) -> None:
+def test_an_option_out_of_bounds_is_named_here_and_on_the_server(
+    loop_server: LoopServer, option, value
+) -> None:
     with pytest.raises(InvalidRequest, match=option):
         loop_server.session(**{option: value})
     answer = post(loop_server, "/v1/sessions", base_model=BASE_MODEL, config={option: value})
@@ -72,19 +83,26 @@ def test_an_option_out_of_bounds_is_named_here_and_on_the_server(loop_server: Lo
 
 
 def test_no_refused_session_was_made(loop_server: LoopServer, remote: TinkerScript) -> None:
-    live = [view for view in loop_server.get("/v1/sessions")["items"] if view["state"] not in {"stopped", "cancelled"}]
+    live = [
+        view
+        for view in loop_server.get("/v1/sessions")["items"]
+        if view["state"] not in {"stopped", "cancelled"}
+    ]
     assert [view["id"] for view in live] == [remote.id]
 
 
 @pytest.mark.parametrize("reward", [float("nan"), float("inf"), "x", None, [1.0]])
-def test_a_reward_that_is_no_finite_number_is_refused_and_the_episode_lives_on(episode: Episode, reward) -> None:
+def test_a_reward_that_is_no_finite_number_is_refused_and_the_episode_lives_on(
+    episode: Episode, reward
+) -> None:
     with pytest.raises(InvalidReward, match="abort_episode"):
         episode.end({"reward": reward})
     assert episode.is_open
 
 
 @pytest.mark.parametrize(
-    "raw", ['{"output": {"reward": NaN}}', '{"output": {"reward": 1e999}}', '{"output": {"reward": "x"}}']
+    "raw",
+    ['{"output": {"reward": NaN}}', '{"output": {"reward": 1e999}}', '{"output": {"reward": "x"}}'],
 )
 def test_the_server_refuses_such_a_reward_too(
     loop_server: LoopServer, remote: TinkerScript, episode: Episode, raw: str
@@ -95,7 +113,9 @@ def test_the_server_refuses_such_a_reward_too(
     assert answer.json()["error"]["code"] in {"invalid_reward", "invalid_request"}
 
 
-def test_an_episode_ends_once_and_the_same_end_again_gets_the_same_response(episode: Episode) -> None:
+def test_an_episode_ends_once_and_the_same_end_again_gets_the_same_response(
+    episode: Episode,
+) -> None:
     output = execute_agent("rain", episode)
     view = episode.end(output)
     assert episode.end(output) == view
@@ -116,7 +136,9 @@ def test_the_key_of_an_ended_episode_is_gone(episode: Episode) -> None:
     assert refused.value.status_code == 410 and "new episode" in str(refused.value)
 
 
-def test_a_prompt_over_the_context_length_is_refused_as_openai_does_and_the_episode_lives_on(episode: Episode) -> None:
+def test_a_prompt_over_the_context_length_is_refused_as_openai_does_and_the_episode_lives_on(
+    episode: Episode,
+) -> None:
     with pytest.raises(openai.BadRequestError) as refused:
         execute_agent("rain " * 100, episode)
     assert refused.value.code == "context_length_exceeded" and "64 tokens" in str(refused.value)

@@ -1,4 +1,6 @@
-"""Whatever is killed, the loop ends well: every acknowledged episode is accounted for and every batch trained once."""
+"""Whatever is killed, the loop ends well: every acknowledged episode is accounted for and every
+batch trained once.
+"""
 
 import asyncio
 import threading
@@ -14,8 +16,12 @@ from tinkerscript import TinkerScript
 PAIRS = {"grpo_n": 2, "tasks_per_batch": 2}  # four episodes make a step
 
 
-async def check_end(server: LoopServer, remote: TinkerScript, folder: Path, acknowledged: list[str]) -> None:
-    """Download and close; what was acknowledged is trained, but for one that found no partner for its group."""
+async def check_end(
+    server: LoopServer, remote: TinkerScript, folder: Path, acknowledged: list[str]
+) -> None:
+    """Download and close; what was acknowledged is trained, but for one that found no partner for
+    its group.
+    """
     tuned = await asyncio.to_thread(remote.download_tuned_model, folder, progress=False)
     await asyncio.to_thread(remote.close)
     accounting, fates = ledger(server, remote.id)
@@ -40,7 +46,9 @@ async def test_a_runtime_killed_in_a_step_in_an_episode_and_in_a_call_costs_noth
 
     (volume / "hold-optim_step-2").touch()
     acknowledged += await asyncio.to_thread(play, remote, "rain", 4)
-    await asyncio.to_thread(until, (volume / "at-optim_step-2").exists, "the second step is under way")
+    await asyncio.to_thread(
+        until, (volume / "at-optim_step-2").exists, "the second step is under way"
+    )
     loop_server.runtime_kill(remote.id)
     (volume / "hold-optim_step-2").unlink()
 
@@ -91,28 +99,38 @@ async def test_the_loop_goes_on_while_the_server_is_killed_and_then_restarted(
             stop.set()
         await asyncio.wrap_future(looping)
     reasons = [event["data"]["reason"] for event in loop_server.events(remote.id, "state")]
-    assert "the server was stopped" in reasons and not [reason for reason in reasons if "process ended" in reason]
+    assert "the server was stopped" in reasons and not [
+        reason for reason in reasons if "process ended" in reason
+    ]
     await check_end(loop_server, remote, tmp_path / "tuned", acknowledged)
 
 
 async def acknowledge_more(acknowledged: list[str], looping) -> None:
     """Wait until six more episodes are acknowledged: a step and a half."""
     goal = len(acknowledged) + 6
-    await asyncio.to_thread(until, lambda: len(acknowledged) >= goal or looping.done(), "the loop goes on", 60)
+    await asyncio.to_thread(
+        until, lambda: len(acknowledged) >= goal or looping.done(), "the loop goes on", 60
+    )
     assert not looping.done()
 
 
-async def test_a_store_that_is_killed_is_recorded_and_made_up_for(loop_server: LoopServer, tmp_path: Path) -> None:
+async def test_a_store_that_is_killed_is_recorded_and_made_up_for(
+    loop_server: LoopServer, tmp_path: Path
+) -> None:
     remote = await asyncio.to_thread(loop_server.session, **PAIRS, checkpoint_every_steps=1)
     (loop_server.volume(remote.id) / "patience").write_text("1")
     with loop_server.without_store():
         acknowledged = await asyncio.to_thread(play, remote, "hail", 4)
         names = lambda: [event["data"]["name"] for event in loop_server.events(remote.id, "event")]  # noqa: E731
-        await asyncio.to_thread(until, lambda: "storage_unavailable" in names(), "the session says so", 40)
+        await asyncio.to_thread(
+            until, lambda: "storage_unavailable" in names(), "the session says so", 40
+        )
         assert "checkpoint_committed" not in names()
     (loop_server.volume(remote.id) / "patience").write_text("60")
     acknowledged += await asyncio.to_thread(play, remote, "hail", 4)
-    await asyncio.to_thread(until, lambda: "checkpoint_committed" in names(), "the store is back", 60)
+    await asyncio.to_thread(
+        until, lambda: "checkpoint_committed" in names(), "the store is back", 60
+    )
     loop_server.runtime_kill(remote.id)
     acknowledged += await asyncio.to_thread(play, remote, "hail", 4)
     await check_end(loop_server, remote, tmp_path / "tuned", acknowledged)

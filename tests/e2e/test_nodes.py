@@ -1,7 +1,8 @@
 """One session on two nodes, every part real; one of its nodes is lost, and it goes on.
 
-Slurm is a real one of two nodes. Kubernetes is the fake of tests/launching, whose pods are processes that run what an
-image would; and, where TESTS_KUBERNETES_BIN names one with Indexed Jobs, a real one of three nodes ("cluster").
+Slurm is a real one of two nodes. Kubernetes is the fake of tests/launching, whose pods are
+processes that run what an image would; and, where TESTS_KUBERNETES_BIN names one with Indexed Jobs,
+a real one of three nodes ("cluster").
 """
 
 import os
@@ -50,7 +51,9 @@ CODE = {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'sdk'}"}
 
 
 class Served:
-    """``manage.py up`` in front of a cluster. ``node_lose`` ends at once all that the session has on the other node."""
+    """``manage.py up`` in front of a cluster. ``node_lose`` ends at once all that the session has
+    on the other node.
+    """
 
     cluster: NodesCluster  # where it is a real Kubernetes
 
@@ -63,7 +66,9 @@ def by_own_name(port: int) -> Iterator[str]:
     """This machine's."""
     host = socket.gethostname()
     if socket.gethostbyname(host) != "127.0.0.1":
-        pytest.skip("this machine's name does not lead to its loopback, on which alone a test serves")
+        pytest.skip(
+            "this machine's name does not lead to its loopback, on which alone a test serves"
+        )
     yield f"http://{host}:{port}"
 
 
@@ -86,7 +91,9 @@ def served(
     command: list[str],
     address: Callable[[int], AbstractContextManager[str]] = by_own_name,
 ) -> Iterator[Served]:
-    """Over ``folder``/data. ``command`` is put before the server's own; ``address`` is where runtimes find it."""
+    """Over ``folder``/data. ``command`` is put before the server's own; ``address`` is where
+    runtimes find it.
+    """
     model, store, port = folder / "data" / "models" / "tiny", object_store.store_get(), free_port()
     if not model.exists():
         tiny_model_make(model)
@@ -100,17 +107,23 @@ def served(
             "DJANGO_SETTINGS_MODULE": "console.settings",
         } | cluster  # fmt: skip
         manage = [*command, sys.executable, "manage.py"]
-        server = subprocess.Popen([*manage, "up"], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+        server = subprocess.Popen(
+            [*manage, "up"], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
+        )
         try:
             make_key = [*manage, "create_api_key", "alice@example.com"]
             wait_for_line(server, "ready")
-            key = subprocess.run(make_key, cwd=ROOT, env=environment, check=True, capture_output=True, text=True).stdout
+            key = subprocess.run(
+                make_key, cwd=ROOT, env=environment, check=True, capture_output=True, text=True
+            ).stdout
             yield Served(f"http://127.0.0.1:{port}", key.strip(), node_lose)
         finally:
             server.send_signal(signal.SIGTERM)
             server.wait(END_S)
             server.stdout.close()
-            assert wait_until(lambda: ranks_elsewhere() == [], timeout_s=END_S), "no rank outlives its session"
+            assert wait_until(lambda: ranks_elsewhere() == [], timeout_s=END_S), (
+                "no rank outlives its session"
+            )
 
 
 @pytest.fixture
@@ -120,7 +133,10 @@ def on_slurm(tmp_path: Path, embedded_s3: str) -> Iterator[Served]:
         for process in (rank.parent(), rank):  # Slurm's own process for it first, which could tell
             process.kill()
 
-    with slurm_cluster(), served(tmp_path, embedded_s3, {"TINKERSCRIPT_LAUNCHER": "slurm"}, node_lose, []) as server:
+    with (
+        slurm_cluster(),
+        served(tmp_path, embedded_s3, {"TINKERSCRIPT_LAUNCHER": "slurm"}, node_lose, []) as server,
+    ):
         yield server
 
 
@@ -160,7 +176,9 @@ def served_on_cluster(
                 cluster.node_of(cluster.pods()[1]).lose()
 
             own = cluster.settings() | {"HOME": str(folder / "data")} | variables
-            with served(folder, relay.listen(GATEWAY), own, node_lose, cluster.enter, by_relay) as server:
+            with served(
+                folder, relay.listen(GATEWAY), own, node_lose, cluster.enter, by_relay
+            ) as server:
                 server.cluster = cluster
                 yield server
     finally:
@@ -169,7 +187,8 @@ def served_on_cluster(
 
 @pytest.fixture
 def on_cluster(tmp_path: Path, embedded_s3: str) -> Iterator[Served]:
-    tiny_model_make(tmp_path / "data" / "models" / "tiny")  # before the data are given to the runtimes' user
+    # before the data are given to the runtimes' user
+    tiny_model_make(tmp_path / "data" / "models" / "tiny")
     with served_on_cluster(tmp_path, embedded_s3, {}) as server:
         yield server
 
@@ -189,7 +208,9 @@ def test_a_session_over_two_nodes_loses_one_and_goes_on_from_journal_and_state(
             episode = remote.begin_episode(task=task)
             with OpenAI(base_url=episode.base_url, api_key=episode.api_key) as client:
                 client.chat.completions.create(
-                    model=episode.model, messages=[{"role": "user", "content": f"Say {task}."}], max_tokens=8
+                    model=episode.model,
+                    messages=[{"role": "user", "content": f"Say {task}."}],
+                    max_tokens=8,
                 )
             remote.end_episode(WorkflowOutput(reward=float(attempt)), episode=episode)
         if number == 1:
@@ -199,10 +220,15 @@ def test_a_session_over_two_nodes_loses_one_and_goes_on_from_journal_and_state(
     accounting = remote.accounting()
     assert accounting.balances and accounting.trained == accounting.begun == GRPO_N * len(TASKS)
     assert [event.data["step"] for event in remote.events(kinds=["metric"])] == [1, 2, 3]
-    # A rank that was killed is started again in its runtime; what Slurm reports otherwise ends the runtime by name. Of
-    # a pod the runtime says it, or its Job has ended the runtime with notice before.
+    # A rank that was killed is started again in its runtime; what Slurm reports otherwise ends the
+    # runtime by name. Of a pod the runtime says it, or its Job has ended the runtime with notice
+    # before.
     phases = [event.data["phase"] for event in remote.events(kinds=["state"])]
-    faults = [event.data for event in remote.events(kinds=["event"]) if event.data["name"] == "runtime_fault"]
+    faults = [
+        event.data
+        for event in remote.events(kinds=["event"])
+        if event.data["name"] == "runtime_fault"
+    ]
     if launcher == "slurm" and NEW_RANKS not in phases:
         assert [fault["code"] for fault in faults] == ["trainer_failed"]
     said = [any(words in fault["cause"] for words in LOST[launcher]) for fault in faults]
@@ -213,9 +239,13 @@ def test_a_session_over_two_nodes_loses_one_and_goes_on_from_journal_and_state(
 
 
 def ready_again(remote: TinkerScript, lost_s: float = LOST_S, again_s: float = AGAIN_S) -> None:
-    """Return when the session has noticed a loss, within ``lost_s``, and is ready after it, ``again_s`` later."""
+    """Return when the session has noticed a loss, within ``lost_s``, and is ready after it,
+    ``again_s`` later.
+    """
     until(lambda: has_noticed(remote), "the loss was noticed", timeout_s=lost_s)
-    until(lambda: remote.status().state == SessionState.READY, "it is ready again", timeout_s=again_s)
+    until(
+        lambda: remote.status().state == SessionState.READY, "it is ready again", timeout_s=again_s
+    )
 
 
 def has_noticed(remote: TinkerScript) -> bool:
@@ -230,7 +260,11 @@ def has_noticed(remote: TinkerScript) -> bool:
 
 def ranks_elsewhere() -> list[psutil.Process]:
     """The ranks of sessions of this cluster that are not on the runtime's node."""
-    named = [each for each in psutil.process_iter(["cmdline"]) if (each.info["cmdline"] or [])[-1:] == [MODULE]]
+    named = [
+        each
+        for each in psutil.process_iter(["cmdline"])
+        if (each.info["cmdline"] or [])[-1:] == [MODULE]
+    ]
     ranks = [each for each in named if Path(each.info["cmdline"][0]).name != "srun"]
     return [rank for rank in ranks if is_ours(rank.environ())]
 

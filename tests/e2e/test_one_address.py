@@ -1,4 +1,6 @@
-"""Everything that a client does, from another machine: it reaches one port of one address, and no name or loopback."""
+"""Everything that a client does, from another machine: it reaches one port of one address, and no
+name or loopback.
+"""
 
 import json
 import sys
@@ -24,13 +26,23 @@ def test_a_client_on_another_machine_does_everything_through_one_address(tmp_pat
     with another_machine() as other:
         server = LoopServer(tmp_path)
         server.url = server.url.replace("127.0.0.1", other.address)
-        server.environment |= {"TINKERSCRIPT_HOST": other.address, "TINKERSCRIPT_MODELS": f"mine={base}"}
+        server.environment |= {
+            "TINKERSCRIPT_HOST": other.address,
+            "TINKERSCRIPT_MODELS": f"mine={base}",
+        }
         try:
             server.start()
             program = str(Path(__file__).with_name("one_address.py"))
             paths = f"{ROOT}:{ROOT / 'sdk'}:{ROOT / 'tests'}"
             env = {"PATH": "/usr/bin:/bin", "PYTHONPATH": paths, "HOME": str(tmp_path)}
-            command = [sys.executable, program, server.url, BASE_MODEL, str(tmp_path / "home"), server.api_key]
+            command = [
+                sys.executable,
+                program,
+                server.url,
+                BASE_MODEL,
+                str(tmp_path / "home"),
+                server.api_key,
+            ]
             played = other.run(command, timeout_s=240, env=env)
             if played.returncode:
                 pytest.fail(played.stderr)

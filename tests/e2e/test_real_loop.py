@@ -1,4 +1,6 @@
-"""The whole line with every part real: server, S3, vLLM, DeepSpeed and the SDK, on a tiny model made here."""
+"""The whole line with every part real: server, S3, vLLM, DeepSpeed and the SDK, on a tiny model
+made here.
+"""
 
 import json
 import os
@@ -46,7 +48,9 @@ def base_url_and_key(tmp_path_factory) -> Iterator[tuple[str, str, Path]]:
     try:
         ready = next(line for line in server.stdout if line.startswith("ready "))
         command = [sys.executable, "manage.py", "create_api_key", "alice@example.com"]
-        key = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True).stdout
+        key = subprocess.run(
+            command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True
+        ).stdout
         yield ready.split()[1], key.strip(), data
     finally:
         server.send_signal(signal.SIGTERM)
@@ -60,7 +64,11 @@ def base_url_and_key(tmp_path_factory) -> Iterator[tuple[str, str, Path]]:
     "parts",
     [
         pytest.param([], id="the runtime"),
-        pytest.param(["engine", "trainer-rank-0"], id="the runtime, then its parts", marks=pytest.mark.nightly),
+        pytest.param(
+            ["engine", "trainer-rank-0"],
+            id="the runtime, then its parts",
+            marks=pytest.mark.nightly,
+        ),
     ],
 )
 def test_the_loop_survives_kill_9_and_the_downloaded_model_generates_as_the_session_did(
@@ -78,8 +86,11 @@ def test_the_loop_survives_kill_9_and_the_downloaded_model_generates_as_the_sess
             answer = ask(episode, f"Say {task}.", temperature=1.0)
             reward = sum(letter in "aeiou" for letter in answer.lower()) / 8
             if number == 3 and len(acknowledged) % GRPO_N == GRPO_N - 1:
-                kill_runtime(data, remote.id)  # the batch is full with this episode, whose end finds no runtime
-            acknowledged.append(remote.end_episode(WorkflowOutput(reward=reward), episode=episode).episode_id)
+                # the batch is full with this episode, whose end finds no runtime
+                kill_runtime(data, remote.id)
+            acknowledged.append(
+                remote.end_episode(WorkflowOutput(reward=reward), episode=episode).episode_id
+            )
             if number == 4 and 0 < len(acknowledged) % GRPO_N <= len(parts):
                 kill_part(data, remote, parts[len(acknowledged) % GRPO_N - 1])
     tuned = remote.download_tuned_model(tmp_path / "tuned", progress=False)
@@ -89,10 +100,15 @@ def test_the_loop_survives_kill_9_and_the_downloaded_model_generates_as_the_sess
     assert accounting.begun == accounting.trained
     metrics = [event.data for event in remote.events(kinds=["metric"])]
     assert [m["step"] for m in metrics] == [1, 2, 3]
-    assert max(abs(m["kl_engine"]) for m in metrics) < 1e-4  # the engine's log-probabilities are the trainer's
+    # the engine's log-probabilities are the trainer's
+    assert max(abs(m["kl_engine"]) for m in metrics) < 1e-4
     moves = [(event.data["from"], event.data["to"]) for event in remote.events(kinds=["state"])]
     assert moves.count(("ready", "queued")) == 1 + len(parts)
-    causes = [event.data["code"] for event in remote.events(kinds=["event"]) if event.data["name"] == "runtime_fault"]
+    causes = [
+        event.data["code"]
+        for event in remote.events(kinds=["event"])
+        if event.data["name"] == "runtime_fault"
+    ]
     assert causes == [CAUSES[part] for part in parts]
     own_answers = []
     for prompt in PROMPTS:
@@ -101,7 +117,9 @@ def test_the_loop_survives_kill_9_and_the_downloaded_model_generates_as_the_sess
             episode.end(0.0)
     remote.close()
     log = data / "runtimes" / remote.id / "runtime.log"
-    assert "Exception ignored" not in log.read_text(), "a runtime that was asked to end ends without a complaint"
+    assert "Exception ignored" not in log.read_text(), (
+        "a runtime that was asked to end ends without a complaint"
+    )
     assert transformers_answers(tuned.path) == own_answers
     if parts:  # nightly
         assert vllm_answers(tuned.path) == own_answers
@@ -110,16 +128,24 @@ def test_the_loop_survives_kill_9_and_the_downloaded_model_generates_as_the_sess
 @pytest.mark.nightly
 def test_a_base_model_is_served_by_an_engine_alone(base_url_and_key):
     base_url, key, data = base_url_and_key
-    with tinkerscript.serve("tiny", base_url=base_url, api_key=key, max_context_length=256) as served:
+    with tinkerscript.serve(
+        "tiny", base_url=base_url, api_key=key, max_context_length=256
+    ) as served:
         assert all(ask(served, prompt, temperature=0.0) for prompt in PROMPTS)
-        names = [file.name.split(".")[0] for file in (data / "runtimes" / served.id / "stacks").glob("*.process")]
+        names = [
+            file.name.split(".")[0]
+            for file in (data / "runtimes" / served.id / "stacks").glob("*.process")
+        ]
         assert sorted(names) == ["engine", "runtime"], "no trainer is started"
 
 
 def ask(episode, prompt: str, *, temperature: float) -> str:
     with OpenAI(base_url=episode.base_url, api_key=episode.api_key) as client:
         reply = client.chat.completions.create(
-            model=episode.model, messages=[{"role": "user", "content": prompt}], max_tokens=8, temperature=temperature
+            model=episode.model,
+            messages=[{"role": "user", "content": prompt}],
+            max_tokens=8,
+            temperature=temperature,
         )
     return reply.choices[0].message.content
 
@@ -128,16 +154,25 @@ def kill_runtime(data: Path, session_id: str) -> None:
     """SIGKILL the runtime itself, not its children: they must go by themselves or be cleaned up."""
     named = processes_naming(str(data))
     # By its folder, since it may have been started before it had the session.
-    places = {pid: os.readlink(f"/proc/{pid}/cwd") for pid, command in named if "-m gpu_runtime" in command}
+    places = {
+        pid: os.readlink(f"/proc/{pid}/cwd")
+        for pid, command in named
+        if "-m gpu_runtime" in command
+    }
     (pid,) = [pid for pid, place in places.items() if place == str(data / "runtimes" / session_id)]
     os.kill(pid, signal.SIGKILL)
 
 
 def kill_part(data: Path, remote: TinkerScript, part: str) -> None:
-    """SIGKILL one process of the runtime while nothing needs it, and wait until the session has noticed."""
+    """SIGKILL one process of the runtime while nothing needs it, and wait until the session has
+    noticed.
+    """
 
     def restarts() -> int:
-        return sum(event.data["from"] == "ready" != event.data["to"] for event in remote.events(kinds=["state"]))
+        return sum(
+            event.data["from"] == "ready" != event.data["to"]
+            for event in remote.events(kinds=["state"])
+        )
 
     before, deadline = restarts(), time.monotonic() + 60
     (file,) = (data / "runtimes" / remote.id / "stacks").glob(f"{part}.*.process")
@@ -162,7 +197,12 @@ def vllm_answers(folder: Path) -> list[str]:
     command = [sys.executable, str(Path(__file__).with_name("vllm_greedy.py")), str(folder)]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'sdk'}"}
     ran = subprocess.run(
-        command, input=json.dumps(PROMPTS), env=environment, capture_output=True, text=True, timeout=300
+        command,
+        input=json.dumps(PROMPTS),
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert ran.returncode == 0, ran.stderr[-4000:]
     return json.loads(ran.stdout.splitlines()[-1])

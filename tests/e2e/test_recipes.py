@@ -1,4 +1,6 @@
-"""Three recipes of tinker-cookbook, unmodified, on the real engine and trainer; ``make nightly`` runs all of them."""
+"""Three recipes of tinker-cookbook, unmodified, on the real engine and trainer; ``make nightly``
+runs all of them.
+"""
 
 import subprocess
 import sys

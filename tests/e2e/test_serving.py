@@ -1,4 +1,6 @@
-"""A model is served without a trainer: SDK, server, relay and gateway are real, the engine is a fake."""
+"""A model is served without a trainer: SDK, server, relay and gateway are real, the engine is a
+fake.
+"""
 
 import subprocess
 import sys
@@ -23,7 +25,9 @@ def at(loop_server: LoopServer) -> dict[str, str]:
 
 
 def say(client: openai.OpenAI, model: str) -> str:
-    answer = client.chat.completions.create(model=model, messages=MESSAGES, temperature=0, max_tokens=16)
+    answer = client.chat.completions.create(
+        model=model, messages=MESSAGES, temperature=0, max_tokens=16
+    )
     return answer.choices[0].message.content
 
 
@@ -34,26 +38,52 @@ def test_a_base_model_answers_in_both_dialects_sleeps_when_idle_and_wakes_at_a_c
         assert served.status().kind == "serving" and served.model == BASE_MODEL
         said = say(client, served.model)
         stream = client.chat.completions.create(
-            model=served.id, messages=MESSAGES, temperature=0, max_tokens=16, stream=True, logprobs=True
+            model=served.id,
+            messages=MESSAGES,
+            temperature=0,
+            max_tokens=16,
+            stream=True,
+            logprobs=True,
         )
         pieces = [chunk.choices[0] for chunk in stream]
         assert "".join(piece.delta.content or "" for piece in pieces) == said
-        assert all(token.logprob <= 0 for piece in pieces if piece.logprobs for token in piece.logprobs.content)
-        with anthropic.Anthropic(base_url=served.anthropic_base_url, api_key=served.api_key) as other:
+        assert all(
+            token.logprob <= 0
+            for piece in pieces
+            if piece.logprobs
+            for token in piece.logprobs.content
+        )
+        with anthropic.Anthropic(
+            base_url=served.anthropic_base_url, api_key=served.api_key
+        ) as other:
             answer = other.messages.create(
                 model=served.model, messages=MESSAGES, max_tokens=16, extra_body={"temperature": 0}
             )
             assert answer.content[0].text == said
-        with openai.OpenAI(base_url=f"{loop_server.url}/oai/api/v1", api_key=loop_server.api_key) as by_key:
-            assert say(by_key, served.id) == say(by_key, BASE_MODEL) == said, "no other runtime is started for it"
+        with openai.OpenAI(
+            base_url=f"{loop_server.url}/oai/api/v1", api_key=loop_server.api_key
+        ) as by_key:
+            assert say(by_key, served.id) == say(by_key, BASE_MODEL) == said, (
+                "no other runtime is started for it"
+            )
         headers = {"Authorization": f"Bearer {loop_server.api_key}"}
-        httpx.post(f"{loop_server.url}/v1/sessions/{served.id}/suspend", headers=headers, timeout=90).raise_for_status()
+        httpx.post(
+            f"{loop_server.url}/v1/sessions/{served.id}/suspend", headers=headers, timeout=90
+        ).raise_for_status()
         until(lambda: served.status().state == "suspended", "it is suspended")
         assert say(client, served.model) == said, "the call woke it"
-        begun = httpx.post(f"{loop_server.url}/v1/sessions/{served.id}/episodes", json={}, headers=headers, timeout=90)
+        begun = httpx.post(
+            f"{loop_server.url}/v1/sessions/{served.id}/episodes",
+            json={},
+            headers=headers,
+            timeout=90,
+        )
         assert begun.status_code == 409 and "serves a model" in begun.json()["error"]["message"]
         assert loop_server.get(f"/v1/sessions/{served.id}")["accounting"]["begun"] == 0
-    until(lambda: loop_server.get(f"/v1/sessions/{served.id}")["state"] == "stopped", "the block stopped it")
+    until(
+        lambda: loop_server.get(f"/v1/sessions/{served.id}")["state"] == "stopped",
+        "the block stopped it",
+    )
     with pytest.raises(openai.APIStatusError) as ended, served.openai(max_retries=0) as client:
         say(client, served.model)
     assert ended.value.status_code == 410
@@ -82,7 +112,9 @@ def test_a_checkpoint_of_a_session_that_ended_answers_as_what_was_trained(
 
 
 def remote_delete(server: LoopServer, session_id: str) -> None:
-    until(lambda: server.get(f"/v1/sessions/{session_id}")["state"] == "stopped", "its session ended")
+    until(
+        lambda: server.get(f"/v1/sessions/{session_id}")["state"] == "stopped", "its session ended"
+    )
     headers = {"Authorization": f"Bearer {server.api_key}"}
     answer = httpx.delete(f"{server.url}/v1/sessions/{session_id}", headers=headers, timeout=90)
     if answer.status_code == 409:

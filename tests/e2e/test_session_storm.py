@@ -1,4 +1,6 @@
-"""A small storm in the suite; and a storm that found nothing would have: each promise is seen to be broken."""
+"""A small storm in the suite; and a storm that found nothing would have: each promise is seen to be
+broken.
+"""
 
 import fcntl
 import subprocess
@@ -17,11 +19,17 @@ SESSIONS, KILLS, SEED = 6, 4, 3
 
 
 @pytest.mark.timeout(420)
-def test_no_session_is_lost_or_doubled_while_runtimes_reconciler_and_web_server_are_killed() -> None:
+def test_no_session_is_lost_or_doubled_while_runtimes_reconciler_and_web_server_are_killed() -> (
+    None
+):
     """The output tells each kill: the same storm is drawn again by the command that it prints."""
     script = Path(__file__).with_name("session_storm.py")
     options = {"--sessions": SESSIONS, "--kills": KILLS, "--seed": SEED}
-    command = [sys.executable, script, *(str(word) for option in options.items() for word in option)]
+    command = [
+        sys.executable,
+        script,
+        *(str(word) for option in options.items() for word in option),
+    ]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=400)
     assert ran.returncode == 0, ran.stdout + ran.stderr[-4000:]
     figures = dict(line.split("  ", 1) for line in ran.stdout.splitlines() if "  " in line.strip())
@@ -50,7 +58,10 @@ def at(second: float) -> datetime:
 
 def moves(*states: str, reason: str = "a reason") -> list[Move]:
     sources = [None, *states[:-1]]
-    return [Move(source, state, reason, at(n)) for n, (source, state) in enumerate(zip(sources, states, strict=True))]
+    return [
+        Move(source, state, reason, at(n))
+        for n, (source, state) in enumerate(zip(sources, states, strict=True))
+    ]
 
 
 ONCE = ("queued", "provisioning", "loading", "ready")
@@ -66,7 +77,12 @@ WELL = Books(
 
 def test_a_session_that_was_killed_and_came_back_breaks_no_promise() -> None:
     assert problems(WELL) == []
-    assert problems(Books(name="", story="cancel", state="cancelled", moves=moves("queued", "cancelled"))) == []
+    assert (
+        problems(
+            Books(name="", story="cancel", state="cancelled", moves=moves("queued", "cancelled"))
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,8 +94,14 @@ def test_a_session_that_was_killed_and_came_back_breaks_no_promise() -> None:
         ({"moves": WELL.moves[:-1]}, "last move does not lead"),
         ({"moves": [*WELL.moves[:2], *WELL.moves[3:]]}, "no chain"),
         ({"moves": [*WELL.moves, Move("stopped", "queued", "", at(99))]}, "it moved from stopped"),
-        ({"moves": [*WELL.moves[:-1], replace(WELL.moves[-1], reason="")]}, "no reason is given for stopped"),
-        ({"moves": [replace(move, reason="woken by a request") for move in WELL.moves]}, "it was queued again: woken"),
+        (
+            {"moves": [*WELL.moves[:-1], replace(WELL.moves[-1], reason="")]},
+            "no reason is given for stopped",
+        ),
+        (
+            {"moves": [replace(move, reason="woken by a request") for move in WELL.moves]},
+            "it was queued again: woken",
+        ),
         ({"killed": 0}, "died 1 times and was killed 0 times"),
         ({"leases": WELL.leases[:1]}, "2 launches and 1 leases"),
         ({"leases": [(at(0), at(7)), (at(6), at(9))]}, "after the next runtime registered"),
@@ -91,8 +113,14 @@ def test_a_session_that_was_killed_and_came_back_breaks_no_promise() -> None:
         ({"ledger": Accounting(begun=2, trained=1)}, "journal's accounting does not balance"),
         ({"acknowledged": ["a", "a"]}, "acknowledged twice"),
         ({"acknowledged": ["a", "d"]}, "acknowledged episodes were lost: d"),
-        ({"fates": {"a": "trained", "b": None, "c": "accepted"}}, "acknowledged episodes were lost: b"),
-        ({"fates": {"a": "trained", "b": "stale", "c": "accepted"}}, "the journal holds 3 episodes"),
+        (
+            {"fates": {"a": "trained", "b": None, "c": "accepted"}},
+            "acknowledged episodes were lost: b",
+        ),
+        (
+            {"fates": {"a": "trained", "b": "stale", "c": "accepted"}},
+            "the journal holds 3 episodes",
+        ),
         ({"steps": [1, 1]}, "its steps are [1, 1]"),
         ({"steps": [2]}, "its steps are [2]"),
     ],
@@ -103,14 +131,20 @@ def test_each_broken_promise_is_seen(broken: dict, seen: str) -> None:
 
 
 def test_a_second_runtime_beside_a_first_leaves_its_mark(tmp_path: Path) -> None:
-    """A lock of ours stands for the first. Without its packages (-S) the second ends at once, but it has lived."""
+    """A lock of ours stands for the first. Without its packages (-S) the second ends at once, but
+    it has lived.
+    """
     command = [sys.executable, "-S", str(Path(__file__).with_name("storm_runtime.py"))]
     with (tmp_path / "alone.lock").open("w") as first:
         for is_alone in (True, False):
             if not is_alone:
                 fcntl.flock(first, fcntl.LOCK_EX)
             ran = subprocess.run(
-                command, cwd=tmp_path, env={"TINKERSCRIPT_LAUNCH": "ses_1-1"}, capture_output=True, timeout=60
+                command,
+                cwd=tmp_path,
+                env={"TINKERSCRIPT_LAUNCH": "ses_1-1"},
+                capture_output=True,
+                timeout=60,
             )
             assert ran.returncode != 0
             assert (tmp_path / "doubled").exists() is not is_alone

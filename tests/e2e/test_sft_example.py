@@ -34,19 +34,27 @@ def sweep(loop_server: LoopServer, tmp_path: Path) -> Sweep:
     copy = tmp_path / "modular_sft"
     shutil.copytree(EXAMPLE, copy)
     clean = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG")}
-    clean |= {"TINKER_BASE_URL": loop_server.url, "TINKER_API_KEY": loop_server.api_key, "TINKER_TELEMETRY": "0"}
+    clean |= {
+        "TINKER_BASE_URL": loop_server.url,
+        "TINKER_API_KEY": loop_server.api_key,
+        "TINKER_TELEMETRY": "0",
+    }
 
     def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         tokenizer = str(loop_server.data / "models" / BASE_MODEL)
         command = [sys.executable, "sweep.py", "--smoke", "--tokenizer", tokenizer, *arguments]
         environment = clean | variables
-        return subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=240)
+        return subprocess.run(
+            command, cwd=copy, env=environment, capture_output=True, text=True, timeout=240
+        )
 
     return run
 
 
 @pytest.mark.timeout(300)
-def test_a_sweep_trains_evaluates_compares_and_goes_on_with_what_is_missing(sweep: Sweep, tmp_path: Path) -> None:
+def test_a_sweep_trains_evaluates_compares_and_goes_on_with_what_is_missing(
+    sweep: Sweep, tmp_path: Path
+) -> None:
     copy = tmp_path / "modular_sft"
     experiments = copy / "experiments-smoke"
     (copy / "wandb.py").write_text(WANDB)
@@ -56,17 +64,24 @@ def test_a_sweep_trains_evaluates_compares_and_goes_on_with_what_is_missing(swee
     first, second = sorted(path.parent for path in experiments.glob("*/checkpoint.json"))
     assert not (copy / "experiments").exists(), "no whole sweep keeps what a smoke has trained"
     told = [line.split() for line in (copy / "told").read_text().splitlines()]
-    assert told == [[first.name, "loss"]] * 2 + [[first.name, "held_out_loss_after"]] + [[second.name, "loss"]] * 2 + [
-        [second.name, "held_out_loss_after"]
-    ]
+    assert told == [[first.name, "loss"]] * 2 + [[first.name, "held_out_loss_after"]] + [
+        [second.name, "loss"]
+    ] * 2 + [[second.name, "held_out_loss_after"]]
     checkpoint = json.loads((first / "checkpoint.json").read_text())
     assert checkpoint["steps"] == 2 == len((first / "metrics.jsonl").read_text().splitlines())
-    assert checkpoint["state"].startswith("tinker://") and "sampler_weights" in checkpoint["sampler"]
+    assert (
+        checkpoint["state"].startswith("tinker://") and "sampler_weights" in checkpoint["sampler"]
+    )
     (second / "checkpoint.json").unlink()  # as a sweep that was interrupted leaves it
     evaluated = sweep()
     assert evaluated.returncode == 0, evaluated.stderr
-    assert f"{first.name}: step" not in evaluated.stdout, "what has a checkpoint is not trained again"
-    assert f"{second.name}: step 2 of 2" in evaluated.stdout and "not evaluated" not in evaluated.stdout
+    assert f"{first.name}: step" not in evaluated.stdout, (
+        "what has a checkpoint is not trained again"
+    )
+    assert (
+        f"{second.name}: step 2 of 2" in evaluated.stdout
+        and "not evaluated" not in evaluated.stdout
+    )
     for folder in (first, second):
         assert set(json.loads((folder / "evaluation.json").read_text())) == {"base", "tuned"}
         replies = [json.loads(line) for line in (folder / "replies.jsonl").read_text().splitlines()]
@@ -82,11 +97,18 @@ def test_a_tracker_that_is_not_installed_is_named_before_anything_is_trained(swe
     assert ran.returncode == 1 and "pip install wandb" in ran.stderr and ran.stdout == ""
 
 
-def test_another_tokenizer_or_a_bad_dataset_ends_one_experiment_by_name(sweep: Sweep, tmp_path: Path) -> None:
-    (tmp_path / "modular_sft" / "orders.jsonl").write_text('{"messages": [{"role": "user", "content": "Hi"}]}\n')
+def test_another_tokenizer_or_a_bad_dataset_ends_one_experiment_by_name(
+    sweep: Sweep, tmp_path: Path
+) -> None:
+    (tmp_path / "modular_sft" / "orders.jsonl").write_text(
+        '{"messages": [{"role": "user", "content": "Hi"}]}\n'
+    )
     ran = sweep()
     assert ran.returncode == 1
-    assert "orders.jsonl:1 is no conversation: ValueError: the last message has to be the assistant's" in ran.stdout
+    assert (
+        "orders.jsonl:1 is no conversation: ValueError: the last message has to be the assistant's"
+        in ran.stdout
+    )
     assert "2 of 2 experiments failed: smollm2-orders, smollm2-orders-rank-4" in ran.stdout
 
 
@@ -101,7 +123,9 @@ def test_the_report_ranks_a_datasets_experiments_and_draws_their_losses(tmp_path
     for name, loss in (("a", 1.5), ("b", 0.5)):
         folder = tmp_path / name
         folder.mkdir()
-        (folder / "config.json").write_text(json.dumps({"name": name, "base_model": "m", "dataset": "d.jsonl"}))
+        (folder / "config.json").write_text(
+            json.dumps({"name": name, "base_model": "m", "dataset": "d.jsonl"})
+        )
         done = {"steps": 2, "loss_before": 2.0, "loss_after": loss, "minutes": 1.0}
         (folder / "checkpoint.json").write_text(json.dumps(done))
         (folder / "metrics.jsonl").write_text('{"loss": 2.0}\n{"loss": 1.0}\n')

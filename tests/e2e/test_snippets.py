@@ -1,9 +1,10 @@
-"""Every program that a page, the README or the manual shows runs as it is shown, and ends what it starts.
+"""Every program that a page, the README or the manual shows runs as it is shown, and ends what it
+starts.
 
 Here with fake engines; nightly_snippets.py has the same tests with real ones.
 
-A page that shows another program names it in ``frontend/scripts/snippets.mjs``. A block of the manual that is no whole
-program stands in ``documented.FRAGMENTS``, with what it is a part of.
+A page that shows another program names it in ``frontend/scripts/snippets.mjs``. A block of the
+manual that is no whole program stands in ``documented.FRAGMENTS``, with what it is a part of.
 """
 
 import json
@@ -25,17 +26,26 @@ from tinkerscript.wire.version import VERSION
 
 EQUAL = "all rewards are equal"
 ADVICE = " in this session: "  # what the server finds wrong with how a newcomer trains
-LIMIT_S = 1500  # of a program with a real engine; the limit of the test is the shorter one with a fake
-TRIES = 3  # of a program whose rewards may all be equal by chance, one time in sixty: then it says so
+# of a program with a real engine; the limit of the test is the shorter one with a fake
+LIMIT_S = 1500
+# of a program whose rewards may all be equal by chance, one time in sixty: then it says so
+TRIES = 3
 NEEDS = [
-    pytest.mark.skipif(not (ROOT / "frontend/node_modules").exists(), reason="the front end is not installed"),
+    pytest.mark.skipif(
+        not (ROOT / "frontend/node_modules").exists(), reason="the front end is not installed"
+    ),
 ]
 pytestmark = [pytest.mark.timeout(300), *NEEDS]
 
 
 def shown(server: LoopServer, **values: Any) -> dict[str, str]:
     """What the pages show, by name, with this server's address and key."""
-    given = {"origin": server.url, "secret": server.api_key, "version": VERSION, "baseModel": BASE_MODEL} | values
+    given = {
+        "origin": server.url,
+        "secret": server.api_key,
+        "version": VERSION,
+        "baseModel": BASE_MODEL,
+    } | values
     made = subprocess.run(
         ["node", "frontend/scripts/snippets.mjs"],
         cwd=ROOT,
@@ -49,7 +59,9 @@ def shown(server: LoopServer, **values: Any) -> dict[str, str]:
 
 
 def run(program: str, folder: Path, *, variables: str = "", **more: str) -> str:
-    """A program in an empty folder, after a shell has read ``variables``; Python, unless it is a shell's own."""
+    """A program in an empty folder, after a shell has read ``variables``; Python, unless it is a
+    shell's own.
+    """
     clean = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG")}
     name = "program.sh" if program.startswith("#!") else "program.py"
     (folder / name).write_text(program)
@@ -64,7 +76,9 @@ def run(program: str, folder: Path, *, variables: str = "", **more: str) -> str:
     )
     said = done.stdout + done.stderr
     print(said)
-    assert ended_well(done.returncode, done.stderr) or EQUAL in said, f"{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
+    assert ended_well(done.returncode, done.stderr) or EQUAL in said, (
+        f"{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
+    )
     assert ADVICE not in done.stderr, done.stderr[-6000:]
     return said if EQUAL in said else done.stdout
 
@@ -92,7 +106,9 @@ def nothing_is_left(loop_server: LoopServer) -> Any:
 
 def running(server: LoopServer) -> set[str]:
     ended = {"stopped", "stopping", "failed", "cancelled"}
-    return {each["id"] for each in server.get("/v1/sessions")["items"] if each["state"] not in ended}
+    return {
+        each["id"] for each in server.get("/v1/sessions")["items"] if each["state"] not in ended
+    }
 
 
 def steps_of_last(server: LoopServer) -> int:
@@ -116,7 +132,9 @@ def test_the_tinker_program_of_a_new_key_trains_with_the_key_as_it_is_shown(
 ) -> None:
     snippets = shown(loop_server)
     assert loop_server.api_key.startswith("tml-"), "as every key of this server"
-    said = run(snippets["tinker"], tmp_path, variables=without_install(snippets["tinker_variables"]))
+    said = run(
+        snippets["tinker"], tmp_path, variables=without_install(snippets["tinker_variables"])
+    )
     assert said.count("loss") == 3 and said.splitlines()[-1].startswith("tinker://")
 
 
@@ -124,22 +142,39 @@ def test_the_loop_of_a_new_key_installs_the_client_of_this_server_and_trains(
     loop_server: LoopServer, tmp_path: Path
 ) -> None:
     snippets = shown(loop_server)
-    target = tmp_path / "installed"  # and what the environment has already: nothing is asked of an index
+    # and what the environment has already: nothing is asked of an index
+    target = tmp_path / "installed"
     pip = f'pip() {{ {sys.executable} -m pip -q "$@" --no-deps --no-index --target {target}; }}'
-    said = run(snippets["loop_new"], tmp_path, variables=f"{pip}\n{snippets['loop_shell']}", PYTHONPATH=str(target))
-    assert said.count("-run:") == 4 * 8 * 10 and (tmp_path / "tuned_model" / "tokenizer.json").exists()
+    said = run(
+        snippets["loop_new"],
+        tmp_path,
+        variables=f"{pip}\n{snippets['loop_shell']}",
+        PYTHONPATH=str(target),
+    )
+    assert (
+        said.count("-run:") == 4 * 8 * 10 and (tmp_path / "tuned_model" / "tokenizer.json").exists()
+    )
     assert steps_of_last(loop_server) >= 8
 
 
-def test_the_loop_of_a_session_that_waits_trains_it(loop_server: LoopServer, tmp_path: Path, ours: str) -> None:
+def test_the_loop_of_a_session_that_waits_trains_it(
+    loop_server: LoopServer, tmp_path: Path, ours: str
+) -> None:
     session = loop_server.session(grpo_n=2, tasks_per_batch=4)
     snippets = shown(loop_server, session=session.id, grpoN=2)
     session.close(stop=False)
-    assert run(snippets["playground_policy"], tmp_path, variables=snippets["server_variables"], PYTHONPATH=ours).strip()
+    assert run(
+        snippets["playground_policy"],
+        tmp_path,
+        variables=snippets["server_variables"],
+        PYTHONPATH=ours,
+    ).strip()
     run(snippets["loop_attach"], tmp_path, variables=snippets["server_variables"], PYTHONPATH=ours)
     path = f"/v1/sessions/{session.id}"
     assert loop_server.get(path)["policy_version"] >= 1
-    (model,) = [each for each in loop_server.get(f"{path}/checkpoints")["items"] if each["kind"] == "model"]
+    (model,) = [
+        each for each in loop_server.get(f"{path}/checkpoints")["items"] if each["kind"] == "model"
+    ]
     download = loop_server.get(f"{path}/checkpoints/{model['id']}/download")
     said = run(shown(loop_server, download=download)["download_script"], tmp_path)
     assert said.count(": OK") == len(download["files"]) > 1
@@ -148,11 +183,20 @@ def test_the_loop_of_a_session_that_waits_trains_it(loop_server: LoopServer, tmp
 def test_the_calls_of_a_served_model_and_its_checkpoints_script_run(
     loop_server: LoopServer, tmp_path: Path, ours: str
 ) -> None:
-    with tinkerscript.serve(BASE_MODEL, base_url=loop_server.url, api_key=loop_server.api_key) as served:
-        values = {"baseUrl": served.base_url, "key": served.api_key, "model": served.model, "id": served.id}
+    with tinkerscript.serve(
+        BASE_MODEL, base_url=loop_server.url, api_key=loop_server.api_key
+    ) as served:
+        values = {
+            "baseUrl": served.base_url,
+            "key": served.api_key,
+            "model": served.model,
+            "id": served.id,
+        }
         snippets = shown(loop_server, served=values)
         assert run(snippets["call_python"], tmp_path, variables=snippets["call_key"]).strip()
-        curl = run(f"#!/bin/bash\n{snippets['call_curl']}", tmp_path, variables=snippets["call_key"])
+        curl = run(
+            f"#!/bin/bash\n{snippets['call_curl']}", tmp_path, variables=snippets["call_key"]
+        )
         assert json.loads(curl)["choices"][0]["message"]["content"]
         ours_alone = snippets["server_variables"]
         assert run(snippets["playground_python"], tmp_path, variables=ours_alone).strip()

@@ -1,4 +1,6 @@
-"""A session begins from what another one trained: SDK, server, store and runtime are real, engine and trainer fakes."""
+"""A session begins from what another one trained: SDK, server, store and runtime are real, engine
+and trainer fakes.
+"""
 
 import json
 from pathlib import Path
@@ -10,7 +12,13 @@ from e2e.playing import play
 
 from tinkerscript import NotFound, TinkerScript
 
-OPTIONS = {"grpo_n": 4, "tasks_per_batch": 2, "max_context_length": 512, "max_tokens": 16, "begin_timeout_s": 90}
+OPTIONS = {
+    "grpo_n": 4,
+    "tasks_per_batch": 2,
+    "max_context_length": 512,
+    "max_tokens": 16,
+    "begin_timeout_s": 90,
+}
 
 
 def weights(folder: Path) -> str:
@@ -27,14 +35,20 @@ def test_a_state_goes_on_in_another_session_and_its_runtime_may_die(
         play(first, task, 4)
     tuned = first.download_tuned_model(tmp_path / "tuned", progress=False)
     checkpoints = f"{loop_server.url}/v1/sessions/{first.id}/checkpoints"
-    state = httpx.post(checkpoints, json={"kind": "state"}, headers=headers, timeout=90).json()["id"]
+    state = httpx.post(checkpoints, json={"kind": "state"}, headers=headers, timeout=90).json()[
+        "id"
+    ]
     path = f"/v1/sessions/{first.id}/checkpoints/{state}"
     until(lambda: loop_server.get(path)["state"] == "committed", "it is saved")
     first.close()
     with TinkerScript(state, **at, **OPTIONS) as second:
         assert (second.started_from.checkpoint_id, second.started_from.step) == (state, 1)
-        assert httpx.delete(f"{checkpoints}/{state}", headers=headers, timeout=90).status_code == 409
-        assert weights(second.download_tuned_model(tmp_path / "zero", progress=False).path) == weights(tuned.path)
+        assert (
+            httpx.delete(f"{checkpoints}/{state}", headers=headers, timeout=90).status_code == 409
+        )
+        assert weights(
+            second.download_tuned_model(tmp_path / "zero", progress=False).path
+        ) == weights(tuned.path)
         assert f"this is the checkpoint {state} as it was" in caplog.text
         for task in ("sun", "moon"):
             play(second, task, 4)

@@ -1,5 +1,6 @@
-"""A session with steps that is woken has the weights of before and the tokens and log-probabilities of before, to the
-bit, every part real, and trains on."""
+"""A session with steps that is woken has the weights of before and the tokens and log-probabilities
+of before, to the bit, every part real, and trains on.
+"""
 
 import os
 import signal
@@ -37,11 +38,15 @@ def server(tmp_path_factory) -> Iterator[tuple[str, str]]:
         "DJANGO_SETTINGS_MODULE": "console.settings",
     }  # fmt: skip
     command = [sys.executable, "manage.py", "up"]
-    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
+    )
     try:
         ready = next(line for line in process.stdout if line.startswith("ready "))
         command = [sys.executable, "manage.py", "create_api_key", "alice@example.com"]
-        key = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True).stdout
+        key = subprocess.run(
+            command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True
+        ).stdout
         yield ready.split()[1], key.strip()
     finally:
         process.send_signal(signal.SIGTERM)
@@ -86,7 +91,9 @@ def step_play(remote: TinkerScript, step: int) -> None:
         with remote.begin_episode(task=f"step {step}") as episode:
             called(episode)
             episode.end(WorkflowOutput(reward=float(attempt)))
-    until(lambda: remote.status().policy_version == step, f"step {step} was taken", timeout_s=START_S)
+    until(
+        lambda: remote.status().policy_version == step, f"step {step} was taken", timeout_s=START_S
+    )
 
 
 def called(episode: Any, **options: Any) -> list[tuple[str, float]]:
@@ -101,7 +108,11 @@ def called(episode: Any, **options: Any) -> list[tuple[str, float]]:
 def warm_wait(base_url: str) -> None:
     """Until a runtime waits."""
     ready = 'tinkerscript_warm_runtimes{state="ready"} 1.0'
-    until(lambda: ready in httpx.get(f"{base_url}/metrics", timeout=60).text, "one is warm", timeout_s=START_S)
+    until(
+        lambda: ready in httpx.get(f"{base_url}/metrics", timeout=60).text,
+        "one is warm",
+        timeout_s=START_S,
+    )
 
 
 def tensors(folder: Path) -> dict[str, bytes]:

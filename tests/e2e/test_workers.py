@@ -33,7 +33,8 @@ def run(row, episode):
 """
 
 
-# A text for the judge, which likes "b" more than "a". A worker that "dies" does so when it has ended one of a group.
+# A text for the judge, which likes "b" more than "a". A worker that "dies" does so when it has
+# ended one of a group.
 JUDGED = """
 import itertools, os, signal, time
 from tinkerscript.episodes.episode import Episode
@@ -64,9 +65,16 @@ def rank(row, texts):
 
 
 def worker(
-    server: LoopServer, folder: Path, session_id: str, mode: str, agent: str = "run", judge: str = ""
+    server: LoopServer,
+    folder: Path,
+    session_id: str,
+    mode: str,
+    agent: str = "run",
+    judge: str = "",
 ) -> AbstractContextManager[subprocess.Popen[str]]:
-    """``tinkerscript worker`` in a process of its own; the lease of one that is to be lost is short."""
+    """``tinkerscript worker`` in a process of its own; the lease of one that is to be lost is
+    short.
+    """
     (folder / "my_agent.py").write_text(JUDGED if judge else AGENT)
     command = [
         "worker",
@@ -84,14 +92,25 @@ def worker(
         "MODE": mode, "PYTHONPATH": str(ROOT / "sdk"), "TINKERSCRIPT_BASE_URL": server.url,
         "TINKERSCRIPT_API_KEY": server.api_key,
     }  # fmt: skip
-    return child_process([sys.executable, "-m", "tinkerscript", *command], folder=folder, environment=environment)
+    return child_process(
+        [sys.executable, "-m", "tinkerscript", *command], folder=folder, environment=environment
+    )
 
 
-def test_a_killed_workers_attempts_are_played_elsewhere_once(loop_server: LoopServer, tmp_path: Path) -> None:
+def test_a_killed_workers_attempts_are_played_elsewhere_once(
+    loop_server: LoopServer, tmp_path: Path
+) -> None:
     with loop_server.session(grpo_n=2, tasks_per_batch=50) as session, ExitStack() as processes:
-        session.tasks.put([{"q": name} for name in ("a", "b", "c", "hard")], tries=3, task_name=lambda row: row["q"])
+        session.tasks.put(
+            [{"q": name} for name in ("a", "b", "c", "hard")],
+            tries=3,
+            task_name=lambda row: row["q"],
+        )
         hangs = processes.enter_context(worker(loop_server, tmp_path, session.id, "hangs"))
-        until(lambda: session.accounting().open == 2 and all(e.calls for e in session.episodes()), "it plays two")
+        until(
+            lambda: session.accounting().open == 2 and all(e.calls for e in session.episodes()),
+            "it plays two",
+        )
         assert (session.tasks.counts().running, session.tasks.counts().workers) == (2, 1)
         dies = processes.enter_context(worker(loop_server, tmp_path, session.id, "dies"))
         hangs.kill()
@@ -102,8 +121,13 @@ def test_a_killed_workers_attempts_are_played_elsewhere_once(loop_server: LoopSe
         hangs.communicate(timeout=25)
         assert ends.returncode == 0, err
         counts = session.tasks.counts()
-        assert (counts.waiting, counts.running, counts.done, counts.failed) == (0, 0, 6, 2), (out, err)
-        assert {(failure.name, failure.error) for failure in counts.failures} == {("hard", "ValueError: no idea")}
+        assert (counts.waiting, counts.running, counts.done, counts.failed) == (0, 0, 6, 2), (
+            out,
+            err,
+        )
+        assert {(failure.name, failure.error) for failure in counts.failures} == {
+            ("hard", "ValueError: no idea")
+        }
         episodes = list(session.episodes())
         ended = Counter(episode.task for episode in episodes if episode.state == "completed")
         assert ended == {"a": 2, "b": 2, "c": 2}
@@ -131,20 +155,32 @@ def test_a_killed_workers_group_is_judged_elsewhere_and_each_attempt_ended_once(
         _, err = plain.communicate(timeout=60)
         assert (plain.returncode, session.accounting().begun) == (0, 0), err
         assert "6 attempts of judged tasks wait: this worker has no judge and leaves them" in err
-        hangs = processes.enter_context(worker(loop_server, tmp_path, session.id, "hangs", judge="my_agent:rank"))
-        until(lambda: session.accounting().open == 2 and all(e.calls for e in session.episodes()), "it plays a group")
+        hangs = processes.enter_context(
+            worker(loop_server, tmp_path, session.id, "hangs", judge="my_agent:rank")
+        )
+        until(
+            lambda: session.accounting().open == 2 and all(e.calls for e in session.episodes()),
+            "it plays a group",
+        )
         assert (session.tasks.counts().running, session.tasks.counts().waiting) == (2, 4)
         hangs.kill()
-        dies = processes.enter_context(worker(loop_server, tmp_path, session.id, "dies", judge="my_agent:rank"))
+        dies = processes.enter_context(
+            worker(loop_server, tmp_path, session.id, "dies", judge="my_agent:rank")
+        )
         dies.communicate(timeout=60)
         assert dies.returncode == -9
         assert sum(episode.state == "completed" for episode in session.episodes()) == 1
-        ends = processes.enter_context(worker(loop_server, tmp_path, session.id, "none", judge="my_agent:rank"))
+        ends = processes.enter_context(
+            worker(loop_server, tmp_path, session.id, "none", judge="my_agent:rank")
+        )
         out, err = ends.communicate(timeout=60)
         hangs.communicate(timeout=25)
         assert ends.returncode == 0, err
         counts = session.tasks.counts()
-        assert (counts.waiting, counts.running, counts.done, counts.failed) == (0, 0, 4, 2), (out, err)
+        assert (counts.waiting, counts.running, counts.done, counts.failed) == (0, 0, 4, 2), (
+            out,
+            err,
+        )
         assert [(failure.name, failure.error) for failure in counts.failures] == [
             ("hard", "ConnectionError: the judge is down (2)")
         ]
@@ -155,7 +191,9 @@ def test_a_killed_workers_group_is_judged_elsewhere_and_each_attempt_ended_once(
         ]  # fmt: skip
         assert set(ended.values()) == {1} and len({task for task, _ in ended}) == 2
         for one in (e for e in episodes if e.state == "completed"):
-            kept = loop_server.get(f"/v1/sessions/{session.id}/episodes/{one.episode_id}")["metadata"]
+            kept = loop_server.get(f"/v1/sessions/{session.id}/episodes/{one.episode_id}")[
+                "metadata"
+            ]
             assert sorted(kept["read"]) == ["a", "b"]
         assert all(e.state in ("completed", "abandoned") for e in episodes)
         assert Counter(e.reason for e in episodes)["ConnectionError"] == 6

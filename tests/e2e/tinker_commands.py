@@ -1,4 +1,5 @@
-"""Commands of the ``tinker`` command line in one process: ``python tinker_commands.py '[["run", "list"], ...]'``.
+"""Commands of the ``tinker`` command line in one process: ``python tinker_commands.py '[["run",
+"list"], ...]'``.
 
 Prints a list in JSON: of each the status that it would exit with, what it printed, and its errors.
 """

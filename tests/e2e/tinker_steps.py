@@ -1,6 +1,8 @@
-"""Twelve steps of the ``tinker`` client, two in flight at a time, with a line after each; at the end a saved state.
+"""Twelve steps of the ``tinker`` client, two in flight at a time, with a line after each; at the
+end a saved state.
 
-Usage: ``tinker_steps.py BASE_MODEL``, with TINKER_BASE_URL and TINKER_API_KEY set. Ends with the model's id.
+Usage: ``tinker_steps.py BASE_MODEL``, with TINKER_BASE_URL and TINKER_API_KEY set. Ends with the
+model's id.
 """
 
 import sys
@@ -18,7 +20,9 @@ def datum(number: int) -> types.Datum:
         "target_tokens": types.TensorData.from_numpy(tokens[1:]),
         "weights": types.TensorData.from_numpy(np.ones(3, dtype=np.float32)),
     }
-    return types.Datum(model_input=types.ModelInput.from_ints(tokens[:-1].tolist()), loss_fn_inputs=inputs)
+    return types.Datum(
+        model_input=types.ModelInput.from_ints(tokens[:-1].tolist()), loss_fn_inputs=inputs
+    )
 
 
 def main(base_model: str) -> None:
@@ -26,7 +30,9 @@ def main(base_model: str) -> None:
         training = service.create_lora_training_client(base_model=base_model, rank=8, seed=1)
         waiting = []
         for number in range(STEPS):
-            waiting.append(training.forward_backward([datum(number), datum(number + 1)], "cross_entropy"))
+            waiting.append(
+                training.forward_backward([datum(number), datum(number + 1)], "cross_entropy")
+            )
             waiting.append(training.optim_step(types.AdamParams(learning_rate=1e-2 / (1 + number))))
             while len(waiting) > 4:
                 waiting.pop(0).result(timeout=120)

@@ -1,7 +1,8 @@
-"""Two LoRA models of the ``tinker`` client: three steps of one, one of the other, and a saved state and sampler.
+"""Two LoRA models of the ``tinker`` client: three steps of one, one of the other, and a saved state
+and sampler.
 
-Usage: ``tinker_two_models.py BASE_MODEL``, with TINKER_BASE_URL and TINKER_API_KEY set. Prints "trained" and ends after
-the next line of its input.
+Usage: ``tinker_two_models.py BASE_MODEL``, with TINKER_BASE_URL and TINKER_API_KEY set. Prints
+"trained" and ends after the next line of its input.
 """
 
 import sys
@@ -14,10 +15,14 @@ from tinker_steps import datum
 def main(base_model: str) -> None:
     with tinker.ServiceClient(user_metadata={"recipe": "two models"}) as service:
         first = service.create_lora_training_client(base_model=base_model, rank=8, seed=1)
-        second = service.create_lora_training_client(base_model=base_model, rank=4, seed=2, train_mlp=False)
+        second = service.create_lora_training_client(
+            base_model=base_model, rank=4, seed=2, train_mlp=False
+        )
         for training, rate, steps in ((first, 1e-4, 3), (second, 2e-3, 1)):
             for number in range(steps):
-                training.forward_backward([datum(number), datum(number + 1)], "cross_entropy").result(timeout=120)
+                training.forward_backward(
+                    [datum(number), datum(number + 1)], "cross_entropy"
+                ).result(timeout=120)
                 training.optim_step(types.AdamParams(learning_rate=rate)).result(timeout=120)
         first.save_state("end").result(timeout=120)
         second.save_weights_for_sampler("end").result(timeout=120)

@@ -1,6 +1,8 @@
-"""``manage.py up`` or ``manage.py reconcile`` as it is, but for the program that it launches as a runtime.
+"""``manage.py up`` or ``manage.py reconcile`` as it is, but for the program that it launches as a
+runtime.
 
-Usage: ``up_with_fakes.py up``. Its reconciler is a child of its own, as that of ``up`` is, and runs this file too.
+Usage: ``up_with_fakes.py up``. Its reconciler is a child of its own, as that of ``up`` is, and runs
+this file too.
 """
 
 import sys

@@ -1,4 +1,5 @@
-"""``python vllm_greedy.py FOLDER``: vLLM's greedy answers to the prompts on stdin (JSON list), as JSON on stdout.
+"""``python vllm_greedy.py FOLDER``: vLLM's greedy answers to the prompts on stdin (JSON list), as
+JSON on stdout.
 
 A process of its own: vLLM's imports warn, and in the suite a warning is an error.
 """
@@ -21,8 +22,12 @@ async def main(folder: str, prompts: list[str]) -> list[str]:
         answers = []
         for number, prompt in enumerate(prompts):
             messages = [{"role": "user", "content": prompt}]
-            ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
-            deltas = engine.generate(f"call-{number}", ids, SamplingOptions(max_tokens=8, temperature=0.0))
+            ids = tokenizer.apply_chat_template(
+                messages, add_generation_prompt=True, return_dict=False
+            )
+            deltas = engine.generate(
+                f"call-{number}", ids, SamplingOptions(max_tokens=8, temperature=0.0)
+            )
             answers.append("".join([delta.text async for delta in deltas]))
         return answers
     finally:

@@ -48,7 +48,7 @@ def uv_run(*command: str) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("names", nargs="+", choices=NAMES, metavar="NAME", help=", ".join(NAMES))
     parser.add_argument("--beside", type=Path, default=ROOT / ".venv", metavar="FOLDER")
     options = parser.parse_args()

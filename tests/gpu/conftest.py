@@ -1,6 +1,7 @@
 """The GPU tier: skipped, with the reason, where torch sees no CUDA device.
 
-With TESTS_GPU_SMOKE=1 the tests that take ``device`` run on the CPU instead: `make gpu`'s smoke (correctness.py).
+With TESTS_GPU_SMOKE=1 the tests that take ``device`` run on the CPU instead: `make gpu`'s smoke
+(correctness.py).
 """
 
 import os

@@ -1,6 +1,8 @@
-"""The correctness part of `make gpu`: the tests of this folder by pytest, what they skipped and why, the largest gaps.
+"""The correctness part of `make gpu`: the tests of this folder by pytest, what they skipped and
+why, the largest gaps.
 
-A smoke runs those on a CPU that take ``device`` (conftest.py); the others are skipped, as in `make test`.
+A smoke runs those on a CPU that take ``device`` (conftest.py); the others are skipped, as in `make
+test`.
 """
 
 import os
@@ -25,7 +27,9 @@ SHOWN = 600  # characters of a failure
 
 @dataclass
 class Case:
-    """A test as pytest ended it: "passed", "failed" or "skipped" with its reason or failure, and what it recorded."""
+    """A test as pytest ended it: "passed", "failed" or "skipped" with its reason or failure, and
+    what it recorded.
+    """
 
     module: str
     name: str
@@ -39,7 +43,8 @@ def main() -> int:
     report = Report(wanted.json)
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder, "junit.xml")
-        # Warnings are errors in the suite: of what a device's libraries warn of no machine of the suite has seen any.
+        # Warnings are errors in the suite: of what a device's libraries warn of no machine of the
+        # suite has seen any.
         command = [sys.executable, "-m", "pytest", "-m", "gpu", "tests/gpu", "-v", "-W", "default"]
         command.append(f"--junitxml={results}")
         environment = os.environ | ({"TESTS_GPU_SMOKE": "1"} if wanted.smoke else {})
@@ -47,7 +52,11 @@ def main() -> int:
         cases = list(cases_read(results)) if results.exists() else []
     tell(report, cases)
     if status not in (0, 1):
-        words = "no test was there to run" if status == NOTHING_COLLECTED else "it ended before its last test"
+        words = (
+            "no test was there to run"
+            if status == NOTHING_COLLECTED
+            else "it ended before its last test"
+        )
         report.fail(f"pytest: status {status}, {words}")
     elif not any(case.ended == "passed" for case in cases):
         report.fail("no test has run")
@@ -55,7 +64,9 @@ def main() -> int:
 
 
 def cases_read(path: Path) -> Iterator[Case]:
-    """What pytest's JUnit file says of each test. A test that failed and whose end failed too is there once."""
+    """What pytest's JUnit file says of each test. A test that failed and whose end failed too is
+    there once.
+    """
     seen = set()
     for element in ElementTree.parse(path).getroot().iter("testcase"):
         module, name = element.get("classname", "").rpartition(".")[2], element.get("name", "")
@@ -64,7 +75,9 @@ def cases_read(path: Path) -> Iterator[Case]:
         seen.add((module, name))
         properties = element.iter("property")
         measured = {each.get("name", ""): float(each.get("value", "nan")) for each in properties}
-        problems = {child.tag: child for child in element if child.tag in ("failure", "error", "skipped")}
+        problems = {
+            child.tag: child for child in element if child.tag in ("failure", "error", "skipped")
+        }
         failed = problems.get("failure", problems.get("error"))
         if failed is not None:
             yield Case(module, name, "failed", f"{failed.get('message')}"[:SHOWN], measured)
@@ -75,7 +88,9 @@ def cases_read(path: Path) -> Iterator[Case]:
 
 
 def tell(report: Report, cases: list[Case]) -> None:
-    """The numbers by module, the largest of each recorded gap, each failure, and each reason of skipping."""
+    """The numbers by module, the largest of each recorded gap, each failure, and each reason of
+    skipping.
+    """
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     gaps: dict[tuple[str, str], list[tuple[float, str]]] = defaultdict(list)
     skipped: dict[str, list[str]] = defaultdict(list)

@@ -1,4 +1,5 @@
-"""What the GSM8K part of `make gpu` trains on: the model and the problems, from the Hugging Face Hub or its cache here.
+"""What the GSM8K part of `make gpu` trains on: the model and the problems, from the Hugging Face
+Hub or its cache here.
 
 On a machine without a network, bring HF_HOME with what these put into it elsewhere:
 
@@ -26,7 +27,9 @@ SMOKE = Path(__file__).resolve().parents[2] / "sdk" / "examples" / "gsm8k" / "pr
 
 @dataclass(frozen=True)
 class Problems:
-    """Rows with ``question`` and ``answer``. ``validation`` says when to stop, ``test`` what came of it."""
+    """Rows with ``question`` and ``answer``. ``validation`` says when to stop, ``test`` what came
+    of it.
+    """
 
     model: Path
     train: list[dict[str, str]]
@@ -35,12 +38,15 @@ class Problems:
 
 
 def problems_get(folder: Path, *, smoke: bool) -> Problems:
-    """All of it, the model as a folder of files below ``folder``; a smoke has a tiny model and problems of the example.
+    """All of it, the model as a folder of files below ``folder``; a smoke has a tiny model and
+    problems of the example.
 
     Raises SystemExit with what is not here and how it is brought.
     """
     if smoke:
-        train, test = (rows_read(SMOKE, split=split, columns=["question", "answer"]) for split in SPLITS)
+        train, test = (
+            rows_read(SMOKE, split=split, columns=["question", "answer"]) for split in SPLITS
+        )
         return Problems(tiny_model_make(folder / "tiny"), train[:4], train[4:6], test[:2])
     splits = {split: _split(split, count) for split, count in SPLITS.items()}
     train = random.Random(0).sample(splits["train"], len(splits["train"]))
@@ -51,7 +57,12 @@ def _split(split: str, count: int) -> list[dict[str, str]]:
     name = f"main/{split}-00000-of-00001.parquet"
     try:
         path = hf_hub_download(DATASET, name, repo_type="dataset")
-    except (LocalEntryNotFoundError, OfflineModeIsEnabled, HfHubHTTPError, httpx.HTTPError) as failure:
+    except (
+        LocalEntryNotFoundError,
+        OfflineModeIsEnabled,
+        HfHubHTTPError,
+        httpx.HTTPError,
+    ) as failure:
         raise SystemExit(not_here(f"{name} of the dataset {DATASET}", failure)) from failure
     rows = rows_read(path, columns=["question", "answer"])
     if len(rows) != count:
@@ -67,7 +78,12 @@ def _model(folder: Path) -> Path:
     try:
         snapshot_download(MODEL, local_dir=target, allow_patterns=FILES)
         return target
-    except (LocalEntryNotFoundError, OfflineModeIsEnabled, HfHubHTTPError, httpx.HTTPError) as failure:
+    except (
+        LocalEntryNotFoundError,
+        OfflineModeIsEnabled,
+        HfHubHTTPError,
+        httpx.HTTPError,
+    ) as failure:
         problem = failure
     try:  # without a network a cache is found, and no copy of it made
         return Path(snapshot_download(MODEL, allow_patterns=FILES, local_files_only=True))

@@ -1,4 +1,6 @@
-"""The written side of `make gpu`: a block of the page for each part; all other text of the page stays as it is."""
+"""The written side of `make gpu`: a block of the page for each part; all other text of the page
+stays as it is.
+"""
 
 import re
 from collections.abc import Sequence
@@ -12,7 +14,8 @@ FIRST = "# The GPU tier\n"
 
 
 def page_write(text: str, outcomes: Sequence[Outcome], made: str) -> str:
-    """``text`` with the overview and the blocks of these parts made anew; ``made``: by what, when, from what.
+    """``text`` with the overview and the blocks of these parts made anew; ``made``: by what, when,
+    from what.
 
     A part that was not asked for keeps its block, in which its own ``made`` stands.
     """
@@ -41,13 +44,20 @@ def overview(outcomes: Sequence[Outcome], made: str) -> str:
         ended = "not asked for in this run" if outcome is None else outcome.ended
         minutes = f"{outcome.took_s / 60:.1f}" if outcome and outcome.took_s else ""
         rows.append([name, ended, minutes, part.shows])
-    return f"{made}\n\n" + table_lines(Table("", ["part", "outcome", "minutes", "what it shows"], rows))
+    return f"{made}\n\n" + table_lines(
+        Table("", ["part", "outcome", "minutes", "what it shows"], rows)
+    )
 
 
 def block(outcome: Outcome, made: str) -> str:
-    """What a part came to: its own sentences and tables, what was not run and why, the last words of a failed one."""
+    """What a part came to: its own sentences and tables, what was not run and why, the last words
+    of a failed one.
+    """
     report, name = outcome.report, outcome.name
-    paragraphs = [f"### {name[0].upper()}{name[1:]}", f"{outcome.ended[0].upper()}{outcome.ended[1:]}. {made}"]
+    paragraphs = [
+        f"### {name[0].upper()}{name[1:]}",
+        f"{outcome.ended[0].upper()}{outcome.ended[1:]}. {made}",
+    ]
     paragraphs += report.lines
     for table in report.tables:
         paragraphs += [f"**{table.title}**", table_lines(table), *table.notes]
@@ -59,7 +69,9 @@ def block(outcome: Outcome, made: str) -> str:
 
 def _lists(report: Report) -> list[str]:
     failed = "\n".join(f"- FAILED: {_line(what)}" for what in report.failed)
-    not_run = "\n".join(f"- not run: {_line(each['what'])}: {_line(each['why'])}" for each in report.not_run)
+    not_run = "\n".join(
+        f"- not run: {_line(each['what'])}: {_line(each['why'])}" for each in report.not_run
+    )
     return [part for part in (failed, not_run) if part]
 
 
@@ -68,7 +80,9 @@ def table_lines(table: Table) -> str:
     if not table.rows:
         return "No rows."
     lines = [table.columns, ["---"] * len(table.columns), *table.rows]
-    return "\n".join("| " + " | ".join(_line(cell).replace("|", "/") for cell in cells) + " |" for cells in lines)
+    return "\n".join(
+        "| " + " | ".join(_line(cell).replace("|", "/") for cell in cells) + " |" for cells in lines
+    )
 
 
 def _line(text: str) -> str:

@@ -1,10 +1,11 @@
-"""What the parts of ``make gpu`` that measure have in common: two options, and one JSON object with a table.
+"""What the parts of ``make gpu`` that measure have in common: two options, and one JSON object with
+a table.
 
     python tests/gpu/PART.py [--json FILE] [--smoke]
 
-FILE gets ``{"title", "columns", "rows", "notes"}``, cells as they are printed. A part that fails says why on standard
-error and ends with 1. ``--smoke`` takes a model of this machine's size, on a CPU: it shows that the part runs, and its
-figures mean nothing.
+FILE gets ``{"title", "columns", "rows", "notes"}``, cells as they are printed. A part that fails
+says why on standard error and ends with 1. ``--smoke`` takes a model of this machine's size, on a
+CPU: it shows that the part runs, and its figures mean nothing.
 """
 
 import argparse
@@ -36,7 +37,12 @@ class Table:
         assert all(len(row) == len(self.columns) for row in self.rows), self.rows
         print(f"{self.title}\n\n{self.markdown()}", flush=True)
         if path is not None:
-            found = {"title": self.title, "columns": list(self.columns), "rows": self.rows, "notes": self.notes}
+            found = {
+                "title": self.title,
+                "columns": list(self.columns),
+                "rows": self.rows,
+                "notes": self.notes,
+            }
             path.write_text(json.dumps(found, indent=1) + "\n")
 
 
@@ -48,7 +54,9 @@ def part_parser(description: str) -> argparse.ArgumentParser:
     """With the options of every part."""
     parser = argparse.ArgumentParser(description=description.split("\n")[0])
     parser.add_argument("--json", type=Path, help="where the table is left")
-    parser.add_argument("--smoke", action="store_true", help="on a CPU, with a small model: only whether it runs")
+    parser.add_argument(
+        "--smoke", action="store_true", help="on a CPU, with a small model: only whether it runs"
+    )
     return parser
 
 

@@ -1,4 +1,6 @@
-"""The parts of `make gpu`, in the order in which they run, and the running of one: report.py has their contract."""
+"""The parts of `make gpu`, in the order in which they run, and the running of one: report.py has
+their contract.
+"""
 
 import collections
 import contextlib
@@ -24,7 +26,9 @@ PR_SET_CHILD_SUBREAPER = 36
 
 @dataclass(frozen=True)
 class Part:
-    """``script`` of this folder; ``needs``, of ``Machine.lacks``; after ``deadline_s`` it is taken to hang."""
+    """``script`` of this folder; ``needs``, of ``Machine.lacks``; after ``deadline_s`` it is taken
+    to hang.
+    """
 
     script: str
     shows: str
@@ -61,7 +65,9 @@ SMOKE_DEADLINE_S = 1500
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a part ended, in words: "held", "FAILED (...)" or "not run: why"; what it reported, and printed last."""
+    """How a part ended, in words: "held", "FAILED (...)" or "not run: why"; what it reported, and
+    printed last.
+    """
 
     name: str
     ended: str
@@ -76,11 +82,22 @@ class Outcome:
 
 
 def part_run(name: str, part: Part, folder: Path, options: list[str], deadline_s: float) -> Outcome:
-    """Carry out a part, whose output is shown as it comes; its report and nothing else is written to ``folder``."""
+    """Carry out a part, whose output is shown as it comes; its report and nothing else is written
+    to ``folder``.
+    """
     path, began = folder / f"{name.replace(' ', '-')}.json", time.monotonic()
     path.unlink(missing_ok=True)
-    command = [sys.executable, str(ROOT / "tests" / "gpu" / part.script), "--json", str(path), *options]
-    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'sdk'}:{ROOT / 'tests'}", "PYTHONUNBUFFERED": "1"}
+    command = [
+        sys.executable,
+        str(ROOT / "tests" / "gpu" / part.script),
+        "--json",
+        str(path),
+        *options,
+    ]
+    environment = os.environ | {
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'sdk'}:{ROOT / 'tests'}",
+        "PYTHONUNBUFFERED": "1",
+    }
     if "--smoke" in options:
         environment["CUDA_VISIBLE_DEVICES"] = ""
     last = collections.deque[str](maxlen=TAIL)
@@ -133,9 +150,11 @@ def _end(child: subprocess.Popen[str]) -> None:
 
 @contextlib.contextmanager
 def _orphans_ended() -> Iterator[None]:
-    """What the block starts and leaves running is killed: it would hold devices that the next part needs.
+    """What the block starts and leaves running is killed: it would hold devices that the next part
+    needs.
 
-    A process whose parent has ended becomes this one's child meanwhile: prctl(2), PR_SET_CHILD_SUBREAPER.
+    A process whose parent has ended becomes this one's child meanwhile: prctl(2),
+    PR_SET_CHILD_SUBREAPER.
     """
     prctl = ctypes.CDLL(None, use_errno=True).prctl
     before = {each.pid for each in psutil.Process().children()}
@@ -143,9 +162,12 @@ def _orphans_ended() -> Iterator[None]:
     try:
         yield
     finally:
-        for _generation in range(5):  # what was started by one that is being killed comes to light then
+        # what was started by one that is being killed comes to light then
+        for _generation in range(5):
             left = [each for each in psutil.Process().children() if each.pid not in before]
-            for process in [below for each in left for below in each.children(recursive=True)] + left:
+            for process in [
+                below for each in left for below in each.children(recursive=True)
+            ] + left:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.kill()
             psutil.wait_procs(left, timeout=END_S)

@@ -1,4 +1,5 @@
-"""What the parts of `make gpu` report, and how ``run.py`` calls them. A part is a program of this folder:
+"""What the parts of `make gpu` report, and how ``run.py`` calls them. A part is a program of this
+folder:
 
     python tests/gpu/<part>.py --json FILE [--smoke]
 

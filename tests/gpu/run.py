@@ -1,11 +1,12 @@
-"""`make gpu`: correctness, speed and GSM8K on this machine's devices, written to tests/gpu/RESULTS.md.
+"""`make gpu`: correctness, speed and GSM8K on this machine's devices, written to
+tests/gpu/RESULTS.md.
 
     python tests/gpu/run.py [--only correctness GSM8K] [--dollars-per-device-hour 2.50]
     python tests/gpu/run.py --smoke            on a CPU, to see that the command is right; writes dist/gpu-smoke.md
 
-Each part is a process of its own with a deadline (parts.py; report.py has the contract). One that fails is in the table
-with its last words, the others still run, and the status is 1. What this machine cannot run is named there with why.
-The page is written after each part.
+Each part is a process of its own with a deadline (parts.py; report.py has the contract). One that
+fails is in the table with its last words, the others still run, and the status is 1. What this
+machine cannot run is named there with why. The page is written after each part.
 """
 
 import argparse
@@ -25,11 +26,24 @@ RESULTS, SMOKE_RESULTS = ROOT / "tests" / "gpu" / "RESULTS.md", ROOT / "dist" / 
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART", help=", ".join(PARTS))
-    parser.add_argument("--smoke", action="store_true", help="on a CPU, with tiny models: whether the command is right")
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=PARTS,
+        default=list(PARTS),
+        metavar="PART",
+        help=", ".join(PARTS),
+    )
+    parser.add_argument(
+        "--smoke",
+        action="store_true",
+        help="on a CPU, with tiny models: whether the command is right",
+    )
     parser.add_argument("--results", type=Path, help=f"the page, else {RESULTS.relative_to(ROOT)}")
-    parser.add_argument("--dollars-per-device-hour", type=float, help="what a GPU costs, for sums in dollars")
+    parser.add_argument(
+        "--dollars-per-device-hour", type=float, help="what a GPU costs, for sums in dollars"
+    )
     wanted = parser.parse_args()
     page = wanted.results or (SMOKE_RESULTS if wanted.smoke else RESULTS)
     machine = machine_look(smoke=wanted.smoke)
@@ -55,7 +69,9 @@ def run(name: str, machine: Machine, folder: Path, wanted: argparse.Namespace) -
     options = ["--smoke"] if wanted.smoke else []
     if part.has_price and wanted.dollars_per_device_hour is not None:
         options += ["--dollars-per-device-hour", str(wanted.dollars_per_device_hour)]
-    return part_run(name, part, folder, options, SMOKE_DEADLINE_S if wanted.smoke else part.deadline_s)
+    return part_run(
+        name, part, folder, options, SMOKE_DEADLINE_S if wanted.smoke else part.deadline_s
+    )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""The product's whole asynchronous loop on this machine's devices: generation, training and hand-overs at once.
+"""The product's whole asynchronous loop on this machine's devices: generation, training and
+hand-overs at once.
 
     python tests/gpu/step.py [--json FILE] [--smoke] [--model FOLDER] [--steps 8]
 
-The runtime is the product's own (gpu_runtime/run.py: gateway, journal, batches, learner), with its real engine and
-trainer; only the control plane is the tests'. Agents play episodes of one call over HTTP as fast as they get them. The
-load is workload.py's. From the end of the last warm-up step to the end of the last step:
+The runtime is the product's own (gpu_runtime/run.py: gateway, journal, batches, learner), with its
+real engine and trainer; only the control plane is the tests'. Agents play episodes of one call over
+HTTP as fast as they get them. The load is workload.py's. From the end of the last warm-up step to
+the end of the last step:
 
 trainer idle      the part of the time in which no forward, backward or optimizer pass runs
 engine idle       the part of the time in which no call is in flight, or the engine sleeps
@@ -77,8 +79,15 @@ class Meter:
 
     def attach(self, engine: Any, trainer: Any) -> None:
         """Measure their methods from now on."""
-        passed = {name: getattr(trainer, name) for name in ("forward_backward", "optim_step", "publish")}
-        generate, load, sleep, wake = engine.generate, engine.load_weights, engine.sleep, engine.wake
+        passed = {
+            name: getattr(trainer, name) for name in ("forward_backward", "optim_step", "publish")
+        }
+        generate, load, sleep, wake = (
+            engine.generate,
+            engine.load_weights,
+            engine.sleep,
+            engine.wake,
+        )
 
         async def generated(*arguments: Any, **options: Any) -> AsyncIterator[Any]:
             self.tick()
@@ -121,8 +130,16 @@ class Meter:
             self.tick()
             self.asleep = False
 
-        engine.generate, engine.load_weights, engine.sleep, engine.wake = generated, loaded, slept, woken
-        trainer.forward_backward, trainer.optim_step = partial(timed, "forward_backward"), partial(timed, "optim_step")
+        engine.generate, engine.load_weights, engine.sleep, engine.wake = (
+            generated,
+            loaded,
+            slept,
+            woken,
+        )
+        trainer.forward_backward, trainer.optim_step = (
+            partial(timed, "forward_backward"),
+            partial(timed, "optim_step"),
+        )
         trainer.publish = published
         self.look = partial(self._look, engine, trainer)
 
@@ -135,7 +152,9 @@ class Meter:
 
     async def _look(self, engine: Any, trainer: Any) -> None:
         found = await engine_memory(engine)
-        self.memory = {f"engine {name}": size for name, size in found.items()} | {"trainer": await memory_of(trainer)}
+        self.memory = {f"engine {name}": size for name, size in found.items()} | {
+            "trainer": await memory_of(trainer)
+        }
 
     def now(self) -> dict[str, float]:
         """Counters at this moment."""
@@ -147,7 +166,9 @@ class Meter:
 
 
 @asynccontextmanager
-async def runtime_open(load: Workload, model: Path, volume: Path, meter: Meter) -> AsyncIterator[tuple[Any, str]]:
+async def runtime_open(
+    load: Workload, model: Path, volume: Path, meter: Meter
+) -> AsyncIterator[tuple[Any, str]]:
     """The runtime of one session: its task, and its gateway's address. It ends with the block."""
 
     @asynccontextmanager
@@ -167,14 +188,19 @@ async def runtime_open(load: Workload, model: Path, volume: Path, meter: Meter) 
             max_context_length=load.context, max_tokens=load.completion, learning_rate=LEARNING_RATE,
             checkpoint_every_steps=100_000, **options,
         )  # fmt: skip
-        runtime = asyncio.create_task(start(replace(runtime_config(plane, volume), gpus=load.devices)))
+        runtime = asyncio.create_task(
+            start(replace(runtime_config(plane, volume), gpus=load.devices))
+        )
         address, deadline = None, time.monotonic() + LOAD_S
         while not address:
             if runtime.done() or time.monotonic() > deadline:
                 reported = [*plane.bodies("/v1/runtime/report"), *plane.bodies("/v1/runtime/fail")]
                 raise PartFailed(f"the runtime did not come to serve: {reported}")
             await asyncio.sleep(0.05)
-            address = next((b["address"] for b in plane.bodies("/v1/runtime/heartbeat") if b.get("address")), None)
+            address = next(
+                (b["address"] for b in plane.bodies("/v1/runtime/heartbeat") if b.get("address")),
+                None,
+            )
         try:
             yield runtime, address
         finally:
@@ -182,7 +208,9 @@ async def runtime_open(load: Workload, model: Path, volume: Path, meter: Meter) 
             await asyncio.gather(runtime, return_exceptions=True)
 
 
-async def agent(http: httpx.AsyncClient, address: str, prompts: list[str], load: Workload, numbers: Any) -> None:
+async def agent(
+    http: httpx.AsyncClient, address: str, prompts: list[str], load: Workload, numbers: Any
+) -> None:
     """Play one episode after the other: the next of a group, or the first of the next task's."""
     post = partial(gateway_post, http, address)
     while True:
@@ -218,7 +246,9 @@ async def measure(load: Workload, scratch: Path, device: str, peak: float | None
         httpx.AsyncClient(timeout=600, limits=limits) as http,
     ):
         playing = partial(agent, http, address, prompts, load, numbers)
-        tasks = [asyncio.create_task(playing(), name=f"agent {each}") for each in range(load.under_way)]
+        tasks = [
+            asyncio.create_task(playing(), name=f"agent {each}") for each in range(load.under_way)
+        ]
         began = await steps_done(meter, load.warm_up, [runtime, *tasks])
         ended = await steps_done(meter, load.warm_up + load.steps, [runtime, *tasks])
         await meter.look()
@@ -229,11 +259,19 @@ async def measure(load: Workload, scratch: Path, device: str, peak: float | None
 
 
 def line(
-    load: Workload, meter: Meter, began: dict[str, float], ended: dict[str, float], peak: float | None, size: int
+    load: Workload,
+    meter: Meter,
+    began: dict[str, float],
+    ended: dict[str, float],
+    peak: float | None,
+    size: int,
 ) -> list[str]:
     spent = {name: ended[name] - began[name] for name in ended}
     shape, whole_s = shape_of(Path(load.model)), spent["at"]
-    flops = sum(step_flops(batch, ROW_TOKENS, shape) for batch in meter.batches[int(began["batches"]) :][: load.steps])
+    flops = sum(
+        step_flops(batch, ROW_TOKENS, shape)
+        for batch in meter.batches[int(began["batches"]) :][: load.steps]
+    )
     most = (peak or 0.0) * 1e12 * load.ranks
     memory = {name: f"{found / GIB:.2f}" for name, found in meter.memory.items()}
     named = {
@@ -264,7 +302,8 @@ def main() -> int:
     parser = part_parser(__doc__)
     workload_options(parser)
     options = parser.parse_args()
-    os.environ["VLLM_ALLOW_INSECURE_SERIALIZATION"] = "1"  # the engine's worker is asked what no runtime asks it
+    # the engine's worker is asked what no runtime asks it
+    os.environ["VLLM_ALLOW_INSECURE_SERIALIZATION"] = "1"
     import torch
 
     device = "" if options.smoke else torch.cuda.get_device_name()

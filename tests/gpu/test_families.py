@@ -1,4 +1,6 @@
-"""Every family of docs/models.md on a CUDA device: FlexAttention, windows, caps, rows of several blocks."""
+"""Every family of docs/models.md on a CUDA device: FlexAttention, windows, caps, rows of several
+blocks.
+"""
 
 import pytest
 import torch
@@ -24,7 +26,9 @@ def test_log_probabilities_and_gradient_are_those_of_the_models_own_forward(
     tmp_path, record_property, device, name, prompt, answer
 ):
     samples = drawn_samples(prompt, answer)
-    gap, gradient_gap = family_gaps(family_make(tmp_path, name), samples, CONFIG, torch.device(device))
+    gap, gradient_gap = family_gaps(
+        family_make(tmp_path, name), samples, CONFIG, torch.device(device)
+    )
     record_property("log-probability, nats", gap)
     record_property("distance of the gradient over its norm", gradient_gap)
     assert gap < 1e-3
@@ -33,7 +37,9 @@ def test_log_probabilities_and_gradient_are_those_of_the_models_own_forward(
 
 @pytest.mark.parametrize("name", ["Llama", "Gemma 2"])
 def test_rows_of_any_length_are_attended_by_compiled_kernels(tmp_path, name):
-    """Where the compiler gives up, FlexAttention goes on without it, with every pair's score in memory."""
+    """Where the compiler gives up, FlexAttention goes on without it, with every pair's score in
+    memory.
+    """
     policy = Policy.load(str(family_make(tmp_path, name)), torch.float32, device="cuda").to(CUDA)
     torch._dynamo.reset()  # noqa: SLF001 - what other tests compiled counts towards its limit
     with torch._dynamo.config.patch(fail_on_recompile_limit_hit=True):  # noqa: SLF001 - it has no public name
@@ -49,4 +55,6 @@ def test_rows_of_any_length_are_attended_by_compiled_kernels(tmp_path, name):
 
 
 def _cut(sample: Sample, tokens: int) -> Sample:
-    return Sample(sample.token_ids_T[:tokens], sample.mask_T[:tokens], sample.logprobs_T[:tokens], 1.0)
+    return Sample(
+        sample.token_ids_T[:tokens], sample.mask_T[:tokens], sample.logprobs_T[:tokens], 1.0
+    )

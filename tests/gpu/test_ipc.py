@@ -1,4 +1,6 @@
-"""Weights leave the trainer's process on the device: another process reads the very bits that an export writes."""
+"""Weights leave the trainer's process on the device: another process reads the very bits that an
+export writes.
+"""
 
 import pytest
 import torch
@@ -12,7 +14,9 @@ pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
 
 
 @pytest.mark.parametrize("stage", [2, 3])
-async def test_handles_open_to_the_weights_that_an_export_writes(tiny_folder, tmp_path, stage) -> None:
+async def test_handles_open_to_the_weights_that_an_export_writes(
+    tiny_folder, tmp_path, stage
+) -> None:
     trainer = TrainerRanks(str(tiny_folder), SessionConfig(zero_stage=stage), "cuda")
     try:
         await trainer.publish(tmp_path / "handover")
@@ -20,7 +24,10 @@ async def test_handles_open_to_the_weights_that_an_export_writes(tiny_folder, tm
         for _ in range(3):  # as several engines do, at several hand-overs
             await trainer.publish(tmp_path / "handover")
             dict(handles_read(tmp_path / "handover"))
-        read = {name: (tensor.is_cuda, tensor.cpu()) for name, tensor in handles_read(tmp_path / "handover")}
+        read = {
+            name: (tensor.is_cuda, tensor.cpu())
+            for name, tensor in handles_read(tmp_path / "handover")
+        }
     finally:
         await trainer.close()
     exported = load_file(tmp_path / "model" / "model.safetensors")

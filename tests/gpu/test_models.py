@@ -1,4 +1,6 @@
-"""The models of a Tinker client on a CUDA device: adapters in float32 on a base in bfloat16, and all weights."""
+"""The models of a Tinker client on a CUDA device: adapters in float32 on a base in bfloat16, and
+all weights.
+"""
 
 import numpy as np
 import pytest
@@ -34,11 +36,17 @@ def steps(trainer: BaseWithModels, first: int, last: int) -> list[np.ndarray]:
 
 def state_of(trainer: BaseWithModels, folder) -> dict[str, torch.Tensor]:
     trainer.save_state("m", folder)
-    return {f"{path.name} {name}": t for path in folder.glob("*.safetensors") for name, t in load_file(path).items()}
+    return {
+        f"{path.name} {name}": t
+        for path in folder.glob("*.safetensors")
+        for name, t in load_file(path).items()
+    }
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("options", [{}, {"micro_batch_tokens": 64}, {"gradient_checkpointing": True}])
+@pytest.mark.parametrize(
+    "options", [{}, {"micro_batch_tokens": 64}, {"gradient_checkpointing": True}]
+)
 def test_steps_in_float32_are_those_of_the_cpu(tiny_folder, kind, options):
     found = []
     for device in ("cuda", "cpu"):
@@ -52,7 +60,9 @@ def test_steps_in_float32_are_those_of_the_cpu(tiny_folder, kind, options):
 def test_adapters_resume_to_the_same_bits_and_learn_on_a_base_in_bfloat16(tiny_folder, tmp_path):
     trainer = trainer_of(tiny_folder, "cuda")
     trainer.create_model("m", LoraConfig(4, seed=1))
-    before = trainer.forward("m", drawn_data("cross_entropy"), "cross_entropy", {}).metrics["loss:sum"]
+    before = trainer.forward("m", drawn_data("cross_entropy"), "cross_entropy", {}).metrics[
+        "loss:sum"
+    ]
     steps(trainer, 0, 2)
     trainer.save_state("m", tmp_path / "middle")
     steps(trainer, 2, 4)
@@ -61,17 +71,26 @@ def test_adapters_resume_to_the_same_bits_and_learn_on_a_base_in_bfloat16(tiny_f
     trainer.load_state("m", tmp_path / "middle", True, True)
     steps(trainer, 2, 4)
     again = state_of(trainer, tmp_path / "again")
-    assert first.keys() == again.keys() and all(torch.equal(first[name], again[name]) for name in first)
+    assert first.keys() == again.keys() and all(
+        torch.equal(first[name], again[name]) for name in first
+    )
     trainer.load_state("m", tmp_path / "middle", False, False)
     for _ in range(5):
         trainer.forward_backward("m", drawn_data("cross_entropy"), "cross_entropy", {})
         trainer.optim_step("m", ADAM)
-    after = trainer.forward("m", drawn_data("cross_entropy"), "cross_entropy", {}).metrics["loss:sum"]
+    after = trainer.forward("m", drawn_data("cross_entropy"), "cross_entropy", {}).metrics[
+        "loss:sum"
+    ]
     assert after < before - 10
     trainer.export_sampler("m", tmp_path / "sampler")
     trainer.unload("m")
     trainer.create_model("other", LoraConfig(2))
-    assert trainer.forward("other", drawn_data("cross_entropy"), "cross_entropy", {}).metrics["loss:sum"] == before
+    assert (
+        trainer.forward("other", drawn_data("cross_entropy"), "cross_entropy", {}).metrics[
+            "loss:sum"
+        ]
+        == before
+    )
 
 
 def test_all_weights_of_a_base_in_bfloat16_are_refused_in_words(tiny_folder):

@@ -1,4 +1,6 @@
-"""prime-rl's published rows are read as they are meant, and stand beside what counts as they do. Needs no GPU."""
+"""prime-rl's published rows are read as they are meant, and stand beside what counts as they do.
+Needs no GPU.
+"""
 
 import json
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""A rank of the trainer on a CUDA device: losses and options have the gradient of a CPU, and states resume."""
+"""A rank of the trainer on a CUDA device: losses and options have the gradient of a CPU, and states
+resume.
+"""
 
 import random
 
@@ -22,7 +24,15 @@ def batch(seed: int, tokens: int = 20) -> list[Sample]:
         ids = tuple(rng.randrange(2, 90) for _ in range(tokens))
         half = tokens // 2
         advantage = rng.uniform(-1, 1)
-        samples.append(Sample(ids, (0,) * half + (1,) * half, (0.0,) * half + (-4.5,) * half, advantage, group=group))
+        samples.append(
+            Sample(
+                ids,
+                (0,) * half + (1,) * half,
+                (0.0,) * half + (-4.5,) * half,
+                advantage,
+                group=group,
+            )
+        )
     return samples
 
 
@@ -30,13 +40,18 @@ BATCHES = [batch(1), batch(2), batch(3)]
 
 
 def apart(measured: dict, expected: dict) -> float:
-    return max((measured[name].float() - expected[name].float()).abs().max().item() for name in expected)
+    return max(
+        (measured[name].float() - expected[name].float()).abs().max().item() for name in expected
+    )
 
 
 @pytest.fixture(scope="module")
 def on_both(tiny_folder):
     """What ``rank_probe.gradients`` returns under each of CONFIGS, on the device and on the CPU."""
-    runs = [(SessionConfig(**NO_CLIP, dtype="float32", **CONFIGS[name]), samples_of(name)) for name in EXACT]
+    runs = [
+        (SessionConfig(**NO_CLIP, dtype="float32", **CONFIGS[name]), samples_of(name))
+        for name in EXACT
+    ]
     found = [in_a_rank(gradients, str(tiny_folder), runs, device) for device in ("cuda", "cpu")]
     return dict(zip(EXACT, zip(*found, strict=True), strict=True))
 
@@ -53,18 +68,24 @@ def test_loss_and_gradient_are_those_of_the_cpu(on_both, record_property, name):
 
 
 @pytest.mark.parametrize("stage", [1, 2, 3])
-def test_an_offloaded_optimizer_takes_the_same_steps_and_resumes_to_the_same_bits(tiny_folder, stage):
+def test_an_offloaded_optimizer_takes_the_same_steps_and_resumes_to_the_same_bits(
+    tiny_folder, stage
+):
     options = OPTIONS | {"zero_stage": stage, "dtype": "float32"}
     plain, offloaded = SessionConfig(**options), SessionConfig(**options, offload_optimizer=True)
     runs = [(plain, 0), (plain, 2), (offloaded, 0), (offloaded, 2)]
-    straight, resumed, moved, moved_resumed = in_a_rank(weights_after, str(tiny_folder), runs, BATCHES, "cuda")
+    straight, resumed, moved, moved_resumed = in_a_rank(
+        weights_after, str(tiny_folder), runs, BATCHES, "cuda"
+    )
     assert apart(moved, straight) < 5e-5  # of the 3e-3 that three Adam steps may move a weight
     assert apart(resumed, straight) == 0
     assert apart(moved_resumed, moved) == 0
 
 
 @pytest.mark.parametrize("stage", [1, 2, 3])
-def test_bfloat16_takes_the_steps_of_float32_to_its_rounding_and_resumes_to_the_same_bits(tiny_folder, stage):
+def test_bfloat16_takes_the_steps_of_float32_to_its_rounding_and_resumes_to_the_same_bits(
+    tiny_folder, stage
+):
     options = OPTIONS | {"zero_stage": stage}
     exact, rounded = SessionConfig(**options, dtype="float32"), SessionConfig(**options)
     plain, measured, resumed = in_a_rank(
@@ -79,8 +100,16 @@ def test_bfloat16_takes_the_steps_of_float32_to_its_rounding_and_resumes_to_the_
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_layers_are_computed_twice_and_less_is_saved_and_the_step_is_the_same(tiny_folder, dtype):
     checkpointed = {"gradient_checkpointing": True}
-    options = [{}, checkpointed, checkpointed | {"zero_stage": 3}, checkpointed | {"offload_activations": True}]
-    runs = [(SessionConfig(learning_rate=1e-3, dtype=dtype, **each), batch(1, 200)[:1]) for each in options]
+    options = [
+        {},
+        checkpointed,
+        checkpointed | {"zero_stage": 3},
+        checkpointed | {"offload_activations": True},
+    ]
+    runs = [
+        (SessionConfig(learning_rate=1e-3, dtype=dtype, **each), batch(1, 200)[:1])
+        for each in options
+    ]
     plain, recomputed, sharded, offloaded = in_a_rank(computation, str(tiny_folder), runs, "cuda")
     assert [calls for calls, *_ in (plain, recomputed, sharded, offloaded)] == [1, 2, 2, 2]
     assert offloaded[2] == plain[2]

@@ -1,8 +1,10 @@
-"""Several devices of one machine: what ranks and engines compute together is what one alone computes.
+"""Several devices of one machine: what ranks and engines compute together is what one alone
+computes.
 
-Each test has two cases: on two CUDA devices, with NCCL and FlexAttention, and on a CPU, with gloo. Below what users are
-refused on GPUs (console/sessions/limits/nodes.py, gpu_runtime/placement.py), until these have passed there: rows that
-ranks share, and several nodes, which are processes of this machine here, each with a device of its own.
+Each test has two cases: on two CUDA devices, with NCCL and FlexAttention, and on a CPU, with gloo.
+Below what users are refused on GPUs (console/sessions/limits/nodes.py, gpu_runtime/placement.py),
+until these have passed there: rows that ranks share, and several nodes, which are processes of this
+machine here, each with a device of its own.
 """
 
 import os
@@ -28,9 +30,16 @@ from tinkerscript.wire.config import SessionConfig
 
 # vLLM is imported into this process, and its imports warn.
 pytestmark = [pytest.mark.timeout(900), pytest.mark.filterwarnings("default")]
-ODD = Sample((5, 9, 30, 41, 7, 8), (0, 0, 1, 1, 1, 1), (0.0, 0.0, -4.5, -4.5, -4.5, -4.5), advantage=0.5, group=9)
-# Of a gradient, the distance by its norm; of a weight after two steps of 1e-3. Sums over ranks have another order, and
-# a GPU's kernels other blocks for other lengths. bfloat16: each rank rounds its gradient to 8 bits before the sum.
+ODD = Sample(
+    (5, 9, 30, 41, 7, 8),
+    (0, 0, 1, 1, 1, 1),
+    (0.0, 0.0, -4.5, -4.5, -4.5, -4.5),
+    advantage=0.5,
+    group=9,
+)
+# Of a gradient, the distance by its norm; of a weight after two steps of 1e-3. Sums over ranks have
+# another order, and a GPU's kernels other blocks for other lengths. bfloat16: each rank rounds its
+# gradient to 8 bits before the sum.
 BOUNDS = {("cpu", "float32"): (1e-5, 2e-5), ("cuda", "float32"): (1e-3, 1e-4)}
 BOUNDS |= {(where, "bfloat16"): (3e-2, 4e-3) for where in ("cpu", "cuda")}
 PROMPT = (0, 40, 41, 42, 2)
@@ -55,12 +64,17 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @asynccontextmanager
-async def trainer_of(model: str, where: str, ranks: int, state: Path | None = None, shares: bool = False, **options):
+async def trainer_of(
+    model: str, where: str, ranks: int, state: Path | None = None, shares: bool = False, **options
+):
     options = {"learning_rate": 1e-3, "micro_batch_tokens": 64, "dtype": "float32"} | options
     if ranks == 1:
         options |= {"sequence_parallel": False, "nodes": 1}
     trainer = TrainerRanks(
-        model, SessionConfig(trainer_ranks=ranks, **options), where, shares_device=shares and where == "cuda"
+        model,
+        SessionConfig(trainer_ranks=ranks, **options),
+        where,
+        shares_device=shares and where == "cuda",
     )
     try:
         if state is not None:
@@ -87,7 +101,9 @@ def gradient(state: Path) -> torch.Tensor:
     def walk(value: object) -> None:
         if isinstance(value, dict):
             found.extend(each.flatten() for name, each in value.items() if name == "exp_avg")
-        for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        for each in (
+            value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        ):
             walk(each)
 
     (path,) = (state / "state").glob("*optim_states.pt")
@@ -111,7 +127,9 @@ CASES: Sequence[dict[str, object]] = (
 
 
 @pytest.mark.parametrize("options", CASES, ids=str)
-async def test_two_ranks_have_loss_gradient_and_step_of_one(where, model, tmp_path, options) -> None:
+async def test_two_ranks_have_loss_gradient_and_step_of_one(
+    where, model, tmp_path, options
+) -> None:
     """And one rank goes on from the state that two have saved."""
     most_gradient, most_weight = BOUNDS[where, str(options.get("dtype", "float32"))]
     async with trainer_of(model, where, 1, **options) as one:
@@ -129,7 +147,9 @@ async def test_two_ranks_have_loss_gradient_and_step_of_one(where, model, tmp_pa
         await step(back, 2)
         after_back = await weights(back, tmp_path / "after-back")
     for name in ("loss", "grad_norm", "entropy", "tokens_trained", "tokens_computed", "kl_engine"):
-        assert metrics[name] == pytest.approx(expected[name], rel=max(1e-4, most_gradient), abs=1e-5), name
+        assert metrics[name] == pytest.approx(
+            expected[name], rel=max(1e-4, most_gradient), abs=1e-5
+        ), name
     of_one, of_two = gradient(tmp_path / "one"), gradient(tmp_path / "back")
     size = min(len(of_one), len(of_two))  # of ZeRO 2 with what fills it up, a multiple of the ranks
     assert (of_one[:size] - of_two[:size]).norm() / of_one.norm() < most_gradient
@@ -153,8 +173,12 @@ async def test_a_run_goes_on_over_one_two_and_one_devices(where, model, tmp_path
     assert largest(changed, unbroken) <= BOUNDS[where, "float32"][1]
 
 
-async def test_nodes_with_a_device_each_take_the_step_of_one(where, model, tmp_path, monkeypatch) -> None:
-    """Two ranks that are started as on two machines: over lines, with the first device that each sees."""
+async def test_nodes_with_a_device_each_take_the_step_of_one(
+    where, model, tmp_path, monkeypatch
+) -> None:
+    """Two ranks that are started as on two machines: over lines, with the first device that each
+    sees.
+    """
     gpus = gpus_visible()
     command = [sys.executable, "-m", remote_rank.MODULE]
     if where == "cuda":
@@ -176,21 +200,34 @@ async def test_nodes_with_a_device_each_take_the_step_of_one(where, model, tmp_p
 async def greedy(engine: VllmEngine, name: str) -> tuple[list[int], list[float]]:
     options = SamplingOptions(max_tokens=8, temperature=0.0, ignore_eos=True)
     found = [delta async for delta in engine.generate(name, PROMPT, options)]
-    return [t for delta in found for t in delta.token_ids_T], [p for delta in found for p in delta.logprobs_T]
+    return [t for delta in found for t in delta.token_ids_T], [
+        p for delta in found for p in delta.logprobs_T
+    ]
 
 
 @pytest.mark.parametrize("stage", [2, 3])
-async def test_an_engine_over_two_devices_serves_what_two_ranks_hand_over(where, model, tmp_path, stage) -> None:
-    """The tokens and log-probabilities of an engine on one device, before and after; and those are the trainer's."""
+async def test_an_engine_over_two_devices_serves_what_two_ranks_hand_over(
+    where, model, tmp_path, stage
+) -> None:
+    """The tokens and log-probabilities of an engine on one device, before and after; and those are
+    the trainer's.
+    """
     pytest.importorskip("vllm", reason="vLLM is not installed: there is no engine to test")
     config = SessionConfig(max_context_length=256, max_tokens=16, dtype="float32")
     found = []
-    async with trainer_of(model, where, 2, shares=True, zero_stage=stage, learning_rate=1e-2) as trainer:
+    async with trainer_of(
+        model, where, 2, shares=True, zero_stage=stage, learning_rate=1e-2
+    ) as trainer:
         await trainer.publish(tmp_path / "handover")
         for count in (1, 2):
             gpus = tuple(gpus_visible()) if where == "cuda" else ()
             engine = await VllmEngine.start(
-                model, config, where, shares_device=where == "cuda", tensor_parallel=count, gpus=gpus
+                model,
+                config,
+                where,
+                shares_device=where == "cuda",
+                tensor_parallel=count,
+                gpus=gpus,
             )
             try:
                 before = await greedy(engine, "before")
@@ -202,10 +239,14 @@ async def test_an_engine_over_two_devices_serves_what_two_ranks_hand_over(where,
             finally:
                 await engine.close()
         ids, logprobs = found[1][1]
-        sample = Sample((*PROMPT, *ids), (0,) * 5 + (1,) * 8, (0.0,) * 5 + tuple(logprobs), advantage=1.0)
+        sample = Sample(
+            (*PROMPT, *ids), (0,) * 5 + (1,) * 8, (0.0,) * 5 + tuple(logprobs), advantage=1.0
+        )
         (trained_T,) = await trainer.logprobs([sample])
     close = 1e-4 if where == "cpu" else 1e-3
     for one, two in zip(*found, strict=True):
         assert two[0] == one[0] and two[1] == pytest.approx(one[1], abs=close)
-    assert found[0][0][1] != pytest.approx(found[0][1][1], abs=1e-2), "the weights after the step are others"
+    assert found[0][0][1] != pytest.approx(found[0][1][1], abs=1e-2), (
+        "the weights after the step are others"
+    )
     assert trained_T[-8:] == pytest.approx(logprobs, abs=close)

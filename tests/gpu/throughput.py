@@ -1,13 +1,16 @@
-"""Tokens per second, memory and model FLOPs utilisation of a training step on a CUDA device, for a 0.6B-shaped model,
-beside what prime-rl published for its own trainer and the same shape (prime_rl.json).
+"""Tokens per second, memory and model FLOPs utilisation of a training step on a CUDA device, for a
+0.6B-shaped model, beside what prime-rl published for its own trainer and the same shape
+(prime_rl.json).
 
     python tests/gpu/throughput.py [--json FILE] [--smoke] [--tokens 16384] [--peak-tflops 989]
 
-The model has the shape of Qwen3-0.6B and random weights. ``flat``: one sample of 16k tokens, half of it trained;
-``tree``: groups of 8 with a prompt of 1024 and completions of 128, packed to 16k nodes a row; ``full``: what prime-rl's
-benchmark computes, two samples of 16k tokens of which every one is trained, each a row, layers computed twice. Through
-TrainerRanks, as a session trains: forward, backward, optimizer step. FLOPs: support/model_flops.py; for ``full``, and
-for it alone, the two ways to count agree. --peak-tflops is the device's dense bf16 peak, where its name is not known.
+The model has the shape of Qwen3-0.6B and random weights. ``flat``: one sample of 16k tokens, half
+of it trained; ``tree``: groups of 8 with a prompt of 1024 and completions of 128, packed to 16k
+nodes a row; ``full``: what prime-rl's benchmark computes, two samples of 16k tokens of which every
+one is trained, each a row, layers computed twice. Through TrainerRanks, as a session trains:
+forward, backward, optimizer step. FLOPs: support/model_flops.py; for ``full``, and for it alone,
+the two ways to count agree. --peak-tflops is the device's dense bf16 peak, where its name is not
+known.
 """
 
 import asyncio
@@ -35,7 +38,13 @@ SHAPE = {
     "hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28, "num_attention_heads": 16,
     "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151_936, "max_position_embeddings": 65_538,
 }  # fmt: skip
-SMALL = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "vocab_size": 512, "head_dim": 32}
+SMALL = {
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "vocab_size": 512,
+    "head_dim": 32,
+}
 PUBLISHED, SHAPE_NAME = Path(__file__).with_name("prime_rl.json"), "Qwen/Qwen3-0.6B"
 COLUMNS = (
     "batch", "tokens given", "positions computed", "s a step", "positions / s", "tokens given / s", "TFLOP/s", "MFU",
@@ -62,7 +71,9 @@ def model_make(folder: Path, shape: Shape) -> None:
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
     torch.manual_seed(0)
-    Qwen3ForCausalLM(Qwen3Config(**shape, tie_word_embeddings=True)).to(torch.bfloat16).save_pretrained(folder)
+    Qwen3ForCausalLM(Qwen3Config(**shape, tie_word_embeddings=True)).to(
+        torch.bfloat16
+    ).save_pretrained(folder)
 
 
 def flat(tokens: int, vocabulary: int) -> list[Sample]:
@@ -70,7 +81,9 @@ def flat(tokens: int, vocabulary: int) -> list[Sample]:
     return [_sample(tokens // 2, tokens // 2 + 1, vocabulary, random.Random(0))]
 
 
-def tree(tokens: int, vocabulary: int, prompt: int = 1024, completion: int = 128, group: int = 8) -> list[Sample]:
+def tree(
+    tokens: int, vocabulary: int, prompt: int = 1024, completion: int = 128, group: int = 8
+) -> list[Sample]:
     """As many groups as make ``tokens`` nodes."""
     samples = []
     for number in range(max(1, tokens // (prompt + group * completion))):
@@ -79,7 +92,9 @@ def tree(tokens: int, vocabulary: int, prompt: int = 1024, completion: int = 128
         for _ in range(group):
             answer = _sample(0, completion, vocabulary, rng).token_ids_T
             mask = (0,) * prompt + (1,) * completion
-            samples.append(Sample(shared + answer, mask, tuple(-12.0 * m for m in mask), 1.0, group=number))
+            samples.append(
+                Sample(shared + answer, mask, tuple(-12.0 * m for m in mask), 1.0, group=number)
+            )
     return samples
 
 
@@ -116,20 +131,46 @@ async def measure(name: str, samples: list[Sample], run: Run, *, checkpointing: 
     seconds = statistics.median(times[WARM_UP:])
     nodes, given = metrics["tokens_computed"], sum(len(sample.token_ids_T) for sample in samples)
     rate = step_flops(samples, run.tokens, run.shape) / seconds / 1e12
-    cells = [name, f"{given}", f"{nodes:.0f}", f"{seconds:.3f}", f"{nodes / seconds:.0f}", f"{given / seconds:.0f}"]
-    return [*cells, f"{rate:.1f}", f"{rate / run.peak:.1%}" if run.peak else "", f"{memory / GIB:.1f}"]
+    cells = [
+        name,
+        f"{given}",
+        f"{nodes:.0f}",
+        f"{seconds:.3f}",
+        f"{nodes / seconds:.0f}",
+        f"{given / seconds:.0f}",
+    ]
+    return [
+        *cells,
+        f"{rate:.1f}",
+        f"{rate / run.peak:.1%}" if run.peak else "",
+        f"{memory / GIB:.1f}",
+    ]
 
 
 def published(tokens: int) -> list[list[str]]:
     """prime-rl's rows of this shape, one device and rows of ``tokens``."""
     found = []
     for row in json.loads(PUBLISHED.read_text())["rows"]:
-        if (row["model"], row["devices"], row["tokens"], row["type"]) != (SHAPE_NAME, 1, tokens, "rl"):
+        if (row["model"], row["devices"], row["tokens"], row["type"]) != (
+            SHAPE_NAME,
+            1,
+            tokens,
+            "rl",
+        ):
             continue
         peak, rate = peak_tflops(row["device"]) or 0.0, f"{row['tokens_per_s']:.0f}"
         name = f"prime-rl, published: full, {row['activations']}, {row['device'].removeprefix('NVIDIA ')}"
         given, share = f"{row['micro_batches'] * tokens}", row["mfu_percent"]
-        cells = [name, given, given, f"{row['step_s']:.3f}", rate, rate, f"{share * peak / 100:.1f}", f"{share:.1f}%"]
+        cells = [
+            name,
+            given,
+            given,
+            f"{row['step_s']:.3f}",
+            rate,
+            rate,
+            f"{share * peak / 100:.1f}",
+            f"{share:.1f}%",
+        ]
         found.append([*cells, f"{row['peak_memory_gib']:.1f}"])
     return found
 
@@ -151,14 +192,20 @@ def notes_of(device_name: str, rows: list[list[str]]) -> list[str]:
 async def main() -> None:
     parser = part_parser(__doc__)
     parser.add_argument("--tokens", type=int, default=16_384, help="nodes of one row")
-    parser.add_argument("--peak-tflops", type=float, help="dense bf16; of H100, H200 and A100 it is known")
+    parser.add_argument(
+        "--peak-tflops", type=float, help="dense bf16; of H100, H200 and A100 it is known"
+    )
     options = parser.parse_args()
     import torch
 
     name = "a CPU" if options.smoke else torch.cuda.get_device_name()
-    shape, tokens, device = (SHAPE | SMALL, 256, "cpu") if options.smoke else (SHAPE, options.tokens, "cuda")
+    shape, tokens, device = (
+        (SHAPE | SMALL, 256, "cpu") if options.smoke else (SHAPE, options.tokens, "cuda")
+    )
     peak = None if options.smoke else options.peak_tflops or peak_tflops(name)
-    table = Table(f"Training: steps of the shape of Qwen3-0.6B, rows of {tokens} positions, {name}", COLUMNS)
+    table = Table(
+        f"Training: steps of the shape of Qwen3-0.6B, rows of {tokens} positions, {name}", COLUMNS
+    )
     with tempfile.TemporaryDirectory() as folder:
         model_make(Path(folder), shape)
         run = Run(folder, shape, tokens, device, peak, 1 if options.smoke else STEPS)
@@ -166,7 +213,11 @@ async def main() -> None:
         for batch, samples, twice in (
             ("flat", flat(tokens, vocabulary), False),
             ("tree", tree(tokens, vocabulary, *((64, 8) if options.smoke else ())), False),
-            ("tree, layers computed twice", tree(tokens, vocabulary, *((64, 8) if options.smoke else ())), True),
+            (
+                "tree, layers computed twice",
+                tree(tokens, vocabulary, *((64, 8) if options.smoke else ())),
+                True,
+            ),
             ("full, layers computed twice", full(tokens, vocabulary), True),
         ):
             table.rows.append(await measure(batch, samples, run, checkpointing=twice))

@@ -1,11 +1,12 @@
-"""TRL's AsyncGRPO under the load of step.py: the same model, prompts, groups, lengths, answers under way and devices.
+"""TRL's AsyncGRPO under the load of step.py: the same model, prompts, groups, lengths, answers
+under way and devices.
 
     python tests/gpu/trl_peer.py [--json FILE] [--smoke] [--peer PYTHON]
 
 In an environment of its own, whose name is that of this one with -trl (``make gpu``, or on a CPU
-``tests/environments/build.py trl``): a vLLM server as TRL wants it, and one process of TRL's trainer. What of that is
-its own is in support/trl_async.py. On GPUs ``kernels`` fetches its attention, FlashAttention 3, from a hub.
-Columns as in step.py, with these differences:
+``tests/environments/build.py trl``): a vLLM server as TRL wants it, and one process of TRL's
+trainer. What of that is its own is in support/trl_async.py. On GPUs ``kernels`` fetches its
+attention, FlashAttention 3, from a hub. Columns as in step.py, with these differences:
 
 generated    counted by the vLLM server (vllm:generation_tokens_total)
 engine idle  the part of some hundred looks at the server at which no request was running
@@ -35,7 +36,14 @@ sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests")]
 
 from gpu.part import PartFailed, Table, part_failed, part_parser  # noqa: E402
 from gpu.report import Report  # noqa: E402
-from gpu.workload import COLUMNS, LEARNING_RATE, Workload, cells_make, workload_options, workload_read  # noqa: E402
+from gpu.workload import (  # noqa: E402
+    COLUMNS,
+    LEARNING_RATE,
+    Workload,
+    cells_make,
+    workload_options,
+    workload_read,
+)
 
 from gpu_runtime.engine.model_runner import SWITCH  # noqa: E402
 from gpu_runtime.engine.vllm_process import child_variables, environment_set  # noqa: E402
@@ -58,7 +66,9 @@ class PeerMissing(Exception):
 
 @dataclass
 class Server:
-    """vLLM's server as it was seen: (time, requests that run, tokens generated so far), and bytes on its device."""
+    """vLLM's server as it was seen: (time, requests that run, tokens generated so far), and bytes
+    on its device.
+    """
 
     address: str
     looks: list[tuple[float, float, float]] = field(default_factory=list)
@@ -68,14 +78,19 @@ class Server:
         """Once."""
         with urllib.request.urlopen(f"{self.address}/metrics", timeout=30) as answer:
             text = answer.read().decode()
-        counted = [_metric(text, name) for name in ("vllm:num_requests_running", "vllm:generation_tokens_total")]
+        counted = [
+            _metric(text, name)
+            for name in ("vllm:num_requests_running", "vllm:generation_tokens_total")
+        ]
         self.looks.append((time.time(), *counted))
         for device in (nvml.sample() if (nvml := nvml_open()) else [])[:1]:
             self.memory_bytes = max(self.memory_bytes, device.memory_bytes or 0)
 
     def generated(self, at: float) -> float:
         """Tokens until then, between two looks in proportion."""
-        after = next((n for n, (when, *_) in enumerate(self.looks) if when >= at), len(self.looks) - 1)
+        after = next(
+            (n for n, (when, *_) in enumerate(self.looks) if when >= at), len(self.looks) - 1
+        )
         (t0, _, n0), (t1, _, n1) = self.looks[max(0, after - 1)], self.looks[after]
         return n1 if t1 == t0 else n0 + (n1 - n0) * min(1.0, max(0.0, (at - t0) / (t1 - t0)))
 
@@ -86,13 +101,18 @@ class Server:
 
 
 def _metric(text: str, name: str) -> float:
-    return sum(float(value) for value in re.findall(rf"^{name}(?:{{[^}}]*}})? ([0-9.e+-]+)$", text, re.MULTILINE))
+    return sum(
+        float(value)
+        for value in re.findall(rf"^{name}(?:{{[^}}]*}})? ([0-9.e+-]+)$", text, re.MULTILINE)
+    )
 
 
 def tools_verify(peer: Path, load: Workload) -> None:
     """Raises PeerMissing."""
     if not peer.exists():
-        raise PeerMissing(f"TRL is not installed: there is no {peer}. tests/environments/build.py trl makes it")
+        raise PeerMissing(
+            f"TRL is not installed: there is no {peer}. tests/environments/build.py trl makes it"
+        )
     wanted = f"{TOOL}, kernels" if load.devices else TOOL
     done = subprocess.run([peer, "-c", wanted], capture_output=True, text=True, timeout=START_S)
     if done.returncode:
@@ -104,7 +124,9 @@ def tools_verify(peer: Path, load: Workload) -> None:
 
 
 @contextmanager
-def server_open(peer: Path, load: Workload, model: Path, variables: dict[str, str]) -> Iterator[Server]:
+def server_open(
+    peer: Path, load: Workload, model: Path, variables: dict[str, str]
+) -> Iterator[Server]:
     """A vLLM server of ``model``, once it answers; it ends with the block. Raises PartFailed."""
     port = free_port()
     transfer = {0: None, 1: "ipc"}.get(load.devices, "nccl")
@@ -113,13 +135,20 @@ def server_open(peer: Path, load: Workload, model: Path, variables: dict[str, st
         "--max-model-len", str(load.context), "--logprobs-mode", "processed_logprobs", "--max-num-seqs", "256",
     ]  # fmt: skip
     if transfer:
-        command += ["--dtype", "bfloat16", "--weight-transfer-config", json.dumps({"backend": transfer})]
+        command += [
+            "--dtype",
+            "bfloat16",
+            "--weight-transfer-config",
+            json.dumps({"backend": transfer}),
+        ]
         command += ["--gpu-memory-utilization", "0.5" if load.devices == 1 else "0.9"]
     else:
         command += ["--dtype", "float32", "--enforce-eager"]
     log = model.parent / "server.log"
     with log.open("w") as output:
-        server = subprocess.Popen(command, env=variables, stdout=output, stderr=output, start_new_session=True)
+        server = subprocess.Popen(
+            command, env=variables, stdout=output, stderr=output, start_new_session=True
+        )
     seen, over = Server(f"http://127.0.0.1:{port}"), threading.Event()
 
     def watch() -> None:
@@ -157,24 +186,41 @@ def _answers(address: str) -> bool:
         return False
 
 
-def steps_of(peer: Path, job: dict[str, Any], folder: Path, variables: dict[str, str]) -> tuple[list[dict], dict]:
-    """What TRL's trainer said of each step, and last: its memory at most, its version. Raises PartFailed."""
+def steps_of(
+    peer: Path, job: dict[str, Any], folder: Path, variables: dict[str, str]
+) -> tuple[list[dict], dict]:
+    """What TRL's trainer said of each step, and last: its memory at most, its version. Raises
+    PartFailed.
+    """
     path, log = folder / "job.json", folder / "trainer.log"
     path.write_text(json.dumps(job))
     command = [str(peer), "-c", "from support.trl_async import main; main()", str(path)]
     with log.open("w") as errors:
         try:
             done = subprocess.run(
-                command, env=variables, stdout=subprocess.PIPE, stderr=errors, text=True, timeout=STEP_S
+                command,
+                env=variables,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                timeout=STEP_S,
             )
         except subprocess.TimeoutExpired as late:
-            raise PartFailed(f"TRL's trainer had not ended after {STEP_S} s: {log.read_text()[-2000:]}") from late
+            raise PartFailed(
+                f"TRL's trainer had not ended after {STEP_S} s: {log.read_text()[-2000:]}"
+            ) from late
     if done.returncode:
         raise PartFailed(f"TRL's trainer ended with {done.returncode}: {log.read_text()[-3000:]}")
-    said = [json.loads(each) for each in done.stdout.splitlines() if each.startswith(('{"step"', '{"peak"'))]
+    said = [
+        json.loads(each)
+        for each in done.stdout.splitlines()
+        if each.startswith(('{"step"', '{"peak"'))
+    ]
     steps = [each for each in said if "step" in each and "perf/fwd_bwd_s" in each["logs"]]
     if len(steps) != job["max_steps"]:
-        raise PartFailed(f"TRL's trainer told of {len(steps)} of {job['max_steps']} steps: {done.stdout[-2000:]}")
+        raise PartFailed(
+            f"TRL's trainer told of {len(steps)} of {job['max_steps']} steps: {done.stdout[-2000:]}"
+        )
     return steps, said[-1]
 
 
@@ -186,7 +232,9 @@ def needed_flops(load: Workload, model: Path, prompts: list[str]) -> float:
     samples = []
     for number in range(load.tasks):
         message = [{"role": "user", "content": prompts[number % len(prompts)]}]
-        prompt = tuple(tokenizer.apply_chat_template(message, add_generation_prompt=True, return_dict=False))
+        prompt = tuple(
+            tokenizer.apply_chat_template(message, add_generation_prompt=True, return_dict=False)
+        )
         for member in range(load.group):
             mask = (0,) * len(prompt) + (1,) * load.completion
             ids = (*prompt, *(2 + (member * 7919 + each) % 90 for each in range(load.completion)))
@@ -195,7 +243,12 @@ def needed_flops(load: Workload, model: Path, prompts: list[str]) -> float:
 
 
 def line(
-    load: Workload, steps: list[dict], server: Server, last: dict[str, Any], flops: float, peak: float | None
+    load: Workload,
+    steps: list[dict],
+    server: Server,
+    last: dict[str, Any],
+    flops: float,
+    peak: float | None,
 ) -> list[str]:
     """Of the table."""
     before, counted = steps[load.warm_up - 1], steps[load.warm_up :]
@@ -226,14 +279,18 @@ def environments(load: Workload) -> tuple[dict[str, str], dict[str, str]]:
     """Of the server and of the trainer."""
     environment_set("cuda" if load.devices else "cpu")
     folders = (ROOT, ROOT / "sdk", ROOT / "tests")
-    common = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, folders)), "VLLM_SERVER_DEV_MODE": "1"}
+    common = os.environ | {
+        "PYTHONPATH": os.pathsep.join(map(str, folders)),
+        "VLLM_SERVER_DEV_MODE": "1",
+    }
     common |= {"VLLM_HOST_IP": "127.0.0.1"}  # server and trainer meet there for NCCL
     common.pop(SWITCH)  # its server has the model runner that vLLM takes by itself
     if not load.devices:
         return common | child_variables("cpu", ()), common | {"CUDA_VISIBLE_DEVICES": ""}
     gpus = gpus_visible()
     server = common | {"CUDA_VISIBLE_DEVICES": gpus[0]}
-    if load.devices == 1:  # without it vLLM takes no handles over HTTP; the server listens on loopback alone
+    # without it vLLM takes no handles over HTTP; the server listens on loopback alone
+    if load.devices == 1:
         server |= {"VLLM_ALLOW_INSECURE_SERIALIZATION": "1"}
     return server, common | {"CUDA_VISIBLE_DEVICES": gpus[load.devices - 1]}
 
@@ -293,7 +350,9 @@ def notes_of(load: Workload) -> list[str]:
             "On one device TRL's NCCL takes no device twice: weights go by vLLM's CUDA IPC, which is not TRL's."
         )
     if not load.devices:
-        found.append("On a CPU its kernel and NCCL are replaced (support/trl_async.py): the figures mean nothing.")
+        found.append(
+            "On a CPU its kernel and NCCL are replaced (support/trl_async.py): the figures mean nothing."
+        )
     return found
 
 

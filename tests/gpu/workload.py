@@ -1,9 +1,11 @@
-"""One load for the whole loop of the product (step.py) and of TRL (trl_peer.py): model, prompts, lengths, devices.
+"""One load for the whole loop of the product (step.py) and of TRL (trl_peer.py): model, prompts,
+lengths, devices.
 
-Both sample ``group`` answers to each prompt, ``tasks`` prompts a step, with twice as many answers under way as a step
-trains, and train none that is older than ``staleness`` steps. Answers have a fixed length: the model's end token is one
-that it never samples, or hardly. By default the model has the shape of Qwen3-0.6B, but for a smaller vocabulary, and
-random weights. Half of the devices train and the others generate, one device does both; by default there are two.
+Both sample ``group`` answers to each prompt, ``tasks`` prompts a step, with twice as many answers
+under way as a step trains, and train none that is older than ``staleness`` steps. Answers have a
+fixed length: the model's end token is one that it never samples, or hardly. By default the model
+has the shape of Qwen3-0.6B, but for a smaller vocabulary, and random weights. Half of the devices
+train and the others generate, one device does both; by default there are two.
 """
 
 import argparse
@@ -87,15 +89,25 @@ class Workload:
 def workload_options(parser: argparse.ArgumentParser) -> None:
     """Its options, with what they are on GPUs."""
     parser.add_argument("--model", help="a folder; else the shape of Qwen3-0.6B, made here")
-    for name, value in (("prompt", 512), ("completion", 512), ("group", 8), ("tasks", 8), ("staleness", 4)):
+    for name, value in (
+        ("prompt", 512),
+        ("completion", 512),
+        ("group", 8),
+        ("tasks", 8),
+        ("staleness", 4),
+    ):
         parser.add_argument(f"--{name}", type=int, default=value)
-    parser.add_argument("--devices", type=int, default=2, help="or fewer, where the machine has fewer")
+    parser.add_argument(
+        "--devices", type=int, default=2, help="or fewer, where the machine has fewer"
+    )
     parser.add_argument("--warm-up", type=int, default=2, help="steps")
     parser.add_argument("--steps", type=int, default=8)
 
 
 def workload_read(options: argparse.Namespace, scratch: Path) -> Workload:
-    """Of ``options``; for a CPU where they say ``smoke``. Makes a model in ``scratch`` where none is named."""
+    """Of ``options``; for a CPU where they say ``smoke``. Makes a model in ``scratch`` where none
+    is named.
+    """
     import torch
 
     if options.smoke:
@@ -111,7 +123,9 @@ def workload_read(options: argparse.Namespace, scratch: Path) -> Workload:
 
 
 def shape_make(folder: Path) -> Path:
-    """The shape of Qwen3-0.6B with random weights, and a tokenizer of VOCABULARY tokens, most of which no text has."""
+    """The shape of Qwen3-0.6B with random weights, and a tokenizer of VOCABULARY tokens, most of
+    which no text has.
+    """
     import torch
     from gpu.throughput import SHAPE
     from tokenizers import Tokenizer, decoders, models
@@ -121,7 +135,9 @@ def shape_make(folder: Path) -> Path:
 
     texts = ["<|im_start|>", "<|im_end|>", "\n", *map(chr, range(32, 127))]
     texts += [f" w{number}" for number in range(VOCABULARY - len(texts))]
-    tokenizer = Tokenizer(models.BPE(vocab={text: number for number, text in enumerate(texts)}, merges=[]))
+    tokenizer = Tokenizer(
+        models.BPE(vocab={text: number for number, text in enumerate(texts)}, merges=[])
+    )
     tokenizer.decoder = decoders.Fuse()
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|im_end|>",
@@ -130,8 +146,15 @@ def shape_make(folder: Path) -> Path:
     fast.chat_template = CHAT_TEMPLATE
     fast.save_pretrained(folder)
     torch.manual_seed(0)
-    shape = SHAPE | {"vocab_size": VOCABULARY, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1}
-    Qwen3ForCausalLM(Qwen3Config(**shape, tie_word_embeddings=True)).to(torch.bfloat16).save_pretrained(folder)
+    shape = SHAPE | {
+        "vocab_size": VOCABULARY,
+        "bos_token_id": 0,
+        "eos_token_id": 1,
+        "pad_token_id": 1,
+    }
+    Qwen3ForCausalLM(Qwen3Config(**shape, tie_word_embeddings=True)).to(
+        torch.bfloat16
+    ).save_pretrained(folder)
     return folder
 
 

@@ -22,7 +22,9 @@ HEARTBEAT, REPORT = "/v1/runtime/heartbeat", "/v1/runtime/report"
 
 
 def config_for(server, tmp_path):
-    return RuntimeConfig(server_url=server.url, lease=LEASE, session_id="ses_0123456789abcdef", runtime_dir=tmp_path)
+    return RuntimeConfig(
+        server_url=server.url, lease=LEASE, session_id="ses_0123456789abcdef", runtime_dir=tmp_path
+    )
 
 
 @asynccontextmanager
@@ -62,7 +64,10 @@ async def test_registering_gives_up_after_its_patience(tmp_path):
 @pytest.mark.parametrize(("status", "code"), [(409, "stale_lease"), (401, "unauthenticated")])
 async def test_a_replaced_lease_cannot_register(tmp_path, status, code):
     with FakeControlPlane() as server:
-        server.answers["/v1/runtime/register"] = (status, error_body(code, "another runtime holds the session"))
+        server.answers["/v1/runtime/register"] = (
+            status,
+            error_body(code, "another runtime holds the session"),
+        )
         async with Agent(config_for(server, tmp_path)) as agent:
             with pytest.raises(LeaseLost, match="another runtime"):
                 await agent.register()
@@ -71,13 +76,28 @@ async def test_a_replaced_lease_cannot_register(tmp_path, status, code):
 async def test_a_heartbeat_sends_the_whole_status(tmp_path):
     with FakeControlPlane() as server:
         async with registered(server, tmp_path) as agent:
-            agent.status.update(state=RuntimeStage.READY, address="127.0.0.1:9", policy_version=3, reward_mean=0.5)
+            agent.status.update(
+                state=RuntimeStage.READY, address="127.0.0.1:9", policy_version=3, reward_mean=0.5
+            )
             agent.status.update(accounting=Accounting(begun=2, open=2), last_activity_at=12.5)
             agent.status.begin(Phase.TRAINING, "training step 4")
-            await eventually(lambda: server.bodies(HEARTBEAT) and server.bodies(HEARTBEAT)[-1]["state"] == "ready")
+            await eventually(
+                lambda: (
+                    server.bodies(HEARTBEAT) and server.bodies(HEARTBEAT)[-1]["state"] == "ready"
+                )
+            )
     said = RuntimeState.model_validate(server.bodies(HEARTBEAT)[-1])
-    assert (said.address, said.policy_version, said.reward_mean, said.progress) == ("127.0.0.1:9", 3, 0.5, 1)
-    assert (said.phase, said.accounting.begun, said.last_activity_at) == ("training step 4", 2, 12.5)
+    assert (said.address, said.policy_version, said.reward_mean, said.progress) == (
+        "127.0.0.1:9",
+        3,
+        0.5,
+        1,
+    )
+    assert (said.phase, said.accounting.begun, said.last_activity_at) == (
+        "training step 4",
+        2,
+        12.5,
+    )
 
 
 async def test_a_stage_that_was_reached_is_told_at_once(tmp_path, monkeypatch):
@@ -192,7 +212,9 @@ async def test_a_restarted_server_finds_the_runtime_still_there(tmp_path, monkey
     assert [entry["data"]["step"] for entry in restarted.entries.values()] == [1, 2]
 
 
-async def test_reports_arrive_in_order_and_together_and_wait_for_no_heartbeat(tmp_path, monkeypatch):
+async def test_reports_arrive_in_order_and_together_and_wait_for_no_heartbeat(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr("gpu_runtime.control_plane.agent.HEARTBEAT_S", 60.0)
     with FakeControlPlane() as server:
         async with Agent(config_for(server, tmp_path)) as agent:
@@ -215,7 +237,11 @@ async def test_a_report_is_what_it_was_when_it_was_made(tmp_path):
 
 async def test_a_lost_answer_repeats_the_report_under_the_same_key(tmp_path):
     with FakeControlPlane() as server:
-        answers = [(500, error_body("internal")), (503, error_body("storage_unavailable")), (204, None)]
+        answers = [
+            (500, error_body("internal")),
+            (503, error_body("storage_unavailable")),
+            (204, None),
+        ]
         server.answers[REPORT] = lambda body: answers.pop(0)
         async with registered(server, tmp_path) as agent:
             agent.report(EventKind.EVENT, {"name": "once"}, key="once")
@@ -233,7 +259,9 @@ async def test_a_refused_entry_does_not_hold_up_the_others(tmp_path, caplog):
             for key in ("a", "bad", "b"):
                 agent.report(EventKind.EVENT, {"name": key}, key=key)
             assert await agent.flush(5)
-    singles = [body["entries"][0]["key"] for body in server.bodies(REPORT) if len(body["entries"]) == 1]
+    singles = [
+        body["entries"][0]["key"] for body in server.bodies(REPORT) if len(body["entries"]) == 1
+    ]
     assert singles == ["a", "bad", "b"]
     assert "refused a report" in caplog.text
 
@@ -285,14 +313,20 @@ async def test_a_server_of_another_version_fails_the_session_by_name_at_once(tmp
     """Its session has what this runtime does not know."""
     with FakeControlPlane() as server:
         assignment = server.assignment()
-        newer = {"config": assignment["config"] | {"new_option": 1}} if what == "an option" else {"kind": "new_kind"}
+        newer = (
+            {"config": assignment["config"] | {"new_option": 1}}
+            if what == "an option"
+            else {"kind": "new_kind"}
+        )
         server.answers["/v1/runtime/register"] = (200, assignment | newer)
         async with asyncio.timeout(10):
             await start(config_for(server, tmp_path))
     (failure,) = server.bodies("/v1/runtime/fail")
     assert failure["code"] == "server_differs" and len(server.bodies("/v1/runtime/register")) == 1
     assert f"version {VERSION}" in failure["cause"]
-    assert ("config.new_option: Extra inputs" if what == "an option" else "kind: Input should be") in failure["cause"]
+    assert (
+        "config.new_option: Extra inputs" if what == "an option" else "kind: Input should be"
+    ) in failure["cause"]
 
 
 async def test_what_another_process_says_on_the_servers_port_is_no_other_version(tmp_path):

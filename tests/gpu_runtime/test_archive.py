@@ -46,14 +46,24 @@ def written(journal: Journal, path: Path, *ids: str) -> list[dict[str, Any]]:
     return parquet.read_table(path).to_pylist()
 
 
-def test_a_row_has_every_token_of_agents_forks_and_continued_calls(journal: Journal, tmp_path: Path) -> None:
+def test_a_row_has_every_token_of_agents_forks_and_continued_calls(
+    journal: Journal, tmp_path: Path
+) -> None:
     journal.episodes.begin("e", task=None, eval=False, deadline_at=2e9)
     times = {"begun_at": 1.25, "ended_at": 2.5}
     said = [{"role": "user", "content": "hello"}]
-    journal.calls.record(CallRecord("c1", "e", (1, 2), (answer(0, (3, 4)), answer(1, (3, 4))), **times, messages=said))
-    journal.calls.record(CallRecord("c2", "e", (1, 2, 3, 4, 9), (answer(0, (5,), version=7),), **times))
+    journal.calls.record(
+        CallRecord(
+            "c1", "e", (1, 2), (answer(0, (3, 4)), answer(1, (3, 4))), **times, messages=said
+        )
+    )
+    journal.calls.record(
+        CallRecord("c2", "e", (1, 2, 3, 4, 9), (answer(0, (5,), version=7),), **times)
+    )
     journal.calls.record(CallRecord("c3", "e", (8,), (answer(0, (3,)),), **times, agent="critic"))
-    journal.calls.record(CallRecord("c4", "e", (6,), (answer(0, (2, 2)),), **times, status="cancelled"))
+    journal.calls.record(
+        CallRecord("c4", "e", (6,), (answer(0, (2, 2)),), **times, status="cancelled")
+    )
     output = WorkflowOutput(
         reward=0.1,
         is_success=True,
@@ -65,14 +75,22 @@ def test_a_row_has_every_token_of_agents_forks_and_continued_calls(journal: Jour
     journal.episodes.end("e", output, {"timelines": 3})
     (row,) = written(journal, tmp_path / "p", "e")
     check_row(row, journal.episodes.get("e"), journal.calls.of_episode("e"))
-    assert [line["token_ids"] for line in row["timelines"]] == [[1, 2, 3, 4, 9, 5], [1, 2, 3, 4], [8, 3]]
+    assert [line["token_ids"] for line in row["timelines"]] == [
+        [1, 2, 3, 4, 9, 5],
+        [1, 2, 3, 4],
+        [8, 3],
+    ]
     assert row["timelines"][0]["policy_versions"] == [-1, -1, 0, 0, -1, 7]
     assert row["timelines"][0]["calls"] == ["c1", "c2"]
     assert (row["is_success"], json.loads(row["metadata"]), row["rewards_by_agent"]) == (
         True, {"a": [1, None]}, [("critic", 2.0)],
     )  # fmt: skip
     assert row["metrics"] == [("turns", 3.0), ("reward/format", 0.5)]
-    assert (row["fate"], row["policy_version_first"], row["policy_version_last"]) == ("waiting", 0, 7)
+    assert (row["fate"], row["policy_version_first"], row["policy_version_last"]) == (
+        "waiting",
+        0,
+        7,
+    )
 
 
 def test_a_row_says_at_what_temperature_and_among_which_ids_a_token_was_chosen(
@@ -80,11 +98,15 @@ def test_a_row_says_at_what_temperature_and_among_which_ids_a_token_was_chosen(
 ) -> None:
     journal.episodes.begin("e", task=None, eval=False, deadline_at=2e9)
     two, one = set_pack(b"\x18"), set_pack(b"\x20")  # ids 3 and 4; id 5
-    narrowed = replace(answer(0, (3, 5, 9)), allowed_T=(two, one, None), raw_logprobs_T=(-4.0, -5.0, -6.0))
+    narrowed = replace(
+        answer(0, (3, 5, 9)), allowed_T=(two, one, None), raw_logprobs_T=(-4.0, -5.0, -6.0)
+    )
     options = {"sampling": {"temperature": 0.5}}
     for call in (
         CallRecord("c1", "e", (1, 2), (narrowed,), begun_at=1.0, ended_at=2.0, options=options),
-        CallRecord("c3", "e", (8,), (answer(0, (6,)),), begun_at=1.0, ended_at=2.0, options=options),
+        CallRecord(
+            "c3", "e", (8,), (answer(0, (6,)),), begun_at=1.0, ended_at=2.0, options=options
+        ),
         CallRecord("c2", "e", (1, 2, 3, 5, 9, 7), (answer(0, (4,)),), begun_at=1.0, ended_at=2.0),
     ):
         journal.calls.record(call)
@@ -94,14 +116,20 @@ def test_a_row_says_at_what_temperature_and_among_which_ids_a_token_was_chosen(
     assert line["temperatures"] == [1, 1, 0.5, 0.5, 0.5, 1, 1]
     assert line["allowed"] == [-1, -1, 0, 1, -1, -1, -1]
     assert line["allowed_sets"] == [two, one]
-    assert line["raw_logprobs"] == [0, 0, -4, -5, -6, 0, line["logprobs"][6]], "at temperature 1 there is but one"
+    assert line["raw_logprobs"] == [0, 0, -4, -5, -6, 0, line["logprobs"][6]], (
+        "at temperature 1 there is but one"
+    )
     assert unknown["raw_logprobs"] == [0, None], "sampled at another temperature, and not recorded"
 
 
-def test_an_episode_that_was_not_completed_has_its_calls_and_no_reward(journal: Journal, tmp_path: Path) -> None:
+def test_an_episode_that_was_not_completed_has_its_calls_and_no_reward(
+    journal: Journal, tmp_path: Path
+) -> None:
     for episode_id, end in (("a", journal.episodes.abandon), ("x", journal.episodes.expire)):
         journal.episodes.begin(episode_id, task="t", eval=False, deadline_at=2e9)
-        call = CallRecord(f"c{episode_id}", episode_id, (1,), (answer(0, (2,)),), begun_at=1.0, ended_at=2.0)
+        call = CallRecord(
+            f"c{episode_id}", episode_id, (1,), (answer(0, (2,)),), begun_at=1.0, ended_at=2.0
+        )
         journal.calls.record(call)
         end(episode_id, f"why {episode_id}")
     rows = written(journal, tmp_path / "p", "a", "x")
@@ -111,7 +139,9 @@ def test_an_episode_that_was_not_completed_has_its_calls_and_no_reward(journal: 
     assert [row["timelines"][0]["token_ids"] for row in rows] == [[1, 2], [1, 2]]
 
 
-def test_the_same_rows_make_the_same_bytes_and_every_column_has_a_description(journal: Journal, tmp_path: Path) -> None:
+def test_the_same_rows_make_the_same_bytes_and_every_column_has_a_description(
+    journal: Journal, tmp_path: Path
+) -> None:
     for number in range(40):  # of several row groups
         journal.episodes.begin(f"e{number}", task="t", eval=True, deadline_at=2e9)
         journal.episodes.abandon(f"e{number}", "why")
@@ -124,7 +154,9 @@ def test_the_same_rows_make_the_same_bytes_and_every_column_has_a_description(jo
     assert all(field.metadata[b"description"] for field in schema)
 
 
-async def test_what_a_model_was_trained_on_is_archived_when_the_model_is_there(plane, runtime) -> None:
+async def test_what_a_model_was_trained_on_is_archived_when_the_model_is_there(
+    plane, runtime
+) -> None:
     async with runtime(plane) as it:
         await it.play("late", 1.0)
         await it.play_groups("a", "b")
@@ -134,12 +166,21 @@ async def test_what_a_model_was_trained_on_is_archived_when_the_model_is_there(p
         it.order("ckp_model", "model")
         await it.committed("ckp_model")
         fates = check_archive(plane, it.volume)
-        assert sorted(fates.values()) == ["abandoned", "stale", "trained", "trained", "trained", "trained"]
+        assert sorted(fates.values()) == [
+            "abandoned",
+            "stale",
+            "trained",
+            "trained",
+            "trained",
+            "trained",
+        ]
         assert {row["trained_step"] for row in rows_in(plane) if row["fate"] == "trained"} == {1}
         await it.end()
 
 
-async def test_a_suspended_session_keeps_what_waits_and_a_stopped_one_archives_it(plane, runtime) -> None:
+async def test_a_suspended_session_keeps_what_waits_and_a_stopped_one_archives_it(
+    plane, runtime
+) -> None:
     async with runtime(plane) as it:
         await it.play_groups("a", "b")
         await it.stepped(1)
@@ -159,14 +200,22 @@ async def test_a_suspended_session_keeps_what_waits_and_a_stopped_one_archives_i
 
 async def test_parts_that_the_store_did_not_take_are_taken_later(plane, runtime) -> None:
     def away(body: dict[str, Any]) -> tuple[int, Any]:
-        return (503, error_body("storage_unavailable")) if body["kind"] == "archive" else (200, plane.upload_open(body))
+        return (
+            (503, error_body("storage_unavailable"))
+            if body["kind"] == "archive"
+            else (200, plane.upload_open(body))
+        )
 
     async with runtime(plane, patience_s=0.3) as it:
         plane.answers["/v1/runtime/uploads"] = away
         await it.play_groups("a", "b")
         await it.stepped(1)
         it.order("ckp_state", "state")
-        await eventually(lambda: any("archive" in str(entry["data"].get("what")) for entry in plane.entries.values()))
+        await eventually(
+            lambda: any(
+                "archive" in str(entry["data"].get("what")) for entry in plane.entries.values()
+            )
+        )
         assert rows_in(plane) == []
         with pytest.raises(StoreUnavailable):
             await it.end("suspend")
@@ -192,7 +241,10 @@ async def test_an_erased_episode_is_in_no_part(journal: Journal, tmp_path: Path)
         journal.episodes.abandon(name, "why")
     with journal.database.transaction() as sql:
         sql.execute("UPDATE episodes SET reason = ? WHERE id = 'a'", (ERASED,))
-    about, store = SimpleNamespace(session_id="s", base_model="m"), SimpleNamespace(archive_upload=upload)
+    about, store = (
+        SimpleNamespace(session_id="s", base_model="m"),
+        SimpleNamespace(archive_upload=upload),
+    )
     session = SimpleNamespace(assignment=about, store=store, volume=tmp_path)
     await Archive(session, journal, SimpleNamespace(renew=renew)).publish()
     assert stored == ["b"]

@@ -1,4 +1,6 @@
-"""SIGKILL after every write and every call of a publication, with and without the loss of the volume."""
+"""SIGKILL after every write and every call of a publication, with and without the loss of the
+volume.
+"""
 
 import asyncio
 import json
@@ -42,7 +44,9 @@ class Ticks:
 
 
 def episodes_add(journal: Journal, names: str) -> None:
-    """Of each name an abandoned episode, an evaluated one and one that waits, unless they are there."""
+    """Of each name an abandoned episode, an evaluated one and one that waits, unless they are
+    there.
+    """
     for name in names:
         if journal.episodes.get(f"{name}-abandoned") is None:
             journal.episodes.begin(f"{name}-abandoned", task=name, eval=False, deadline_at=2e9)
@@ -68,11 +72,15 @@ async def live(plane: FakeControlPlane, volume: Path, ticks: Ticks) -> None:
         agent.call = call_and_tick
         archive = Archive(session, journal, JournalReplica(session.store, journal, volume))
         episodes_add(journal, "abc")
-        journal.database.connection.set_trace_callback(lambda sql: ticks.tick(sql) if sql == "COMMIT" else None)
+        journal.database.connection.set_trace_callback(
+            lambda sql: ticks.tick(sql) if sql == "COMMIT" else None
+        )
         await archive.publish()
         journal.database.connection.set_trace_callback(None)
         episodes_add(journal, "d")
-        journal.database.connection.set_trace_callback(lambda sql: ticks.tick(sql) if sql == "COMMIT" else None)
+        journal.database.connection.set_trace_callback(
+            lambda sql: ticks.tick(sql) if sql == "COMMIT" else None
+        )
         await archive.publish(everything=True)
         journal.close()
     (volume / "points.json").write_text(json.dumps(ticks.points))
@@ -96,7 +104,9 @@ def life(plane: FakeControlPlane, volume: Path, kill_at: int | None = None) -> i
     [pytest.param(20, marks=pytest.mark.smoke), 5, pytest.param(1, marks=pytest.mark.nightly)],
     ids=["each twentieth", "each fifth", "each"],
 )
-def test_a_kill_at_any_point_leaves_every_episode_in_one_part(tmp_path: Path, lost: bool, apart: int) -> None:
+def test_a_kill_at_any_point_leaves_every_episode_in_one_part(
+    tmp_path: Path, lost: bool, apart: int
+) -> None:
     with FakeControlPlane(part_size_bytes=1 << 20) as plane:
         plane_assign(plane)
         assert life(plane, tmp_path / "whole") == 0

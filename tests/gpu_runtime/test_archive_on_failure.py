@@ -1,4 +1,6 @@
-"""A session that fails for good keeps its trajectories: the runtime with which it fails archives them all first."""
+"""A session that fails for good keeps its trajectories: the runtime with which it fails archives
+them all first.
+"""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -17,7 +19,9 @@ from support.runtime_harness import runtime_config
 from support.waiting import eventually
 
 
-async def play_and_die(it, plane: FakeControlPlane, fault: type[Exception] = EngineDead, **orders) -> None:
+async def play_and_die(
+    it, plane: FakeControlPlane, fault: type[Exception] = EngineDead, **orders
+) -> None:
     """A trained batch, an episode that waits, one that is open; then the engine's process is gone."""
     await it.play_groups("a", "b")
     await it.stepped(1)
@@ -31,11 +35,17 @@ async def play_and_die(it, plane: FakeControlPlane, fault: type[Exception] = Eng
         await asyncio.wait_for(it.task, 25)
 
 
-async def test_all_that_ended_is_archived_by_the_runtime_with_which_the_session_fails(plane, runtime) -> None:
+async def test_all_that_ended_is_archived_by_the_runtime_with_which_the_session_fails(
+    plane, runtime
+) -> None:
     async with runtime(plane) as it:
         await play_and_die(it, plane, last_try=True)
         assert sorted(check_archive(plane, it.volume).values()) == ["trained"] * 4 + ["waiting"]
-    (ended,) = [entry["data"] for entry in plane.entries.values() if entry["data"].get("name") == "runtime_fault"]
+    (ended,) = [
+        entry["data"]
+        for entry in plane.entries.values()
+        if entry["data"].get("name") == "runtime_fault"
+    ]
     assert ended["code"] == "engine_dead"
 
 
@@ -46,8 +56,12 @@ async def test_what_waits_is_left_to_the_next_runtime_where_there_is_one(plane, 
 
 
 @pytest.mark.system  # it waits on real clocks
-async def test_a_store_that_takes_nothing_does_not_hide_the_fault_nor_hold_it_up(plane, runtime, monkeypatch) -> None:
-    monkeypatch.setattr(episodes_module, "archive_on_failure", partial(archive_on_failure, timeout_s=0.5))
+async def test_a_store_that_takes_nothing_does_not_hide_the_fault_nor_hold_it_up(
+    plane, runtime, monkeypatch
+) -> None:
+    monkeypatch.setattr(
+        episodes_module, "archive_on_failure", partial(archive_on_failure, timeout_s=0.5)
+    )
     monkeypatch.setattr(reporter, "FAREWELL_S", 0.5)
     async with runtime(plane) as it:
         plane.answers["/v1/runtime/uploads"] = (503, error_body("storage_unavailable"))
@@ -65,7 +79,9 @@ async def test_a_runtime_that_lost_its_lease_archives_nothing_even_then(plane, r
     assert plane.uploads == {}
 
 
-async def test_a_session_whose_machine_lost_its_devices_fails_with_all_archived(plane, runtime, monkeypatch) -> None:
+async def test_a_session_whose_machine_lost_its_devices_fails_with_all_archived(
+    plane, runtime, monkeypatch
+) -> None:
     async with runtime(plane) as it:
         await it.play("a", 1.0)
         await it.end("suspend")

@@ -1,4 +1,6 @@
-"""Heartbeats come as the control plane asks for them; what a runtime has to tell does not wait for that."""
+"""Heartbeats come as the control plane asks for them; what a runtime has to tell does not wait for
+that.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -23,7 +25,9 @@ AN_HOUR = {"lease_seconds": 3 * 3600.0, "heartbeat_s": 3600.0}
 
 
 @asynccontextmanager
-async def told_an_hour(tmp_path, monkeypatch, *, second_s: float) -> AsyncIterator[tuple[FakeControlPlane, Agent]]:
+async def told_an_hour(
+    tmp_path, monkeypatch, *, second_s: float
+) -> AsyncIterator[tuple[FakeControlPlane, Agent]]:
     """A runtime whose next heartbeat is due in an hour; ``second_s`` is what a second is here."""
     monkeypatch.setattr(agent_module, "HEARTBEAT_S", second_s)
     with FakeControlPlane() as plane:
@@ -32,7 +36,8 @@ async def told_an_hour(tmp_path, monkeypatch, *, second_s: float) -> AsyncIterat
             agent.status.begin(Phase.WAITING, f"{PHASE_WAITING}: 1 of 8")
             await agent.register()
             await eventually(lambda: plane.bodies(HEARTBEAT))
-            await asyncio.sleep(0.2)  # for the orders to arrive: no later than what follows, on any machine
+            # for the orders to arrive: no later than what follows, on any machine
+            await asyncio.sleep(0.2)
             yield plane, agent
 
 
@@ -82,7 +87,9 @@ async def test_what_is_news_is_told_when_the_second_is_over(tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("news", ["stage", "preemption"])
-async def test_a_stage_and_a_machine_that_is_taken_away_are_told_at_once(tmp_path, monkeypatch, news):
+async def test_a_stage_and_a_machine_that_is_taken_away_are_told_at_once(
+    tmp_path, monkeypatch, news
+):
     async with told_an_hour(tmp_path, monkeypatch, second_s=3600.0) as (plane, agent):
         before = len(plane.bodies(HEARTBEAT))
         if news == "stage":
@@ -91,7 +98,11 @@ async def test_a_stage_and_a_machine_that_is_taken_away_are_told_at_once(tmp_pat
             agent.preempt()
         await eventually(lambda: len(plane.bodies(HEARTBEAT)) == before + 1)
         last = plane.bodies(HEARTBEAT)[-1]
-        assert last["state"] == "ready" if news == "stage" else last["phase"].startswith(PHASE_PREEMPTED)
+        assert (
+            last["state"] == "ready"
+            if news == "stage"
+            else last["phase"].startswith(PHASE_PREEMPTED)
+        )
 
 
 async def test_a_server_that_is_away_is_asked_at_the_same_pace(tmp_path, monkeypatch):
@@ -118,7 +129,9 @@ def test_activity_is_news_where_its_session_may_soon_count_as_idle():
     status.snapshot()
     status.update(last_activity_at=1000.2 + QUIET_S)
     assert said == [False]
-    least = next(m.ge for m in SessionConfig.model_fields["idle_suspend_s"].metadata if hasattr(m, "ge"))
+    least = next(
+        m.ge for m in SessionConfig.model_fields["idle_suspend_s"].metadata if hasattr(m, "ge")
+    )
     assert least / 2 >= QUIET_S
 
 

@@ -4,7 +4,14 @@ import zipfile
 import pytest
 
 from gpu_runtime import bundled_model
-from gpu_runtime.bundled_model import RECORD, TEMPLATE, BundledModelError, gguf_extract, is_complete, make
+from gpu_runtime.bundled_model import (
+    RECORD,
+    TEMPLATE,
+    BundledModelError,
+    gguf_extract,
+    is_complete,
+    make,
+)
 
 
 @pytest.fixture
@@ -13,7 +20,9 @@ def complete(tmp_path):
     folder.mkdir()
     (folder / "config.json").write_text("{}")
     (folder / "chat_template.jinja").write_bytes(TEMPLATE.read_bytes())
-    (folder / RECORD).write_text(json.dumps({"files": {"config.json": 2, "chat_template.jinja": 3}}))
+    (folder / RECORD).write_text(
+        json.dumps({"files": {"config.json": 2, "chat_template.jinja": 3}})
+    )
     return folder
 
 

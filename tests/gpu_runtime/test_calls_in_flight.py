@@ -35,7 +35,9 @@ async def test_a_long_call_holds_up_no_step_and_each_of_its_tokens_keeps_its_ver
         it.engine.hang = False
         await it.play_groups("b", "c")
         await it.stepped(1)
-        assert not long.done() and it.engine.version == 1, "the step and its hand-over came while it was in flight"
+        assert not long.done() and it.engine.version == 1, (
+            "the step and its hand-over came while it was in flight"
+        )
         it.engine.released.set()
         await long
         await it.play("a", 1.0)
@@ -48,12 +50,17 @@ async def test_a_long_call_holds_up_no_step_and_each_of_its_tokens_keeps_its_ver
     journal.close()
     (answer,) = call.completions
     sampled = it.engine.requests[0]
-    assert (list(answer.token_ids_T), len(answer.versions_T)) == (sampled.token_ids, len(sampled.token_ids))
+    assert (list(answer.token_ids_T), len(answer.versions_T)) == (
+        sampled.token_ids,
+        len(sampled.token_ids),
+    )
     assert answer.versions_T[:2] == (0, 0) and set(answer.versions_T[2:]) == {1}
     assert (record.version_first, record.version_last, record.trained_step) == (0, 1, 2)
 
 
-async def test_a_call_is_kept_for_as_long_as_a_step_lasts(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_call_is_kept_for_as_long_as_a_step_lasts(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An hour passes on the loop's clock while the engine sleeps on a device that the trainer uses."""
     engine = FakeEngine(LightTokenizer(model))
     engine.hang = True
@@ -63,8 +70,12 @@ async def test_a_call_is_kept_for_as_long_as_a_step_lasts(model: Path, monkeypat
         ForgottenCalls(SimpleNamespace()), Replicas([engine]), renderer, SessionConfig(max_context_length=512),
         on_fault=faults.append,
     )  # fmt: skip
-    episode = OpenEpisode(id="e", eval=True, group_key="", begun_at=0.0, deadline_at=1e12, last_seen=0.0)
-    asked = ChatRequest.model_validate({"model": "tiny", "messages": [{"role": "user", "content": "hello"}]})
+    episode = OpenEpisode(
+        id="e", eval=True, group_key="", begun_at=0.0, deadline_at=1e12, last_seen=0.0
+    )
+    asked = ChatRequest.model_validate(
+        {"model": "tiny", "messages": [{"role": "user", "content": "hello"}]}
+    )
     live = calls.open(episode, PreparedChat(asked, renderer, ""))
     await eventually(lambda: engine.requests and engine.requests[0].token_ids)
     loop = asyncio.get_running_loop()
@@ -79,7 +90,9 @@ async def test_a_call_is_kept_for_as_long_as_a_step_lasts(model: Path, monkeypat
     assert faults == [] and live.record is not None and live.record.status == "completed"
 
 
-async def test_an_engine_that_sleeps_by_order_is_not_stuck(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_engine_that_sleeps_by_order_is_not_stuck(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine = FakeEngine(LightTokenizer(model))
     engine.hang = True
     watched = Replicas([engine])

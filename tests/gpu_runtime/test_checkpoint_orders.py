@@ -70,9 +70,13 @@ async def made(parts: Parts, kind: str) -> Parts:
     "fault",
     [InputUnusable("export_model: ValueError: temperature"), DiskFull("export_model: full")],
 )
-async def test_what_would_fail_again_fails_the_checkpoint_alone(fault: RuntimeFault, kind: str) -> None:
+async def test_what_would_fail_again_fails_the_checkpoint_alone(
+    fault: RuntimeFault, kind: str
+) -> None:
     parts = await made(Parts(fault), kind)
-    assert [(each.checkpoint_id, each.reason) for each in parts.told] == [("ckp_1", f"{fault} {fault.hint}")]
+    assert [(each.checkpoint_id, each.reason) for each in parts.told] == [
+        ("ckp_1", f"{fault} {fault.hint}")
+    ]
     assert (parts.done, parts.again) == (["ckp_1"], [])
 
 

@@ -1,4 +1,6 @@
-"""Calls are served before the trainer has loaded; nothing is trained, saved or handed over before the two agree."""
+"""Calls are served before the trainer has loaded; nothing is trained, saved or handed over before
+the two agree.
+"""
 
 import asyncio
 from contextlib import suppress
@@ -122,7 +124,9 @@ async def test_no_call_is_sampled_while_the_engine_has_other_weights(model: Path
     await asyncio.sleep(0)
     second = asyncio.create_task(call("second"))
     await asyncio.sleep(0)
-    assert order == [], "the first call is in the engine still, the second waits behind the rehearsal"
+    assert order == [], (
+        "the first call is in the engine still, the second waits behind the rehearsal"
+    )
     await first.aclose()
     await eventually(lambda: order == ["others"])
     others.set()
@@ -136,7 +140,9 @@ async def test_after_a_rehearsal_that_failed_nothing_is_sampled_any_more(model: 
     with suppress(EngineTrainerMismatch):
         async with comparison.alone():
             raise EngineTrainerMismatch("it keeps old weights")
-    call = asyncio.ensure_future(anext(calls.generate("late", [1, 2], SamplingOptions(max_tokens=3))))
+    call = asyncio.ensure_future(
+        anext(calls.generate("late", [1, 2], SamplingOptions(max_tokens=3)))
+    )
     for _ in range(20):
         await asyncio.sleep(0)
     assert not call.done()

@@ -21,13 +21,25 @@ def test_a_runtime_knows_its_server_session_and_folder(tmp_path):
     assert config.server_url == "http://127.0.0.1:8000"
     assert config.session_id == "ses_0123456789abcdef"
     assert config.runtime_dir == tmp_path
-    assert (config.listen_host, config.listen_port, config.address, config.gpus) == ("127.0.0.1", 0, None, 0)
+    assert (config.listen_host, config.listen_port, config.address, config.gpus) == (
+        "127.0.0.1",
+        0,
+        None,
+        0,
+    )
 
 
 def test_a_runtime_with_a_network_of_its_own_gets_where_to_listen_and_how_it_is_reached(tmp_path):
-    variables = {"LISTEN": "0.0.0.0:7000", "ADDRESS": "ts-x.tests.svc:7000", "GPUS": "2", "NOTICE_S": "50"}
+    variables = {
+        "LISTEN": "0.0.0.0:7000",
+        "ADDRESS": "ts-x.tests.svc:7000",
+        "GPUS": "2",
+        "NOTICE_S": "50",
+    }
     config = config_read(
-        environ(tmp_path, **{f"TINKERSCRIPT_RUNTIME_{name}": value for name, value in variables.items()})
+        environ(
+            tmp_path, **{f"TINKERSCRIPT_RUNTIME_{name}": value for name, value in variables.items()}
+        )
     )
     assert (config.listen_host, config.listen_port) == ("0.0.0.0", 7000)
     assert (config.address, config.gpus, config.notice_s) == ("ts-x.tests.svc:7000", 2, 50)

@@ -59,11 +59,15 @@ def engine(monkeypatch: pytest.MonkeyPatch):
     """``engine(wake_up=Exception(...))``: one on a GPU of 140 GiB, of which 40 are free."""
     gpu = GpuReading("H200", 0.5, 100 * GIB, 140 * GIB, None)
     monkeypatch.setattr(vllm_process, "nvml_open", lambda: SimpleNamespace(sample=lambda: [gpu]))
-    monkeypatch.setitem(sys.modules, "vllm.v1.engine.exceptions", SimpleNamespace(EngineDeadError=EngineDeadError))
+    monkeypatch.setitem(
+        sys.modules, "vllm.v1.engine.exceptions", SimpleNamespace(EngineDeadError=EngineDeadError)
+    )
     monkeypatch.setattr(vllm_process, "ENDS_S", 0.0)
     for name in ("GrammarCompiler", "GrammarTrial"):
         monkeypatch.setattr(vllm_engine, name, lambda _: None)
-    return lambda **fails: VllmEngine(Llm(**fails), Path("model"), 256, shares_device=True, memory_share=0.5)
+    return lambda **fails: VllmEngine(
+        Llm(**fails), Path("model"), 256, shares_device=True, memory_share=0.5
+    )
 
 
 async def test_a_wake_without_memory_is_final_and_has_both_numbers(engine) -> None:
@@ -82,8 +86,12 @@ async def test_so_is_every_other_turn_on_the_device(engine, name: str, tmp_path)
         await (failing.sleep() if name == "sleep" else failing.load_weights(tmp_path, 1))
 
 
-@pytest.mark.parametrize("error", [Exception("Call to wake_up method failed: lost"), EngineDeadError(), TimeoutError()])
-async def test_a_failure_of_another_kind_is_one_that_a_restart_may_mend(engine, error: Exception) -> None:
+@pytest.mark.parametrize(
+    "error", [Exception("Call to wake_up method failed: lost"), EngineDeadError(), TimeoutError()]
+)
+async def test_a_failure_of_another_kind_is_one_that_a_restart_may_mend(
+    engine, error: Exception
+) -> None:
     with pytest.raises(EngineDead, match="taking its device back after a step") as dead:
         await engine(wake_up=error).wake()
     assert not isinstance(dead.value, FinalFault)

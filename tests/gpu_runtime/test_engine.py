@@ -1,4 +1,6 @@
-"""The real vLLM on a CPU: tokens under the version that sampled them, sleep and wake, stacks, a death with a name."""
+"""The real vLLM on a CPU: tokens under the version that sampled them, sleep and wake, stacks, a
+death with a name.
+"""
 
 import asyncio
 import json
@@ -24,7 +26,11 @@ from tinkerscript.processes.tracing import span, tracing_end
 from tinkerscript.wire.config import SessionConfig
 
 # What vLLM imports warns of its own future.
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(400), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.timeout(400),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
 PROMPT = [0, 40, 41, 42, 2]
 
 
@@ -47,7 +53,9 @@ async def engine(
 ) -> AsyncIterator[VllmEngine]:
     monkeypatch.setenv("TINKERSCRIPT_RUNTIME_DIR", str(tmp_path))
     model = tiny_model_make(tmp_path / "model")
-    config = SessionConfig(max_context_length=256 + 256 * max_staleness, seed=41, max_staleness=max_staleness)
+    config = SessionConfig(
+        max_context_length=256 + 256 * max_staleness, seed=41, max_staleness=max_staleness
+    )
     engine = await VllmEngine.start(str(model), config, "cpu")
     try:
         yield engine
@@ -56,10 +64,14 @@ async def engine(
 
 
 async def sample(engine: VllmEngine, name: str, tokens: int = 4) -> tuple[list[float], set[int]]:
-    """Log-probabilities of greedy tokens, which tell weights apart, and the versions that they were recorded under."""
+    """Log-probabilities of greedy tokens, which tell weights apart, and the versions that they were
+    recorded under.
+    """
     logprobs: list[float] = []
     versions = set()
-    async for delta in engine.generate(name, PROMPT, SamplingOptions(max_tokens=tokens, temperature=0.0)):
+    async for delta in engine.generate(
+        name, PROMPT, SamplingOptions(max_tokens=tokens, temperature=0.0)
+    ):
         logprobs += delta.logprobs_T
         versions.add(delta.version)
     return logprobs, versions
@@ -72,21 +84,30 @@ async def seeded(engine: VllmEngine, name: str, row: int) -> list[int]:
     return [token async for delta in asked for token in delta.token_ids_T]
 
 
-async def test_a_call_has_the_parts_that_the_core_knows_as_spans(engine: VllmEngine, collector: Collector) -> None:
+async def test_a_call_has_the_parts_that_the_core_knows_as_spans(
+    engine: VllmEngine, collector: Collector
+) -> None:
     began = time.time()
     with span("sample"):
         await sample(engine, "call", tokens=5)
     ended = time.time()
     await asyncio.to_thread(tracing_end)
-    call, parts = collector.named("sample"), [collector.named(f"engine {it}") for it in ("queue", "prefill", "decode")]
+    call, parts = (
+        collector.named("sample"),
+        [collector.named(f"engine {it}") for it in ("queue", "prefill", "decode")],
+    )
     assert {(part.trace_id, part.parent_id) for part in parts} == {(call.trace_id, call.span_id)}
     assert parts[2].attributes == {"sampled_tokens": 5}
     edges = [began, *(edge for part in parts for edge in (part.began_at, part.ended_at)), ended]
     assert edges == sorted(edges), "of one clock, one after the other"
 
 
-async def test_a_seed_gives_the_same_tokens_though_its_prompt_was_computed_in_pieces(engine: VllmEngine) -> None:
-    """Prompts that come together and are longer than a batch: some are computed in two pieces. Its end is no error."""
+async def test_a_seed_gives_the_same_tokens_though_its_prompt_was_computed_in_pieces(
+    engine: VllmEngine,
+) -> None:
+    """Prompts that come together and are longer than a batch: some are computed in two pieces. Its
+    end is no error.
+    """
     rows = range(engine.llm.vllm_config.scheduler_config.max_num_batched_tokens // 200 + 8)
     together = await asyncio.gather(*(seeded(engine, f"together-{row}", row) for row in rows))
     await engine.llm.reset_prefix_cache()
@@ -101,41 +122,60 @@ async def test_a_seed_gives_the_same_tokens_though_its_prompt_was_computed_in_pi
 
     engine.llm.shutdown = shutdown
     await engine.close()
-    assert listened == [False], "nobody waits for vLLM's processes when they end: that would be reported as an error"
+    assert listened == [False], (
+        "nobody waits for vLLM's processes when they end: that would be reported as an error"
+    )
 
 
-async def test_a_grammar_without_an_end_is_refused_while_other_calls_are_sampled(engine: VllmEngine) -> None:
+async def test_a_grammar_without_an_end_is_refused_while_other_calls_are_sampled(
+    engine: VllmEngine,
+) -> None:
     engine._trial._cpu_s = 2.0  # noqa: SLF001 - not the ten seconds of a server
     words = " | ".join(f'"{number * 7919:x}"' for number in range(300_000))
-    tag = json.dumps({"type": "structural_tag", "format": {"type": "grammar", "grammar": f"root ::= {words}\n"}})
+    tag = json.dumps(
+        {"type": "structural_tag", "format": {"type": "grammar", "grammar": f"root ::= {words}\n"}}
+    )
     stream = engine.generate("endless", PROMPT, SamplingOptions(max_tokens=4, structural_tag=tag))
     refused, sampled = asyncio.create_task(anext(stream)), 0
     while not refused.done():
         await sample(engine, f"beside-{sampled}")
         sampled += 1
-    with pytest.raises(RequestRefused, match=r"cannot be made and followed within 2 s of a core.*ask for fewer"):
+    with pytest.raises(
+        RequestRefused, match=r"cannot be made and followed within 2 s of a core.*ask for fewer"
+    ):
         await refused
     assert sampled > 3
     bound = SamplingOptions(max_tokens=8, json_schema='{"enum": ["yes"]}')
-    assert "".join([delta.text async for delta in engine.generate("bound", PROMPT, bound)]) == '"yes"'
+    assert (
+        "".join([delta.text async for delta in engine.generate("bound", PROMPT, bound)]) == '"yes"'
+    )
 
 
 async def test_a_grammar_that_grows_slow_later_ends_its_own_call_alone(engine: VllmEngine) -> None:
     bound = SamplingOptions(max_tokens=64, json_schema='{"type": "string", "minLength": 200}')
-    await engine.llm.collective_rpc("grammars_bound", args=(-1.0,))  # the budget of a call: used up at once
+    # the budget of a call: used up at once
+    await engine.llm.collective_rpc("grammars_bound", args=(-1.0,))
     free = asyncio.create_task(sample(engine, "free"))
-    with pytest.raises(RequestRefused, match="to be followed, and more with each token: write rules that read a text"):
+    with pytest.raises(
+        RequestRefused,
+        match="to be followed, and more with each token: write rules that read a text",
+    ):
         await anext(engine.generate("slow", PROMPT, bound))
     await free
     await engine.llm.collective_rpc("grammars_bound")
-    assert "".join([delta.text async for delta in engine.generate("quick", PROMPT, bound)]).startswith('"')
+    assert "".join(
+        [delta.text async for delta in engine.generate("quick", PROMPT, bound)]
+    ).startswith('"')
 
 
 def other_weights(folder: Path, target: Path) -> Path:
     """The model's weights, turned round: another model of the same shape."""
     weights = load_file(folder / "model.safetensors")
     target.mkdir()
-    save_file({name: tensor.flip(0).contiguous() for name, tensor in weights.items()}, target / "weights.safetensors")
+    save_file(
+        {name: tensor.flip(0).contiguous() for name, tensor in weights.items()},
+        target / "weights.safetensors",
+    )
     return target
 
 
@@ -143,19 +183,27 @@ async def test_a_life_of_the_engine(engine: VllmEngine, tmp_path: Path) -> None:
     before, versions = await sample(engine, "first")
     assert versions == {0}
     told = engine.llm.vllm_config.model_config
-    assert (told.seed, told.max_model_len, told.dtype) == (41, 256, torch.float32), "the session's options"
+    assert (told.seed, told.max_model_len, told.dtype) == (41, 256, torch.float32), (
+        "the session's options"
+    )
     sockets = Path(os.environ["VLLM_RPC_BASE_PATH"])
     assert any(path.is_socket() for path in sockets.iterdir()), "vLLM's sockets are in our folder"
 
     await engine.sleep()
     waiting = asyncio.create_task(sample(engine, "while it sleeps"))
-    assert not (await asyncio.wait({waiting}, timeout=0.5))[0], "calls wait while the trainer has the device"
+    assert not (await asyncio.wait({waiting}, timeout=0.5))[0], (
+        "calls wait while the trainer has the device"
+    )
     await engine.wake()
-    assert await waiting == (pytest.approx(before, abs=1e-4), {0}), "it woke with the weights as they were"
+    assert await waiting == (pytest.approx(before, abs=1e-4), {0}), (
+        "it woke with the weights as they were"
+    )
 
     during = asyncio.create_task(sample(engine, "in flight", tokens=200))
     await eventually(lambda: engine.turns.running)
-    handover = asyncio.create_task(engine.load_weights(other_weights(tmp_path / "model", tmp_path / "other"), 1))
+    handover = asyncio.create_task(
+        engine.load_weights(other_weights(tmp_path / "model", tmp_path / "other"), 1)
+    )
     await eventually(lambda: engine.turns.is_held)
     late = asyncio.create_task(sample(engine, "came during the hand-over"))
     await handover
@@ -182,18 +230,23 @@ async def test_a_life_of_the_engine(engine: VllmEngine, tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "other")
 
 
-LONG_PROMPT = [4 + (place * 7) % 90 for place in range(300)]  # of more than one block of cached keys and values
+# of more than one block of cached keys and values
+LONG_PROMPT = [4 + (place * 7) % 90 for place in range(300)]
 
 
 async def follow(engine: VllmEngine, name: str, into: list[Delta], **options) -> list[Delta]:
     """All pieces of a call of LONG_PROMPT, in ``into`` as they come."""
-    async for delta in engine.generate(name, LONG_PROMPT, SamplingOptions(temperature=1.0, seed=7, **options)):
+    async for delta in engine.generate(
+        name, LONG_PROMPT, SamplingOptions(temperature=1.0, seed=7, **options)
+    ):
         into.append(delta)
     return into
 
 
 def recomputed(model: Path, weights: Path | None, ids: list[int]) -> list[float]:
-    """Log-probabilities of all tokens but the first by the library's own forward, under other weights where named."""
+    """Log-probabilities of all tokens but the first by the library's own forward, under other
+    weights where named.
+    """
     from transformers import AutoModelForCausalLM
 
     plain = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
@@ -210,7 +263,9 @@ async def test_a_call_goes_on_through_a_handover_and_each_token_is_of_the_weight
 ) -> None:
     model, other = tmp_path / "model", other_weights(tmp_path / "model", tmp_path / "other")
     pieces: list[Delta] = []
-    during = asyncio.create_task(follow(engine, "in flight", pieces, max_tokens=200, ignore_eos=True))
+    during = asyncio.create_task(
+        follow(engine, "in flight", pieces, max_tokens=200, ignore_eos=True)
+    )
     await eventually(lambda: len(pieces) > 20)
     await engine.load_weights(other, 5)
     assert not during.done(), "the hand-over did not wait for it"
@@ -229,22 +284,30 @@ async def test_a_call_goes_on_through_a_handover_and_each_token_is_of_the_weight
     later = await follow(engine, "the same prompt again", [], max_tokens=8)
     assert {piece.version for piece in later} == {5}
     ids, logprobs = (
-        [each for piece in later for each in getattr(piece, name)] for name in ("token_ids_T", "logprobs_T")
+        [each for piece in later for each in getattr(piece, name)]
+        for name in ("token_ids_T", "logprobs_T")
     )
     fresh = recomputed(model, other, LONG_PROMPT + ids)[-len(ids) :]
-    assert logprobs == pytest.approx(fresh, abs=2e-5), "nothing that the old weights computed was reused"
+    assert logprobs == pytest.approx(fresh, abs=2e-5), (
+        "nothing that the old weights computed was reused"
+    )
 
     pieces = []
-    asleep = asyncio.create_task(follow(engine, "while it sleeps", pieces, max_tokens=100, ignore_eos=True))
+    asleep = asyncio.create_task(
+        follow(engine, "while it sleeps", pieces, max_tokens=100, ignore_eos=True)
+    )
     await eventually(lambda: len(pieces) > 5)
     await engine.sleep()
     seen = len(pieces)
-    assert not (await asyncio.wait({asleep}, timeout=0.5))[0] and len(pieces) <= seen + 1, "the trainer has the device"
+    assert not (await asyncio.wait({asleep}, timeout=0.5))[0] and len(pieces) <= seen + 1, (
+        "the trainer has the device"
+    )
     await engine.wake()
     engine.version = 6  # a step that had nothing to learn: the same weights, the next number
     await asleep
     ids, logprobs = (
-        [each for piece in pieces for each in getattr(piece, name)] for name in ("token_ids_T", "logprobs_T")
+        [each for piece in pieces for each in getattr(piece, name)]
+        for name in ("token_ids_T", "logprobs_T")
     )
     assert logprobs == pytest.approx(recomputed(model, other, LONG_PROMPT + ids)[-100:], abs=2e-5)
     assert [pieces[0].version, pieces[-1].version] == [5, 6]
@@ -252,11 +315,15 @@ async def test_a_call_goes_on_through_a_handover_and_each_token_is_of_the_weight
     (tmp_path / "bad").mkdir()
     save_file({"nothing.weight": torch.zeros(2)}, tmp_path / "bad" / "weights.safetensors")
     pieces = []
-    held = asyncio.create_task(follow(engine, "in flight again", pieces, max_tokens=200, ignore_eos=True))
+    held = asyncio.create_task(
+        follow(engine, "in flight again", pieces, max_tokens=200, ignore_eos=True)
+    )
     await eventually(lambda: pieces)
     with pytest.raises(WeightsRefused):
         await engine.load_weights(tmp_path / "bad", 7)
     seen = len(pieces)
-    assert not (await asyncio.wait({held}, timeout=0.5))[0] and len(pieces) <= seen + 1, "of which weights is not known"
+    assert not (await asyncio.wait({held}, timeout=0.5))[0] and len(pieces) <= seen + 1, (
+        "of which weights is not known"
+    )
     held.cancel()
     await asyncio.gather(held, return_exceptions=True)

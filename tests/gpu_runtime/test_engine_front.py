@@ -1,4 +1,6 @@
-"""The front of an engine reads its tokenizer while the engine's processes load, and ends them where it cannot."""
+"""The front of an engine reads its tokenizer while the engine's processes load, and ends them where
+it cannot.
+"""
 
 import threading
 from types import SimpleNamespace
@@ -44,7 +46,9 @@ def core(monkeypatch) -> Core:
     def made(config: Any, *, disable_log_stats: bool) -> Any:
         """What vLLM's own front does, in its order."""
         renderer = front.async_llm.renderer_from_config(config)
-        return SimpleNamespace(renderer=renderer, engine_core=front.async_llm.EngineCoreClient.make_async_mp_client())
+        return SimpleNamespace(
+            renderer=renderer, engine_core=front.async_llm.EngineCoreClient.make_async_mp_client()
+        )
 
     monkeypatch.setattr(front.async_llm, "AsyncLLM", SimpleNamespace(from_vllm_config=made))
     return core
@@ -59,8 +63,12 @@ def test_the_tokenizer_is_read_while_the_processes_load(core: Core) -> None:
     assert not core.ended.is_set()
 
 
-def test_what_the_reading_writes_is_not_in_the_configuration_that_the_processes_get(core: Core, monkeypatch) -> None:
-    """vLLM keeps in it what it has found out; a dictionary that grows while it is pickled ends the start."""
+def test_what_the_reading_writes_is_not_in_the_configuration_that_the_processes_get(
+    core: Core, monkeypatch
+) -> None:
+    """vLLM keeps in it what it has found out; a dictionary that grows while it is pickled ends the
+    start.
+    """
     from gpu_runtime.engine import front
 
     config = SimpleNamespace(model_config=SimpleNamespace())

@@ -1,4 +1,6 @@
-"""One engine over the two nodes of a real Slurm: the tokens of one on a node, hand-overs, and what is lost by name."""
+"""One engine over the two nodes of a real Slurm: the tokens of one on a node, hand-overs, and what
+is lost by name.
+"""
 
 import json
 import os
@@ -39,7 +41,14 @@ class Job:
 
     def submit(self) -> "Job":
         script = f"#!/bin/sh\nexec {sys.executable} {node_engine.__file__} {self.folder}\n"
-        gang = ["--nodes=2", "--ntasks=2", "--ntasks-per-node=1", "--cpus-per-task=1", "--mem=3000M", "--no-requeue"]
+        gang = [
+            "--nodes=2",
+            "--ntasks=2",
+            "--ntasks-per-node=1",
+            "--cpus-per-task=1",
+            "--mem=3000M",
+            "--no-requeue",
+        ]
         gang += [f"--chdir={self.folder}"]
         subprocess.run(
             ["sbatch", *gang, f"--output={self.folder}/log"], input=script, text=True, check=True, env=environment(),
@@ -48,12 +57,16 @@ class Job:
         return self
 
     def found(self, within_s: float = RUN_S) -> dict:
-        assert wait_until((self.folder / "found.json").exists, timeout_s=within_s, poll_s=0.2), self.log()
+        assert wait_until((self.folder / "found.json").exists, timeout_s=within_s, poll_s=0.2), (
+            self.log()
+        )
         return json.loads((self.folder / "found.json").read_text())
 
     def log(self) -> str:
         said = self.folder / "log"
-        return said.read_text(errors="replace")[-6000:] if said.exists() else "the job did not begin"
+        return (
+            said.read_text(errors="replace")[-6000:] if said.exists() else "the job did not begin"
+        )
 
 
 def environment() -> dict[str, str]:
@@ -65,7 +78,9 @@ def beside(folder: Path, config: dict[str, object]) -> dict:
     job = Job(folder, config)
     with (folder / "log").open("wb") as log:
         command = [sys.executable, node_engine.__file__, str(folder)]
-        subprocess.run(command, check=True, env=environment(), stdout=log, stderr=log, timeout=RUN_S)
+        subprocess.run(
+            command, check=True, env=environment(), stdout=log, stderr=log, timeout=RUN_S
+        )
     return job.found()
 
 
@@ -77,7 +92,9 @@ def beside(folder: Path, config: dict[str, object]) -> dict:
 def test_an_engine_over_two_nodes_samples_as_one_and_takes_the_trainers_weights(
     cluster, tmp_path: Path, trains: dict[str, object]
 ) -> None:
-    """On each node its worker takes the weights from a rank of that node; the rehearsal has compared them thrice."""
+    """On each node its worker takes the weights from a rank of that node; the rehearsal has
+    compared them thrice.
+    """
     there = Job(tmp_path / "there", TWO | trains, engine_nodes=2).submit()
     here = beside(tmp_path / "here", {"trainer_ranks": 2} | trains)
     found = there.found()
@@ -85,13 +102,21 @@ def test_an_engine_over_two_nodes_samples_as_one_and_takes_the_trainers_weights(
     for when in ("before", "after"):
         assert found[when][0] == here[when][0]
         assert found[when][1] == pytest.approx(here[when][1], abs=1e-5)
-    assert found["before"][1] != pytest.approx(found["after"][1], abs=1e-2), "these weights are others"
-    assert found["trained"] == pytest.approx(found["after"][1], abs=1e-4), "and they are the trainer's"
+    assert found["before"][1] != pytest.approx(found["after"][1], abs=1e-2), (
+        "these weights are others"
+    )
+    assert found["trained"] == pytest.approx(found["after"][1], abs=1e-4), (
+        "and they are the trainer's"
+    )
 
 
 @pytest.mark.parametrize("when", ["busy", "idle"])
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["it is killed", "its node falls silent"])
-def test_a_lost_node_ends_the_engine_by_name_within_a_minute(cluster, tmp_path: Path, how: int, when: str) -> None:
+@pytest.mark.parametrize(
+    "how", [signal.SIGKILL, signal.SIGSTOP], ids=["it is killed", "its node falls silent"]
+)
+def test_a_lost_node_ends_the_engine_by_name_within_a_minute(
+    cluster, tmp_path: Path, how: int, when: str
+) -> None:
     """Also where nothing is asked of the engine; and no process of it is left on either node."""
     job = Job(tmp_path / "job", TWO, engine_nodes=2, lost=when).submit()
     assert wait_until((job.folder / "serves").exists, timeout_s=RUN_S, poll_s=0.2), job.log()
@@ -99,13 +124,24 @@ def test_a_lost_node_ends_the_engine_by_name_within_a_minute(cluster, tmp_path: 
     (part,) = [it for it in processes if it.cmdline()[0] == "VLLM::Worker_TP1"]
     engine = [it for it in processes if it.cmdline()[0].startswith("VLLM::")]
     assert len(engine) == 3, "the core, and on each node a worker"
-    assert {at.laddr.ip for it in engine for at in it.net_connections() if at.status == psutil.CONN_LISTEN} == {ADDRESS}
+    assert {
+        at.laddr.ip
+        for it in engine
+        for at in it.net_connections()
+        if at.status == psutil.CONN_LISTEN
+    } == {ADDRESS}
     lost = [part] if how == signal.SIGKILL else [*part.parents()[:1], part]  # its slurmstepd
     found = found_within_a_minute(lost, how, job.found)
     assert found["fault"] == "EngineDead", found
-    says = "node n2 is lost: the engine's part on it was killed" if how == signal.SIGKILL else "node n2 is not reached"
+    says = (
+        "node n2 is lost: the engine's part on it was killed"
+        if how == signal.SIGKILL
+        else "node n2 is not reached"
+    )
     assert says in found["says"]
-    assert wait_until(lambda: not processes_of(job.folder), timeout_s=MINUTE_S, poll_s=0.5), processes_of(job.folder)
+    assert wait_until(lambda: not processes_of(job.folder), timeout_s=MINUTE_S, poll_s=0.5), (
+        processes_of(job.folder)
+    )
     assert not list(job.folder.glob("tinkerscript-*")), "nor their folders"
 
 

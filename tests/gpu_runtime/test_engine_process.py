@@ -1,4 +1,6 @@
-"""What vLLM's processes are given: a private folder for sockets, which goes with them, and no compiler on a CPU."""
+"""What vLLM's processes are given: a private folder for sockets, which goes with them, and no
+compiler on a CPU.
+"""
 
 import os
 import signal
@@ -45,7 +47,11 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def started() -> tuple[subprocess.Popen[str], Path]:
     program = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path.cwd()
+        [sys.executable, "-c", PROGRAM],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path.cwd(),
     )
     assert program.stdout is not None
     return program, Path(program.stdout.readline().strip())
@@ -63,7 +69,9 @@ def test_the_sockets_of_a_process_go_with_it(place: Path) -> None:
 
 
 @pytest.mark.system
-def test_what_a_killed_process_left_goes_with_the_next_start_and_what_lives_stays(place: Path) -> None:
+def test_what_a_killed_process_left_goes_with_the_next_start_and_what_lives_stays(
+    place: Path,
+) -> None:
     killed, of_killed = started()
     lives, of_living = started()
     killed.send_signal(signal.SIGKILL)
@@ -84,7 +92,9 @@ def test_a_folder_that_is_not_locked_yet_is_left(place: Path) -> None:
     assert new.is_dir() and not (new / LOCK).exists()
 
 
-def test_folders_of_engines_that_start_at_once_are_not_taken_for_left_ones(place: Path, monkeypatch) -> None:
+def test_folders_of_engines_that_start_at_once_are_not_taken_for_left_ones(
+    place: Path, monkeypatch
+) -> None:
     locked = sockets._locked  # noqa: SLF001 - between a folder and its lock is where another start may look
 
     def look_and_lock(folder: Path) -> int:
@@ -99,7 +109,9 @@ def test_folders_of_engines_that_start_at_once_are_not_taken_for_left_ones(place
 
 
 def test_another_users_folder_is_neither_opened_nor_removed(place: Path, tmp_path: Path) -> None:
-    """Its lock may be a link to any file of ours, which would be locked, and made where it is not there."""
+    """Its lock may be a link to any file of ours, which would be locked, and made where it is not
+    there.
+    """
     require_root()
     (tmp_path / "ours").touch(mode=0o600)
     others = place / f"{PREFIX}others"
@@ -137,14 +149,21 @@ def test_an_operators_own_folder_is_kept(place: Path, monkeypatch: pytest.Monkey
 @pytest.mark.system
 def test_what_is_to_be_compiled_is_computed_as_it_is_on_a_cpu() -> None:
     """The first call of an engine's process does not wait for a compiler."""
-    program = "import torch; torch.compile(lambda x: x + 1, backend=lambda *_: 1 / 0)(torch.ones(1))"
+    program = (
+        "import torch; torch.compile(lambda x: x + 1, backend=lambda *_: 1 / 0)(torch.ones(1))"
+    )
     environment = os.environ | child_variables("cpu", ())
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0, done.stderr[-1000:]
 
 
 def test_an_engine_on_devices_sees_its_own_and_multiplies_float32_as_the_trainer_does() -> None:
-    assert child_variables("cuda", ("1", "0")) == {"CUDA_VISIBLE_DEVICES": "1,0", "TRITON_F32_DEFAULT": "ieee"}
+    assert child_variables("cuda", ("1", "0")) == {
+        "CUDA_VISIBLE_DEVICES": "1,0",
+        "TRITON_F32_DEFAULT": "ieee",
+    }
     assert "CUDA_VISIBLE_DEVICES" not in child_variables("cuda", ()), "what its parent sees"
 
 
@@ -161,7 +180,11 @@ def test_an_engine_on_devices_sees_its_own_and_multiplies_float32_as_the_trainer
 def test_how_a_core_ended_is_said_once_vllm_has_read_it(code: int | None, words: str) -> None:
     read = threading.Event()
     manager = SimpleNamespace(manager_stopped=read, processes=[SimpleNamespace(exitcode=code)])
-    llm = SimpleNamespace(engine_core=SimpleNamespace(resources=SimpleNamespace(engine_manager=manager)))
-    assert how_ended(llm) == "failed (the runtime's log says why)", "to read it as well would take it from vLLM"
+    llm = SimpleNamespace(
+        engine_core=SimpleNamespace(resources=SimpleNamespace(engine_manager=manager))
+    )
+    assert how_ended(llm) == "failed (the runtime's log says why)", (
+        "to read it as well would take it from vLLM"
+    )
     read.set()
     assert how_ended(llm) == words

@@ -1,4 +1,6 @@
-"""An episode of a session that runs is erased: no file of the runtime and no copy of its journal has a byte of it."""
+"""An episode of a session that runs is erased: no file of the runtime and no copy of its journal
+has a byte of it.
+"""
 
 import asyncio
 import threading
@@ -41,8 +43,14 @@ MARK = "a person's own words 7f3a"
 async def play_marked(it: Running, task: str, reward: float) -> str:
     """An episode that has MARK wherever an agent can put it; its id."""
     begun = await it.post("/episodes", json={"task": task})
-    chat = {"model": "tiny", "messages": [{"role": "user", "content": f"{MARK} said"}], "temperature": 0.9}
-    await it.post("/v1/chat/completions", json=chat, headers={"Authorization": f"Bearer {begun['api_key']}"})
+    chat = {
+        "model": "tiny",
+        "messages": [{"role": "user", "content": f"{MARK} said"}],
+        "temperature": 0.9,
+    }
+    await it.post(
+        "/v1/chat/completions", json=chat, headers={"Authorization": f"Bearer {begun['api_key']}"}
+    )
     output = {"reward": reward, "metadata": {"note": f"{MARK} noted"}}
     await it.post(f"/episodes/{begun['episode_id']}/end", json={"output": output})
     return begun["episode_id"]
@@ -55,18 +63,28 @@ async def erase(it: Running, episode_id: str) -> tuple[int, str]:
 
 
 async def get(it: Running, path: str) -> Any:
-    return await it.http.get(f"http://{it.status['address']}{path}", headers={"X-Relay-Key": "relay"})
+    return await it.http.get(
+        f"http://{it.status['address']}{path}", headers={"X-Relay-Key": "relay"}
+    )
 
 
 def places_of_mark(plane: FakeControlPlane, volume: Path) -> list[str]:
-    """Every file of the volume, and every file of the journal's copy, that has it: deleted pages and logs included."""
-    found = [path.name for path in volume.rglob("*") if path.is_file() and MARK.encode() in path.read_bytes()]
+    """Every file of the volume, and every file of the journal's copy, that has it: deleted pages
+    and logs included.
+    """
+    found = [
+        path.name
+        for path in volume.rglob("*")
+        if path.is_file() and MARK.encode() in path.read_bytes()
+    ]
     kept = [f"journal/{file['sha256']}" for file in plane.journal]
     return found + [name for name in kept if MARK.encode() in plane.objects[name]]
 
 
 @pytest.mark.system
-async def test_an_erased_episode_leaves_no_byte_and_the_session_goes_on(plane, runtime, monkeypatch) -> None:
+async def test_an_erased_episode_leaves_no_byte_and_the_session_goes_on(
+    plane, runtime, monkeypatch
+) -> None:
     monkeypatch.setattr(stored_calls, "SMALL_BYTES", 0)
     monkeypatch.setattr(reporter_module, "ROWS_EVERY_S", 0.05)
     monkeypatch.setattr(reporter_module, "PACK_EVERY_S", 0.0)
@@ -90,12 +108,21 @@ async def test_an_erased_episode_leaves_no_byte_and_the_session_goes_on(plane, r
                 await asyncio.sleep(0.02)
         assert [(await erase(it, name))[0] for name in (trained, waits, trained)] == [204, 204, 204]
         assert places_of_mark(plane, it.volume) == []
-        assert [(await get(it, f"/episodes/{name}/calls")).status_code for name in (trained, waits)] == [404, 404]
+        assert [
+            (await get(it, f"/episodes/{name}/calls")).status_code for name in (trained, waits)
+        ] == [404, 404]
         listed = {item["episode_id"] for item in (await get(it, "/episodes")).json()["items"]}
         assert len(listed) == 4 and not listed & {trained, waits}
-        assert (await get(it, "/batches/1")).status_code == 200, "the others of its batch are read on"
+        assert (await get(it, "/batches/1")).status_code == 200, (
+            "the others of its batch are read on"
+        )
         accounting = (await get(it, "/accounting")).json()
-        assert (accounting["begun"], accounting["trained"], accounting["stale"], accounting["waiting"]) == (6, 4, 1, 0)
+        assert (
+            accounting["begun"],
+            accounting["trained"],
+            accounting["stale"],
+            accounting["waiting"],
+        ) == (6, 4, 1, 0)
         it.task.cancel()
     async with runtime(plane) as it:  # and of the next runtime
         assert (await erase(it, "epi_unknown"))[0] == 404
@@ -106,7 +133,9 @@ async def test_an_erased_episode_leaves_no_byte_and_the_session_goes_on(plane, r
         assert {row["fate"] for row in plane.episodes.values()} >= {"trained"}
 
 
-async def test_an_erasure_whose_copy_could_not_be_stored_says_so_and_is_completed_by_the_next(plane, runtime) -> None:
+async def test_an_erasure_whose_copy_could_not_be_stored_says_so_and_is_completed_by_the_next(
+    plane, runtime
+) -> None:
     async with runtime(plane) as it:
         waits = await play_marked(it, "a", 1.0)
         plane.answers["/v1/runtime/uploads"] = (409, error_body("conflict"))
@@ -119,7 +148,9 @@ async def test_an_erasure_whose_copy_could_not_be_stored_says_so_and_is_complete
     assert places_of_mark(plane, it.volume) == []
 
 
-async def test_an_erasure_whose_caller_gave_up_is_finished_and_the_next_try_uploads_nothing(plane, runtime) -> None:
+async def test_an_erasure_whose_caller_gave_up_is_finished_and_the_next_try_uploads_nothing(
+    plane, runtime
+) -> None:
     went_on = threading.Event()
 
     def slowly(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
@@ -127,7 +158,9 @@ async def test_an_erasure_whose_caller_gave_up_is_finished_and_the_next_try_uplo
         return 200, plane.upload_open(body)
 
     def copies() -> int:
-        return len([body for body in plane.bodies("/v1/runtime/uploads") if body["kind"] == "journal"])
+        return len(
+            [body for body in plane.bodies("/v1/runtime/uploads") if body["kind"] == "journal"]
+        )
 
     async with runtime(plane) as it:
         waits = await play_marked(it, "a", 1.0)
@@ -164,25 +197,36 @@ def test_an_episode_of_the_batch_that_is_trained_has_to_wait(journal: Journal) -
     with pytest.raises(NotErasable, match="in the batch of step 1"):
         erasable_check(journal.database, journal.episodes.get("a"), states=(0, 0))
     journal.batches.step_done(1, {})
-    for states, missing in (((0, 0), "2 more"), ((0, 1), "1 more")):  # the last one may be taken back
+    # the last one may be taken back
+    for states, missing in (((0, 0), "2 more"), ((0, 1), "1 more")):
         with pytest.raises(NotErasable, match=f"of step 1 or later are committed. Order {missing}"):
             erasable_check(journal.database, journal.episodes.get("a"), states=states)
     erasable_check(journal.database, journal.episodes.get("a"), states=(1, 2))
 
 
-async def test_a_group_that_is_filled_again_is_looked_at_again(journal: Journal, disk: JournalExecutor) -> None:
+async def test_a_group_that_is_filled_again_is_looked_at_again(
+    journal: Journal, disk: JournalExecutor
+) -> None:
     def played(name: str, task: str, reward: float) -> EpisodeRecord:
         episode_complete(journal, name, task=task, reward=reward)
         return journal.episodes.get(name)
 
-    batches = batches_of(journal, SessionConfig(grpo_n=2, tasks_per_batch=2, dynamic_sampling=True), disk)
+    batches = batches_of(
+        journal, SessionConfig(grpo_n=2, tasks_per_batch=2, dynamic_sampling=True), disk
+    )
     await batches.add(played("a", "t", 0.0))
     await batches.add(played("b", "t", 1.0))
     coming = asyncio.create_task(batches.next_batch())
     for _ in range(3):  # it begins to look at the group, which the erasure waits for
         await asyncio.sleep(0)
     await batches.erase(journal.episodes.get("b"), states=(0, 0))
-    for name, task, reward in (("c", "t", 0.0), ("d", "u", 0.0), ("e", "u", 1.0), ("f", "v", 0.0), ("g", "v", 1.0)):
+    for name, task, reward in (
+        ("c", "t", 0.0),
+        ("d", "u", 0.0),
+        ("e", "u", 1.0),
+        ("f", "v", 0.0),
+        ("g", "v", 1.0),
+    ):
         await batches.add(played(name, task, reward))
     batch = await asyncio.wait_for(coming, 25)
     assert [group.key for group in batch.groups] == ["u", "v"]
@@ -203,9 +247,13 @@ def played_by_agents(journal: Journal, name: str, task: str, number: int) -> Non
             finish_reason="stop", message={},
         )  # fmt: skip
         call_id = f"call-{name}-{agent}"
-        journal.calls.record(CallRecord(call_id, name, (1, 2), (answer,), begun_at=1.0, ended_at=2.0, agent=agent))
+        journal.calls.record(
+            CallRecord(call_id, name, (1, 2), (answer,), begun_at=1.0, ended_at=2.0, agent=agent)
+        )
     rewards = {"solver": 0.3 * number, "critic": 1.0 - 0.7 * number}
-    journal.episodes.end(name, WorkflowOutput(reward=0.1 * number, rewards_by_agent=rewards), {"timelines": 2})
+    journal.episodes.end(
+        name, WorkflowOutput(reward=0.1 * number, rewards_by_agent=rewards), {"timelines": 2}
+    )
     journal.batches.record_gaps({name: 0.01 * number})
 
 
@@ -234,12 +282,17 @@ async def test_the_others_of_its_batch_keep_their_advantages_to_the_bit(
         return step_advantages(kept.batch, config), batch_samples(kept.batch, config)
 
     advantages, samples = await shown()
-    assert len({advantage for by_call in advantages.values() for advantage in by_call.values()}) == 8
+    assert (
+        len({advantage for by_call in advantages.values() for advantage in by_call.values()}) == 8
+    )
     for erased in ("a", "c"):
         await batches.erase(journal.episodes.get(erased), states=(1, 1))
-        await batches.erase(journal.episodes.get(erased), states=(0, 1))  # by the next runtime, as it was cut off
+        # by the next runtime, as it was cut off
+        await batches.erase(journal.episodes.get(erased), states=(0, 1))
         advantages[erased] = {}
-        samples = [sample for sample in samples if not sample.call_ids[0].startswith(f"call-{erased}-")]
+        samples = [
+            sample for sample in samples if not sample.call_ids[0].startswith(f"call-{erased}-")
+        ]
         assert await shown() == (advantages, samples)
         episodes_prune(journal.database, ["b", "c", "d"])  # their calls are in the store alone
     assert len(samples) == 4
@@ -284,7 +337,9 @@ class Failing:
         (Failing(of_copy=DiskFull("no room")), 507, "may still have the episode"),
     ],
 )
-async def test_what_an_erasure_lacks_is_said(tmp_path: Path, parts: Failing, status: int, words: str) -> None:
+async def test_what_an_erasure_lacks_is_said(
+    tmp_path: Path, parts: Failing, status: int, words: str
+) -> None:
     erasure = EpisodeErasure(parts, parts, Failing(), parts, tmp_path)
     with pytest.raises(GatewayError, match=words) as refused:
         await erasure.erase("a")

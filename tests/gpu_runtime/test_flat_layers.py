@@ -1,4 +1,6 @@
-"""The layers of a plain Llama compute as one function each on a CPU, and say what the model itself says."""
+"""The layers of a plain Llama compute as one function each on a CPU, and say what the model itself
+says.
+"""
 
 import asyncio
 from pathlib import Path
@@ -16,7 +18,8 @@ from tinkerscript.wire.config import SessionConfig
 
 # What vLLM imports warns of its own future.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
-PROMPTS = [[5, 7, 11], [0, *range(3, 60)], [9] * 33, [60, 41, 5, 7]]  # of one batch: prefills and decoding together
+# of one batch: prefills and decoding together
+PROMPTS = [[5, 7, 11], [0, *range(3, 60)], [9] * 33, [60, 41, 5, 7]]
 
 
 def biased_model_make(folder: Path) -> Path:
@@ -59,10 +62,13 @@ async def test_layers_that_are_known_are_flattened_and_every_token_has_the_model
             logprobs = model(ids[None]).logits[0].log_softmax(-1)
         expected = logprobs[:-1].gather(1, ids[1:, None])[len(prompt) - 1 :, 0]
         assert len(expected) == 24
-        assert torch.allclose(torch.tensor(each.logprobs_T[len(prompt) :]), expected, atol=1e-5, rtol=0)
+        assert torch.allclose(
+            torch.tensor(each.logprobs_T[len(prompt) :]), expected, atol=1e-5, rtol=0
+        )
 
 
 def test_a_model_of_another_kind_stays_as_it_is() -> None:
-    from gpu_runtime.engine.cpu.flat_layers import layers_flatten  # what it imports warns, which the mark above knows
+    # what it imports warns, which the mark above knows
+    from gpu_runtime.engine.cpu.flat_layers import layers_flatten
 
     assert layers_flatten(nn.Linear(2, 2)) == (0, False)

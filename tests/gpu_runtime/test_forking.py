@@ -1,4 +1,6 @@
-"""What the processes of a runtime on a CPU import is imported once, in the process that they are forked from."""
+"""What the processes of a runtime on a CPU import is imported once, in the process that they are
+forked from.
+"""
 
 import asyncio
 import gc
@@ -61,7 +63,11 @@ def test_processes_on_a_cpu_are_forked_from_one_that_has_imported_and_those_of_a
     path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
     environment = os.environ | {"PYTHONPATH": path, VARIABLE: notice_s}
     done = subprocess.run(
-        [sys.executable, program, notice_s], env=environment, capture_output=True, text=True, timeout=120
+        [sys.executable, program, notice_s],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "once").exists()
@@ -81,7 +87,9 @@ async def test_ranks_that_are_closed_while_they_start_are_ended() -> None:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_what_is_imported_is_not_looked_through_for_garbage_and_what_comes_later_is(fails: bool) -> None:
+def test_what_is_imported_is_not_looked_through_for_garbage_and_what_comes_later_is(
+    fails: bool,
+) -> None:
     try:
         with pytest.raises(ImportError) if fails else nullcontext(), uncollected():
             assert not gc.isenabled()
@@ -131,11 +139,15 @@ if __name__ == "__main__":
 
 @pytest.mark.system
 @pytest.mark.parametrize("how", ["forked", "spawned"])
-def test_a_progress_bar_makes_no_semaphore_that_outlives_a_killed_process(tmp_path: Path, how: str) -> None:
+def test_a_progress_bar_makes_no_semaphore_that_outlives_a_killed_process(
+    tmp_path: Path, how: str
+) -> None:
     program = tmp_path / "program.py"
     program.write_text(BAR)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run([sys.executable, program, how], env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, program, how], env=environment, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -147,7 +159,9 @@ def test_what_is_forked_for_an_engine_has_such_a_lock_too() -> None:
 
 
 @pytest.mark.engine
-def test_the_engines_executor_makes_no_semaphore_and_no_file_among_the_temporary_ones(tmp_path: Path) -> None:
+def test_the_engines_executor_makes_no_semaphore_and_no_file_among_the_temporary_ones(
+    tmp_path: Path,
+) -> None:
     """One forked by a server would leave both when it is killed."""
     program = tmp_path / "program.py"
     program.write_text(EXECUTOR)
@@ -155,7 +169,9 @@ def test_the_engines_executor_makes_no_semaphore_and_no_file_among_the_temporary
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
         "VLLM_RPC_BASE_PATH": "/a/folder",
     }
-    done = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, program], env=environment, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
 
 

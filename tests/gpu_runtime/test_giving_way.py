@@ -11,7 +11,9 @@ from gpu_runtime.processes.giving_way import LOWER, LOWEST, give_way
 from gpu_runtime.training.rank_spec import RankSpec, loading
 from tinkerscript.wire.config import SessionConfig
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="threads have no priority of their own")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="threads have no priority of their own"
+)
 
 
 def priority() -> int:
@@ -50,10 +52,14 @@ def test_what_the_work_raises_is_raised() -> None:
 def test_a_process_that_has_the_lowest_priority_works_at_it() -> None:
     imported = "import os; from gpu_runtime.processes.giving_way import give_way"
     program = f"{imported}; os.nice(19); print(give_way(lambda: 7))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
     assert done.stdout.strip() == "7"
 
 
-@pytest.mark.parametrize(("device", "ranks", "gives_way"), [("cpu", 1, True), ("cpu", 2, False), ("cuda", 1, False)])
+@pytest.mark.parametrize(
+    ("device", "ranks", "gives_way"), [("cpu", 1, True), ("cpu", 2, False), ("cuda", 1, False)]
+)
 def test_a_single_rank_on_a_cpu_loads_so(device: str, ranks: int, gives_way: bool) -> None:
     assert loading(spec_of(device, ranks), priority) == (lowered() if gives_way else priority())

@@ -1,4 +1,6 @@
-"""A grammar that grows slow after the tokens that were tried uses up its call's budget, and no more than that."""
+"""A grammar that grows slow after the tokens that were tried uses up its call's budget, and no more
+than that.
+"""
 
 import time
 from collections.abc import Callable
@@ -12,7 +14,11 @@ from gpu_runtime.engine.grammars.budget import TOKEN_CPU_S, bounded, budget_inst
 from gpu_runtime.engine.grammars.trial import TOKENS_TRIED
 from gpu_runtime.engine.vllm_process import executor
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.timeout(300),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
 
 MODEL = Path(__file__).parents[2] / ".data" / "models" / "SmolLM2-135M-Instruct"
 CPU_S = 0.5
@@ -41,15 +47,20 @@ def backend() -> Any:
 
 @pytest.fixture
 def followed(backend: Any, monkeypatch: pytest.MonkeyPatch) -> Followed:
-    """How many tokens of a text the engine's core would take, whether that was all, and the grammar."""
+    """How many tokens of a text the engine's core would take, whether that was all, and the
+    grammar.
+    """
     from vllm.v1.structured_output import backend_xgrammar
     from vllm.v1.structured_output.backend_types import StructuredOutputOptions
 
-    monkeypatch.setattr(backend_xgrammar, "XgrammarGrammar", backend_xgrammar.XgrammarGrammar)  # put back at the end
+    # put back at the end
+    monkeypatch.setattr(backend_xgrammar, "XgrammarGrammar", backend_xgrammar.XgrammarGrammar)
     budget_install(CPU_S)
 
     def follow(text: str, tokens: int) -> tuple[int, bool, Any]:
-        grammar = backend.compile_grammar(StructuredOutputOptions.GRAMMAR, text, stop_token_ids=None)
+        grammar = backend.compile_grammar(
+            StructuredOutputOptions.GRAMMAR, text, stop_token_ids=None
+        )
         bitmask, ids = backend.allocate_token_bitmask(1), backend.tokenizer.convert_tokens_to_ids
         for taken in range(tokens):
             grammar.fill_bitmask(bitmask, 0)
@@ -69,7 +80,9 @@ def test_it_ends_within_its_budget_and_a_quick_one_goes_on(followed: Followed) -
     assert is_whole and grammar.spent_s < CPU_S + 2000 * TOKEN_CPU_S
 
 
-def test_a_grammar_beyond_its_budget_costs_nothing_more_and_one_at_its_end_is_whole(backend: Any) -> None:
+def test_a_grammar_beyond_its_budget_costs_nothing_more_and_one_at_its_end_is_whole(
+    backend: Any,
+) -> None:
     class Counted:
         is_ended, filled = False, 0
 
@@ -89,16 +102,24 @@ def test_a_grammar_beyond_its_budget_costs_nothing_more_and_one_at_its_end_is_wh
     bitmask.fill_(0)
     over = bounded(Counted, -1.0)()
     over.fill_bitmask(bitmask, 1)
-    assert over.filled == 0 and bitmask[1].tolist() == [-1] * bitmask.shape[1] and not bitmask[0].any()
+    assert (
+        over.filled == 0 and bitmask[1].tolist() == [-1] * bitmask.shape[1] and not bitmask[0].any()
+    )
     assert not over.accept_tokens("call", [1])
     for is_ended in (True, False):
         last = bounded(Counted, 0.0)()
         last.is_ended = is_ended
-        assert last.accept_tokens("call", [1]) == is_ended, "an answer that has come to its end is whole"
+        assert last.accept_tokens("call", [1]) == is_ended, (
+            "an answer that has come to its end is whole"
+        )
 
 
-def test_an_engine_over_several_devices_bounds_grammars_in_the_process_of_its_core(monkeypatch) -> None:
-    """Its workers are elsewhere: the executor, which the core makes, installs the bound before it starts them."""
+def test_an_engine_over_several_devices_bounds_grammars_in_the_process_of_its_core(
+    monkeypatch,
+) -> None:
+    """Its workers are elsewhere: the executor, which the core makes, installs the bound before it
+    starts them.
+    """
     from vllm.config import ParallelConfig
     from vllm.v1.executor.abstract import Executor
     from vllm.v1.executor.multiproc_executor import MultiprocExecutor

@@ -1,4 +1,6 @@
-"""A grammar that takes too much to be made is refused, of every kind, and costs no other call anything."""
+"""A grammar that takes too much to be made is refused, of every kind, and costs no other call
+anything.
+"""
 
 import asyncio
 import time
@@ -15,18 +17,34 @@ from gpu_runtime.errors import EngineBusy, RequestRefused
 from gpu_runtime.generation.engine_options import StructuredOutputs
 from gpu_runtime.interfaces import SamplingOptions
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.timeout(300),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
 
 MODEL = Path(__file__).parents[2] / ".data" / "models" / "SmolLM2-135M-Instruct"
 CPU_S = 5.0  # twice what the largest of MADE takes on a slow core
 COUNTED = "([a-z]{1,10}){1,100}"
 ENDLESS: dict[str, dict[str, Any]] = {
-    "json": {"json": {"type": "object", "properties": {"a": {"type": "string", "pattern": f"^{COUNTED}$"}}}},
+    "json": {
+        "json": {
+            "type": "object",
+            "properties": {"a": {"type": "string", "pattern": f"^{COUNTED}$"}},
+        }
+    },
     "regex": {"regex": COUNTED},
     "grammar": {"grammar": "root ::= a{1,10}\na ::= b{1,10}\nb ::= c{1,10}\nc ::= [a-z]{1,10}\n"},
     "grammar that reads a text in many ways": {"grammar": "root ::= s\ns ::= s s | [a-z]+\n"},
-    "grammar of many words": {"grammar": "root ::= " + " | ".join(f'"{i * 7919:x}"' for i in range(300_000)) + "\n"},
-    "structural tag": {"structural_tag": {"type": "structural_tag", "format": {"type": "regex", "pattern": COUNTED}}},
+    "grammar of many words": {
+        "grammar": "root ::= " + " | ".join(f'"{i * 7919:x}"' for i in range(300_000)) + "\n"
+    },
+    "structural tag": {
+        "structural_tag": {
+            "type": "structural_tag",
+            "format": {"type": "regex", "pattern": COUNTED},
+        }
+    },
 }
 MADE: dict[str, dict[str, Any]] = {
     "json": {"json": {"type": "object", "properties": {"a": {"type": "string", "maxLength": 200}}}},
@@ -41,7 +59,9 @@ def key(**asked: Any) -> tuple[Any, str]:
     from vllm.v1.structured_output.request import get_structured_output_key
 
     wanted = StructuredOutputs(**asked)
-    options = SamplingOptions(max_tokens=8, json_schema=wanted.json_schema, structural_tag=wanted.tag)
+    options = SamplingOptions(
+        max_tokens=8, json_schema=wanted.json_schema, structural_tag=wanted.tag
+    )
     structured = engine_parameters(options, with_raw=False).structured_outputs
     assert structured is not None
     return get_structured_output_key(structured)
@@ -49,7 +69,9 @@ def key(**asked: Any) -> tuple[Any, str]:
 
 @pytest.fixture(scope="module")
 def vllm_config() -> SimpleNamespace:
-    """What the trial reads of vLLM's. How long a grammar takes depends on the vocabulary: it is a real one."""
+    """What the trial reads of vLLM's. How long a grammar takes depends on the vocabulary: it is a
+    real one.
+    """
     from vllm.config import ModelConfig
 
     if not (MODEL / "tokenizer.json").is_file():
@@ -70,9 +92,13 @@ def trial(vllm_config: SimpleNamespace) -> Iterator[GrammarTrial]:
 
 
 @pytest.mark.parametrize("name", ENDLESS)
-async def test_a_grammar_without_an_end_in_sight_is_refused_with_what_to_do(name: str, trial: GrammarTrial) -> None:
+async def test_a_grammar_without_an_end_in_sight_is_refused_with_what_to_do(
+    name: str, trial: GrammarTrial
+) -> None:
     asked = key(**ENDLESS[name])
-    with pytest.raises(RequestRefused, match=rf"within {CPU_S:g} s of a core.*fewer and smaller counts"):
+    with pytest.raises(
+        RequestRefused, match=rf"within {CPU_S:g} s of a core.*fewer and smaller counts"
+    ):
         await trial.check(asked)
     began = time.process_time()
     with pytest.raises(RequestRefused, match="cannot be made and followed"):  # which is known now

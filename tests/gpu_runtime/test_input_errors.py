@@ -37,7 +37,8 @@ from gpu_runtime.training.rank_process import kind_of
         jinja2.TemplateSyntaxError("unexpected end", 1),
         RuntimeError("Unsupported head size: 72"),
         RuntimeError("Error(s) in loading state_dict: size mismatch for lm_head.weight"),
-        RuntimeError("You set `ignore_mismatched_sizes` to `False`, thus raising an error."),  # transformers 5
+        # transformers 5
+        RuntimeError("You set `ignore_mismatched_sizes` to `False`, thus raising an error."),
     ],
     ids=lambda error: f"{type(error).__name__} {error}"[:50],
 )
@@ -53,7 +54,8 @@ def test_an_error_of_the_input_is_not_repeated(error: Exception) -> None:
     [
         ConnectionResetError("reset"),
         TimeoutError("no answer"),
-        ssl.SSLError(ssl.SSL_ERROR_SSL, "bad record mac"),  # a number that is EPERM's, of another list
+        # a number that is EPERM's, of another list
+        ssl.SSLError(ssl.SSL_ERROR_SSL, "bad record mac"),
         OSError(errno.EIO, "input/output error"),
         OSError(errno.ENOMEM, "no memory"),
         RuntimeError("connection closed by peer"),
@@ -78,7 +80,9 @@ def test_final_faults_end_a_session_at_any_time() -> None:
     assert final_cause(InputUnusable("x"), is_start=False) == "x"
 
 
-def test_an_engine_that_ended_is_judged_by_its_own_last_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_ended_is_judged_by_its_own_last_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("VLLM_RPC_BASE_PATH", str(tmp_path))
     logger = logging.getLogger("vllm.v1.engine.core")
     before = list(logger.handlers)

@@ -1,4 +1,6 @@
-"""Tokens drawn by the inverse of the distribution function: the distribution itself, at its edges too."""
+"""Tokens drawn by the inverse of the distribution function: the distribution itself, at its edges
+too.
+"""
 
 import math
 from types import SimpleNamespace
@@ -24,7 +26,8 @@ def test_a_point_gives_the_id_in_whose_interval_it_falls(vocabulary):
     points_B = torch.rand(400, dtype=torch.float64, generator=generator)
     before = logprobs_BV.clone()
     ids_B, expected_B = inverse_draw(logprobs_BV, points_B), expected(logprobs_BV, points_B)
-    assert (ids_B == expected_B).float().mean() > 0.98  # where a point is within float32's rounding of an edge
+    # where a point is within float32's rounding of an edge
+    assert (ids_B == expected_B).float().mean() > 0.98
     assert torch.equal(logprobs_BV, before)
 
 
@@ -44,9 +47,14 @@ def test_ids_are_drawn_as_often_as_their_probabilities_say():
 def test_an_id_of_probability_0_is_never_drawn_whatever_the_point(point, only):
     logprobs_V = torch.full((3 * BLOCK,), NONE)
     logprobs_V[only] = 0.0
-    assert inverse_draw(logprobs_V[None], torch.tensor([point], dtype=torch.float64)).tolist() == [only]
+    assert inverse_draw(logprobs_V[None], torch.tensor([point], dtype=torch.float64)).tolist() == [
+        only
+    ]
     logprobs_V[[only, 5]] = torch.tensor(0.5).log()
-    assert inverse_draw(logprobs_V[None], torch.tensor([point], dtype=torch.float64)).item() in (only, 5)
+    assert inverse_draw(logprobs_V[None], torch.tensor([point], dtype=torch.float64)).item() in (
+        only,
+        5,
+    )
 
 
 def test_a_row_of_nan_has_an_id_of_the_vocabulary_and_disturbs_no_other_row():
@@ -60,7 +68,9 @@ def test_a_row_of_nan_has_an_id_of_the_vocabulary_and_disturbs_no_other_row():
 
 def drawing() -> SimpleNamespace:
     """A worker's runner, as far as the sampler is asked of it."""
-    sampler = SimpleNamespace(logprobs_mode="processed_logprobs", use_fp64_gumbel=False, forward=None)
+    sampler = SimpleNamespace(
+        logprobs_mode="processed_logprobs", use_fp64_gumbel=False, forward=None
+    )
     runner = SimpleNamespace(sampler=SimpleNamespace(topk_topp_sampler=sampler))
     sampling_install(runner)
     return sampler
@@ -88,6 +98,8 @@ def test_top_k_bounds_what_is_drawn_and_the_log_probabilities_are_of_what_was_dr
 
 
 def test_another_kind_of_log_probabilities_leaves_the_sampler_as_it_is():
-    sampler = SimpleNamespace(logprobs_mode="raw_logprobs", use_fp64_gumbel=False, forward="its own")
+    sampler = SimpleNamespace(
+        logprobs_mode="raw_logprobs", use_fp64_gumbel=False, forward="its own"
+    )
     sampling_install(SimpleNamespace(sampler=SimpleNamespace(topk_topp_sampler=sampler)))
     assert sampler.forward == "its own"

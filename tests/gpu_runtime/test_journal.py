@@ -64,7 +64,15 @@ def test_an_episode_has_the_versions_of_its_oldest_and_its_newest_token(journal:
 
 def test_call_comes_back_as_it_was_recorded(journal: Journal) -> None:
     begin(journal, "e1", task=None)
-    written = call("c1", "e1", request_id="r1", body_sha256="b", agent="a", options={"n": 1}, drift={"reason": "x"})
+    written = call(
+        "c1",
+        "e1",
+        request_id="r1",
+        body_sha256="b",
+        agent="a",
+        options={"n": 1},
+        drift={"reason": "x"},
+    )
     journal.calls.record(written, group_key="prompt:abc")
     (read,) = journal.calls.of_episode("e1")
     assert read == CallRecord(**{**written.__dict__, "messages": []})
@@ -80,7 +88,9 @@ def test_raw_log_probabilities_come_back_and_are_those_of_a_call_of_temperature_
     opened, tempered = Journal(tmp_path / "j"), {"sampling": {"temperature": 0.5, "top_p": 1.0}}
     begin(opened, "e1")
     made = call("c1", "e1", options=tempered)
-    opened.calls.record(replace(made, completions=(replace(made.completions[0], raw_logprobs_T=(-1.5, -2.5)),)))
+    opened.calls.record(
+        replace(made, completions=(replace(made.completions[0], raw_logprobs_T=(-1.5, -2.5)),))
+    )
     opened.calls.record(call("c2", "e1", options={"sampling": {"temperature": 1.0, "top_p": 1.0}}))
     read = opened.calls.of_episode("e1")
     assert [each.raw_of(each.completions[0]) for each in read] == [(-1.5, -2.5), (-0.5, -0.5)]
@@ -100,9 +110,13 @@ def test_raw_log_probabilities_come_back_and_are_those_of_a_call_of_temperature_
         ({"temperature": 1.0, "repetition_penalty": 1.1}, False),
     ],
 )
-def test_log_probabilities_are_the_models_own_where_nothing_changed_its_distribution(sampling, is_raw: bool) -> None:
+def test_log_probabilities_are_the_models_own_where_nothing_changed_its_distribution(
+    sampling, is_raw: bool
+) -> None:
     (answer,) = call("c", "e").completions
-    found = call("c", "e", options={} if sampling is None else {"sampling": sampling}).raw_of(answer)
+    found = call("c", "e", options={} if sampling is None else {"sampling": sampling}).raw_of(
+        answer
+    )
     assert found == (answer.logprobs_T if is_raw else None)
 
 
@@ -110,9 +124,15 @@ def test_prompt_that_continues_a_call_is_kept_as_its_rest_alone(journal: Journal
     begin(journal, "e1")
     journal.calls.record(call("c1", "e1", prompt=tuple(range(1000))))
     longer = (*range(1000), 3, 7, 8)
-    journal.calls.record(call("c2", "e1", prompt=longer, parent=Parent("c1", 0, 1)), parent_prefix_length=1001)
+    journal.calls.record(
+        call("c2", "e1", prompt=longer, parent=Parent("c1", 0, 1)), parent_prefix_length=1001
+    )
     assert journal.calls.of_episode("e1")[1].prompt_ids_P == longer
-    stored = sqlite3.connect(journal.path).execute("SELECT length(prompt_ids) FROM calls WHERE id = 'c2'").fetchone()[0]
+    stored = (
+        sqlite3.connect(journal.path)
+        .execute("SELECT length(prompt_ids) FROM calls WHERE id = 'c2'")
+        .fetchone()[0]
+    )
     assert stored == 2 * 4
 
 
@@ -158,7 +178,16 @@ def test_accounting_balances_in_every_state(journal: Journal) -> None:
     found = journal.episodes.accounting()
     assert found.balances
     assert found.model_dump() == {
-        **{"begun": 8, "open": 1, "waiting": 2, "trained": 1, "eval": 1, "abandoned": 1, "expired": 1, "stale": 1},
+        **{
+            "begun": 8,
+            "open": 1,
+            "waiting": 2,
+            "trained": 1,
+            "eval": 1,
+            "abandoned": 1,
+            "expired": 1,
+            "stale": 1,
+        },
         "abandoned_by_reason": {"superseded": 1},
     }
 
@@ -183,7 +212,11 @@ def test_step_is_recorded_once(journal: Journal) -> None:
     assert not journal.batches.step_done(1, {"loss": 2.0})
     (metrics,) = journal.database.connection.execute("SELECT metrics FROM steps").fetchone()
     assert json.loads(metrics) == {"loss": 1.0}
-    assert (journal.batches.latest_step(), journal.episodes.get("a").fate, journal.episodes.get("a").trained_step) == (
+    assert (
+        journal.batches.latest_step(),
+        journal.episodes.get("a").fate,
+        journal.episodes.get("a").trained_step,
+    ) == (
         1,
         SampleFate.TRAINED,
         1,
@@ -267,7 +300,11 @@ def test_backup_is_one_consistent_file(journal: Journal, tmp_path: Path) -> None
     complete(journal, "a")
     journal.database.backup(tmp_path / "copy")
     complete(journal, "b")
-    assert not [path.name for path in tmp_path.iterdir() if path.name.startswith("copy") and path.name != "copy"]
+    assert not [
+        path.name
+        for path in tmp_path.iterdir()
+        if path.name.startswith("copy") and path.name != "copy"
+    ]
     copy = Journal(tmp_path / "copy", min_free_bytes=0)
     assert [episode.id for episode in copy.episodes.waiting()] == ["a"]
     copy.close()
@@ -308,9 +345,13 @@ def test_sigkill_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(["sdk", "."])}
     for round_number in range(8):
         child = subprocess.Popen(
-            [sys.executable, "-c", CHILD, str(path)], stdout=subprocess.PIPE, text=True, env=environment
+            [sys.executable, "-c", CHILD, str(path)],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
         )
-        lines = [child.stdout.readline() for _ in range(1 + 13 * round_number)]  # each time in another of its steps
+        # each time in another of its steps
+        lines = [child.stdout.readline() for _ in range(1 + 13 * round_number)]
         child.send_signal(signal.SIGKILL)
         lines += child.stdout.readlines()
         child.wait(25)
@@ -335,7 +376,9 @@ def test_sigkill_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     assert len(acknowledged) > 30
 
 
-def test_a_journal_that_another_runtime_has_opened_takes_nothing_from_the_one_before(journal: Journal) -> None:
+def test_a_journal_that_another_runtime_has_opened_takes_nothing_from_the_one_before(
+    journal: Journal,
+) -> None:
     """The machine of the one before is not reached by the server, and reaches the file system."""
     journal.hold()
     begin(journal, "epi_1")
@@ -344,5 +387,8 @@ def test_a_journal_that_another_runtime_has_opened_takes_nothing_from_the_one_be
     with pytest.raises(LeaseLost, match="another runtime has opened journal.sqlite3"):
         begin(journal, "epi_2")
     begin(successor, "epi_3")
-    assert [row["id"] for row in successor.database.rows("SELECT id FROM episodes")] == ["epi_1", "epi_3"]
+    assert [row["id"] for row in successor.database.rows("SELECT id FROM episodes")] == [
+        "epi_1",
+        "epi_3",
+    ]
     successor.close()

@@ -1,4 +1,6 @@
-"""The journal's copy in the store: what is sent is what changed, and what is read back is the journal."""
+"""The journal's copy in the store: what is sent is what changed, and what is read back is the
+journal.
+"""
 
 import asyncio
 import random
@@ -39,7 +41,9 @@ def plane() -> FakeControlPlane:
 
 @asynccontextmanager
 async def registered(server: FakeControlPlane, tmp_path: Path):
-    config = RuntimeConfig(server_url=server.url, lease=LEASE, session_id="ses_0123456789abcdef", runtime_dir=tmp_path)
+    config = RuntimeConfig(
+        server_url=server.url, lease=LEASE, session_id="ses_0123456789abcdef", runtime_dir=tmp_path
+    )
     async with Agent(config) as agent:
         await agent.register()
         yield agent
@@ -47,7 +51,9 @@ async def registered(server: FakeControlPlane, tmp_path: Path):
 
 def rows_add(journal: Journal, begin: int, end: int) -> None:
     with journal.database.transaction() as connection:
-        connection.executemany(ROWS, [(f"row {number}", f"{number:08}" * 500) for number in range(begin, end)])
+        connection.executemany(
+            ROWS, [(f"row {number}", f"{number:08}" * 500) for number in range(begin, end)]
+        )
 
 
 def rows_of(journal: Journal) -> list[tuple]:
@@ -82,11 +88,17 @@ async def test_what_is_sent_is_what_changed_and_the_journal_comes_back(tmp_path,
                 await replica.renew()
             whole, *changes = (body["files"][0] for body in sent(server))
             assert all(file["size_bytes"] < whole["size_bytes"] / 10 for file in changes)
-            assert sent(server)[-1]["follows"] == [file["sha256"] for file in (whole, *changes[:-1])]
-            assert await read_back(server, store, tmp_path / "lost" / "journal.sqlite3") == rows_of(journal)
+            assert sent(server)[-1]["follows"] == [
+                file["sha256"] for file in (whole, *changes[:-1])
+            ]
+            assert await read_back(server, store, tmp_path / "lost" / "journal.sqlite3") == rows_of(
+                journal
+            )
 
 
-async def test_changes_that_grow_large_or_many_give_way_to_a_whole_copy(tmp_path, journal, monkeypatch):
+async def test_changes_that_grow_large_or_many_give_way_to_a_whole_copy(
+    tmp_path, journal, monkeypatch
+):
     monkeypatch.setattr(journal_replica, "MAX_CHANGES", 2)
     with plane() as server:
         async with registered(server, tmp_path) as agent:
@@ -111,19 +123,30 @@ async def test_after_an_upload_that_failed_a_whole_copy_is_sent(tmp_path, journa
     assert sent(server)[-1]["follows"] == []
 
 
-async def test_changes_to_a_copy_that_is_not_there_give_way_to_a_whole_one_at_once(tmp_path, journal):
+async def test_changes_to_a_copy_that_is_not_there_give_way_to_a_whole_one_at_once(
+    tmp_path, journal
+):
     with plane() as server:
         async with registered(server, tmp_path) as agent:
             replica = JournalReplica(ObjectStore(agent), journal, tmp_path)
             await replica.renew()
             rows_add(journal, 400, 410)
-            refusal = 409, error_body("conflict", "The journal's copy is not the one that these changes follow.")
-            server.answers[UPLOADS] = lambda body: refusal if body["follows"] else (200, server.upload_open(body))
+            refusal = (
+                409,
+                error_body(
+                    "conflict", "The journal's copy is not the one that these changes follow."
+                ),
+            )
+            server.answers[UPLOADS] = lambda body: (
+                refusal if body["follows"] else (200, server.upload_open(body))
+            )
             await replica.renew()
     assert [len(body["follows"]) for body in sent(server)] == [0, 1, 0]
 
 
-async def test_nothing_is_left_of_changes_that_the_disk_or_the_store_did_not_take(tmp_path, journal, monkeypatch):
+async def test_nothing_is_left_of_changes_that_the_disk_or_the_store_did_not_take(
+    tmp_path, journal, monkeypatch
+):
     def half(older: Path, newer: Path, changes: Path) -> int:
         changes.write_bytes(b"half")
         raise DiskFull("no room")
@@ -205,10 +228,14 @@ class NothingToSend(JournalReplica):
 
 
 @pytest.mark.parametrize("turns", range(4))
-async def test_a_cancellation_is_not_lost_in_the_moment_in_which_the_wait_ends(journal, tmp_path, turns: int) -> None:
+async def test_a_cancellation_is_not_lost_in_the_moment_in_which_the_wait_ends(
+    journal, tmp_path, turns: int
+) -> None:
     """The machine is taken away just when the work beside this task is over."""
     at_once = asyncio.Event()
-    keeping = asyncio.create_task(NothingToSend(None, journal, tmp_path).keep_fresh(3600, at_once=at_once))
+    keeping = asyncio.create_task(
+        NothingToSend(None, journal, tmp_path).keep_fresh(3600, at_once=at_once)
+    )
     await asyncio.sleep(0.01)
     at_once.set()
     for _ in range(turns):

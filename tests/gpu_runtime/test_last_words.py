@@ -1,4 +1,6 @@
-"""A rank that ends unasked: why is in the message, and what it wrote is in the runtime's own log as well."""
+"""A rank that ends unasked: why is in the message, and what it wrote is in the runtime's own log as
+well.
+"""
 
 import multiprocessing
 import os
@@ -23,9 +25,18 @@ from tinkerscript.wire.config import SessionConfig
 
 SPEC = RankSpec("", SessionConfig(), 0, 1, "", "cpu", 1)
 ENDS: dict[Callable[..., None], list[str]] = {
-    dying_ranks.exits: ["ended with exit code 255 (its last lines: ", "sys.exit(-1)", "SystemExit: -1) during ping"],
+    dying_ranks.exits: [
+        "ended with exit code 255 (its last lines: ",
+        "sys.exit(-1)",
+        "SystemExit: -1) during ping",
+    ],
     dying_ranks.raises: ["ended with exit code 1 (", "KeyError: 'no such weight'"],
-    dying_ranks.aborts: ["was ended by SIGABRT (", "std::bad_alloc", "Fatal Python error: Aborted", "in aborts"],
+    dying_ranks.aborts: [
+        "was ended by SIGABRT (",
+        "std::bad_alloc",
+        "Fatal Python error: Aborted",
+        "in aborts",
+    ],
     dying_ranks.reads_nowhere: ["was ended by SIGSEGV (", "Segmentation fault", "in reads_nowhere"],
     dying_ranks.exits_in_c: ["ended with exit code 3 (it wrote nothing) during ping"],
     dying_ranks.is_told_to_end: ["was ended by SIGTERM (it wrote nothing) during ping"],
@@ -104,12 +115,18 @@ assert codes == [0] * STARTS, codes
 
 
 @pytest.mark.system
-def test_programs_start_while_another_thread_sets_variables_and_takes_them_away(tmp_path: Path) -> None:
-    """As vLLM does while a rank is started beside it. Without a copy one start in ten fails here with EFAULT."""
+def test_programs_start_while_another_thread_sets_variables_and_takes_them_away(
+    tmp_path: Path,
+) -> None:
+    """As vLLM does while a rank is started beside it. Without a copy one start in ten fails here
+    with EFAULT.
+    """
     run(tmp_path, f"STARTS, CHANGED = {STARTS}, {CHANGED}\n{PROGRAM}", str(shutil.which("true")))
 
 
-def test_variables_are_read_while_another_thread_takes_one_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_are_read_while_another_thread_takes_one_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(os, "environ", TakenAway(GONE="1", STAYS="2"))
         found = environment_now()
@@ -117,7 +134,9 @@ def test_variables_are_read_while_another_thread_takes_one_away(monkeypatch: pyt
 
 
 class TakenAway(dict[str, str]):
-    """Read as ``os.environ`` is, the names first and then the value of each; one goes away between the two."""
+    """Read as ``os.environ`` is, the names first and then the value of each; one goes away between
+    the two.
+    """
 
     def keys(self) -> list[str]:  # type: ignore[override]
         names = list(super().keys())
@@ -175,6 +194,10 @@ def run(folder: Path, source: str, *arguments: Any) -> None:
     program.write_text(source)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run(
-        [sys.executable, program, *arguments], env=environment, capture_output=True, text=True, timeout=120
+        [sys.executable, program, *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr

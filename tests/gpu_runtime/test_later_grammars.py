@@ -6,7 +6,8 @@ import pytest
 
 from gpu_runtime.engine.grammars.later import grammars_later
 
-pytestmark = [pytest.mark.engine, pytest.mark.filterwarnings("ignore::DeprecationWarning")]  # of what vLLM imports
+# of what vLLM imports
+pytestmark = [pytest.mark.engine, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 
 def test_a_tokenizer_is_read_when_a_grammar_first_needs_it_and_once(monkeypatch) -> None:
@@ -16,7 +17,8 @@ def test_a_tokenizer_is_read_when_a_grammar_first_needs_it_and_once(monkeypatch)
     asked: list[object] = []
     read = lambda model_config: asked.append(model_config) or "the tokenizer"  # noqa: E731
     monkeypatch.setattr(structured_output, "cached_tokenizer_from_config", read)
-    monkeypatch.setattr(core, "StructuredOutputManager", core.StructuredOutputManager)  # put back after the test
+    # put back after the test
+    monkeypatch.setattr(core, "StructuredOutputManager", core.StructuredOutputManager)
     grammars_later()
     config = SimpleNamespace(
         model_config=SimpleNamespace(skip_tokenizer_init=False),
@@ -28,4 +30,6 @@ def test_a_tokenizer_is_read_when_a_grammar_first_needs_it_and_once(monkeypatch)
     )
     manager = core.StructuredOutputManager(config)
     assert asked == []
-    assert (manager.tokenizer, manager.tokenizer) == ("the tokenizer",) * 2 and asked == [config.model_config]
+    assert (manager.tokenizer, manager.tokenizer) == ("the tokenizer",) * 2 and asked == [
+        config.model_config
+    ]

@@ -1,4 +1,6 @@
-"""SIGKILL at every write and every call of a step: the next runtime ends with the bits of one that was never killed."""
+"""SIGKILL at every write and every call of a step: the next runtime ends with the bits of one that
+was never killed.
+"""
 
 import asyncio
 import json
@@ -22,8 +24,9 @@ pytestmark = pytest.mark.system
 FORK = multiprocessing.get_context("fork")
 LIFE_S = 60.0
 STEPS = 2
-# The points of one upload and of what is written down about it: the episodes of two steps go up as one part where the
-# second step ends before the first one's upload begins, which the machine decides.
+# The points of one upload and of what is written down about it: the episodes of two steps go up as
+# one part where the second step ends before the first one's upload begins, which the machine
+# decides.
 UPLOAD_POINTS = 5
 
 
@@ -42,7 +45,9 @@ class Ticks:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     async def reach(self, point: str) -> None:
-        """Ends alone: nothing is written between the end of one thing and the beginning of the next."""
+        """Ends alone: nothing is written between the end of one thing and the beginning of the
+        next.
+        """
         if point.endswith("done"):
             self.tick(point)
 
@@ -112,18 +117,28 @@ def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [pytest.param(30, marks=pytest.mark.smoke), 5, pytest.param(1, marks=pytest.mark.nightly)],
     ids=["each thirtieth", "each fifth", "each"],
 )
-def test_a_kill_at_any_point_costs_no_episode_and_no_bit(untouched: Path, tmp_path: Path, apart: int) -> None:
+def test_a_kill_at_any_point_costs_no_episode_and_no_bit(
+    untouched: Path, tmp_path: Path, apart: int
+) -> None:
     whole = shutil.copytree(untouched, tmp_path / "whole")
     with plane_open() as plane:
         assert life(plane, whole) == 0
     expected = (whole / "weights").read_text()
     points = json.loads((whole / "points.json").read_text())
-    assert {"COMMIT", "optim_step 2 done", "report", "save_state done", "call /v1/runtime/uploads"} <= set(points)
+    assert {
+        "COMMIT",
+        "optim_step 2 done",
+        "report",
+        "save_state done",
+        "call /v1/runtime/uploads",
+    } <= set(points)
     for kill_at, point in list(enumerate(points, start=1))[::apart]:
         volume = shutil.copytree(untouched, tmp_path / f"{kill_at}")
         with plane_open() as plane:
             ended = life(plane, volume, kill_at)
-            assert ended == -signal.SIGKILL or (ended == 0 and kill_at > len(points) - UPLOAD_POINTS), (ended, point)
+            assert ended == -signal.SIGKILL or (
+                ended == 0 and kill_at > len(points) - UPLOAD_POINTS
+            ), (ended, point)
             assert life(plane, volume) == 0, point
             assert (volume / "weights").read_text() == expected, point
             check_record(plane, volume, point, expected)
@@ -132,13 +147,23 @@ def test_a_kill_at_any_point_costs_no_episode_and_no_bit(untouched: Path, tmp_pa
 def check_record(plane: FakeControlPlane, volume: Path, point: str, expected: str) -> None:
     journal = Journal(volume / "journal.sqlite3")
     try:
-        assert trained_steps(journal) == {"a0": 1, "a1": 1, "b0": 2, "b1": 2, "c0": None, "c1": None}, point
+        assert trained_steps(journal) == {
+            "a0": 1,
+            "a1": 1,
+            "b0": 2,
+            "b1": 2,
+            "c0": None,
+            "c1": None,
+        }, point
         accounting = journal.episodes.accounting()
         assert accounting.balances and (accounting.trained, accounting.waiting) == (4, 2), point
     finally:
         journal.close()
     steps = [entry["data"]["step"] for entry in plane.entries.values() if entry["kind"] == "metric"]
     assert steps == [1, 2], point
-    last = max((u for u in plane.uploads.values() if u["kind"] == "state" and u["committed"]), key=lambda u: u["step"])
+    last = max(
+        (u for u in plane.uploads.values() if u["kind"] == "state" and u["committed"]),
+        key=lambda u: u["step"],
+    )
     state = json.loads(plane.objects[f"{last['checkpoint_id']}/state.json"])
     assert (state["weights"], state["steps"]) == (expected, [1, 2]), point

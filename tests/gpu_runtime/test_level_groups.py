@@ -1,4 +1,6 @@
-"""Groups of equal rewards: no step, said so, replaced where that is wanted; and a policy that collapses."""
+"""Groups of equal rewards: no step, said so, replaced where that is wanted; and a policy that
+collapses.
+"""
 
 import json
 from pathlib import Path
@@ -10,7 +12,13 @@ from gpu_runtime.episodes.batch_export import batch_lines
 from gpu_runtime.errors import StepRefused
 from gpu_runtime.journal.journal import Journal
 from support.fake_control_plane import FakeControlPlane
-from support.runtime_harness import episode_complete, learner_open, plane_assign, trained_steps, volume_fill
+from support.runtime_harness import (
+    episode_complete,
+    learner_open,
+    plane_assign,
+    trained_steps,
+    volume_fill,
+)
 
 LEVEL = (1.0, 1.0)
 
@@ -21,19 +29,29 @@ def volume(tmp_path: Path) -> Path:
     return tmp_path / "volume"
 
 
-async def test_a_batch_of_equal_rewards_is_no_step_and_its_number_goes_to_the_next_one(volume: Path) -> None:
+async def test_a_batch_of_equal_rewards_is_no_step_and_its_number_goes_to_the_next_one(
+    volume: Path,
+) -> None:
     volume_fill(volume, ["a", "b"], rewards=LEVEL)
     volume_fill(volume, ["c", "d"])
     with FakeControlPlane(part_size_bytes=1 << 20) as plane:
         plane_assign(plane, max_steps=1)
         async with learner_open(plane, volume) as it:
             await it.train_next()
-            assert it.trainer.steps == [] and it.engine.weights == [] and it.batches.policy_version == 0
+            assert (
+                it.trainer.steps == []
+                and it.engine.weights == []
+                and it.batches.policy_version == 0
+            )
             assert not it.batches.is_over and it.journal.episodes.accounting().stale == 4
             assert "every reward of its group is the same" in it.journal.episodes.get("a0").reason
             await it.train_next()
             (metrics,) = await it.metrics(1)
-            assert (metrics["step"], metrics["groups_replaced"], metrics["tokens_trained"]) == (1, 2, 8)
+            assert (metrics["step"], metrics["groups_replaced"], metrics["tokens_trained"]) == (
+                1,
+                2,
+                8,
+            )
             assert it.batches.is_over
             steps = trained_steps(it.journal)
             assert (steps["a0"], steps["c0"]) == (None, 1)
@@ -58,7 +76,11 @@ async def test_three_steps_of_a_kl_term_alone_are_counted_and_told_once(volume: 
             told = await it.event("nothing_to_learn")
             assert (told["step"], told["groups"], told["reward_mean"]) == (3, 3, 1.0)
             assert "KL term" in told["reason"] and "temperature" in told["hint"]
-            events = [entry["data"]["name"] for entry in plane.entries.values() if entry["kind"] == "event"]
+            events = [
+                entry["data"]["name"]
+                for entry in plane.entries.values()
+                if entry["kind"] == "event"
+            ]
             assert it.batches.policy_version == 4 and events.count("nothing_to_learn") == 1
 
 
@@ -73,8 +95,13 @@ async def test_after_three_such_batches_an_event_says_what_to_do(volume: Path) -
             assert (told["step"], told["groups"], told["reward_mean"]) == (1, 3, 0.25)
             assert told["answers_distinct"] == 1.0 and "100% differ" in told["reason"]
             first = await it.event("reward_level")
-            assert (first["groups"], first["step"]) == (2, 1) and "seen: 4 of 0.25" in first["reason"]
-            assert all(word in told["hint"] for word in ("temperature", "harder", "easier", "grpo_n", "reward"))
+            assert (first["groups"], first["step"]) == (2, 1) and "seen: 4 of 0.25" in first[
+                "reason"
+            ]
+            assert all(
+                word in told["hint"]
+                for word in ("temperature", "harder", "easier", "grpo_n", "reward")
+            )
 
 
 async def test_what_was_set_aside_stays_so_after_a_kill_and_counts_on(volume: Path) -> None:
@@ -91,7 +118,9 @@ async def test_what_was_set_aside_stays_so_after_a_kill_and_counts_on(volume: Pa
             assert (await it.event("nothing_to_learn"))["groups"] == 3
 
 
-async def test_a_batch_that_was_journaled_and_never_looked_at_is_set_aside_after_a_restart(volume: Path) -> None:
+async def test_a_batch_that_was_journaled_and_never_looked_at_is_set_aside_after_a_restart(
+    volume: Path,
+) -> None:
     volume_fill(volume, ["a", "b"], rewards=LEVEL)
     with FakeControlPlane(part_size_bytes=1 << 20) as plane:
         plane_assign(plane)
@@ -117,7 +146,9 @@ async def test_a_step_that_was_counted_keeps_its_number(volume: Path) -> None:
             assert trained_steps(it.journal)["b0"] == 2 and it.trainer.steps == [2]
 
 
-async def test_dynamic_sampling_puts_another_group_in_the_place_of_a_level_one(volume: Path) -> None:
+async def test_dynamic_sampling_puts_another_group_in_the_place_of_a_level_one(
+    volume: Path,
+) -> None:
     volume_fill(volume, "a", rewards=LEVEL)
     journal = Journal(volume / "journal.sqlite3")
     for name in ("b0", "b1"):
@@ -131,11 +162,25 @@ async def test_dynamic_sampling_puts_another_group_in_the_place_of_a_level_one(v
         async with learner_open(plane, volume) as it:
             await it.train_next()
             (metrics,) = await it.metrics(1)
-            assert (metrics["groups"], metrics["groups_skipped"], metrics["groups_replaced"]) == (2, 0, 3)
-            assert metrics["answers_distinct"] == 0.8, "of the five groups; the answers of b are alike"
+            assert (metrics["groups"], metrics["groups_skipped"], metrics["groups_replaced"]) == (
+                2,
+                0,
+                3,
+            )
+            assert metrics["answers_distinct"] == 0.8, (
+                "of the five groups; the answers of b are alike"
+            )
             steps = trained_steps(it.journal)
-            assert [name for name, step in sorted(steps.items()) if step == 1] == ["c0", "c1", "e0", "e1"]
-            assert it.journal.episodes.accounting().stale == 6 and list(it.batches.waiting) == ["f0", "f1"]
+            assert [name for name, step in sorted(steps.items()) if step == 1] == [
+                "c0",
+                "c1",
+                "e0",
+                "e1",
+            ]
+            assert it.journal.episodes.accounting().stale == 6 and list(it.batches.waiting) == [
+                "f0",
+                "f1",
+            ]
 
 
 async def test_dynamic_sampling_says_so_when_nothing_but_level_groups_comes(volume: Path) -> None:
@@ -160,10 +205,14 @@ async def test_a_partial_group_is_trained_once_it_has_waited_too_long(volume: Pa
         plane_assign(plane, grpo_n=4, tasks_per_batch=1, group_timeout_s=60)
         async with learner_open(plane, volume) as it:
             await it.train_next()
-            assert trained_steps(it.journal) == {"a0": 1, "a1": 1, "a2": 1, "b0": None}, "one alone is never trained"
+            assert trained_steps(it.journal) == {"a0": 1, "a1": 1, "a2": 1, "b0": None}, (
+                "one alone is never trained"
+            )
 
 
-async def test_an_adaptive_weight_of_entropy_goes_on_where_it_was_after_a_restart(volume: Path) -> None:
+async def test_an_adaptive_weight_of_entropy_goes_on_where_it_was_after_a_restart(
+    volume: Path,
+) -> None:
     volume_fill(volume, "abc")
     with FakeControlPlane(part_size_bytes=1 << 20) as plane:
         plane_assign(plane, tasks_per_batch=1, entropy_coef=0.01, entropy_target=2.0)
@@ -174,32 +223,49 @@ async def test_an_adaptive_weight_of_entropy_goes_on_where_it_was_after_a_restar
         async with learner_open(plane, volume) as it:
             await it.learner.restore()
             await it.train_next()
-            assert it.trainer.entropy_coefs == pytest.approx([0.01, 0.015, 0.02]), "two are trained again"
-            assert [each["entropy_coef"] for each in await it.metrics(3)] == pytest.approx([0.01, 0.015, 0.02])
+            assert it.trainer.entropy_coefs == pytest.approx([0.01, 0.015, 0.02]), (
+                "two are trained again"
+            )
+            assert [each["entropy_coef"] for each in await it.metrics(3)] == pytest.approx(
+                [0.01, 0.015, 0.02]
+            )
 
 
 async def test_a_kl_term_in_the_reward_is_taken_from_it_once_and_exported(volume: Path) -> None:
-    """Equal rewards, and one answer longer: each token is half a nat from the reference, so it has a worse reward."""
+    """Equal rewards, and one answer longer: each token is half a nat from the reference, so it has
+    a worse reward.
+    """
     journal = Journal(volume / "journal.sqlite3")
     for name in ("a", "abcd"):
         episode_complete(journal, name, task="t", reward=1.0)
     journal.close()
     with FakeControlPlane(part_size_bytes=1 << 20) as plane:
-        options = {"kl_coef": 0.2, "kl_in": "reward", "normalize_advantage": False, "tasks_per_batch": 1}
+        options = {
+            "kl_coef": 0.2,
+            "kl_in": "reward",
+            "normalize_advantage": False,
+            "tasks_per_batch": 1,
+        }
         plane_assign(plane, **options)
         async with learner_open(plane, volume) as it:
             await it.train_next()
             assert it.trainer.steps == [1] and it.reached("logprobs") == 1
         async with learner_open(plane, volume) as it:
-            assert await it.learner.restore() == 1 and it.reached("logprobs") == 0, "a replay uses what was recorded"
-            lines = [json.loads(line) for line in batch_lines(await it.batches.kept("1"), it.assignment)]
+            assert await it.learner.restore() == 1 and it.reached("logprobs") == 0, (
+                "a replay uses what was recorded"
+            )
+            lines = [
+                json.loads(line) for line in batch_lines(await it.batches.kept("1"), it.assignment)
+            ]
     samples = [line for line in lines if line["kind"] == "sample"]
     # 0.2 * 0.5 a token: 1 - 0.1 against 1 - 0.4.
     assert [max(map(abs, line["advantages"])) for line in samples] == pytest.approx([0.15, 0.15])
     assert samples[0]["advantages"][-1] > 0 > samples[1]["advantages"][-1]
 
 
-async def test_a_step_that_is_refused_after_an_update_leaves_the_weights_of_the_step_before(volume: Path) -> None:
+async def test_a_step_that_is_refused_after_an_update_leaves_the_weights_of_the_step_before(
+    volume: Path,
+) -> None:
     volume_fill(volume, "abcd")
     with FakeControlPlane(part_size_bytes=1 << 20) as plane:
         plane_assign(plane, epochs=2)
@@ -223,14 +289,19 @@ async def test_a_step_that_is_refused_after_an_update_leaves_the_weights_of_the_
 
 def recorded(entropies: list[float], spreads: list[float]) -> list[dict]:
     return [
-        {"entropy": entropy, "answers_distinct": spread} for entropy, spread in zip(entropies, spreads, strict=True)
+        {"entropy": entropy, "answers_distinct": spread}
+        for entropy, spread in zip(entropies, spreads, strict=True)
     ]
 
 
 def test_a_collapse_is_told_when_it_has_lasted_three_steps_and_not_again() -> None:
     healthy, collapsed = [1.0] * 3, [0.5, 0.05, 0.05, 0.05]
     (told,) = collapse(9, recorded(healthy + collapsed, [1.0] * 7))
-    assert told["name"] == "entropy_collapse" and "0.05" in told["reason"] and "entropy_coef" in told["hint"]
+    assert (
+        told["name"] == "entropy_collapse"
+        and "0.05" in told["reason"]
+        and "entropy_coef" in told["hint"]
+    )
     assert collapse(10, recorded([*healthy, 0.05, 0.05, 0.05, 0.05], [1.0] * 7)) == []
     assert collapse(8, recorded([*healthy, 0.5, 0.5, 0.05, 0.05], [1.0] * 7)) == []
     (told,) = collapse(9, recorded([1.0] * 7, [1.0, 1.0, 1.0, 0.5, 0.05, 0.0, 0.05]))
@@ -243,26 +314,45 @@ def test_a_collapse_that_was_there_from_the_start_is_told_once() -> None:
     assert told == [[], [], ["answers_collapse"], ["entropy_collapse"], [], []]
 
 
-FINE = {"entropy": 1.0, "groups": 4, "groups_skipped": 0, "reward_mean": 0.5, "truncated": 0.0, "grammars_lost": 0}
+FINE = {
+    "entropy": 1.0,
+    "groups": 4,
+    "groups_skipped": 0,
+    "reward_mean": 0.5,
+    "truncated": 0.0,
+    "grammars_lost": 0,
+}
 
 
 def names_told(*changes: dict) -> list[list[str]]:
     run = [FINE | change for change in changes]
-    return [[event["name"] for event in advice(step, run[max(0, step - 4) : step])] for step in range(1, len(run) + 1)]
+    return [
+        [event["name"] for event in advice(step, run[max(0, step - 4) : step])]
+        for step in range(1, len(run) + 1)
+    ]
 
 
 def test_steps_of_mostly_level_groups_are_told_once() -> None:
     mostly, aside = {"groups_skipped": 3}, {"groups_replaced": 12}
     assert names_told({}, mostly, aside, mostly, mostly) == [[], [], [], ["little_to_learn"], []]
     assert names_told(mostly, mostly, {"groups_skipped": 2}) == [[], [], []]
-    assert names_told(*[{"groups_skipped": 4}] * 4) == [[], ["reward_level"], ["nothing_to_learn"], []]
+    assert names_told(*[{"groups_skipped": 4}] * 4) == [
+        [],
+        ["reward_level"],
+        ["nothing_to_learn"],
+        [],
+    ]
 
 
 def test_answers_that_are_cut_off_are_told_and_named_in_other_advice() -> None:
     cut = {"truncated": 0.6}
     assert names_told(*[cut] * 4, {}) == [[], [], ["answers_truncated"], [], []]
     level, alone = advice(3, [FINE | cut | {"groups_skipped": 3}] * 3)
-    assert "max_tokens" in level["hint"] and "temperature" in level["hint"] and "60%" in alone["reason"]
+    assert (
+        "max_tokens" in level["hint"]
+        and "temperature" in level["hint"]
+        and "60%" in alone["reason"]
+    )
 
 
 def test_a_lost_grammar_is_told_when_it_begins() -> None:

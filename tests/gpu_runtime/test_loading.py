@@ -167,7 +167,11 @@ async def differs(*arguments: object) -> NoReturn:
 
 
 async def test_a_tinker_session_is_not_ready_before_its_rehearsal_has_passed(monkeypatch) -> None:
-    parts = (("ModelTrainerProcess", TakingTrainer), ("VllmEngine", TakingTrainer), ("rehearse_models", differs))
+    parts = (
+        ("ModelTrainerProcess", TakingTrainer),
+        ("VllmEngine", TakingTrainer),
+        ("rehearse_models", differs),
+    )
     for name, value in parts:
         monkeypatch.setattr(loading_module, name, value)
     with pytest.raises(EngineTrainerMismatch, match="they differ"):
@@ -175,14 +179,20 @@ async def test_a_tinker_session_is_not_ready_before_its_rehearsal_has_passed(mon
             raise AssertionError("opened without a rehearsal")
 
 
-async def test_the_engine_is_there_while_the_trainer_loads_and_what_they_differ_in_is_raised_later(monkeypatch) -> None:
+async def test_the_engine_is_there_while_the_trainer_loads_and_what_they_differ_in_is_raised_later(
+    monkeypatch,
+) -> None:
     loads = asyncio.Event()
 
     class Trainer(TakingTrainer):
         async def ready(self) -> None:
             await loads.wait()
 
-    for name, value in (("TrainerRanks", Trainer), ("VllmEngine", TakingTrainer), ("rehearse", differs)):
+    for name, value in (
+        ("TrainerRanks", Trainer),
+        ("VllmEngine", TakingTrainer),
+        ("rehearse", differs),
+    ):
         monkeypatch.setattr(loading_module, name, value)
     async with opened_session(make_assignment()) as (_, trainer, comparison):
         assert not comparison.is_over
@@ -206,7 +216,9 @@ async def test_a_session_that_ends_while_its_trainer_loads_waits_for_nothing(mon
     assert engine.parts[0].closed and trainer.closed
 
 
-async def test_on_a_device_that_they_share_they_are_compared_before_the_engine_serves(monkeypatch) -> None:
+async def test_on_a_device_that_they_share_they_are_compared_before_the_engine_serves(
+    monkeypatch,
+) -> None:
     plan = Placement("cuda", shared=True, engine_gpus=("0",), trainer_gpus=("0",))
     replaced = (
         ("TrainerRanks", TakingTrainer), ("VllmEngine", TakingTrainer), ("rehearse", differs),

@@ -1,4 +1,6 @@
-"""The engine has the model runner of vLLM's that ours inside its worker is written for, or it does not start."""
+"""The engine has the model runner of vLLM's that ours inside its worker is written for, or it does
+not start.
+"""
 
 import os
 from types import SimpleNamespace
@@ -28,13 +30,19 @@ def test_the_first_runner_is_taken_and_the_second_refused_by_name() -> None:
     first, second = runners()
     assert runner_refusal(first) == ""
     refusal = runner_refusal(second)
-    assert "vllm.v1.worker.gpu.model_runner.GPUModelRunner" in refusal and f"{SWITCH}={FIRST}" in refusal
+    assert (
+        "vllm.v1.worker.gpu.model_runner.GPUModelRunner" in refusal
+        and f"{SWITCH}={FIRST}" in refusal
+    )
 
 
 def test_what_ours_replaces_is_not_in_the_second_runner() -> None:
     """Else the refusal would stand for nothing."""
     _, second = runners()
-    assert [name for name in METHODS if not hasattr(second, name)] == ["_sample", "_get_prompt_logprobs_dict"]
+    assert [name for name in METHODS if not hasattr(second, name)] == [
+        "_sample",
+        "_get_prompt_logprobs_dict",
+    ]
 
 
 def test_a_runner_of_another_version_is_refused_by_what_it_lacks() -> None:
@@ -97,7 +105,9 @@ class StartedLlm:
         self.ends += 1
 
 
-async def test_an_engine_whose_worker_has_the_second_is_ended_and_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_engine_whose_worker_has_the_second_is_ended_and_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     llm = StartedLlm(runners()[1])
     monkeypatch.setattr(arguments, "engine_config", lambda *_, **__: None)
     monkeypatch.setattr(arguments, "_front", lambda _: llm)

@@ -1,4 +1,6 @@
-"""What a worker of a spread engine freed, the system has again, also where its process was started to keep it."""
+"""What a worker of a spread engine freed, the system has again, also where its process was started
+to keep it.
+"""
 
 import os
 import platform
@@ -32,7 +34,11 @@ def held_mib(call: str) -> int:
     program = PROGRAM.replace("RETURN", call)
     environment = os.environ | child_variables("cpu", ())
     command = [sys.executable, "-c", program]
-    return int(subprocess.run(command, check=True, capture_output=True, text=True, env=environment, timeout=60).stdout)
+    return int(
+        subprocess.run(
+            command, check=True, capture_output=True, text=True, env=environment, timeout=60
+        ).stdout
+    )
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="of the GNU C library")

@@ -1,6 +1,8 @@
-"""Two real engines in one runtime, and one engine over two processes: both take a real trainer's weights, all of them.
+"""Two real engines in one runtime, and one engine over two processes: both take a real trainer's
+weights, all of them.
 
-On a CPU a session has one engine in one process. What is changed here is only what the plan of its devices says.
+On a CPU a session has one engine in one process. What is changed here is only what the plan of its
+devices says.
 """
 
 import asyncio
@@ -29,7 +31,11 @@ async def greedy(source: TokenSource, name: str) -> tuple[list[int], list[float]
     options = SamplingOptions(max_tokens=8, temperature=0.0, ignore_eos=True)
     found = [delta async for delta in source.generate(name, PROMPT, options)]
     ids = [token for delta in found for token in delta.token_ids_T]
-    return ids, [logprob for delta in found for logprob in delta.logprobs_T], {delta.version for delta in found}
+    return (
+        ids,
+        [logprob for delta in found for logprob in delta.logprobs_T],
+        {delta.version for delta in found},
+    )
 
 
 async def follow(engine: Engine, episode: str, into: list[Delta]) -> None:
@@ -38,7 +44,9 @@ async def follow(engine: Engine, episode: str, into: list[Delta]) -> None:
         into.append(delta)
 
 
-@pytest.mark.parametrize(("engines", "tensor_parallel"), [(2, 1), (1, 2)], ids=["two engines", "tensor parallel"])
+@pytest.mark.parametrize(
+    ("engines", "tensor_parallel"), [(2, 1), (1, 2)], ids=["two engines", "tensor parallel"]
+)
 async def test_a_hand_over_reaches_every_process_and_each_token_has_its_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engines: int, tensor_parallel: int
 ) -> None:
@@ -56,12 +64,22 @@ async def test_a_hand_over_reaches_every_process_and_each_token_has_its_version(
         assert len(parts) == engines and len(progress) > engines
         assert [part.context_length for part in parts] == [256] * engines
         before = [await greedy(part, "before") for part in parts]
-        assert all(each == (before[0][0], pytest.approx(before[0][1], abs=1e-5), {0}) for each in before)
+        assert all(
+            each == (before[0][0], pytest.approx(before[0][1], abs=1e-5), {0}) for each in before
+        )
 
         pieces: list[list[Delta]] = [[] for _ in range(2)]
-        calls = [asyncio.create_task(follow(engine, str(number), into)) for number, into in enumerate(pieces)]
+        calls = [
+            asyncio.create_task(follow(engine, str(number), into))
+            for number, into in enumerate(pieces)
+        ]
         await eventually(lambda: all(len(into) > 20 for into in pieces))
-        sample = Sample((*PROMPT, *before[0][0]), (0,) * 5 + (1,) * 8, (0.0,) * 5 + tuple(before[0][1]), advantage=1.0)
+        sample = Sample(
+            (*PROMPT, *before[0][0]),
+            (0,) * 5 + (1,) * 8,
+            (0.0,) * 5 + tuple(before[0][1]),
+            advantage=1.0,
+        )
         await trainer.forward_backward([sample])
         await trainer.optim_step(1)
         await trainer.publish(tmp_path / "handover")
@@ -70,13 +88,19 @@ async def test_a_hand_over_reaches_every_process_and_each_token_has_its_version(
         await asyncio.gather(*calls)
         for into in pieces:
             versions = [delta.version for delta in into]
-            assert set(versions) == {0, 1} and versions == sorted(versions), "kept in flight through the hand-over"
+            assert set(versions) == {0, 1} and versions == sorted(versions), (
+                "kept in flight through the hand-over"
+            )
 
         after = [await greedy(part, "after") for part in parts]
-        assert all(each == (after[0][0], pytest.approx(after[0][1], abs=1e-5), {1}) for each in after)
+        assert all(
+            each == (after[0][0], pytest.approx(after[0][1], abs=1e-5), {1}) for each in after
+        )
         ids, logprobs, _ = after[0]
         assert logprobs != pytest.approx(before[0][1], abs=1e-2), "these weights are others"
-        again = Sample((*PROMPT, *ids), (0,) * 5 + (1,) * 8, (0.0,) * 5 + tuple(logprobs), advantage=1.0)
+        again = Sample(
+            (*PROMPT, *ids), (0,) * 5 + (1,) * 8, (0.0,) * 5 + tuple(logprobs), advantage=1.0
+        )
         (trained_T,) = await trainer.logprobs([again])
         assert trained_T[-8:] == pytest.approx(logprobs, abs=1e-4), "and they are the trainer's"
         assert not engine.dead and engine.version == 1

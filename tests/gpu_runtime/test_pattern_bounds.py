@@ -4,7 +4,8 @@ import pytest
 
 from gpu_runtime.generation.bounds.pattern_bounds import MAX_NESTED, nested_repeats
 
-# With xgrammar 0.2.8 and the bundled model's tokenizer: under three seconds of a core each, or its own refusal.
+# With xgrammar 0.2.8 and the bundled model's tokenizer: under three seconds of a core each, or its
+# own refusal.
 MADE = [
     r"^[a-z]{1,500}$",
     r"^(\d{1,3}\.){3}\d{1,3}$",
@@ -44,7 +45,9 @@ def test_a_pattern_whose_grammar_is_made_is_taken(pattern: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", STALLED)
-def test_a_pattern_that_repeats_what_repeats_without_an_end_between_is_too_large(pattern: str) -> None:
+def test_a_pattern_that_repeats_what_repeats_without_an_end_between_is_too_large(
+    pattern: str,
+) -> None:
     assert nested_repeats(pattern) > MAX_NESTED
 
 

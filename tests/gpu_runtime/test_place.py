@@ -15,7 +15,12 @@ from gpu_runtime.placement import devices_verify
 
 
 def config(tmp_path, **changes) -> RuntimeConfig:
-    same = {"server_url": "http://127.0.0.1:8000", "lease": "x", "session_id": "ses_1", "runtime_dir": tmp_path}
+    same = {
+        "server_url": "http://127.0.0.1:8000",
+        "lease": "x",
+        "session_id": "ses_1",
+        "runtime_dir": tmp_path,
+    }
     return RuntimeConfig(**(same | changes))
 
 
@@ -23,7 +28,9 @@ def test_a_gateway_on_one_address_is_reached_there(tmp_path) -> None:
     assert address_advertise(config(tmp_path), "127.0.0.1:4711") == "127.0.0.1:4711"
 
 
-def test_a_gateway_that_listens_everywhere_is_reached_over_the_interface_that_leads_to_the_server(tmp_path) -> None:
+def test_a_gateway_that_listens_everywhere_is_reached_over_the_interface_that_leads_to_the_server(
+    tmp_path,
+) -> None:
     assert address_advertise(config(tmp_path), "0.0.0.0:7000") == "127.0.0.1:7000"
 
 
@@ -34,7 +41,9 @@ def test_a_name_that_the_launcher_gave_is_what_is_said(tmp_path) -> None:
 
 def no_gpu(cuda: str | None) -> SimpleNamespace:
     """A torch that sees none, built for that version of CUDA."""
-    return SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: False), version=SimpleNamespace(cuda=cuda))
+    return SimpleNamespace(
+        cuda=SimpleNamespace(is_available=lambda: False), version=SimpleNamespace(cuda=cuda)
+    )
 
 
 @pytest.mark.parametrize(
@@ -45,11 +54,17 @@ def no_gpu(cuda: str | None) -> SimpleNamespace:
         ("13.0", None, "no NVIDIA driver, or its container was given no device"),
     ],
 )
-def test_a_refusal_for_no_gpu_names_the_build_and_the_driver(monkeypatch, cuda, driver, why) -> None:
+def test_a_refusal_for_no_gpu_names_the_build_and_the_driver(
+    monkeypatch, cuda, driver, why
+) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setitem(sys.modules, "torch", no_gpu(cuda))
-    monkeypatch.setattr(placement, "nvml_open", lambda: driver and SimpleNamespace(driver=lambda: driver))
-    with pytest.raises(PlacementImpossible, match=f"1 GPUs were asked for and 0 are visible.*{re.escape(why)}"):
+    monkeypatch.setattr(
+        placement, "nvml_open", lambda: driver and SimpleNamespace(driver=lambda: driver)
+    )
+    with pytest.raises(
+        PlacementImpossible, match=f"1 GPUs were asked for and 0 are visible.*{re.escape(why)}"
+    ):
         devices_verify(1)
 
 

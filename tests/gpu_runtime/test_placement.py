@@ -1,4 +1,6 @@
-"""Engine and trainer get their devices by what the session asks for and the machine has; what cannot be is refused."""
+"""Engine and trainer get their devices by what the session asks for and the machine has; what
+cannot be is refused.
+"""
 
 import pytest
 
@@ -39,20 +41,28 @@ def test_split_parts_have_devices_of_their_own_first_and_see_each_others() -> No
 def test_shared_parts_are_on_the_same_devices() -> None:
     place = choose("shared", FOUR, ranks=2)
     assert place.shared and place.engine_gpus == place.trainer_gpus == ("0", "1")
-    assert place.engines() == place.engines(2) == [("0", "1")], "one: each that sleeps keeps its weights on the host"
+    assert place.engines() == place.engines(2) == [("0", "1")], (
+        "one: each that sleeps keeps its weights on the host"
+    )
 
 
-def test_a_session_takes_no_more_gpus_than_its_launcher_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_takes_no_more_gpus_than_its_launcher_was_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(placement_module, "gpus_visible", lambda: FOUR)
     assert gpus_given(SessionConfig(), 3) == ["0", "1", "2"]
-    assert gpus_given(SessionConfig(trainer_ranks=2), 0) == ["0", "1", "2"], "one engine, where no number is known"
+    assert gpus_given(SessionConfig(trainer_ranks=2), 0) == ["0", "1", "2"], (
+        "one engine, where no number is known"
+    )
 
 
 def test_what_the_ranks_leave_are_engines_of_their_own() -> None:
     place = choose("auto", FOUR)
     assert (place.engine_gpus, place.trainer_gpus) == (("0", "1", "2"), ("3", "0", "1", "2"))
     assert [seen[0] for seen in place.engines()] == ["0", "1", "2"]
-    assert all(sorted(seen) == FOUR for seen in place.engines()), "weights are read from the trainer's device"
+    assert all(sorted(seen) == FOUR for seen in place.engines()), (
+        "weights are read from the trainer's device"
+    )
     assert choose("auto", []).engines() == [()], "one engine on a CPU"
 
 
@@ -60,11 +70,18 @@ def test_an_engine_that_spreads_over_several_devices_has_them_first() -> None:
     six = [str(number) for number in range(6)]
     place = choose("split", six, ranks=2)
     assert [seen[:2] for seen in place.engines(2)] == [("0", "1"), ("2", "3")]
-    assert [seen[:2] for seen in choose("split", six, ranks=1).engines(2)] == [("0", "1"), ("2", "3")], "one is left"
+    assert [seen[:2] for seen in choose("split", six, ranks=1).engines(2)] == [
+        ("0", "1"),
+        ("2", "3"),
+    ], "one is left"
     assert len(place.engines(4)) == 1
 
 
-@pytest.mark.parametrize(("placement", "ranks", "needed"), [("split", 4, 5), ("shared", 5, 5), ("auto", 5, 5)])
-def test_more_than_the_machine_has_is_refused_by_number(placement: str, ranks: int, needed: int) -> None:
+@pytest.mark.parametrize(
+    ("placement", "ranks", "needed"), [("split", 4, 5), ("shared", 5, 5), ("auto", 5, 5)]
+)
+def test_more_than_the_machine_has_is_refused_by_number(
+    placement: str, ranks: int, needed: int
+) -> None:
     with pytest.raises(PlacementImpossible, match=f"needs {needed} GPUs; this machine has 4"):
         choose(placement, FOUR, ranks=ranks)

@@ -1,4 +1,6 @@
-"""A machine that is taken away with notice: what was acknowledged and the weights are stored before it is gone."""
+"""A machine that is taken away with notice: what was acknowledged and the weights are stored before
+it is gone.
+"""
 
 import asyncio
 import os
@@ -43,7 +45,9 @@ def hold_at(wanted: str, held: asyncio.Event, reached: list[str]):
 
 
 @pytest.mark.system
-async def test_journal_and_state_are_stored_and_the_session_goes_on_elsewhere(plane, runtime, tmp_path: Path) -> None:
+async def test_journal_and_state_are_stored_and_the_session_goes_on_elsewhere(
+    plane, runtime, tmp_path: Path
+) -> None:
     """The journal at once, though a step runs; then the state of that step."""
     async with runtime(plane) as it:
         held, reached = asyncio.Event(), []
@@ -91,7 +95,9 @@ async def test_where_an_end_was_ordered_already_the_journal_is_stored_before_wha
     assert len(states) == (1 if how == "suspend" else 0)
 
 
-async def test_no_step_and_no_order_is_begun_any_more(plane: FakeControlPlane, tmp_path: Path) -> None:
+async def test_no_step_and_no_order_is_begun_any_more(
+    plane: FakeControlPlane, tmp_path: Path
+) -> None:
     volume_fill(tmp_path, ["a", "b"])
     async with learner_open(plane, tmp_path) as it:
         await it.learner.restore()
@@ -122,7 +128,9 @@ async def test_a_model_that_is_ordered_is_left_to_the_next_runtime_between_two_s
 
         it.trainer.reach = taken_away
         order = CheckpointOrder(checkpoint_id="ckp_1", kind="model")
-        await asyncio.wait_for(episodes.fulfil(it.agent, order, it.batches, it.learner, it.checkpoints), 25)
+        await asyncio.wait_for(
+            episodes.fulfil(it.agent, order, it.batches, it.learner, it.checkpoints), 25
+        )
         assert (it.reached("optim_step"), it.reached("export_model")) == (1, 0)
 
 
@@ -158,7 +166,9 @@ async def test_the_models_of_a_tinker_session_are_saved_on_its_volume(
         await http.post("/tinker/models", json=model)
         await http.post("/api/v1/forward_backward", content=training(1))
         promise = (await http.post("/api/v1/optim_step", json=step(2))).json()
-        done = await http.post("/api/v1/retrieve_future", json={"request_id": promise["request_id"]})
+        done = await http.post(
+            "/api/v1/retrieve_future", json={"request_id": promise["request_id"]}
+        )
         assert done.json()["metrics"] == {"grad_norm": 1.0}
 
     async def look(_: httpx.AsyncClient) -> None:
@@ -170,7 +180,9 @@ async def test_the_models_of_a_tinker_session_are_saved_on_its_volume(
     assert first.calls[-1] == f"save_state {MODEL}"
     assert second.calls[:2] == [f"create_model {MODEL}", f"load_state {MODEL}"]
     assert second.models[MODEL]["weights"] == first.models[MODEL]["weights"] != "base"
-    assert not [call for call in second.calls if call.startswith(("forward_backward", "optim_step"))]
+    assert not [
+        call for call in second.calls if call.startswith(("forward_backward", "optim_step"))
+    ]
 
 
 async def test_an_end_that_is_faster_than_a_heartbeat_says_why_it_came(
@@ -194,10 +206,21 @@ async def test_an_end_that_is_faster_than_a_heartbeat_says_why_it_came(
         (50, ["INT"]),
         (0, ["TERM"]),
     ],
-    ids=["notice", "after another pod's", "then at once", "then told to end", "told to end", "none"],
+    ids=[
+        "notice",
+        "after another pod's",
+        "then at once",
+        "then told to end",
+        "told to end",
+        "none",
+    ],
 )
 async def test_a_sigterm_with_notice_lets_the_runtime_end_and_any_other_is_the_end(
-    plane: FakeControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, notice_s: int, signals: list[str]
+    plane: FakeControlPlane,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    notice_s: int,
+    signals: list[str],
 ) -> None:
     config = replace(runtime_config(plane, tmp_path), notice_s=notice_s)
     agent = Agent(config)
@@ -227,7 +250,9 @@ async def test_a_sigterm_with_notice_lets_the_runtime_end_and_any_other_is_the_e
 
 @pytest.mark.system
 @pytest.mark.parametrize("notice_s", ["50", "0"])
-async def test_the_notice_ends_no_rank_where_every_process_is_given_it(monkeypatch, notice_s: str) -> None:
+async def test_the_notice_ends_no_rank_where_every_process_is_given_it(
+    monkeypatch, notice_s: str
+) -> None:
     monkeypatch.setenv(VARIABLE, notice_s)
     ranks = RankProcesses(RankSpec("", SessionConfig(), 0, 1, "", "cpu", 1), idle_rank)
     try:

@@ -1,4 +1,6 @@
-"""A pruned journal reads as a whole one: whatever episodes, steps, restarts, kills and losses come, in any order."""
+"""A pruned journal reads as a whole one: whatever episodes, steps, restarts, kills and losses come,
+in any order.
+"""
 
 import asyncio
 import gzip
@@ -27,7 +29,13 @@ from gpu_runtime.journal.records import CallRecord
 from gpu_runtime.trajectories import reporter as reporter_module
 from gpu_runtime.trajectories import stored_calls
 from gpu_runtime.trajectories.documents import document_pack, episode_document
-from gpu_runtime.trajectories.outbox import documents_due, documents_stored, reporting_begin, rows_due, rows_reported
+from gpu_runtime.trajectories.outbox import (
+    documents_due,
+    documents_stored,
+    reporting_begin,
+    rows_due,
+    rows_reported,
+)
 from gpu_runtime.trajectories.reporter import EpisodeReporter
 from gpu_runtime.trajectories.rows import episode_row as reported_row
 from gpu_runtime.trajectories.stored_calls import document_calls
@@ -47,7 +55,9 @@ LIFE_S = 60.0
 
 @dataclass
 class World:
-    """A journal and what a store would have of it. ``prunes``: whether its journal is pruned when it may be."""
+    """A journal and what a store would have of it. ``prunes``: whether its journal is pruned when
+    it may be.
+    """
 
     folder: Path
     texts: TokenTexts
@@ -64,7 +74,9 @@ class World:
         self.journal.database.backup(self.folder / "copy")
 
     def open(self) -> None:
-        self.journal = Journal(self.folder / "journal.sqlite3", min_free_bytes=0, now=lambda: 1000.0)
+        self.journal = Journal(
+            self.folder / "journal.sqlite3", min_free_bytes=0, now=lambda: 1000.0
+        )
         self.journal.database.connection.execute("PRAGMA synchronous = OFF")
 
     def do(self, what: str, draw: random.Random) -> None:
@@ -74,11 +86,19 @@ class World:
     def play(self, draw: random.Random) -> None:
         name = f"e{self.journal.episodes.accounting().begun}"
         self.journal.episodes.begin(
-            name, task=draw.choice("ab"), eval=draw.random() < 0.2, deadline_at=2e9, begin_key=f"k{name}"
+            name,
+            task=draw.choice("ab"),
+            eval=draw.random() < 0.2,
+            deadline_at=2e9,
+            begin_key=f"k{name}",
         )
         for call in calls_of(name, draw):
             above = {each.id: each for each in self.journal.calls.of_episode(name)}
-            held = len(above[call.parent.call_id].prompt_ids_P) + call.parent.kept if call.parent else 0
+            held = (
+                len(above[call.parent.call_id].prompt_ids_P) + call.parent.kept
+                if call.parent
+                else 0
+            )
             self.journal.calls.record(call, parent_prefix_length=held)
         how = draw.randrange(6)
         if how == 0:
@@ -86,7 +106,9 @@ class World:
         elif how == 1:
             self.journal.episodes.expire(name, "late")
         elif how > 2:
-            self.journal.episodes.end(name, WorkflowOutput(reward=draw.random(), metadata={"a": "b"}), {"timelines": 1})
+            self.journal.episodes.end(
+                name, WorkflowOutput(reward=draw.random(), metadata={"a": "b"}), {"timelines": 1}
+            )
 
     def batch(self, _: random.Random) -> None:
         step = self.journal.batches.latest_step() + 1
@@ -100,16 +122,23 @@ class World:
             if draw.random() < 0.2:
                 self.journal.batches.discard(step, "refused")
             else:
-                members = [name for group in self.journal.batches.get(step).groups for name in group]
+                members = [
+                    name for group in self.journal.batches.get(step).groups for name in group
+                ]
                 calls = [call for name in members for call in self.journal.calls.of_episode(name)]
                 before = {
-                    (call.id, answer.choice): tuple(draw.choice([None, -0.5]) for _ in answer.token_ids_T)
+                    (call.id, answer.choice): tuple(
+                        draw.choice([None, -0.5]) for _ in answer.token_ids_T
+                    )
                     for call in calls
                     if call.status == "completed"
                     for answer in call.completions
                     if answer.token_ids_T
                 }
-                after = {at: tuple(None if each is None else -0.25 for each in of) for at, of in before.items()}
+                after = {
+                    at: tuple(None if each is None else -0.25 for each in of)
+                    for at, of in before.items()
+                }
                 self.journal.batches.step_done(step, {}, before, draw.choice([after, {}]))
 
     def tell(self, draw: random.Random) -> None:
@@ -135,7 +164,9 @@ class World:
         self.journal.database.backup(self.folder / "copy")
         for part in parts.parts_unstored(self.journal):
             for name in part.episode_ids:
-                row = episode_row(self.journal.episodes.get(name), self.journal.calls.of_episode(name))
+                row = episode_row(
+                    self.journal.episodes.get(name), self.journal.calls.of_episode(name)
+                )
                 assert self.archive.setdefault(name, row) == row
             parts.part_stored(self.journal, part.number)
         self.committed = max(self.committed, self.journal.batches.latest_step())
@@ -163,25 +194,36 @@ class World:
 
     async def recall(self, episode_ids) -> dict[str, tuple[CallRecord, ...]]:
         """As StoredCalls."""
-        return {each: tuple(document_calls(json.loads(gzip.decompress(self.documents[each])))) for each in episode_ids}
+        return {
+            each: tuple(document_calls(json.loads(gzip.decompress(self.documents[each]))))
+            for each in episode_ids
+        }
 
     async def reads(self) -> dict[str, Any]:
         """Everything that anybody can read of the session."""
         disk, config = JournalExecutor(), SessionConfig(**PAIRS)
         try:
             batches = batches_of(self.journal, config, disk, recall=self.recall)
-            found: dict[str, Any] = {"accounting": self.journal.episodes.accounting(), "archive": self.archive}
+            found: dict[str, Any] = {
+                "accounting": self.journal.episodes.accounting(),
+                "archive": self.archive,
+            }
             found["rows"] = self.rows
             for record in self.journal.episodes.page(limit=1000):
                 found[record.id] = record.view(), self.journal.episodes.of_begin(f"k{record.id}")
                 calls = await batches.calls.of_episode(record.id)
-                found[f"{record.id} calls"] = episode_calls(calls, start=0, limit=100).model_dump_json()
+                found[f"{record.id} calls"] = episode_calls(
+                    calls, start=0, limit=100
+                ).model_dump_json()
                 if record.ended_at is not None:  # pages of the console
                     found[f"{record.id} text"] = episode_document(record, calls, self.texts)
             found["waiting"] = sorted(batches.waiting)
             for name in [
                 *map(str, range(1, 2 + self.journal.batches.latest_step())),
-                *(row["name"] for row in self.journal.database.rows("SELECT name FROM refused_batches")),
+                *(
+                    row["name"]
+                    for row in self.journal.database.rows("SELECT name FROM refused_batches")
+                ),
             ]:
                 kept = await batches.kept(name)
                 found[f"batch {name}"] = kept and b"".join(batch_lines(kept, ASSIGNMENT))
@@ -193,7 +235,13 @@ class World:
 
 
 ASSIGNMENT = Assignment.model_validate(FakeControlPlane(port=1).assignment() | {"config": PAIRS})
-HAPPENS = ["play"] * 6 + ["batch", "step"] * 3 + ["tell", "store"] * 4 + ["publish"] * 4 + ["restart", "lose"]
+HAPPENS = (
+    ["play"] * 6
+    + ["batch", "step"] * 3
+    + ["tell", "store"] * 4
+    + ["publish"] * 4
+    + ["restart", "lose"]
+)
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +250,9 @@ def texts(model: Path) -> TokenTexts:
 
 
 @pytest.mark.system
-async def test_any_course_of_a_session_reads_the_same_as_without_pruning(tmp_path: Path, texts: TokenTexts) -> None:
+async def test_any_course_of_a_session_reads_the_same_as_without_pruning(
+    tmp_path: Path, texts: TokenTexts
+) -> None:
     pruned = recalled = 0
     for seed in range(5):
         whole = World(tmp_path / f"{seed}-whole", texts, prunes=False)
@@ -217,10 +267,14 @@ async def test_any_course_of_a_session_reads_the_same_as_without_pruning(tmp_pat
         for name, value in expected.items():
             assert found[name] == value, (seed, name)
         pruned += lean.pruned
-        recalled += lean.journal.database.row("SELECT count(*) AS n FROM stored_documents WHERE pruned")["n"]
+        recalled += lean.journal.database.row(
+            "SELECT count(*) AS n FROM stored_documents WHERE pruned"
+        )["n"]
         later = lean.journal.batches.after(lean.committed)
         for batch in later:  # never pruned of what the last committed state needs
-            assert all(lean.journal.calls.of_episode(name) for group in batch.groups for name in group)
+            assert all(
+                lean.journal.calls.of_episode(name) for group in batch.groups for name in group
+            )
         for world in (whole, lean):
             assert world.journal.database.row("PRAGMA integrity_check")[0] == "ok"
             assert not world.journal.database.rows("PRAGMA foreign_key_check")
@@ -228,7 +282,9 @@ async def test_any_course_of_a_session_reads_the_same_as_without_pruning(tmp_pat
     assert pruned > 25 and recalled > 15, "or nothing was tested"
 
 
-def test_a_pruned_episode_is_never_taken_for_an_empty_one(tmp_path: Path, texts: TokenTexts) -> None:
+def test_a_pruned_episode_is_never_taken_for_an_empty_one(
+    tmp_path: Path, texts: TokenTexts
+) -> None:
     world = World(tmp_path / "world", texts, prunes=True)
     draw = random.Random(3)
     for what in ["play"] * 30 + ["batch", "step"] * 3 + ["tell", "store", "publish"] * 20:
@@ -249,7 +305,9 @@ def calls_kept(volume: Path) -> set[str]:
 
 
 @pytest.mark.system
-async def test_a_runtime_prunes_after_a_committed_state_and_reads_on_as_before(plane, runtime, monkeypatch) -> None:
+async def test_a_runtime_prunes_after_a_committed_state_and_reads_on_as_before(
+    plane, runtime, monkeypatch
+) -> None:
     monkeypatch.setattr(stored_calls, "SMALL_BYTES", 0)
     monkeypatch.setattr(reporter_module, "ROWS_EVERY_S", 0.05)
     monkeypatch.setattr(reporter_module, "PACK_EVERY_S", 0.0)
@@ -257,7 +315,9 @@ async def test_a_runtime_prunes_after_a_committed_state_and_reads_on_as_before(p
     async def read(it, names: list[str]) -> list[str]:
         paths = [f"/episodes/{name}/{what}" for name in names for what in ("calls", "timelines")]
         url, headers = f"http://{it.status['address']}", {"X-Relay-Key": "relay"}
-        answers = [await it.http.get(url + path, headers=headers) for path in [*paths, "/batches/1"]]
+        answers = [
+            await it.http.get(url + path, headers=headers) for path in [*paths, "/batches/1"]
+        ]
         assert {answer.status_code for answer in answers} == {200}
         return [answer.text for answer in answers]
 
@@ -265,7 +325,9 @@ async def test_a_runtime_prunes_after_a_committed_state_and_reads_on_as_before(p
         await it.play_groups("a", "b")
         await it.stepped(1)
         waits = await it.play("c", 0.5)
-        await eventually(lambda: [row["fate"] for row in plane.episodes.values()].count("trained") == 4)
+        await eventually(
+            lambda: [row["fate"] for row in plane.episodes.values()].count("trained") == 4
+        )
         await eventually(lambda: len(plane.documents_of([*plane.episodes])) == 5)
         names = sorted(plane.episodes)
         before = await read(it, names)
@@ -286,7 +348,9 @@ async def test_a_runtime_prunes_after_a_committed_state_and_reads_on_as_before(p
 
 
 async def live(plane: FakeControlPlane, volume: Path, model: Path, kill_at: int | None) -> None:
-    """Two steps, after each of which everything is told, a state is saved and the journal is pruned."""
+    """Two steps, after each of which everything is told, a state is saved and the journal is
+    pruned.
+    """
     stored_calls.SMALL_BYTES, points, counting = 0, [], [False]
 
     def tick(point: str) -> None:
@@ -319,13 +383,20 @@ async def live(plane: FakeControlPlane, volume: Path, model: Path, kill_at: int 
         lines = {}
         for record in it.journal.episodes.page(limit=100):
             calls = await it.batches.calls.of_episode(record.id)
-            lines[record.id] = [call.completions[0].logprobs_T for call in calls], record.trained_step
-        pruned = it.journal.database.row("SELECT count(*) AS n FROM stored_documents WHERE pruned")["n"]
+            lines[record.id] = (
+                [call.completions[0].logprobs_T for call in calls],
+                record.trained_step,
+            )
+        pruned = it.journal.database.row("SELECT count(*) AS n FROM stored_documents WHERE pruned")[
+            "n"
+        ]
         found = {"weights": it.trainer.weights, "lines": lines, "points": points, "pruned": pruned}
         (volume / "found.json").write_text(json.dumps(found))
 
 
-def life(plane: FakeControlPlane, volume: Path, model: Path, kill_at: int | None = None) -> int | None:
+def life(
+    plane: FakeControlPlane, volume: Path, model: Path, kill_at: int | None = None
+) -> int | None:
     process = FORK.Process(target=lambda: asyncio.run(live(plane, volume, model, kill_at)))
     process.start()
     process.join(LIFE_S)
@@ -336,8 +407,12 @@ def life(plane: FakeControlPlane, volume: Path, model: Path, kill_at: int | None
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("apart", [8, pytest.param(1, marks=pytest.mark.nightly)], ids=["each eighth", "each"])
-def test_a_kill_between_archive_and_pruning_costs_no_call_and_no_bit(tmp_path: Path, model: Path, apart: int) -> None:
+@pytest.mark.parametrize(
+    "apart", [8, pytest.param(1, marks=pytest.mark.nightly)], ids=["each eighth", "each"]
+)
+def test_a_kill_between_archive_and_pruning_costs_no_call_and_no_bit(
+    tmp_path: Path, model: Path, apart: int
+) -> None:
     untouched = tmp_path / "untouched"
     volume_fill(untouched, "abc")
     with closing(sqlite3.connect(untouched / "journal.sqlite3")) as file, file:
@@ -352,7 +427,11 @@ def test_a_kill_between_archive_and_pruning_costs_no_call_and_no_bit(tmp_path: P
         return json.loads((volume / "found.json").read_text())
 
     whole = lives("whole", None)
-    assert whole["pruned"] == 4 and {"COMMIT", "VACUUM", "answered /v1/runtime/documents"} <= set(whole["points"])
+    assert whole["pruned"] == 4 and {"COMMIT", "VACUUM", "answered /v1/runtime/documents"} <= set(
+        whole["points"]
+    )
     for kill_at in range(1, len(whole["points"]) + 1, apart):
         found = lives(f"{kill_at}", kill_at, None)
-        assert (found["weights"], found["lines"]) == (whole["weights"], whole["lines"]), whole["points"][kill_at - 1]
+        assert (found["weights"], found["lines"]) == (whole["weights"], whole["lines"]), whole[
+            "points"
+        ][kill_at - 1]

@@ -1,4 +1,6 @@
-"""vLLM's queues between nodes: whoever has not the session's keys reads nothing, and is believed nothing."""
+"""vLLM's queues between nodes: whoever has not the session's keys reads nothing, and is believed
+nothing.
+"""
 
 import stat
 import threading
@@ -45,7 +47,9 @@ def test_the_keys_are_for_this_user_alone(tmp_path: Path) -> None:
         keys_make(tmp_path)
 
 
-def test_a_reader_with_the_keys_reads_and_a_stranger_or_another_session_does_not(keys: Keys, context) -> None:
+def test_a_reader_with_the_keys_reads_and_a_stranger_or_another_session_does_not(
+    keys: Keys, context
+) -> None:
     from vllm.distributed.device_communicators.shm_broadcast import MessageQueue
 
     keys("ours")
@@ -57,7 +61,9 @@ def test_a_reader_with_the_keys_reads_and_a_stranger_or_another_session_does_not
     stranger.connect(handle.remote_subscribe_addr)
     keys("theirs")
     other = MessageQueue.create_from_handle(handle, -1)
-    assert not queue.remote_socket.poll(STRANGER_MS), "neither counts as a reader: the queue would begin without ours"
+    assert not queue.remote_socket.poll(STRANGER_MS), (
+        "neither counts as a reader: the queue would begin without ours"
+    )
     keys("ours")
     reader = MessageQueue.create_from_handle(handle, -1)
     ready = threading.Thread(target=queue.wait_until_ready)
@@ -71,7 +77,9 @@ def test_a_reader_with_the_keys_reads_and_a_stranger_or_another_session_does_not
 
 
 @pytest.mark.smoke
-def test_what_a_stranger_sends_in_the_place_of_a_queue_is_never_unpickled(keys: Keys, context) -> None:
+def test_what_a_stranger_sends_in_the_place_of_a_queue_is_never_unpickled(
+    keys: Keys, context
+) -> None:
     """A reader that reaches another program at the address of its queue takes no message of it."""
     from vllm.distributed.device_communicators.shm_broadcast import MessageQueue
 

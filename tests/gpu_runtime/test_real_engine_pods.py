@@ -1,4 +1,6 @@
-"""One engine over two pods of a real Kubernetes, which share no memory: the tokens of one, and a node that is lost."""
+"""One engine over two pods of a real Kubernetes, which share no memory: the tokens of one, and a
+node that is lost.
+"""
 
 import json
 import os
@@ -37,7 +39,10 @@ def beside(folder: Path) -> dict:
     """An engine on this machine alone, with as many ranks."""
     tiny_model_make(folder / "model", heads=HEADS)
     (folder / "config.json").write_text(json.dumps({"config": {"trainer_ranks": 2}}))
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "TINKERSCRIPT_RUNTIME_CPUS": "1"}
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "TINKERSCRIPT_RUNTIME_CPUS": "1",
+    }
     with (folder / "log").open("wb") as log:
         command = [sys.executable, node_engine.__file__, str(folder)]
         subprocess.run(command, check=True, env=environment, stdout=log, stderr=log, timeout=RUN_S)
@@ -55,8 +60,12 @@ def test_an_engine_over_two_pods_samples_as_one_and_takes_the_trainers_weights(
     for when in ("before", "after"):
         assert found[when][0] == here[when][0]
         assert found[when][1] == pytest.approx(here[when][1], abs=1e-5)
-    assert found["before"][1] != pytest.approx(found["after"][1], abs=1e-2), "these weights are others"
-    assert found["trained"] == pytest.approx(found["after"][1], abs=1e-4), "and they are the trainer's"
+    assert found["before"][1] != pytest.approx(found["after"][1], abs=1e-2), (
+        "these weights are others"
+    )
+    assert found["trained"] == pytest.approx(found["after"][1], abs=1e-4), (
+        "and they are the trainer's"
+    )
 
 
 def test_a_node_that_loses_its_power_ends_the_engine_by_name_within_a_minute(

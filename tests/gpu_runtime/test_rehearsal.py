@@ -1,4 +1,6 @@
-"""The rehearsal passes where engine and trainer agree, leaves no bit changed, and names what is broken where it is."""
+"""The rehearsal passes where engine and trainer agree, leaves no bit changed, and names what is
+broken where it is.
+"""
 
 import json
 import shutil
@@ -36,7 +38,9 @@ class StaleEngine:
 
 
 def attentive(model: Path) -> Path:
-    """The model with queries and keys ten times as large: fresh ones are so small that positions hardly matter."""
+    """The model with queries and keys ten times as large: fresh ones are so small that positions
+    hardly matter.
+    """
     file = model / "model.safetensors"
     tensors = load_file(file)
     for name in tensors:
@@ -54,7 +58,9 @@ async def weights(trainer: TrainerRanks, folder: Path) -> dict[str, torch.Tensor
 @pytest.mark.engine
 @pytest.mark.timeout(400)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-async def test_a_real_engine_and_trainer_rehearse_and_each_broken_part_is_named(tmp_path: Path) -> None:
+async def test_a_real_engine_and_trainer_rehearse_and_each_broken_part_is_named(
+    tmp_path: Path,
+) -> None:
     model = attentive(tiny_model_make(tmp_path / "model"))
     trainer, rehearsed = (TrainerRanks(str(model), CONFIG, "cpu") for _ in range(2))
     other = tmp_path / "other"  # the same weights under another rotation of positions
@@ -69,27 +75,37 @@ async def test_a_real_engine_and_trainer_rehearse_and_each_broken_part_is_named(
         for each in (trainer, rehearsed):
             await each.forward_backward(SAMPLES)
             await each.optim_step(1)
-        plain, after = await weights(trainer, tmp_path / "a"), await weights(rehearsed, tmp_path / "b")
-        assert all(torch.equal(plain[name], after[name]) for name in plain), "it left no trace in any bit"
+        plain, after = (
+            await weights(trainer, tmp_path / "a"),
+            await weights(rehearsed, tmp_path / "b"),
+        )
+        assert all(torch.equal(plain[name], after[name]) for name in plain), (
+            "it left no trace in any bit"
+        )
 
         with pytest.raises(EngineTrainerMismatch, match="with the base weights: .*rope_parameters"):
             await rehearse(engine, turned, other, tmp_path / "handover")
         unstepped = TrainerRanks(str(model), CONFIG, "cpu")
         try:
             with pytest.raises(
-                EngineTrainerMismatch, match=r"after a hand-over of changed weights.*keeps old weights.*tied"
+                EngineTrainerMismatch,
+                match=r"after a hand-over of changed weights.*keeps old weights.*tied",
             ):
                 await rehearse(StaleEngine(engine), unstepped, model, tmp_path / "handover")
         finally:
             await unstepped.close()
         unstepped = TrainerRanks(str(model), CONFIG, "cpu")
         try:
-            with pytest.raises(EngineTrainerMismatch, match=r"does not take the trainer's weights: .*experts"):
+            with pytest.raises(
+                EngineTrainerMismatch, match=r"does not take the trainer's weights: .*experts"
+            ):
                 refusing = StaleEngine(engine, WeightsRefused("refused: KeyError: mlp.experts"))
                 await rehearse(refusing, unstepped, model, tmp_path / "handover")
         finally:
             await unstepped.close()
-        (other / "config.json").write_text(json.dumps(fields | {"architectures": ["Doubled"], "model_type": "doubled"}))
+        (other / "config.json").write_text(
+            json.dumps(fields | {"architectures": ["Doubled"], "model_type": "doubled"})
+        )
         with pytest.raises(ModelUnsupported, match="(?s)vLLM does not take this model: .*doubled"):
             await VllmEngine.start(str(other), CONFIG, "cpu")
     finally:
@@ -101,7 +117,9 @@ async def test_a_real_engine_and_trainer_rehearse_and_each_broken_part_is_named(
 def test_probes_are_longer_than_the_window_hold_special_tokens_and_fit_the_context() -> None:
     fields = {"vocab_size": 90, "sliding_window": 64, "bos_token_id": 0, "eos_token_id": [1, 2]}
     prompts = probe_prompts(fields, 128)
-    assert {len(prompt) for prompt in prompts} == {PROMPT, 72}, "rotary factors may depend on the length"
+    assert {len(prompt) for prompt in prompts} == {PROMPT, 72}, (
+        "rotary factors may depend on the length"
+    )
     for length in (PROMPT, 72):
         first, *others = (prompt for prompt in prompts if len(prompt) == length)
         assert {0, 1, 2} <= {*first} and all(token < 90 for token in first)
@@ -111,11 +129,18 @@ def test_probes_are_longer_than_the_window_hold_special_tokens_and_fit_the_conte
 
 
 def test_a_window_that_is_off_or_is_never_reached_asks_for_no_long_probe() -> None:
-    """Qwen2.5 has 32,768 in its folder and leaves it off; Phi-3 of 128k has twice its longest context."""
+    """Qwen2.5 has 32,768 in its folder and leaves it off; Phi-3 of 128k has twice its longest
+    context.
+    """
     off = {"vocab_size": 90, "sliding_window": 32_768, "use_sliding_window": False}
     assert {len(prompt) for prompt in probe_prompts(off, 40_000)} == {PROMPT}
-    assert {len(prompt) for prompt in probe_prompts({"sliding_window": 262_144}, 131_072)} == {PROMPT}
-    assert max(len(prompt) for prompt in probe_prompts(off | {"use_sliding_window": True}, 40_000)) > 32_768
+    assert {len(prompt) for prompt in probe_prompts({"sliding_window": 262_144}, 131_072)} == {
+        PROMPT
+    }
+    assert (
+        max(len(prompt) for prompt in probe_prompts(off | {"use_sliding_window": True}, 40_000))
+        > 32_768
+    )
 
 
 @pytest.mark.engine
@@ -130,7 +155,9 @@ def test_a_window_that_is_off_or_is_never_reached_asks_for_no_long_probe() -> No
 )
 async def test_flipped_weights_come_back_to_the_same_bits(tmp_path: Path, options: dict) -> None:
     """Also the small ones that ZeRO 3 keeps whole once they were computed with."""
-    trainer = TrainerRanks(str(tiny_model_make(tmp_path / "model")), SessionConfig(**options), "cpu")
+    trainer = TrainerRanks(
+        str(tiny_model_make(tmp_path / "model")), SessionConfig(**options), "cpu"
+    )
     try:
         base = await weights(trainer, tmp_path / "base")
         digest = await trainer.weights_digest()

@@ -1,4 +1,6 @@
-"""In bfloat16 a rehearsal names the one weight that a hand-over left as it was, although rounding is as large."""
+"""In bfloat16 a rehearsal names the one weight that a hand-over left as it was, although rounding
+is as large.
+"""
 
 import copy
 from collections.abc import AsyncIterator, Sequence
@@ -33,7 +35,9 @@ class PlainTrainer:
     dtype = "bfloat16"
 
     def __init__(self, folder: Path) -> None:
-        self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16, attn_implementation="eager")
+        self.model = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=torch.bfloat16, attn_implementation="eager"
+        )
 
     @torch.no_grad()
     def scores(self, samples: Sequence[Sample]) -> list[list[float]]:
@@ -46,7 +50,11 @@ class PlainTrainer:
 
     async def forward_backward(self, samples: Sequence[Sample]) -> dict[str, float]:
         engine = torch.tensor(trained_of(samples, [sample.logprobs_T for sample in samples]))
-        return {"kl_engine": kl_k3(engine, torch.tensor(trained_of(samples, self.scores(samples)))).mean().item()}
+        return {
+            "kl_engine": kl_k3(engine, torch.tensor(trained_of(samples, self.scores(samples))))
+            .mean()
+            .item()
+        }
 
     async def each_unflipped(self, samples: Sequence[Sample]) -> dict[str, list[float]]:
         named = [(name, weight.data) for name, weight in self.model.named_parameters()]
@@ -66,7 +74,9 @@ class PlainTrainer:
 
 
 class RoundedEngine:
-    """The trainer's model computed in float32; a hand-over leaves the weights that ``stale`` names as they were."""
+    """The trainer's model computed in float32; a hand-over leaves the weights that ``stale`` names
+    as they were.
+    """
 
     version, context_length, shares_device = 0, 128, False
 
@@ -75,17 +85,25 @@ class RoundedEngine:
         self.model = copy.deepcopy(trainer.model).float()
 
     async def load_weights(self, folder: Path, version: int) -> None:
-        for (name, weight), new in zip(self.model.named_parameters(), self.trainer.model.parameters(), strict=True):
+        for (name, weight), new in zip(
+            self.model.named_parameters(), self.trainer.model.parameters(), strict=True
+        ):
             if self.stale is None or not name.startswith(self.stale):
                 weight.data = new.data.float()
 
-    async def generate(self, name: str, prompt: Sequence[int], options: SamplingOptions) -> AsyncIterator[Delta]:
+    async def generate(
+        self, name: str, prompt: Sequence[int], options: SamplingOptions
+    ) -> AsyncIterator[Delta]:
         torch.manual_seed(options.seed or 0)
         ids: list[int] = []
         logprobs: list[float] = []
         with torch.no_grad():
             for _ in range(options.max_tokens):
-                scores = self.model(torch.tensor([[*prompt, *ids]]), use_cache=False).logits[0, -1].log_softmax(-1)
+                scores = (
+                    self.model(torch.tensor([[*prompt, *ids]]), use_cache=False)
+                    .logits[0, -1]
+                    .log_softmax(-1)
+                )
                 ids.append(int(torch.multinomial(scores.exp(), 1)))
                 logprobs.append(scores[ids[-1]].item())
         yield Delta("", tuple(ids), tuple(logprobs), 0, finish_reason="length")
@@ -96,9 +114,13 @@ async def rehearsed(folder: Path, *stale: str | None) -> None:
     engines: Any = [RoundedEngine(trainer, each) for each in stale]
     base = await trainer.weights_digest()
     try:
-        await rehearse(engines[0] if len(engines) == 1 else Replicas(engines), trainer, folder, folder)
+        await rehearse(
+            engines[0] if len(engines) == 1 else Replicas(engines), trainer, folder, folder
+        )
     finally:
-        assert await trainer.weights_digest() == base, "whatever it finds, the trainer has its weights again"
+        assert await trainer.weights_digest() == base, (
+            "whatever it finds, the trainer has its weights again"
+        )
 
 
 @pytest.mark.parametrize(
@@ -106,8 +128,12 @@ async def rehearsed(folder: Path, *stale: str | None) -> None:
     [("model.layers.0.self_attn.q_proj",), ("model.layers.0.mlp",), (None, "lm_head")],
     ids=["attention", "MLP", "head of one of two engines"],
 )
-async def test_exactly_one_stale_module_is_named(tmp_path: Path, stale: tuple[str | None, ...]) -> None:
-    with pytest.raises(EngineTrainerMismatch, match=rf"computes as if {stale[-1]}[.\w]* had its old weights"):
+async def test_exactly_one_stale_module_is_named(
+    tmp_path: Path, stale: tuple[str | None, ...]
+) -> None:
+    with pytest.raises(
+        EngineTrainerMismatch, match=rf"computes as if {stale[-1]}[.\w]* had its old weights"
+    ):
         await rehearsed(family_make(tmp_path, "Llama"), *stale)
 
 
@@ -116,7 +142,9 @@ async def test_rounding_alone_is_no_stale_weight(tmp_path: Path) -> None:
 
 
 class ForgetfulEngine:
-    """A real engine to which a hand-over brings the weights of ``base`` in place of those that ``stale`` names."""
+    """A real engine to which a hand-over brings the weights of ``base`` in place of those that
+    ``stale`` names.
+    """
 
     def __init__(self, engine: VllmEngine, stale: str, base: dict[str, torch.Tensor]) -> None:
         self._engine, self._stale, self._base = engine, stale, base
@@ -126,7 +154,11 @@ class ForgetfulEngine:
         return getattr(self._engine, name)
 
     async def load_weights(self, folder: Path, version: int) -> None:
-        named = {name: each for name, each in self._mapped.of(folder).items() if name.startswith(self._stale)}
+        named = {
+            name: each
+            for name, each in self._mapped.of(folder).items()
+            if name.startswith(self._stale)
+        }
         new = {name: each.clone() for name, each in named.items()}
         for name, each in named.items():
             each.copy_(self._base[name])
@@ -151,7 +183,12 @@ async def test_a_real_engine_that_keeps_one_old_module_is_found_out(tmp_path: Pa
             await trainer.ready()
             await rehearse(engine, trainer, model, handover)
             base = published_weights(handover)
-            for module in ("layers.0.self_attn.q_proj", "layers.1.mlp.gate_proj", "layers.1.self_attn", "layers.0.mlp"):
+            for module in (
+                "layers.0.self_attn.q_proj",
+                "layers.1.mlp.gate_proj",
+                "layers.1.self_attn",
+                "layers.0.mlp",
+            ):
                 forgetful: Any = ForgetfulEngine(engine, f"model.{module}", base)
                 named = rf"computes as if model\.{module}[.\w]* had its old weights"
                 with pytest.raises(EngineTrainerMismatch, match=named):

@@ -1,4 +1,6 @@
-"""A disk that does not respond to a process that looks for the others of its group: named, and the process lives on."""
+"""A disk that does not respond to a process that looks for the others of its group: named, and the
+process lives on.
+"""
 
 import fcntl
 import subprocess
@@ -13,7 +15,8 @@ from gpu_runtime.processes import rendezvous
 from gpu_runtime.processes.rendezvous import rendezvous_open
 from gpu_runtime.training.nodes.remote_rank import SILENT_S
 
-# As a rank on another node, which says that it lives in a thread of its own; the disk is silent for its whole life.
+# As a rank on another node, which says that it lives in a thread of its own; the disk is silent for
+# its whole life.
 RANK = """
 import sys, threading, time
 from gpu_runtime.processes import rendezvous
@@ -34,12 +37,18 @@ BEATS, END_S = 10, 60
 
 
 @pytest.mark.system
-def test_a_rank_whose_disk_is_silent_says_that_it_lives_until_it_names_the_disk(tmp_path: Path) -> None:
-    """A lock that another process holds stands for it: torch waits for either with Python's lock held."""
+def test_a_rank_whose_disk_is_silent_says_that_it_lives_until_it_names_the_disk(
+    tmp_path: Path,
+) -> None:
+    """A lock that another process holds stands for it: torch waits for either with Python's lock
+    held.
+    """
     path = tmp_path / "ranks"
     with path.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        done = subprocess.run([sys.executable, "-c", RANK, path], capture_output=True, text=True, timeout=END_S)
+        done = subprocess.run(
+            [sys.executable, "-c", RANK, path], capture_output=True, text=True, timeout=END_S
+        )
     _, _, meanwhile = done.stdout.partition("begins")
     assert meanwhile.count("alive") >= BEATS
     assert done.returncode != 0

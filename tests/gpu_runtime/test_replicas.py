@@ -1,4 +1,6 @@
-"""Several engines are one to the gateway and the learner: sticky by episode, one version, dead or stuck with any."""
+"""Several engines are one to the gateway and the learner: sticky by episode, one version, dead or
+stuck with any.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -43,7 +45,9 @@ def held(engine: FakeEngine, point: str) -> asyncio.Event:
     return goes_on
 
 
-async def test_an_episode_stays_with_the_least_loaded_engine_of_its_first_call(engines: list[FakeEngine]) -> None:
+async def test_an_episode_stays_with_the_least_loaded_engine_of_its_first_call(
+    engines: list[FakeEngine],
+) -> None:
     replicas = Replicas(engines)
     for engine in engines:
         engine.hang = True
@@ -65,14 +69,18 @@ async def test_an_episode_stays_with_the_least_loaded_engine_of_its_first_call(e
     assert of == [{"a"}, {"b", "d"}, {"c"}]
 
 
-async def test_episodes_and_calls_of_none_go_round_where_nothing_is_in_flight(engines: list[FakeEngine]) -> None:
+async def test_episodes_and_calls_of_none_go_round_where_nothing_is_in_flight(
+    engines: list[FakeEngine],
+) -> None:
     replicas = Replicas(engines)
     for number in range(6):
         await call(replicas, f"episode {number % 3}" if number < 3 else "")
     assert counts(engines) == [2, 2, 2]
 
 
-async def test_what_is_known_of_episodes_has_a_bound(engines: list[FakeEngine], monkeypatch) -> None:
+async def test_what_is_known_of_episodes_has_a_bound(
+    engines: list[FakeEngine], monkeypatch
+) -> None:
     assert MAX_EPISODES > 1000
     monkeypatch.setattr("gpu_runtime.engine.replicas.MAX_EPISODES", 2)
     replicas = Replicas(engines)
@@ -96,7 +104,9 @@ async def test_no_call_begins_under_new_weights_before_every_engine_has_them(
     assert counts(engines) == [0, 0, 0] and replicas.version == 0
     slow.set()
     await handover
-    assert await asyncio.gather(*late) == [{1}] * 6 and counts(engines) == [2, 2, 2], "shared out as they begin"
+    assert await asyncio.gather(*late) == [{1}] * 6 and counts(engines) == [2, 2, 2], (
+        "shared out as they begin"
+    )
     assert replicas.version == 1 and {engine.weights_text for engine in engines} == {"new"}
     replicas.version = 4  # a step that had nothing to learn
     assert [engine.version for engine in engines] == [4, 4, 4]
@@ -138,7 +148,9 @@ async def test_all_sleep_and_wake_and_calls_wait_meanwhile(engines: list[FakeEng
     assert await waiting == {0} and points == ["sleep"] * 3 + ["wake"] * 3 + ["generate"]
 
 
-async def test_one_that_is_dead_or_stuck_makes_the_whole_so(engines: list[FakeEngine], monkeypatch) -> None:
+async def test_one_that_is_dead_or_stuck_makes_the_whole_so(
+    engines: list[FakeEngine], monkeypatch
+) -> None:
     replicas = Replicas(engines)
     assert not replicas.dead and replicas.stuck() is None
     engines[1].hang = True
@@ -164,7 +176,9 @@ async def test_a_call_that_is_closed_ends_in_its_engine(engines: list[FakeEngine
     assert engines[0].requests[0].cancelled
 
 
-def starts(engines: list[FakeEngine], order: list[str], failing: int | None = None) -> list[Callable]:
+def starts(
+    engines: list[FakeEngine], order: list[str], failing: int | None = None
+) -> list[Callable]:
     def start_of(number: int, engine: FakeEngine) -> Callable:
         async def start() -> FakeEngine:
             order.append(f"{number} begins")
@@ -179,7 +193,9 @@ def starts(engines: list[FakeEngine], order: list[str], failing: int | None = No
     return [start_of(number, engine) for number, engine in enumerate(engines)]
 
 
-async def test_one_engine_or_several_are_one_and_start_one_after_the_other(engines: list[FakeEngine]) -> None:
+async def test_one_engine_or_several_are_one_and_start_one_after_the_other(
+    engines: list[FakeEngine],
+) -> None:
     order: list[str] = []
     advanced: list[int] = []
     alone = await engines_start(starts(engines[:1], order), on_progress=lambda: advanced.append(1))
@@ -199,13 +215,17 @@ async def test_one_engine_or_several_are_one_and_start_one_after_the_other(engin
     assert engines[1].closed and engines[2].closed, "the others end all the same"
 
 
-async def test_engines_that_started_end_where_a_later_one_does_not_start(engines: list[FakeEngine]) -> None:
+async def test_engines_that_started_end_where_a_later_one_does_not_start(
+    engines: list[FakeEngine],
+) -> None:
     with pytest.raises(EngineDead, match="did not start"):
         await engines_start(starts(engines, [], failing=2), on_progress=lambda: None)
     assert [engine.closed for engine in engines] == [True, True, False]
 
 
-async def test_the_calls_of_an_episode_reach_one_engine_through_the_gateway(tmp_path: Path, model: Path) -> None:
+async def test_the_calls_of_an_episode_reach_one_engine_through_the_gateway(
+    tmp_path: Path, model: Path
+) -> None:
     tokenizer = LightTokenizer(model)
     engines = [FakeEngine(tokenizer) for _ in range(2)]
     async with running_gateway(tmp_path, real=(Replicas(engines), tokenizer)) as gateway:

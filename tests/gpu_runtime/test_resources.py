@@ -1,4 +1,6 @@
-"""What a runtime samples of its machine: its own processes, the container's limits, the GPUs that it sees."""
+"""What a runtime samples of its machine: its own processes, the container's limits, the GPUs that
+it sees.
+"""
 
 import ctypes
 import logging
@@ -90,7 +92,9 @@ class Older(Driver):
         ("7,GPU-9", ()),
     ],
 )
-def test_the_gpus_are_those_that_cuda_shows_this_process(visible: str | None, names: tuple[str, ...]) -> None:
+def test_the_gpus_are_those_that_cuda_shows_this_process(
+    visible: str | None, names: tuple[str, ...]
+) -> None:
     assert tuple(gpu.name for gpu in Nvml(Driver(), visible, "PCI_BUS_ID").sample()) == names
 
 
@@ -111,7 +115,12 @@ def test_what_a_gpu_does_not_report_is_none() -> None:
 
 def test_what_a_library_does_not_know_is_none() -> None:
     gpu, _ = Nvml(Older(), None).sample()
-    assert (gpu.busy, gpu.memory_bytes, gpu.memory_total_bytes, gpu.power_w) == (0.87, None, 80, None)
+    assert (gpu.busy, gpu.memory_bytes, gpu.memory_total_bytes, gpu.power_w) == (
+        0.87,
+        None,
+        80,
+        None,
+    )
 
 
 def test_a_machine_without_the_driver_has_no_gpu() -> None:
@@ -157,7 +166,9 @@ def test_a_sample_goes_with_one_heartbeat_beside_the_deadline_of_the_phase(tmp_p
     assert first.deadline_s == 840.0
 
 
-def test_a_disk_that_cannot_be_asked_ends_no_sampling_and_is_told_of_once(tmp_path, monkeypatch, caplog) -> None:
+def test_a_disk_that_cannot_be_asked_ends_no_sampling_and_is_told_of_once(
+    tmp_path, monkeypatch, caplog
+) -> None:
     monkeypatch.setattr(resources, "SAMPLE_S", 0.01)
     asked = SimpleNamespace(times=0)
     real, delivered = resources.psutil.disk_usage, threading.Event()
@@ -169,6 +180,9 @@ def test_a_disk_that_cannot_be_asked_ends_no_sampling_and_is_told_of_once(tmp_pa
         return real(path)
 
     monkeypatch.setattr(resources.psutil, "disk_usage", disk_usage)
-    with caplog.at_level(logging.WARNING), ResourceSampler(tmp_path, lambda sample: delivered.set()):
+    with (
+        caplog.at_level(logging.WARNING),
+        ResourceSampler(tmp_path, lambda sample: delivered.set()),
+    ):
         assert delivered.wait(30)
     assert caplog.text.count("no such device") == 1

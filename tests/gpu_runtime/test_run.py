@@ -1,4 +1,6 @@
-"""A runtime's life with fake engine and trainer: it trains what comes, obeys orders, and ends with a named fault."""
+"""A runtime's life with fake engine and trainer: it trains what comes, obeys orders, and ends with
+a named fault.
+"""
 
 import asyncio
 import json
@@ -46,7 +48,9 @@ async def test_full_batches_are_trained_and_the_engine_serves_their_weights(plan
         await it.play_groups("a", "b")
         await it.stepped(2)
         await eventually(lambda: len(metrics(plane)) == 2)
-        await eventually(lambda: it.status["phase"] == PHASE_WAITING and it.status["accounting"]["trained"] == 8)
+        await eventually(
+            lambda: it.status["phase"] == PHASE_WAITING and it.status["accounting"]["trained"] == 8
+        )
         await it.end()
 
 
@@ -59,7 +63,9 @@ async def test_a_model_holds_every_full_group_and_no_more(plane, runtime) -> Non
         assert upload["step"] == 1 and weights_in(plane, upload) == it.trainer.weights != "base"
         assert "ckp_model/tokenizer.json" in plane.objects
         await eventually(lambda: it.status["accounting"]["trained"] == 2)
-        assert it.status["accounting"]["stale"] == 1, "its tokens are of version 0, the next step trains version 1"
+        assert it.status["accounting"]["stale"] == 1, (
+            "its tokens are of version 0, the next step trains version 1"
+        )
         [dropped] = events(plane, "episodes_stale")
         assert (dropped["n"], dropped["tasks"]) == (1, ["b"]) and "max_staleness" in dropped["why"]
         await it.play("c", 1.0)
@@ -129,7 +135,9 @@ async def test_what_was_played_since_the_last_heartbeat_is_in_the_ledger_of_the_
 
 
 @pytest.mark.parametrize("how", ["stop", "suspend"])
-async def test_an_end_waits_for_room_in_the_store_and_then_leaves_there_what_stays(plane, runtime, how: str) -> None:
+async def test_an_end_waits_for_room_in_the_store_and_then_leaves_there_what_stays(
+    plane, runtime, how: str
+) -> None:
     async with runtime(plane, patience_s=0.3) as it:
         await it.play_groups("a", "b")
         await it.stepped(1)
@@ -139,7 +147,10 @@ async def test_an_end_waits_for_room_in_the_store_and_then_leaves_there_what_sta
         await eventually(lambda: it.status["phase"] == "waiting for room in the object store")
         progress = it.status["progress"]
         await eventually(lambda: it.status["progress"] > progress + 3)
-        assert not it.task.done() and events(plane, "store_full")[0]["reason"] == "The disk is nearly full."
+        assert (
+            not it.task.done()
+            and events(plane, "store_full")[0]["reason"] == "The disk is nearly full."
+        )
         del plane.answers[UPLOADS]
         await asyncio.wait_for(it.task, 60)
         fates = sorted(check_archive(plane, it.volume).values())
@@ -149,7 +160,9 @@ async def test_an_end_waits_for_room_in_the_store_and_then_leaves_there_what_sta
 
 
 @pytest.mark.system
-async def test_a_suspended_session_goes_on_on_another_machine(plane, runtime, tmp_path: Path) -> None:
+async def test_a_suspended_session_goes_on_on_another_machine(
+    plane, runtime, tmp_path: Path
+) -> None:
     async with runtime(plane) as it:
         await it.play_groups("a", "b")
         await it.stepped(1)
@@ -183,11 +196,15 @@ async def test_a_refused_step_is_recorded_and_the_session_goes_on(plane, runtime
         assert len(events(plane, "step_refused")[0]["episodes"]) == 4
         await it.play_groups("a", "b")
         await it.stepped(1)
-        await eventually(lambda: (it.status["accounting"]["trained"], it.status["accounting"]["stale"]) == (4, 4))
+        await eventually(
+            lambda: (it.status["accounting"]["trained"], it.status["accounting"]["stale"]) == (4, 4)
+        )
         await it.end()
 
 
-async def test_training_ends_at_max_steps_and_orders_are_still_taken(plane, runtime, model: Path) -> None:
+async def test_training_ends_at_max_steps_and_orders_are_still_taken(
+    plane, runtime, model: Path
+) -> None:
     plane_assign(plane, model, max_steps=1, max_staleness=0)
     async with runtime(plane) as it:
         await it.play_groups("a", "b")
@@ -200,7 +217,9 @@ async def test_training_ends_at_max_steps_and_orders_are_still_taken(plane, runt
 
 
 @pytest.mark.parametrize(("part", "fault"), [("engine", EngineDead), ("trainer", TrainerFailed)])
-async def test_a_part_that_dies_while_no_one_needs_it_ends_the_runtime(plane, runtime, part: str, fault: type) -> None:
+async def test_a_part_that_dies_while_no_one_needs_it_ends_the_runtime(
+    plane, runtime, part: str, fault: type
+) -> None:
     async with runtime(plane) as it:
         getattr(it, part).dead = True
         with pytest.raises(fault):
@@ -226,7 +245,9 @@ async def test_a_trainer_that_fails_in_a_step_ends_the_runtime_and_the_next_one_
         await it.end()
 
 
-async def test_a_call_that_finds_the_engine_dead_ends_the_runtime_with_that_fault(plane, runtime) -> None:
+async def test_a_call_that_finds_the_engine_dead_ends_the_runtime_with_that_fault(
+    plane, runtime
+) -> None:
     async with runtime(plane) as it:
 
         async def reach(point: str) -> None:
@@ -263,9 +284,12 @@ async def test_a_model_that_would_be_trained_wrong_fails_the_session_by_name_and
     folder, volume = tmp_path / "experts", tmp_path / "volume"
     for each in (folder, volume):
         each.mkdir()
-    (folder / "config.json").write_text(json.dumps({"architectures": ["MixtralForCausalLM"], "num_local_experts": 8}))
+    (folder / "config.json").write_text(
+        json.dumps({"architectures": ["MixtralForCausalLM"], "num_local_experts": 8})
+    )
     plane_assign(plane, folder)
-    await asyncio.wait_for(start(runtime_config(plane, volume)), 60)  # it ends in order: the launcher sees no crash
+    # it ends in order: the launcher sees no crash
+    await asyncio.wait_for(start(runtime_config(plane, volume)), 60)
     (failed,) = plane.bodies("/v1/runtime/fail")
     assert failed["code"] == "model_unsupported"
     assert "num_local_experts is 8" in failed["cause"] and "dense model" in failed["cause"]

@@ -24,6 +24,9 @@ def test_an_engine_leaves_the_trainer_on_its_device_the_rest_of_the_memory() -> 
 def test_a_type_that_the_kernels_of_adapters_have_not_is_refused_by_name() -> None:
     """vLLM's own assertion would end the engine as it starts, again and again."""
     assert engine_arguments("m", SessionConfig(), "cuda", adapters=True)["dtype"] == "bfloat16"
-    assert engine_arguments("m", SessionConfig(dtype="float32"), "cpu", adapters=True)["dtype"] == "float32"
+    assert (
+        engine_arguments("m", SessionConfig(dtype="float32"), "cpu", adapters=True)["dtype"]
+        == "float32"
+    )
     with pytest.raises(ModelUnsupported, match="not in float32: leave dtype at auto"):
         engine_arguments("m", SessionConfig(dtype="float32"), "cuda", adapters=True)

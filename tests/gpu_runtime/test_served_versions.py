@@ -1,4 +1,6 @@
-"""A call that goes on while weights are replaced: what it receives is cut where another version begins."""
+"""A call that goes on while weights are replaced: what it receives is cut where another version
+begins.
+"""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -28,18 +30,31 @@ DELTA = Delta(
         ([(0, 0), (1, 4)], 0, [0, 0, 0, 0]),
     ],
 )
-def test_each_token_has_the_version_that_sampled_it(starts, before: int, versions: list[int]) -> None:
+def test_each_token_has_the_version_that_sampled_it(
+    starts, before: int, versions: list[int]
+) -> None:
     pieces = delta_split(DELTA, starts, before)
     assert [piece.version for piece in pieces for _ in piece.token_ids_T] == versions
     assert len(pieces) == len(set(versions))
-    for name in ("token_ids_T", "logprobs_T", "top_logprobs_T", "allowed_T", "raw_logprobs_T", "prompt_logprobs_P"):
+    for name in (
+        "token_ids_T",
+        "logprobs_T",
+        "top_logprobs_T",
+        "allowed_T",
+        "raw_logprobs_T",
+        "prompt_logprobs_P",
+    ):
         assert sum((getattr(piece, name) for piece in pieces), ()) == getattr(DELTA, name), name
     ends = [(piece.text, piece.finish_reason, piece.stop_reason) for piece in pieces]
-    assert ends == [("", None, None)] * (len(pieces) - 1) + [("abcd", "stop", "d")], "text after all of its tokens"
+    assert ends == [("", None, None)] * (len(pieces) - 1) + [("abcd", "stop", "d")], (
+        "text after all of its tokens"
+    )
 
 
 def test_a_piece_without_tokens_is_left_as_it_is() -> None:
-    empty = replace(DELTA, token_ids_T=(), logprobs_T=(), top_logprobs_T=(), allowed_T=(), raw_logprobs_T=())
+    empty = replace(
+        DELTA, token_ids_T=(), logprobs_T=(), top_logprobs_T=(), allowed_T=(), raw_logprobs_T=()
+    )
     assert delta_split(empty, [], 0) == [empty]
 
 
@@ -47,18 +62,28 @@ def test_the_labels_of_the_engine_are_read_as_the_versions_that_were_handed_over
     versions = ServedVersions()
     versions.hand_over(4)
     versions.hand_over(7)
-    spans = [SimpleNamespace(version=label, start=start) for label, start in (("default", 0), ("1", 3), ("2", 5))]
+    spans = [
+        SimpleNamespace(version=label, start=start)
+        for label, start in (("default", 0), ("1", 3), ("2", 5))
+    ]
     finished = SimpleNamespace(weight_versions=spans)
     assert versions.starts(SimpleNamespace(), "call", finished) == [(0, 0), (4, 3), (7, 5)]
     kept = SimpleNamespace(weight_version_starts=[("1", 0), ("2", 2)])
-    processor = SimpleNamespace(external_req_ids={"call": ["inside"]}, request_states={"inside": kept})
+    processor = SimpleNamespace(
+        external_req_ids={"call": ["inside"]}, request_states={"inside": kept}
+    )
     going_on = SimpleNamespace(weight_versions=None)
-    assert versions.starts(SimpleNamespace(output_processor=processor), "call", going_on) == [(4, 0), (7, 2)]
+    assert versions.starts(SimpleNamespace(output_processor=processor), "call", going_on) == [
+        (4, 0),
+        (7, 2),
+    ]
 
 
 def test_a_step_without_a_hand_over_renames_the_weights_that_are_served() -> None:
     versions = ServedVersions()
-    assert [versions.hand_over(3), versions.hand_over(3)] == ["1", "2"], "the same version may be handed over again"
+    assert [versions.hand_over(3), versions.hand_over(3)] == ["1", "2"], (
+        "the same version may be handed over again"
+    )
     versions.current = 4
     assert versions.current == 4
     versions.hand_over(5)
@@ -66,8 +91,12 @@ def test_a_step_without_a_hand_over_renames_the_weights_that_are_served() -> Non
 
 
 @pytest.mark.parametrize("boundary", [-5, 0, 5])
-def test_what_comes_after_the_only_call_is_not_kept_where_its_weights_were_replaced_there(boundary: int) -> None:
-    """The engine returned all at once: the end of the call, and tokens of a second one under either version."""
+def test_what_comes_after_the_only_call_is_not_kept_where_its_weights_were_replaced_there(
+    boundary: int,
+) -> None:
+    """The engine returned all at once: the end of the call, and tokens of a second one under either
+    version.
+    """
     one = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
     ids = tuple(map(ord, one + "\n<tool_call>\nand more"))
     scores = tuple(-float(token) for token in ids)
@@ -75,7 +104,9 @@ def test_what_comes_after_the_only_call_is_not_kept_where_its_weights_were_repla
     whole = Delta("".join(map(chr, ids)), ids, scores, version=0, finish_reason="stop", **of_tokens)
     cutter = OneCall(HERMES, lambda ids: "".join(map(chr, ids)))
     found = [
-        piece for delta in delta_split(whole, [(0, 0), (1, len(one) + boundary)], 0) for piece in cutter.cut(delta)
+        piece
+        for delta in delta_split(whole, [(0, 0), (1, len(one) + boundary)], 0)
+        for piece in cutter.cut(delta)
     ]
     assert "".join(piece.text for piece in found) == one
     kept = [(token, piece.version) for piece in found for token in piece.token_ids_T]

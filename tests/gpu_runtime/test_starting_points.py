@@ -79,7 +79,8 @@ async def test_step_0_has_the_weights_and_moments_of_the_state_and_later_ones_fo
             assert trained.weights in it.engine.weights_text and it.engine.version == 0
             await it.train_next()
             after = it.trainer.weights
-        async with learner_open(plane, tmp_path) as it:  # killed before it had saved: from the same state again
+        # killed before it had saved: from the same state again
+        async with learner_open(plane, tmp_path) as it:
             assert await it.learner.restore() == 1
             assert it.trainer.weights == after and it.engine.version == 1
             await it.checkpoints.save_state(1)
@@ -89,7 +90,9 @@ async def test_step_0_has_the_weights_and_moments_of_the_state_and_later_ones_fo
             assert state_of(it.assignment) == it.assignment.resume_from
 
 
-async def test_its_own_state_of_step_0_is_no_reason_to_begin_at_the_base(tmp_path: Path, trained: FakeTrainer) -> None:
+async def test_its_own_state_of_step_0_is_no_reason_to_begin_at_the_base(
+    tmp_path: Path, trained: FakeTrainer
+) -> None:
     with FakeControlPlane(part_size_bytes=1 << 20) as plane:
         assign(plane, starts_from=stored(plane, "ckp_old", files_of(trained)))
         async with learner_open(plane, tmp_path) as it:
@@ -136,11 +139,15 @@ async def test_a_model_stands_in_the_place_of_the_base(tmp_path: Path) -> None:
         assert folder.is_relative_to(tmp_path) and (folder / "tokenizer.json").read_text() == "{}"
 
 
-async def test_what_a_tinker_client_saved_is_added_to_the_base_once(tmp_path: Path, monkeypatch) -> None:
+async def test_what_a_tinker_client_saved_is_added_to_the_base_once(
+    tmp_path: Path, monkeypatch
+) -> None:
     merged: list[tuple[str, str]] = []
 
     class Trainer:
-        def __init__(self, base: str, config: Any, device: str, *, on_progress: Callable[[], None]) -> None:
+        def __init__(
+            self, base: str, config: Any, device: str, *, on_progress: Callable[[], None]
+        ) -> None:
             self.base = base
 
         async def export_merged(self, saved: Path, folder: Path) -> None:
@@ -163,7 +170,9 @@ async def test_what_a_tinker_client_saved_is_added_to_the_base_once(tmp_path: Pa
     assert merged == [("/models/tiny", "ckp_t")]
 
 
-async def test_a_model_that_is_exported_says_what_it_came_from(tmp_path: Path, trained: FakeTrainer) -> None:
+async def test_a_model_that_is_exported_says_what_it_came_from(
+    tmp_path: Path, trained: FakeTrainer
+) -> None:
     with FakeControlPlane(part_size_bytes=1 << 20) as plane:
         assign(plane, starts_from=stored(plane, "ckp_old", files_of(trained)), started_from=RECORD)
         async with learner_open(plane, tmp_path) as it:

@@ -1,4 +1,6 @@
-"""What a session is told of a reward that cannot teach, of a policy that collapses, and of steps that go astray."""
+"""What a session is told of a reward that cannot teach, of a policy that collapses, and of steps
+that go astray.
+"""
 
 import math
 from dataclasses import replace
@@ -31,14 +33,21 @@ LAST = {
 
 
 def group(*rewards: float) -> Group:
-    return Group("t", tuple(episode(n, reward, call(f"c{n}", [1], [2])) for n, reward in enumerate(rewards)))
+    return Group(
+        "t", tuple(episode(n, reward, call(f"c{n}", [1], [2])) for n, reward in enumerate(rewards))
+    )
 
 
 def names(*changes: dict) -> list[list[str]]:
     """Of each step the alarms that it gives rise to, of a run of such steps."""
     run = [FINE | {"step": at} | change for at, change in enumerate(changes, start=1)]
-    history = [[*run[: min(3, at)], *run[max(min(3, at), at - 4) : at]] for at in range(1, len(run) + 1)]
-    return [[event["name"] for event in step_alarms(at, each, 1.0)] for at, each in enumerate(history, start=1)]
+    history = [
+        [*run[: min(3, at)], *run[max(min(3, at), at - 4) : at]] for at in range(1, len(run) + 1)
+    ]
+    return [
+        [event["name"] for event in step_alarms(at, each, 1.0)]
+        for at, each in enumerate(history, start=1)
+    ]
 
 
 def test_a_gradient_far_above_its_clip_is_told_once_it_has_lasted() -> None:
@@ -58,15 +67,25 @@ def test_an_engine_that_is_off_is_told_and_one_far_token_is_not() -> None:
     assert names({"engine_gap_far": 1e-4}) == [[]], "one of ten thousand"
     assert names({"engine_gap_far": 0.01}, {"engine_gap_far": 0.02}) == [["engine_gap"], []]
     assert names({"engine_gap_p50": 0.3}) == [["engine_gap"]]
-    assert names({"engine_gap_p50": 0.3, "staleness_max": 1}) == [[]], "older weights differ by what was learned"
+    assert names({"engine_gap_p50": 0.3, "staleness_max": 1}) == [[]], (
+        "older weights differ by what was learned"
+    )
 
 
-def test_a_reward_that_tells_no_attempt_from_another_is_named_after_two_batches_with_what_was_seen() -> None:
+def test_a_reward_that_tells_no_attempt_from_another_is_named_after_two_batches_with_what_was_seen() -> (
+    None
+):
     groups = [group(0.0, 0.0), group(1.0, 1.0)]
     assert level_groups_events(1, [1.0] * 2, groups, {}, None, 2) == []
     (told,) = level_groups_events(1, [1.0] * 4, groups, {0.0: 4, 1.0: 4}, None, 2)
-    assert told["name"] == "reward_level" and "seen: 4 of 0, 4 of 1" in told["reason"] and "reward" in told["hint"]
-    assert level_groups_events(8, [1.0] * 4, groups, {}, LAST, 2) == [], "after a step it has taught something"
+    assert (
+        told["name"] == "reward_level"
+        and "seen: 4 of 0, 4 of 1" in told["reason"]
+        and "reward" in told["hint"]
+    )
+    assert level_groups_events(8, [1.0] * 4, groups, {}, LAST, 2) == [], (
+        "after a step it has taught something"
+    )
     assert rewards_text({n / 10: 1 for n in range(7)}).endswith("2 other values")
 
 
@@ -93,7 +112,9 @@ def test_after_a_collapse_the_rate_the_entropy_and_the_kl_are_named() -> None:
     assert "learning_rate" not in spread["reason"] and "temperature" in spread["hint"]
 
 
-def test_a_loop_whose_episodes_never_end_with_a_reward_is_told_after_as_many_as_two_batches() -> None:
+def test_a_loop_whose_episodes_never_end_with_a_reward_is_told_after_as_many_as_two_batches() -> (
+    None
+):
     with pytest.raises(ValidationError):
         WorkflowOutput(reward=math.nan)
     told: list[dict] = []
@@ -103,7 +124,9 @@ def test_a_loop_whose_episodes_never_end_with_a_reward_is_told_after_as_many_as_
 
     def over(count: int, **fields) -> None:
         for n in range(count):
-            events.publish(EpisodeOver(replace(episode(n, 0.0, call("c", [1], [2])).record, **fields)))
+            events.publish(
+                EpisodeOver(replace(episode(n, 0.0, call("c", [1], [2])).record, **fields))
+            )
 
     over(7, state=EpisodeState.ABANDONED, reason="superseded")
     over(1)
@@ -111,7 +134,11 @@ def test_a_loop_whose_episodes_never_end_with_a_reward_is_told_after_as_many_as_
     assert told == [], "one that ended begins the row anew"
     over(1, state=EpisodeState.EXPIRED, reason="idle")
     (event,) = told
-    assert event["name"] == "no_reward" and "7 superseded, 1 idle" in event["reason"] and "NaN" in event["hint"]
+    assert (
+        event["name"] == "no_reward"
+        and "7 superseded, 1 idle" in event["reason"]
+        and "NaN" in event["hint"]
+    )
     over(20, state=EpisodeState.EXPIRED, reason="idle")
     assert len(told) == 1
 
@@ -119,7 +146,13 @@ def test_a_loop_whose_episodes_never_end_with_a_reward_is_told_after_as_many_as_
 def test_rewards_that_were_seen_are_those_since_the_last_step() -> None:
     told: list[dict] = []
     events = Events()
-    episodes_follow(events, lambda kind, data, key: told.append(data), SessionConfig(grpo_n=2, tasks_per_batch=1))
+    episodes_follow(
+        events,
+        lambda kind, data, key: told.append(data),
+        SessionConfig(grpo_n=2, tasks_per_batch=1),
+    )
     events.publish(GroupsSetAside(1, [1.0], [group(0.0, 0.0)]))
     events.publish(GroupsSetAside(1, [1.0, 1.0], [group(0.5, 0.5)]))
-    assert [event["name"] for event in told] == ["reward_level"] and "2 of 0, 2 of 0.5" in told[0]["reason"]
+    assert [event["name"] for event in told] == ["reward_level"] and "2 of 0, 2 of 0.5" in told[0][
+        "reason"
+    ]

@@ -50,6 +50,8 @@ async def test_no_file_goes_to_or_comes_from_another_users_port(tmp_path: Path) 
         ]
         for job in jobs:
             async with transfer_open(0.0) as transfer:
-                with pytest.raises(StoreUnavailable, match="another user's of this machine: nobody's"):
+                with pytest.raises(
+                    StoreUnavailable, match="another user's of this machine: nobody's"
+                ):
                     await transfer.run([partial(job, transfer)])
         assert stranger.sent() == b"" and not dest.exists()

@@ -1,4 +1,6 @@
-"""Over how many devices an engine spreads: made-up devices, by hand; what cannot fit is refused with the numbers."""
+"""Over how many devices an engine spreads: made-up devices, by hand; what cannot fit is refused
+with the numbers.
+"""
 
 import json
 from dataclasses import replace
@@ -35,18 +37,31 @@ def choose(needs: EngineNeeds, memory_gib: float | None, devices: int = 8) -> in
 
 @pytest.mark.parametrize(
     ("needs", "memory_gib", "count"),
-    [(SMALL, 80, 1), (MIDDLE, 80, 1), (LARGE, 80, 4), (LARGE, 141, 2), (MIDDLE, 16, 2), (SMALL, 8, 1)],
+    [
+        (SMALL, 80, 1),
+        (MIDDLE, 80, 1),
+        (LARGE, 80, 4),
+        (LARGE, 141, 2),
+        (MIDDLE, 16, 2),
+        (SMALL, 8, 1),
+    ],
 )
-def test_the_fewest_devices_that_the_model_fits(needs: EngineNeeds, memory_gib: float, count: int) -> None:
+def test_the_fewest_devices_that_the_model_fits(
+    needs: EngineNeeds, memory_gib: float, count: int
+) -> None:
     assert choose(needs, memory_gib) == count
 
 
 def test_devices_that_the_trainer_uses_too_hold_less() -> None:
-    assert (choose(MIDDLE, 24), choose(replace(MIDDLE, kept_bytes=0), 24)) == (1, 2), "no more than a half"
+    assert (choose(MIDDLE, 24), choose(replace(MIDDLE, kept_bytes=0), 24)) == (1, 2), (
+        "no more than a half"
+    )
     assert (choose(SMALL, 40), choose(replace(SMALL, kept_bytes=31 * GIB), 40)) == (1, 2)
 
 
-def test_what_the_trainer_leaves_of_a_shared_device_holds_the_weights_and_one_context_or_is_refused() -> None:
+def test_what_the_trainer_leaves_of_a_shared_device_holds_the_weights_and_one_context_or_is_refused() -> (
+    None
+):
     """7B on an H200 keeps 99.3 GiB between steps; on a GPU of 80 GB there is no room for that."""
     kept = replace(MIDDLE, kept_bytes=int(7.616e9) * 14)
     assert choose(kept, 140.4, devices=1) == 1
@@ -63,18 +78,24 @@ def test_what_the_trainer_leaves_of_a_shared_device_holds_the_weights_and_one_co
 
 
 def test_a_context_may_need_a_device_more_than_the_weights() -> None:
-    long = EngineNeeds(MIDDLE.weight_bytes, 8 * MIDDLE.cache_bytes, heads=28, key_heads=4, intermediate=18_944)
+    long = EngineNeeds(
+        MIDDLE.weight_bytes, 8 * MIDDLE.cache_bytes, heads=28, key_heads=4, intermediate=18_944
+    )
     assert (choose(MIDDLE, 24), choose(long, 24)) == (1, 2)
 
 
 def test_only_what_divides_the_layers_is_chosen() -> None:
     assert choose(MIDDLE, 6) == 4, "28 heads are not shared out among 8"
-    with pytest.raises(PlacementImpossible, match=r"are 14\.2 GiB, 3\.5 GiB on each of 4 GPUs.*1\.8 of 2\.0 GiB"):
+    with pytest.raises(
+        PlacementImpossible, match=r"are 14\.2 GiB, 3\.5 GiB on each of 4 GPUs.*1\.8 of 2\.0 GiB"
+    ):
         choose(MIDDLE, 2)
 
 
 def test_what_fits_on_no_number_of_its_devices_is_refused_with_the_numbers() -> None:
-    with pytest.raises(PlacementImpossible, match=r"135\.0 GiB on each of 1 GPUs.*73\.6 of 80\.0 GiB; it has 1,"):
+    with pytest.raises(
+        PlacementImpossible, match=r"135\.0 GiB on each of 1 GPUs.*73\.6 of 80\.0 GiB; it has 1,"
+    ):
         choose(LARGE, 80, devices=1)
 
 
@@ -88,7 +109,12 @@ def test_a_size_or_a_memory_that_is_not_known_changes_nothing() -> None:
 
 
 def folder_make(folder: Path, **fields: object) -> Path:
-    config = {"num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 64, "num_hidden_layers": 3}
+    config = {
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "hidden_size": 64,
+        "num_hidden_layers": 3,
+    }
     (folder / "config.json").write_text(json.dumps(config | fields))
     (folder / "model.safetensors").write_bytes(safetensors_bytes({"a": [4, 5]}))
     return folder
@@ -114,17 +140,22 @@ class TwoSizes:
         return 16
 
 
-def test_the_device_with_the_least_memory_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_device_with_the_least_memory_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tensor_parallel, "WORK_BYTES", 0)
     monkeypatch.setattr(tensor_parallel, "nvml_open", TwoSizes)
     folder = folder_make(tmp_path, intermediate_size=96, num_hidden_layers=0)
     config = SessionConfig(max_context_length=256, max_tokens=16)
     two = Placement("cuda", False, ("0", "1"), ("2", "0", "1"))
-    with pytest.raises(PlacementImpossible, match="it has 2,"):  # 40 bytes of weights, 20 on each, 0.92 of 16
+    # 40 bytes of weights, 20 on each, 0.92 of 16
+    with pytest.raises(PlacementImpossible, match="it has 2,"):
         engine_devices_plan(folder, config, two)
     four = Placement("cuda", False, ("0", "1", "2", "3"), ("4", "0", "1", "2", "3"))
     folder_make(tmp_path, intermediate_size=96, num_hidden_layers=0, num_key_value_heads=4)
-    assert engine_devices_plan(folder, config, four) == EngineDevices(4, 14 / 16), "0.92, in whole bytes"
+    assert engine_devices_plan(folder, config, four) == EngineDevices(4, 14 / 16), (
+        "0.92, in whole bytes"
+    )
     assert engine_devices_plan(folder, config, Placement("cpu")) == EngineDevices()
     monkeypatch.setattr(tensor_parallel, "nvml_open", lambda: None)
     assert engine_devices_plan(folder, config, four) == EngineDevices(), "not known"

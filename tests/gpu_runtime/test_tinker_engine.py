@@ -1,4 +1,6 @@
-"""The real trainer of many models and the real vLLM on a CPU: adapters are sampled from as they were trained."""
+"""The real trainer of many models and the real vLLM on a CPU: adapters are sampled from as they
+were trained.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -28,10 +30,17 @@ PROMPT = (0, 40, 41, 42, 2, 50, 51, 60)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def parts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[VllmEngine, ModelTrainerProcess]]:
-    """One engine and one trainer for all tests of this file: each test frees the models that it made."""
+async def parts(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[tuple[VllmEngine, ModelTrainerProcess]]:
+    """One engine and one trainer for all tests of this file: each test frees the models that it
+    made.
+    """
     folder = tmp_path_factory.mktemp("tiny")
-    model, config = str(tiny_model_make(folder / "model")), SessionConfig(max_context_length=256, lora_rank=32)
+    model, config = (
+        str(tiny_model_make(folder / "model")),
+        SessionConfig(max_context_length=256, lora_rank=32),
+    )
     trainer = ModelTrainerProcess(model, config, "cpu")
     try:
         engine = await VllmEngine.start(model, config, "cpu", adapters=True)
@@ -46,7 +55,9 @@ async def parts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple
 
 def data(tokens: tuple[int, ...] = PROMPT) -> list[Datum]:
     ids = np.array(tokens)
-    return [Datum(ids[:-1], {"target_tokens": ids[1:], "weights": np.ones(len(ids) - 1, np.float32)})]
+    return [
+        Datum(ids[:-1], {"target_tokens": ids[1:], "weights": np.ones(len(ids) - 1, np.float32)})
+    ]
 
 
 async def scores(trainer: ModelTrainerProcess, model_id: str) -> np.ndarray:
@@ -97,7 +108,9 @@ async def test_a_rehearsal_passes_leaves_no_model_and_names_what_differs(
     await trainer.create_model("w", None)  # all weights: no other model is there
     await trainer.unload("w")
     broken: dict[str, Callable[[SampleOrder], SampleOrder]] = {
-        "with the base weights": lambda order: replace(order, options=replace(order.options, temperature=1.2)),
+        "with the base weights": lambda order: replace(
+            order, options=replace(order.options, temperature=1.2)
+        ),
         "with an adapter": lambda order: replace(order, folder=None),
     }
     for when, change in broken.items():
@@ -122,14 +135,21 @@ async def test_two_adapters_and_the_base_are_scored_as_the_trainer_scores_them(
         await trainer.export_sampler(name, folders[name])
     wanted = {name: await scores(trainer, name) for name in folders}
     assert all(np.abs(wanted[name] - base).max() > 0.1 for name in folders), "training changed them"
-    outcomes = await asyncio.gather(*(sampled(engine, adapter) for adapter in (None, folders["a"], folders["b"])))
+    outcomes = await asyncio.gather(
+        *(sampled(engine, adapter) for adapter in (None, folders["a"], folders["b"]))
+    )
     for outcome, expected in zip(outcomes, (base, wanted["a"], wanted["b"]), strict=True):
         assert np.allclose(scored(outcome), expected, atol=2e-3)
     # So are they in the other dialects, which stream what is sampled.
     for adapter, expected in ((None, base), (folders["a"], wanted["a"])):
         deltas = await streamed(engine, adapter)
-        assert sum(len(delta.token_ids_T) for delta in deltas) == 4 and deltas[-1].finish_reason == "length"
-        of_prompt = [of[token] for token, of in zip(PROMPT[1:], deltas[0].prompt_logprobs_P[1:], strict=True)]
+        assert (
+            sum(len(delta.token_ids_T) for delta in deltas) == 4
+            and deltas[-1].finish_reason == "length"
+        )
+        of_prompt = [
+            of[token] for token, of in zip(PROMPT[1:], deltas[0].prompt_logprobs_P[1:], strict=True)
+        ]
         assert np.allclose(of_prompt, expected, atol=2e-3)
     # A later snapshot of one leaves the earlier as it was.
     await trainer.forward_backward("a", data(), "cross_entropy", {})
@@ -148,7 +168,9 @@ async def test_two_adapters_and_the_base_are_scored_as_the_trainer_scores_them(
 async def test_named_tokens_and_draws_of_a_prompt_are_of_the_weights_that_are_asked(
     parts: tuple[VllmEngine, ModelTrainerProcess], tmp_path: Path
 ) -> None:
-    """Beside each other in one batch: scores of named tokens, draws, and the likeliest tokens of an ordinary prompt."""
+    """Beside each other in one batch: scores of named tokens, draws, and the likeliest tokens of an
+    ordinary prompt.
+    """
     engine, trainer = parts
     await trainer.create_model("p", LoraConfig(rank=8))
     for _ in range(3):
@@ -166,18 +188,29 @@ async def test_named_tokens_and_draws_of_a_prompt_are_of_the_weights_that_are_as
         own = [row[0] for row in outcome.prompt_targets_R]
         assert np.allclose(own, scored(outcome), atol=1e-5)
     assert np.allclose(scored(outcomes[1]), plain, atol=1e-5)
-    assert outcomes[3].prompt_draws_R == outcomes[0].prompt_draws_R and len(outcomes[3].answers) == 3
-    assert np.allclose([row[0] for row in outcomes[0].prompt_targets_R], await scores(trainer, "p"), atol=2e-3)
-    # Of each drawn token the same score comes back when it is named; what has no score to speak of is not drawn.
+    assert (
+        outcomes[3].prompt_draws_R == outcomes[0].prompt_draws_R and len(outcomes[3].answers) == 3
+    )
+    assert np.allclose(
+        [row[0] for row in outcomes[0].prompt_targets_R], await scores(trainer, "p"), atol=2e-3
+    )
+    # Of each drawn token the same score comes back when it is named; what has no score to speak of
+    # is not drawn.
     drawn = outcomes[0].prompt_draws_R
-    again = await sampled(engine, tmp_path / "p", prompt_targets_R=tuple(tuple(t for t, _ in row) for row in drawn))
-    assert np.allclose(again.prompt_targets_R, [[score for _, score in row] for row in drawn], atol=1e-5)
+    again = await sampled(
+        engine, tmp_path / "p", prompt_targets_R=tuple(tuple(t for t, _ in row) for row in drawn)
+    )
+    assert np.allclose(
+        again.prompt_targets_R, [[score for _, score in row] for row in drawn], atol=1e-5
+    )
     assert all(len({token for token, _ in row}) > 1 for row in drawn)
     # A token's share of many draws is its probability at the temperature of the request.
     one = await sampled(engine, tmp_path / "p", prompt_draws=128, temperature=0.25, seed=11)
     likeliest = [max(row, key=lambda pair: pair[1])[0] for row in one.prompt_draws_R]
     greedy = await sampled(engine, tmp_path / "p", prompt_draws=2, temperature=0.0)
-    assert [[token] * 2 for token in likeliest] == [[token for token, _ in row] for row in greedy.prompt_draws_R]
+    assert [[token] * 2 for token in likeliest] == [
+        [token for token, _ in row] for row in greedy.prompt_draws_R
+    ]
     await trainer.unload("p")
 
 
@@ -199,9 +232,11 @@ async def test_an_adapter_of_all_parts_is_what_a_client_asks_for_by_default(
 async def test_snapshots_of_all_weights_are_sampled_from_exactly_those_weights(
     parts: tuple[VllmEngine, ModelTrainerProcess], tmp_path: Path
 ) -> None:
-    """Two snapshots, the base and an adapter on it, asked for at once and one after another, with one prompt.
+    """Two snapshots, the base and an adapter on it, asked for at once and one after another, with
+    one prompt.
 
-    Cached prefixes of other weights would show: the scores of the same prompt differ, and so does what follows it.
+    Cached prefixes of other weights would show: the scores of the same prompt differ, and so does
+    what follows it.
     """
     engine, trainer = parts
     await trainer.create_model("x", LoraConfig(rank=8))
@@ -229,9 +264,13 @@ async def test_snapshots_of_all_weights_are_sampled_from_exactly_those_weights(
         longer = (*PROMPT, *first.token_ids_T[:4])
         again = await sampled(engine, folder, prompt_ids=longer)
         last = scored(again, longer)[len(PROMPT) - 1 :]
-        assert np.allclose(last, first.logprobs_T[:4], atol=2e-3), "what it sampled is what it scores"
+        assert np.allclose(last, first.logprobs_T[:4], atol=2e-3), (
+            "what it sampled is what it scores"
+        )
 
-    assert all(np.abs(wanted[name] - wanted["base"]).max() > 0.1 for name in ("adapter", "one", "two"))
+    assert all(
+        np.abs(wanted[name] - wanted["base"]).max() > 0.1 for name in ("adapter", "one", "two")
+    )
     assert np.abs(wanted["one"] - wanted["two"]).max() > 0.1
     for name in ("one", "base", "two", "adapter", "one"):
         await is_right(name)
@@ -266,9 +305,17 @@ async def test_samples_are_of_the_tempered_distribution_and_stops_are_in_them(
         assert at_two[token] - at_two[both[0]] == pytest.approx(gap / 2, abs=1e-3)
     greedy = (await sampled(engine, None, temperature=0.0, ignore_eos=True)).answers[0]
     third = greedy.token_ids_T[2]
-    stopped = (await sampled(engine, None, temperature=0.0, ignore_eos=True, stop_token_ids=(third,))).answers[0]
-    assert stopped.finish_reason == "stop" and stopped.token_ids_T[-1] == third and len(stopped.token_ids_T) <= 3
+    stopped = (
+        await sampled(engine, None, temperature=0.0, ignore_eos=True, stop_token_ids=(third,))
+    ).answers[0]
+    assert (
+        stopped.finish_reason == "stop"
+        and stopped.token_ids_T[-1] == third
+        and len(stopped.token_ids_T) <= 3
+    )
     several = await sampled(engine, None, num_samples=4, prompt_logprobs=None)
     again = await sampled(engine, None, num_samples=4, prompt_logprobs=None)
     assert len({answer.token_ids_T for answer in several.answers}) > 1
-    assert [answer.token_ids_T for answer in several.answers] == [answer.token_ids_T for answer in again.answers]
+    assert [answer.token_ids_T for answer in several.answers] == [
+        answer.token_ids_T for answer in again.answers
+    ]

@@ -69,7 +69,9 @@ async def test_a_url_with_a_wrong_signature_is_refused_at_once(stored, tmp_path)
 async def test_the_certificates_are_read_once_and_servers_are_still_held_to_them(monkeypatch):
     reads, read = [], ssl.create_default_context
     monkeypatch.setattr(
-        ssl, "create_default_context", lambda *names, **more: reads.append(names) or read(*names, **more)
+        ssl,
+        "create_default_context",
+        lambda *names, **more: reads.append(names) or read(*names, **more),
     )
     tls_context.cache_clear()
     for _ in range(3):
@@ -93,7 +95,9 @@ class Trickle(BaseHTTPRequestHandler):
         pass
 
 
-async def test_a_store_that_trickles_is_given_up_at_the_deadline_of_the_whole_file(monkeypatch, tmp_path):
+async def test_a_store_that_trickles_is_given_up_at_the_deadline_of_the_whole_file(
+    monkeypatch, tmp_path
+):
     monkeypatch.setattr(transfer_module, "ATTEMPT_S", 0.5)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Trickle)
     server.is_over = threading.Event()

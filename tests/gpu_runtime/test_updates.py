@@ -1,4 +1,6 @@
-"""A step of several updates: which samples each takes, the policy before it once, and when it ends early."""
+"""A step of several updates: which samples each takes, the policy before it once, and when it ends
+early.
+"""
 
 import dataclasses
 import math
@@ -19,7 +21,9 @@ SAMPLES = [
 
 
 class Watched(FakeTrainer):
-    """Keeps what it was given, and moves away from the policy before the step by ``per_update`` nats an update."""
+    """Keeps what it was given, and moves away from the policy before the step by ``per_update``
+    nats an update.
+    """
 
     def __init__(self, per_update: float = 0.0) -> None:
         super().__init__()
@@ -69,8 +73,12 @@ async def test_the_averages_of_the_session_go_with_each_update_as_weights_of_a_s
     assert each_episode.scales == [[1 / 16] * 8]
 
 
-@pytest.mark.parametrize(("several", "passes"), [({}, 0), ({"epochs": 3}, 0), ({"minibatches": 2, "epochs": 2}, 1)])
-async def test_the_policy_before_the_step_costs_a_pass_only_where_no_update_takes_the_whole_batch(several, passes):
+@pytest.mark.parametrize(
+    ("several", "passes"), [({}, 0), ({"epochs": 3}, 0), ({"minibatches": 2, "epochs": 2}, 1)]
+)
+async def test_the_policy_before_the_step_costs_a_pass_only_where_no_update_takes_the_whole_batch(
+    several, passes
+):
     trainer, points = Watched(), list[str]()
 
     async def reach(point: str) -> None:
@@ -80,17 +88,25 @@ async def test_the_policy_before_the_step_costs_a_pass_only_where_no_update_take
     found = await trained(trainer, **several)
     first, *later = trainer.given
     assert points.count("logprobs") == passes and trainer.steps == [3] * int(found["updates"])
-    assert all(sample.before_T is None for sample in first), "the ratio of the first update is to itself"
+    assert all(sample.before_T is None for sample in first), (
+        "the ratio of the first update is to itself"
+    )
     passed = [sample for samples in trainer.scored for sample in samples]
-    assert not passed or passed == [sample for sample in SAMPLES if sample not in first], "packed as it is trained"
+    assert not passed or passed == [sample for sample in SAMPLES if sample not in first], (
+        "packed as it is trained"
+    )
     assert all(sample.before_T == sample.logprobs_T for part in later for sample in part)
-    assert found["tokens_trained"] == several.get("epochs", 1) * sum(sum(sample.mask_T) for sample in SAMPLES)
+    assert found["tokens_trained"] == several.get("epochs", 1) * sum(
+        sum(sample.mask_T) for sample in SAMPLES
+    )
 
 
 async def test_the_updates_end_once_the_policy_has_moved_too_far():
     trainer = Watched(per_update=0.01)
     found = await trained(trainer, epochs=8, kl_stop=0.025)
-    assert len(trainer.given) == 4 and found["updates"] == 3, "the fourth gradient is seen at 0.03 and dropped"
+    assert len(trainer.given) == 4 and found["updates"] == 3, (
+        "the fourth gradient is seen at 0.03 and dropped"
+    )
     assert trainer.gradient == []
 
 
@@ -117,9 +133,17 @@ async def test_one_token_that_is_far_off_is_counted_and_ends_no_step():
     trainer = Watched()
     trainer.kl_engine = 0.3  # the mean that the token makes
     poisoned = dataclasses.replace(SAMPLES[0], logprobs_T=(0.0, -0.5, -6.0))
-    trainer.passed_logprobs = lambda: _of([poisoned.logprobs_T[:2] + (-1.0,), *(s.logprobs_T for s in SAMPLES[1:])])
-    found = (await batch_train(trainer, SessionConfig(), [poisoned, *SAMPLES[1:]], 3, 0, 0.0)).metrics
-    assert trainer.steps == [3] and found["engine_gap_max"] == 5.0 and found["engine_gap_far"] == 1 / 16
+    trainer.passed_logprobs = lambda: _of(
+        [poisoned.logprobs_T[:2] + (-1.0,), *(s.logprobs_T for s in SAMPLES[1:])]
+    )
+    found = (
+        await batch_train(trainer, SessionConfig(), [poisoned, *SAMPLES[1:]], 3, 0, 0.0)
+    ).metrics
+    assert (
+        trainer.steps == [3]
+        and found["engine_gap_max"] == 5.0
+        and found["engine_gap_far"] == 1 / 16
+    )
     assert found["engine_gap_p50"] == 0.0
 
 
@@ -128,7 +152,9 @@ async def _of(values):
 
 
 async def test_a_step_that_was_counted_is_not_compared_with_the_engine_again():
-    """A later version may have a tighter bound: refused then, the step would be missing below those that follow it."""
+    """A later version may have a tighter bound: refused then, the step would be missing below those
+    that follow it.
+    """
     trainer = Watched()
     trainer.kl_engine, trainer.moved = 0.3, 0.5
     with pytest.raises(EngineMismatch):
@@ -137,8 +163,12 @@ async def test_a_step_that_was_counted_is_not_compared_with_the_engine_again():
     assert found.metrics["kl_engine"] == 0.3 and trainer.steps == [3]
 
 
-@pytest.mark.parametrize("several", [{}, {"minibatches": 2, "epochs": 2}], ids=["one update", "four"])
-async def test_log_probabilities_after_a_step_are_computed_once_after_its_last_update_where_they_are_asked_for(several):
+@pytest.mark.parametrize(
+    "several", [{}, {"minibatches": 2, "epochs": 2}], ids=["one update", "four"]
+)
+async def test_log_probabilities_after_a_step_are_computed_once_after_its_last_update_where_they_are_asked_for(
+    several,
+):
     computed: dict[bool, list[str]] = {}
     for asked in (False, True):
         trainer, points = Watched(), computed.setdefault(asked, [])
@@ -149,10 +179,17 @@ async def test_log_probabilities_after_a_step_are_computed_once_after_its_last_u
         trainer.reach = reach
         config = SessionConfig(logprobs_after_step=asked, **several)
         done = await batch_train(trainer, config, SAMPLES, 3, 0, 0.0)
-        assert list(done.after_ST) == ([list(sample.logprobs_T) for sample in SAMPLES] if asked else [])
-    assert computed[True] == [*computed[False], "logprobs"] and computed[False][-1] == "optim_step 3 done"
+        assert list(done.after_ST) == (
+            [list(sample.logprobs_T) for sample in SAMPLES] if asked else []
+        )
+    assert (
+        computed[True] == [*computed[False], "logprobs"]
+        and computed[False][-1] == "optim_step 3 done"
+    )
 
 
 async def test_a_step_that_was_counted_keeps_the_log_probabilities_after_it_that_it_has():
-    done = await batch_train(Watched(), SessionConfig(logprobs_after_step=True), SAMPLES, 3, 0, 0.0, True)
+    done = await batch_train(
+        Watched(), SessionConfig(logprobs_after_step=True), SAMPLES, 3, 0, 0.0, True
+    )
     assert not done.after_ST and done.before_ST

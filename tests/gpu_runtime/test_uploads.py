@@ -17,7 +17,12 @@ from support.waiting import eventually
 from tinkerscript.wire.checkpoints import CheckpointKind
 from tinkerscript.wire.runtime import ResumePoint, StoredFile
 
-FILES = {"model.safetensors": b"0123456789", "config.json": b"{}", "sub/empty.bin": b"", "sub/four.bin": b"abcd"}
+FILES = {
+    "model.safetensors": b"0123456789",
+    "config.json": b"{}",
+    "sub/empty.bin": b"",
+    "sub/four.bin": b"abcd",
+}
 UPLOADS = "/v1/runtime/uploads"
 
 
@@ -36,7 +41,9 @@ def folder(tmp_path):
 
 
 def config_for(server, tmp_path):
-    return RuntimeConfig(server_url=server.url, lease=LEASE, session_id="ses_0123456789abcdef", runtime_dir=tmp_path)
+    return RuntimeConfig(
+        server_url=server.url, lease=LEASE, session_id="ses_0123456789abcdef", runtime_dir=tmp_path
+    )
 
 
 def store_for(server, tmp_path):
@@ -66,15 +73,22 @@ def point_for(server, files=FILES):
 
 
 def read_all(folder):
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 async def test_an_uploaded_checkpoint_is_the_folder_byte_for_byte(tmp_path, folder):
     with FakeControlPlane(part_size_bytes=4) as server:
         async with registered(server, tmp_path) as agent:
-            checkpoint_id = await ObjectStore(agent).checkpoint_upload(folder, CheckpointKind.STATE, 3)
+            checkpoint_id = await ObjectStore(agent).checkpoint_upload(
+                folder, CheckpointKind.STATE, 3
+            )
     assert server.objects == {f"{checkpoint_id}/{name}": content for name, content in FILES.items()}
-    assert len([path for path in server.parts if "model.safetensors" in path]) == 3  # 10 bytes in parts of 4
+    # 10 bytes in parts of 4
+    assert len([path for path in server.parts if "model.safetensors" in path]) == 3
     opened = server.bodies(UPLOADS)[0]
     assert (opened["kind"], opened["step"], opened["checkpoint_id"]) == ("state", 3, None)
 
@@ -82,14 +96,19 @@ async def test_an_uploaded_checkpoint_is_the_folder_byte_for_byte(tmp_path, fold
 async def test_an_ordered_checkpoint_keeps_its_id(tmp_path, folder):
     with FakeControlPlane() as server:
         async with registered(server, tmp_path) as agent:
-            assert await ObjectStore(agent).checkpoint_upload(folder, CheckpointKind.MODEL, 3, "ckp_7") == "ckp_7"
+            assert (
+                await ObjectStore(agent).checkpoint_upload(folder, CheckpointKind.MODEL, 3, "ckp_7")
+                == "ckp_7"
+            )
 
 
 async def test_a_store_that_was_down_for_a_while_loses_nothing(tmp_path, folder):
     with FakeControlPlane() as server:
         server.store_statuses = [500, 503, 500, 429]
         async with registered(server, tmp_path) as agent:
-            checkpoint_id = await ObjectStore(agent).checkpoint_upload(folder, CheckpointKind.STATE, 3)
+            checkpoint_id = await ObjectStore(agent).checkpoint_upload(
+                folder, CheckpointKind.STATE, 3
+            )
     assert server.objects[f"{checkpoint_id}/model.safetensors"] == FILES["model.safetensors"]
     assert len(server.bodies(UPLOADS)) == 1
 
@@ -99,7 +118,9 @@ async def test_a_store_that_stays_down_is_in_the_record(tmp_path, folder):
         server.store_statuses = [500] * 10_000
         async with registered(server, tmp_path) as agent:
             with pytest.raises(StoreUnavailable):
-                await ObjectStore(agent, patience_s=0.2).checkpoint_upload(folder, CheckpointKind.STATE, 3)
+                await ObjectStore(agent, patience_s=0.2).checkpoint_upload(
+                    folder, CheckpointKind.STATE, 3
+                )
     (entry,) = server.entries.values()
     assert entry["data"]["name"] == "storage_unavailable"
     assert entry["data"]["what"] == "state of step 3"
@@ -110,7 +131,11 @@ FULL = "The disk of the object store is nearly full: 1.0 GB free of 252.0 GB"
 
 
 def store_full_events(server: FakeControlPlane) -> list[dict]:
-    return [entry["data"] for entry in list(server.entries.values()) if entry["data"]["name"] == "store_full"]
+    return [
+        entry["data"]
+        for entry in list(server.entries.values())
+        if entry["data"]["name"] == "store_full"
+    ]
 
 
 async def test_a_full_disk_of_the_store_is_reported_at_once_and_the_upload_goes_on_when_there_is_room(
@@ -120,30 +145,46 @@ async def test_a_full_disk_of_the_store_is_reported_at_once_and_the_upload_goes_
     with FakeControlPlane() as server:
         server.answers[UPLOADS] = (507, error_body("disk_full", FULL))
         async with registered(server, tmp_path) as agent:
-            upload = asyncio.create_task(ObjectStore(agent).checkpoint_upload(folder, CheckpointKind.STATE, 3))
+            upload = asyncio.create_task(
+                ObjectStore(agent).checkpoint_upload(folder, CheckpointKind.STATE, 3)
+            )
             await eventually(lambda: store_full_events(server) and len(server.bodies(UPLOADS)) >= 3)
-            assert [data["reason"] for data in store_full_events(server)] == [FULL], "once, however often it is asked"
+            assert [data["reason"] for data in store_full_events(server)] == [FULL], (
+                "once, however often it is asked"
+            )
             del server.answers[UPLOADS]
             checkpoint_id = await upload
     assert server.objects[f"{checkpoint_id}/model.safetensors"] == FILES["model.safetensors"]
 
 
 @pytest.mark.parametrize("refuses", ["the plan", "the bytes"])
-async def test_an_upload_that_a_full_disk_ended_reports_it_in_plain_words(tmp_path, folder, refuses):
+async def test_an_upload_that_a_full_disk_ended_reports_it_in_plain_words(
+    tmp_path, folder, refuses
+):
     plans = []
 
     def answer(body):
         plans.append(body)
-        return (507, error_body("disk_full", FULL)) if len(plans) > 1 else (200, server.upload_open(body))
+        return (
+            (507, error_body("disk_full", FULL))
+            if len(plans) > 1
+            else (200, server.upload_open(body))
+        )
 
     with FakeControlPlane() as server:
-        server.answers[UPLOADS] = answer if refuses == "the bytes" else (507, error_body("disk_full", FULL))
+        server.answers[UPLOADS] = (
+            answer if refuses == "the bytes" else (507, error_body("disk_full", FULL))
+        )
         server.store_statuses = [500] * 10_000
         async with registered(server, tmp_path) as agent:
             with pytest.raises(StoreFull, match=FULL) as fault:
-                await ObjectStore(agent, patience_s=0.2).checkpoint_upload(folder, CheckpointKind.STATE, 3)
+                await ObjectStore(agent, patience_s=0.2).checkpoint_upload(
+                    folder, CheckpointKind.STATE, 3
+                )
             assert fault.value.code == "disk_full" and agent.lost is None
-    (said,) = [e["data"] for e in server.entries.values() if e["data"]["name"] == "storage_unavailable"]
+    (said,) = [
+        e["data"] for e in server.entries.values() if e["data"]["name"] == "storage_unavailable"
+    ]
     assert (said["what"], said["reason"]) == ("state of step 3", FULL)
 
 
@@ -152,7 +193,9 @@ async def test_a_control_plane_without_its_store_counts_as_the_store_being_away(
         server.answers[UPLOADS] = (503, error_body("storage_unavailable"))
         async with registered(server, tmp_path) as agent:
             with pytest.raises(StoreUnavailable):
-                await ObjectStore(agent, patience_s=0.3).checkpoint_upload(folder, CheckpointKind.STATE, 3)
+                await ObjectStore(agent, patience_s=0.3).checkpoint_upload(
+                    folder, CheckpointKind.STATE, 3
+                )
             assert agent.lost is None
 
 
@@ -160,7 +203,9 @@ async def test_expired_upload_urls_are_asked_for_again_under_the_same_checkpoint
     with FakeControlPlane() as server:
         server.store_statuses = [403]
         async with registered(server, tmp_path) as agent:
-            checkpoint_id = await ObjectStore(agent).checkpoint_upload(folder, CheckpointKind.STATE, 3)
+            checkpoint_id = await ObjectStore(agent).checkpoint_upload(
+                folder, CheckpointKind.STATE, 3
+            )
     first, second = server.bodies(UPLOADS)
     assert first["checkpoint_id"] is None
     assert second["checkpoint_id"] == checkpoint_id
@@ -169,9 +214,14 @@ async def test_expired_upload_urls_are_asked_for_again_under_the_same_checkpoint
 
 async def test_objects_that_the_commit_refuses_are_written_again(tmp_path, folder):
     with FakeControlPlane() as server:
-        server.answers[f"{UPLOADS}/up_1/commit"] = (409, error_body("conflict", "config.json has 0 bytes"))
+        server.answers[f"{UPLOADS}/up_1/commit"] = (
+            409,
+            error_body("conflict", "config.json has 0 bytes"),
+        )
         async with registered(server, tmp_path) as agent:
-            checkpoint_id = await ObjectStore(agent).checkpoint_upload(folder, CheckpointKind.STATE, 3)
+            checkpoint_id = await ObjectStore(agent).checkpoint_upload(
+                folder, CheckpointKind.STATE, 3
+            )
     assert server.objects[f"{checkpoint_id}/config.json"] == b"{}"
     assert len(server.bodies(UPLOADS)) == 2
 
@@ -185,7 +235,10 @@ async def test_a_commit_whose_answer_was_lost_is_repeated(tmp_path, folder):
 
         server.answers[f"{UPLOADS}/up_1/commit"] = flaky
         async with registered(server, tmp_path) as agent:
-            assert await ObjectStore(agent).checkpoint_upload(folder, CheckpointKind.STATE, 3) == "ckp_1"
+            assert (
+                await ObjectStore(agent).checkpoint_upload(folder, CheckpointKind.STATE, 3)
+                == "ckp_1"
+            )
     assert len(server.bodies(f"{UPLOADS}/up_1/commit")) == 2
 
 
@@ -204,13 +257,16 @@ async def test_a_cancelled_upload_leaves_no_thread_at_work(tmp_path, folder, mon
     with FakeControlPlane() as server:
         server.store_statuses = [500] * 10_000
         async with registered(server, tmp_path) as agent:
-            uploading = asyncio.create_task(ObjectStore(agent).checkpoint_upload(folder, CheckpointKind.STATE, 3))
+            uploading = asyncio.create_task(
+                ObjectStore(agent).checkpoint_upload(folder, CheckpointKind.STATE, 3)
+            )
             await eventually(lambda: server.store_requests)
             uploading.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await uploading
             asked = len(server.store_requests)
-            await asyncio.sleep(0.2)  # in which a thread that still was at work would have tried again ten times
+            # in which a thread that still was at work would have tried again ten times
+            await asyncio.sleep(0.2)
             assert len(server.store_requests) == asked
 
 
@@ -223,7 +279,9 @@ async def test_a_fetched_checkpoint_is_what_was_uploaded(tmp_path):
 
 async def test_a_checkpoint_that_was_deleted_is_no_empty_folder(tmp_path):
     with FakeControlPlane() as server, pytest.raises(StoreUnavailable, match="was deleted"):
-        await store_for(server, tmp_path).checkpoint_fetch(point_for(server, {}), tmp_path / "state-3")
+        await store_for(server, tmp_path).checkpoint_fetch(
+            point_for(server, {}), tmp_path / "state-3"
+        )
     assert not (tmp_path / "state-3").exists()
 
 
@@ -233,20 +291,28 @@ async def test_a_local_copy_that_matches_is_not_fetched_again(tmp_path, folder):
         assert server.store_requests == []
 
 
-async def test_one_file_of_a_checkpoint_is_there_before_the_others_and_is_not_fetched_twice(tmp_path, folder):
+async def test_one_file_of_a_checkpoint_is_there_before_the_others_and_is_not_fetched_twice(
+    tmp_path, folder
+):
     other, [name, *_] = tmp_path / "state-4", sorted(FILES)
     with FakeControlPlane() as server:
         store, point = store_for(server, tmp_path), point_for(server)
         assert await store.checkpoint_file(point, name, folder) == folder / name
         assert server.store_requests == [], "a local copy matches"
         fetched = await store.checkpoint_file(point, name, other)
-        assert fetched.read_bytes() == FILES[name] and not other.exists() and len(server.store_requests) == 1
+        assert (
+            fetched.read_bytes() == FILES[name]
+            and not other.exists()
+            and len(server.store_requests) == 1
+        )
         await store.checkpoint_fetch(point, other)
         assert len(server.store_requests) == len(FILES)
     assert read_all(other) == FILES
 
 
-async def test_a_file_whose_hash_was_looked_at_is_not_read_again_and_the_others_are(tmp_path, folder):
+async def test_a_file_whose_hash_was_looked_at_is_not_read_again_and_the_others_are(
+    tmp_path, folder
+):
     checked, other = "config.json", "model.safetensors"
     assert {checked, other} <= FILES.keys()
     (folder / checked).write_bytes(bytes(len(FILES[checked])))
@@ -317,7 +383,9 @@ async def test_a_full_disk_is_refused_before_anything_is_written(tmp_path, monke
     monkeypatch.setattr(free_room, "RESERVE_BYTES", 1 << 62)
     with FakeControlPlane() as server:
         with pytest.raises(DiskFull, match="MiB are needed"):
-            await store_for(server, tmp_path).checkpoint_fetch(point_for(server), tmp_path / "state-3")
+            await store_for(server, tmp_path).checkpoint_fetch(
+                point_for(server), tmp_path / "state-3"
+            )
         assert server.store_requests == []
     with pytest.raises(DiskFull), folder_publish(tmp_path / "model"):
         pytest.fail("the block must not run")

@@ -1,4 +1,6 @@
-"""The kernels for adapters, on a CPU and on a GPU: rows without an adapter, and the scores of a prompt."""
+"""The kernels for adapters, on a CPU and on a GPU: rows without an adapter, and the scores of a
+prompt.
+"""
 
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -44,7 +46,11 @@ def test_logits_get_the_part_of_their_rows_own_adapter(kernels: ModuleType, samp
     logits = torch.zeros(3, VOCABULARY)
     kernels.logits_add(wrapper, logits, x, lora_a, lora_b, 2.0)
     for row, adapter in enumerate(wanted):
-        expected = torch.zeros(VOCABULARY) if adapter < 0 else 2.0 * lora_b[adapter, 0] @ (lora_a[adapter, 0] @ x[row])
+        expected = (
+            torch.zeros(VOCABULARY)
+            if adapter < 0
+            else 2.0 * lora_b[adapter, 0] @ (lora_a[adapter, 0] @ x[row])
+        )
         assert torch.allclose(logits[row], expected, atol=1e-5)
 
 
@@ -56,7 +62,9 @@ def test_on_a_gpu_a_prompt_is_scored_without_the_heads_of_the_sequences_beside_i
     from gpu_runtime.engine.prompt_rows import base_prompts_install
 
     added: list[str] = []
-    monkeypatch.setattr(PunicaWrapperGPU, "add_lora_logits", lambda _wrapper, rows: added.append(rows))
+    monkeypatch.setattr(
+        PunicaWrapperGPU, "add_lora_logits", lambda _wrapper, rows: added.append(rows)
+    )
     wrapper: Any = object.__new__(PunicaWrapperGPU)  # to make one takes a GPU
 
     class Runner:

@@ -1,5 +1,6 @@
-"""What vLLM is asked for and what is read of its outputs, with stand-ins for its classes: the engine itself is not
-loaded. With it: test_engine_options.py."""
+"""What vLLM is asked for and what is read of its outputs, with stand-ins for its classes: the
+engine itself is not loaded. With it: test_engine_options.py.
+"""
 
 import dataclasses
 import math
@@ -26,7 +27,9 @@ OTHERWISE = {"top_logprobs", "json_schema", "structural_tag", "for_training", "e
 @pytest.fixture(autouse=True)
 def stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
     params = ModuleType("vllm.sampling_params")
-    params.SamplingParams = params.StructuredOutputsParams = lambda **given: SimpleNamespace(**given)
+    params.SamplingParams = params.StructuredOutputsParams = lambda **given: SimpleNamespace(
+        **given
+    )
     params.RequestOutputKind = SimpleNamespace(DELTA="delta", FINAL_ONLY="final")
     monkeypatch.setitem(sys.modules, "vllm", ModuleType("vllm"))
     monkeypatch.setitem(sys.modules, "vllm.sampling_params", params)
@@ -51,7 +54,10 @@ def test_what_the_trainer_needs_is_asked_for_beside_the_alternatives() -> None:
 @pytest.mark.parametrize(
     ("given", "bound"),
     [
-        ({"json_schema": '{"type": "object"}'}, {"json_object": None, "json": '{"type": "object"}'}),
+        (
+            {"json_schema": '{"type": "object"}'},
+            {"json_object": None, "json": '{"type": "object"}'},
+        ),
         ({"json_schema": "{}"}, {"json_object": True, "json": None}),
         ({"structural_tag": "tag"}, {"structural_tag": "tag"}),
     ],
@@ -62,29 +68,46 @@ def test_a_format_binds_the_answer(given: dict[str, str], bound: dict[str, objec
 
 
 def output(rows, *, ids, prompt=None, **fields):
-    logprobs = [{token: SimpleNamespace(logprob=value) for token, value in row.items()} for row in rows]
+    logprobs = [
+        {token: SimpleNamespace(logprob=value) for token, value in row.items()} for row in rows
+    ]
     given = {"text": "ab", "finish_reason": None, "stop_reason": None} | fields
     completion = SimpleNamespace(token_ids=ids, logprobs=logprobs, **given)
     return SimpleNamespace(outputs=[completion], prompt_logprobs=prompt)
 
 
 def test_a_token_has_its_own_log_probability_and_not_that_of_the_likeliest() -> None:
-    delta = delta_of(output([{3: -2.0, 8: -0.1}, {9: -0.4}], ids=[3, 9]), 6, SamplingOptions(max_tokens=4))
+    delta = delta_of(
+        output([{3: -2.0, 8: -0.1}, {9: -0.4}], ids=[3, 9]), 6, SamplingOptions(max_tokens=4)
+    )
     assert (delta.token_ids_T, delta.logprobs_T, delta.version) == ((3, 9), (-2.0, -0.4), 6)
     assert (delta.top_logprobs_T, delta.raw_logprobs_T, delta.prompt_logprobs_P) == ((), (), ())
 
 
 def test_the_number_for_the_trainer_is_taken_out_of_what_is_shown() -> None:
     rows = [{3: -2.0, 8: -math.inf, -1: -2.5}]  # the last entry is that of raw_logprobs.py
-    delta = delta_of(output(rows, ids=[3]), 0, SamplingOptions(max_tokens=4, top_logprobs=2), with_raw=True)
-    assert (delta.logprobs_T, delta.raw_logprobs_T, delta.top_logprobs_T) == ((-2.0,), (-2.5,), ({3: -2.0},))
+    delta = delta_of(
+        output(rows, ids=[3]), 0, SamplingOptions(max_tokens=4, top_logprobs=2), with_raw=True
+    )
+    assert (delta.logprobs_T, delta.raw_logprobs_T, delta.top_logprobs_T) == (
+        (-2.0,),
+        (-2.5,),
+        ({3: -2.0},),
+    )
 
 
 def test_an_end_says_whether_a_stop_string_made_it() -> None:
     options = SamplingOptions(max_tokens=4)
-    by_text = delta_of(output([{1: -1.0}], ids=[1], finish_reason="stop", stop_reason="END"), 0, options)
-    by_token = delta_of(output([{1: -1.0}], ids=[1], finish_reason="stop", stop_reason=11), 0, options)
-    assert [(each.finish_reason, each.stop_reason) for each in (by_text, by_token)] == [("stop", "END"), ("stop", None)]
+    by_text = delta_of(
+        output([{1: -1.0}], ids=[1], finish_reason="stop", stop_reason="END"), 0, options
+    )
+    by_token = delta_of(
+        output([{1: -1.0}], ids=[1], finish_reason="stop", stop_reason=11), 0, options
+    )
+    assert [(each.finish_reason, each.stop_reason) for each in (by_text, by_token)] == [
+        ("stop", "END"),
+        ("stop", None),
+    ]
 
 
 class Asked:
@@ -98,17 +121,38 @@ class Asked:
         logprob = SimpleNamespace(logprob=-1.0)
         fields = {"text": "", "finish_reason": "stop", "stop_reason": None}
         answer = SimpleNamespace(token_ids=[7], logprobs=[{7: logprob}], **fields)
-        prompt = None if parameters.prompt_logprobs is None else [None, {5: SimpleNamespace(logprob=-0.25)}]
-        return SimpleNamespace(outputs=[answer] * parameters.n, prompt_logprobs=prompt, num_cached_tokens=1)
+        prompt = (
+            None
+            if parameters.prompt_logprobs is None
+            else [None, {5: SimpleNamespace(logprob=-0.25)}]
+        )
+        return SimpleNamespace(
+            outputs=[answer] * parameters.n, prompt_logprobs=prompt, num_cached_tokens=1
+        )
 
 
 async def test_a_prompt_is_scored_once_however_many_answers_it_has() -> None:
-    asked, options = Asked(), SamplingOptions(max_tokens=4, prompt_logprobs=0, stop=("END",), seed=3)
-    outcome = await sample_make(SampleOrder((4, 5), options, num_samples=3), asked.last, 6, on_cpu=False)
-    assert sorted((each.n, each.prompt_logprobs) for each in asked.parameters) == [(1, 0), (3, None)]
+    asked, options = (
+        Asked(),
+        SamplingOptions(max_tokens=4, prompt_logprobs=0, stop=("END",), seed=3),
+    )
+    outcome = await sample_make(
+        SampleOrder((4, 5), options, num_samples=3), asked.last, 6, on_cpu=False
+    )
+    assert sorted((each.n, each.prompt_logprobs) for each in asked.parameters) == [
+        (1, 0),
+        (3, None),
+    ]
     many = next(each for each in asked.parameters if each.n == 3)
-    assert (many.output_kind, many.include_stop_str_in_output, many.detokenize, many.seed) == ("final", True, True, 3)
-    assert [(each.token_ids_T, each.logprobs_T, each.version) for each in outcome.answers] == [((7,), (-1.0,), 6)] * 3
+    assert (many.output_kind, many.include_stop_str_in_output, many.detokenize, many.seed) == (
+        "final",
+        True,
+        True,
+        3,
+    )
+    assert [(each.token_ids_T, each.logprobs_T, each.version) for each in outcome.answers] == [
+        ((7,), (-1.0,), 6)
+    ] * 3
     assert (outcome.prompt_logprobs_P, outcome.cached_tokens) == (({}, {5: -0.25}), 1)
 
 

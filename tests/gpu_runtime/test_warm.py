@@ -30,7 +30,9 @@ async def test_a_runtime_that_waits_becomes_the_session_that_it_is_sent(
             "TINKERSCRIPT_SERVER_URL": "http://127.0.0.1:8000", "TINKERSCRIPT_RUNTIME_DIR": str(folder),
             "TINKERSCRIPT_LEASE": f"tml-ls-ses_1.{'a' * 64}",
         }  # fmt: skip
-        ours.sendall(json.dumps({"folder": str(folder), "environment": environment}).encode() + b"\n")
+        ours.sendall(
+            json.dumps({"folder": str(folder), "environment": environment}).encode() + b"\n"
+        )
 
     async def serve(config: RuntimeConfig) -> bool:
         served.append(config)

@@ -1,4 +1,6 @@
-"""No runtime is silent for long: whatever stands still ends it, with a name and the stacks of its processes."""
+"""No runtime is silent for long: whatever stands still ends it, with a name and the stacks of its
+processes.
+"""
 
 import asyncio
 import signal
@@ -99,20 +101,25 @@ async def test_an_export_that_stands_still_ends_the_runtime(plane, runtime, monk
 
 
 @pytest.mark.system
-async def test_the_next_runtime_goes_on_where_the_stuck_one_stood(plane, runtime, monkeypatch) -> None:
+async def test_the_next_runtime_goes_on_where_the_stuck_one_stood(
+    plane, runtime, monkeypatch
+) -> None:
     monkeypatch.setitem(DEADLINES_S, Phase.TRAINING, STUCK_S)
     async with runtime() as it:
         it.trainer.reach = freeze("optim_step 1")
         await it.play_groups("a", "b")
         with pytest.raises(Stuck):
             await asyncio.wait_for(it.task, 60)
-    monkeypatch.setitem(DEADLINES_S, Phase.TRAINING, 60.0)  # this one trains, however slow the machine is
+    # this one trains, however slow the machine is
+    monkeypatch.setitem(DEADLINES_S, Phase.TRAINING, 60.0)
     async with runtime() as it:
         assert it.status["policy_version"] == 1 and it.trainer.steps == [1]
         await it.end()
 
 
-async def test_a_step_that_advances_is_left_alone_however_long_it_takes(plane, runtime, monkeypatch) -> None:
+async def test_a_step_that_advances_is_left_alone_however_long_it_takes(
+    plane, runtime, monkeypatch
+) -> None:
     monkeypatch.setitem(DEADLINES_S, Phase.TRAINING, PATIENT_S)
     async with runtime() as it:
 
@@ -138,7 +145,9 @@ async def test_a_fault_that_ends_a_runtime_is_on_the_record(plane, runtime) -> N
     assert (event["code"], event["cause"]) == ("engine_dead", "the engine's process was killed")
 
 
-async def test_a_frozen_interpreter_is_reported_by_the_next_runtime(plane, runtime, tmp_path: Path) -> None:
+async def test_a_frozen_interpreter_is_reported_by_the_next_runtime(
+    plane, runtime, tmp_path: Path
+) -> None:
     folder = tmp_path / "volume" / "stacks"
     folder.mkdir(parents=True)
     (folder / FROZEN).write_text('Timeout!\nThread 0x1\n  File "engine.py", line 3 in generate\n')
@@ -152,12 +161,19 @@ async def test_a_frozen_interpreter_is_reported_by_the_next_runtime(plane, runti
 
 def test_no_session_can_be_silent_for_longer_than_a_quarter_of_an_hour() -> None:
     assert set(DEADLINES_S) == set(Phase)
-    assert max(DEADLINES_S.values()) + watchdog_module.EXIT_S + watchdog_module.REPORT_S <= LONGEST_S
+    assert (
+        max(DEADLINES_S.values()) + watchdog_module.EXIT_S + watchdog_module.REPORT_S <= LONGEST_S
+    )
 
 
 def test_a_runtime_sends_its_stacks_before_the_control_plane_gives_it_up() -> None:
-    """The control plane and the commands of ranks and engine have deadlines too, but none of them knows the stacks."""
-    others = {Phase.LOADING: [ranks.START_S, engine.START_S], Phase.HANDOVER: [engine.HANDOVER_S, ranks.WEIGHTS_S]}
+    """The control plane and the commands of ranks and engine have deadlines too, but none of them
+    knows the stacks.
+    """
+    others = {
+        Phase.LOADING: [ranks.START_S, engine.START_S],
+        Phase.HANDOVER: [engine.HANDOVER_S, ranks.WEIGHTS_S],
+    }
     others |= {Phase.TRAINING: [ranks.STEP_S], Phase.SAVING: [ranks.WEIGHTS_S]}
     for phase, deadline_s in DEADLINES_S.items():
         state = "loading" if phase in (Phase.LOADING, Phase.RESTORING) else "ready"
@@ -180,15 +196,21 @@ def test_a_new_phase_begins_with_a_fresh_clock(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.system
 @pytest.mark.parametrize("stopped", [False, True])
-def test_a_process_that_computes_without_end_is_read_from_outside(tmp_path: Path, stopped: bool) -> None:
-    """Also while it runs no Python, and while it is stopped: nothing runs in it for that, and it goes on unharmed."""
+def test_a_process_that_computes_without_end_is_read_from_outside(
+    tmp_path: Path, stopped: bool
+) -> None:
+    """Also while it runs no Python, and while it is stopped: nothing runs in it for that, and it
+    goes on unharmed.
+    """
     program = (
         "import sys; from pathlib import Path; from gpu_runtime.health.stack_dumps import stacks_register\n"
         "stacks_register(Path(sys.argv[1]), 'child'); print('registered', flush=True)\n"
         "def here_it_stands():\n    import threading; threading.Lock().__enter__(); sum(range(10**12))\n"
         "here_it_stands()\n"
     )
-    child = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
     try:
         assert child.stdout.readline() == "registered\n"
         if stopped:
@@ -206,8 +228,12 @@ def test_a_process_that_computes_without_end_is_read_from_outside(tmp_path: Path
 
 
 @pytest.mark.system
-def test_stacks_that_cannot_be_read_say_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stacks_that_cannot_be_read_say_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
     stacks_register(tmp_path, "runtime")
-    assert "(its stacks could not be read: " in stacks_collect(tmp_path) and "py-spy" in stacks_collect(tmp_path)
+    assert "(its stacks could not be read: " in stacks_collect(
+        tmp_path
+    ) and "py-spy" in stacks_collect(tmp_path)

@@ -1,4 +1,6 @@
-"""Requests for different weights take turns: never two sets at once, none waits for ever, a failure is told."""
+"""Requests for different weights take turns: never two sets at once, none waits for ever, a failure
+is told.
+"""
 
 import asyncio
 from pathlib import Path
@@ -48,7 +50,9 @@ async def test_requests_for_other_weights_wait_and_then_run_together() -> None:
     await settle()
     waiting = [asyncio.create_task(engine.request(each)) for each in (A, B, A, None, B)]
     await settle()
-    assert engine.running == 2 and engine.turns.waiting == 5, "also one for what is served: it came later"
+    assert engine.running == 2 and engine.turns.waiting == 5, (
+        "also one for what is served: it came later"
+    )
     held.set()
     await asyncio.wait_for(asyncio.gather(*running, *waiting), 25)
     assert engine.changes == [A, B, None], "one change for all that wait for the same"

@@ -1,4 +1,5 @@
-"""What the contract of launchers is tested on: each backend has a launcher and something real behind it.
+"""What the contract of launchers is tested on: each backend has a launcher and something real
+behind it.
 
 A runtime is a line of shell here, which it finds in PROGRAM; it starts in its session's folder.
 """
@@ -41,10 +42,12 @@ WAIT_S = 30
 
 @dataclass
 class Backend:
-    """``launcher(**changes)`` is a new launcher, with other arguments than usual where ``changes`` has them.
+    """``launcher(**changes)`` is a new launcher, with other arguments than usual where ``changes``
+    has them.
 
-    ``kill`` ends a runtime without its launcher. ``client`` talks to the engine itself, if there is a client for it.
-    ``home`` is where its folders have to be, if not just anywhere; runtimes have a user of their own there.
+    ``kill`` ends a runtime without its launcher. ``client`` talks to the engine itself, if there is
+    a client for it. ``home`` is where its folders have to be, if not just anywhere; runtimes have a
+    user of their own there.
     """
 
     name: str
@@ -56,14 +59,20 @@ class Backend:
     started: list[tuple[Launcher, Handle]] = field(default_factory=list)
 
     def new_handle(
-        self, launcher: Launcher, session_id: str | None = None, instance_id: str = "1" * 8, **devices: Any
+        self,
+        launcher: Launcher,
+        session_id: str | None = None,
+        instance_id: str = "1" * 8,
+        **devices: Any,
     ) -> Handle:
         session_id = session_id or f"ses_{secrets.token_hex(8)}"
         if self.home is not None:
             (self.folder / session_id).mkdir(parents=True, exist_ok=True)
             os.chown(self.folder / session_id, kubernetes_manifests.USER, kubernetes_manifests.USER)
         folder = self.folder / session_id
-        return launcher.new_handle(session_id=session_id, instance_id=instance_id, folder=folder, **devices)
+        return launcher.new_handle(
+            session_id=session_id, instance_id=instance_id, folder=folder, **devices
+        )
 
     def start(
         self, program: str, launcher: Launcher | None = None, fresh: Handle | None = None
@@ -72,7 +81,9 @@ class Backend:
         launcher = launcher or self.launcher()
         fresh = fresh or self.new_handle(launcher)
         self.started.append((launcher, fresh))
-        handle = launcher.start(fresh, environment={"PROGRAM": program, "TINKERSCRIPT_LEASE": "tml-ls-x"})
+        handle = launcher.start(
+            fresh, environment={"PROGRAM": program, "TINKERSCRIPT_LEASE": "tml-ls-x"}
+        )
         assert wait_until(lambda: launcher.logs(handle, lines=1) != [], timeout_s=WAIT_S)
         return launcher, handle
 
@@ -84,7 +95,11 @@ class Backend:
 
 @contextmanager
 def process_backend() -> Iterator[Backend]:
-    yield Backend("process", lambda: ProcessLauncher(SHELL), lambda handle: os.kill(handle["pid"], signal.SIGKILL))
+    yield Backend(
+        "process",
+        lambda: ProcessLauncher(SHELL),
+        lambda handle: os.kill(handle["pid"], signal.SIGKILL),
+    )
 
 
 @contextmanager
@@ -97,7 +112,12 @@ def docker_backend() -> Iterator[Backend]:
             return DockerLauncher(**(usual | changes))
 
         try:
-            yield Backend("docker", launcher, lambda handle: client.containers.get(handle["launch"]).kill(), client)
+            yield Backend(
+                "docker",
+                launcher,
+                lambda handle: client.containers.get(handle["launch"]).kill(),
+                client,
+            )
         finally:
             for made in client.networks.list(names=[network]):
                 made.remove()
@@ -106,7 +126,9 @@ def docker_backend() -> Iterator[Backend]:
 @contextmanager
 def slurm_backend() -> Iterator[Backend]:
     def kill(handle: Handle) -> None:
-        subprocess.run(["scancel", "--full", "--signal=KILL", handle["job"]], check=True, timeout=20)
+        subprocess.run(
+            ["scancel", "--full", "--signal=KILL", handle["job"]], check=True, timeout=20
+        )
 
     with slurm_cluster():
         yield Backend("slurm", lambda: SlurmLauncher(SHELL, resources=SMALL), kill)
@@ -117,7 +139,9 @@ def kubernetes_backend() -> Iterator[Backend]:
     cluster = FakeKubernetes()
 
     def kill(handle: Handle) -> None:
-        (name,) = [name for name in cluster.names("pods") if handle["launch"].replace("_", "-") in name]
+        (name,) = [
+            name for name in cluster.names("pods") if handle["launch"].replace("_", "-") in name
+        ]
         os.killpg(cluster.processes[name].pid, signal.SIGKILL)
 
     try:
@@ -135,12 +159,14 @@ def cluster_backend() -> Iterator[Backend]:
         namespace_make(api) as namespace,
         pytest.MonkeyPatch.context() as patch,
     ):
-        # A kubelet of 1.20 gives a pod the first time that it is given, which may be by the Job's controller.
+        # A kubelet of 1.20 gives a pod the first time that it is given, which may be by the Job's
+        # controller.
         patch.setattr(kubernetes_manifests, "GRACE_S", 2)
         home = kubeconfig.parent / "data"
         for folder in (home, home / "models"):
             folder.mkdir()
-            folder.chmod(0o755)  # whatever this process keeps from others: runtimes have a user of their own
+            # whatever this process keeps from others: runtimes have a user of their own
+            folder.chmod(0o755)
         volume_make(api, namespace, home)
         options = {
             "image": RUNTIME,
@@ -151,8 +177,14 @@ def cluster_backend() -> Iterator[Backend]:
 
         def kill(handle: Handle) -> None:
             pods = kubernetes_client.CoreV1Api(api).list_namespaced_pod(namespace)
-            (pod,) = [pod for pod in pods.items if pod.metadata.labels[kubernetes_manifests.LAUNCH] == handle["launch"]]
-            container_kill(kubeconfig.parent / "localhost", pod.status.container_statuses[0].container_id)
+            (pod,) = [
+                pod
+                for pod in pods.items
+                if pod.metadata.labels[kubernetes_manifests.LAUNCH] == handle["launch"]
+            ]
+            container_kill(
+                kubeconfig.parent / "localhost", pod.status.container_statuses[0].container_id
+            )
 
         def launcher(**changes: object) -> KubernetesLauncher:
             return kubernetes_launcher(api, data=home, **(options | changes))
@@ -164,7 +196,12 @@ def kubernetes_launcher(
     api: kubernetes_client.ApiClient | str, *, data: Path = Path("/data"), **options: object
 ) -> KubernetesLauncher:
     """A launcher of the official client, or of one for the API at a URL."""
-    settings = {"name": "kubernetes", "image": "stub:1", "resources": SMALL, "kubernetes_namespace": "tests"} | options
+    settings = {
+        "name": "kubernetes",
+        "image": "stub:1",
+        "resources": SMALL,
+        "kubernetes_namespace": "tests",
+    } | options
     if isinstance(api, str):
         api = kubernetes_client.ApiClient(kubernetes_client.Configuration(host=api))
     return KubernetesLauncher(api, options=LauncherOptions(**settings), data=data)

@@ -24,7 +24,9 @@ def daemon(
     end_by: signal.Signals = signal.SIGTERM,
     umask: int = -1,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A daemon in the foreground, with its output in ``log``; asked to end with the block, killed when it does not."""
+    """A daemon in the foreground, with its output in ``log``; asked to end with the block, killed
+    when it does not.
+    """
     environment = os.environ | ({"PATH": path} if path else {})
     with log.open("wb") as output:
         program = subprocess.Popen(
@@ -34,7 +36,8 @@ def daemon(
             stderr=subprocess.STDOUT,
             env=environment,
             umask=umask,
-            start_new_session=True,  # Ctrl-C is for the test run, which ends its daemons in their order
+            # Ctrl-C is for the test run, which ends its daemons in their order
+            start_new_session=True,
             preexec_fn=lambda: _libc.prctl(PR_SET_PDEATHSIG, end_by),
         )
     try:
@@ -51,7 +54,9 @@ def daemon(
 def ports_find(count: int) -> list[int]:
     """Ports of loopback that are free now."""
     with ExitStack() as opened:
-        sockets = [opened.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        sockets = [
+            opened.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)
+        ]
         return [listener.getsockname()[1] for listener in sockets]
 
 

@@ -1,4 +1,6 @@
-"""A real Docker Engine for tests: the one that is there, else a private one, started as root in its own network."""
+"""A real Docker Engine for tests: the one that is there, else a private one, started as root in its
+own network.
+"""
 
 import io
 import json
@@ -32,7 +34,9 @@ def docker_engine() -> Iterator[docker.DockerClient]:
         client.close()
         return
     if shutil.which("dockerd") is None:
-        pytest.skip("no Docker Engine: nothing responds at DOCKER_HOST and dockerd is not installed (apt: docker.io)")
+        pytest.skip(
+            "no Docker Engine: nothing responds at DOCKER_HOST and dockerd is not installed (apt: docker.io)"
+        )
     if os.geteuid() != 0:
         pytest.skip("no Docker Engine runs, and dockerd is started by root alone")
     folder = Path(tempfile.mkdtemp(prefix="ts-dockerd-"))
@@ -46,13 +50,23 @@ def docker_engine() -> Iterator[docker.DockerClient]:
 @contextmanager
 def _dockerd(folder: Path) -> Iterator[docker.DockerClient]:
     address = f"unix://{folder}/docker.sock"
-    command = ["dockerd", "--data-root", folder / "data", "--exec-root", folder / "exec", "--pidfile", folder / "pid"]
+    command = [
+        "dockerd",
+        "--data-root",
+        folder / "data",
+        "--exec-root",
+        folder / "exec",
+        "--pidfile",
+        folder / "pid",
+    ]
     command += ["--host", address, "--userland-proxy=false"]
     line = "ip link set lo up && exec " + " ".join(str(word) for word in command)
     # Bridges and their rules stay in a network namespace that ends with the engine.
     with daemon(["unshare", "--net", "sh", "-c", line], log=folder / "dockerd.log") as engine:
         path = folder / "docker.sock"
-        wait_until(lambda: _listens(path) or engine.poll() is not None, timeout_s=START_S, poll_s=0.2)
+        wait_until(
+            lambda: _listens(path) or engine.poll() is not None, timeout_s=START_S, poll_s=0.2
+        )
         client = _client(address) if _listens(path) else None
         if client is None:
             said = (folder / "dockerd.log").read_text(errors="replace").splitlines()[-3:]
@@ -84,7 +98,9 @@ def stub_image(client: docker.DockerClient) -> Iterator[str]:
     """An image of a few programs that runs PROGRAM: made of a static busybox, without a registry."""
     name = f"tinkerscript-stub-{secrets.token_hex(4)}"
     changes = [f"ENTRYPOINT {json.dumps(ENTRYPOINT)}"]
-    client.api.import_image_from_data(busybox_rootfs(), repository=name, tag="latest", changes=changes)
+    client.api.import_image_from_data(
+        busybox_rootfs(), repository=name, tag="latest", changes=changes
+    )
     try:
         yield f"{name}:latest"
     finally:
@@ -92,7 +108,9 @@ def stub_image(client: docker.DockerClient) -> Iterator[str]:
 
 
 def busybox_rootfs() -> bytes:
-    """A tar of a root file system with a few programs. Skips where there is no busybox to make it of."""
+    """A tar of a root file system with a few programs. Skips where there is no busybox to make it
+    of.
+    """
     busybox = shutil.which("busybox")
     if busybox is None or b"/ld-linux" in Path(busybox).read_bytes():
         pytest.skip("no static busybox to make a stub image of (apt: busybox-static)")
@@ -103,7 +121,20 @@ def busybox_rootfs() -> bytes:
             entry.type, entry.mode = tarfile.DIRTYPE, 0o755
             archive.addfile(entry)
         archive.add(busybox, "bin/busybox")
-        for name in ("sh", "sleep", "cat", "env", "id", "ls", "touch", "grep", "wget", "nc", "dd", "ip"):
+        for name in (
+            "sh",
+            "sleep",
+            "cat",
+            "env",
+            "id",
+            "ls",
+            "touch",
+            "grep",
+            "wget",
+            "nc",
+            "dd",
+            "ip",
+        ):
             link = tarfile.TarInfo(f"bin/{name}")
             link.type, link.linkname = tarfile.SYMTYPE, "busybox"
             archive.addfile(link)

@@ -1,8 +1,10 @@
-"""A Kubernetes API of our own over real HTTP: objects are checked against the published schemas, pods are processes.
+"""A Kubernetes API of our own over real HTTP: objects are checked against the published schemas,
+pods are processes.
 
-It serves what the launcher uses: create, read, list by label, patch and delete; Jobs that make a pod once they may
-have one, or one for each index; Secrets as environment; owners whose objects go with them; pods that end within their
-grace. A pod with an index has a loopback address of its own, and finds the others' by name in its /etc/hosts.
+It serves what the launcher uses: create, read, list by label, patch and delete; Jobs that make a
+pod once they may have one, or one for each index; Secrets as environment; owners whose objects go
+with them; pods that end within their grace. A pod with an index has a loopback address of its own,
+and finds the others' by name in its /etc/hosts.
 """
 
 import json
@@ -46,10 +48,11 @@ class ApiError(Exception):
 class FakeKubernetes:
     """``url`` serves it.
 
-    ``no_node``: new pods get no node; ``image_missing``: they get no image; ``quota``: why no Job is taken;
-    ``preparing``: they are never done with that; ``node_lost``: pods' nodes do not answer; ``ended_as``: why containers
-    end, if there is more to say than their code; ``machines``: on how many pods with an index may be; ``old``: it
-    knows no such Jobs. ``command`` is what a container runs, in the ``environment`` that its image sets.
+    ``no_node``: new pods get no node; ``image_missing``: they get no image; ``quota``: why no Job
+    is taken; ``preparing``: they are never done with that; ``node_lost``: pods' nodes do not
+    answer; ``ended_as``: why containers end, if there is more to say than their code; ``machines``:
+    on how many pods with an index may be; ``old``: it knows no such Jobs. ``command`` is what a
+    container runs, in the ``environment`` that its image sets.
     """
 
     def __init__(
@@ -58,7 +61,10 @@ class FakeKubernetes:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.machines, self.old = 99, False
-        self._command, self._environment = list(command), {"PATH": os.environ["PATH"]} | dict(environment or {})
+        self._command, self._environment = (
+            list(command),
+            {"PATH": os.environ["PATH"]} | dict(environment or {}),
+        )
         self._addresses: dict[str, str] = {}  # of pods with an index, by name inside the cluster
         self.objects: dict[tuple[str, str], Object] = {}  # (kind, name) ->
         self.processes: dict[str, subprocess.Popen[bytes]] = {}  # pod ->
@@ -82,7 +88,9 @@ class FakeKubernetes:
         """For clients that read a file. YAML is a superset of JSON."""
         cluster = {"name": "own", "cluster": {"server": self.url}}
         context = {"name": "own", "context": {"cluster": "own", "user": ""}}
-        path.write_text(json.dumps({"clusters": [cluster], "contexts": [context], "current-context": "own"}))
+        path.write_text(
+            json.dumps({"clusters": [cluster], "contexts": [context], "current-context": "own"})
+        )
         return path
 
     def close(self) -> None:
@@ -108,7 +116,11 @@ class FakeKubernetes:
                 return self._create(kind, matched["namespace"], body)
             if method == "GET" and name is None:
                 found = [obj for (of, _), obj in self.objects.items() if of == kind]
-                return {"items": [obj for obj in found if _selected(obj, query.get("labelSelector", ""))]}
+                return {
+                    "items": [
+                        obj for obj in found if _selected(obj, query.get("labelSelector", ""))
+                    ]
+                }
             if (kind, name) not in self.objects:
                 raise ApiError(404, f"{kind} {name} not found")
             if matched["log"]:
@@ -124,7 +136,9 @@ class FakeKubernetes:
         if self.node_lost:
             raise ApiError(500, "dial tcp 10.0.0.7:10250: connect: no route to host")
         if self.preparing:
-            raise ApiError(400, f'container "runtime" in pod "{pod}" is waiting to start: ContainerCreating')
+            raise ApiError(
+                400, f'container "runtime" in pod "{pod}" is waiting to start: ContainerCreating'
+            )
         if pod not in self.processes:
             return None
         return b"".join((self._logs / pod).read_bytes().splitlines(keepends=True)[-lines:])
@@ -158,7 +172,9 @@ class FakeKubernetes:
         pods = [pod for pod in self._owned(job) if pod["kind"] == "Pod"]
         if job["spec"]["parallelism"] == 0:
             for pod in pods:
-                self._delete("pods", pod["metadata"]["name"], pod["spec"]["terminationGracePeriodSeconds"])
+                self._delete(
+                    "pods", pod["metadata"]["name"], pod["spec"]["terminationGracePeriodSeconds"]
+                )
         elif not pods and not job["status"].get("conditions"):
             if job["spec"].get("completionMode") == "Indexed":
                 for index in range(job["spec"]["parallelism"]):
@@ -175,9 +191,15 @@ class FakeKubernetes:
             "name": job["metadata"]["name"],
             "uid": job["metadata"]["uid"],
         }
-        template["metadata"] |= {"name": name, "uid": secrets.token_hex(8), "ownerReferences": [owner]}
+        template["metadata"] |= {
+            "name": name,
+            "uid": secrets.token_hex(8),
+            "ownerReferences": [owner],
+        }
         if index is not None:
-            name = template["metadata"]["name"] = f"{job['metadata']['name']}-{index}-{secrets.token_hex(2)}"
+            name = template["metadata"]["name"] = (
+                f"{job['metadata']['name']}-{index}-{secrets.token_hex(2)}"
+            )
             template["metadata"]["annotations"] = {INDEX: str(index)}
             template["spec"]["hostname"] = f"{job['metadata']['name']}-{index}"
         pod = {"apiVersion": "v1", "kind": "Pod"} | template | {"status": {"phase": "Pending"}}
@@ -185,21 +207,31 @@ class FakeKubernetes:
         container = pod["spec"]["containers"][0]
         if index is not None and index >= self.machines:
             message = "0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules."
-            pod["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "message": message}]
+            pod["status"]["conditions"] = [
+                {"type": "PodScheduled", "status": "False", "message": message}
+            ]
         elif self.no_node:
             message = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
-            pod["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "message": message}]
+            pod["status"]["conditions"] = [
+                {"type": "PodScheduled", "status": "False", "message": message}
+            ]
         elif self.image_missing:
-            waiting = {"waiting": {"reason": "ErrImagePull", "message": f"{container['image']}: not found"}}
+            waiting = {
+                "waiting": {"reason": "ErrImagePull", "message": f"{container['image']}: not found"}
+            }
             pod["status"]["containerStatuses"] = [_status(container, waiting)]
         elif self.preparing:
-            pod["status"]["containerStatuses"] = [_status(container, {"waiting": {"reason": "ContainerCreating"}})]
+            pod["status"]["containerStatuses"] = [
+                _status(container, {"waiting": {"reason": "ContainerCreating"}})
+            ]
         else:
             self._run(pod, container)
 
     def _run(self, pod: Object, container: Object) -> None:
         """What the kubelet does."""
-        environment = {entry["name"]: entry["value"] for entry in container["env"] if "value" in entry}
+        environment = {
+            entry["name"]: entry["value"] for entry in container["env"] if "value" in entry
+        }
         command = self._command
         if index := pod["metadata"].get("annotations", {}).get(INDEX):
             command = self.enter(command)
@@ -218,7 +250,10 @@ class FakeKubernetes:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        pod["status"] = {"phase": "Running", "containerStatuses": [_status(container, {"running": {}})]}
+        pod["status"] = {
+            "phase": "Running",
+            "containerStatuses": [_status(container, {"running": {}})],
+        }
 
     def _network(self, pod: Object) -> dict[str, str]:
         """An address of its own, by which the others know it, and the environment that has it."""
@@ -228,9 +263,15 @@ class FakeKubernetes:
         pod["status"]["podIP"] = address
         self._write_hosts()
         (container,) = spec["containers"]
-        fields = {it["name"]: it["valueFrom"]["fieldRef"]["fieldPath"] for it in container["env"] if "valueFrom" in it}
+        fields = {
+            it["name"]: it["valueFrom"]["fieldRef"]["fieldPath"]
+            for it in container["env"]
+            if "valueFrom" in it
+        }
         assert set(fields.values()) <= {"status.podIP"}
-        return dict.fromkeys(fields, address) | {"TINKERSCRIPT_RUNTIME_LISTEN": f"{address}:{GATEWAY_PORT}"}
+        return dict.fromkeys(fields, address) | {
+            "TINKERSCRIPT_RUNTIME_LISTEN": f"{address}:{GATEWAY_PORT}"
+        }
 
     def _write_hosts(self) -> None:
         """In place: it is mounted."""
@@ -244,7 +285,12 @@ class FakeKubernetes:
             code = process.poll()
             if pod is None or code is None or pod["status"]["phase"] != "Running":
                 continue
-            ended = {"terminated": {"exitCode": code if code >= 0 else 128 - code, "startedAt": "2026-01-01T00:00:00Z"}}
+            ended = {
+                "terminated": {
+                    "exitCode": code if code >= 0 else 128 - code,
+                    "startedAt": "2026-01-01T00:00:00Z",
+                }
+            }
             ended["terminated"] |= {"reason": self.ended_as} if self.ended_as else {}
             phase = "Failed" if code else "Succeeded"
             container = pod["spec"]["containers"][0]
@@ -254,10 +300,18 @@ class FakeKubernetes:
                 kind = "Failed" if code else "Complete"
                 job["status"] = {"conditions": [{"type": kind, "status": "True"}]}
                 for other in self._others_run(job):
-                    self._delete("pods", other["metadata"]["name"], other["spec"]["terminationGracePeriodSeconds"])
+                    self._delete(
+                        "pods",
+                        other["metadata"]["name"],
+                        other["spec"]["terminationGracePeriodSeconds"],
+                    )
 
     def _others_run(self, job: Object) -> list[Object]:
-        return [each for each in self._owned(job) if each["kind"] == "Pod" and each["status"]["phase"] == "Running"]
+        return [
+            each
+            for each in self._owned(job)
+            if each["kind"] == "Pod" and each["status"]["phase"] == "Running"
+        ]
 
     def _delete(self, kind: str, name: str, grace_s: int) -> None:
         found = self.objects[kind, name]
@@ -289,7 +343,12 @@ def _plural(kind: str) -> str:
 
 
 def _status(container: Object, state: Object) -> Object:
-    same = {"image": container["image"], "imageID": "", "name": container["name"], "restartCount": 0}
+    same = {
+        "image": container["image"],
+        "imageID": "",
+        "name": container["name"],
+        "restartCount": 0,
+    }
     return same | {"ready": "running" in state, "state": state}
 
 
@@ -318,10 +377,21 @@ def _handler(cluster: FakeKubernetes) -> type[BaseHTTPRequestHandler]:
             try:
                 code, answer = 200, cluster.answer(self.command, self.path, body)
             except ApiError as error:
-                code, answer = error.code, {"kind": "Status", "message": str(error), "code": error.code}
-            body = b"" if answer is None else answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+                code, answer = (
+                    error.code,
+                    {"kind": "Status", "message": str(error), "code": error.code},
+                )
+            body = (
+                b""
+                if answer is None
+                else answer
+                if isinstance(answer, bytes)
+                else json.dumps(answer).encode()
+            )
             self.send_response(code if answer is not None else 204)
-            self.send_header("Content-Type", "text/plain" if isinstance(answer, bytes) else "application/json")
+            self.send_header(
+                "Content-Type", "text/plain" if isinstance(answer, bytes) else "application/json"
+            )
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

@@ -1,7 +1,9 @@
-"""What the pods of a test's Kubernetes run: images of a few programs, and two of this checkout with its packages.
+"""What the pods of a test's Kubernetes run: images of a few programs, and two of this checkout with
+its packages.
 
-These have nothing of their own: the node puts what this machine has installed into each of its containers, to be read
-alone, as nodes do with drivers of devices. One begins with the product, the other with what PROGRAM says.
+These have nothing of their own: the node puts what this machine has installed into each of its
+containers, to be read alone, as nodes do with drivers of devices. One begins with the product, the
+other with what PROGRAM says.
 """
 
 import hashlib
@@ -29,10 +31,15 @@ LINKS = ("bin", "lib", "lib64", "sbin")  # to /usr in the machine's own
 
 def base_write(folder: Path) -> None:
     """The specification that each container of a node begins with (OCI), as ``folder``/BASE."""
-    said = subprocess.run(["ctr", "oci", "spec"], capture_output=True, text=True, timeout=60, check=True).stdout
+    said = subprocess.run(
+        ["ctr", "oci", "spec"], capture_output=True, text=True, timeout=60, check=True
+    ).stdout
     base = json.loads(said)
     options = ["rbind", "ro"]
-    base["mounts"] += [{"destination": path, "source": path, "type": "bind", "options": options} for path in _shared()]
+    base["mounts"] += [
+        {"destination": path, "source": path, "type": "bind", "options": options}
+        for path in _shared()
+    ]
     (folder / BASE).write_text(json.dumps(base))
 
 
@@ -52,7 +59,9 @@ def images_write(folder: Path) -> Iterator[Path]:
 
 def of_checkout(image: str) -> str:
     """PRODUCT or SHELL. Skips where pods would not see this checkout."""
-    if any(Path("/tmp") in Path(path).resolve().parents for path in (ROOT, sys.prefix, sys.base_prefix)):
+    if any(
+        Path("/tmp") in Path(path).resolve().parents for path in (ROOT, sys.prefix, sys.base_prefix)
+    ):
         pytest.skip("pods have a /tmp of their own, and this checkout is under the machine's")
     return image
 
@@ -89,7 +98,11 @@ def _image(name: str, layer: bytes, settings: dict[str, object]) -> bytes:
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
     }
     manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
-    files = {"config.json": json.dumps(config), "layer.tar": layer, "manifest.json": json.dumps(manifest)}
+    files = {
+        "config.json": json.dumps(config),
+        "layer.tar": layer,
+        "manifest.json": json.dumps(manifest),
+    }
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
         for path, content in files.items():

@@ -14,17 +14,23 @@ def key_write(path: Path) -> rsa.RSAPrivateKey:
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     form = serialization.PrivateFormat.TraditionalOpenSSL
     path.touch(mode=0o600)
-    path.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))
+    path.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+    )
     return key
 
 
 def certificate_write(path: Path, key_path: Path) -> None:
-    """With which the API server shows itself to the kubelet: signed by itself, so that it is its own authority."""
+    """With which the API server shows itself to the kubelet: signed by itself, so that it is its
+    own authority.
+    """
     key, now = key_write(key_path), datetime.now(UTC)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "api")])
     until = now + timedelta(days=1)
     made = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, until)
+        x509.CertificateBuilder(
+            name, name, key.public_key(), x509.random_serial_number(), now, until
+        )
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
         .sign(key, hashes.SHA256())

@@ -1,7 +1,8 @@
-"""A network for a Kubernetes of several nodes, of which the machine itself sees nothing, and names for its pods.
+"""A network for a Kubernetes of several nodes, of which the machine itself sees nothing, and names
+for its pods.
 
-Nodes have addresses on one bridge, to which each pod is connected too. What the cluster's own programs need is on
-loopback within that network.
+Nodes have addresses on one bridge, to which each pod is connected too. What the cluster's own
+programs need is on loopback within that network.
 """
 
 import ctypes
@@ -61,7 +62,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @contextmanager
 def own_network() -> Iterator[None]:
-    """The calling thread, and all that it starts in the block, in that network; other threads stay where they are.
+    """The calling thread, and all that it starts in the block, in that network; other threads stay
+    where they are.
 
     Skips where it cannot be made.
     """
@@ -72,7 +74,9 @@ def own_network() -> Iterator[None]:
             pytest.skip(f"no network of our own: {os.strerror(ctypes.get_errno())}")
         try:
             for command in COMMANDS:
-                made = subprocess.run(command.split(), capture_output=True, text=True, timeout=20, check=False)
+                made = subprocess.run(
+                    command.split(), capture_output=True, text=True, timeout=20, check=False
+                )
                 if made.returncode:
                     pytest.skip(f"no network of our own: {command}: {made.stderr.strip()}")
             yield
@@ -88,7 +92,9 @@ def places_make(folder: Path, count: int) -> list[Place]:
     places = []
     for number in range(1, count + 1):
         name, address = f"n{number}", f"10.244.0.{number + 10}"
-        subprocess.run(["ip", "addr", "add", f"{address}/24", "dev", BRIDGE], check=True, timeout=20)
+        subprocess.run(
+            ["ip", "addr", "add", f"{address}/24", "dev", BRIDGE], check=True, timeout=20
+        )
         plugin = PLUGIN.format(counter=counter, name=name, bridge=BRIDGE, gateway=GATEWAY)
         places.append(Place(name=name, address=address, plugin=plugin, names=GATEWAY))
     return places
@@ -132,7 +138,8 @@ def _response(query: bytes, discovery: client.DiscoveryV1Api) -> bytes:
         code = NO_SUCH_NAME
     said = [socket.inet_aton(address) for address in found] if kind == A else []
     head = query[:2] + (0x8580 | code).to_bytes(2) + bytes([0, 1, 0, len(said), 0, 0, 0, 0])
-    records = [b"\xc0\x0c\x00\x01\x00\x01\x00\x00\x00\x01\x00\x04" + address for address in said]  # for one second
+    # for one second
+    records = [b"\xc0\x0c\x00\x01\x00\x01\x00\x00\x00\x01\x00\x04" + address for address in said]
     return head + query[12:end] + b"".join(records)
 
 
@@ -150,7 +157,14 @@ def _addresses(name: str, discovery: client.DiscoveryV1Api) -> list[str]:
     if not name.endswith(f".svc.{DOMAIN}") or len(parts) not in (2, 3):
         return []
     selector = f"kubernetes.io/service-name={parts[-2]}"
-    slices = discovery.list_namespaced_endpoint_slice(parts[-1], label_selector=selector, _request_timeout=20).items
-    ready = [each for found in slices for each in found.endpoints or [] if each.conditions.ready is not False]
+    slices = discovery.list_namespaced_endpoint_slice(
+        parts[-1], label_selector=selector, _request_timeout=20
+    ).items
+    ready = [
+        each
+        for found in slices
+        for each in found.endpoints or []
+        if each.conditions.ready is not False
+    ]
     hosts = ready if len(parts) == 2 else [each for each in ready if each.hostname == parts[0]]
     return [address for each in hosts for address in each.addresses]

@@ -1,7 +1,8 @@
-"""Real Kubernetes nodes on this machine, as root: containerd and a kubelet each in namespaces that end with them.
+"""Real Kubernetes nodes on this machine, as root: containerd and a kubelet each in namespaces that
+end with them.
 
-The machine stays as it is: pods have networks of their own that lead nowhere else, and what the two write to /run, to
-/var and to /proc/sys no other process sees.
+The machine stays as it is: pods have networks of their own that lead nowhere else, and what the two
+write to /run, to /var and to /proc/sys no other process sees.
 """
 
 import json
@@ -66,8 +67,9 @@ KERNEL = {
 
 @dataclass(frozen=True)
 class Place:
-    """Of a node: its ``name``, by which the API server finds its kubelet where it has no ``address`` of its own; what
-    connects its pods (CNI); and where they ask for names."""
+    """Of a node: its ``name``, by which the API server finds its kubelet where it has no
+    ``address`` of its own; what connects its pods (CNI); and where they ask for names.
+    """
 
     name: str = "localhost"
     address: str = ""
@@ -84,7 +86,9 @@ class Node:
 
     def lose(self) -> None:
         """As if its power was cut: first nothing of it is heard any more, then all of it ends."""
-        links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True, timeout=20).stdout
+        links = subprocess.run(
+            ["ip", "-o", "link"], capture_output=True, text=True, check=True, timeout=20
+        ).stdout
         for link in re.findall(rf"\b{self.place.name}-\w+", links):
             subprocess.run(["ip", "link", "set", link, "down"], check=True, timeout=20)
         self.engine.kill()
@@ -92,23 +96,36 @@ class Node:
 
 def version_read(program: Path) -> tuple[int, int]:
     """Which Kubernetes it is of: (1, 36)."""
-    said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60, check=True).stdout
+    said = subprocess.run(
+        [program, "--version"], capture_output=True, text=True, timeout=60, check=True
+    ).stdout
     major, minor = re.search(r"v(\d+)\.(\d+)", said).groups()
     return int(major), int(minor)
 
 
 def node_start(
-    folder: Path, kubelet: Path, kubeconfig: Path, api_certificate: Path, daemons: ExitStack, place: Place
+    folder: Path,
+    kubelet: Path,
+    kubeconfig: Path,
+    api_certificate: Path,
+    daemons: ExitStack,
+    place: Place,
 ) -> Node:
-    """A node that takes pods, with the images of kubernetes_images.py. Skips where it cannot be started."""
+    """A node that takes pods, with the images of kubernetes_images.py. Skips where it cannot be
+    started.
+    """
     if os.geteuid() != 0:
         pytest.skip("a kubelet is started by root alone")
     if missing := [program for program in NODE_PROGRAMS if shutil.which(program) is None]:
-        pytest.skip(f"no Kubernetes node: {', '.join(missing)} not installed (apt: containerd runc)")
+        pytest.skip(
+            f"no Kubernetes node: {', '.join(missing)} not installed (apt: containerd runc)"
+        )
     folder.mkdir()
     # Of its own: a kubelet ends what it finds there and does not know.
     cgroup = f"{folder.parent.name}-{place.name}"
-    daemons.callback(lambda: wait_until(lambda: _cgroups_remove(cgroup), timeout_s=START_S, poll_s=0.1))
+    daemons.callback(
+        lambda: wait_until(lambda: _cgroups_remove(cgroup), timeout_s=START_S, poll_s=0.1)
+    )
     base_write(folder)
     engine = _containerd(folder, place, daemons)
     for image in images_write(folder):
@@ -116,17 +133,26 @@ def node_start(
         image.unlink()
     _cgroups_make(cgroup)
     spaces = Path("/proc") / str(engine.pid) / "ns"
-    command = ["nsenter", f"--mount={spaces / 'mnt'}", f"--pid={spaces / 'pid_for_children'}", kubelet]
+    command = [
+        "nsenter",
+        f"--mount={spaces / 'mnt'}",
+        f"--pid={spaces / 'pid_for_children'}",
+        kubelet,
+    ]
     command += _kubelet(folder, version_read(kubelet), kubeconfig, api_certificate, place, cgroup)
     daemons.enter_context(daemon(command, log=folder / "kubelet.log", umask=UMASK))
     with config.new_client_from_config(str(kubeconfig)) as api:
-        _check(folder, wait_until(lambda: _takes_pods(api, place.name), timeout_s=START_S, poll_s=0.2))
+        _check(
+            folder, wait_until(lambda: _takes_pods(api, place.name), timeout_s=START_S, poll_s=0.2)
+        )
     return Node(place, engine)
 
 
 def container_kill(folder: Path, container: str) -> None:
     """SIGKILL for the container of that id (containerd://...), of which Kubernetes was not asked."""
-    assert _ctr(folder, "tasks", "kill", "--signal=SIGKILL", container.removeprefix("containerd://"))
+    assert _ctr(
+        folder, "tasks", "kill", "--signal=SIGKILL", container.removeprefix("containerd://")
+    )
 
 
 def _containerd(folder: Path, place: Place, daemons: ExitStack) -> subprocess.Popen[bytes]:
@@ -140,8 +166,12 @@ def _containerd(folder: Path, place: Place, daemons: ExitStack) -> subprocess.Po
     (networks / "10-tests.conflist").write_text(json.dumps(network))
     line = " && ".join([*_mounts(folder), f"exec containerd --config {conf}"])
     command = [*NAMESPACES, "sh", "-c", line]
-    engine = daemons.enter_context(daemon(command, log=folder / "containerd.log", end_by=signal.SIGKILL, umask=UMASK))
-    wait_until(lambda: _ctr(folder, "version") or engine.poll() is not None, timeout_s=START_S, poll_s=0.2)
+    engine = daemons.enter_context(
+        daemon(command, log=folder / "containerd.log", end_by=signal.SIGKILL, umask=UMASK)
+    )
+    wait_until(
+        lambda: _ctr(folder, "version") or engine.poll() is not None, timeout_s=START_S, poll_s=0.2
+    )
     _check(folder, engine.poll() is None)
     return engine
 
@@ -151,7 +181,9 @@ def _mounts(folder: Path) -> list[str]:
     upper, work = folder / "upper", folder / "work"
     lines = ["mount -t tmpfs tmpfs /run", "mount -t tmpfs tmpfs /var/log"]
     lines.append(f"mkdir {upper} {work}")
-    lines.append(f"mount -t overlay overlay -o lowerdir=/var/lib,upperdir={upper},workdir={work} /var/lib")
+    lines.append(
+        f"mount -t overlay overlay -o lowerdir=/var/lib,upperdir={upper},workdir={work} /var/lib"
+    )
     for name, value in KERNEL.items():
         file = folder / name.replace("/", ".")
         file.write_text(f"{value}\n")
@@ -160,7 +192,12 @@ def _mounts(folder: Path) -> list[str]:
 
 
 def _kubelet(
-    folder: Path, version: tuple[int, int], kubeconfig: Path, api_certificate: Path, place: Place, cgroup: str
+    folder: Path,
+    version: tuple[int, int],
+    kubeconfig: Path,
+    api_certificate: Path,
+    place: Place,
+    cgroup: str,
 ) -> list[str]:
     (port,) = ports_find(1)
     settings: dict[str, object] = {
@@ -209,12 +246,21 @@ def _takes_pods(api: client.ApiClient, name: str) -> bool:
 
 def _check(folder: Path, started: bool) -> None:
     if not started:
-        said = [line for log in folder.glob("*.log") for line in log.read_text(errors="replace").splitlines()[-3:]]
+        said = [
+            line
+            for log in folder.glob("*.log")
+            for line in log.read_text(errors="replace").splitlines()[-3:]
+        ]
         pytest.skip(f"a Kubernetes node does not start on this machine: {' / '.join(said)}")
 
 
 def _ctr(folder: Path, *words: object) -> bool:
-    command = ["ctr", f"--address={folder / 'containerd.sock'}", "--namespace=k8s.io", *map(str, words)]
+    command = [
+        "ctr",
+        f"--address={folder / 'containerd.sock'}",
+        "--namespace=k8s.io",
+        *map(str, words),
+    ]
     return subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
 
 
@@ -229,7 +275,8 @@ def _cgroups_make(name: str) -> None:
     """Those of a node, which a kubelet does not make itself."""
     for root in _cgroup_roots():
         (root / name).mkdir()
-        for setting in ("cpuset.cpus", "cpuset.mems"):  # version 1 begins with none, in which nothing can run
+        # version 1 begins with none, in which nothing can run
+        for setting in ("cpuset.cpus", "cpuset.mems"):
             if (root / setting).exists():
                 (root / name / setting).write_text((root / setting).read_text())
 

@@ -9,5 +9,9 @@ DOCKER = Path(__file__).resolve().parents[2] / "docker"
 
 
 def manifests() -> list[dict[str, Any]]:
-    files = [path for path in sorted((DOCKER / "kubernetes").glob("*.yaml")) if path.name != "kustomization.yaml"]
+    files = [
+        path
+        for path in sorted((DOCKER / "kubernetes").glob("*.yaml"))
+        if path.name != "kustomization.yaml"
+    ]
     return [manifest for path in files for manifest in yaml.safe_load_all(path.read_text())]

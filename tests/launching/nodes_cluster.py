@@ -1,4 +1,6 @@
-"""A real Kubernetes of several nodes on this machine, and what a server outside of its pods needs to use it."""
+"""A real Kubernetes of several nodes on this machine, and what a server outside of its pods needs
+to use it.
+"""
 
 import os
 import subprocess
@@ -29,8 +31,9 @@ AS_RUNTIMES = (
 
 @dataclass
 class NodesCluster:
-    """``enter`` is put before the command of a server, which then finds pods by their names. ``node_add`` starts one of
-    the spare nodes."""
+    """``enter`` is put before the command of a server, which then finds pods by their names.
+    ``node_add`` starts one of the spare nodes.
+    """
 
     kubeconfig: Path
     api: client.ApiClient
@@ -51,7 +54,9 @@ class NodesCluster:
 
     def pods(self) -> list[Any]:
         """That are there, in the order of their indexes."""
-        return sorted(client.CoreV1Api(self.api).list_namespaced_pod(self.namespace).items, key=pod_index)
+        return sorted(
+            client.CoreV1Api(self.api).list_namespaced_pod(self.namespace).items, key=pod_index
+        )
 
     def node_of(self, pod: Any) -> Node:
         (node,) = [node for node in self.nodes if node.place.name == pod.spec.node_name]
@@ -60,15 +65,20 @@ class NodesCluster:
 
 @contextmanager
 def nodes_cluster(count: int, data: Path, *, spare: int = 0) -> Iterator[NodesCluster]:
-    """The calling thread is in its network meanwhile. ``data`` is what its claim holds. Skips where it cannot be.
+    """The calling thread is in its network meanwhile. ``data`` is what its claim holds. Skips where
+    it cannot be.
 
     ``spare`` more nodes can be started later.
     """
     built = os.environ.get(BUILT)
     if not built:
-        pytest.skip(f"no Kubernetes of several nodes: {BUILT} is not set (tests/launching/kubernetes.sh builds one)")
+        pytest.skip(
+            f"no Kubernetes of several nodes: {BUILT} is not set (tests/launching/kubernetes.sh builds one)"
+        )
     if (version := version_read(Path(built) / "kubelet")) < OLDEST:
-        pytest.skip(f"{BUILT} has Kubernetes {'.'.join(map(str, version))}, which has no Indexed Jobs of today (1.24)")
+        pytest.skip(
+            f"{BUILT} has Kubernetes {'.'.join(map(str, version))}, which has no Indexed Jobs of today (1.24)"
+        )
     with tempfile.TemporaryDirectory(prefix="ts-nodes-") as folder, own_network():
         places = places_make(Path(folder), count + spare)
         resolver = Path(folder) / "resolv.conf"

@@ -1,4 +1,6 @@
-"""Both pods of one runtime on a test's Kubernetes: in the first a program of the tests, in the other the product."""
+"""Both pods of one runtime on a test's Kubernetes: in the first a program of the tests, in the
+other the product.
+"""
 
 import json
 import shlex
@@ -17,7 +19,8 @@ from support.tiny_model import tiny_model_make
 
 
 class PodsJob:
-    """Of ``program``, which is given its folder: a model of so many ``heads``, and what is ``wanted`` as config.json.
+    """Of ``program``, which is given its folder: a model of so many ``heads``, and what is
+    ``wanted`` as config.json.
 
     Each pod has ``memory_gib``; what the program writes is waited for ``within_s``.
     """
@@ -46,5 +49,7 @@ class PodsJob:
     def wait(self, name: str) -> Path:
         """For a file that the first pod writes."""
         path = self.folder / name
-        assert wait_until(path.exists, timeout_s=self._within_s, poll_s=0.2), self.launcher.logs(self.handle, lines=40)
+        assert wait_until(path.exists, timeout_s=self._within_s, poll_s=0.2), self.launcher.logs(
+            self.handle, lines=40
+        )
         return path

@@ -9,7 +9,9 @@ CONNECT_S = 20
 
 
 class Relay:
-    """To ``address``, in the network of the thread that makes it; ``listen`` may be called in another network."""
+    """To ``address``, in the network of the thread that makes it; ``listen`` may be called in
+    another network.
+    """
 
     def __init__(self, address: tuple[str, int]) -> None:
         self._address = address
@@ -42,7 +44,11 @@ class Relay:
                 threading.Thread(target=self._join, args=(near,), daemon=True).start()
 
     def _join(self, near: socket.socket) -> None:
-        with closing(near), suppress(OSError), socket.create_connection(self._address, timeout=CONNECT_S) as far:
+        with (
+            closing(near),
+            suppress(OSError),
+            socket.create_connection(self._address, timeout=CONNECT_S) as far,
+        ):
             far.settimeout(None)
             back = threading.Thread(target=_pass_on, args=(far, near), daemon=True)
             back.start()

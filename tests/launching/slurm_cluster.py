@@ -1,4 +1,6 @@
-"""A real Slurm cluster of two nodes on this machine, on loopback, as root, in a folder that goes with it."""
+"""A real Slurm cluster of two nodes on this machine, on loopback, as root, in a folder that goes
+with it.
+"""
 
 import os
 import shutil
@@ -50,7 +52,9 @@ def slurm_cluster() -> Iterator[Path]:
     path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
     missing = [program for program in PROGRAMS if shutil.which(program, path=path) is None]
     if missing:
-        pytest.skip(f"no Slurm: {', '.join(missing)} not installed (apt: slurmctld slurmd slurm-client munge)")
+        pytest.skip(
+            f"no Slurm: {', '.join(missing)} not installed (apt: slurmctld slurmd slurm-client munge)"
+        )
     if os.geteuid() != 0:
         pytest.skip("slurmd is started by root alone")
     folder = Path(tempfile.mkdtemp(prefix="ts-slurm-"))
@@ -79,7 +83,9 @@ def _configure(folder: Path) -> Path:
     key.touch(mode=0o400)
     key.write_bytes(os.urandom(1024))
     conf = folder / "slurm.conf"
-    conf.write_text(CONF.format(host=socket.gethostname().partition(".")[0], ports=_ports(), folder=folder))
+    conf.write_text(
+        CONF.format(host=socket.gethostname().partition(".")[0], ports=_ports(), folder=folder)
+    )
     # Device files that are surely there stand for GPUs: Slurm only looks whether they exist.
     (folder / "gres.conf").write_text("NodeName=n[1-2] Name=gpu File=/dev/tty[20-21]\n")
     (folder / "cgroup.conf").write_text("")
@@ -106,22 +112,33 @@ def _start(folder: Path, conf: Path, path: str, daemons: ExitStack) -> None:
 
     munge = folder / "munge"
     files = [f"--{name}-file={munge / name}" for name in ("key", "pid", "log", "seed")]
-    started = [start("munged", "munged", "--foreground", "--force", f"--socket={munge / 'socket'}", *files)]
+    started = [
+        start("munged", "munged", "--foreground", "--force", f"--socket={munge / 'socket'}", *files)
+    ]
     wait_until((munge / "socket").exists, timeout_s=START_S)
     started.append(start("slurmctld", "slurmctld", "-D", "-f", conf))
-    started += [start(f"slurmd-{node}", "slurmd", "-D", "-N", node, "-f", conf) for node in ("n1", "n2")]
+    started += [
+        start(f"slurmd-{node}", "slurmd", "-D", "-N", node, "-f", conf) for node in ("n1", "n2")
+    ]
 
     def is_over() -> bool:
-        return _says("sinfo", "--noheader", "--Node", "--format=%T").split() == ["idle", "idle"] or any(
-            program.poll() is not None for program in started
-        )
+        return _says("sinfo", "--noheader", "--Node", "--format=%T").split() == [
+            "idle",
+            "idle",
+        ] or any(program.poll() is not None for program in started)
 
-    if not wait_until(is_over, timeout_s=START_S, poll_s=0.2) or any(program.poll() is not None for program in started):
+    if not wait_until(is_over, timeout_s=START_S, poll_s=0.2) or any(
+        program.poll() is not None for program in started
+    ):
         said = [
-            line for log in sorted(folder.glob("*.log")) for line in log.read_text(errors="replace").splitlines()[-3:]
+            line
+            for log in sorted(folder.glob("*.log"))
+            for line in log.read_text(errors="replace").splitlines()[-3:]
         ]
         pytest.skip(f"Slurm does not start on this machine: {' / '.join(said)}")
 
 
 def _says(*command: str) -> str:
-    return subprocess.run(command, capture_output=True, text=True, timeout=20, check=False).stdout.strip()
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=20, check=False
+    ).stdout.strip()

@@ -1,8 +1,9 @@
 """What the examples learn: ``.venv/bin/python tests/learning/examples.py hello --seeds 0 1 2``
 
-Each program of ``sdk/examples`` runs as its README says, in a folder of its own, against one server here with the
-bundled model. Its rewards by step, what it printed last and its minutes are written to ``curves/examples/``; the table
-and the curve of its README are made from those files. Without a name every example runs: hours.
+Each program of ``sdk/examples`` runs as its README says, in a folder of its own, against one server
+here with the bundled model. Its rewards by step, what it printed last and its minutes are written
+to ``curves/examples/``; the table and the curve of its README are made from those files. Without a
+name every example runs: hours.
 """
 
 import argparse
@@ -30,7 +31,16 @@ from nightly import machine  # noqa: E402
 from tinkerscript.wire.sessions import SessionState  # noqa: E402
 
 RESULTS = Path(__file__).with_name("curves") / "examples"
-NAMES = ["hello", "guess_number", "countdown", "gsm8k", "tool_use", "judge", "multi_agent", "twenty_questions"]
+NAMES = [
+    "hello",
+    "guess_number",
+    "countdown",
+    "gsm8k",
+    "tool_use",
+    "judge",
+    "multi_agent",
+    "twenty_questions",
+]
 DEADLINE_S = 5400
 BLOCK = re.compile(r"(<!-- measured: begin -->\n).*?(<!-- measured: end -->)", re.DOTALL)
 
@@ -38,7 +48,9 @@ BLOCK = re.compile(r"(<!-- measured: begin -->\n).*?(<!-- measured: end -->)", r
 def main() -> int:
     """Run what was asked for; 0 where every program ended with status 0."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; without one all of them")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; without one all of them"
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     chosen = parser.parse_args()
     names, ran = chosen.names or NAMES, True
@@ -56,7 +68,9 @@ def main() -> int:
 
 
 def measure(server: Server, name: str, seed: int, folder: Path) -> bool:
-    """One run of an example's program: its result is written, and its README made anew; False where it failed."""
+    """One run of an example's program: its result is written, and its README made anew; False where
+    it failed.
+    """
     copied = folder / name
     shutil.copytree(EXAMPLES / name, copied)
     own = {"TINKERSCRIPT_BASE_URL": server.base_url, "TINKERSCRIPT_API_KEY": server.api_key}
@@ -92,20 +106,34 @@ def measure(server: Server, name: str, seed: int, folder: Path) -> bool:
 
 
 def newest_rewards(base_url: str, api_key: str) -> list[float]:
-    """The mean reward of each step of the newest session, which is stopped where its program did not end it."""
+    """The mean reward of each step of the newest session, which is stopped where its program did
+    not end it.
+    """
     with httpx.Client(base_url=base_url, headers={"Authorization": f"Bearer {api_key}"}) as client:
-        (newest,) = client.get("/v1/sessions", params={"limit": 1}).raise_for_status().json()["items"]
+        (newest,) = (
+            client.get("/v1/sessions", params={"limit": 1}).raise_for_status().json()["items"]
+        )
         path = f"/v1/sessions/{newest['id']}"
         if not SessionState(newest["state"]).is_terminal:  # the next program needs its runtime
             client.post(f"{path}/stop").raise_for_status()
-        page = client.get(f"{path}/events", params={"kind": "metric", "limit": 1000}).raise_for_status().json()
+        page = (
+            client.get(f"{path}/events", params={"kind": "metric", "limit": 1000})
+            .raise_for_status()
+            .json()
+        )
     return [round(event["data"]["reward_mean"], 3) for event in page["items"]]
 
 
 def _said(output: str) -> str:
-    """The program's sentences of what was held out, without where the model lies and what may be started next."""
+    """The program's sentences of what was held out, without where the model lies and what may be
+    started next.
+    """
     lines = [line for line in output.splitlines() if not line.startswith("python ")]
-    return "; ".join(line.partition("; the model lies")[0] for line in lines if re.search(r"before|held out", line))
+    return "; ".join(
+        line.partition("; the model lies")[0]
+        for line in lines
+        if re.search(r"before|held out", line)
+    )
 
 
 def held_out(said: str) -> str:

@@ -1,4 +1,6 @@
-"""The table of docs/learning.md, made from the curves: a row for each task and seed, TRL's scores under ours."""
+"""The table of docs/learning.md, made from the curves: a row for each task and seed, TRL's scores
+under ours.
+"""
 
 import json
 import re
@@ -31,10 +33,15 @@ def table(curves: list[dict[str, Any]]) -> str:
         "| --- " * 9 + "|",
     ]
     for curve in curves:
-        lines.append(_row(f"{TASKS[curve['task']]}; {curve['held_out']} | {curve['seed']} | here", curve))
+        lines.append(
+            _row(f"{TASKS[curve['task']]}; {curve['held_out']} | {curve['seed']} | here", curve)
+        )
         if "trl" in curve:
             lines.append(_row("| | TRL", curve["trl"]))
-    plots = [f"![{c['task']}, seed {c['seed']}](learning/{c['task']}-seed{c['seed']}.svg)" for c in curves]
+    plots = [
+        f"![{c['task']}, seed {c['seed']}](learning/{c['task']}-seed{c['seed']}.svg)"
+        for c in curves
+    ]
     return "\n".join([*lines, "", *plots, ""])
 
 

@@ -1,8 +1,9 @@
-"""TRL's GRPOTrainer on a task of ``tasks.py``: questions, their order, prompts, rewards and scores are those of ours.
+"""TRL's GRPOTrainer on a task of ``tasks.py``: questions, their order, prompts, rewards and scores
+are those of ours.
 
-``run.py --trl`` starts it in ``.venv-trl`` (``tests/environments/build.py trl``). What it prints last is one line of
-JSON, {"rewards": [...], "scores": [...]}, as the curve of ``run.py`` has them. Tasks with tools are not played: TRL
-samples their turns in another way.
+``run.py --trl`` starts it in ``.venv-trl`` (``tests/environments/build.py trl``). What it prints
+last is one line of JSON, {"rewards": [...], "scores": [...]}, as the curve of ``run.py`` has them.
+Tasks with tools are not played: TRL samples their turns in another way.
 """
 
 import argparse
@@ -41,7 +42,9 @@ def learn(chosen: argparse.Namespace) -> dict[str, list]:
 
     task, tokenizer = TASKS[chosen.task](), TransformersTokenizer(chosen.model)
     asked = [
-        each for of_step in questions_of_steps(task, chosen.seed, chosen.steps, chosen.prompts) for each in of_step
+        each
+        for of_step in questions_of_steps(task, chosen.seed, chosen.steps, chosen.prompts)
+        for each in of_step
     ]
     scores: list[dict[str, float]] = []
     rewards: list[float] = []
@@ -49,7 +52,11 @@ def learn(chosen: argparse.Namespace) -> dict[str, list]:
 
     def prompt(question: Question) -> str:
         return tokenizer.render(
-            [{"role": "user", "content": question.text}], [], generation=True, variables={}, now=datetime.now(tz=UTC)
+            [{"role": "user", "content": question.text}],
+            [],
+            generation=True,
+            variables={},
+            now=datetime.now(tz=UTC),
         )
 
     def reward(completions: list[str], right: list[str], **_: Any) -> list[float]:
@@ -67,7 +74,9 @@ def learn(chosen: argparse.Namespace) -> dict[str, list]:
 
         def take(self, model, step: int) -> None:
             share = score(model, tokenizer, task, [prompt(each) for each in task.held_out])
-            scores.append({"step": step, "score": share, "at_s": round(time.monotonic() - began, 1)})
+            scores.append(
+                {"step": step, "score": share, "at_s": round(time.monotonic() - began, 1)}
+            )
             print(f"TRL, step {step}: {share:.2f}", file=sys.stderr, flush=True)
 
     with tempfile.TemporaryDirectory() as output:
@@ -79,15 +88,21 @@ def learn(chosen: argparse.Namespace) -> dict[str, list]:
             gradient_checkpointing=False, save_strategy="no", report_to="none", logging_strategy="no",
             disable_tqdm=True, model_init_kwargs={"dtype": "float32"},
         )  # fmt: skip
-        data = Dataset.from_dict({"prompt": [*map(prompt, asked)], "right": [each.right for each in asked]})
-        GRPOTrainer(chosen.model, reward, args=arguments, train_dataset=data, callbacks=[Scores()]).train()
+        data = Dataset.from_dict(
+            {"prompt": [*map(prompt, asked)], "right": [each.right for each in asked]}
+        )
+        GRPOTrainer(
+            chosen.model, reward, args=arguments, train_dataset=data, callbacks=[Scores()]
+        ).train()
     size = chosen.group * chosen.prompts
     means = [sum(rewards[first : first + size]) / size for first in range(0, len(rewards), size)]
     return {"rewards": means, "scores": scores}
 
 
 def score(model: Any, tokenizer: Any, task: Task, prompts: list[str]) -> float:
-    """The share of held-out questions that are answered right at temperature 0, all asked in one batch."""
+    """The share of held-out questions that are answered right at temperature 0, all asked in one
+    batch.
+    """
     import torch
 
     rows = [tokenizer.encode(prompt) for prompt in prompts]
@@ -95,9 +110,12 @@ def score(model: Any, tokenizer: Any, task: Task, prompts: list[str]) -> float:
     ids = torch.tensor([[0] * (width - len(row)) + row for row in rows])
     seen = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows])
     with torch.no_grad():
-        made = model.generate(ids, attention_mask=seen, max_new_tokens=task.max_tokens, do_sample=False)
+        made = model.generate(
+            ids, attention_mask=seen, max_new_tokens=task.max_tokens, do_sample=False
+        )
     given = [
-        tokenizer.decode(_until_end(row, model.generation_config.eos_token_id)) for row in made[:, width:].tolist()
+        tokenizer.decode(_until_end(row, model.generation_config.eos_token_id))
+        for row in made[:, width:].tolist()
     ]
     right = [question.right for question in task.held_out]
     return sum(map(task.score, given, right)) / len(prompts)

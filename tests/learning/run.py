@@ -1,11 +1,12 @@
 """Whether a model learns: ``.venv/bin/python tests/learning/run.py arithmetic --seed 0 --steps 12``
 
-Engine and trainer of the product on the bundled model; the share of right held-out answers (temperature 0) before the
-first step and after every few. The curve is written as JSON to ``tests/learning/curves/``. Minutes on a CPU: for a
-night, not for ``make test``. ``--all`` runs each task with seeds 0, 1 and 2, one after the other. ``--trl`` also runs
-TRL's GRPOTrainer on the same questions (``peer.py``; not on the task with tools), and the curve has both; a run without
-it leaves such a curve as it is. Status 0 where each task's mean score over its seeds rose. ``--smoke`` is one step of
-two groups on each task, and leaves no curve: status 0 where all of it ran.
+Engine and trainer of the product on the bundled model; the share of right held-out answers
+(temperature 0) before the first step and after every few. The curve is written as JSON to
+``tests/learning/curves/``. Minutes on a CPU: for a night, not for ``make test``. ``--all`` runs
+each task with seeds 0, 1 and 2, one after the other. ``--trl`` also runs TRL's GRPOTrainer on the
+same questions (``peer.py``; not on the task with tools), and the curve has both; a run without it
+leaves such a curve as it is. Status 0 where each task's mean score over its seeds rose. ``--smoke``
+is one step of two groups on each task, and leaves no curve: status 0 where all of it ran.
 """
 
 import argparse
@@ -38,7 +39,8 @@ MODEL = ROOT / ".data" / "models" / "SmolLM2-135M-Instruct"
 PLOTS = ROOT / "docs" / "learning"
 PEER, PEER_S = ROOT / ".venv-trl" / "bin" / "python", 7200.0
 SEEDS = (0, 1, 2)
-MEASURES = ("grad_norm", "kl_engine", "clip_fraction", "entropy")  # of a step, printed: agreement of engine and trainer
+# of a step, printed: agreement of engine and trainer
+MEASURES = ("grad_norm", "kl_engine", "clip_fraction", "entropy")
 STARTED_WITH = dict(os.environ)  # without what the engine sets for its own threads
 
 
@@ -55,26 +57,42 @@ def main() -> int:
     options.add_argument("--model", default=str(MODEL))
     chosen = options.parse_args()
     if chosen.trl and not PEER.exists():
-        options.error(f"{PEER.relative_to(ROOT)} is missing: tests/environments/build.py trl makes it")
+        options.error(
+            f"{PEER.relative_to(ROOT)} is missing: tests/environments/build.py trl makes it"
+        )
     if chosen.smoke:
         return asyncio.run(smoke(chosen.model))
-    runs = [(name, seed) for name in TASKS for seed in SEEDS] if chosen.all else [(chosen.task, chosen.seed)]
+    runs = (
+        [(name, seed) for name in TASKS for seed in SEEDS]
+        if chosen.all
+        else [(chosen.task, chosen.seed)]
+    )
     rises: dict[str, float] = {}
     for name, seed in runs:
         curve = {"task": name, "seed": seed}
-        curve |= asyncio.run(learn(TASKS[name](), chosen.model, seed=seed, steps=chosen.steps, every=chosen.every))
+        curve |= asyncio.run(
+            learn(TASKS[name](), chosen.model, seed=seed, steps=chosen.steps, every=chosen.every)
+        )
         if chosen.trl and not TASKS[name]().tools:
-            curve["trl"] = beside(name, chosen.model, seed, chosen.steps, chosen.every, curve["config"])
+            curve["trl"] = beside(
+                name, chosen.model, seed, chosen.steps, chosen.every, curve["config"]
+            )
         write(curve)
         first, last = curve["scores"][0]["score"], curve["scores"][-1]["score"]
         print(f"{name}, seed {seed}: {first:.2f} -> {last:.2f}", flush=True)
         rises[name] = rises.get(name, 0.0) + last - first
-    print("rise of each task over its seeds:", {name: round(rise, 2) for name, rise in rises.items()}, flush=True)
+    print(
+        "rise of each task over its seeds:",
+        {name: round(rise, 2) for name, rise in rises.items()},
+        flush=True,
+    )
     return 0 if all(rise > 0 for rise in rises.values()) else 1
 
 
 def write(curve: dict) -> None:
-    """The curve as JSON, and as a plot and a row of the manual; not over one that has a peer's beside it."""
+    """The curve as JSON, and as a plot and a row of the manual; not over one that has a peer's
+    beside it.
+    """
     name = f"{curve['task']}-seed{curve['seed']}"
     kept = CURVES / f"{name}.json"
     if "trl" not in curve and kept.exists() and "trl" in json.loads(kept.read_text()):
@@ -90,29 +108,49 @@ def write(curve: dict) -> None:
 
 async def learn(task: Task, model: str, *, seed: int, steps: int, every: int) -> dict:
     """The configuration, the mean reward of each step, and the held-out scores."""
-    config = SessionConfig(seed=seed, max_context_length=512, max_tokens=task.max_tokens, learning_rate=3e-5)
-    tokenizer, asked = TransformersTokenizer(model), questions_of_steps(task, seed, steps, config.tasks_per_batch)
+    config = SessionConfig(
+        seed=seed, max_context_length=512, max_tokens=task.max_tokens, learning_rate=3e-5
+    )
+    tokenizer, asked = (
+        TransformersTokenizer(model),
+        questions_of_steps(task, seed, steps, config.tasks_per_batch),
+    )
     began, rewards, scores = time.monotonic(), [], []
     async with loop_open(model, config, "cpu") as loop:
         for step in range(steps + 1):
             if step % every == 0 or step == steps:
                 share = await score(loop, tokenizer, task)
-                scores.append({"step": step, "score": share, "at_s": round(time.monotonic() - began, 1)})
-                print(f"step {step}: {share:.2f} of {len(task.held_out)} held-out answers are right", flush=True)
+                scores.append(
+                    {"step": step, "score": share, "at_s": round(time.monotonic() - began, 1)}
+                )
+                print(
+                    f"step {step}: {share:.2f} of {len(task.held_out)} held-out answers are right",
+                    flush=True,
+                )
             if step < steps:
                 rewards.append(await train(loop, tokenizer, task, asked[step], step + 1))
-    used = config.model_dump(include={"seed", "grpo_n", "tasks_per_batch", "learning_rate", "loss", "max_tokens"})
+    used = config.model_dump(
+        include={"seed", "grpo_n", "tasks_per_batch", "learning_rate", "loss", "max_tokens"}
+    )
     return {"config": used, "held_out": len(task.held_out), "rewards": rewards, "scores": scores}
 
 
 def beside(name: str, model: str, seed: int, steps: int, every: int, config: dict) -> dict:
     """The curve of TRL's GRPOTrainer with the same options."""
-    given = {"model": model, "seed": seed, "steps": steps, "every": every, "rate": config["learning_rate"]}
+    given = {
+        "model": model,
+        "seed": seed,
+        "steps": steps,
+        "every": every,
+        "rate": config["learning_rate"],
+    }
     given |= {"group": config["grpo_n"], "prompts": config["tasks_per_batch"]}
     command = [PEER, Path(__file__).with_name("peer.py"), name]
     for option, value in given.items():
         command += [f"--{option}", str(value)]
-    done = subprocess.run(command, env=STARTED_WITH, stdout=subprocess.PIPE, text=True, timeout=PEER_S, check=True)
+    done = subprocess.run(
+        command, env=STARTED_WITH, stdout=subprocess.PIPE, text=True, timeout=PEER_S, check=True
+    )
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -137,11 +175,15 @@ class Played:
     answers: str
 
 
-async def play(loop: Loop, tokenizer: Any, task: Task, question: Question, temperature: float) -> Played:
+async def play(
+    loop: Loop, tokenizer: Any, task: Task, question: Question, temperature: float
+) -> Played:
     """The question's turns up to the end of its game; one turn where the task has no tools."""
     options = SamplingOptions(max_tokens=task.max_tokens, temperature=temperature)
     messages, said = [{"role": "user", "content": question.text}], task.opening
-    prompt = tokenizer.render(messages, list(task.tools), generation=True, variables={}, now=datetime.now(tz=UTC))
+    prompt = tokenizer.render(
+        messages, list(task.tools), generation=True, variables={}, now=datetime.now(tz=UTC)
+    )
     ids, mask, logprobs, answers = tokenizer.encode(prompt + said), [], [], []
     while True:
         known = len(ids) - len(mask)
@@ -162,8 +204,12 @@ async def play(loop: Loop, tokenizer: Any, task: Task, question: Question, tempe
 async def train(loop: Loop, tokenizer: Any, task: Task, asked: list[Question], step: int) -> float:
     """One step on ``grpo_n`` attempts at each question; their mean reward."""
     many = loop.config.grpo_n
-    played = await asyncio.gather(*(play(loop, tokenizer, task, each, 1.0) for each in asked for _ in range(many)))
-    rewards = [task.reward(one.answers, asked[number // many].right) for number, one in enumerate(played)]
+    played = await asyncio.gather(
+        *(play(loop, tokenizer, task, each, 1.0) for each in asked for _ in range(many))
+    )
+    rewards = [
+        task.reward(one.answers, asked[number // many].right) for number, one in enumerate(played)
+    ]
     samples = []
     for first in range(0, len(played), many):
         of_group = rewards[first : first + many]
@@ -177,14 +223,21 @@ async def train(loop: Loop, tokenizer: Any, task: Task, asked: list[Question], s
         await loop.hand_over(step)
         said = ", ".join(f"{name} {measured[name]:.3g}" for name in MEASURES)
     mean = sum(rewards) / len(rewards)
-    print(f"step {step}: mean reward {mean:.2f}, {len(samples)} samples with a gradient; {said}", flush=True)
+    print(
+        f"step {step}: mean reward {mean:.2f}, {len(samples)} samples with a gradient; {said}",
+        flush=True,
+    )
     return mean
 
 
 async def score(loop: Loop, tokenizer: Any, task: Task) -> float:
     """The share of held-out questions that are answered right at temperature 0."""
-    played = await asyncio.gather(*(play(loop, tokenizer, task, each, 0.0) for each in task.held_out))
-    right = [task.score(one.answers, each.right) for one, each in zip(played, task.held_out, strict=True)]
+    played = await asyncio.gather(
+        *(play(loop, tokenizer, task, each, 0.0) for each in task.held_out)
+    )
+    right = [
+        task.score(one.answers, each.right) for one, each in zip(played, task.held_out, strict=True)
+    ]
     return sum(right) / len(right)
 
 

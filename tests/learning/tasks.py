@@ -1,4 +1,6 @@
-"""Small tasks that a 135M model can get better at: what it is asked, what is right, what earns a reward."""
+"""Small tasks that a 135M model can get better at: what it is asked, what is right, what earns a
+reward.
+"""
 
 import json
 import random
@@ -23,10 +25,12 @@ class Question:
 
 @dataclass(frozen=True)
 class Task:
-    """``reward`` may give parts of the way, ``score`` is 1 for a right answer and 0 else. Lengths in tokens.
+    """``reward`` may give parts of the way, ``score`` is 1 for a right answer and 0 else. Lengths
+    in tokens.
 
-    A task with ``tools`` is played: each answer continues ``opening``, and ``reply`` is the text that comes after it
-    and before the next one, None where the game is over. All three functions are given all answers, one a line.
+    A task with ``tools`` is played: each answer continues ``opening``, and ``reply`` is the text
+    that comes after it and before the next one, None where the game is over. All three functions
+    are given all answers, one a line.
     """
 
     train: list[Question]
@@ -46,7 +50,8 @@ def questions_of_steps(task: Task, seed: int, steps: int, many: int) -> list[lis
 
 
 def classification() -> Task:
-    """Is a short review positive or negative? The first label counts, and none is as bad as the wrong one.
+    """Is a short review positive or negative? The first label counts, and none is as bad as the
+    wrong one.
 
     Where an answer without a label earned more than a wrong one, some runs learned to give none.
     """
@@ -68,11 +73,14 @@ def classification() -> Task:
 def arithmetic() -> Task:
     """The sum of two digits, as the first number of the answer; a wrong number earns a tenth.
 
-    With a part for each number that is near, the policy soon gives the middle of all sums to every question.
+    With a part for each number that is near, the policy soon gives the middle of all sums to every
+    question.
     """
     pairs = [(a, b) for a in range(1, 10) for b in range(1, 10)]
     random.Random(7).shuffle(pairs)
-    questions = [Question(f"What is {a} + {b}? Answer with the number alone.", str(a + b)) for a, b in pairs]
+    questions = [
+        Question(f"What is {a} + {b}? Answer with the number alone.", str(a + b)) for a, b in pairs
+    ]
 
     def number(answer: str) -> int | None:
         found = re.search(r"\d+", answer)
@@ -82,10 +90,31 @@ def arithmetic() -> Task:
         given = number(answer)
         return 0.0 if given is None else 1.0 if given == int(right) else 0.1
 
-    return Task(questions[:57], questions[57:], reward, lambda answer, right: float(number(answer) == int(right)), 6)
+    return Task(
+        questions[:57],
+        questions[57:],
+        reward,
+        lambda answer, right: float(number(answer) == int(right)),
+        6,
+    )
 
 
-NAMES = ["Ada", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gus", "Hana", "Ivo", "Jane", "Kai", "Lea", "Max", "Nora"]
+NAMES = [
+    "Ada",
+    "Ben",
+    "Cleo",
+    "Dan",
+    "Eva",
+    "Finn",
+    "Gus",
+    "Hana",
+    "Ivo",
+    "Jane",
+    "Kai",
+    "Lea",
+    "Max",
+    "Nora",
+]
 
 
 def extraction() -> Task:
@@ -93,7 +122,9 @@ def extraction() -> Task:
     rng, questions = random.Random(8), []
     for name in NAMES * 4:
         age = rng.randint(18, 80)
-        told = rng.choice(["{} is {} years old.", "Meet {}, aged {}.", "{} turned {} last week."]).format(name, age)
+        told = rng.choice(
+            ["{} is {} years old.", "Meet {}, aged {}.", "{} turned {} last week."]
+        ).format(name, age)
         text = f'{told} Answer with a JSON object with the keys "name" and "age" alone.'
         questions.append(Question(text, json.dumps({"name": name, "age": age})))
 
@@ -108,7 +139,13 @@ def extraction() -> Task:
         wanted = json.loads(right)
         return sum(str(given.get(key)) == str(value) for key, value in wanted.items()) / len(wanted)
 
-    return Task(questions[:42], questions[42:], reward, lambda answer, right: float(reward(answer, right) == 1), 24)
+    return Task(
+        questions[:42],
+        questions[42:],
+        reward,
+        lambda answer, right: float(reward(answer, right) == 1),
+        24,
+    )
 
 
 GUESSES, RANGE = 3, 7  # halving a range of seven finds its number with the third guess
@@ -117,7 +154,11 @@ GUESS = {
     "function": {
         "name": "guess",
         "description": "Guess the number. The result is right, higher or lower.",
-        "parameters": {"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]},
+        "parameters": {
+            "type": "object",
+            "properties": {"number": {"type": "integer"}},
+            "required": ["number"],
+        },
     },
 }
 
@@ -125,14 +166,17 @@ GUESS = {
 def guessing() -> Task:
     """A number from 1 to 7 in three calls of a tool; a last guess that is near earns up to a half.
 
-    The call's form is given up to its number, as a forced call's is: the 135M model has never learned it. Held-out
-    questions have each secret twice, and names that no question of the training has. With numbers of two digits, where
-    halving needs sums, 12 steps taught nothing: after eight of them most groups gave one answer.
+    The call's form is given up to its number, as a forced call's is: the 135M model has never
+    learned it. Held-out questions have each secret twice, and names that no question of the
+    training has. With numbers of two digits, where halving needs sums, 12 steps taught nothing:
+    after eight of them most groups gave one answer.
     """
     ask = f"{{}} thinks of a number from 1 to {RANGE}. Find it with three guesses."
     secrets = range(1, RANGE + 1)
     train = [Question(ask.format(name), str(secret)) for name in NAMES[:12] for secret in secrets]
-    held_out = [Question(ask.format(name), str(secret)) for name in NAMES[12:] for secret in secrets]
+    held_out = [
+        Question(ask.format(name), str(secret)) for name in NAMES[12:] for secret in secrets
+    ]
 
     def numbers(answers: str) -> list[int | None]:
         return [int(line) if line.strip().isdecimal() else None for line in answers.split("\n")]
@@ -142,7 +186,10 @@ def guessing() -> Task:
         if guessed[-1] is None or guessed[-1] == int(right) or len(guessed) == GUESSES:
             return None
         said = "higher" if int(right) > guessed[-1] else "lower"
-        call, turn = "}}]</tool_call><|im_end|>\n", f"<tool_response>\n{said}\n</tool_response><|im_end|>\n"
+        call, turn = (
+            "}}]</tool_call><|im_end|>\n",
+            f"<tool_response>\n{said}\n</tool_response><|im_end|>\n",
+        )
         return f"{call}<|im_start|>user\n{turn}<|im_start|>assistant\n"
 
     def reward(answers: str, right: str) -> float:

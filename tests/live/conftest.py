@@ -37,7 +37,8 @@ def asgi_server(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def origin(asgi_server: str, django_db_setup: None) -> Iterator[str]:
-    """The address of one server for all tests, which finds in the test database what each writes there.
+    """The address of one server for all tests, which finds in the test database what each writes
+    there.
 
     Its listening socket is made here, so none is guessed.
     """
@@ -48,8 +49,14 @@ def origin(asgi_server: str, django_db_setup: None) -> Iterator[str]:
         "PYTHONPATH": os.pathsep.join([".", "sdk"]),
     }
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        command = [sys.executable, PROGRAM, *(word.format(fd=listener.fileno()) for word in SERVERS[asgi_server])]
-        process = subprocess.Popen(command, env=environment, cwd=settings.BASE_DIR, pass_fds=[listener.fileno()])
+        command = [
+            sys.executable,
+            PROGRAM,
+            *(word.format(fd=listener.fileno()) for word in SERVERS[asgi_server]),
+        ]
+        process = subprocess.Popen(
+            command, env=environment, cwd=settings.BASE_DIR, pass_fds=[listener.fileno()]
+        )
         try:
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:

@@ -1,7 +1,7 @@
 """A web server that is only ever woken: ``python server_without_looks.py MODULE ARGUMENT...``.
 
-It runs MODULE, as ``python -m`` would, with a live channel that looks at the record by itself once an hour: what a lost
-wake-up leaves behind comes too late for every test, on every machine.
+It runs MODULE, as ``python -m`` would, with a live channel that looks at the record by itself once
+an hour: what a lost wake-up leaves behind comes too late for every test, on every machine.
 """
 
 import os

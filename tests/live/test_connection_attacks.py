@@ -1,4 +1,6 @@
-"""Whoever opens connections by the hundred to a whole web server gets a bounded share of it, and others are served."""
+"""Whoever opens connections by the hundred to a whole web server gets a bounded share of it, and
+others are served.
+"""
 
 import asyncio
 import contextlib
@@ -20,7 +22,8 @@ from tinkerscript.processes.bounded_http import HEAD_S
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
 HALF_OPEN, SOCKETS, BODIES, BODY_BYTES = 600, 500, 60, 15 << 20
-SERVED_S = 10.0  # within which somebody else's request is answered, on a machine that does other things too
+# within which somebody else's request is answered, on a machine that does other things too
+SERVED_S = 10.0
 
 
 async def silence(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -37,7 +40,9 @@ def gateway_port() -> Iterator[int]:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    server = asyncio.run_coroutine_threadsafe(asyncio.start_server(silence, "127.0.0.1", 0), loop).result(25)
+    server = asyncio.run_coroutine_threadsafe(
+        asyncio.start_server(silence, "127.0.0.1", 0), loop
+    ).result(25)
     yield server.sockets[0].getsockname()[1]
 
     async def end() -> None:
@@ -94,7 +99,8 @@ async def test_600_half_open_connections_are_closed_within_the_deadline_of_a_hea
     lived_s = await asyncio.gather(*attack)
     assert max(lived_s) < HEAD_S + SERVED_S
     connections = psutil.Process(server.process.pid).net_connections()
-    taken = [other for other in connections if other.laddr.port == int(port)]  # not its own one to Redis
+    # not its own one to Redis
+    taken = [other for other in connections if other.laddr.port == int(port)]
     assert [other for other in taken if other.status == "ESTABLISHED"] == []
 
 
@@ -141,9 +147,16 @@ async def test_60_bodies_of_15_mib_to_the_relay_by_one_key_take_a_bounded_share_
     for one in calls:
         one.cancel()
     await asyncio.gather(*calls, return_exceptions=True)
-    print(f"{refused} refused, {len(broken)} cut, {fit} fit; {(most - before) >> 20} MiB more than {before >> 20} MiB")
-    # 408: a body of which nothing came for half a minute, since on a busy machine this client stands still too.
-    assert set(refused) <= {408, 429} and all(isinstance(one, aiohttp.ClientError) for one in broken)
-    assert refused[429] and refused.total() + len(broken) == BODIES - fit, "those that fit wait for the gateway"
+    print(
+        f"{refused} refused, {len(broken)} cut, {fit} fit; {(most - before) >> 20} MiB more than {before >> 20} MiB"
+    )
+    # 408: a body of which nothing came for half a minute, since on a busy machine this client
+    # stands still too.
+    assert set(refused) <= {408, 429} and all(
+        isinstance(one, aiohttp.ClientError) for one in broken
+    )
+    assert refused[429] and refused.total() + len(broken) == BODIES - fit, (
+        "those that fit wait for the gateway"
+    )
     assert BODY_BYTES < most - before < 3 * MAX_BYTES_PER_KEY
     await others_are_served(server, client)

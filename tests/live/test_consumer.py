@@ -36,7 +36,12 @@ def session(project: Project) -> Session:
 
 
 def socket(
-    watched: str, *, key: str | None = None, query: str = "", headers: tuple = (), what: str = "sessions"
+    watched: str,
+    *,
+    key: str | None = None,
+    query: str = "",
+    headers: tuple = (),
+    what: str = "sessions",
 ) -> WebsocketCommunicator:
     sent = [HOST, *headers]
     if key is not None:
@@ -61,7 +66,9 @@ async def test_the_backlog_then_live(session, api_key) -> None:
     await client.connect(timeout=25)
     backlog = await page(client)
     assert [event.data["to"] for event in backlog.items] == ["queued"]
-    await sync_to_async(event_record)(session_id=session.id, kind=EventKind.METRIC, data={"step": 1})
+    await sync_to_async(event_record)(
+        session_id=session.id, kind=EventKind.METRIC, data={"step": 1}
+    )
     live = await page(client)
     assert [event.data for event in live.items] == [{"step": 1}]
     assert live.next_cursor == live.items[-1].cursor > backlog.next_cursor
@@ -112,10 +119,14 @@ def deactivate(session: Session, user: User) -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("what", ["sessions", "projects"])
-async def test_who_may_no_longer_watch_gets_no_more(what, by_key, end, code, session, member) -> None:
+async def test_who_may_no_longer_watch_gets_no_more(
+    what, by_key, end, code, session, member
+) -> None:
     watched = session.id if what == "sessions" else session.project_id
     if by_key:
-        client = socket(watched, what=what, key=await sync_to_async(factories.key_make)(session.project, member))
+        client = socket(
+            watched, what=what, key=await sync_to_async(factories.key_make)(session.project, member)
+        )
     else:
         headers = (b"cookie", await cookie_of(member)), (b"origin", b"http://testserver")
         client = socket(watched, what=what, headers=headers)
@@ -124,11 +135,14 @@ async def test_who_may_no_longer_watch_gets_no_more(what, by_key, end, code, ses
     if what == "projects":
         await client.receive_from(timeout=25)  # what is queued
     await sync_to_async(end)(session, member)
-    message = await client.receive_output(timeout=25)  # nothing is written meanwhile: a quiet socket ends as well
+    # nothing is written meanwhile: a quiet socket ends as well
+    message = await client.receive_output(timeout=25)
     assert (message["type"], message.get("code")) == ("websocket.close", code)
 
 
-async def test_a_quiet_watcher_is_checked_more_often_than_once_a_second(session, monkeypatch) -> None:
+async def test_a_quiet_watcher_is_checked_more_often_than_once_a_second(
+    session, monkeypatch
+) -> None:
     assert consumer.RECHECK_S < 1.0
     monkeypatch.setattr(consumer, "RECHECK_S", 0.001)
     checked: list[str] = []
@@ -141,14 +155,17 @@ async def test_a_quiet_watcher_is_checked_more_often_than_once_a_second(session,
     client = WebsocketCommunicator(channels, f"/ws/v1/sessions/{session.id}")
     await client.connect(timeout=25)
     await page(client)
-    await eventually(lambda: len(checked) > 100)  # as often as it says: by a pause of its own it would take a minute
+    # as often as it says: by a pause of its own it would take a minute
+    await eventually(lambda: len(checked) > 100)
     await client.disconnect(timeout=25)
     assert set(checked) == {session.id}
 
 
 async def test_a_client_resumes_after_the_last_entry_that_it_saw(session, api_key) -> None:
     events = [
-        await sync_to_async(event_record)(session_id=session.id, kind=EventKind.LOG, data={"line": str(number)})
+        await sync_to_async(event_record)(
+            session_id=session.id, kind=EventKind.LOG, data={"line": str(number)}
+        )
         for number in range(5)
     ]
     client = socket(session.id, key=api_key, query=f"?after={events[2].id}")
@@ -158,22 +175,36 @@ async def test_a_client_resumes_after_the_last_entry_that_it_saw(session, api_ke
     await client.disconnect(timeout=25)
 
 
-async def test_a_client_gets_only_the_kinds_that_it_asks_for_and_its_cursor_passes_the_others(session, api_key) -> None:
+async def test_a_client_gets_only_the_kinds_that_it_asks_for_and_its_cursor_passes_the_others(
+    session, api_key
+) -> None:
     kinds = [EventKind.METRIC, EventKind.LOG, EventKind.LOG]
-    events = [await sync_to_async(event_record)(session_id=session.id, kind=kind, data={}) for kind in kinds]
+    events = [
+        await sync_to_async(event_record)(session_id=session.id, kind=kind, data={})
+        for kind in kinds
+    ]
     client = socket(session.id, key=api_key, query="?kinds=metric,event")
     await client.connect(timeout=25)
     first = await page(client)
-    assert [event.kind for event in first.items] == [EventKind.METRIC] and first.next_cursor == events[2].id
-    await sync_to_async(event_record)(session_id=session.id, kind=EventKind.LOG, data={"line": "not this"})
+    assert [event.kind for event in first.items] == [
+        EventKind.METRIC
+    ] and first.next_cursor == events[2].id
+    await sync_to_async(event_record)(
+        session_id=session.id, kind=EventKind.LOG, data={"line": "not this"}
+    )
     assert await client.receive_nothing()
-    last = await sync_to_async(event_record)(session_id=session.id, kind=EventKind.EVENT, data={"name": "this"})
+    last = await sync_to_async(event_record)(
+        session_id=session.id, kind=EventKind.EVENT, data={"name": "this"}
+    )
     assert [event.cursor for event in (await page(client)).items] == [last.id]
     await client.disconnect(timeout=25)
 
 
 async def test_a_long_backlog_comes_whole_and_in_order(session, api_key) -> None:
-    rows = [EventRecord(session_id=session.id, kind="log", data={"line": str(number)}) for number in range(950)]
+    rows = [
+        EventRecord(session_id=session.id, kind="log", data={"line": str(number)})
+        for number in range(950)
+    ]
     await EventRecord.objects.abulk_create(rows)
     client = socket(session.id, key=api_key)
     await client.connect(timeout=25)
@@ -215,14 +246,22 @@ async def test_a_signed_in_person_watches_from_our_own_pages_only(session, alice
         await client.connect(timeout=25)
         assert (await page(client)).items
         await client.disconnect(timeout=25)
-    for headers in ((cookie,), (cookie, (b"origin", b"https://evil.example")), (cookie, (b"origin", b"null"))):
+    for headers in (
+        (cookie,),
+        (cookie, (b"origin", b"https://evil.example")),
+        (cookie, (b"origin", b"null")),
+    ):
         assert await close_code(socket(session.id, headers=headers)) == 4403
     other = (b"cookie", await cookie_of(bob))
-    assert await close_code(socket(session.id, headers=(other, (b"origin", b"http://testserver")))) == 4404
+    assert (
+        await close_code(socket(session.id, headers=(other, (b"origin", b"http://testserver"))))
+        == 4404
+    )
 
 
 @pytest.mark.parametrize(
-    "query", ["?after=x", "?after=-1", "?after=", "?after=" + "9" * 19, "?from=1", "?kinds=all", "?kinds="]
+    "query",
+    ["?after=x", "?after=-1", "?after=", "?after=" + "9" * 19, "?from=1", "?kinds=all", "?kinds="],
 )
 async def test_a_bad_query_is_4400(query, session, api_key) -> None:
     assert await close_code(socket(session.id, key=api_key, query=query)) == 4400
@@ -234,7 +273,9 @@ async def test_what_a_client_sends_is_dropped(session, api_key) -> None:
     await page(client)
     await client.send_to(text_data=json.dumps({"type": "anything"}))
     await client.send_to(bytes_data=b"\x00")
-    await sync_to_async(event_record)(session_id=session.id, kind=EventKind.LOG, data={"line": "still here"})
+    await sync_to_async(event_record)(
+        session_id=session.id, kind=EventKind.LOG, data={"line": "still here"}
+    )
     assert (await page(client)).items[0].data == {"line": "still here"}
     await client.disconnect(timeout=25)
 
@@ -257,11 +298,16 @@ async def test_the_key_of_a_sign_ins_row_is_no_cookie(session, alice) -> None:
     row = await DjangoSession.objects.aget()
     cookie = f"{settings.SESSION_COOKIE_NAME}={row.session_key}".encode()
     assert (
-        await close_code(socket(session.id, headers=((b"cookie", cookie), (b"origin", b"http://testserver")))) == 4401
+        await close_code(
+            socket(session.id, headers=((b"cookie", cookie), (b"origin", b"http://testserver")))
+        )
+        == 4401
     )
 
 
-async def test_one_key_has_so_many_watchers_and_others_have_theirs(session, api_key, outsider_key, monkeypatch) -> None:
+async def test_one_key_has_so_many_watchers_and_others_have_theirs(
+    session, api_key, outsider_key, monkeypatch
+) -> None:
     counts = watchers.Watchers()
     monkeypatch.setattr(consumer, "watchers", counts)
     monkeypatch.setattr(watchers, "MAX_PER_CREDENTIAL", 3)
@@ -270,7 +316,9 @@ async def test_one_key_has_so_many_watchers_and_others_have_theirs(session, api_
         await client.connect(timeout=25)
         await page(client)
     assert await close_code(socket(session.id, key=api_key)) == 4429
-    assert await close_code(socket(session.id, key=outsider_key)) == 4404, "not one too many, but not theirs"
+    assert await close_code(socket(session.id, key=outsider_key)) == 4404, (
+        "not one too many, but not theirs"
+    )
     await open_.pop().disconnect(timeout=25)
     again = socket(session.id, key=api_key)
     await again.connect(timeout=25)

@@ -41,20 +41,32 @@ def read_until(terminal: int, wanted: re.Pattern[str]) -> re.Match[str]:
     return found
 
 
-def test_the_console_stays_open_on_a_terminal_and_is_entered_with_what_was_said(tmp_path: Path) -> None:
+def test_the_console_stays_open_on_a_terminal_and_is_entered_with_what_was_said(
+    tmp_path: Path,
+) -> None:
     server = Server(tmp_path)  # its environment alone: the program starts the server
     migrated_database.for_server(server.data)
     ours, theirs = pty.openpty()
-    environment = server.environment | {"PYTHONPATH": f"{EXAMPLES}:{os.environ.get('PYTHONPATH', '')}"}
-    program = subprocess.Popen([sys.executable, "-c", PROGRAM], env=environment, stdout=theirs, start_new_session=True)
+    environment = server.environment | {
+        "PYTHONPATH": f"{EXAMPLES}:{os.environ.get('PYTHONPATH', '')}"
+    }
+    program = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], env=environment, stdout=theirs, start_new_session=True
+    )
     os.close(theirs)
     try:
         base_url, email, password = read_until(ours, SAID).groups()
         with httpx.Client(base_url=base_url, timeout=30) as browser:
-            browser.get("/_allauth/browser/v1/auth/session")  # whose response has the cookie that a form sends back
+            # whose response has the cookie that a form sends back
+            browser.get("/_allauth/browser/v1/auth/session")
             headers = {"X-CSRFToken": browser.cookies["csrftoken"], "Origin": base_url}
             body = {"email": email, "password": password}
-            assert browser.post("/_allauth/browser/v1/auth/login", json=body, headers=headers).status_code == 200
+            assert (
+                browser.post(
+                    "/_allauth/browser/v1/auth/login", json=body, headers=headers
+                ).status_code
+                == 200
+            )
             assert browser.get("/v1/account").json()["email"] == email
         program.send_signal(signal.SIGINT)
         read_until(ours, re.compile("over"))

@@ -30,7 +30,9 @@ async def record(number: int, *, session_id: str = S, kind: EventKind = EventKin
 
 async def record_silently(*numbers: int) -> None:
     """Rows without a wake-up, as a process writes them whose in-memory layer is not ours."""
-    rows = [EventRecord(session_id=S, kind=EventKind.EVENT, data={"n": number}) for number in numbers]
+    rows = [
+        EventRecord(session_id=S, kind=EventKind.EVENT, data={"n": number}) for number in numbers
+    ]
     await EventRecord.objects.abulk_create(rows)
 
 
@@ -40,9 +42,13 @@ def numbers(events: list[Event]) -> list[int]:
 
 @pytest.fixture
 def looks(monkeypatch) -> list[int]:
-    """The cursor of each look that a reader took at the table. Its second is the one at which it found nothing."""
+    """The cursor of each look that a reader took at the table. Its second is the one at which it
+    found nothing.
+    """
     looks, event_list = [], hub.event_list
-    monkeypatch.setattr(hub, "event_list", lambda **names: looks.append(names["after"]) or event_list(**names))
+    monkeypatch.setattr(
+        hub, "event_list", lambda **names: looks.append(names["after"]) or event_list(**names)
+    )
     return looks
 
 
@@ -65,8 +71,12 @@ async def test_the_backlog_comes_first_then_what_is_new() -> None:
 
 
 @pytest.mark.system
-@pytest.mark.skipif(LAYER_IS_SHARED, reason="with Redis the channel layer wakes readers of other processes")
-async def test_another_process_wakes_a_follower_and_leaves_no_socket_behind(monkeypatch, looks, settings) -> None:
+@pytest.mark.skipif(
+    LAYER_IS_SHARED, reason="with Redis the channel layer wakes readers of other processes"
+)
+async def test_another_process_wakes_a_follower_and_leaves_no_socket_behind(
+    monkeypatch, looks, settings
+) -> None:
     monkeypatch.setattr(hub, "POLL_INTERVAL_S", 60)
     folder = settings.DATA / "run" / "live" / S
     async with follow(session_id=S, after=await record(0)) as follower:
@@ -77,13 +87,17 @@ async def test_another_process_wakes_a_follower_and_leaves_no_socket_behind(monk
         environment = os.environ | {
             "TINKERSCRIPT_DATA": str(settings.DATA), "DJANGO_SETTINGS_MODULE": "console.settings"
         }  # fmt: skip
-        writer = await asyncio.create_subprocess_exec(sys.executable, "-c", program, env=environment)
+        writer = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", program, env=environment
+        )
         assert await writer.wait() == 0
         assert await collect(follower, 1) == [1]
     assert not folder.exists()
 
 
-async def test_a_commit_reaches_a_follower_without_waiting_for_the_next_look(monkeypatch, looks) -> None:
+async def test_a_commit_reaches_a_follower_without_waiting_for_the_next_look(
+    monkeypatch, looks
+) -> None:
     monkeypatch.setattr(hub, "POLL_INTERVAL_S", 60)
     async with follow(session_id=S, after=0) as follower:
         await eventually(lambda: looks)
@@ -91,11 +105,14 @@ async def test_a_commit_reaches_a_follower_without_waiting_for_the_next_look(mon
         assert await collect(follower, 1) == [1]
 
 
-async def test_rows_of_which_no_one_tells_come_with_the_next_look_which_is_within_a_second(monkeypatch, looks) -> None:
+async def test_rows_of_which_no_one_tells_come_with_the_next_look_which_is_within_a_second(
+    monkeypatch, looks
+) -> None:
     assert hub.POLL_INTERVAL_S < 1
     monkeypatch.setattr(hub, "POLL_INTERVAL_S", 0.001)
     async with follow(session_id=S, after=0) as follower:
-        await eventually(lambda: len(looks) > 100)  # as often as it says: by a pause of its own it would take a minute
+        # as often as it says: by a pause of its own it would take a minute
+        await eventually(lambda: len(looks) > 100)
         await record_silently(1)
         assert await collect(follower, 1) == [1]
 
@@ -114,7 +131,11 @@ async def test_a_slow_follower_reads_on_from_the_table_and_loses_nothing(monkeyp
 
 async def test_followers_of_one_session_share_one_reader(monkeypatch, looks) -> None:
     monkeypatch.setattr(hub, "POLL_INTERVAL_S", 60)
-    async with asyncio.timeout(60), asyncio.TaskGroup() as group, follow(session_id=S, after=0) as first:
+    async with (
+        asyncio.timeout(60),
+        asyncio.TaskGroup() as group,
+        follow(session_id=S, after=0) as first,
+    ):
         await eventually(lambda: looks)
         ready = asyncio.Barrier(21)
 
@@ -175,7 +196,9 @@ async def test_without_a_layer_the_record_is_still_followed(monkeypatch) -> None
         assert await collect(follower, 1) == [1]
 
 
-async def test_a_layer_that_fails_while_it_is_cancelled_does_not_keep_the_reader(monkeypatch) -> None:
+async def test_a_layer_that_fails_while_it_is_cancelled_does_not_keep_the_reader(
+    monkeypatch,
+) -> None:
     class Failing(InMemoryChannelLayer):
         async def receive(self, channel: str) -> None:
             listening.set()
@@ -200,7 +223,9 @@ def test_a_quiet_channel_is_no_error_of_redis() -> None:
 
 
 async def test_a_page_waits_for_the_next_entry_of_its_kind() -> None:
-    asked = asyncio.create_task(event_page(session_id=S, after=0, limit=10, kinds=[EventKind.METRIC], wait_s=60))
+    asked = asyncio.create_task(
+        event_page(session_id=S, after=0, limit=10, kinds=[EventKind.METRIC], wait_s=60)
+    )
     await eventually(lambda: S in hub.feeds)
     other = await record(1)
     await eventually(lambda: hub.feeds[S].head == other)
@@ -217,7 +242,9 @@ async def test_an_empty_page_keeps_its_cursor() -> None:
         assert (page.items, page.next_cursor) == ([], cursor)
 
 
-async def test_a_folder_that_another_process_removes_meanwhile_is_made_again(monkeypatch, settings) -> None:
+async def test_a_folder_that_another_process_removes_meanwhile_is_made_again(
+    monkeypatch, settings
+) -> None:
     folder, mkdir = settings.DATA / "run" / "live" / S, Path.mkdir
 
     def removed_once(path: Path, *args: object, **names: object) -> None:

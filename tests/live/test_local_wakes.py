@@ -17,7 +17,9 @@ from tinkerscript.wire.runtime import RuntimeStage, RuntimeState
 from tinkerscript.wire.sessions import SessionCreate, SessionState
 
 LONG_S = 60.0
-pytestmark = pytest.mark.skipif(LAYER_IS_SHARED, reason="with Redis the reconciler looks at its own times alone")
+pytestmark = pytest.mark.skipif(
+    LAYER_IS_SHARED, reason="with Redis the reconciler looks at its own times alone"
+)
 
 
 @pytest.fixture
@@ -40,7 +42,10 @@ def waited_s(pause: Pause, least_s: float) -> float:
 @pytest.mark.system
 def test_another_process_ends_a_pause(pause: Pause, settings) -> None:
     program = f"from console.live.local_wakes import readers_wake; readers_wake({RECONCILERS!r})"
-    environment = os.environ | {"TINKERSCRIPT_DATA": str(settings.DATA), "DJANGO_SETTINGS_MODULE": "console.settings"}
+    environment = os.environ | {
+        "TINKERSCRIPT_DATA": str(settings.DATA),
+        "DJANGO_SETTINGS_MODULE": "console.settings",
+    }
     subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=60)
     assert waited_s(pause, 0) < LONG_S / 2
 
@@ -64,7 +69,9 @@ def test_a_session_that_is_queued_and_one_that_is_woken_are_told_of(
     pause: Pause, project, db, django_capture_on_commit_callbacks
 ) -> None:
     with django_capture_on_commit_callbacks(execute=True):
-        session = services.session_create(project=project, body=SessionCreate(base_model=factories.BASE_MODEL))
+        session = services.session_create(
+            project=project, body=SessionCreate(base_model=factories.BASE_MODEL)
+        )
     assert waited_s(pause, 0) < LONG_S / 2
     type(session).objects.filter(id=session.id).update(state="suspended", desired="suspend")
     session.refresh_from_db()
@@ -77,7 +84,9 @@ def test_a_runtime_that_serves_is_told_of_once_since_the_reconciler_finds_its_ad
     pause: Pause, project, db, django_capture_on_commit_callbacks
 ) -> None:
     session, _ = factories.runtime_make(project, SessionState.LOADING)
-    serves = RuntimeState(state=RuntimeStage.READY, phase="waiting", progress=1, address="127.0.0.1:7000")
+    serves = RuntimeState(
+        state=RuntimeStage.READY, phase="waiting", progress=1, address="127.0.0.1:7000"
+    )
     with django_capture_on_commit_callbacks(execute=True):
         leases.runtime_heartbeat(session=session, body=serves)
     assert waited_s(pause, 0) < LONG_S / 2

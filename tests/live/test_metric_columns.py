@@ -22,7 +22,9 @@ def steps_record(numbers: list[int], session_id: str = "a") -> list[int]:
     common = {"episodes": 4, "tokens_trained": 100}
     rows = [
         EventRecord(
-            session_id=session_id, kind=EventKind.METRIC, data={"step": n, "reward_mean": n / 10, "loss": 1.0, **common}
+            session_id=session_id,
+            kind=EventKind.METRIC,
+            data={"step": n, "reward_mean": n / 10, "loss": 1.0, **common},
         )
         for n in numbers
     ]
@@ -45,7 +47,11 @@ def test_every_step_is_in_exactly_one_point_and_points_are_even(count: int, poin
 
 def test_a_point_has_the_value_of_its_last_step_and_the_extremes_of_all() -> None:
     told = column([1.0, 5.0, None, 3.0, None, None], [slice(0, 2), slice(2, 4), slice(4, 6)])
-    assert (told.last, told.low, told.high) == ([5.0, 3.0, None], [1.0, 3.0, None], [5.0, 3.0, None])
+    assert (told.last, told.low, told.high) == (
+        [5.0, 3.0, None],
+        [1.0, 3.0, None],
+        [5.0, 3.0, None],
+    )
     exact = column([1.0, None], [slice(0, 1), slice(1, 2)])
     assert (exact.last, exact.low, exact.high) == ([1.0, None], None, None)
 
@@ -83,7 +89,11 @@ def test_what_came_after_a_cursor_goes_on_where_its_axis_was() -> None:
     cursors = steps_record([1, 2, 3, 4])
     told = columns(after=cursors[1], axis=MetricAxis.TOKENS, names=[])
     assert (told.steps, told.x) == ([3, 4], [300, 400])
-    assert {"loss", "reward_mean", "kl_engine"} <= told.columns.keys() and "step" not in told.columns
+    assert {
+        "loss",
+        "reward_mean",
+        "kl_engine",
+    } <= told.columns.keys() and "step" not in told.columns
     assert told.columns["kl_engine"].last == [None, None]
 
 
@@ -102,7 +112,10 @@ def test_what_agents_measured_has_columns_of_its_own() -> None:
         EventRecord.objects.create(session_id="a", kind=EventKind.METRIC, data=data)
     told = columns(names=[])
     assert told.columns["metrics/turns"].last == [2.0, None, 4.0]
-    assert told.columns["metrics/reward/format"].last == [None, None, 1.0] and "metrics" not in told.columns
+    assert (
+        told.columns["metrics/reward/format"].last == [None, None, 1.0]
+        and "metrics" not in told.columns
+    )
     assert columns(names=["metrics/turns"], points=1).columns["metrics/turns"].low == [2.0]
 
 

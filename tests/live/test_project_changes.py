@@ -1,4 +1,6 @@
-"""The live channel of a project: what moves in its sessions comes within a second or two, and nothing else does."""
+"""The live channel of a project: what moves in its sessions comes within a second or two, and
+nothing else does.
+"""
 
 from typing import Any
 
@@ -29,7 +31,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def socket(project_id: str, key: str, query: str = "") -> WebsocketCommunicator:
     headers = [(b"host", b"testserver"), (b"authorization", f"Bearer {key}".encode())]
-    return WebsocketCommunicator(application, f"/ws/v1/projects/{project_id}{query}", headers=headers)
+    return WebsocketCommunicator(
+        application, f"/ws/v1/projects/{project_id}{query}", headers=headers
+    )
 
 
 async def page(client: WebsocketCommunicator) -> SessionChanges:
@@ -40,36 +44,50 @@ async def told(client: WebsocketCommunicator, session: Session, **fields: Any) -
     """The first change of the session that has these values."""
     while True:
         for change in (await page(client)).items:
-            if change.id == session.id and all(getattr(change, name) == value for name, value in fields.items()):
+            if change.id == session.id and all(
+                getattr(change, name) == value for name, value in fields.items()
+            ):
                 return change
 
 
 async def beat(token: str, **fields: Any) -> None:
     """A heartbeat of the session's runtime."""
     body = RuntimeState(**(BEAT | fields))
-    await sync_to_async(lambda: leases.runtime_heartbeat(session=leases.lease_check(token=token), body=body))()
+    await sync_to_async(
+        lambda: leases.runtime_heartbeat(session=leases.lease_check(token=token), body=body)
+    )()
 
 
-async def test_step_reward_phase_and_state_are_told_and_an_idle_heartbeat_is_not(project: Project, api_key) -> None:
+async def test_step_reward_phase_and_state_are_told_and_an_idle_heartbeat_is_not(
+    project: Project, api_key
+) -> None:
     session, token = await sync_to_async(factories.runtime_make)(project)
     client = socket(project.id, api_key)
     await client.connect(timeout=25)
     assert (await page(client)).next_cursor > 0
     await beat(token, policy_version=3, reward_mean=0.25, phase="training step 4")
-    await told(client, session, policy_version=3, reward_mean=0.25, phase="training step 4", state="ready")
+    await told(
+        client, session, policy_version=3, reward_mean=0.25, phase="training step 4", state="ready"
+    )
     for _ in range(3):
         await beat(token, policy_version=3, reward_mean=0.25, phase="training step 4")
     assert await client.receive_nothing(timeout=0.3)
-    await Session.objects.filter(id=session.id).aupdate(state=SessionState.STOPPING, updated_at=timezone.now())
+    await Session.objects.filter(id=session.id).aupdate(
+        state=SessionState.STOPPING, updated_at=timezone.now()
+    )
     await told(client, session, state="stopping")
     await client.disconnect(timeout=25)
     assert project_changes.feeds == {}, "nobody watches: nothing is read any more"
 
 
-async def test_a_place_in_the_queue_moves_without_its_row(project: Project, api_key, monkeypatch) -> None:
+async def test_a_place_in_the_queue_moves_without_its_row(
+    project: Project, api_key, monkeypatch
+) -> None:
     session = await sync_to_async(factories.session_make)(project)
     places = {session.id: 2}
-    monkeypatch.setattr(project_changes, "queue_positions", lambda ids: {each: places[each] for each in ids})
+    monkeypatch.setattr(
+        project_changes, "queue_positions", lambda ids: {each: places[each] for each in ids}
+    )
     client = socket(project.id, api_key)
     await client.connect(timeout=25)
     await told(client, session, queue_position=2)
@@ -99,7 +117,9 @@ async def test_a_cursor_brings_what_moved_meanwhile_and_of_very_much_that_it_did
     await client.disconnect(timeout=25)
 
 
-async def test_more_than_a_message_holds_comes_in_the_next_ones(project: Project, api_key, monkeypatch) -> None:
+async def test_more_than_a_message_holds_comes_in_the_next_ones(
+    project: Project, api_key, monkeypatch
+) -> None:
     monkeypatch.setattr(project_changes, "MAX_TOLD", 1)
     made = [(await sync_to_async(factories.runtime_make)(project))[0].id for _ in range(4)]
     client = socket(project.id, api_key)
@@ -121,7 +141,9 @@ async def test_more_than_a_message_holds_comes_in_the_next_ones(project: Project
     await client.disconnect(timeout=25)
 
 
-@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL reads a table of a few rows whole")
+@pytest.mark.skipif(
+    connection.vendor != "sqlite", reason="PostgreSQL reads a table of a few rows whole"
+)
 def test_what_moved_in_a_project_is_found_by_an_index(project: Project) -> None:
     rows = Session.objects.filter(project_id=project.id, updated_at__gt=timezone.now())
     assert "session_changes" in rows.order_by("-updated_at").explain()
@@ -134,7 +156,9 @@ async def test_what_the_channel_does_not_know_is_refused(project: Project, api_k
     assert (await client.receive_output(timeout=25))["code"] == 4400
 
 
-async def test_both_channels_count_against_one_cap_of_a_key(project: Project, api_key, monkeypatch) -> None:
+async def test_both_channels_count_against_one_cap_of_a_key(
+    project: Project, api_key, monkeypatch
+) -> None:
     monkeypatch.setattr(watchers, "MAX_PER_CREDENTIAL", 1)
     session = await sync_to_async(factories.session_make)(project)
     first = socket(project.id, api_key)

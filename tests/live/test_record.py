@@ -23,7 +23,11 @@ def entry(key: str, **data: object) -> ReportEntry:
 
 
 def keys(session_id: str) -> list[str | None]:
-    return list(EventRecord.objects.filter(session_id=session_id).order_by("id").values_list("key", flat=True))
+    return list(
+        EventRecord.objects.filter(session_id=session_id)
+        .order_by("id")
+        .values_list("key", flat=True)
+    )
 
 
 def test_cursors_grow_and_belong_to_one_session() -> None:
@@ -31,12 +35,20 @@ def test_cursors_grow_and_belong_to_one_session() -> None:
     event_record(session_id="b", kind=EventKind.EVENT, data={"name": "other"})
     second = event_record(session_id="a", kind=EventKind.LOG, data={"line": "two"})
     assert second.id > first.id
-    assert [event.cursor for event in event_list(session_id="a", after=0, limit=10)] == [first.id, second.id]
-    assert [event.cursor for event in event_list(session_id="a", after=first.id, limit=10)] == [second.id]
+    assert [event.cursor for event in event_list(session_id="a", after=0, limit=10)] == [
+        first.id,
+        second.id,
+    ]
+    assert [event.cursor for event in event_list(session_id="a", after=first.id, limit=10)] == [
+        second.id
+    ]
     assert [event.cursor for event in event_list(session_id="a", after=0, limit=1)] == [first.id]
     logs = event_list(session_id="a", after=0, limit=9, kinds=[EventKind.LOG])
     assert [event.cursor for event in logs] == [second.id]
-    assert (event_cursor_latest(session_id="a"), event_cursor_latest(session_id="none")) == (second.id, 0)
+    assert (event_cursor_latest(session_id="a"), event_cursor_latest(session_id="none")) == (
+        second.id,
+        0,
+    )
 
 
 def test_the_newest_entries_come_oldest_first() -> None:
@@ -45,9 +57,10 @@ def test_the_newest_entries_come_oldest_first() -> None:
     kinds = [EventKind.EVENT, EventKind.STATE]
     newest = event_list(session_id="a", after=0, limit=2, kinds=kinds, newest=True)
     assert [event.cursor for event in newest] == made[-2:]
-    assert [event.cursor for event in event_list(session_id="a", after=made[3], limit=2, newest=True, kinds=kinds)] == [
-        made[4]
-    ]
+    assert [
+        event.cursor
+        for event in event_list(session_id="a", after=made[3], limit=2, newest=True, kinds=kinds)
+    ] == [made[4]]
 
 
 def test_marks_alone_are_read_however_much_came_between_them() -> None:
@@ -56,7 +69,9 @@ def test_marks_alone_are_read_however_much_came_between_them() -> None:
         for origin in ("queued", "provisioning", "loading", "ready", "suspended", "stopping")
         for to in ("queued", "ready")
     ]
-    events = [{"name": name, "step": 1} for name in ("checkpoint_committed", "step_refused", "stuck")] + [{}]
+    events = [
+        {"name": name, "step": 1} for name in ("checkpoint_committed", "step_refused", "stuck")
+    ] + [{}]
     for _ in range(3):
         for data in states:
             event_record(session_id="a", kind=EventKind.STATE, data=data)
@@ -66,7 +81,9 @@ def test_marks_alone_are_read_however_much_came_between_them() -> None:
     every = event_list(session_id="a", after=0, limit=1000)
     expected = [event.cursor for event in every if is_mark(event.kind, event.data)]
     assert len(expected) == 3 * (4 + 2)
-    assert [event.cursor for event in event_list(session_id="a", after=0, limit=1000, marks=True)] == expected
+    assert [
+        event.cursor for event in event_list(session_id="a", after=0, limit=1000, marks=True)
+    ] == expected
     newest = event_list(session_id="a", after=0, limit=4, marks=True, newest=True)
     assert [event.cursor for event in newest] == expected[-4:]
 
@@ -89,15 +106,22 @@ def test_very_many_marks_are_thinned_to_all_kinds_over_the_whole_record() -> Non
         mark("step_refused")
     mark("step_refused")
     page = marks_spread(session_id="a", after=0, limit=32)
-    kept = {name: [event.cursor for event in page.items if event.cursor in of] for name, of in cursors.items()}
+    kept = {
+        name: [event.cursor for event in page.items if event.cursor in of]
+        for name, of in cursors.items()
+    }
     assert [len(kept[name]) for name in cursors] == [15, 15, 2] and page.left_out == 143 - 32
     assert kept["state"] == cursors["state"], "of a rare kind none is missing"
     for name in ("checkpoint_committed", "step_refused"):
         places = [cursors[name].index(cursor) for cursor in kept[name]]
         apart = {after - before for before, after in itertools.pairwise(places)}
-        assert (places[0], places[-1]) == (0, len(cursors[name]) - 1) and max(apart) - min(apart) <= 1
+        assert (places[0], places[-1]) == (0, len(cursors[name]) - 1) and max(apart) - min(
+            apart
+        ) <= 1
     every = marks_spread(session_id="a", after=0, limit=1000)
-    assert [event.cursor for event in every.items] == sorted(itertools.chain(*cursors.values())) and not every.left_out
+    assert [event.cursor for event in every.items] == sorted(
+        itertools.chain(*cursors.values())
+    ) and not every.left_out
     assert every.items == event_list(session_id="a", after=0, limit=1000, marks=True)
     assert marks_spread(session_id="b", after=7, limit=9) == EventPage(items=[], next_cursor=7)
 
@@ -136,7 +160,9 @@ def test_no_one_is_woken_for_what_was_rolled_back(django_capture_on_commit_callb
     assert callbacks == []
 
 
-def test_a_broken_layer_does_not_undo_the_record(monkeypatch, django_capture_on_commit_callbacks) -> None:
+def test_a_broken_layer_does_not_undo_the_record(
+    monkeypatch, django_capture_on_commit_callbacks
+) -> None:
     class Broken:
         async def group_send(self, group: str, message: dict) -> None:
             raise ConnectionError("the layer is away")

@@ -1,4 +1,6 @@
-"""The server as it runs: a process of its own, over real sockets, that learns of what is new by wake-ups alone."""
+"""The server as it runs: a process of its own, over real sockets, that learns of what is new by
+wake-ups alone.
+"""
 
 import asyncio
 
@@ -22,19 +24,28 @@ async def live_page(watched: aiohttp.ClientWebSocketResponse) -> EventPage:
     return EventPage.model_validate_json(await watched.receive_str(timeout=25))
 
 
-async def test_a_report_reaches_a_watcher_by_its_wake_up(http, project: Project, api_key: str) -> None:
+async def test_a_report_reaches_a_watcher_by_its_wake_up(
+    http, project: Project, api_key: str
+) -> None:
     session, lease = await sync_to_async(factories.runtime_make)(project)
     headers = {"Authorization": f"Bearer {api_key}"}
     async with http.ws_connect(f"/ws/v1/sessions/{session.id}", headers=headers) as watched:
         await live_page(watched)  # the backlog
-        report = Report(entries=[ReportEntry(key="1", kind=EventKind.LOG, data={"line": "by report"})])
+        report = Report(
+            entries=[ReportEntry(key="1", kind=EventKind.LOG, data={"line": "by report"})]
+        )
         posted = await http.post(
-            "/v1/runtime/report", data=report.model_dump_json(), headers={"Authorization": f"Bearer {lease}"}
+            "/v1/runtime/report",
+            data=report.model_dump_json(),
+            headers={"Authorization": f"Bearer {lease}"},
         )
         assert posted.status == 204
         assert (await live_page(watched)).items[0].data == {"line": "by report"}
-        # Written by another process, as the reconciler does: its in-memory layer is not the server's.
-        await sync_to_async(event_record)(session_id=session.id, kind=EventKind.LOG, data={"line": "from outside"})
+        # Written by another process, as the reconciler does: its in-memory layer is not the
+        # server's.
+        await sync_to_async(event_record)(
+            session_id=session.id, kind=EventKind.LOG, data={"line": "from outside"}
+        )
         page = await live_page(watched)
         assert page.items[0].data == {"line": "from outside"}
     path = f"/v1/sessions/{session.id}/events?after={page.items[0].cursor - 1}"
@@ -42,20 +53,29 @@ async def test_a_report_reaches_a_watcher_by_its_wake_up(http, project: Project,
         assert EventPage.model_validate_json(await answer.read()).items == page.items
 
 
-async def test_a_long_poll_returns_when_there_is_something(http, project: Project, api_key: str) -> None:
+async def test_a_long_poll_returns_when_there_is_something(
+    http, project: Project, api_key: str
+) -> None:
     session = await sync_to_async(factories.session_make)(project)
-    first = await sync_to_async(event_record)(session_id=session.id, kind=EventKind.LOG, data={"line": "1"})
+    first = await sync_to_async(event_record)(
+        session_id=session.id, kind=EventKind.LOG, data={"line": "1"}
+    )
     path = f"/v1/sessions/{session.id}/events?after={first.id}&wait_s=20"
     asked = asyncio.create_task(http.get(path, headers={"Authorization": f"Bearer {api_key}"}))
-    # The server is a process of its own: that it holds the request shows only in no response coming.
+    # The server is a process of its own: that it holds the request shows only in no response
+    # coming.
     assert not (await asyncio.wait({asked}, timeout=0.3))[0]
     await sync_to_async(event_record)(session_id=session.id, kind=EventKind.LOG, data={"line": "2"})
     async with await asked as answer:
         page = EventPage.model_validate_json(await answer.read())
-    assert [event.data for event in page.items] == [{"line": "2"}], "nothing: it was held for its 20 s"
+    assert [event.data for event in page.items] == [{"line": "2"}], (
+        "nothing: it was held for its 20 s"
+    )
 
 
-async def test_the_relay_streams_and_hangs_up_over_real_sockets(http, asgi_server, project: Project) -> None:
+async def test_the_relay_streams_and_hangs_up_over_real_sockets(
+    http, asgi_server, project: Project
+) -> None:
     turns: asyncio.Queue[bytes] = asyncio.Queue()
     is_gone = asyncio.Event()
 
@@ -91,7 +111,9 @@ async def test_the_relay_streams_and_hangs_up_over_real_sockets(http, asgi_serve
         await gateway.stop()
 
 
-async def test_a_begin_that_no_one_waits_for_is_withdrawn(http, project: Project, api_key: str) -> None:
+async def test_a_begin_that_no_one_waits_for_is_withdrawn(
+    http, project: Project, api_key: str
+) -> None:
     is_held, is_gone = asyncio.Event(), asyncio.Event()
 
     async def hold(request: web.Request) -> web.Response:
@@ -107,7 +129,9 @@ async def test_a_begin_that_no_one_waits_for_is_withdrawn(http, project: Project
     session, _ = await sync_to_async(factories.runtime_make)(project)
     await Session.objects.filter(id=session.id).aupdate(address=gateway.address)
     path = f"/v1/sessions/{session.id}/episodes"
-    asked = asyncio.create_task(http.post(path, data=b"{}", headers={"Authorization": f"Bearer {api_key}"}))
+    asked = asyncio.create_task(
+        http.post(path, data=b"{}", headers={"Authorization": f"Bearer {api_key}"})
+    )
     try:
         async with asyncio.timeout(25):
             await is_held.wait()
@@ -124,18 +148,22 @@ async def test_a_watcher_goes_on_after_the_long_poll_that_began_the_reading_has_
     headers = {"Authorization": f"Bearer {api_key}"}
     path = f"/v1/sessions/{session.id}/events?after=0&wait_s=20&kind=log"
     asked = asyncio.create_task(http.get(path, headers=headers))
-    # The server is a process of its own: that it holds the request shows only in no response coming.
+    # The server is a process of its own: that it holds the request shows only in no response
+    # coming.
     assert not (await asyncio.wait({asked}, timeout=0.3))[0]
     async with http.ws_connect(f"/ws/v1/sessions/{session.id}", headers=headers) as watched:
         for number in range(3):
-            await sync_to_async(event_record)(session_id=session.id, kind=EventKind.LOG, data={"line": f"{number}"})
+            await sync_to_async(event_record)(
+                session_id=session.id, kind=EventKind.LOG, data={"line": f"{number}"}
+            )
             lines: list[str] = []
             while f"{number}" not in lines:
                 lines = [event.data.get("line") for event in (await live_page(watched)).items]
             (await asked).close()
 
 
-@pytest.mark.parametrize("asgi_server", ["uvicorn"], indirect=True)  # the limit is of console.server.uvicorn
+# the limit is of console.server.uvicorn
+@pytest.mark.parametrize("asgi_server", ["uvicorn"], indirect=True)
 async def test_a_head_without_an_end_is_refused(origin: str, http) -> None:
     host, _, port = origin.removeprefix("http://").partition(":")
     reader, writer = await asyncio.open_connection(host, int(port))

@@ -1,4 +1,6 @@
-"""Clients that read slowly: they cost the server nothing, get fewer and longer pages, and miss nothing."""
+"""Clients that read slowly: they cost the server nothing, get fewer and longer pages, and miss
+nothing.
+"""
 
 import aiohttp
 import pytest
@@ -12,7 +14,8 @@ from tinkerscript.wire.runtime import Report, ReportEntry
 
 pytestmark = [pytest.mark.system, pytest.mark.django_db(transaction=True)]
 
-BURSTS, BURST, LINE_BYTES = 40, 25, 12_000  # 12 MB: more than the sockets between two processes hold
+# 12 MB: more than the sockets between two processes hold
+BURSTS, BURST, LINE_BYTES = 40, 25, 12_000
 
 
 async def report_burst(http: aiohttp.ClientSession, lease: str, number: int) -> None:
@@ -22,7 +25,9 @@ async def report_burst(http: aiohttp.ClientSession, lease: str, number: int) -> 
         for index in range(BURST)
     ]
     body = Report(entries=entries).model_dump_json()
-    async with http.post("/v1/runtime/report", data=body, headers={"Authorization": f"Bearer {lease}"}) as answer:
+    async with http.post(
+        "/v1/runtime/report", data=body, headers={"Authorization": f"Bearer {lease}"}
+    ) as answer:
         assert answer.status == 204, await answer.text()
 
 
@@ -36,8 +41,12 @@ async def take(watched: aiohttp.ClientWebSocketResponse, cursors: list[int], unt
     return pages
 
 
-async def watch(http: aiohttp.ClientSession, project: Project, api_key: str) -> tuple[list[int], int]:
-    """The pages that three quick clients got, and those of one that reads only at the end. None misses an entry."""
+async def watch(
+    http: aiohttp.ClientSession, project: Project, api_key: str
+) -> tuple[list[int], int]:
+    """The pages that three quick clients got, and those of one that reads only at the end. None
+    misses an entry.
+    """
     session, lease = await sync_to_async(factories.runtime_make)(project)
     path, headers = f"/ws/v1/sessions/{session.id}", {"Authorization": f"Bearer {api_key}"}
     connections = [await http.ws_connect(path, headers=headers, max_msg_size=0) for _ in range(4)]
@@ -59,15 +68,20 @@ async def watch(http: aiohttp.ClientSession, project: Project, api_key: str) -> 
 
 
 @pytest.mark.parametrize("asgi_server", ["uvicorn"], indirect=True)
-async def test_a_slow_client_gets_fewer_and_longer_pages_and_misses_nothing(http, project: Project, api_key) -> None:
+async def test_a_slow_client_gets_fewer_and_longer_pages_and_misses_nothing(
+    http, project: Project, api_key
+) -> None:
     pages, late_pages = await watch(http, project, api_key)
     assert min(pages) >= BURSTS
     assert late_pages < BURSTS
 
 
 @pytest.mark.parametrize("asgi_server", ["daphne"], indirect=True)
-async def test_daphne_does_not_wait_for_a_slow_client_which_still_misses_nothing(http, project, api_key) -> None:
-    """Daphne takes each page at once and keeps in its memory what the client has not read: why uvicorn is the default.
+async def test_daphne_does_not_wait_for_a_slow_client_which_still_misses_nothing(
+    http, project, api_key
+) -> None:
+    """Daphne takes each page at once and keeps in its memory what the client has not read: why
+    uvicorn is the default.
 
     Should it learn to wait, this fails, and it can be tested like uvicorn.
     """

@@ -60,7 +60,13 @@ async def echo(scope, receive, send):
         await watch(scope, receive, send)
         return
     if scope["path"] == "/large":
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % LARGE)]})
+        await send(
+            {
+                "type": "http.response.start",
+                "status": 200,
+                "headers": [(b"content-length", b"%d" % LARGE)],
+            }
+        )
         await send({"type": "http.response.body", "body": bytes(LARGE)})
         return
     body = b""
@@ -70,8 +76,15 @@ async def echo(scope, receive, send):
             break
     else:  # the client is gone
         return
-    await asyncio.sleep(1.1 * GRACE_S)  # longer than any deadline for the request: an answer may take its time
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
+    # longer than any deadline for the request: an answer may take its time
+    await asyncio.sleep(1.1 * GRACE_S)
+    await send(
+        {
+            "type": "http.response.start",
+            "status": 200,
+            "headers": [(b"content-length", b"%d" % len(body))],
+        }
+    )
     await send({"type": "http.response.body", "body": body})
 
 
@@ -79,7 +92,13 @@ async def echo(scope, receive, send):
 async def server() -> AsyncIterator[uvicorn.Server]:
     """It serves ``echo``."""
     config = uvicorn.Config(
-        echo, http=Impatient, ws=ImpatientSocket, lifespan="off", log_config=None, host="127.0.0.1", port=0
+        echo,
+        http=Impatient,
+        ws=ImpatientSocket,
+        lifespan="off",
+        log_config=None,
+        host="127.0.0.1",
+        port=0,
     )
     server = uvicorn.Server(config)
     server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign]  # the test runner keeps its own
@@ -110,10 +129,26 @@ async def talk(port: int, *pieces: bytes) -> bytes:
 
 @pytest.mark.parametrize(
     "pieces",
-    [(), (b"POST / HT",), (HEAD,), (HEAD + b"\r\n",), (HEAD + b"\r\nab",), (HEAD_OF_LARGE, bytes(LARGE // 2))],
-    ids=["nothing", "half a line", "half a head", "no body", "half a body", "half a large body, which came at once"],
+    [
+        (),
+        (b"POST / HT",),
+        (HEAD,),
+        (HEAD + b"\r\n",),
+        (HEAD + b"\r\nab",),
+        (HEAD_OF_LARGE, bytes(LARGE // 2)),
+    ],
+    ids=[
+        "nothing",
+        "half a line",
+        "half a head",
+        "no body",
+        "half a body",
+        "half a large body, which came at once",
+    ],
 )
-async def test_a_request_that_does_not_come_is_refused_and_its_connection_closed(port: int, pieces) -> None:
+async def test_a_request_that_does_not_come_is_refused_and_its_connection_closed(
+    port: int, pieces
+) -> None:
     assert (await talk(port, *pieces)).startswith(b"HTTP/1.1 408 ")
 
 
@@ -128,7 +163,9 @@ async def test_a_second_request_has_its_own_deadline(port: int) -> None:
 
 
 @pytest.mark.parametrize("reads", [0, 8 << 20], ids=["nothing", "a part"])
-async def test_a_client_that_does_not_read_its_response_loses_its_connection(port: int, reads: int) -> None:
+async def test_a_client_that_does_not_read_its_response_loses_its_connection(
+    port: int, reads: int
+) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(GET_LARGE)
     if reads:
@@ -175,7 +212,9 @@ async def test_a_client_that_reads_has_the_whole_response(port: int) -> None:
 def test_what_people_and_runtimes_reach_has_these_bounds(lease: bool) -> None:
     config = config_make(lease=lease)
     assert (config.http, config.ws) == (BoundedHttp, BoundedWebSocket)
-    assert config.timeout_keep_alive > 120, "a proxy in front must be the one that closes an idle connection"
+    assert config.timeout_keep_alive > 120, (
+        "a proxy in front must be the one that closes an idle connection"
+    )
 
 
 async def test_a_gateway_has_the_bounds_of_requests(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,6 +230,10 @@ def test_the_server_may_open_as_many_files_as_the_system_allows() -> None:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     lowered = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, most))  # noqa: E731
     done = subprocess.run(
-        [sys.executable, "-c", program], preexec_fn=lowered, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program],
+        preexec_fn=lowered,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert int(done.stdout) == most

@@ -1,7 +1,8 @@
-"""``weights.download()`` of the cookbook: what it decrypts of a state is what a plain export of the weights has.
+"""``weights.download()`` of the cookbook: what it decrypts of a state is what a plain export of the
+weights has.
 
-Usage: ``download.py model_name=... log_path=...``, as the recipes of the cookbook, with TINKER_BASE_URL and
-TINKER_API_KEY set.
+Usage: ``download.py model_name=... log_path=...``, as the recipes of the cookbook, with
+TINKER_BASE_URL and TINKER_API_KEY set.
 """
 
 import json
@@ -41,11 +42,19 @@ def main(arguments: Sequence[str]) -> int:
         model = service.create_lora_training_client(options["model_name"], rank=8, seed=7)
         model.forward_backward([drawn(9)], "cross_entropy").result(timeout=300)
         model.optim_step(types.AdamParams(learning_rate=1e-2)).result(timeout=300)
-        paths = [call("end").result(timeout=300).path for call in (model.save_weights_external, model.save_state)]
-    plain, decrypted = (contents(path, folder / name) for path, name in zip(paths, ("plain", "state"), strict=True))
+        paths = [
+            call("end").result(timeout=300).path
+            for call in (model.save_weights_external, model.save_state)
+        ]
+    plain, decrypted = (
+        contents(path, folder / name) for path, name in zip(paths, ("plain", "state"), strict=True)
+    )
     (folder / "metrics.jsonl").write_text(json.dumps({"step": 0, "files": len(decrypted)}) + "\n")
     print({name: [len(content), content == decrypted.get(name)] for name, content in plain.items()})
-    return int(plain != decrypted or not {"adapter_model.safetensors", "merged/config.json"} <= plain.keys())
+    return int(
+        plain != decrypted
+        or not {"adapter_model.safetensors", "merged/config.json"} <= plain.keys()
+    )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
-"""A recipe whose server is killed again and again ends with the weights of one that nobody disturbed.
+"""A recipe whose server is killed again and again ends with the weights of one that nobody
+disturbed.
 
     .venv/bin/python tests/recipes/killed.py [--kills 4] [--seed 0]
 
-``sl_loop`` of ``tinker-cookbook``, unmodified, with every part real and a tiny model, as ``run.py`` has it. It runs
-once undisturbed and once while processes of its server get SIGKILL at moments that are drawn by the seed, in turn: the
-runtime, its trainer, its engine, the web server. The state that each run saves at its end must hold the
-same bits: weights and the optimizer's moments.
+``sl_loop`` of ``tinker-cookbook``, unmodified, with every part real and a tiny model, as ``run.py``
+has it. It runs once undisturbed and once while processes of its server get SIGKILL at moments that
+are drawn by the seed, in turn: the runtime, its trainer, its engine, the web server. The state that
+each run saves at its end must hold the same bits: weights and the optimizer's moments.
 """
 
 import argparse
@@ -38,7 +39,7 @@ WATCH_S = 0.1
 
 def main() -> int:
     """0 where both runs ended and their states are the same."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--kills", type=int, default=len(PARTS))
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
@@ -74,15 +75,19 @@ def main() -> int:
 
 
 class Killer(threading.Thread):
-    """Kills a part of the server each time when the recipe has written the metrics of another drawn step, and a moment
-    later."""
+    """Kills a part of the server each time when the recipe has written the metrics of another drawn
+    step, and a moment later.
+    """
 
     def __init__(self, data: Path, log: Path, kills: int, seed: int) -> None:
         super().__init__(daemon=True)
         drawn = random.Random(seed)
         self._data, self._metrics, self._over = data, log / "metrics.jsonl", threading.Event()
-        steps = sorted(drawn.sample(range(1, STEPS - 4), kills))  # the last ones are over before a part is found
-        self.left = [(step, PARTS[kill % len(PARTS)], drawn.random() / 2) for kill, step in enumerate(steps)]
+        # the last ones are over before a part is found
+        steps = sorted(drawn.sample(range(1, STEPS - 4), kills))
+        self.left = [
+            (step, PARTS[kill % len(PARTS)], drawn.random() / 2) for kill, step in enumerate(steps)
+        ]
 
     def run(self) -> None:
         """Until every kill is done, or the recipe has ended."""
@@ -106,7 +111,9 @@ class Killer(threading.Thread):
     def _process(self, part: str) -> int | None:
         """One that lives."""
         if part == "web":
-            return self._found(lambda command, _: "console.server.uvicorn" in command and "--lease" not in command)
+            return self._found(
+                lambda command, _: "console.server.uvicorn" in command and "--lease" not in command
+            )
         if part == "runtime":
             return self._found(lambda command, _: "-m gpu_runtime" in command)
         files = self._data.glob(f"runtimes/*/stacks/{part}.*.process")
@@ -116,7 +123,9 @@ class Killer(threading.Thread):
     def _found(self, is_wanted: Callable[[str, int], bool]) -> int | None:
         for process in Path("/proc").glob("[0-9]*"):
             try:
-                command = (process / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
+                command = (
+                    (process / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
+                )
                 is_ours = str(self._data).encode() in (process / "environ").read_bytes()
             except OSError:  # it has ended meanwhile
                 continue
@@ -128,13 +137,21 @@ class Killer(threading.Thread):
 def state_digests(environment: dict[str, str]) -> dict[str, str]:
     """sha256 of the tensors' files of the state that was saved last."""
     headers = {"Authorization": f"Bearer {environment['TINKER_API_KEY']}"}
-    with httpx.Client(base_url=f"{environment['TINKER_BASE_URL']}/v1", headers=headers, timeout=60) as server:
+    with httpx.Client(
+        base_url=f"{environment['TINKER_BASE_URL']}/v1", headers=headers, timeout=60
+    ) as server:
 
         def items(path: str) -> list[dict[str, Any]]:
             return server.get(path).raise_for_status().json()["items"]
 
-        found = [each for session in items("/sessions") for each in items(f"/sessions/{session['id']}/checkpoints")]
-        last = max((each for each in found if each["kind"] == "state"), key=lambda each: each["created_at"])
+        found = [
+            each
+            for session in items("/sessions")
+            for each in items(f"/sessions/{session['id']}/checkpoints")
+        ]
+        last = max(
+            (each for each in found if each["kind"] == "state"), key=lambda each: each["created_at"]
+        )
         where = f"/sessions/{last['session_id']}/checkpoints/{last['id']}/download"
         files = server.get(where).raise_for_status().json()["files"]
     return {each["path"]: each["sha256"] for each in files if each["path"].endswith(".safetensors")}

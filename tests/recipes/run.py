@@ -1,9 +1,10 @@
 """Recipes of ``tinker-cookbook``, unmodified: ``.venv/bin/python tests/recipes/run.py [NAME...]``
 
-Every part is real: a server, its store, vLLM with adapters, the trainer of many models; the model is tiny, and there is
-no network. A recipe has passed when it ended with status 0 and its metrics are those of as many steps as it was asked
-for, all of them finite; of ``math_rl learns`` the reward must have risen too. ``--model FOLDER`` has another model in
-the place of the tiny one. ``tests/environments/build.py cookbook`` makes the environment that they run in.
+Every part is real: a server, its store, vLLM with adapters, the trainer of many models; the model
+is tiny, and there is no network. A recipe has passed when it ended with status 0 and its metrics
+are those of as many steps as it was asked for, all of them finite; of ``math_rl learns`` the reward
+must have risen too. ``--model FOLDER`` has another model in the place of the tiny one.
+``tests/environments/build.py cookbook`` makes the environment that they run in.
 """
 
 import argparse
@@ -34,20 +35,23 @@ from support import migrated_database  # noqa: E402
 from support.tiny_model import tiny_model_make  # noqa: E402
 
 PYTHON = ROOT / ".venv-cookbook" / "bin" / "python"
-LOCAL_INDEX = Path(__file__).with_name("local_index")  # modules in the place of those of search_tool's services
-RUNTIMES = 4  # at once: clients of rlhf_pipeline's last stage: its policy, its reward model, and each evaluation
+# modules in the place of those of search_tool's services
+LOCAL_INDEX = Path(__file__).with_name("local_index")
+# at once: clients of rlhf_pipeline's last stage: its policy, its reward model, and each evaluation
+RUNTIMES = 4
 DEADLINE_S = 1200.0  # of one recipe
 TAIL = 30  # lines of a failed recipe's output
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A module of ``tinker_cookbook.recipes``, its options, and how many steps its metrics then have. A ``.py`` is a
-    program of this folder.
+    """A module of ``tinker_cookbook.recipes``, its options, and how many steps its metrics then
+    have. A ``.py`` is a program of this folder.
 
-    ``resumes`` is the recipe in whose log folder it goes on: it loads the last state there, and finds that all is done.
-    ``stages`` are folders of metrics that a recipe keeps in a log folder that it names itself. ``rises`` is a metric
-    whose mean over the last third of the steps must be above that over the first.
+    ``resumes`` is the recipe in whose log folder it goes on: it loads the last state there, and
+    finds that all is done. ``stages`` are folders of metrics that a recipe keeps in a log folder
+    that it names itself. ``rises`` is a metric whose mean over the last third of the steps must be
+    above that over the first.
     """
 
     module: str
@@ -85,7 +89,8 @@ RECIPES = {
     "math_rl ppo": Recipe("math_rl.train", ARITHMETIC + "2 loss_fn=ppo compute_post_kl=True num_substeps=2", 2),
     "math_rl async": Recipe("math_rl.train", ARITHMETIC + "3 loss_fn=importance_sampling max_steps_off_policy=2", 3),
     "math_rl stream": Recipe("math_rl.train", ARITHMETIC + "2 " + STREAM, 2),
-    # Its renderer rewards a reply that ends within 5 tokens, which a model whose tokens are characters can be taught.
+    # Its renderer rewards a reply that ends within 5 tokens, which a model whose tokens are
+    # characters can be taught.
     "math_rl learns": Recipe(
         "math_rl.train", LEARNING + "24 loss_fn=importance_sampling", 24, INSTRUCT, rises="env/all/reward/total"
     ),
@@ -120,9 +125,11 @@ NEVER_ASK = ("sl_loop", "rl_loop", "sl_basic", "rl_basic", "rlhf_pipeline", "dow
 
 def main() -> int:
     """Run the recipes that are named, or all; 0 where every one passed."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(RECIPES))
-    parser.add_argument("--model", type=Path, help="a Hugging Face folder; without it a tiny model is made")
+    parser.add_argument(
+        "--model", type=Path, help="a Hugging Face folder; without it a tiny model is made"
+    )
     options = parser.parse_args()
     names = options.names or list(RECIPES)
     if unknown := sorted(set(names) - set(RECIPES)):
@@ -146,7 +153,9 @@ def main() -> int:
                 failed += [name] if why else []
                 print(f"{name}: {why or 'passed'}, {time.monotonic() - began:.0f} s", flush=True)
                 sessions_finish(environment)
-    print(f"{len(names) - len(failed)} of {len(names)} recipes passed{': not ' if failed else ''}{', '.join(failed)}")
+    print(
+        f"{len(names) - len(failed)} of {len(names)} recipes passed{': not ' if failed else ''}{', '.join(failed)}"
+    )
     return int(bool(failed))
 
 
@@ -161,16 +170,24 @@ def recipe_run(name: str, folder: Path, environment: dict[str, str]) -> str:
     if name.split()[0] not in NEVER_ASK:
         options.append(f"behavior_if_log_dir_exists={'resume' if recipe.resumes else 'delete'}")
     own = Path(__file__).with_name(recipe.module)
-    program = [str(own)] if own.suffix == ".py" else ["-m", f"tinker_cookbook.recipes.{recipe.module}"]
+    program = (
+        [str(own)] if own.suffix == ".py" else ["-m", f"tinker_cookbook.recipes.{recipe.module}"]
+    )
     try:
         done = subprocess.run(
             [str(PYTHON), *program, *options], cwd=folder,
             env=environment | {"HOME": str(folder), "TINKER_COOKBOOK_RUNS_DIR": str(folder / "runs")},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=DEADLINE_S,
         )  # fmt: skip
-        why, output = f"FAILED ({done.returncode})" if done.returncode else _wrong(recipe, log), done.stdout
+        why, output = (
+            f"FAILED ({done.returncode})" if done.returncode else _wrong(recipe, log),
+            done.stdout,
+        )
     except subprocess.TimeoutExpired as late:
-        why, output = f"FAILED (no end within {DEADLINE_S:.0f} s)", (late.stdout or b"").decode(errors="replace")
+        why, output = (
+            f"FAILED (no end within {DEADLINE_S:.0f} s)",
+            (late.stdout or b"").decode(errors="replace"),
+        )
     if why:
         print("\n".join(output.splitlines()[-TAIL:]), flush=True)
     return why
@@ -184,12 +201,18 @@ def _wrong(recipe: Recipe, log: Path) -> str:
 
 
 def sessions_finish(environment: dict[str, str]) -> None:
-    """End what a recipe left: most never close their client, and a session that no client closed keeps its runtime,
-    which the next recipe waits for, until the server misses its heartbeats for ten minutes."""
+    """End what a recipe left: most never close their client, and a session that no client closed
+    keeps its runtime, which the next recipe waits for, until the server misses its heartbeats for
+    ten minutes.
+    """
     headers = {"X-API-Key": environment["TINKER_API_KEY"]}
-    with httpx.Client(base_url=f"{environment['TINKER_BASE_URL']}/api/v1", headers=headers, timeout=60) as server:
+    with httpx.Client(
+        base_url=f"{environment['TINKER_BASE_URL']}/api/v1", headers=headers, timeout=60
+    ) as server:
         for session_id in server.get("sessions").raise_for_status().json()["sessions"]:
-            server.post(f"sessions/{session_id}/finish", json={"reason": {"type": "success"}}).raise_for_status()
+            server.post(
+                f"sessions/{session_id}/finish", json={"reason": {"type": "success"}}
+            ).raise_for_status()
 
 
 def metrics_check(log: Path, wanted: int) -> str:
@@ -210,13 +233,18 @@ def metrics_check(log: Path, wanted: int) -> str:
 
 def rise_check(log: Path, metric: str) -> str:
     """What is wrong with a metric that must rise; empty where it rose. Its means are shown."""
-    lines = (log / "metrics.jsonl").read_text().splitlines() if (log / "metrics.jsonl").exists() else []
+    lines = (
+        (log / "metrics.jsonl").read_text().splitlines() if (log / "metrics.jsonl").exists() else []
+    )
     values = [line[metric] for line in map(json.loads, lines) if metric in line]
     third = len(values) // 3
     if not third:
         return f"FAILED ({metric} has {len(values)} values)"
     first, last = statistics.fmean(values[:third]), statistics.fmean(values[-third:])
-    print(f"{metric}: {first:.3f} in the first {third} steps, {last:.3f} in the last {third}", flush=True)
+    print(
+        f"{metric}: {first:.3f} in the first {third} steps, {last:.3f} in the last {third}",
+        flush=True,
+    )
     return "" if last > first else f"FAILED ({metric} did not rise)"
 
 
@@ -237,11 +265,21 @@ def serving(data: Path, model: Path) -> Iterator[dict[str, str]]:
         assert process.stdout is not None, "it is a pipe"
         ready = next(line for line in process.stdout if line.startswith("ready "))
         command = [sys.executable, "manage.py", "create_api_key", "recipes@example.com"]
-        key = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True).stdout
-        clean = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG")}
-        offline = dict.fromkeys(("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE"), "1")
+        key = subprocess.run(
+            command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True
+        ).stdout
+        clean = {
+            name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG")
+        }
+        offline = dict.fromkeys(
+            ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE"), "1"
+        )
         cache = {"HF_HOME": str(data / "hf"), "TINKER_TELEMETRY": "0"}
-        search = {"PYTHONPATH": str(LOCAL_INDEX), "GCP_VERTEXAI_PROJECT_NUMBER": "0", "GCP_VERTEXAI_REGION": "here"}
+        search = {
+            "PYTHONPATH": str(LOCAL_INDEX),
+            "GCP_VERTEXAI_PROJECT_NUMBER": "0",
+            "GCP_VERTEXAI_REGION": "here",
+        }
         server = {"TINKER_BASE_URL": ready.split()[1], "TINKER_API_KEY": key.strip()}
         yield clean | offline | cache | search | server
     finally:

@@ -1,4 +1,6 @@
-"""What the runner of recipes takes for a pass: the checks of metrics that it reads from a recipe's log folder."""
+"""What the runner of recipes takes for a pass: the checks of metrics that it reads from a recipe's
+log folder.
+"""
 
 import json
 from pathlib import Path
@@ -13,20 +15,29 @@ def written(log: Path, *lines: dict[str, float]) -> Path:
 
 
 def test_metrics_of_every_step_that_are_finite_pass(tmp_path: Path) -> None:
-    assert metrics_check(written(tmp_path, {"step": 0, "loss": 1.5}, {"step": 1, "loss": 1.0}), 2) == ""
+    assert (
+        metrics_check(written(tmp_path, {"step": 0, "loss": 1.5}, {"step": 1, "loss": 1.0}), 2)
+        == ""
+    )
 
 
 def test_no_metrics_a_missing_step_and_a_mean_over_nothing_fail(tmp_path: Path) -> None:
     assert "no metrics" in metrics_check(tmp_path, 1)
     assert "1 steps" in metrics_check(written(tmp_path, {"step": 0}), 2)
-    assert "nll is nan at step 0" in metrics_check(written(tmp_path, {"step": 0, "nll": float("nan")}), 1)
+    assert "nll is nan at step 0" in metrics_check(
+        written(tmp_path, {"step": 0, "nll": float("nan")}), 1
+    )
 
 
-@pytest.mark.parametrize(("rewards", "rose"), [((0.0, 0.1, 0.9), True), ((0.4, 0.9, 0.4), False), ((0.1, 0.9), False)])
+@pytest.mark.parametrize(
+    ("rewards", "rose"), [((0.0, 0.1, 0.9), True), ((0.4, 0.9, 0.4), False), ((0.1, 0.9), False)]
+)
 def test_a_metric_that_must_rise_is_higher_at_the_end_than_at_the_start(
     tmp_path: Path, rewards: tuple[float, ...], rose: bool
 ) -> None:
-    log = written(tmp_path, *({"step": step, "reward": reward} for step, reward in enumerate(rewards)))
+    log = written(
+        tmp_path, *({"step": step, "reward": reward} for step, reward in enumerate(rewards))
+    )
     assert (rise_check(log, "reward") == "") == rose
 
 

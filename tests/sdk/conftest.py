@@ -38,7 +38,9 @@ def connect(server: RestServer) -> Iterator[Callable[..., TinkerScript]]:
     opened: list[TinkerScript] = []
 
     def start(base_model: str | None = "SmolLM2", **options: Any) -> TinkerScript:
-        opened.append(TinkerScript(base_model, **{"base_url": server.url, "api_key": API_KEY, **options}))
+        opened.append(
+            TinkerScript(base_model, **{"base_url": server.url, "api_key": API_KEY, **options})
+        )
         return opened[-1]
 
     yield start
@@ -55,7 +57,9 @@ def session(connect: Callable[..., TinkerScript]) -> TinkerScript:
 def said(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
     """The client's warnings so far."""
     caplog.set_level(logging.WARNING, "tinkerscript")
-    return lambda: [record.getMessage() for record in caplog.records if record.name == "tinkerscript"]
+    return lambda: [
+        record.getMessage() for record in caplog.records if record.name == "tinkerscript"
+    ]
 
 
 @pytest.fixture

@@ -1,4 +1,6 @@
-"""What the fake servers of these tests are made of: requests, answers, faults, and a handler that serves them."""
+"""What the fake servers of these tests are made of: requests, answers, faults, and a handler that
+serves them.
+"""
 
 import contextlib
 import json
@@ -47,7 +49,9 @@ class Fault:
     after: bool = False
 
 
-def error(status: int, code: str, message: str = "made to fail", hint: str = "", details: Any = None) -> Answer:
+def error(
+    status: int, code: str, message: str = "made to fail", hint: str = "", details: Any = None
+) -> Answer:
     body = {
         "error": {"code": code, "message": message, "hint": hint, "details": details or {}},
         "request_id": "req_test",

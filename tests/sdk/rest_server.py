@@ -1,4 +1,6 @@
-"""A control plane by hand: speaks the REST agreements over real sockets, and fails, drops and restarts on demand."""
+"""A control plane by hand: speaks the REST agreements over real sockets, and fails, drops and
+restarts on demand.
+"""
 
 import contextlib
 import hashlib
@@ -55,13 +57,18 @@ class RestServer:
         self.ended: dict[str, EpisodeEnd] = {}
         self.checkpoints: dict[str, CheckpointView] = {}
         self.record: list[Event] = []
-        self.files: dict[str, bytes] = {"config.json": b'{"a": 1}', "model.safetensors": bytes(range(256)) * 4000}
+        self.files: dict[str, bytes] = {
+            "config.json": b'{"a": 1}',
+            "model.safetensors": bytes(range(256)) * 4000,
+        }
         self.parts: list[bytes] = []  # of the archive of episodes
         self.annotations: list[EpisodeAnnotation] = []
         self.requests: list[Request] = []
         self.faults: list[Fault] = []
         self.first_state = "ready"
-        self.view: ServerView | None = ServerView(version=VERSION, minimum_client=VERSION, capabilities=[])
+        self.view: ServerView | None = ServerView(
+            version=VERSION, minimum_client=VERSION, capabilities=[]
+        )
         self.stop_leads_to = "stopped"
         self.idle_timeout_s = 600.0
         self.calls_per_episode = 1
@@ -94,7 +101,9 @@ class RestServer:
         self._http = ThreadingHTTPServer(("127.0.0.1", self.port), OfThisServer)
         self._http.daemon_threads = True
         if tls is not None:
-            self._http.socket = tls.wrap_socket(self._http.socket, server_side=True, do_handshake_on_connect=False)
+            self._http.socket = tls.wrap_socket(
+                self._http.socket, server_side=True, do_handshake_on_connect=False
+            )
         self.port = self._http.server_address[1]
         threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True).start()
 
@@ -116,17 +125,27 @@ class RestServer:
 
     def beats(self, episode_id: str) -> list[Request]:
         """The heartbeats that named the episode."""
-        named = [r for r in self.seen("POST .*/heartbeats") if episode_id in json.loads(r.body)["episode_ids"]]
+        named = [
+            r
+            for r in self.seen("POST .*/heartbeats")
+            if episode_id in json.loads(r.body)["episode_ids"]
+        ]
         return [*named, *self.seen(f"POST .*/{episode_id}/heartbeat")]
 
-    def fail(self, pattern: str, times: int = 1, answer: Answer | None = None, after: bool = False) -> None:
+    def fail(
+        self, pattern: str, times: int = 1, answer: Answer | None = None, after: bool = False
+    ) -> None:
         self.faults.append(Fault(pattern, times, answer, after))
 
     def set_state(self, session_id: str, state: str, **fields: Any) -> None:
         with self._changed:
             old = self.sessions[session_id]
-            self.sessions[session_id] = SessionView.model_validate({**old.model_dump(), "state": state, **fields})
-            self.add_event("state", {"from": old.state.value, "to": state, "phase": "", "reason": ""})
+            self.sessions[session_id] = SessionView.model_validate(
+                {**old.model_dump(), "state": state, **fields}
+            )
+            self.add_event(
+                "state", {"from": old.state.value, "to": state, "phase": "", "reason": ""}
+            )
 
     def add_event(self, kind: str, data: dict[str, Any]) -> None:
         with self._changed:
@@ -157,10 +176,16 @@ class RestServer:
         """A POST that was answered is not carried out again under the same key."""
         if request.path.startswith("/store/"):
             return self._file(request)
-        if request.path == "/openai/v1/models" and request.headers["authorization"].startswith("Bearer tml-ep-"):
-            return Answer(200, b'{"object": "list", "data": []}', {"Content-Type": "application/json"})
+        if request.path == "/openai/v1/models" and request.headers["authorization"].startswith(
+            "Bearer tml-ep-"
+        ):
+            return Answer(
+                200, b'{"object": "list", "data": []}', {"Content-Type": "application/json"}
+            )
         if request.headers.get("authorization") != f"Bearer {API_KEY}":
-            return error(401, "unauthenticated", "This API key is unknown.", "Make one in the console.")
+            return error(
+                401, "unauthenticated", "This API key is unknown.", "Make one in the console."
+            )
         if request.path.endswith("/events"):
             return self._events(request)
         with self._changed:
@@ -187,7 +212,13 @@ class RestServer:
         time.sleep(self.create_delay_s)
         wanted = SessionCreate.model_validate_json(request.body)
         if wanted.base_model == "no-such-model":
-            return error(400, "unknown_base_model", "unknown base model", "Known: SmolLM2", {"known": ["SmolLM2"]})
+            return error(
+                400,
+                "unknown_base_model",
+                "unknown base model",
+                "Known: SmolLM2",
+                {"known": ["SmolLM2"]},
+            )
         view = SessionView(
             id=f"ses_{next(self._ids)}",
             project_id="prj_1",
@@ -233,7 +264,9 @@ class RestServer:
         deadline = time.monotonic() + float(request.query.get("wait_s", 0))
         with self._changed:
             while True:
-                items = [e for e in self.record if e.cursor > after and (kind is None or e.kind == kind)][:3]
+                items = [
+                    e for e in self.record if e.cursor > after and (kind is None or e.kind == kind)
+                ][:3]
                 left = deadline - time.monotonic()
                 if items or left <= 0 or self._http is None:
                     break
@@ -245,7 +278,9 @@ class RestServer:
         with self._changed:
             for episode_id, episode in self.episodes.items():
                 if episode.fate == "accepted":
-                    self.episodes[episode_id] = episode.model_copy(update={"fate": SampleFate.TRAINED})
+                    self.episodes[episode_id] = episode.model_copy(
+                        update={"fate": SampleFate.TRAINED}
+                    )
 
     def hold_begins(self) -> None:
         self.places = 0
@@ -296,7 +331,11 @@ class RestServer:
         output = {"reward": said.reward, "is_success": said.is_success, "metrics": said.measures}
         fate = "eval" if episode.eval else "accepted"
         return self.close_episode(
-            episode_id, state="completed", fate=fate, group_key=episode.group_key or "first prompt", **output
+            episode_id,
+            state="completed",
+            fate=fate,
+            group_key=episode.group_key or "first prompt",
+            **output,
         )
 
     def handle_abandon(self, request: Request, session_id: str, episode_id: str) -> Answer:
@@ -306,7 +345,9 @@ class RestServer:
         return self.close_episode(episode_id, state="abandoned", reason=reason)
 
     def close_episode(self, episode_id: str, **fields: Any) -> Answer:
-        self.episodes[episode_id] = EpisodeView.model_validate({**self.episodes[episode_id].model_dump(), **fields})
+        self.episodes[episode_id] = EpisodeView.model_validate(
+            {**self.episodes[episode_id].model_dump(), **fields}
+        )
         with self._changed:
             self._changed.notify_all()
         return reply(200, self.episodes[episode_id])
@@ -319,28 +360,42 @@ class RestServer:
     def handle_beats(self, request: Request, session_id: str) -> Answer:
         named = EpisodesHeartbeat.model_validate_json(request.body).episode_ids
         over = [name for name in named if self.episodes[name].state != "open"]
-        warnings = {name: self.episodes[name].warning for name in named if self.episodes[name].warning}
+        warnings = {
+            name: self.episodes[name].warning for name in named if self.episodes[name].warning
+        }
         return reply(200, EpisodesHeartbeatResult(over=over, warnings=warnings))
 
     def handle_episode_list(self, request: Request, session_id: str) -> Answer:
         items = [e.model_dump() for e in self.episodes.values()][::-1]
         start = int(request.query.get("cursor", 0))
         more = str(start + 2) if start + 2 < len(items) else None
-        return Answer(200, json.dumps({"items": items[start : start + 2], "next_cursor": more}).encode())
+        return Answer(
+            200, json.dumps({"items": items[start : start + 2], "next_cursor": more}).encode()
+        )
 
     def handle_episode_calls(self, request: Request, session_id: str, episode_id: str) -> Answer:
         start = int(request.query.get("cursor", 0))
         more = str(start + 2) if start + 2 < len(self.calls) else None
-        counts = {"calls": len(self.calls), "cancelled_calls": 0, "completions": 0, "timelines": 1, "merged_share": 0.5}
+        counts = {
+            "calls": len(self.calls),
+            "cancelled_calls": 0,
+            "completions": 0,
+            "timelines": 1,
+            "merged_share": 0.5,
+        }
         report = EpisodeReport(**counts, agents=[], drift=[])
-        return reply(200, EpisodeCalls(report=report, items=self.calls[start : start + 2], next_cursor=more))
+        return reply(
+            200, EpisodeCalls(report=report, items=self.calls[start : start + 2], next_cursor=more)
+        )
 
     def handle_accounting(self, request: Request, session_id: str) -> Answer:
         states = [e.state.value for e in self.episodes.values()]
         fates = [e.fate.value for e in self.episodes.values() if e.fate is not None]
         counts = {"open": states.count("open"), "waiting": fates.count("accepted")}
         counts |= {fate: fates.count(fate) for fate in ("trained", "stale")}
-        return reply(200, Accounting(begun=len(states), abandoned=states.count("abandoned"), **counts))
+        return reply(
+            200, Accounting(begun=len(states), abandoned=states.count("abandoned"), **counts)
+        )
 
     def handle_checkpoint_create(self, request: Request, session_id: str) -> Answer:
         kind = CheckpointCreate.model_validate_json(request.body).kind
@@ -357,22 +412,37 @@ class RestServer:
 
     def handle_checkpoint_list(self, request: Request, session_id: str) -> Answer:
         return Answer(
-            200, json.dumps({"items": [c.model_dump(mode="json") for c in self.checkpoints.values()]}).encode()
+            200,
+            json.dumps(
+                {"items": [c.model_dump(mode="json") for c in self.checkpoints.values()]}
+            ).encode(),
         )
 
-    def handle_checkpoint_show(self, request: Request, session_id: str, checkpoint_id: str) -> Answer:
+    def handle_checkpoint_show(
+        self, request: Request, session_id: str, checkpoint_id: str
+    ) -> Answer:
         """Each look moves it one state on."""
         old = self.checkpoints[checkpoint_id]
-        at = self.checkpoint_states.index(old.state) + 1 if old.state in self.checkpoint_states else 0
+        at = (
+            self.checkpoint_states.index(old.state) + 1
+            if old.state in self.checkpoint_states
+            else 0
+        )
         state = self.checkpoint_states[min(at, len(self.checkpoint_states) - 1)]
         failure = "the disk is on fire" if state == "failed" else ""
-        new = CheckpointView.model_validate({**old.model_dump(), "state": state, "failure": failure})
+        new = CheckpointView.model_validate(
+            {**old.model_dump(), "state": state, "failure": failure}
+        )
         self.checkpoints[checkpoint_id] = new
         return reply(200, new)
 
-    def handle_checkpoint_update(self, request: Request, session_id: str, checkpoint_id: str) -> Answer:
+    def handle_checkpoint_update(
+        self, request: Request, session_id: str, checkpoint_id: str
+    ) -> Answer:
         pinned = CheckpointUpdate.model_validate_json(request.body).pinned
-        self.checkpoints[checkpoint_id] = self.checkpoints[checkpoint_id].model_copy(update={"pinned": pinned})
+        self.checkpoints[checkpoint_id] = self.checkpoints[checkpoint_id].model_copy(
+            update={"pinned": pinned}
+        )
         return reply(200, self.checkpoints[checkpoint_id])
 
     def handle_evaluation(self, request: Request, session_id: str) -> Answer:
@@ -393,7 +463,10 @@ class RestServer:
         return reply(
             200,
             CheckpointDownload(
-                checkpoint_id=checkpoint_id, step=self.checkpoint_step, files=files, expires_at=expires_at
+                checkpoint_id=checkpoint_id,
+                step=self.checkpoint_step,
+                files=files,
+                expires_at=expires_at,
             ),
         )
 
@@ -412,7 +485,9 @@ class RestServer:
             for number, data in enumerate(self.parts, start=1)
         ]
         expires_at, episodes = NOW + timedelta(hours=1), 2 * len(files)
-        export = EpisodeExport(session_id=session_id, episodes=episodes, files=files, expires_at=expires_at)
+        export = EpisodeExport(
+            session_id=session_id, episodes=episodes, files=files, expires_at=expires_at
+        )
         start = int(request.query.get("annotations_after", 0))  # pages of two
         end = start + 2
         more = end if self.annotations[end:] else None
@@ -420,7 +495,9 @@ class RestServer:
         return reply(200, export.model_copy(update=page))
 
     def _file(self, request: Request) -> Answer:
-        """The object store: no bearer token may reach it, expired signatures answer 403, ranges are honoured."""
+        """The object store: no bearer token may reach it, expired signatures answer 403, ranges are
+        honoured.
+        """
         if "authorization" in request.headers:
             return Answer(400, b"two ways of authentication")
         if request.query.get("sig") != str(self.signature):

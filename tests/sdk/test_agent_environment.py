@@ -22,10 +22,16 @@ OWNERS = {"TINKERSCRIPT_API_KEY": "tml-owner", "ANTHROPIC_AUTH_TOKEN": "another"
 @pytest.mark.parametrize("agent", [None, *AGENTS])
 def test_an_agent_has_the_episodes_address_and_key_and_no_other(agent: str | None) -> None:
     found = agent_environment(BEGUN, agent, OWNERS)
-    assert found["OPENAI_BASE_URL"] == "https://lab.example.org/openai/v1" and found["PATH"] == "/bin"
-    assert found["ANTHROPIC_BASE_URL"] == "https://lab.example.org/openai", "Anthropic's clients add /v1"
+    assert (
+        found["OPENAI_BASE_URL"] == "https://lab.example.org/openai/v1" and found["PATH"] == "/bin"
+    )
+    assert found["ANTHROPIC_BASE_URL"] == "https://lab.example.org/openai", (
+        "Anthropic's clients add /v1"
+    )
     assert "tml-owner" not in found.values() and "another" not in found.values()
-    assert {value for name, value in found.items() if name.endswith(("_KEY", "_TOKEN"))} == {"tml-ep-1"}
+    assert {value for name, value in found.items() if name.endswith(("_KEY", "_TOKEN"))} == {
+        "tml-ep-1"
+    }
 
 
 def test_claude_code_has_one_key_and_the_sessions_length() -> None:
@@ -33,11 +39,15 @@ def test_claude_code_has_one_key_and_the_sessions_length() -> None:
     assert found["ANTHROPIC_AUTH_TOKEN"] == "tml-ep-1" and "ANTHROPIC_API_KEY" not in found
     assert found["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == "32768"
     assert found["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] == found["DISABLE_AUTOUPDATER"] == "1"
-    older = agent_environment(BEGUN.model_copy(update={"max_context_length": None}), "claude-code", OWNERS)
+    older = agent_environment(
+        BEGUN.model_copy(update={"max_context_length": None}), "claude-code", OWNERS
+    )
     assert "CLAUDE_CODE_MAX_CONTEXT_TOKENS" not in older
 
 
 def test_an_unknown_agent_is_named_with_those_that_there_are() -> None:
     with pytest.raises(InvalidRequest) as caught:
         agent_environment(BEGUN, "cloud-code", OWNERS)
-    assert "'cloud-code'" in str(caught.value) and "claude-code, codex, openhands" in caught.value.hint
+    assert (
+        "'cloud-code'" in str(caught.value) and "claude-code, codex, openhands" in caught.value.hint
+    )

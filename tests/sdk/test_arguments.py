@@ -1,4 +1,6 @@
-"""Arguments of the client's methods: one of a wrong kind is refused by its name, before anything is sent."""
+"""Arguments of the client's methods: one of a wrong kind is refused by its name, before anything is
+sent.
+"""
 
 import asyncio
 import re
@@ -95,7 +97,11 @@ def test_the_exception_of_an_agent_is_a_reason(server, session):
 
 def test_a_wrong_wait_costs_no_session(server):
     with pytest.raises(InvalidRequest):
-        asyncio.run(AsyncTinkerScript("m", base_url=server.url, api_key=API_KEY, wait_timeout_s=-1).__aenter__())
+        asyncio.run(
+            AsyncTinkerScript(
+                "m", base_url=server.url, api_key=API_KEY, wait_timeout_s=-1
+            ).__aenter__()
+        )
     assert server.requests == []
 
 
@@ -126,10 +132,19 @@ def test_the_hint_is_about_the_option_that_is_wrong():
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: TinkerScript("m", NOWHERE), r"too many positional arguments.*TinkerScript\(base_model, base_url="),
-        (lambda: AsyncTinkerScript("m", NOWHERE), r"too many positional.*AsyncTinkerScript\(base_model, base_url="),
+        (
+            lambda: TinkerScript("m", NOWHERE),
+            r"too many positional arguments.*TinkerScript\(base_model, base_url=",
+        ),
+        (
+            lambda: AsyncTinkerScript("m", NOWHERE),
+            r"too many positional.*AsyncTinkerScript\(base_model, base_url=",
+        ),
         (lambda: Session("ses_1"), r"'session_id'.*TinkerScript\(session_id="),
-        (lambda: Session(NOWHERE, "ses_1"), r"transport must be a Transport; to attach, use TinkerScript\(session_id="),
+        (
+            lambda: Session(NOWHERE, "ses_1"),
+            r"transport must be a Transport; to attach, use TinkerScript\(session_id=",
+        ),
         (lambda: Episode("3+4"), r"'begun'.*begin_episode\(\)"),
         (lambda: AsyncEpisode(), r"'episode'.*begin_episode\(\)"),
     ],
@@ -143,7 +158,10 @@ def test_a_constructor_says_how_it_is_called(call, said):
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: WorkflowOutput(1.0), "WorkflowOutput(reward=1.0). Its other fields are is_success, metrics,"),
+        (
+            lambda: WorkflowOutput(1.0),
+            "WorkflowOutput(reward=1.0). Its other fields are is_success, metrics,",
+        ),
         (lambda: WorkflowOutput(1.0, True), "WorkflowOutput(reward=1.0)."),
         (lambda: Budget(3600), "Budget(device_s=3600). Its other fields are wall_s, steps."),
         (lambda: SessionConfig(8), "SessionConfig takes its fields by name"),

@@ -60,12 +60,18 @@ def start(server):
 
 def test_it_has_every_method_of_the_plain_client_with_the_same_parameters():
     own = {**vars(Session), **vars(EpisodeLoop), **vars(TinkerScript)}
-    wanted = {name for name, value in own.items() if inspect.isfunction(value) and not name.startswith("_")}
+    wanted = {
+        name
+        for name, value in own.items()
+        if inspect.isfunction(value) and not name.startswith("_")
+    }
     for name in (wanted | OF_REQUESTS) - OF_THIS_PROCESS - WAITS:
         theirs = inspect.signature(getattr(TinkerScript, name)).parameters
         ours = inspect.signature(getattr(AsyncTinkerScript, name)).parameters
         assert "options" in ours or list(theirs) == list(ours), name
-    assert list(inspect.signature(TinkerScript).parameters) == list(inspect.signature(AsyncTinkerScript).parameters)
+    assert list(inspect.signature(TinkerScript).parameters) == list(
+        inspect.signature(AsyncTinkerScript).parameters
+    )
 
 
 async def test_a_loop_from_start_to_model(server, start, tmp_path, monkeypatch):
@@ -95,7 +101,9 @@ async def test_two_hundred_rollouts_on_sixteen_places(server, start):
 
     async with start() as session:
         await asyncio.wait_for(asyncio.gather(*(rollout(session, n) for n in range(200))), 120)
-    assert sorted((e.task, e.reward) for e in server.episodes.values()) == [(f"{n:03}", float(n)) for n in range(200)]
+    assert sorted((e.task, e.reward) for e in server.episodes.values()) == [
+        (f"{n:03}", float(n)) for n in range(200)
+    ]
 
 
 async def test_held_begin_lets_the_loop_go_on(server, start):
@@ -117,7 +125,9 @@ async def test_cancelled_begin_leaves_no_episode_behind(server, start):
         with pytest.raises(asyncio.CancelledError):
             await begun
         server.let_begins_go()
-        await asyncio.to_thread(wait_until, lambda: [e.state for e in server.episodes.values()] == ["abandoned"])
+        await asyncio.to_thread(
+            wait_until, lambda: [e.state for e in server.episodes.values()] == ["abandoned"]
+        )
 
 
 async def test_cancelled_begin_is_not_sent_again(server, start):
@@ -126,11 +136,13 @@ async def test_cancelled_begin_is_not_sent_again(server, start):
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(session.begin_episode(), 0.3)
         sent = len(server.seen(f"POST .*/{session.id}/episodes"))
-        async with start() as other:  # its begin, which no one cancels, is sent again ten times meanwhile
+        # its begin, which no one cancels, is sent again ten times meanwhile
+        async with start() as other:
             begun = asyncio.create_task(other.begin_episode())
             await eventually(lambda: len(server.seen(f"POST .*/{other.id}/episodes")) >= 10)
             begun.cancel()
-        assert len(server.seen(f"POST .*/{session.id}/episodes")) <= sent + 1  # one may have been under way
+        # one may have been under way
+        assert len(server.seen(f"POST .*/{session.id}/episodes")) <= sent + 1
 
 
 async def test_cancelled_start_leaves_no_session_behind(server, start):
@@ -157,7 +169,9 @@ async def test_each_task_has_its_own_current_episode(server, start):
 
         await asyncio.gather(child(), child())
         await session.end_episode(1.0)
-    assert sorted((e.task, e.reward) for e in server.episodes.values()) == [("inner", 0.5)] * 2 + [("outer", 1.0)]
+    assert sorted((e.task, e.reward) for e in server.episodes.values()) == [("inner", 0.5)] * 2 + [
+        ("outer", 1.0)
+    ]
 
 
 async def test_block_that_raises_abandons_its_episode(server, start):
@@ -165,7 +179,9 @@ async def test_block_that_raises_abandons_its_episode(server, start):
         with pytest.raises(ZeroDivisionError):
             async with session.episode():
                 raise ZeroDivisionError
-    assert [(e.state, e.reason) for e in server.episodes.values()] == [("abandoned", "ZeroDivisionError")]
+    assert [(e.state, e.reason) for e in server.episodes.values()] == [
+        ("abandoned", "ZeroDivisionError")
+    ]
 
 
 async def test_options_are_checked_before_the_start(server, start):

@@ -52,7 +52,11 @@ def test_lists_in_a_pipe_are_whole_values_with_tabs(connect, run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "20")
     session = connect(name="a name that no narrow table would show whole")
     _, out, _ = run("sessions")
-    assert out.split("\t")[:3] == [session.id, "a name that no narrow table would show whole", "SmolLM2"]
+    assert out.split("\t")[:3] == [
+        session.id,
+        "a name that no narrow table would show whole",
+        "SmolLM2",
+    ]
 
 
 def test_version_is_printed_without_a_server(run, monkeypatch):
@@ -61,10 +65,18 @@ def test_version_is_printed_without_a_server(run, monkeypatch):
 
 
 def test_models_keys_and_logs_are_listed(server, session, run):
-    items = [{"name": "SmolLM2", "parameters": 135, "context_length": 2048, "license": "apache-2.0"}]
+    items = [
+        {"name": "SmolLM2", "parameters": 135, "context_length": 2048, "license": "apache-2.0"}
+    ]
     server.fail("GET /v1/base-models", answer=Answer(200, json.dumps({"items": items}).encode()))
     assert run("models")[:2] == (0, "SmolLM2\t135\t2048\tapache-2.0\n")
-    key = {"id": "key_1", "name": "laptop", "prefix": "tml-ab", "scopes": ["episodes"], "created_by": "a@b.example"}
+    key = {
+        "id": "key_1",
+        "name": "laptop",
+        "prefix": "tml-ab",
+        "scopes": ["episodes"],
+        "created_by": "a@b.example",
+    }
     key["created_at"] = "2026-01-01T00:00:00Z"
     server.fail("GET /v1/keys", answer=Answer(200, json.dumps({"items": [key]}).encode()))
     assert run("keys")[1].split("\t")[:4] == ["key_1", "laptop", "tml-ab", "episodes"]
@@ -92,7 +104,9 @@ def test_metrics_are_rows_and_a_curve(server, session, run):
 
 
 @pytest.mark.system
-def test_a_plot_becomes_a_picture_where_matplotlib_is_installed(server, session, run, monkeypatch, tmp_path):
+def test_a_plot_becomes_a_picture_where_matplotlib_is_installed(
+    server, session, run, monkeypatch, tmp_path
+):
     numbers = {name: 1 for name in StepMetrics.model_fields if name != "metrics"}
     server.add_event("metric", {**numbers, "step": 1, "reward_mean": 0.5})
     path = tmp_path / "reward.png"
@@ -115,9 +129,13 @@ def test_chat_goes_on_with_what_was_said_and_trains_nothing(server, session, run
     server.fail("POST .*/chat/completions", times=2, answer=Answer(200, stream.encode()))
     code, out, _ = run("chat", session.id)
     assert (code, out) == (0, "good day\ngood day\n")
-    asked = [json.loads(request.body)["messages"] for request in server.seen("POST .*/chat/completions")]
+    asked = [
+        json.loads(request.body)["messages"] for request in server.seen("POST .*/chat/completions")
+    ]
     assert [message["content"] for message in asked[1]] == ["hello", "good day", "and now?"]
-    assert [(e.eval, e.state.value, e.reason) for e in server.episodes.values()] == [(True, "abandoned", "chat")]
+    assert [(e.eval, e.state.value, e.reason) for e in server.episodes.values()] == [
+        (True, "abandoned", "chat")
+    ]
     assert server.sessions[session.id].state == "ready"
 
 
@@ -238,6 +256,8 @@ def test_error_is_one_line_on_stderr_with_the_hint(run, monkeypatch):
 @pytest.mark.system
 def test_without_the_extra_it_names_what_to_install():
     code = "import sys; sys.modules['typer'] = None; import tinkerscript.cli"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 1
     assert "pip install '.[cli]' in a checkout" in done.stderr

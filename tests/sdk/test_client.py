@@ -26,7 +26,11 @@ from tinkerscript import (
 def test_constructor_returns_a_ready_session(server, connect):
     session = connect(name="mine", learning_rate=1e-5, grpo_n=4)
     assert session.status().state == "ready"
-    assert (session.status().name, session.config.grpo_n, session.config.learning_rate) == ("mine", 4, 1e-5)
+    assert (session.status().name, session.config.grpo_n, session.config.learning_rate) == (
+        "mine",
+        4,
+        1e-5,
+    )
 
 
 def test_address_and_key_come_from_the_environment(server, monkeypatch):
@@ -45,7 +49,9 @@ def test_unknown_option_is_named_and_the_known_listed_before_any_traffic(server,
     assert server.requests == []
 
 
-@pytest.mark.parametrize("options", [{"learning_rate": 1.0}, {"grpo_n": 1}, {"loss": "magic"}, {"seed": "x"}])
+@pytest.mark.parametrize(
+    "options", [{"learning_rate": 1.0}, {"grpo_n": 1}, {"loss": "magic"}, {"seed": "x"}]
+)
 def test_option_out_of_bounds_is_refused_before_any_traffic(server, connect, options):
     with pytest.raises(InvalidRequest) as caught:
         connect(**options)
@@ -73,7 +79,9 @@ def test_wrong_key_is_an_authentication_error_with_the_servers_hint(connect):
     assert "Make one in the console." in str(caught.value)
 
 
-@pytest.mark.parametrize("address", ["localhost:8000", "ftp://x", "http://", "nonsense", "http://x:port"])
+@pytest.mark.parametrize(
+    "address", ["localhost:8000", "ftp://x", "http://", "nonsense", "http://x:port"]
+)
 def test_malformed_address_is_refused(address):
     with pytest.raises(InvalidRequest):
         TinkerScript("SmolLM2", base_url=address, api_key="k")
@@ -128,7 +136,11 @@ def test_progress_of_the_start_is_reported_once_per_change(server, connect):
 
 def test_failed_start_names_code_cause_and_hint(server, connect):
     server.first_state = "loading"
-    failure = {"code": "out_of_memory", "cause": "no room for the model", "hint": "Choose a smaller one."}
+    failure = {
+        "code": "out_of_memory",
+        "cause": "no room for the model",
+        "hint": "Choose a smaller one.",
+    }
 
     def on_progress(state, *_):
         if state == "loading":
@@ -141,7 +153,9 @@ def test_failed_start_names_code_cause_and_hint(server, connect):
     assert "Choose a smaller one." in str(caught.value)
 
 
-def test_start_that_takes_too_long_names_the_queue_position_and_leaves_nothing_running(server, connect):
+def test_start_that_takes_too_long_names_the_queue_position_and_leaves_nothing_running(
+    server, connect
+):
     server.first_state = "queued"
     with pytest.raises(WaitTimeout) as caught:
         connect(wait_timeout_s=0.05)
@@ -238,7 +252,10 @@ def test_close_without_stop_leaves_the_session_running(server, connect):
 
 def test_close_of_a_failed_session_is_quiet(server, connect):
     session = connect()
-    server.fail("POST .*/stop", answer=error(409, "session_failed", details={"code": "oom", "cause": "memory"}))
+    server.fail(
+        "POST .*/stop",
+        answer=error(409, "session_failed", details={"code": "oom", "cause": "memory"}),
+    )
     session.close()
     assert session.closed
 
@@ -269,7 +286,12 @@ def test_context_manager_closes_and_keeps_the_loops_own_exception(server, connec
 def test_everything_after_close_is_a_typed_error(session):
     episode = session.begin_episode()
     session.close()
-    for call in (session.status, session.begin_episode, session.download_tuned_model, lambda: list(session.events())):
+    for call in (
+        session.status,
+        session.begin_episode,
+        session.download_tuned_model,
+        lambda: list(session.events()),
+    ):
         with pytest.raises(ClientClosed):
             call()
     assert not episode.is_open

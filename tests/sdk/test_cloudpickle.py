@@ -1,6 +1,8 @@
-"""What Ray, Dask and joblib do with a loop, by cloudpickle. Ray itself plays in tests/e2e/nightly_ray.py.
+"""What Ray, Dask and joblib do with a loop, by cloudpickle. Ray itself plays in
+tests/e2e/nightly_ray.py.
 
-A function with all that it holds goes to a worker process that lives on; its result or its exception comes back.
+A function with all that it holds goes to a worker process that lives on; its result or its
+exception comes back.
 """
 
 import contextlib
@@ -12,7 +14,13 @@ from typing import Any
 
 import pytest
 
-from tinkerscript import AsyncTinkerScript, EpisodeClosed, InvalidReward, TinkerScript, WorkflowOutput
+from tinkerscript import (
+    AsyncTinkerScript,
+    EpisodeClosed,
+    InvalidReward,
+    TinkerScript,
+    WorkflowOutput,
+)
 
 cloudpickle = pytest.importorskip("cloudpickle")
 
@@ -35,7 +43,9 @@ Remote = Callable[[Callable[[], Any]], Any]
 @contextlib.contextmanager
 def worker() -> Iterator[Remote]:
     """A process that runs functions, as one of Ray's workers does."""
-    process = subprocess.Popen([sys.executable, "-c", WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-c", WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     assert process.stdin is not None and process.stdout is not None
     there, back = process.stdin, process.stdout
 
@@ -64,7 +74,9 @@ def workers() -> Iterator[tuple[Remote, Remote]]:
 
 
 @pytest.mark.system
-def test_a_function_that_holds_the_session_plays_its_episodes_in_a_worker(server, session, workers) -> None:
+def test_a_function_that_holds_the_session_plays_its_episodes_in_a_worker(
+    server, session, workers
+) -> None:
     mine = session.begin_episode(task="driver")
 
     def rollout(number: int) -> Any:
@@ -74,10 +86,18 @@ def test_a_function_that_holds_the_session_plays_its_episodes_in_a_worker(server
         return os.getpid(), session.id, view
 
     done = [remote(lambda n=n: rollout(n)) for n, remote in enumerate([*workers, *workers])]
-    assert len({process for process, _, _ in done} - {os.getpid()}) == 2, "each worker is a process of its own"
-    assert [(session_id, view.reward) for _, session_id, view in done] == [(session.id, n / 4) for n in range(4)]
-    assert len(server.sessions) == 1 and server.sessions[session.id].state == "ready", "no worker's end stops it"
-    assert len(server.seen("GET /v1/server")) == 3, "the driver's, and one for each worker: a worker attaches once"
+    assert len({process for process, _, _ in done} - {os.getpid()}) == 2, (
+        "each worker is a process of its own"
+    )
+    assert [(session_id, view.reward) for _, session_id, view in done] == [
+        (session.id, n / 4) for n in range(4)
+    ]
+    assert len(server.sessions) == 1 and server.sessions[session.id].state == "ready", (
+        "no worker's end stops it"
+    )
+    assert len(server.seen("GET /v1/server")) == 3, (
+        "the driver's, and one for each worker: a worker attaches once"
+    )
     assert session.end_episode(1.0).episode_id == mine.id, "the driver's episode is the driver's"
 
 

@@ -5,7 +5,14 @@ import json
 import pytest
 from sdk.http_parts import Answer
 
-from tinkerscript import IncompatibleServer, NotFound, SessionConfig, TinkerScript, WorkflowOutput, __version__
+from tinkerscript import (
+    IncompatibleServer,
+    NotFound,
+    SessionConfig,
+    TinkerScript,
+    WorkflowOutput,
+    __version__,
+)
 from tinkerscript.connection import compatibility
 from tinkerscript.wire.server import ServerView
 
@@ -20,11 +27,15 @@ def says(server, version, minimum_client="0.2.0"):
 
 
 def test_client_sends_its_version(server, session):
-    assert {request.headers["user-agent"] for request in server.requests} == {f"tinkerscript/{__version__}"}
+    assert {request.headers["user-agent"] for request in server.requests} == {
+        f"tinkerscript/{__version__}"
+    }
 
 
 @pytest.mark.parametrize("version", [__version__, "0.2.9", "0.9.0", "1.0.0", "7.3.1"])
-def test_server_as_new_or_newer_that_still_serves_this_client_is_used(server, connect, caplog, version):
+def test_server_as_new_or_newer_that_still_serves_this_client_is_used(
+    server, connect, caplog, version
+):
     says(server, version)
     connect()
     assert not [r for r in caplog.records if r.name == "tinkerscript"]
@@ -49,7 +60,9 @@ def test_server_that_no_longer_serves_this_client_is_refused_with_what_to_instal
     assert server.sessions == {}
 
 
-def test_server_of_an_older_major_version_is_refused_with_what_to_install(server, connect, monkeypatch):
+def test_server_of_an_older_major_version_is_refused_with_what_to_install(
+    server, connect, monkeypatch
+):
     monkeypatch.setattr(compatibility, "MINIMUM_SERVER", "2.0.0")
     says(server, "1.4.0")
     with pytest.raises(IncompatibleServer, match=r"pip install 'tinkerscript==1\.\*'"):
@@ -74,7 +87,12 @@ def test_option_that_equals_its_default_is_sent_when_it_was_given(server, connec
     seed = SessionConfig.model_fields["seed"].default
     connect(seed=seed, priority=0, budget={"steps": 5})
     sent = json.loads(server.seen("POST /v1/sessions")[0].body)
-    assert sent == {"base_model": "SmolLM2", "config": {"seed": seed}, "priority": 0, "budget": {"steps": 5}}
+    assert sent == {
+        "base_model": "SmolLM2",
+        "config": {"seed": seed},
+        "priority": 0,
+        "budget": {"steps": 5},
+    }
 
 
 @pytest.mark.parametrize("output", [WorkflowOutput(reward=0.5), {"reward": 0.5}, 0.5])

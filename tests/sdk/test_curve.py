@@ -33,8 +33,12 @@ def test_equal_values_and_none_are_drawn_or_said():
 
 def drawn(server, connect):
     for step in (1, 2):
-        server.add_event("metric", {"step": step, "reward_mean": step / 4, "reward_std": 0.1, "loss": -step})
-    server.add_event("evaluation", {"name": "held <out>", "step": 0, "reward_mean": 0.1, "episodes": 2})
+        server.add_event(
+            "metric", {"step": step, "reward_mean": step / 4, "reward_std": 0.1, "loss": -step}
+        )
+    server.add_event(
+        "evaluation", {"name": "held <out>", "step": 0, "reward_mean": 0.1, "episodes": 2}
+    )
     return connect(name="a & b")
 
 
@@ -48,7 +52,10 @@ def test_a_plot_has_the_steps_and_the_evaluations_and_is_a_picture_in_a_notebook
     texts = [node.text for node in root.iter("{http://www.w3.org/2000/svg}text")]
     assert texts[0] == "a & b: reward_mean by step" and "evaluation held <out>" in texts
     assert len(list(root.iter("{http://www.w3.org/2000/svg}circle"))) == 3
-    assert str(plot).startswith("a & b: reward_mean by step\n\nreward_mean\n") and str(plot) == shown["text/plain"]
+    assert (
+        str(plot).startswith("a & b: reward_mean by step\n\nreward_mean\n")
+        and str(plot) == shown["text/plain"]
+    )
 
 
 def test_a_plot_of_another_measure_is_written_where_it_is_asked_for(server, connect, tmp_path):
@@ -56,7 +63,10 @@ def test_a_plot_of_another_measure_is_written_where_it_is_asked_for(server, conn
     plot = session.plot(tmp_path / "loss.svg", measure="loss")
     assert [line.values for line in plot.lines] == [[-1.0, -2.0]]
     assert (tmp_path / "loss.svg").read_text() == plot.svg()
-    for options, words in (({"measure": "step"}, "measure must be"), ({"path": "a.gif"}, "svg or .png")):
+    for options, words in (
+        ({"measure": "step"}, "measure must be"),
+        ({"path": "a.gif"}, "svg or .png"),
+    ):
         with pytest.raises(InvalidRequest, match=words):
             session.plot(**options)
 

@@ -1,4 +1,6 @@
-"""Readers of tasks: the same rows from three kinds of files, and every mistake by file, line and column."""
+"""Readers of tasks: the same rows from three kinds of files, and every mistake by file, line and
+column.
+"""
 
 import json
 from pathlib import Path
@@ -41,10 +43,15 @@ def test_all_kinds_give_the_same_rows(tmp_path: Path, kind: str) -> None:
     assert rows_read(str(path), split="train", columns=["answer"]) == [ROWS[0], ROWS[2]]
 
 
-def test_json_lines_end_at_line_feeds_alone_and_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+def test_json_lines_end_at_line_feeds_alone_and_may_begin_with_a_byte_order_mark(
+    tmp_path: Path,
+) -> None:
     rows = [{"text": "a\u2028b\u2029c"}, {"text": "d\u0085e"}]
     path = tmp_path / "rows.jsonl"
-    path.write_text("\ufeff" + "\r\n".join(json.dumps(row, ensure_ascii=False) for row in rows), encoding="utf-8")
+    path.write_text(
+        "\ufeff" + "\r\n".join(json.dumps(row, ensure_ascii=False) for row in rows),
+        encoding="utf-8",
+    )
     assert rows_read(path) == rows
 
 
@@ -54,7 +61,9 @@ def test_a_split_without_rows_names_those_that_there_are(tmp_path: Path) -> None
 
 
 def test_a_missing_column_is_named_with_those_that_there_are(tmp_path: Path) -> None:
-    with pytest.raises(InvalidRequest, match=r"row 1 has no column 'question'.*answer, category, split"):
+    with pytest.raises(
+        InvalidRequest, match=r"row 1 has no column 'question'.*answer, category, split"
+    ):
         rows_read(write(tmp_path, "jsonl", ROWS), columns=["question"])
 
 
@@ -70,7 +79,9 @@ def test_a_missing_column_is_named_with_those_that_there_are(tmp_path: Path) -> 
         ("rows.parquet", "no parquet", "not a Parquet file"),
     ],
 )
-def test_a_broken_file_is_refused_by_line(tmp_path: Path, name: str, content: str, said: str) -> None:
+def test_a_broken_file_is_refused_by_line(
+    tmp_path: Path, name: str, content: str, said: str
+) -> None:
     (tmp_path / name).write_text(content)
     with pytest.raises(InvalidRequest, match=said):
         rows_read(tmp_path / name)

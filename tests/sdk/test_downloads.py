@@ -14,7 +14,15 @@ from sdk.http_parts import Answer, ranged
 
 from support.ports import free_port
 from support.waiting import wait_until
-from tinkerscript import ClientClosed, DiskFull, DownloadCorrupt, DownloadFailed, PathInUse, TunedModel, WaitTimeout
+from tinkerscript import (
+    ClientClosed,
+    DiskFull,
+    DownloadCorrupt,
+    DownloadFailed,
+    PathInUse,
+    TunedModel,
+    WaitTimeout,
+)
 from tinkerscript.connection.http_client import HttpOptions
 from tinkerscript.downloads import checkpoints, fetch
 from tinkerscript.wire.checkpoints import DownloadFile
@@ -51,7 +59,11 @@ def test_model_arrives_whole_and_is_a_path(server, session, tmp_path):
     model = session.download_tuned_model(tmp_path / "m")
     assert isinstance(model, TunedModel)
     assert contents(tmp_path / "m") == server.files
-    assert (os.fspath(model), str(model), model.path) == (str(tmp_path / "m"), str(tmp_path / "m"), tmp_path / "m")
+    assert (os.fspath(model), str(model), model.path) == (
+        str(tmp_path / "m"),
+        str(tmp_path / "m"),
+        tmp_path / "m",
+    )
     assert model.step == 7
     assert model.checkpoint_id in server.checkpoints
     assert server.checkpoints[model.checkpoint_id].kind == "model"
@@ -93,7 +105,9 @@ def test_cut_transfer_resumes_where_it_stopped(server, session, tmp_path):
 
     server.store = store
     session.download_tuned_model(tmp_path)
-    starts = [int(r.headers["range"].removeprefix("bytes=").removesuffix("-")) for r in store_gets(server)]
+    starts = [
+        int(r.headers["range"].removeprefix("bytes=").removesuffix("-")) for r in store_gets(server)
+    ]
     assert starts[0] == 0
     assert len(starts) == 3
     assert 0 < starts[1] <= 300_000 < starts[2] <= 800_000
@@ -217,7 +231,9 @@ def test_store_that_refuses_for_ever_is_a_typed_error(server, session, tmp_path,
         session.download_tuned_model(tmp_path)
 
 
-@pytest.mark.parametrize(("status", "tries"), [(404, 1), (408, 2), (410, 1), (429, 2), (507, 1), (529, 2)])
+@pytest.mark.parametrize(
+    ("status", "tries"), [(404, 1), (408, 2), (410, 1), (429, 2), (507, 1), (529, 2)]
+)
 def test_a_refusal_of_the_store_is_tried_again_only_where_it_may_pass(
     server, session, tmp_path, monkeypatch, status, tries
 ):
@@ -236,14 +252,24 @@ def test_a_refusal_of_the_store_is_tried_again_only_where_it_may_pass(
         ("/bucket/config.json?X-Amz-x=1", "S3_PUBLIC_ENDPOINT_URL"),
     ],
 )
-def test_an_address_that_is_not_reached_is_named_with_who_is_to_change_what(monkeypatch, tmp_path, path, setting):
+def test_an_address_that_is_not_reached_is_named_with_who_is_to_change_what(
+    monkeypatch, tmp_path, path, setting
+):
     monkeypatch.setattr(fetch, "MAX_TRIES_WITHOUT_PROGRESS", 1)
     port = free_port()
-    file = DownloadFile(path="config.json", size_bytes=2, sha256="0" * 64, url=f"http://127.0.0.1:{port}{path}")
-    download = fetch.Fetch(
-        refresh=dict, closed=lambda: False, deadline=time.monotonic() + 25, progress=False, http=HttpOptions()
+    file = DownloadFile(
+        path="config.json", size_bytes=2, sha256="0" * 64, url=f"http://127.0.0.1:{port}{path}"
     )
-    with pytest.raises(DownloadFailed, match=f"No response from http://127.0.0.1:{port}: ConnectError") as failed:
+    download = fetch.Fetch(
+        refresh=dict,
+        closed=lambda: False,
+        deadline=time.monotonic() + 25,
+        progress=False,
+        http=HttpOptions(),
+    )
+    with pytest.raises(
+        DownloadFailed, match=f"No response from http://127.0.0.1:{port}: ConnectError"
+    ) as failed:
         download.run([(file, tmp_path / "config.json")])
     assert "whoever runs the server sets " + setting in failed.value.hint
     assert "Download again" not in failed.value.hint
@@ -292,7 +318,9 @@ def test_close_ends_a_download(server, session, tmp_path):
     assert len(caught) == 1
 
 
-@pytest.mark.parametrize("path", ["../evil", "/etc/evil", "a/../../evil", "a\\..\\evil", "c:evil", ".partial/x", "."])
+@pytest.mark.parametrize(
+    "path", ["../evil", "/etc/evil", "a/../../evil", "a\\..\\evil", "c:evil", ".partial/x", "."]
+)
 def test_path_outside_the_folder_is_refused(server, session, tmp_path, path):
     server.files = {path: b"evil"}
     with pytest.raises(DownloadFailed, match="Nothing was written"):

@@ -1,4 +1,6 @@
-"""The archive of episodes comes home whole, part by part, and never mixed with that of another session."""
+"""The archive of episodes comes home whole, part by part, and never mixed with that of another
+session.
+"""
 
 from datetime import UTC, datetime
 
@@ -24,7 +26,10 @@ def contents(folder) -> list[bytes]:
 
 
 def test_every_part_arrives_and_is_returned_in_order(session, parts, tmp_path) -> None:
-    assert session.download_episodes(tmp_path / "e") == [tmp_path / "e" / FIRST, tmp_path / "e" / SECOND]
+    assert session.download_episodes(tmp_path / "e") == [
+        tmp_path / "e" / FIRST,
+        tmp_path / "e" / SECOND,
+    ]
     assert contents(tmp_path / "e") == parts
 
 
@@ -35,7 +40,9 @@ def test_a_second_download_fetches_what_is_new_alone(server, session, parts, tmp
     assert contents(tmp_path) == parts and len(server.seen("GET /store/.*")) == 3
 
 
-def test_a_cut_transfer_resumes_and_an_expired_url_is_renewed(server, session, parts, tmp_path) -> None:
+def test_a_cut_transfer_resumes_and_an_expired_url_is_renewed(
+    server, session, parts, tmp_path
+) -> None:
     cuts = [20_000]
 
     def cut_and_expire(path, data, request):
@@ -49,11 +56,17 @@ def test_a_cut_transfer_resumes_and_an_expired_url_is_renewed(server, session, p
     server.store = cut_and_expire
     session.download_episodes(tmp_path)
     assert contents(tmp_path) == parts
-    assert any(r.headers["range"] not in ("bytes=0-", "") for r in server.seen(f"GET /store/{FIRST}"))
+    assert any(
+        r.headers["range"] not in ("bytes=0-", "") for r in server.seen(f"GET /store/{FIRST}")
+    )
 
 
-def test_a_part_with_a_wrong_hash_takes_no_name_and_neither_does_any_other(server, session, tmp_path) -> None:
-    server.store = lambda path, data, request: Answer(200, b"x" * len(data)) if path == SECOND else Answer(200, data)
+def test_a_part_with_a_wrong_hash_takes_no_name_and_neither_does_any_other(
+    server, session, tmp_path
+) -> None:
+    server.store = lambda path, data, request: (
+        Answer(200, b"x" * len(data)) if path == SECOND else Answer(200, data)
+    )
     with pytest.raises(DownloadCorrupt, match=SECOND):
         session.download_episodes(tmp_path)
     assert not list(tmp_path.glob("part-*"))
@@ -79,16 +92,28 @@ def test_nothing_archived_yet_writes_nothing(server, session, tmp_path) -> None:
 
 def test_the_urls_can_be_had_without_the_files(session) -> None:
     export = session.episode_urls()
-    assert isinstance(export, EpisodeExport) and [file.part for file in export.files] == [1, 2] and export.episodes == 4
+    assert (
+        isinstance(export, EpisodeExport)
+        and [file.part for file in export.files] == [1, 2]
+        and export.episodes == 4
+    )
 
 
-def test_what_people_said_of_episodes_is_beside_them_as_it_is_now(server, session, tmp_path) -> None:
+def test_what_people_said_of_episodes_is_beside_them_as_it_is_now(
+    server, session, tmp_path
+) -> None:
     at = datetime(2030, 1, 1, tzinfo=UTC)
-    said = EpisodeAnnotation(episode_id="epi_1", by="a@example.com", thumb=Thumb.UP, comment="look\nhere", at=at)
-    server.annotations = [said.model_copy(update={"episode_id": f"epi_{number}"}) for number in range(5)]
+    said = EpisodeAnnotation(
+        episode_id="epi_1", by="a@example.com", thumb=Thumb.UP, comment="look\nhere", at=at
+    )
+    server.annotations = [
+        said.model_copy(update={"episode_id": f"epi_{number}"}) for number in range(5)
+    ]
     session.download_episodes(tmp_path)
     lines = (tmp_path / "annotations.jsonl").read_text().splitlines()
-    assert [EpisodeAnnotation.model_validate_json(line) for line in lines] == server.annotations, "every page"
+    assert [EpisodeAnnotation.model_validate_json(line) for line in lines] == server.annotations, (
+        "every page"
+    )
     server.annotations = []
     session.download_episodes(tmp_path)
     assert not (tmp_path / "annotations.jsonl").exists()

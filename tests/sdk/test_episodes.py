@@ -191,7 +191,10 @@ def test_end_twice_with_another_output_changes_nothing(server, session):
 def test_result_of_the_last_episode_is_not_repeated_after_a_begin_that_failed(server, session):
     session.begin_episode()
     session.end_episode(1.0)
-    server.fail("POST .*/episodes", answer=error(409, "session_failed", details={"code": "oom", "cause": "memory"}))
+    server.fail(
+        "POST .*/episodes",
+        answer=error(409, "session_failed", details={"code": "oom", "cause": "memory"}),
+    )
     with pytest.raises(SessionFailed):
         session.begin_episode()
     with pytest.raises(NoOpenEpisode):
@@ -224,7 +227,10 @@ def test_episode_that_expired_on_the_server_is_over_here_too(server, session):
 def test_begin_while_one_is_open_supersedes_it(server, session):
     first = session.begin_episode(task="a")
     second = session.begin_episode(task="b")
-    assert (server.episodes[first.id].state, server.episodes[first.id].reason) == ("abandoned", "superseded")
+    assert (server.episodes[first.id].state, server.episodes[first.id].reason) == (
+        "abandoned",
+        "superseded",
+    )
     assert not first.is_open
     session.end_episode(1.0)
     assert server.episodes[second.id].reward == 1.0
@@ -302,7 +308,11 @@ def test_begin_that_waits_too_long_names_state_and_queue_position(server, connec
 
 def test_begin_that_waits_too_long_asks_for_the_state_when_it_is_not_known(server, connect):
     session = connect(begin_timeout_s=0.05)
-    server.fail("POST .*/episodes", times=10_000, answer=error(503, "session_not_ready", "strictly on-policy"))
+    server.fail(
+        "POST .*/episodes",
+        times=10_000,
+        answer=error(503, "session_not_ready", "strictly on-policy"),
+    )
     with pytest.raises(WaitTimeout, match="state: ready"):
         session.begin_episode()
 
@@ -358,12 +368,17 @@ def test_rollouts_that_asyncio_sends_to_threads_each_have_their_own_episode(serv
             if how == "to_thread":
                 rewards = await asyncio.gather(*(asyncio.to_thread(rollout, n) for n in range(16)))
             else:
-                rewards = await asyncio.gather(*(loop.run_in_executor(None, rollout, n) for n in range(16)))
+                rewards = await asyncio.gather(
+                    *(loop.run_in_executor(None, rollout, n) for n in range(16))
+                )
             session.end_episode(-1.0)
             return rewards
 
     assert asyncio.run(main()) == [float(n) for n in range(16)]
-    assert outcomes(server) == [*((f"{n:03}", "completed", float(n)) for n in range(16)), ("outer", "completed", -1.0)]
+    assert outcomes(server) == [
+        *((f"{n:03}", "completed", float(n)) for n in range(16)),
+        ("outer", "completed", -1.0),
+    ]
 
 
 def test_child_task_neither_ends_nor_supersedes_its_parents_episode(server, session):
@@ -399,7 +414,8 @@ def test_child_thread_neither_ends_nor_supersedes_its_parents_episode(server, se
         session.end_episode(0.5)
 
     session.begin_episode(task="parent")
-    context = contextvars.copy_context()  # what to_thread does, and what threads of later Pythons inherit
+    # what to_thread does, and what threads of later Pythons inherit
+    context = contextvars.copy_context()
     with ThreadPoolExecutor(1) as pool:
         pool.submit(child).result()
         pool.submit(context.run, child).result()
@@ -421,7 +437,9 @@ def test_split_begin_and_end_over_to_thread_are_refused_not_mixed_up(server, ses
     assert outcomes(server) == [(f"{n:03}", "completed", float(n)) for n in range(16)]
 
 
-def test_worker_thread_reused_by_to_thread_does_not_supersede_an_earlier_rollouts_episode(server, session):
+def test_worker_thread_reused_by_to_thread_does_not_supersede_an_earlier_rollouts_episode(
+    server, session
+):
     async def main():
         loop = asyncio.get_running_loop()
         with ThreadPoolExecutor(1) as pool:
@@ -467,7 +485,9 @@ def test_the_loop_of_the_readme_survives_an_agent_that_raises(server, session):
 
     assert sum(rollout(n) for n in range(6)) == 3.0
     session.close()
-    assert [e.reason for e in server.episodes.values() if e.state == "abandoned"] == ["superseded"] * 2 + ["closed"]
+    assert [e.reason for e in server.episodes.values() if e.state == "abandoned"] == [
+        "superseded"
+    ] * 2 + ["closed"]
 
 
 def test_openai_clients_point_at_the_episode_and_past_any_proxy(server, session, monkeypatch):

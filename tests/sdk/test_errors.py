@@ -11,7 +11,11 @@ from tinkerscript import errors
 from tinkerscript.connection.error_responses import error_from_response
 from tinkerscript.wire.errors import ErrorCode
 
-KINDS = [k for _, k in inspect.getmembers(errors, inspect.isclass) if issubclass(k, errors.TinkerScriptError)]
+KINDS = [
+    k
+    for _, k in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(k, errors.TinkerScriptError)
+]
 
 
 @pytest.mark.parametrize("code", list(ErrorCode))
@@ -39,6 +43,8 @@ def test_every_error_is_public_drawn_in_the_tree_and_survives_pickling(kind):
 def test_retry_after_that_is_no_number_is_ignored():
     for value in ("Wed, 21 Oct 2026 07:28:00 GMT", "nan", "inf", "-1", ""):
         assert (
-            error_from_response(503, b"", {"retry-after": value}, what="GET /", url="http://127.0.0.1:1").retry_after_s
+            error_from_response(
+                503, b"", {"retry-after": value}, what="GET /", url="http://127.0.0.1:1"
+            ).retry_after_s
             is None
         )

@@ -18,7 +18,9 @@ def held_soon(monkeypatch):
 
 @pytest.fixture
 def stops(monkeypatch):
-    """For how long each begin was ready to stop the loop, in seconds: it stops it for a tenth of that and less."""
+    """For how long each begin was ready to stop the loop, in seconds: it stops it for a tenth of
+    that and less.
+    """
     stops = []
 
     def wait_shorter(futures: list[Future], timeout: float):
@@ -43,7 +45,9 @@ def test_held_begin_in_a_running_loop_refuses_at_once_with_advice(server, sessio
     assert "asyncio.to_thread" in said
 
 
-def test_hundreds_of_held_begins_stop_the_loop_hardly_longer_than_one(server, session, stops, monkeypatch):
+def test_hundreds_of_held_begins_stop_the_loop_hardly_longer_than_one(
+    server, session, stops, monkeypatch
+):
     monkeypatch.setattr(begins, "HELD_S", 60.0)  # the machine may stand still between two of them
     server.hold_begins()
 
@@ -73,7 +77,8 @@ def test_begin_that_was_refused_is_abandoned_should_it_begin_after_all(server, s
 
 
 def test_forty_coroutines_with_sixteen_places_all_come_back(server, session, monkeypatch):
-    monkeypatch.setattr(begins, "HELD_S", 2.0)  # the first sixteen return within this on a slow machine too
+    # the first sixteen return within this on a slow machine too
+    monkeypatch.setattr(begins, "HELD_S", 2.0)
     server.places = 16
     refused = []
 

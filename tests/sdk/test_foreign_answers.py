@@ -1,4 +1,6 @@
-"""What stands between client and server: proxies, their pages, sign-in portals, an outage. Each is named, soon."""
+"""What stands between client and server: proxies, their pages, sign-in portals, an outage. Each is
+named, soon.
+"""
 
 import http.server
 import logging
@@ -26,11 +28,27 @@ def page(status, title, **headers):
 
 
 ANSWERS = {
-    "bad gateway": (page(502, "502 Bad Gateway"), "a web page, '502 Bad Gateway'", "server behind it runs"),
-    "no backend": (page(503, "Service Unavailable"), "'Service Unavailable'", "server behind it runs"),
+    "bad gateway": (
+        page(502, "502 Bad Gateway"),
+        "a web page, '502 Bad Gateway'",
+        "server behind it runs",
+    ),
+    "no backend": (
+        page(503, "Service Unavailable"),
+        "'Service Unavailable'",
+        "server behind it runs",
+    ),
     "gateway timeout": (Answer(504, b""), "an empty body", "server behind it runs"),
-    "policy": (page(403, "Blocked by policy"), "'Blocked by policy'", "a proxy, a VPN, a sign-in page"),
-    "asks who": (page(401, "Authorization Required"), "'Authorization Required'", "a proxy, a VPN, a sign-in page"),
+    "policy": (
+        page(403, "Blocked by policy"),
+        "'Blocked by policy'",
+        "a proxy, a VPN, a sign-in page",
+    ),
+    "asks who": (
+        page(401, "Authorization Required"),
+        "'Authorization Required'",
+        "a proxy, a VPN, a sign-in page",
+    ),
     "crash of a gateway": (page(500, "Oops"), "'Oops'", "a proxy, a VPN, a sign-in page"),
     "body too large": (page(413, "Too Large"), "'Too Large'", "raise its limit"),
     "proxy's password": (page(407, "Proxy"), "'Proxy'", "user and a password"),
@@ -49,11 +67,17 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize(("answer", "said", "hint"), ANSWERS.values(), ids=ANSWERS)
-def test_what_a_proxy_answers_is_named_with_what_to_do(server, connect, caplog, pauses, answer, said, hint):
+def test_what_a_proxy_answers_is_named_with_what_to_do(
+    server, connect, caplog, pauses, answer, said, hint
+):
     session = connect(retry_timeout_s=0.1)
     episode = session.begin_episode()
     server.fail(".*", times=10_000, answer=answer)
-    for call in (lambda: connect(retry_timeout_s=0.1), lambda: episode.end(1.0), session.begin_episode):
+    for call in (
+        lambda: connect(retry_timeout_s=0.1),
+        lambda: episode.end(1.0),
+        session.begin_episode,
+    ):
         pauses.clear()
         with pytest.raises(TinkerScriptError) as caught:
             call()
@@ -123,17 +147,28 @@ def test_no_proxy_and_this_machine_go_past_a_proxy(monkeypatch):
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", "inside.example")
-    of = {url: proxy_of(url, HttpOptions()) for url in (FAR, "https://inside.example", "http://127.0.0.1:8000")}
-    assert of == {FAR: "http://127.0.0.1:9", "https://inside.example": None, "http://127.0.0.1:8000": None}
+    of = {
+        url: proxy_of(url, HttpOptions())
+        for url in (FAR, "https://inside.example", "http://127.0.0.1:8000")
+    }
+    assert of == {
+        FAR: "http://127.0.0.1:9",
+        "https://inside.example": None,
+        "http://127.0.0.1:8000": None,
+    }
 
 
-def test_an_outage_is_told_once_while_it_lasts_and_when_it_is_over(server, connect, caplog, monkeypatch):
+def test_an_outage_is_told_once_while_it_lasts_and_when_it_is_over(
+    server, connect, caplog, monkeypatch
+):
     caplog.set_level(logging.WARNING, "tinkerscript")
     monkeypatch.setattr(outages, "NOTICE_AFTER_S", 0.1)
     session = connect(retry_timeout_s=30)
     episode = session.begin_episode()
     server.stop()
-    ending = [threading.Thread(target=call) for call in (lambda: episode.end(1.0), session.accounting)]
+    ending = [
+        threading.Thread(target=call) for call in (lambda: episode.end(1.0), session.accounting)
+    ]
     for thread in ending:
         thread.start()
     wait_until(lambda: "Trying again" in caplog.text)
@@ -153,35 +188,56 @@ def test_a_page_of_something_else_is_no_server(server, connect):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_sign_in_page_that_an_agents_own_client_took_for_an_answer_is_named(server, connect, capsys, stream):
+def test_a_sign_in_page_that_an_agents_own_client_took_for_an_answer_is_named(
+    server, connect, capsys, stream
+):
     """It comes with status 200: the client hands out a string, or a stream of nothing."""
     session = connect(grpo_n=2, tasks_per_batch=1)
     server.fail("POST .*/chat/completions", times=99, answer=page(200, "Sign in"))
     server.calls_per_episode = 0
 
     def agent(task, episode):
-        with openai.OpenAI(base_url=episode.base_url, api_key=episode.api_key, max_retries=0) as client:
+        with openai.OpenAI(
+            base_url=episode.base_url, api_key=episode.api_key, max_retries=0
+        ) as client:
             messages = [{"role": "user", "content": task}]
-            answer = client.chat.completions.create(model=episode.model, messages=messages, stream=stream)
-            return 1.0 if stream and not list(answer) else float(len(answer.choices[0].message.content))
+            answer = client.chat.completions.create(
+                model=episode.model, messages=messages, stream=stream
+            )
+            return (
+                1.0
+                if stream and not list(answer)
+                else float(len(answer.choices[0].message.content))
+            )
 
     session.rollouts(agent, ["a"], workers=1, retries=0)
     table = capsys.readouterr().err
     if stream:
         assert "EmptyEpisode" in table and "sign-in page" in table
     else:
-        assert "has no attribute 'choices' (a web page, 'Sign in'. " in table and "a proxy, a VPN, a sign-in" in table
+        assert (
+            "has no attribute 'choices' (a web page, 'Sign in'. " in table
+            and "a proxy, a VPN, a sign-in" in table
+        )
 
 
-@pytest.mark.parametrize(("status", "hint"), [(502, "server behind it runs"), (403, "a sign-in page")])
-def test_a_page_that_an_agents_own_client_got_is_in_the_table_of_failures(server, connect, capsys, status, hint):
+@pytest.mark.parametrize(
+    ("status", "hint"), [(502, "server behind it runs"), (403, "a sign-in page")]
+)
+def test_a_page_that_an_agents_own_client_got_is_in_the_table_of_failures(
+    server, connect, capsys, status, hint
+):
     """The client says `Error code: 502` and leaves the page out."""
     session = connect(grpo_n=2, tasks_per_batch=1)
     server.fail("POST .*/chat/completions", times=99, answer=page(status, "Bad Gateway"))
 
     def agent(task, episode):
-        with openai.OpenAI(base_url=episode.base_url, api_key=episode.api_key, max_retries=0) as client:
-            client.chat.completions.create(model=episode.model, messages=[{"role": "user", "content": task}])
+        with openai.OpenAI(
+            base_url=episode.base_url, api_key=episode.api_key, max_retries=0
+        ) as client:
+            client.chat.completions.create(
+                model=episode.model, messages=[{"role": "user", "content": task}]
+            )
         return 1.0
 
     session.rollouts(agent, ["a"], workers=1, retries=0)
@@ -193,8 +249,10 @@ def test_a_page_that_an_agents_own_client_got_is_in_the_table_of_failures(server
     ("body", "field", "is_named"),
     [
         ("<html><title>Sign in</title>", "choices", True),
-        ("<html><title>Sign in \ud800</title>", "choices", True),  # a lone surrogate: no text that can be encoded
-        ("<html><title>Sign in</title>", "find_all", False),  # of an agent that reads pages of its own
+        # a lone surrogate: no text that can be encoded
+        ("<html><title>Sign in \ud800</title>", "choices", True),
+        # of an agent that reads pages of its own
+        ("<html><title>Sign in</title>", "find_all", False),
     ],
 )
 def test_a_page_is_named_only_where_a_field_of_an_answer_was_looked_for(body, field, is_named):

@@ -1,4 +1,6 @@
-"""A session in forked processes, in spawned ones and in pickles: each process is a client of its own."""
+"""A session in forked processes, in spawned ones and in pickles: each process is a client of its
+own.
+"""
 
 import asyncio
 import copy
@@ -51,7 +53,8 @@ def test_six_forked_workers_never_get_one_anothers_episodes(server, session):
     session.status()  # a connection is open before the fork
     reader, writer = fork.Pipe()
     workers = [
-        fork.Process(target=lambda worker=worker: writer.send(attempts(session, worker, 20))) for worker in range(6)
+        fork.Process(target=lambda worker=worker: writer.send(attempts(session, worker, 20)))
+        for worker in range(6)
     ]
     for worker in workers:
         worker.start()
@@ -97,7 +100,8 @@ def test_fork_sends_heartbeats_for_its_own_episodes_alone(server, session):
 
 @pytest.mark.system
 def test_fork_while_threads_hold_every_lock_does_not_hang(server, session, monkeypatch):
-    # Python itself does not free the lock of a log's file in a fork; the SDK's own locks are what is tried here.
+    # Python itself does not free the lock of a log's file in a fork; the SDK's own locks are what
+    # is tried here.
     monkeypatch.setattr(logging.getLogger("httpx"), "disabled", True)
     stop = threading.Event()
 
@@ -111,7 +115,12 @@ def test_fork_while_threads_hold_every_lock_does_not_hang(server, session, monke
         thread.start()
     try:
         for _ in range(10):
-            assert in_fork(lambda: (session.begin_episode(task="f"), session.end_episode(0.25).reward)[1]) == 0.25
+            assert (
+                in_fork(
+                    lambda: (session.begin_episode(task="f"), session.end_episode(0.25).reward)[1]
+                )
+                == 0.25
+            )
     finally:
         stop.set()
         for thread in threads:
@@ -120,7 +129,10 @@ def test_fork_while_threads_hold_every_lock_does_not_hang(server, session, monke
 
 @pytest.mark.system
 def test_close_in_a_fork_leaves_the_session_to_its_parent(server, session):
-    assert in_fork(lambda: (session.begin_episode(task="child"), session.close(), "closed")[2]) == "closed"
+    assert (
+        in_fork(lambda: (session.begin_episode(task="child"), session.close(), "closed")[2])
+        == "closed"
+    )
     assert server.sessions[session.id].state == "ready"
     assert [e.reason for e in server.episodes.values()] == ["closed"]
     assert session.begin_episode().is_open
@@ -148,8 +160,12 @@ def test_an_async_session_in_a_fork_is_a_client_of_its_own(server, before):
                 await session.begin_episode("parent")
             theirs = in_fork(lambda: child(session))
             assert theirs == [f"child {n}" for n in range(4)]
-            assert server.sessions[session.id].state == "ready", "a fork's close() does not stop what its parent uses"
-            assert [e.state for e in server.episodes.values() if e.task == "parent"] == ["open"] * (before == "used")
+            assert server.sessions[session.id].state == "ready", (
+                "a fork's close() does not stop what its parent uses"
+            )
+            assert [e.state for e in server.episodes.values() if e.task == "parent"] == ["open"] * (
+                before == "used"
+            )
             assert await attempt(session, "after") == "after"
 
     asyncio.run(parent())
@@ -166,7 +182,9 @@ def worker(session, number):
 def test_spawned_workers_attach_by_id(server, session):
     with spawn.Pool(2) as pool:
         done = pool.starmap(worker, [(session, number) for number in range(6)])
-    assert [(session_id, reward) for _, session_id, reward in done] == [(session.id, float(n)) for n in range(6)]
+    assert [(session_id, reward) for _, session_id, reward in done] == [
+        (session.id, float(n)) for n in range(6)
+    ]
     assert os.getpid() not in {process for process, _, _ in done}
     assert len(server.sessions) == 1
     assert server.sessions[session.id].state == "ready"

@@ -1,4 +1,6 @@
-"""A model that was written as GGUF is the same model to llama.cpp: the same token ids, the same probabilities."""
+"""A model that was written as GGUF is the same model to llama.cpp: the same token ids, the same
+probabilities.
+"""
 
 import json
 import sys
@@ -27,7 +29,8 @@ CHATML = (
 )
 FAMILIES = ("smollm", "llama3", "qwen2", "qwen3")
 STEPS = 4
-# Natural logarithms. In 16 bits what is left is rounding, in the keys and values too; 8 bits change the weights.
+# Natural logarithms. In 16 bits what is left is rounding, in the keys and values too; 8 bits change
+# the weights.
 FARTHEST = {"f16": 0.05, "q8_0": 0.5}
 
 
@@ -44,10 +47,16 @@ def made(folder: Path, family: str, *, hidden: int = 64, layers: int = 2) -> Pat
         split = pre_tokenizers.Split(Regex(LLAMA3 if family == "llama3" else QWEN2), "isolated")
     tokenizer = Tokenizer(models.BPE())
     level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=family == "smollm")
-    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.Sequence([split, level]), decoders.ByteLevel()
+    tokenizer.pre_tokenizer, tokenizer.decoder = (
+        pre_tokenizers.Sequence([split, level]),
+        decoders.ByteLevel(),
+    )
     if family.startswith("qwen"):
         tokenizer.normalizer = normalizers.NFC()
-    special, alphabet = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], pre_tokenizers.ByteLevel.alphabet()
+    special, alphabet = (
+        ["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
+        pre_tokenizers.ByteLevel.alphabet(),
+    )
     trainer = trainers.BpeTrainer(
         vocab_size=500, initial_alphabet=alphabet, special_tokens=special, show_progress=False
     )
@@ -93,11 +102,17 @@ def ids_of(server: Any, text: str) -> list[int]:
 
 
 def same_as(path: Path, model: Any, tokenizer: Any, farthest: float) -> None:
-    """llama.cpp reads the same ids of each text and computes the same probabilities along a greedy answer."""
+    """llama.cpp reads the same ids of each text and computes the same probabilities along a greedy
+    answer.
+    """
     import torch
 
     # llama.cpp holds an answer back that ends within a character: such tokens are not sampled.
-    banned = [number for number in range(model.config.vocab_size) if not tokenizer.decode([number]).isascii()]
+    banned = [
+        number
+        for number in range(model.config.vocab_size)
+        if not tokenizer.decode([number]).isascii()
+    ]
     banned += range(len(tokenizer), model.config.vocab_size)
     server = served(path)
     for text in TEXTS:
@@ -106,18 +121,30 @@ def same_as(path: Path, model: Any, tokenizer: Any, farthest: float) -> None:
         for _ in range(STEPS):
             with torch.no_grad():
                 logprobs_V = torch.log_softmax(model(torch.tensor([ids])).logits[0, -1], -1)
-            asked = {"prompt": ids, "n_predict": 1, "temperature": 0, "n_probs": 5, "ignore_eos": True}
-            answer = server.handle_completions(asked | {"logit_bias": [[number, False] for number in banned]})
+            asked = {
+                "prompt": ids,
+                "n_predict": 1,
+                "temperature": 0,
+                "n_probs": 5,
+                "ignore_eos": True,
+            }
+            answer = server.handle_completions(
+                asked | {"logit_bias": [[number, False] for number in banned]}
+            )
             [token] = answer["choices"][0]["logprobs"]["content"]
             told = {one["id"]: one["logprob"] for one in token["top_logprobs"]}
-            assert told == pytest.approx({number: logprobs_V[number].item() for number in told}, abs=farthest)
+            assert told == pytest.approx(
+                {number: logprobs_V[number].item() for number in told}, abs=farthest
+            )
             logprobs_V[banned] = -torch.inf
             assert logprobs_V[token["id"]] > logprobs_V.max() - 2 * farthest
             ids = [*ids, token["id"]]
 
 
 def quantized(values: Any, stored: int) -> Any:
-    """The blocks that llama.cpp itself makes of ``values`` (32 bits), by the function that its own tool calls."""
+    """The blocks that llama.cpp itself makes of ``values`` (32 bits), by the function that its own
+    tool calls.
+    """
     import ctypes
 
     import gguf
@@ -128,15 +155,22 @@ def quantized(values: Any, stored: int) -> Any:
     make.restype, pointer, number = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int64
     make.argtypes = [ctypes.c_int, pointer, pointer, number, number, number, pointer]
     rows, columns = values.shape
-    of_a_row = gguf.quants.quant_shape_to_byte_shape((columns,), gguf.GGMLQuantizationType(stored))[0]
+    of_a_row = gguf.quants.quant_shape_to_byte_shape((columns,), gguf.GGMLQuantizationType(stored))[
+        0
+    ]
     blocks = np.zeros((rows, of_a_row), dtype=np.uint8)
-    assert make(stored, values.ctypes.data, blocks.ctypes.data, 0, rows, columns, None) == blocks.nbytes
+    assert (
+        make(stored, values.ctypes.data, blocks.ctypes.data, 0, rows, columns, None)
+        == blocks.nbytes
+    )
     return blocks
 
 
 @pytest.mark.parametrize(("family", "hidden"), [("llama3", 256), ("qwen3", 256), ("smollm", 64)])
 def test_four_bits_are_those_of_llama_cpp(tmp_path: Path, family: str, hidden: int) -> None:
-    """The blocks, the mixture of types, and what llama.cpp computes from them; rows of 64 are no block of 256."""
+    """The blocks, the mixture of types, and what llama.cpp computes from them; rows of 64 are no
+    block of 256.
+    """
     import gguf
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -154,19 +188,25 @@ def test_four_bits_are_those_of_llama_cpp(tmp_path: Path, family: str, hidden: i
     more_expected |= {"output.weight"} if family == "llama3" else {"token_embd.weight"}
     assert more == more_expected
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA if family != "qwen3" else gguf.MODEL_ARCH.QWEN3, 8)
+    names = gguf.get_tensor_name_map(
+        gguf.MODEL_ARCH.LLAMA if family != "qwen3" else gguf.MODEL_ARCH.QWEN3, 8
+    )
     for name, parameter in model.named_parameters():
         tensor = written[names.get_name(name, try_suffixes=(".weight",))]
         if tensor.tensor_type.name == "F32":
             continue
         blocks = quantized(parameter.detach().numpy(), tensor.tensor_type)
         # Heads of "llama" are written with their rows in another order.
-        assert sorted(row.tobytes() for row in blocks) == sorted(row.tobytes() for row in tensor.data), name
+        assert sorted(row.tobytes() for row in blocks) == sorted(
+            row.tobytes() for row in tensor.data
+        ), name
         parameter.data = torch.tensor(gguf.quants.dequantize(blocks, tensor.tensor_type))
     same_as(path, model, AutoTokenizer.from_pretrained(folder), FARTHEST["q8_0"])
 
 
-def test_four_bits_name_the_package_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_four_bits_name_the_package_that_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "libgguf", None)
     folder = made(tmp_path / "model", "smollm")
     result = CliRunner().invoke(app, ["export", str(folder), "--gguf", "q4_k_m"])
@@ -194,18 +234,41 @@ def test_what_was_not_proven_is_refused_by_its_name(tmp_path: Path) -> None:
     from tinkerscript.exporting.gguf_file import gguf_export
 
     folder = made(tmp_path / "model", "smollm")
-    config, tokenizer = (json.loads((folder / name).read_text()) for name in ("config.json", "tokenizer.json"))
+    config, tokenizer = (
+        json.loads((folder / name).read_text()) for name in ("config.json", "tokenizer.json")
+    )
     far = {"<far>": config["vocab_size"]}
     vocab = tokenizer["model"] | {"vocab": tokenizer["model"]["vocab"] | far}
-    added = [*tokenizer["added_tokens"], tokenizer["added_tokens"][0] | {"id": -1, "content": "<before>"}]
-    (folder / "chat_template.jinja").write_text("{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}")
+    added = [
+        *tokenizer["added_tokens"],
+        tokenizer["added_tokens"][0] | {"id": -1, "content": "<before>"},
+    ]
+    (folder / "chat_template.jinja").write_text(
+        "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}"
+    )
     for name, changed, said in [
-        ("config.json", config | {"architectures": ["MistralForCausalLM"]}, "MistralForCausalLM is not written"),
-        ("config.json", config | {"rope_parameters": {"rope_type": "llama3"}}, "rope scaling .llama3. is not"),
+        (
+            "config.json",
+            config | {"architectures": ["MistralForCausalLM"]},
+            "MistralForCausalLM is not written",
+        ),
+        (
+            "config.json",
+            config | {"rope_parameters": {"rope_type": "llama3"}},
+            "rope scaling .llama3. is not",
+        ),
         ("config.json", config | {"attention_bias": True}, "attention_bias = True is not"),
-        ("tokenizer.json", tokenizer | {"pre_tokenizer": {"type": "Whitespace"}}, "splits text in a way"),
+        (
+            "tokenizer.json",
+            tokenizer | {"pre_tokenizer": {"type": "Whitespace"}},
+            "splits text in a way",
+        ),
         ("tokenizer.json", tokenizer | {"model": {"type": "Unigram"}}, "byte-level BPE"),
-        ("tokenizer.json", tokenizer | {"model": vocab}, f"'<far>' has the id {config['vocab_size']}"),
+        (
+            "tokenizer.json",
+            tokenizer | {"model": vocab},
+            f"'<far>' has the id {config['vocab_size']}",
+        ),
         ("tokenizer.json", tokenizer | {"added_tokens": added}, "'<before>' has the id -1"),
         ("config.json", None, "config.json cannot be read"),
     ]:
@@ -218,7 +281,9 @@ def test_what_was_not_proven_is_refused_by_its_name(tmp_path: Path) -> None:
     (folder / "gguf/model-f16.gguf").mkdir(parents=True)
     with pytest.raises(OSError, match="model-f16.gguf"):
         gguf_export(folder, "f16")
-    assert [path.name for path in folder.glob("gguf/*")] == ["model-f16.gguf"], "a write that fails leaves no part"
+    assert [path.name for path in folder.glob("gguf/*")] == ["model-f16.gguf"], (
+        "a write that fails leaves no part"
+    )
     (folder / "gguf/model-f16.gguf").rmdir()
     [_, modelfile] = gguf_export(folder, "f16")
     assert "TEMPLATE" not in modelfile.read_text() and "is not ChatML" in modelfile.read_text()

@@ -27,7 +27,9 @@ def heartbeat_threads():
 
 @pytest.fixture
 def some_beats_later(server, connect):
-    """Waits for as long as ten heartbeats of another open episode take: time enough for one that must get none."""
+    """Waits for as long as ten heartbeats of another open episode take: time enough for one that
+    must get none.
+    """
     sessions = []
 
     def wait():
@@ -61,13 +63,17 @@ def test_all_open_episodes_share_a_heartbeat(server, connect):
     server.idle_timeout_s = 0.2
     session = connect()
     held = []
-    threads = [threading.Thread(target=lambda: held.append(session.begin_episode())) for _ in range(20)]
+    threads = [
+        threading.Thread(target=lambda: held.append(session.begin_episode())) for _ in range(20)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     names = {episode.id for episode in held}
-    wait_until(lambda: any(set(json.loads(r.body)["episode_ids"]) == names for r in server.seen(BEATS)))
+    wait_until(
+        lambda: any(set(json.loads(r.body)["episode_ids"]) == names for r in server.seen(BEATS))
+    )
     assert not server.seen("POST .*/heartbeat")
 
 
@@ -93,7 +99,9 @@ def test_a_warning_that_comes_with_a_heartbeat_is_logged_once(server, connect, c
     server.idle_timeout_s = 0.04
     session = connect()
     held = session.begin_episode()
-    server.episodes[held.id] = server.episodes[held.id].model_copy(update={"warning": "the same prompt again"})
+    server.episodes[held.id] = server.episodes[held.id].model_copy(
+        update={"warning": "the same prompt again"}
+    )
     seen = len(server.beats(held.id))
     wait_until(lambda: len(server.beats(held.id)) >= seen + 5)
     assert caplog.text.count("the same prompt again") == 1
@@ -147,7 +155,9 @@ def test_heartbeats_go_on_after_the_server_was_away(server, connect, caplog):
     wait_until(lambda: len(server.seen(BEATS)) > seen)
 
 
-def test_episode_that_is_over_on_the_server_gets_no_more_heartbeats(server, connect, some_beats_later):
+def test_episode_that_is_over_on_the_server_gets_no_more_heartbeats(
+    server, connect, some_beats_later
+):
     server.idle_timeout_s = 0.04
     session = connect()
     episode = session.begin_episode()
@@ -159,7 +169,9 @@ def test_episode_that_is_over_on_the_server_gets_no_more_heartbeats(server, conn
 
 
 @pytest.mark.system
-def test_episode_that_was_dropped_gets_no_more_heartbeats_but_can_be_ended(server, connect, some_beats_later):
+def test_episode_that_was_dropped_gets_no_more_heartbeats_but_can_be_ended(
+    server, connect, some_beats_later
+):
     server.idle_timeout_s = 0.04
     session = connect()
     episode = session.begin_episode()
@@ -219,7 +231,11 @@ def test_a_holder_of_the_unpacked_key_or_a_client_gets_heartbeats(server, connec
 
 def test_unpacked_key_is_a_plain_string_to_everyone_else(session):
     _, key = session.begin_episode()
-    for copied in (pickle.loads(pickle.dumps(key)), copy.deepcopy(key), json.loads(json.dumps(key))):
+    for copied in (
+        pickle.loads(pickle.dumps(key)),
+        copy.deepcopy(key),
+        json.loads(json.dumps(key)),
+    ):
         assert type(copied) is str
         assert copied == key
     assert key.startswith("tml-ep-")
@@ -232,6 +248,8 @@ def test_process_ends_with_an_episode_open_and_without_close(server):
         f"TinkerScript('SmolLM2', base_url={server.url!r}, api_key={API_KEY!r}).begin_episode()\n"
     )
     server.idle_timeout_s = 0.2
-    done = subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], timeout=60, capture_output=True, check=False
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert len(server.episodes) == 1

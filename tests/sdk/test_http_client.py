@@ -1,4 +1,6 @@
-"""Connections: refused at once, through a proxy, with a company's own certificates, with a bound of one's own."""
+"""Connections: refused at once, through a proxy, with a company's own certificates, with a bound of
+one's own.
+"""
 
 import http.server
 import ssl
@@ -19,7 +21,9 @@ from tinkerscript.sessions import starting
 @pytest.mark.system
 def test_refused_connection_ends_a_program_with_the_address_to_set():
     code = "from tinkerscript import TinkerScript; TinkerScript('m', base_url='http://127.0.0.1:9', api_key='k')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
     assert "Connection refused" in done.stderr
     assert "TINKERSCRIPT_BASE_URL" in done.stderr
 
@@ -73,7 +77,9 @@ def test_certificates_of_ones_own_are_trusted_when_given(tmp_path):
     try:
         with pytest.raises(ServerUnreachable, match="CERTIFICATE_VERIFY_FAILED"):
             TinkerScript("m", base_url=address, api_key=API_KEY, retry_timeout_s=0.1)
-        with TinkerScript("m", base_url=address, api_key=API_KEY, ca_file=str(tmp_path / "ca.pem")) as session:
+        with TinkerScript(
+            "m", base_url=address, api_key=API_KEY, ca_file=str(tmp_path / "ca.pem")
+        ) as session:
             assert session.status().state == "ready"
     finally:
         rest.stop()

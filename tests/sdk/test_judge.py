@@ -10,7 +10,14 @@ from sdk.http_parts import error
 from sdk.rest_server import API_KEY
 
 from support.judge_endpoint import judge_endpoint, shorter_is_better
-from tinkerscript import AsyncTinkerScript, InvalidRequest, JudgeFailed, LlmJudge, NoOpenEpisode, judge
+from tinkerscript import (
+    AsyncTinkerScript,
+    InvalidRequest,
+    JudgeFailed,
+    LlmJudge,
+    NoOpenEpisode,
+    judge,
+)
 from tinkerscript.rollouts import judging
 
 RUBRIC = "The shorter text is better."
@@ -36,7 +43,9 @@ def test_every_attempt_of_a_group_is_rewarded_by_one_judgement_even_in_one_threa
         llm = judging_by(url, options={"max_tokens": 200})
         report = session.rollouts(texts([1, 2, 3, 4]), ["a"], judge=llm, workers=1, progress=False)
     assert report.rewards == {"a": [0.75, 0.5, 0.25, 0.0]}
-    assert [body["max_tokens"] for body in seen] == [200] and seen[0]["authorization"] == "Bearer key"
+    assert [body["max_tokens"] for body in seen] == [200] and seen[0][
+        "authorization"
+    ] == "Bearer key"
     assert seen[0]["path"] == "/v1/chat/completions" and RUBRIC in seen[0]["messages"][0]["content"]
     names = {episode.task for episode in server.episodes.values()}
     assert len(names) == 1 and names.pop().startswith("a #")
@@ -52,7 +61,12 @@ def test_the_record_of_an_episode_gives_its_reward_again_and_a_replay_asks_nothi
     records = [end.output.metadata["judge"] for end in server.ended.values()]
     rewards = [end.output.reward for end in server.ended.values()]
     assert [judge.reward_of(record) for record in records] == rewards == [0.75, 0.0, 0.0, 0.0]
-    assert [(record["candidate"], record["of"]) for record in records] == [(1, 2), (2, 2), (1, 1), (1, 1)]
+    assert [(record["candidate"], record["of"]) for record in records] == [
+        (1, 2),
+        (2, 2),
+        (1, 1),
+        (1, 1),
+    ]
     kept = {record["asked"]: record["answer"] for record in records}
     again = judging_by(url, answers=kept)  # the endpoint is gone
     assert [output.reward for output in again({"q": 1}, ["x", "xxxx"])] == [0.75, 0.0]
@@ -65,10 +79,22 @@ def test_the_record_of_an_episode_gives_its_reward_again_and_a_replay_asks_nothi
         ("I like them all.", "not the JSON"),
         ('{"scores": 3}', "not the JSON"),
         ('{"scores": [{"candidate": 1, "score": 1}]}', "left out a candidate"),
-        ('{"scores": [{"candidate": 1, "score": 1}, {"candidate": 1, "score": 0}]}', "a candidate twice"),
-        ('{"scores": [{"candidate": 1, "score": 1}, {"candidate": 3, "score": 0}]}', "that there is not"),
-        ('{"scores": [{"candidate": 1, "score": 1}, {"candidate": 2, "score": "0"}]}', "not a number from 0 to 1"),
-        ('{"scores": [{"candidate": 1, "score": 1}, {"candidate": 2, "score": NaN}]}', "not a number from 0 to 1"),
+        (
+            '{"scores": [{"candidate": 1, "score": 1}, {"candidate": 1, "score": 0}]}',
+            "a candidate twice",
+        ),
+        (
+            '{"scores": [{"candidate": 1, "score": 1}, {"candidate": 3, "score": 0}]}',
+            "that there is not",
+        ),
+        (
+            '{"scores": [{"candidate": 1, "score": 1}, {"candidate": 2, "score": "0"}]}',
+            "not a number from 0 to 1",
+        ),
+        (
+            '{"scores": [{"candidate": 1, "score": 1}, {"candidate": 2, "score": NaN}]}',
+            "not a number from 0 to 1",
+        ),
         (None, "no text"),
         (b"busy", "no chat completion"),
         (408, "HTTP 408"),
@@ -82,7 +108,9 @@ def test_nonsense_is_asked_again_counted_by_name_and_no_reward(server, connect, 
     with judge_endpoint(lambda messages: answer) as (url, seen):
         llm = judging_by(url, tries=2)
         report = session.rollouts(texts([1, 2]), ["a"], judge=llm, progress=False)
-    assert len(seen) == 2 and [(said in fault, times) for fault, times in llm.faults.items()] == [(True, 2)]
+    assert len(seen) == 2 and [(said in fault, times) for fault, times in llm.faults.items()] == [
+        (True, 2)
+    ]
     assert report.count == 0 and {said in failure.kind for failure in report.failures} == {True}
     assert states(server) == {("abandoned", "JudgeFailed"): 2}
 
@@ -90,7 +118,10 @@ def test_nonsense_is_asked_again_counted_by_name_and_no_reward(server, connect, 
 def test_an_answer_that_is_right_at_the_second_try_is_used(server, connect):
     answers = iter([429, "nonsense"])
     session = connect(grpo_n=2, tasks_per_batch=1)
-    with judge_endpoint(lambda messages: next(answers, None) or shorter_is_better(messages)) as (url, _):
+    with judge_endpoint(lambda messages: next(answers, None) or shorter_is_better(messages)) as (
+        url,
+        _,
+    ):
         llm = judging_by(url)
         report = session.rollouts(texts([1, 2]), ["a"], judge=llm, progress=False, workers=1)
     assert report.rewards == {"a": [0.5, 0.0]} and sum(llm.faults.values()) == 2
@@ -98,13 +129,19 @@ def test_an_answer_that_is_right_at_the_second_try_is_used(server, connect):
 
 @pytest.mark.parametrize("status", [400, 404, 409, 501, 507])
 def test_a_refusal_that_will_repeat_is_not_asked_again(status):
-    with judge_endpoint(lambda messages: status) as (url, seen), pytest.raises(JudgeFailed, match=f"HTTP {status}"):
+    with (
+        judge_endpoint(lambda messages: status) as (url, seen),
+        pytest.raises(JudgeFailed, match=f"HTTP {status}"),
+    ):
         judging_by(url)("task", ["a", "b"])
     assert len(seen) == 1
 
 
 def test_a_wrong_key_is_not_asked_again_and_an_endpoint_that_is_down_is_named():
-    with judge_endpoint(lambda messages: 401) as (url, seen), pytest.raises(JudgeFailed, match="HTTP 401"):
+    with (
+        judge_endpoint(lambda messages: 401) as (url, seen),
+        pytest.raises(JudgeFailed, match="HTTP 401"),
+    ):
         judging_by(url)("task", ["a", "b"])
     assert len(seen) == 1
     with pytest.raises(JudgeFailed, match="did not respond: ConnectError"):
@@ -126,7 +163,8 @@ def test_an_attempt_that_failed_for_good_takes_its_group_along_without_the_judge
 
     def agent(task, episode):
         calls[task] += 1
-        if task == "bad" and calls[task] in (2, 4):  # the second attempt, and its only retry after the third
+        # the second attempt, and its only retry after the third
+        if task == "bad" and calls[task] in (2, 4):
             raise ValueError("no idea")
         return task
 
@@ -134,11 +172,20 @@ def test_an_attempt_that_failed_for_good_takes_its_group_along_without_the_judge
         assert task == "good"
         return [1.0, 2.0, 3.0]
 
-    report = session.rollouts(agent, ["bad", "good"], judge=judged, workers=1, retries=0, progress=False)
+    report = session.rollouts(
+        agent, ["bad", "good"], judge=judged, workers=1, retries=0, progress=False
+    )
     assert report.rewards == {"good": [1.0, 2.0, 3.0]}
     kinds = Counter(failure.kind for failure in report.failures)
-    assert kinds == {"ValueError: no idea": 1, "JudgeFailed: 1 of the 3 candidates of a task are missing.": 2}
-    assert states(server) == {("completed", None): 3, ("abandoned", "ValueError"): 1, ("abandoned", "JudgeFailed"): 2}
+    assert kinds == {
+        "ValueError: no idea": 1,
+        "JudgeFailed: 1 of the 3 candidates of a task are missing.": 2,
+    }
+    assert states(server) == {
+        ("completed", None): 3,
+        ("abandoned", "ValueError"): 1,
+        ("abandoned", "JudgeFailed"): 2,
+    }
 
 
 def test_a_failed_attempt_is_tried_again_and_its_group_waits_for_it(server, connect):
@@ -151,25 +198,53 @@ def test_a_failed_attempt_is_tried_again_and_its_group_waits_for_it(server, conn
             raise ValueError("no idea")
         return task
 
-    report = session.rollouts(agent, ["a", "b"], epochs=2, workers=1, judge=lambda t, o: [0.0, 1.0], progress=False)
-    assert report.rewards == {"a": [0.0, 1.0] * 2, "b": [0.0, 1.0] * 2} and len(report.failures) == 2
-    assert sorted(Counter(e.task for e in server.episodes.values() if e.reward is not None).values()) == [2, 2, 2, 2]
+    report = session.rollouts(
+        agent, ["a", "b"], epochs=2, workers=1, judge=lambda t, o: [0.0, 1.0], progress=False
+    )
+    assert (
+        report.rewards == {"a": [0.0, 1.0] * 2, "b": [0.0, 1.0] * 2} and len(report.failures) == 2
+    )
+    assert sorted(
+        Counter(e.task for e in server.episodes.values() if e.reward is not None).values()
+    ) == [2, 2, 2, 2]
 
 
 @pytest.mark.parametrize(
     ("agent", "judged", "said"),
     [
-        (lambda task, episode: None, lambda task, outputs: [1.0, 0.0], "returned nothing for the judge"),
-        (lambda task, episode: episode.end(1.0), lambda task, outputs: [1.0, 0.0], "ended its episode"),
-        (lambda task, episode: "x", lambda task, outputs: [1.0], "returned 1 outputs for 2 candidates"),
+        (
+            lambda task, episode: None,
+            lambda task, outputs: [1.0, 0.0],
+            "returned nothing for the judge",
+        ),
+        (
+            lambda task, episode: episode.end(1.0),
+            lambda task, outputs: [1.0, 0.0],
+            "ended its episode",
+        ),
+        (
+            lambda task, episode: "x",
+            lambda task, outputs: [1.0],
+            "returned 1 outputs for 2 candidates",
+        ),
         (lambda task, episode: "x", lambda task, outputs: 1.0, "returned float for 2 candidates"),
         (lambda task, episode: "x", lambda task, outputs: [None, None], "None"),
-        (lambda task, episode: "x", lambda task, outputs: [1.0, "good"], "output for candidate 2 cannot be used: str"),
+        (
+            lambda task, episode: "x",
+            lambda task, outputs: [1.0, "good"],
+            "output for candidate 2 cannot be used: str",
+        ),
         (lambda task, episode: "x", lambda task, outputs: 1 / 0, "ZeroDivisionError"),
-        (lambda task, episode: object(), LlmJudge("http://127.0.0.1:1", "k", "m", rubric="r"), "cannot read a object"),
+        (
+            lambda task, episode: object(),
+            LlmJudge("http://127.0.0.1:1", "k", "m", rubric="r"),
+            "cannot read a object",
+        ),
     ],
 )
-def test_what_agent_or_judge_do_wrong_is_counted_and_no_reward(server, connect, agent, judged, said):
+def test_what_agent_or_judge_do_wrong_is_counted_and_no_reward(
+    server, connect, agent, judged, said
+):
     session = connect(grpo_n=2, tasks_per_batch=1)
     report = session.rollouts(agent, ["a"], judge=judged, retries=0, progress=False)
     assert report.count == 0 and len(report.failures) == 2
@@ -194,7 +269,9 @@ def test_a_judge_that_hangs_is_given_up_and_its_group_is_no_reward(server, conne
     if call == "async":
 
         async def run():
-            async with AsyncTinkerScript("m", base_url=server.url, api_key=API_KEY, grpo_n=2) as session:
+            async with AsyncTinkerScript(
+                "m", base_url=server.url, api_key=API_KEY, grpo_n=2
+            ) as session:
                 return await session.rollouts(agent, ["a", "b"], **options)
 
         report = asyncio.run(run())
@@ -205,7 +282,9 @@ def test_a_judge_that_hangs_is_given_up_and_its_group_is_no_reward(server, conne
     assert not over.is_set()
     over.set()
     assert report.rewards == {"b": [1.0, 0.0]}
-    assert [failure.kind for failure in report.failures] == ["WaitTimeout: The judge had not returned after 2 s."] * 2
+    assert [failure.kind for failure in report.failures] == [
+        "WaitTimeout: The judge had not returned after 2 s."
+    ] * 2
     assert states(server) == {("completed", None): 2, ("abandoned", "WaitTimeout"): 2}
 
 
@@ -213,23 +292,34 @@ def test_a_judge_that_hangs_is_given_up_and_its_group_is_no_reward(server, conne
 def test_a_lost_connection_between_agent_and_judge_costs_nothing(server, connect, answer):
     session = connect(grpo_n=2, tasks_per_batch=1)
     server.fail("POST .*/episodes/[^/]*/heartbeat", times=2, answer=answer)
-    report = session.rollouts(texts([1, 2]), ["a"], judge=lambda task, outputs: [1.0, 0.0], retries=0, progress=False)
+    report = session.rollouts(
+        texts([1, 2]), ["a"], judge=lambda task, outputs: [1.0, 0.0], retries=0, progress=False
+    )
     assert (report.rewards, report.failures) == ({"a": [1.0, 0.0]}, [])
 
 
 def test_an_agent_that_calls_nothing_costs_its_group_no_judgement(server, connect):
     server.calls_per_episode = 0
     report = connect(grpo_n=2, tasks_per_batch=1).rollouts(
-        lambda task, episode: "x", ["a"], judge=lambda task, outputs: 1 / 0, retries=0, progress=False
+        lambda task, episode: "x",
+        ["a"],
+        judge=lambda task, outputs: 1 / 0,
+        retries=0,
+        progress=False,
     )
     kinds = {failure.kind for failure in report.failures}
-    assert {kind.split(".")[0] for kind in kinds} == {"EmptyEpisode: The agent made no LLM call in its episode"}
+    assert {kind.split(".")[0] for kind in kinds} == {
+        "EmptyEpisode: The agent made no LLM call in its episode"
+    }
     assert states(server) == {("abandoned", "EmptyEpisode"): 2}
 
 
 @pytest.mark.parametrize(
     ("judged", "said"),
-    [(lambda task: [1.0], "cannot be called with a task and outputs"), ("rank", "judge must be a function")],
+    [
+        (lambda task: [1.0], "cannot be called with a task and outputs"),
+        ("rank", "judge must be a function"),
+    ],
 )
 def test_a_judge_that_is_none_is_named_before_anything_begins(server, connect, judged, said):
     with pytest.raises(InvalidRequest, match=said):
@@ -239,16 +329,25 @@ def test_a_judge_that_is_none_is_named_before_anything_begins(server, connect, j
 
 def test_evaluation_is_judged_in_groups_of_its_attempts(server, connect):
     report = connect().evaluate(
-        texts([2, 1]), ["a"], attempts=2, judge=lambda task, outputs: list(map(len, outputs)), workers=1, progress=False
+        texts([2, 1]),
+        ["a"],
+        attempts=2,
+        judge=lambda task, outputs: list(map(len, outputs)),
+        workers=1,
+        progress=False,
     )
-    assert report.rewards == {"a": [2.0, 1.0]} and {episode.eval for episode in server.episodes.values()} == {True}
+    assert report.rewards == {"a": [2.0, 1.0]} and {
+        episode.eval for episode in server.episodes.values()
+    } == {True}
 
 
 async def _coroutine(task, outputs):
     return []
 
 
-@pytest.mark.parametrize(("judged", "said"), [(5, "judge must be a function"), (_coroutine, "is a coroutine function")])
+@pytest.mark.parametrize(
+    ("judged", "said"), [(5, "judge must be a function"), (_coroutine, "is a coroutine function")]
+)
 def test_a_judge_that_cannot_be_called_is_refused_at_once(server, connect, judged, said):
     with pytest.raises(InvalidRequest, match=said):
         connect(tasks_per_batch=1).rollouts(lambda task, episode: "x", ["a"], judge=judged)
@@ -266,7 +365,15 @@ def test_a_judge_that_cannot_be_called_is_refused_at_once(server, connect, judge
 )
 def test_options_of_a_judge_are_checked(options, said):
     with pytest.raises(InvalidRequest, match=said):
-        LlmJudge(**{"base_url": "http://127.0.0.1:1/v1", "api_key": "key", "model": "m", "rubric": RUBRIC, **options})
+        LlmJudge(
+            **{
+                "base_url": "http://127.0.0.1:1/v1",
+                "api_key": "key",
+                "model": "m",
+                "rubric": RUBRIC,
+                **options,
+            }
+        )
 
 
 def test_names_of_groups_differ_and_fit():

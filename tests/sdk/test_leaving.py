@@ -10,7 +10,9 @@ from tinkerscript.episodes import episode
 from tinkerscript.sessions import process_sessions
 
 
-def test_ctrl_c_while_the_server_is_away_ends_soon_and_names_the_session(server, connect, said, pauses, monkeypatch):
+def test_ctrl_c_while_the_server_is_away_ends_soon_and_names_the_session(
+    server, connect, said, pauses, monkeypatch
+):
     monkeypatch.setattr(process_sessions, "CLOSE_TIMEOUT_S", 0.2)
     session = connect()
     with pytest.raises(KeyboardInterrupt), session:
@@ -22,7 +24,9 @@ def test_ctrl_c_while_the_server_is_away_ends_soon_and_names_the_session(server,
     assert session.id in warning and "tinkerscript stop" in warning
 
 
-def test_an_exception_while_the_server_is_away_is_seen_soon(server, connect, said, pauses, monkeypatch):
+def test_an_exception_while_the_server_is_away_is_seen_soon(
+    server, connect, said, pauses, monkeypatch
+):
     """It leaves an episode's block and then the session's."""
     for module in (client, episode):
         monkeypatch.setattr(module, "LEAVE_RETRY_S", 0.2)
@@ -30,13 +34,17 @@ def test_an_exception_while_the_server_is_away_is_seen_soon(server, connect, sai
     with pytest.raises(ZeroDivisionError), session, session.episode(task="1"):
         server.stop()
         raise ZeroDivisionError
-    assert sum(pauses) < 4 * 0.2, "0.2 s for each request: an episode's abandon() and a close() try for 30 s"
+    assert sum(pauses) < 4 * 0.2, (
+        "0.2 s for each request: an episode's abandon() and a close() try for 30 s"
+    )
     abandon, stop = said()
     assert "could not be abandoned" in abandon and "No response" in abandon
     assert session.id in stop and "tinkerscript stop" in stop
 
 
-def test_ctrl_c_in_an_asyncio_loop_while_the_server_is_away_does_too(server, said, pauses, monkeypatch):
+def test_ctrl_c_in_an_asyncio_loop_while_the_server_is_away_does_too(
+    server, said, pauses, monkeypatch
+):
     monkeypatch.setattr(process_sessions, "CLOSE_TIMEOUT_S", 0.2)
 
     async def loop():

@@ -12,7 +12,9 @@ GIB = 1 << 30
 
 @pytest.fixture
 def tree(tmp_path: Path):
-    """``tree("0::/a/b", {"a/cpu.max": "max 100000"})``: the arguments for a machine whose kernel says so."""
+    """``tree("0::/a/b", {"a/cpu.max": "max 100000"})``: the arguments for a machine whose kernel
+    says so.
+    """
 
     def make(own: str, files: dict[str, str]) -> dict[str, Path]:
         root = tmp_path / "cgroup"
@@ -31,18 +33,38 @@ def tree(tmp_path: Path):
     [
         ("0::/", {"cpu.max": "400000 100000"}, 4),
         ("0::/", {"cpu.max": "max 100000"}, 64),
-        ("0::/pod/runtime", {"pod/runtime/cpu.max": "max 100000", "pod/cpu.max": "150000 50000"}, 3),
-        ("0::/pod/runtime", {"pod/runtime/cpu.max": "200000 100000", "pod/cpu.max": "800000 100000"}, 2),
+        (
+            "0::/pod/runtime",
+            {"pod/runtime/cpu.max": "max 100000", "pod/cpu.max": "150000 50000"},
+            3,
+        ),
+        (
+            "0::/pod/runtime",
+            {"pod/runtime/cpu.max": "200000 100000", "pod/cpu.max": "800000 100000"},
+            2,
+        ),
         ("0::/", {"cpu.max": "50000 100000"}, 1),
         ("0::/", {"cpu.max": "250000 100000"}, 2),
         (
             "4:cpu,cpuacct:/a",
-            {"cpu,cpuacct/a/cpu.cfs_quota_us": "800000", "cpu,cpuacct/a/cpu.cfs_period_us": "100000"},
+            {
+                "cpu,cpuacct/a/cpu.cfs_quota_us": "800000",
+                "cpu,cpuacct/a/cpu.cfs_period_us": "100000",
+            },
             8,
         ),
-        ("4:cpuacct,cpu:/a", {"cpu/a/cpu.cfs_quota_us": "-1", "cpu/a/cpu.cfs_period_us": "100000"}, 64),
-        # A container whose own group is mounted as the root, though /proc names it as the host does.
-        ("1:cpu:/docker/3f2a", {"cpu/cpu.cfs_quota_us": "200000", "cpu/cpu.cfs_period_us": "100000"}, 2),
+        (
+            "4:cpuacct,cpu:/a",
+            {"cpu/a/cpu.cfs_quota_us": "-1", "cpu/a/cpu.cfs_period_us": "100000"},
+            64,
+        ),
+        # A container whose own group is mounted as the root, though /proc names it as the host
+        # does.
+        (
+            "1:cpu:/docker/3f2a",
+            {"cpu/cpu.cfs_quota_us": "200000", "cpu/cpu.cfs_period_us": "100000"},
+            2,
+        ),
         ("2:cpu:/\n0::/a", {"unified/a/cpu.max": "300000 100000"}, 3),
         ("1:memory:/a", {"cpu.max": "100000 100000"}, 64),
         ("nonsense", {"cpu.max": "100000 100000"}, 64),
@@ -53,7 +75,9 @@ def test_processors_are_the_least_of_what_the_groups_allow(tree, own, files, exp
     assert cpus({}, allowed=64, **tree(own, files)) == expected
 
 
-@pytest.mark.parametrize(("given", "expected"), [("2", 2), ("16", 8), ("", 8), ("all", 8), ("0", 1)])
+@pytest.mark.parametrize(
+    ("given", "expected"), [("2", 2), ("16", 8), ("", 8), ("all", 8), ("0", 1)]
+)
 def test_what_the_launcher_sets_bounds_them_too(tree, given, expected) -> None:
     share = tree("0::/", {"cpu.max": "800000 100000"})
     assert cpus({"TINKERSCRIPT_RUNTIME_CPUS": given}, allowed=64, **share) == expected

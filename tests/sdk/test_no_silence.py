@@ -52,7 +52,9 @@ def test_held_begin_is_explained_once_by_the_servers_reason(server, connect, sai
     for thread in threads:
         thread.join(25)
     first, second = said()
-    assert first.endswith(f"for session {session.id}: state ready, 0 of 4 groups complete; task 17 lacks 2.")
+    assert first.endswith(
+        f"for session {session.id}: state ready, 0 of 4 groups complete; task 17 lacks 2."
+    )
     assert second == f"3 calls wait for session {session.id}: state ready, step 2 trains."
 
 
@@ -89,12 +91,18 @@ def test_task_that_is_left_with_too_few_attempts_is_named_once(server, connect, 
     assert "grpo_n=4" in warning
 
 
-@pytest.mark.parametrize(("task", "word"), [("{}", "same task for each attempt"), (None, "Without a task")])
-def test_loop_whose_every_episode_is_of_another_task_is_told_once(server, connect, said, task, word):
+@pytest.mark.parametrize(
+    ("task", "word"), [("{}", "same task for each attempt"), (None, "Without a task")]
+)
+def test_loop_whose_every_episode_is_of_another_task_is_told_once(
+    server, connect, said, task, word
+):
     session = connect(grpo_n=4, tasks_per_batch=2)
     for number in range(20):
         begun = session.begin_episode(task=task and task.format(number))
-        server.episodes[begun.id] = server.episodes[begun.id].model_copy(update={"group_key": f"prompt {number}"})
+        server.episodes[begun.id] = server.episodes[begun.id].model_copy(
+            update={"group_key": f"prompt {number}"}
+        )
         session.end_episode(1.0)
         assert bool(said()) == (number >= 7), "8 episodes make a step"
     [warning] = said()
@@ -126,11 +134,18 @@ def test_rollouts_whose_last_attempts_begin_late_hear_nothing(server, connect, s
             begun[task] += 1
             is_last = begun[task] == 4
         before = 9 if is_last else "abc".index(task) * 3
-        wait_until(lambda: sum(e.fate is not None for e in list(server.episodes.values())) >= before)
+        wait_until(
+            lambda: sum(e.fate is not None for e in list(server.episodes.values())) >= before
+        )
         return begin(wait, task=task, **options)
 
     monkeypatch.setattr(session, "begin_waiting", task_by_task_but_the_last_ones)
-    assert session.rollouts(lambda task, episode: 1.0, ["a", "b", "c"], workers=12, progress=False).count == 12
+    assert (
+        session.rollouts(
+            lambda task, episode: 1.0, ["a", "b", "c"], workers=12, progress=False
+        ).count
+        == 12
+    )
     assert said() == []
 
 
@@ -149,9 +164,13 @@ def test_close_logs_episodes_that_wait(server, connect, said):
     attempts(session, "a", 4)
     attempts(session, "b", 3)
     session.close()
-    [warning] = [text for text in said() if "episodes wait" in text]  # threads of earlier tests may still speak
+    # threads of earlier tests may still speak
+    [warning] = [text for text in said() if "episodes wait" in text]
     assert "closes while 7 episodes wait" in warning
-    assert "(1 of 2 groups are full; 1 are not, such as 'b' with 3 of 4 attempts). They fill no batch" in warning
+    assert (
+        "(1 of 2 groups are full; 1 are not, such as 'b' with 3 of 4 attempts). They fill no batch"
+        in warning
+    )
 
 
 def test_close_says_that_a_batch_is_complete_and_was_not_waited_for(server, connect, said):
@@ -167,7 +186,10 @@ def test_rollouts_say_at_once_which_of_their_tasks_fill_no_batch(server, connect
     for tasks in ("abcde", "fgh"):
         session.rollouts(lambda task, episode: 1.0, list(tasks), progress=False)
     [warning] = [text for text in said() if "groups come" in text]
-    assert "5 groups come of these tasks: 2 steps of tasks_per_batch=2, and 1 groups (2 attempts) are left" in warning
+    assert (
+        "5 groups come of these tasks: 2 steps of tasks_per_batch=2, and 1 groups (2 attempts) are left"
+        in warning
+    )
 
 
 def test_close_logs_episodes_that_were_dropped(server, connect, said):
@@ -212,12 +234,16 @@ os.kill(os.getpid(), signal.SIGINT)
 
 
 def interrupted(server, when=None):
-    """The status and stderr of a loop that interrupts itself, or that Ctrl-C reaches as soon as ``when()`` holds."""
+    """The status and stderr of a loop that interrupts itself, or that Ctrl-C reaches as soon as
+    ``when()`` holds.
+    """
     code = PROGRAM.format(url=server.url, key=API_KEY)
     # A suite that a shell runs in the background ignores Ctrl-C, and so would its children.
     interruptible = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
     command = [sys.executable, "-c", code]
-    with subprocess.Popen(command, preexec_fn=interruptible, stderr=subprocess.PIPE, text=True) as program:
+    with subprocess.Popen(
+        command, preexec_fn=interruptible, stderr=subprocess.PIPE, text=True
+    ) as program:
         try:
             if when is not None:
                 wait_until(when, timeout_s=60)  # most of it is the import
@@ -257,7 +283,9 @@ def test_create_that_ctrl_c_interrupts_leaves_no_session_either(server):
 def test_an_episode_that_is_not_trained_after_all_is_named_with_the_option(server, connect, said):
     session = connect(unsupported_sampling="eval_only")
     begun = session.begin_episode()
-    server.episodes[begun.id] = server.episodes[begun.id].model_copy(update={"eval": True, "reason": "top_p"})
+    server.episodes[begun.id] = server.episodes[begun.id].model_copy(
+        update={"eval": True, "reason": "top_p"}
+    )
     session.end_episode(1.0)
     [warning] = said()
     assert begun.id in warning and "top_p" in warning
@@ -270,7 +298,9 @@ def test_server_s_warning_about_an_episode_is_logged_once(server, connect, said)
     server.idle_timeout_s = 0.04
     session = connect()
     episode = session.begin_episode()
-    server.episodes[episode.id] = server.episodes[episode.id].model_copy(update={"warning": "many attempts."})
+    server.episodes[episode.id] = server.episodes[episode.id].model_copy(
+        update={"warning": "many attempts."}
+    )
     wait_until(said)
     session.end_episode(1.0)
     assert said() == [f"Episode {episode.id}: many attempts."]
@@ -323,4 +353,7 @@ def test_blocks_that_never_end_their_episodes_are_told_of_once_at_the_third(sess
         with session.episode("a"):
             pass
     [warning] = said()
-    assert "3 blocks of `with session.episode(task)` in a row" in warning and "end_episode(reward)" in warning
+    assert (
+        "3 blocks of `with session.episode(task)` in a row" in warning
+        and "end_episode(reward)" in warning
+    )

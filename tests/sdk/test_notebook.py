@@ -1,4 +1,6 @@
-"""A notebook: begin in one cell, end in the next, in a real kernel, where every cell has a context of its own."""
+"""A notebook: begin in one cell, end in the next, in a real kernel, where every cell has a context
+of its own.
+"""
 
 import pytest
 from jupyter_client.blocking import BlockingKernelClient
@@ -40,7 +42,8 @@ def test_cells_share_one_current_episode_and_tasks_of_a_cell_do_not(server, cell
     cell("base_url, key = session.begin_episode(task='first')")
     assert cell("print(session.end_episode(0.5).reward)") == "0.5"
     cell("session.begin_episode(task='second')")
-    cell("session.begin_episode(task='third')")  # as in a plain program, it takes the second's place
+    # as in a plain program, it takes the second's place
+    cell("session.begin_episode(task='third')")
     assert [(e.task, e.reason) for e in server.episodes.values() if e.state == "abandoned"] == [
         ("second", "superseded")
     ]
@@ -66,6 +69,11 @@ def test_begin_that_has_to_wait_waits_in_a_cell(server, cell):
     cell("from tinkerscript import TinkerScript\nimport threading")
     cell(f"session = TinkerScript('m', base_url={server.url!r}, api_key={API_KEY!r})")
     server.places = 1
-    cell("begun = []\nthread = threading.Thread(target=lambda: begun.append(session.begin_episode()))")
+    cell(
+        "begun = []\nthread = threading.Thread(target=lambda: begun.append(session.begin_episode()))"
+    )
     cell("thread.start()\nthread.join()\nthreading.Timer(2.0, begun[0].abandon).start()")
-    assert cell("episode = session.begin_episode()\nepisode.end(1.0)\nprint(episode.is_open)") == "False"
+    assert (
+        cell("episode = session.begin_episode()\nepisode.end(1.0)\nprint(episode.is_open)")
+        == "False"
+    )

@@ -12,7 +12,9 @@ from tinkerscript.wire import episodes as wire
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, "1.0", 10**400])
-@pytest.mark.parametrize("field", ["reward", "rewards_by_agent", "rewards_by_call", "reward_parts", "metrics"])
+@pytest.mark.parametrize(
+    "field", ["reward", "rewards_by_agent", "rewards_by_call", "reward_parts", "metrics"]
+)
 def test_an_output_is_refused_where_it_is_made(field, value):
     fields = {"reward": 1.0} | {field: value if field == "reward" else {"a": value}}
     with pytest.raises(InvalidReward, match=field):
@@ -28,11 +30,16 @@ def test_an_output_is_sent_with_what_was_given_alone_and_equals_the_wires():
     output = WorkflowOutput(reward=numpy.float32(0.5))
     assert output == wire.WorkflowOutput(reward=0.5) and wire.WorkflowOutput(reward=0.5) == output
     assert output.model_fields_set == {"reward"} and pickle.loads(pickle.dumps(output)) == output
-    assert wire.EpisodeEnd(output=output).model_dump_json(exclude_unset=True) == '{"output":{"reward":0.5}}'
+    assert (
+        wire.EpisodeEnd(output=output).model_dump_json(exclude_unset=True)
+        == '{"output":{"reward":0.5}}'
+    )
 
 
 def test_an_end_whose_request_came_too_slowly_keeps_its_reward(server, session):
     session.begin_episode()
     server.fail("POST .*/end", times=2, answer=Answer(408))
     assert session.end_episode(1.0).reward == 1.0
-    assert len(server.ended) == 1 and len({request.key for request in server.seen("POST .*/end")}) == 1
+    assert (
+        len(server.ended) == 1 and len({request.key for request in server.seen("POST .*/end")}) == 1
+    )

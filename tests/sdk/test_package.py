@@ -24,14 +24,18 @@ def test_importing_the_sdk_imports_nothing_heavy():
         "heavy = {'django', 'torch', 'vllm', 'transformers', 'openai', 'rich', 'typer', 'numpy'}\n"
         "print(sorted(heavy & (set(sys.modules) - before)))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
     assert done.stdout == "[]\n"
 
 
 @pytest.mark.system
 def test_a_server_that_needs_the_wire_alone_does_not_import_the_client():
     code = "import sys, tinkerscript.wire.errors; print(sorted({'httpx', 'tinkerscript.client'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
     assert done.stdout == "[]\n"
 
 
@@ -44,16 +48,34 @@ def test_every_public_name_exists_and_no_other():
 
 def test_what_docstrings_call_is_there():
     sources = [path.read_text() for path in (ROOT / "sdk" / "tinkerscript").rglob("*.py")]
-    defined = {name for source in sources for name in re.findall(r"(?:def (?=\w+\()|\b(?=\w+: ))(\w+)", source)}
-    docstrings = [text for source in sources for text in re.findall(r'"""(.*?)"""', source, re.DOTALL)]
+    defined = {
+        name
+        for source in sources
+        for name in re.findall(r"(?:def (?=\w+\()|\b(?=\w+: ))(\w+)", source)
+    }
+    docstrings = [
+        text for source in sources for text in re.findall(r'"""(.*?)"""', source, re.DOTALL)
+    ]
     called = {name for text in docstrings for name in re.findall(r"(?<![\w.])([a-z]\w+)\(\)", text)}
     assert called and called - defined - set(dir(builtins)) == set()
 
 
 @pytest.mark.system
 def test_wheel_holds_the_sdk_alone_and_needs_httpx_and_pydantic_only(tmp_path):
-    command = ["pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index", "--quiet", "-w", tmp_path, ROOT]
-    subprocess.run([sys.executable, "-m", *map(str, command)], check=True, timeout=120, capture_output=True)
+    command = [
+        "pip",
+        "wheel",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+        "--quiet",
+        "-w",
+        tmp_path,
+        ROOT,
+    ]
+    subprocess.run(
+        [sys.executable, "-m", *map(str, command)], check=True, timeout=120, capture_output=True
+    )
     [wheel] = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()

@@ -1,4 +1,6 @@
-"""Whose the other end of a connection is: the kernel is asked, whether it was accepted or waits for that."""
+"""Whose the other end of a connection is: the kernel is asked, whether it was accepted or waits for
+that.
+"""
 
 import os
 import socket
@@ -10,7 +12,13 @@ import pytest
 from support.another_user import NOBODY, require_root
 from support.strangers_port import strangers_port
 from tinkerscript.processes import port_owner
-from tinkerscript.processes.port_owner import StrangersPort, listener_user, peer_user, peer_verify, trusted_users
+from tinkerscript.processes.port_owner import (
+    StrangersPort,
+    listener_user,
+    peer_user,
+    peer_verify,
+    trusted_users,
+)
 
 KERNEL = port_owner._Kernel  # noqa: SLF001
 
@@ -41,7 +49,9 @@ def pair(request: pytest.FixtureRequest) -> Iterator[tuple[socket.socket, socket
             yield server, connection
 
 
-def test_both_ends_of_our_own_connection_are_ours(asked: str, pair: tuple[socket.socket, socket.socket]) -> None:
+def test_both_ends_of_our_own_connection_are_ours(
+    asked: str, pair: tuple[socket.socket, socket.socket]
+) -> None:
     server, connection = pair
     peer_verify(connection)
     assert peer_user(connection) == os.getuid()
@@ -53,27 +63,35 @@ def test_both_ends_of_our_own_connection_are_ours(asked: str, pair: tuple[socket
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("accepts", [True, False])
-def test_a_port_of_another_user_is_refused_by_name(asked: str, accepts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_of_another_user_is_refused_by_name(
+    asked: str, accepts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     require_root()
     with (
         strangers_port(accepts=accepts) as stranger,
         socket.create_connection(("127.0.0.1", stranger.port)) as connection,
     ):
-        with pytest.raises(StrangersPort, match=f"port {stranger.port} of 127.0.0.1 .*nobody's.*TRUSTED_USERS"):
+        with pytest.raises(
+            StrangersPort, match=f"port {stranger.port} of 127.0.0.1 .*nobody's.*TRUSTED_USERS"
+        ):
             peer_verify(connection)
         assert listener_user("127.0.0.1", stranger.port) == NOBODY
         monkeypatch.setenv("TINKERSCRIPT_TRUSTED_USERS", "nobody")
         peer_verify(connection)
 
 
-def test_an_end_that_is_closed_is_nobodys(asked: str, pair: tuple[socket.socket, socket.socket]) -> None:
+def test_an_end_that_is_closed_is_nobodys(
+    asked: str, pair: tuple[socket.socket, socket.socket]
+) -> None:
     server, connection = pair
     server.accept()[0].close()
     with pytest.raises(StrangersPort):
         peer_verify(connection)
 
 
-def test_a_listener_that_comes_after_the_connection_does_not_vouch_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_listener_that_comes_after_the_connection_does_not_vouch_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Another user accepts and goes; the port is ours again before we look at who listens."""
     require_root()
     seen: list[port_owner.End | None] = [
@@ -94,8 +112,13 @@ def test_a_listener_that_comes_after_the_connection_does_not_vouch_for_it(monkey
 def test_an_end_on_another_machine_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel has our end of it alone."""
     find = KERNEL.find
-    monkeypatch.setattr(KERNEL, "find", lambda self, *pair: find(self, *pair) if pair[0].port == own else None)
-    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as connection:
+    monkeypatch.setattr(
+        KERNEL, "find", lambda self, *pair: find(self, *pair) if pair[0].port == own else None
+    )
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as connection,
+    ):
         own = connection.getsockname()[1]
         assert peer_user(connection) is None
         peer_verify(connection)

@@ -64,7 +64,9 @@ def test_no_proxy_is_read_whatever_is_in_it(
         ("http://joe:secret@proxy.test:99999", "is not the address of a proxy"),
     ],
 )
-def test_a_proxy_that_cannot_be_used_is_named(environment: pytest.MonkeyPatch, name: str, value: str, why: str) -> None:
+def test_a_proxy_that_cannot_be_used_is_named(
+    environment: pytest.MonkeyPatch, name: str, value: str, why: str
+) -> None:
     environment.setenv(name, value)
     with pytest.raises(InvalidRequest) as caught:
         http_client_for(FAR)
@@ -72,10 +74,14 @@ def test_a_proxy_that_cannot_be_used_is_named(environment: pytest.MonkeyPatch, n
     assert "secret" not in f"{caught.value} {caught.value.hint}"
 
 
-def test_socks_works_where_its_package_is_and_is_named_where_not(environment: pytest.MonkeyPatch) -> None:
+def test_socks_works_where_its_package_is_and_is_named_where_not(
+    environment: pytest.MonkeyPatch,
+) -> None:
     environment.setenv("ALL_PROXY", "socks5://joe:secret@proxy.test:1080")
     environment.setattr(proxies.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(InvalidRequest, match="ALL_PROXY is socks5://proxy.test:1080: a SOCKS proxy needs") as caught:
+    with pytest.raises(
+        InvalidRequest, match="ALL_PROXY is socks5://proxy.test:1080: a SOCKS proxy needs"
+    ) as caught:
         http_client_for(FAR)
     assert "httpx[socks]" in caught.value.hint
     environment.setattr(proxies.importlib.util, "find_spec", lambda name: name)

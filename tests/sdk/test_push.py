@@ -1,4 +1,6 @@
-"""A downloaded model goes to a server with the Hub's API: private, whole, once; what is in the way is said."""
+"""A downloaded model goes to a server with the Hub's API: private, whole, once; what is in the way
+is said.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +17,11 @@ pytest.importorskip("huggingface_hub")
 # How it sends a large file is what its own HTTP client warns of.
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
 NAME = "my-team/my-model"
-FILES = {"config.json": b"{}", "model.safetensors": b"weights" * 1000, "README.md": b"---\nlicense: mit\n---\nA model."}
+FILES = {
+    "config.json": b"{}",
+    "model.safetensors": b"weights" * 1000,
+    "README.md": b"---\nlicense: mit\n---\nA model.",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +48,9 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_files_of_the_model_are_in_a_private_repository_and_sent_once(hub: Hub, folder: Path) -> None:
+def test_the_files_of_the_model_are_in_a_private_repository_and_sent_once(
+    hub: Hub, folder: Path
+) -> None:
     done = CliRunner().invoke(app, ["push", str(folder), NAME, "--endpoint", hub.address])
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith(f"{hub.address}/{NAME}/commit/")
@@ -77,7 +85,9 @@ def test_what_cannot_be_pushed_is_refused_before_anything_is_sent(
     assert hub.repositories == {}
 
 
-def test_a_refusal_and_a_broken_connection_have_words(hub: Hub, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_and_a_broken_connection_have_words(
+    hub: Hub, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hub.cut = True
     with pytest.raises(ServerUnreachable, match="goes on"):
         folder_push(folder, NAME, endpoint=hub.address)
@@ -90,7 +100,9 @@ def test_a_refusal_and_a_broken_connection_have_words(hub: Hub, folder: Path, mo
         folder_push(folder, NAME, endpoint="http://127.0.0.1:9")
 
 
-def test_a_server_that_sends_the_push_elsewhere_does_not_send_the_token_there(hub: Hub, folder: Path) -> None:
+def test_a_server_that_sends_the_push_elsewhere_does_not_send_the_token_there(
+    hub: Hub, folder: Path
+) -> None:
     with running_hub() as elsewhere:
         hub.moved_to = elsewhere.address
         with pytest.raises(TinkerScriptError, match="must be allowed to write") as refused:

@@ -86,7 +86,8 @@ def test_calls_of_an_episode_come_over_pages_with_one_report(server, session):
     nothing = dict.fromkeys(["agent", "continues", "drift"])
     lists = {"messages": [], "prompt_token_ids": [1], "completions": []}
     server.calls = [
-        CallView(id=f"call_{n}", status="completed", options={}, **numbers, **nothing, **lists) for n in range(5)
+        CallView(id=f"call_{n}", status="completed", options={}, **numbers, **nothing, **lists)
+        for n in range(5)
     ]
     found = session.episode_calls("ep_1")
     assert [call.id for call in found.items] == [f"call_{n}" for n in range(5)]
@@ -113,7 +114,9 @@ def test_checkpoint_that_fails_gives_the_reason(server, session):
 
 def test_checkpoint_of_a_session_that_fails_meanwhile_does_not_wait_for_ever(server, session):
     server.checkpoint_states = ["requested"]
-    server.set_state(session.id, "failed", failure={"code": "engine_dead", "cause": "killed", "hint": ""})
+    server.set_state(
+        session.id, "failed", failure={"code": "engine_dead", "cause": "killed", "hint": ""}
+    )
     with pytest.raises(SessionFailed, match="engine_dead"):
         session.save_checkpoint()
 

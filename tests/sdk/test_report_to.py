@@ -38,9 +38,15 @@ def test_each_step_and_evaluation_is_a_line_of_a_file_once(server, connect, tmp_
     session.evaluate(lambda task, episode: float(task), ["1", "0"], report_to=str(path))
     session.rollouts(trains(server, 4), ["a"], report_to=[path])
     logged = lines(path)
-    assert [line["step"] for line in logged] == [2, 3, 1, 4], "the step before the first call is not this program's"
-    assert {name for name in logged[0] if "/" in name} == {"train/reward_mean", "train/loss"}, "numbers alone"
-    measured = {name: logged[2][name] for name in ("eval/reward_mean", "eval/attempts", "eval/failed")}
+    assert [line["step"] for line in logged] == [2, 3, 1, 4], (
+        "the step before the first call is not this program's"
+    )
+    assert {name for name in logged[0] if "/" in name} == {"train/reward_mean", "train/loss"}, (
+        "numbers alone"
+    )
+    measured = {
+        name: logged[2][name] for name in ("eval/reward_mean", "eval/attempts", "eval/failed")
+    }
     assert measured == {"eval/reward_mean": 0.5, "eval/attempts": 2.0, "eval/failed": 0.0}
 
 
@@ -54,7 +60,10 @@ def test_jsonl_alone_names_the_file_by_the_session(server, connect, tmp_path, mo
 @pytest.mark.parametrize(
     ("report_to", "words"),
     [
-        ("wandbb", "report_to must be jsonl, wandb, mlflow, tensorboard, none, the path of a .jsonl file"),
+        (
+            "wandbb",
+            "report_to must be jsonl, wandb, mlflow, tensorboard, none, the path of a .jsonl file",
+        ),
         (["jsonl", 3], "report_to must be .*not int"),
         (7, "report_to must be"),
         (["none", "jsonl"], "report_to must be"),
@@ -94,12 +103,17 @@ def tracked(monkeypatch):
         log=lambda values: told.append(("wandb", values["step"], values["train/loss"])),
     )
     wandb, mlflow, board = ModuleType("wandb"), ModuleType("mlflow"), ModuleType("tensorboardX")
-    wandb.run, wandb.init = None, lambda **options: told.append(("init", options["id"], options["project"])) or run
+    wandb.run, wandb.init = (
+        None,
+        lambda **options: told.append(("init", options["id"], options["project"])) or run,
+    )
     mlflow.active_run = lambda: None
     started = SimpleNamespace(info=SimpleNamespace(run_id="run 1"))
     mlflow.start_run = lambda run_name: told.append(("start", run_name)) or started
     mlflow.log_params = lambda options: told.append(("grpo_n", options["grpo_n"]))
-    mlflow.log_metrics = lambda values, step, run_id: told.append(("mlflow", step, values["train/loss"], run_id))
+    mlflow.log_metrics = lambda values, step, run_id: told.append(
+        ("mlflow", step, values["train/loss"], run_id)
+    )
     board.SummaryWriter = lambda logdir: SimpleNamespace(
         add_scalar=lambda name, value, step: told.append((name, step, value)),
         flush=lambda: None,
@@ -115,7 +129,11 @@ def tracked(monkeypatch):
 def test_every_tracker_gets_the_steps_of_one_run(server, connect, tracked):
     session = connect(grpo_n=2, tasks_per_batch=9, name="mine")
     session.rollouts(trains(server, 1), ["a"], report_to=["wandb", "mlflow", "tensorboard"])
-    assert ("init", session.id, "tinkerscript") in tracked and ("axis", "train/*", "step") in tracked
+    assert ("init", session.id, "tinkerscript") in tracked and (
+        "axis",
+        "train/*",
+        "step",
+    ) in tracked
     assert ("start", "mine") in tracked and ("grpo_n", 2) in tracked
     assert {entry for entry in tracked if -0.1 in entry} == {
         ("wandb", 1, -0.1), ("mlflow", 1, -0.1, "run 1"), ("train/loss", 1, -0.1),
@@ -134,7 +152,9 @@ def test_tensorboard_is_written_by_pytorch_where_it_can(server, connect, tracked
     assert ("train/loss", 1, -0.1) in tracked
 
 
-def test_a_tracker_that_fails_is_named_and_costs_no_training(server, connect, tracked, caplog, tmp_path):
+def test_a_tracker_that_fails_is_named_and_costs_no_training(
+    server, connect, tracked, caplog, tmp_path
+):
     def broken(**_):
         raise OSError("no route")
 
@@ -144,7 +164,12 @@ def test_a_tracker_that_fails_is_named_and_costs_no_training(server, connect, tr
         report = session.rollouts(trains(server, 1, 2), ["a"], report_to=["mlflow", path])
     assert report.count == 2
     assert [line["step"] for line in lines(path)] == [1, 2]
-    assert caplog.text.count("report_to='mlflow' failed at step 1 and is left out: OSError('no route')") == 1
+    assert (
+        caplog.text.count(
+            "report_to='mlflow' failed at step 1 and is left out: OSError('no route')"
+        )
+        == 1
+    )
 
 
 @pytest.mark.parametrize("where", ["log_metrics", "close"])
@@ -155,7 +180,9 @@ def test_a_tracker_that_hangs_is_named_and_the_others_get_every_step(
     over = threading.Event()
     if where == "close":
         sys.modules["tensorboardX"].SummaryWriter = lambda logdir: SimpleNamespace(
-            add_scalar=lambda name, value, step: None, flush=lambda: None, close=lambda: over.wait(120)
+            add_scalar=lambda name, value, step: None,
+            flush=lambda: None,
+            close=lambda: over.wait(120),
         )
     else:
         sys.modules["mlflow"].log_metrics = lambda values, step, run_id: over.wait(120)

@@ -1,4 +1,6 @@
-"""session.rescore: a dict or a function, in requests of bounded size, and nothing refused in silence."""
+"""session.rescore: a dict or a function, in requests of bounded size, and nothing refused in
+silence.
+"""
 
 import json
 import threading
@@ -38,7 +40,9 @@ def asked(server, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, float]]:
 def test_rewards_are_sent_in_parts_and_what_is_refused_is_said(session, asked, said) -> None:
     done = session.rescore({"a": 1, "xb": 0.5, "c": 0})
     assert asked == [{"a": 1.0, "xb": 0.5}, {"c": 0.0}]
-    assert [change.episode_id for change in done.changes] == ["a", "c"] and done.refused == {"xb": "it is open"}
+    assert [change.episode_id for change in done.changes] == ["a", "c"] and done.refused == {
+        "xb": "it is open"
+    }
     assert said() == ["1 episodes keep their reward; xb: it is open."]
 
 
@@ -49,7 +53,9 @@ def test_a_wrong_reward_is_refused_before_anything_is_sent(session, asked) -> No
     assert asked == [] and session.rescore({}).changes == []
 
 
-def test_a_function_of_the_users_that_hangs_is_named_and_nothing_is_sent(session, server, asked, monkeypatch) -> None:
+def test_a_function_of_the_users_that_hangs_is_named_and_nothing_is_sent(
+    session, server, asked, monkeypatch
+) -> None:
     over = threading.Event()
     monkeypatch.setattr(rescoring, "REWARD_TIMEOUT_S", 0.05)
     monkeypatch.setattr(attempts, "NAME_TIMEOUT_S", 0.05)
@@ -61,7 +67,9 @@ def test_a_function_of_the_users_that_hangs_is_named_and_nothing_is_sent(session
         session.rescore(lambda episode: over.wait(60))
     with pytest.raises(WaitTimeout, match=r"^task_name\('b'\)"):
         session.rollouts(
-            lambda task, episode: 1.0, ["a", "b"], task_name=lambda task: task if task == "a" else over.wait(60)
+            lambda task, episode: 1.0,
+            ["a", "b"],
+            task_name=lambda task: task if task == "a" else over.wait(60),
         )
     over.set()
     assert asked == []

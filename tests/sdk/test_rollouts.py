@@ -1,4 +1,6 @@
-"""session.rollouts() and session.evaluate(): full groups, named failures, an end by Ctrl-C that leaves nothing open."""
+"""session.rollouts() and session.evaluate(): full groups, named failures, an end by Ctrl-C that
+leaves nothing open.
+"""
 
 import asyncio
 import itertools
@@ -40,7 +42,10 @@ def test_agents_may_be_coroutines_end_themselves_and_use_the_current_episode(ser
 
     assert session.rollouts(asynchronous, ["a"]).success_rate == 1.0
     assert session.rollouts(lambda task, episode: episode.end(0.5) and None, ["b"]).mean == 0.5
-    assert session.rollouts(lambda task, episode: session.end_episode(0.25) and None, ["c"]).mean == 0.25
+    assert (
+        session.rollouts(lambda task, episode: session.end_episode(0.25) and None, ["c"]).mean
+        == 0.25
+    )
 
 
 @pytest.mark.parametrize(
@@ -50,11 +55,18 @@ def test_agents_may_be_coroutines_end_themselves_and_use_the_current_episode(ser
         (lambda task, episode: 1.0, "abc", {}, "tasks is one str.*Give a list"),
         (lambda task, episode: 1.0, 5, {}, "tasks is one int.*Give a list"),
         (lambda task, episode: 1.0, [], {}, "no tasks"),
-        (lambda task, episode: 1.0, ["a"], {"workers": 0}, "workers must be a whole number, 1 or more"),
+        (
+            lambda task, episode: 1.0,
+            ["a"],
+            {"workers": 0},
+            "workers must be a whole number, 1 or more",
+        ),
         (None, ["a"], {}, "agent\\(task, episode\\)"),
     ],
 )
-def test_what_cannot_run_is_refused_before_an_episode_begins(server, connect, agent, tasks, options, words):
+def test_what_cannot_run_is_refused_before_an_episode_begins(
+    server, connect, agent, tasks, options, words
+):
     with pytest.raises(InvalidRequest, match=words):
         connect(tasks_per_batch=1).rollouts(agent, tasks, **options)
     assert server.episodes == {}
@@ -87,13 +99,24 @@ def test_agent_that_returns_nothing_is_a_failure_and_no_reward_of_zero(server, c
     assert {failure.kind.split(":")[0] for failure in report.failures} == {"InvalidReward"}
 
 
-@pytest.mark.parametrize("output", [str, lambda text: {"reward": text}], ids=["as the output", "as the reward"])
-def test_texts_that_agents_return_instead_of_a_reward_are_one_kind_of_failure(server, connect, output):
+@pytest.mark.parametrize(
+    "output", [str, lambda text: {"reward": text}], ids=["as the output", "as the reward"]
+)
+def test_texts_that_agents_return_instead_of_a_reward_are_one_kind_of_failure(
+    server, connect, output
+):
     texts = itertools.count()
     report = connect(grpo_n=2, tasks_per_batch=1).rollouts(
-        lambda task, episode: output(f"Text (number {next(texts)}). "), ["a", "b"], retries=0, progress=False
+        lambda task, episode: output(f"Text (number {next(texts)}). "),
+        ["a", "b"],
+        retries=0,
+        progress=False,
     )
-    assert (report.count, len(report.failures), len({failure.kind for failure in report.failures})) == (0, 4, 1)
+    assert (
+        report.count,
+        len(report.failures),
+        len({failure.kind for failure in report.failures}),
+    ) == (0, 4, 1)
     assert "Text (number " in str(report.failures[0].error)
 
 
@@ -115,7 +138,9 @@ def test_an_agent_that_hangs_is_counted_and_its_place_taken(server, connect):
     assert time.monotonic() - began < 50
     over.set()
     assert report.rewards == {"a": [1.0, 1.0], "b": [1.0, 1.0]}
-    assert [failure.kind for failure in report.failures] == ["WaitTimeout: The agent had not returned after 2 s."] * 2
+    assert [failure.kind for failure in report.failures] == [
+        "WaitTimeout: The agent had not returned after 2 s."
+    ] * 2
     assert fates(server)["a", "abandoned", False] == fates(server)["b", "abandoned", False] == 1
     assert {e.reason for e in server.episodes.values() if e.state == "abandoned"} == {"WaitTimeout"}
     assert report.mean == 1.0
@@ -135,14 +160,20 @@ def test_an_agent_that_fails_after_it_was_given_up_fails_once(server, connect):
         return 1.0
 
     session = connect(grpo_n=2, tasks_per_batch=1)
-    report = session.rollouts(agent, ["a"], workers=1, attempt_timeout_s=3.0, retries=2, progress=False)
+    report = session.rollouts(
+        agent, ["a"], workers=1, attempt_timeout_s=3.0, retries=2, progress=False
+    )
     assert report.rewards == {"a": [1.0, 1.0]}, "as many as were asked for"
-    assert [failure.kind for failure in report.failures] == ["WaitTimeout: The agent had not returned after 3 s."]
+    assert [failure.kind for failure in report.failures] == [
+        "WaitTimeout: The agent had not returned after 3 s."
+    ]
 
 
 def test_an_evaluation_whose_agents_all_hang_ends_and_measures_nothing(server, connect):
     over = threading.Event()
-    report = connect().evaluate(lambda t, e: over.wait(60), ["a", "b"], attempt_timeout_s=1.0, progress=False)
+    report = connect().evaluate(
+        lambda t, e: over.wait(60), ["a", "b"], attempt_timeout_s=1.0, progress=False
+    )
     over.set()
     assert report.count == 0 and len(report.failures) == 2
     with pytest.raises(InvalidRequest, match="attempt_timeout_s must be"):
@@ -167,16 +198,22 @@ def test_a_wrong_column_and_an_endpoint_that_is_down_are_named_and_no_reward(ser
     assert not [e for e in server.episodes.values() if e.reward is not None]
 
 
-@pytest.mark.parametrize("raised", [SystemExit("no such row"), asyncio.CancelledError("no such row")])
+@pytest.mark.parametrize(
+    "raised", [SystemExit("no such row"), asyncio.CancelledError("no such row")]
+)
 def test_an_agent_that_exits_as_a_program_does_ends_its_attempt_alone(server, connect, raised):
     def agent(task, episode):
         if task == "bad":
             raise raised
         return 1.0
 
-    report = connect(grpo_n=2, tasks_per_batch=1).rollouts(agent, ["bad", "good"], retries=0, progress=False)
+    report = connect(grpo_n=2, tasks_per_batch=1).rollouts(
+        agent, ["bad", "good"], retries=0, progress=False
+    )
     assert report.rewards == {"good": [1.0, 1.0]}
-    assert {failure.kind for failure in report.failures} == {f"{type(raised).__name__}: no such row"}
+    assert {failure.kind for failure in report.failures} == {
+        f"{type(raised).__name__}: no such row"
+    }
     assert fates(server) == {("bad", "abandoned", False): 2, ("good", "completed", False): 2}
 
 
@@ -188,7 +225,9 @@ def test_what_ends_the_session_ends_the_rollouts(server, connect):
     assert len(server.seen("POST .*/episodes")) <= 33
 
 
-def test_no_tasks_and_tasks_without_a_name_are_refused_and_too_few_are_logged(server, connect, caplog):
+def test_no_tasks_and_tasks_without_a_name_are_refused_and_too_few_are_logged(
+    server, connect, caplog
+):
     session = connect(grpo_n=2, tasks_per_batch=3)
     with pytest.raises(InvalidRequest, match="no tasks"):
         session.rollouts(lambda task, episode: 1.0, [])
@@ -202,7 +241,9 @@ def test_no_tasks_and_tasks_without_a_name_are_refused_and_too_few_are_logged(se
 
 def test_evaluation_is_never_trained(server, connect):
     session = connect()
-    report = session.evaluate(lambda task, episode: {"reward": len(task), "is_success": task == "bb"}, ["a", "bb"])
+    report = session.evaluate(
+        lambda task, episode: {"reward": len(task), "is_success": task == "bb"}, ["a", "bb"]
+    )
     assert fates(server) == {("a", "completed", True): 1, ("bb", "completed", True): 1}
     assert (report.mean, report.success_rate) == (1.5, 0.5)
     assert report.standard_error == pytest.approx(0.5)
@@ -228,7 +269,9 @@ def interrupted(server, run):
     # A suite that a shell runs in the background ignores Ctrl-C, and so would its children.
     interruptible = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
     command = [sys.executable, "-c", code]
-    return subprocess.run(command, preexec_fn=interruptible, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        command, preexec_fn=interruptible, capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 @pytest.mark.system
@@ -274,7 +317,9 @@ def test_one_ctrl_c_is_enough_when_the_server_takes_nothing_back(server):
 
 
 async def test_rollouts_in_asyncio_run_coroutines_in_the_loop(server):
-    async with AsyncTinkerScript("m", base_url=server.url, api_key=API_KEY, grpo_n=2, tasks_per_batch=1) as session:
+    async with AsyncTinkerScript(
+        "m", base_url=server.url, api_key=API_KEY, grpo_n=2, tasks_per_batch=1
+    ) as session:
         loop = asyncio.get_running_loop()
 
         async def agent(task, episode):
@@ -293,7 +338,9 @@ async def test_cancelled_rollouts_begin_no_more_and_leave_nothing_open(server):
         async def agent(task, episode):
             await asyncio.sleep(600)
 
-        running = asyncio.create_task(session.rollouts(agent, map(str, range(100)), workers=4, progress=False))
+        running = asyncio.create_task(
+            session.rollouts(agent, map(str, range(100)), workers=4, progress=False)
+        )
         await eventually(lambda: len(server.episodes) == 4)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -1,4 +1,6 @@
-"""A model that is served: what is refused before a request, what is asked, and that nothing is left behind."""
+"""A model that is served: what is refused before a request, what is asked, and that nothing is left
+behind.
+"""
 
 import json
 from datetime import UTC, datetime
@@ -47,11 +49,14 @@ def test_a_downloaded_model_is_served_by_its_checkpoint_and_unpacks(server, made
     [asked] = server.seen("POST /v1/serving")
     sent = json.loads(asked.body)
     assert (sent["model"], sent["name"], sent["idle_suspend_s"]) == ("ckp_1", "mine", 30)
-    assert len(server.seen(f"POST /v1/sessions/{made.id}/stop")) == 1, "the block ends what it started"
+    assert len(server.seen(f"POST /v1/sessions/{made.id}/stop")) == 1, (
+        "the block ends what it started"
+    )
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"grpo_n": 4}, {"idle_suspend_s": 1}, {"budget": {"steps": 3}}, {"expires_in_days": 0}]
+    "wrong",
+    [{"grpo_n": 4}, {"idle_suspend_s": 1}, {"budget": {"steps": 3}}, {"expires_in_days": 0}],
 )
 def test_what_has_no_place_there_is_refused_before_a_request(server, wrong) -> None:
     with pytest.raises(InvalidRequest) as refused:
@@ -60,7 +65,9 @@ def test_what_has_no_place_there_is_refused_before_a_request(server, wrong) -> N
 
 
 def test_one_that_does_not_come_up_is_stopped(server, made) -> None:
-    server.set_state(made.id, "failed", failure={"code": "engine_dead", "cause": "no memory", "hint": ""})
+    server.set_state(
+        made.id, "failed", failure={"code": "engine_dead", "cause": "no memory", "hint": ""}
+    )
     with pytest.raises(SessionFailed, match="no memory"):
         serve(server, "SmolLM2")
     assert len(server.seen(f"POST /v1/sessions/{made.id}/stop")) == 1
@@ -84,7 +91,9 @@ def test_a_refused_stop_is_told_of_and_the_connection_is_closed(server, made) ->
 
 
 def test_why_it_does_not_come_up_is_told_even_if_it_cannot_be_stopped(server, made) -> None:
-    server.set_state(made.id, "failed", failure={"code": "engine_dead", "cause": "no memory", "hint": ""})
+    server.set_state(
+        made.id, "failed", failure={"code": "engine_dead", "cause": "no memory", "hint": ""}
+    )
     server.fail("POST /v1/sessions/.*/stop", answer=error(409, "conflict"))
     with pytest.raises(SessionFailed, match="no memory"):
         serve(server, "SmolLM2")

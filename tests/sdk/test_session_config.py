@@ -40,7 +40,10 @@ def test_a_schedule_needs_an_end_that_lies_after_the_warm_up(schedule):
     ("field", "options"),
     [
         ("lr_min_ratio", {"lr_min_ratio": 0.5}),
-        ("engine_correction", {"engine_correction": {"weight": "sequence"}, "loss": "cross_entropy"}),
+        (
+            "engine_correction",
+            {"engine_correction": {"weight": "sequence"}, "loss": "cross_entropy"},
+        ),
         ("clip_high", {"clip_high": 0.28}),
         ("clip_low", {"clip_low": 0.1, "loss": "importance_sampling", "epochs": 2}),
         ("clip_high", {"clip_high": 0.28, "loss": "dro", "epochs": 2}),
@@ -54,7 +57,10 @@ def test_a_schedule_needs_an_end_that_lies_after_the_warm_up(schedule):
         ("kl_in", {"kl_in": "reward"}),
         ("reference_decay", {"reference_decay": 0.9}),
         ("kl_base_coef", {"kl_coef": 0.1, "kl_base_coef": 0.1}),
-        ("kl_base_coef", {"kl_coef": 0.1, "kl_in": "reward", "reference_decay": 0.9, "kl_base_coef": 0.1}),
+        (
+            "kl_base_coef",
+            {"kl_coef": 0.1, "kl_in": "reward", "reference_decay": 0.9, "kl_base_coef": 0.1},
+        ),
         ("lora_alpha", {"lora_alpha": 16}),
         ("lora_targets", {"lora_targets": "mlp"}),
     ],
@@ -68,9 +74,17 @@ def test_an_option_without_effect_beside_the_others_is_refused_by_its_name(field
     ("field", "options", "named"),
     [
         ("minibatches", {"minibatches": 5, "tasks_per_batch": 4}, "tasks_per_batch"),
-        ("engine_correction", {"engine_correction": {"weight": "none"}, "max_staleness": 1}, "max_staleness"),
+        (
+            "engine_correction",
+            {"engine_correction": {"weight": "none"}, "max_staleness": 1},
+            "max_staleness",
+        ),
         ("loss", {"loss": "cross_entropy", "max_staleness": 1}, "max_staleness"),
-        ("advantage_baseline", {"advantage_baseline": "batch", "dynamic_sampling": True}, "dynamic_sampling"),
+        (
+            "advantage_baseline",
+            {"advantage_baseline": "batch", "dynamic_sampling": True},
+            "dynamic_sampling",
+        ),
         ("lora_rank", {"lora_rank": 4, "kl_coef": 0.1, "reference_decay": 0.9}, "reference_decay"),
         ("overlong_buffer", {"overlong_buffer": 300, "max_tokens": 256}, "max_tokens"),
     ],
@@ -106,7 +120,9 @@ def test_every_loss_takes_many_updates_and_stale_tokens_without_another_option(l
     ],
 )
 def test_a_bound_of_a_correction_that_is_off_is_refused_by_its_name(fields, refused):
-    with pytest.raises(ValidationError, match="has an effect only with a (weight|mask) that is not none") as caught:
+    with pytest.raises(
+        ValidationError, match="has an effect only with a (weight|mask) that is not none"
+    ) as caught:
         SessionConfig(engine_correction=fields)
     (problem,) = caught.value.errors()
     assert problem["loc"] == ("engine_correction", refused)
@@ -147,7 +163,11 @@ def test_advantages_are_divided_as_their_method_was_published(options, divides):
         ({"epochs": 2, "loss": "gspo"}, 1_500_000_000, (5e-6, 3e-4, 4e-4)),
         ({"epochs": 2, "loss": "dapo"}, 3_000_000_000, (2e-6, 0.2, 0.28)),
         ({"epochs": 2, "loss": "cispo"}, 7_600_000_000, (1e-6, None, 4.0)),
-        ({"epochs": 2, "loss": "cispo", "clip_low": 0.5, "lora_rank": 8}, 7_600_000_000, (1e-5, 0.5, 4.0)),
+        (
+            {"epochs": 2, "loss": "cispo", "clip_low": 0.5, "lora_rank": 8},
+            7_600_000_000,
+            (1e-5, 0.5, 4.0),
+        ),
         ({"loss": "dro"}, 134_515_008, (2e-5, None, None)),
         ({}, None, (None, None, None)),
         ({"learning_rate": 3e-6, "clip_high": 0.3, "epochs": 2}, 134_515_008, (3e-6, 0.2, 0.3)),

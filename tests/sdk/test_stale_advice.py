@@ -7,7 +7,8 @@ from tinkerscript.wire.training.stale_advice import MAX_STALENESS, stale_advice
 
 
 @pytest.mark.parametrize(
-    ("staleness", "said"), [(0, "or set max_staleness=1"), (1, "raise max_staleness, which is 1"), (16, "the most")]
+    ("staleness", "said"),
+    [(0, "or set max_staleness=1"), (1, "raise max_staleness, which is 1"), (16, "the most")],
 )
 def test_the_advice_is_one_that_changes_something(staleness: int, said: str) -> None:
     assert said in stale_advice(SessionConfig(max_staleness=staleness).max_staleness)

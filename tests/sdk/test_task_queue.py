@@ -1,4 +1,6 @@
-"""session.tasks.put(): what a row may be, and what is said of one that may not. The agent of a worker by name."""
+"""session.tasks.put(): what a row may be, and what is said of one that may not. The agent of a
+worker by name.
+"""
 
 import json
 import sys
@@ -77,7 +79,10 @@ def test_an_agent_that_is_none_is_named(named, words):
 @pytest.mark.parametrize(
     ("named", "words"),
     [
-        ("my_judge", "'my_judge' names no judge. Hint: Give module:function, such as my_judge:rank"),
+        (
+            "my_judge",
+            "'my_judge' names no judge. Hint: Give module:function, such as my_judge:rank",
+        ),
         ("json:missing", "module json has no missing"),
         ("math:pi", "is a float, not a function"),
         ("os:getcwd", "The judge cannot be called with a task and outputs"),
@@ -123,10 +128,19 @@ def test_too_few_for_a_step_are_told_at_once(rows, options, words, caplog):
 
 def test_waiting_for_workers_that_there_are_none_of_is_told(session, server, monkeypatch, caplog):
     monkeypatch.setattr(task_queue, "NO_WORKER_S", 0.0)
-    server.fail("GET .*/tasks", answer=reply(200, TaskCounts(waiting=2, running=0, done=0, failed=0, workers=0)))
-    server.fail("GET .*/tasks", answer=reply(200, TaskCounts(waiting=0, running=0, done=2, failed=0, workers=0)))
+    server.fail(
+        "GET .*/tasks",
+        answer=reply(200, TaskCounts(waiting=2, running=0, done=0, failed=0, workers=0)),
+    )
+    server.fail(
+        "GET .*/tasks",
+        answer=reply(200, TaskCounts(waiting=0, running=0, done=2, failed=0, workers=0)),
+    )
     assert session.tasks.wait().done == 2
-    assert "2 attempts wait, and no worker pulls them. Start workers: tinkerscript worker" in caplog.text
+    assert (
+        "2 attempts wait, and no worker pulls them. Start workers: tinkerscript worker"
+        in caplog.text
+    )
 
 
 @pytest.mark.parametrize("judged", [False, True])
@@ -145,7 +159,9 @@ def test_what_workers_earn_in_an_evaluation_is_recorded_and_what_failed_is_in_no
     monkeypatch.setattr(TaskQueue, "counts", lambda queue: counts)
     session.begin_episode("a", eval=True)
     session.end_episode(9.0)  # of an earlier evaluation
-    report = session.tasks.evaluate(["a", "bbb", "fails"], attempts=2, name="held out", judged=judged)
+    report = session.tasks.evaluate(
+        ["a", "bbb", "fails"], attempts=2, name="held out", judged=judged
+    )
     assert (report.by_task, report.wanted, len(report.failures)) == ({"a": 1.0, "bbb": 3.0}, 6, 2)
     (event,) = [event.data for event in server.record if event.kind == "evaluation"]
     assert (event["name"], event["reward_mean"], event["failed"]) == ("held out", 2.0, 2)
@@ -161,15 +177,22 @@ def limits_of(said):
 @pytest.mark.parametrize(
     ("agent", "said"),
     [
-        (lambda row, episode: None, "InvalidReward: None (did the agent return nothing?) is no workflow output."),
+        (
+            lambda row, episode: None,
+            "InvalidReward: None (did the agent return nothing?) is no workflow output.",
+        ),
         (lambda row, episode: "a text", "InvalidReward: str is no workflow output."),
         (lambda row, episode: row["missing"], "KeyError: 'missing'"),
         (lambda row, episode: sys.exit("no row"), "SystemExit: no row"),
         (lambda row, episode: time.sleep(30), "WaitTimeout: The agent did not return in time."),
     ],
 )
-def test_an_attempt_of_a_worker_that_fails_or_hangs_is_told_to_the_server(session, server, agent, said):
-    task = LeasedTask(task_id="tsk_1", lease="tlk_1", name="a", row={}, eval=False, try_number=1, tries=1)
+def test_an_attempt_of_a_worker_that_fails_or_hangs_is_told_to_the_server(
+    session, server, agent, said
+):
+    task = LeasedTask(
+        task_id="tsk_1", lease="tlk_1", name="a", row={}, eval=False, try_number=1, tries=1
+    )
     none = TaskCounts(waiting=0, running=0, done=0, failed=1, workers=0)
     view = TaskView(task_id="tsk_1", name="a", state="running", try_number=1, tries=1)
     server.fail("POST .*/lease", answer=reply(200, TaskLeases(items=[task], lost=[])))
@@ -189,23 +212,55 @@ def test_an_attempt_of_a_worker_that_fails_or_hangs_is_told_to_the_server(sessio
 @pytest.mark.parametrize(
     ("agent", "judge", "said"),
     [
-        (lambda row, episode: "a", lambda row, outputs: time.sleep(30), "WaitTimeout: The judge had not returned"),
-        (lambda row, episode: "a", lambda row, outputs: [1.0], "JudgeFailed: The judge returned 1 outputs for 2"),
-        (lambda row, episode: row["missing"], lambda row, outputs: [0.0, 1.0], "KeyError: 'missing' (4)"),
-        (lambda row, episode: None, lambda row, outputs: [0.0, 1.0], "InvalidRequest: The agent returned nothing"),
-        (lambda row, episode: time.sleep(30), lambda row, outputs: [0.0, 1.0], "WaitTimeout: The agent had not"),
+        (
+            lambda row, episode: "a",
+            lambda row, outputs: time.sleep(30),
+            "WaitTimeout: The judge had not returned",
+        ),
+        (
+            lambda row, episode: "a",
+            lambda row, outputs: [1.0],
+            "JudgeFailed: The judge returned 1 outputs for 2",
+        ),
+        (
+            lambda row, episode: row["missing"],
+            lambda row, outputs: [0.0, 1.0],
+            "KeyError: 'missing' (4)",
+        ),
+        (
+            lambda row, episode: None,
+            lambda row, outputs: [0.0, 1.0],
+            "InvalidRequest: The agent returned nothing",
+        ),
+        (
+            lambda row, episode: time.sleep(30),
+            lambda row, outputs: [0.0, 1.0],
+            "WaitTimeout: The agent had not",
+        ),
     ],
 )
 def test_a_group_whose_agent_or_judge_fails_or_hangs_is_told_to_the_server_and_none_of_it_ends(
     session, server, agent, judge, said
 ):
     task = LeasedTask(
-        task_id="tsk_1", lease="tlk_1", name="a", row={}, eval=False, try_number=1, tries=1, attempts=2, judged=True
+        task_id="tsk_1",
+        lease="tlk_1",
+        name="a",
+        row={},
+        eval=False,
+        try_number=1,
+        tries=1,
+        attempts=2,
+        judged=True,
     )
     counts = {"waiting": 3, "running": 0, "done": 0, "failed": 2, "workers": 0}
     view = TaskView(task_id="tsk_1", name="a", state="running", try_number=1, tries=1)
     server.fail("POST .*/lease", answer=reply(200, TaskLeases(items=[task], lost=[])))
-    server.fail("POST .*/lease", times=99, answer=reply(200, TaskLeases(items=[], lost=[], others_waiting=3)))
+    server.fail(
+        "POST .*/lease",
+        times=99,
+        answer=reply(200, TaskLeases(items=[], lost=[], others_waiting=3)),
+    )
     server.fail("POST .*/tasks/tsk_1/.*", times=99, answer=reply(200, view))
     server.fail("GET .*/tasks", times=9, answer=reply(200, TaskCounts(**counts)))
     worker = Worker(session, agent, judge=judge, until_empty=True, **limits_of(said))
@@ -213,8 +268,12 @@ def test_a_group_whose_agent_or_judge_fails_or_hangs_is_told_to_the_server_and_n
     wait_until(lambda: server.seen("POST .*/finish"), 25)
     (finished,) = server.seen("POST .*/finish")
     assert json.loads(finished.body)["error"].startswith(said)
-    wait_until(lambda: all(episode.state == "abandoned" for episode in server.episodes.values()), 25)
-    assert not server.ended and not any(json.loads(r.body).get("outputs") for r in server.seen("POST .*/group"))
+    wait_until(
+        lambda: all(episode.state == "abandoned" for episode in server.episodes.values()), 25
+    )
+    assert not server.ended and not any(
+        json.loads(r.body).get("outputs") for r in server.seen("POST .*/group")
+    )
     assert json.loads(server.seen("POST .*/lease")[0].body)["judged"] is True
 
 
@@ -225,7 +284,9 @@ def judged_task(server, **fields):
     server.fail("POST .*/lease", answer=reply(200, TaskLeases(items=[task], lost=[])))
     server.fail("POST .*/lease", times=99, answer=reply(200, TaskLeases(items=[], lost=[])))
     server.fail(
-        "GET .*/tasks", times=9, answer=reply(200, TaskCounts(waiting=0, running=0, done=0, failed=2, workers=0))
+        "GET .*/tasks",
+        times=9,
+        answer=reply(200, TaskCounts(waiting=0, running=0, done=0, failed=2, workers=0)),
     )
     return reply(200, TaskView(task_id="tsk_1", name="a", state="running", try_number=1, tries=3))
 
@@ -251,15 +312,22 @@ def test_what_the_worker_before_left_half_over_is_not_tried_again(session, serve
     view = judged_task(server, episode_ids=[over.id, still.id], outputs=outputs)
     server.fail("POST .*/tasks/tsk_1/.*", times=99, answer=view)
     finished = finished_by(server, session, lambda row, episode: "a")
-    assert finished["final"] is True and finished["error"].startswith("1 of its 2 episodes were over")
+    assert finished["final"] is True and finished["error"].startswith(
+        "1 of its 2 episodes were over"
+    )
 
 
 def test_episodes_whose_rewards_another_worker_may_have_are_left_to_it(session, server):
     view = judged_task(server)
     server.fail("POST .*/tasks/tsk_1/group", times=2, answer=view)
     server.fail("POST .*/tasks/tsk_1/group", answer=error(409, "stale_lease"))
-    Worker(session, lambda row, episode: "a", judge=lambda row, outputs: [0.0, 1.0], until_empty=True).run()
-    assert [episode.state for episode in server.episodes.values()] == ["open", "open"] and not server.ended
+    Worker(
+        session, lambda row, episode: "a", judge=lambda row, outputs: [0.0, 1.0], until_empty=True
+    ).run()
+    assert [episode.state for episode in server.episodes.values()] == [
+        "open",
+        "open",
+    ] and not server.ended
     assert not server.seen("POST .*/finish")
 
 
@@ -268,4 +336,7 @@ def test_what_a_judge_reads_is_no_output_of_a_worker(session):
     for said in ("a text", [{"role": "user", "content": "a"}]):
         with pytest.raises(InvalidReward) as refused:
             session.end_episode(said)
-        assert "and a worker with --judge, for tasks that were put with judged=True" in refused.value.hint
+        assert (
+            "and a worker with --judge, for tasks that were put with judged=True"
+            in refused.value.hint
+        )

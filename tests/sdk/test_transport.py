@@ -38,7 +38,11 @@ def transport(server):
 
 def create(transport, **options):
     return transport.request(
-        "POST", "/v1/sessions", body=SessionCreate(base_model="SmolLM2"), response=SessionView, **options
+        "POST",
+        "/v1/sessions",
+        body=SessionCreate(base_model="SmolLM2"),
+        response=SessionView,
+        **options,
     )
 
 
@@ -103,7 +107,9 @@ def test_session_not_ready_is_left_to_the_caller(server, transport):
 def tries(transport, monkeypatch):
     """The pauses after failed tries, in seconds."""
     pauses, sleep = [], transport.sleep
-    monkeypatch.setattr(transport, "sleep", lambda seconds: pauses.append(seconds) or sleep(seconds))
+    monkeypatch.setattr(
+        transport, "sleep", lambda seconds: pauses.append(seconds) or sleep(seconds)
+    )
     return pauses
 
 
@@ -191,7 +197,10 @@ def test_close_wakes_a_retry_that_waits(server, transport, tries):
 
 def test_a_connection_that_is_made_while_the_client_closes_is_closed_too(server):
     sent, closed, replies = threading.Event(), threading.Event(), []
-    hooks = {"request": [lambda request: (sent.set(), closed.wait(25))], "response": [replies.append]}
+    hooks = {
+        "request": [lambda request: (sent.set(), closed.wait(25))],
+        "response": [replies.append],
+    }
     transport = Transport(server.url, API_KEY, http=httpx.Client(event_hooks=hooks))
     with ThreadPoolExecutor(1) as pool:
         under_way = pool.submit(transport.request, "GET", "/v1/sessions")
@@ -203,12 +212,16 @@ def test_a_connection_that_is_made_while_the_client_closes_is_closed_too(server)
 
 
 @pytest.mark.parametrize(
-    "body", [b"<html>no json</html>", b"", b"[1]", b'{"error": "text"}', b"\xff\xfe", b'{"error": {}}']
+    "body",
+    [b"<html>no json</html>", b"", b"[1]", b'{"error": "text"}', b"\xff\xfe", b'{"error": {}}'],
 )
 @pytest.mark.parametrize(
-    ("status", "kind"), [(401, AuthenticationError), (404, NotFound), (418, InvalidRequest), (500, InternalError)]
+    ("status", "kind"),
+    [(401, AuthenticationError), (404, NotFound), (418, InvalidRequest), (500, InternalError)],
 )
-def test_error_body_of_another_shape_still_gives_a_typed_error(server, transport, body, status, kind):
+def test_error_body_of_another_shape_still_gives_a_typed_error(
+    server, transport, body, status, kind
+):
     server.fail("POST /v1/sessions", answer=Answer(status, body, {"X-Request-Id": "req_header"}))
     with pytest.raises(kind) as caught:
         create(transport)
@@ -232,7 +245,9 @@ def test_answer_of_another_shape_is_a_typed_error(server, transport, body):
 
 
 def test_redirect_is_refused_and_named(server, transport):
-    server.fail("GET /v1/sessions", answer=Answer(301, b"", {"Location": "https://elsewhere.example/v1"}))
+    server.fail(
+        "GET /v1/sessions", answer=Answer(301, b"", {"Location": "https://elsewhere.example/v1"})
+    )
     with pytest.raises(UnexpectedAnswer, match=r"https://elsewhere\.example"):
         transport.request("GET", "/v1/sessions", response=SessionList)
 
@@ -256,7 +271,9 @@ def test_sixteen_threads_share_one_transport(server, transport):
 
     def begin(_):
         path = f"/v1/sessions/{view.id}/episodes"
-        return transport.request("POST", path, body=EpisodeBegin(), response=EpisodeBegun).episode_id
+        return transport.request(
+            "POST", path, body=EpisodeBegin(), response=EpisodeBegun
+        ).episode_id
 
     with ThreadPoolExecutor(16) as pool:
         assert len(set(pool.map(begin, range(160)))) == 160
@@ -291,6 +308,15 @@ def test_each_try_waits_twice_as_long_as_the_one_before_up_to_a_bound(monkeypatc
     monkeypatch.setattr(retries.random, "uniform", lambda low, high: high)
     monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.2)
     monkeypatch.setattr(retries, "MAX_BACKOFF_S", 10.0)
-    assert [retries.backoff_s(attempt) for attempt in range(8)] == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]
+    assert [retries.backoff_s(attempt) for attempt in range(8)] == [
+        0.2,
+        0.4,
+        0.8,
+        1.6,
+        3.2,
+        6.4,
+        10.0,
+        10.0,
+    ]
     assert retries.delay_s(0, 3.0) == 3.0 and retries.delay_s(0, 1e9) == retries.MAX_RETRY_AFTER_S
     assert retries.delay_s(5, 0.0) > 0, "no busy loop"

@@ -1,4 +1,6 @@
-"""The package is typed: strict checkers accept a user's program, and refuse an option that does not exist."""
+"""The package is typed: strict checkers accept a user's program, and refuse an option that does not
+exist.
+"""
 
 import json
 import os
@@ -28,8 +30,9 @@ TinkerScript("m", priority="high")
 """
 
 
-# Silent: an installed package's own lines are not reported either. The large ones that we name in one signature each
-# are not read at all: thousands of files, three quarters of the time. Pyright reads them.
+# Silent: an installed package's own lines are not reported either. The large ones that we name in
+# one signature each are not read at all: thousands of files, three quarters of the time. Pyright
+# reads them.
 MYPY_OPTIONS = """
 [mypy]
 strict = True
@@ -43,13 +46,27 @@ def mypy(folder: Path) -> subprocess.CompletedProcess[str]:
     config = folder / "mypy.ini"
     config.write_text(MYPY_OPTIONS)
     options = [f"--config-file={config}", f"--cache-dir={folder}/.cache"]
-    return checked([sys.executable, "-m", "mypy", *options, "good.py", "bad.py"], folder, MYPYPATH=str(SDK))
+    return checked(
+        [sys.executable, "-m", "mypy", *options, "good.py", "bad.py"], folder, MYPYPATH=str(SDK)
+    )
 
 
 def pyright(folder: Path) -> subprocess.CompletedProcess[str]:
-    settings = {"typeCheckingMode": "strict", "extraPaths": [str(SDK)], "include": ["good.py", "bad.py"]}
+    settings = {
+        "typeCheckingMode": "strict",
+        "extraPaths": [str(SDK)],
+        "include": ["good.py", "bad.py"],
+    }
     (folder / "pyrightconfig.json").write_text(json.dumps(settings))
-    command = [sys.executable, "-m", "basedpyright", "-p", "pyrightconfig.json", "--pythonpath", sys.executable]
+    command = [
+        sys.executable,
+        "-m",
+        "basedpyright",
+        "-p",
+        "pyrightconfig.json",
+        "--pythonpath",
+        sys.executable,
+    ]
     return checked(command, folder)
 
 
@@ -57,7 +74,13 @@ def checked(command: list[str], folder: Path, **settings: str) -> subprocess.Com
     environment = {**os.environ, **settings}
     environment.pop("PYTHONPATH", None)
     return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=280, check=False
+        command,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
     )
 
 
@@ -85,5 +108,7 @@ def test_strict_checker_accepts_a_users_program_and_finds_its_mistakes(checker, 
     (tmp_path / "bad.py").write_text(MISTAKES)
     done = checker(tmp_path)
     found = re.findall(r"(\w+\.py):(\d+):.* error: ", done.stdout)
-    assert {(name, int(line)) for name, line in found} == {("bad.py", line) for line in (4, 5, 6, 7)}, done.stdout
+    assert {(name, int(line)) for name, line in found} == {
+        ("bad.py", line) for line in (4, 5, 6, 7)
+    }, done.stdout
     assert done.returncode == 1, done.stdout + done.stderr

@@ -33,7 +33,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     proof = {"theta": thetas(CONFIG), "texts": texts, "files": digests(model)}
     (model / NAME).write_text(json.dumps(proof | {"conversation": {"messages": [], "text": None}}))
     found = verify.library
-    monkeypatch.setattr(verify, "library", lambda name: None if name == "transformers" else found(name))
+    monkeypatch.setattr(
+        verify, "library", lambda name: None if name == "transformers" else found(name)
+    )
     return model
 
 
@@ -50,11 +52,16 @@ def test_a_folder_that_says_what_was_trained_passes(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "found"),
     [
-        ({"rope_theta": 10000.0}, ["config.json, rope_theta", "config.json, rope_theta beside rope_parameters"]),
+        (
+            {"rope_theta": 10000.0},
+            ["config.json, rope_theta", "config.json, rope_theta beside rope_parameters"],
+        ),
         ({"torch_dtype": None}, ["config.json, torch_dtype beside dtype"]),
     ],
 )
-def test_a_changed_configuration_is_named(folder: Path, change: dict[str, object], found: list[str]) -> None:
+def test_a_changed_configuration_is_named(
+    folder: Path, change: dict[str, object], found: list[str]
+) -> None:
     (folder / "config.json").write_text(json.dumps(CONFIG | change))
     assert problems(folder) == found
     assert CliRunner().invoke(app, ["verify", str(folder)]).exit_code == 1

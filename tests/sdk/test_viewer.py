@@ -79,7 +79,9 @@ def test_every_answer_has_the_shape_of_the_rest_api(reader: httpx.Client) -> Non
     for path, route in READ.items():
         answer = reader.get(path)
         assert answer.status_code == 200, (path, answer.text)
-        schema = OPENAPI["paths"][f"/v1{route}"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+        schema = OPENAPI["paths"][f"/v1{route}"]["get"]["responses"]["200"]["content"][
+            "application/json"
+        ]["schema"]
         Draft202012Validator(schema | {"components": OPENAPI["components"]}).validate(answer.json())
     for absent in (
         "/v1/keys",
@@ -105,7 +107,10 @@ def test_episodes_are_filtered_sorted_and_paged(reader: httpx.Client) -> None:
     def ids(asked: str) -> list[str]:
         return [item["episode_id"] for item in reader.get(f"{S}/episodes?{asked}").json()["items"]]
 
-    assert ids("sort=newest") == ["epi_3", "epi_2", "epi_1"] and ids("sort=worst") == ["epi_1", "epi_2"]
+    assert ids("sort=newest") == ["epi_3", "epi_2", "epi_1"] and ids("sort=worst") == [
+        "epi_1",
+        "epi_2",
+    ]
     assert ids("fate=open&fate=eval") == ["epi_3"] and ids("fate=trained&q=FINE") == ["epi_2"]
     assert ids("reward_min=1.5") == ["epi_2"] and ids("version=0&step=1&task=open") == []
     assert ids("eval=true") == [] and ids("agent=a") == [] and ids("commented=false&thumb=up") == []
@@ -113,10 +118,15 @@ def test_episodes_are_filtered_sorted_and_paged(reader: httpx.Client) -> None:
     assert ids(f"limit=2&cursor={first['next_cursor']}") == ["epi_1"]
     told = reader.get(f"{S}/episodes/epi_1/timelines?limit=1000").json()
     (context, sampled) = told["timelines"][0]["runs"]
-    assert "".join(sampled["pieces"]) == HOSTILE and (context["advantage"], sampled["advantage"]) == (None, 0.5)
+    assert "".join(sampled["pieces"]) == HOSTILE and (
+        context["advantage"],
+        sampled["advantage"],
+    ) == (None, 0.5)
 
 
-def test_only_the_printed_address_on_this_machine_is_answered(viewer: Viewer, reader: httpx.Client) -> None:
+def test_only_the_printed_address_on_this_machine_is_answered(
+    viewer: Viewer, reader: httpx.Client
+) -> None:
     assert viewer.server_address[0] == "127.0.0.1"
     with httpx.Client(base_url=f"http://{viewer.host}") as stranger:
         for path in ("/", "/?key=wrong", f"/sessions/{SESSION}", S, "/assets/app-1.js"):
@@ -135,12 +145,24 @@ def test_only_the_printed_address_on_this_machine_is_answered(viewer: Viewer, re
     assert reader.get(S).status_code == 200
 
 
-def test_pages_are_served_and_nothing_else_of_the_disk(reader: httpx.Client, built_pages: Path) -> None:
+def test_pages_are_served_and_nothing_else_of_the_disk(
+    reader: httpx.Client, built_pages: Path
+) -> None:
     (built_pages.parent / "secret.txt").write_text("secret")
     page = reader.get(f"/sessions/{SESSION}/episodes")
-    assert "tinkerscript-exported-at" in page.text and "script-src 'self';" in page.headers["Content-Security-Policy"]
-    assert reader.get("/assets/app-1.js").headers["Content-Type"] == "text/javascript; charset=utf-8"
-    for path in ("/assets/../../secret.txt", "/%2e%2e/secret.txt", "/assets/%2e%2e%2f..%2fsecret.txt", "//secret.txt"):
+    assert (
+        "tinkerscript-exported-at" in page.text
+        and "script-src 'self';" in page.headers["Content-Security-Policy"]
+    )
+    assert (
+        reader.get("/assets/app-1.js").headers["Content-Type"] == "text/javascript; charset=utf-8"
+    )
+    for path in (
+        "/assets/../../secret.txt",
+        "/%2e%2e/secret.txt",
+        "/assets/%2e%2e%2f..%2fsecret.txt",
+        "//secret.txt",
+    ):
         answer = reader.get(httpx.URL(f"http://x{path}").raw_path.decode())
         assert "secret" not in answer.text
 
@@ -166,7 +188,9 @@ def damage(folder: Path, name: str, text: str) -> None:
         ),
     ],
 )
-def test_a_damaged_folder_is_refused_by_name(exported: Path, name: str, text: str, said: str) -> None:
+def test_a_damaged_folder_is_refused_by_name(
+    exported: Path, name: str, text: str, said: str
+) -> None:
     damage(exported, name, text)
     with pytest.raises(InvalidRequest, match=said):
         RunFolder(exported)
@@ -188,7 +212,9 @@ class BreaksOff:
         raise ServerUnreachable(path)
 
 
-def test_an_export_that_breaks_off_leaves_no_run_and_one_that_never_began_the_old_one(exported: Path) -> None:
+def test_an_export_that_breaks_off_leaves_no_run_and_one_that_never_began_the_old_one(
+    exported: Path,
+) -> None:
     for session in (BreaksOff(is_away=True), BreaksOff()):
         assert RunFolder(exported).run.session.id == SESSION
         with pytest.raises(ServerUnreachable):
@@ -197,7 +223,9 @@ def test_an_export_that_breaks_off_leaves_no_run_and_one_that_never_began_the_ol
         RunFolder(exported)
 
 
-def test_a_document_that_was_cut_is_named_and_the_rest_is_shown(reader: httpx.Client, exported: Path) -> None:
+def test_a_document_that_was_cut_is_named_and_the_rest_is_shown(
+    reader: httpx.Client, exported: Path
+) -> None:
     [pack] = (exported / "documents").iterdir()
     pack.write_bytes(pack.read_bytes()[:40])
     refused = reader.get(f"{S}/episodes/epi_1/timelines")
@@ -205,7 +233,9 @@ def test_a_document_that_was_cut_is_named_and_the_rest_is_shown(reader: httpx.Cl
     assert reader.get(f"{S}/episodes/epi_1").status_code == 200
 
 
-def test_the_command_says_what_is_missing(exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_says_what_is_missing(
+    exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fails(*arguments: str) -> Any:
         failure = CliRunner().invoke(app, ["view", "--no-browser", *arguments]).exception
         assert isinstance(failure, InvalidRequest)

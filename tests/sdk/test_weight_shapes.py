@@ -10,7 +10,9 @@ from tinkerscript.wire.training.weight_shapes import weight_shapes, weights_coun
 def test_the_same_weights_in_another_form_and_adapters_do_not_count(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(safetensors_bytes({"layers.0.weight": [3, 4]}))
     (tmp_path / "consolidated.safetensors").write_bytes(safetensors_bytes({"layers.0.w": [3, 4]}))
-    (tmp_path / "adapter_model.safetensors").write_bytes(safetensors_bytes({"lora_A.weight": [2, 4]}))
+    (tmp_path / "adapter_model.safetensors").write_bytes(
+        safetensors_bytes({"lora_A.weight": [2, 4]})
+    )
     assert (weights_count(tmp_path), list(weight_shapes(tmp_path))) == (12, ["layers.0.weight"])
 
 

@@ -23,7 +23,9 @@ def test_a_file_that_is_cut_off_is_named(tmp_path: Path, kept: int) -> None:
     assert "model.safetensors" in (folder_refusal(tmp_path, SessionConfig()) or "")
 
 
-@pytest.mark.parametrize("header", [b"{}x", b"[1]", b'{"a": 1}', b'{"a": {"data_offsets": [0]}}', b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "header", [b"{}x", b"[1]", b'{"a": 1}', b'{"a": {"data_offsets": [0]}}', b"\xff\xfe"]
+)
 def test_a_header_that_is_none_is_named(tmp_path: Path, header: bytes) -> None:
     (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
     assert "model.safetensors is damaged" in (weights_damage(tmp_path) or "")
@@ -33,6 +35,8 @@ def test_a_shard_that_the_index_names_and_is_not_there_is_named(tmp_path: Path) 
     (tmp_path / "part-1.safetensors").write_bytes(safetensors_bytes({"a": [2]}))
     index = {"weight_map": {"a": "part-1.safetensors", "b": "part-2.safetensors"}}
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
-    assert "names part-2.safetensors, which is not in the folder" in (weights_damage(tmp_path) or "")
+    assert "names part-2.safetensors, which is not in the folder" in (
+        weights_damage(tmp_path) or ""
+    )
     (tmp_path / "model.safetensors.index.json").write_text('{"weight_map": []}')
     assert "is damaged" in (weights_damage(tmp_path) or "")

@@ -18,7 +18,9 @@ def train() -> str:
             print(view.reward + 1)
         with session.episode("5+6") as (base_url, api_key):
             session.end_episode(agent("5+6", base_url, api_key))
-        report = session.rollouts(lambda task, episode: agent(str(task), *episode), ["a", "b"], workers=4)
+        report = session.rollouts(
+            lambda task, episode: agent(str(task), *episode), ["a", "b"], workers=4
+        )
         print(report.mean, report.table())
         return str(session.download_tuned_model().path)
 

@@ -1,4 +1,6 @@
-"""A network namespace as another machine: programs in it reach one address of this one, and nothing else."""
+"""A network namespace as another machine: programs in it reach one address of this one, and nothing
+else.
+"""
 
 import os
 import secrets
@@ -16,17 +18,22 @@ class AnotherMachine:
     def __init__(self, name: str, address: str) -> None:
         self.name, self.address = name, address
 
-    def run(self, command: list[str], *, timeout_s: float, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, command: list[str], *, timeout_s: float, env: Mapping[str, str]
+    ) -> subprocess.CompletedProcess[str]:
         """Run a program there."""
         there = ["ip", "netns", "exec", self.name, *command]
-        return subprocess.run(there, env=dict(env), capture_output=True, text=True, timeout=timeout_s)
+        return subprocess.run(
+            there, env=dict(env), capture_output=True, text=True, timeout=timeout_s
+        )
 
 
 @contextmanager
 def another_machine() -> Iterator[AnotherMachine]:
     """One that is there until the block ends. Skips the test where namespaces cannot be made.
 
-    What listens on this machine's loopback, the store above all, is out of its reach, and so is every name.
+    What listens on this machine's loopback, the store above all, is out of its reach, and so is
+    every name.
     """
     if os.getuid() or not shutil.which("ip"):
         pytest.skip("a network namespace of its own needs root and `ip`")

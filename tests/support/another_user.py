@@ -19,8 +19,12 @@ def require_root() -> None:
         pytest.skip("only root can run a command as another user")
 
 
-def run_as_nobody(command: Sequence[str | Path], *, cwd: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """What ``command`` printed (stderr too) and its exit status, run by `nobody` with an empty environment."""
+def run_as_nobody(
+    command: Sequence[str | Path], *, cwd: Path, stdin: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """What ``command`` printed (stderr too) and its exit status, run by `nobody` with an empty
+    environment.
+    """
     return subprocess.run(
         [str(part) for part in command],
         cwd=cwd,

@@ -1,4 +1,6 @@
-"""A gateway on loopback that says what a test tells it to, and a client that sees an answer piece by piece."""
+"""A gateway on loopback that says what a test tells it to, and a client that sees an answer piece
+by piece.
+"""
 
 import asyncio
 import time
@@ -47,9 +49,21 @@ class FakeGateway:
 class Call:
     """One request to an ASGI application, whose answer is read as it comes."""
 
-    def __init__(self, app: Any, method: str, path: str, *, key: str | None = None, body: bytes = b"", **headers: str):
+    def __init__(
+        self,
+        app: Any,
+        method: str,
+        path: str,
+        *,
+        key: str | None = None,
+        body: bytes = b"",
+        **headers: str,
+    ):
         path, _, query = path.partition("?")
-        pairs = [(name.replace("_", "-").lower().encode(), value.encode()) for name, value in headers.items()]
+        pairs = [
+            (name.replace("_", "-").lower().encode(), value.encode())
+            for name, value in headers.items()
+        ]
         if key is not None:
             pairs.append((b"authorization", f"Bearer {key}".encode()))
         self.scope = {
@@ -87,7 +101,9 @@ class Call:
     async def start(self) -> tuple[int, dict[str, str]]:
         message = await self.message()
         assert message["type"] == "http.response.start"
-        return message["status"], {name.decode().lower(): value.decode() for name, value in message["headers"]}
+        return message["status"], {
+            name.decode().lower(): value.decode() for name, value in message["headers"]
+        }
 
     async def body(self) -> bytes:
         body = b""
@@ -106,7 +122,12 @@ class Call:
 
 
 def episode_key(
-    session_id: str, *, lives_s: float = 600, secret: str | None = None, key_id: str = "", episode_id: str = "ep_1"
+    session_id: str,
+    *,
+    lives_s: float = 600,
+    secret: str | None = None,
+    key_id: str = "",
+    episode_id: str = "ep_1",
 ) -> str:
     """The key of an episode, as the session's runtime would sign it."""
     claim = EpisodeClaim(session_id, episode_id, int(time.time() + lives_s), key_id)

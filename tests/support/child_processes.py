@@ -1,4 +1,6 @@
-"""Programs that a test starts: whatever becomes of the test, they are killed and waited for, for a limited time."""
+"""Programs that a test starts: whatever becomes of the test, they are killed and waited for, for a
+limited time.
+"""
 
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,12 +16,18 @@ def child_process(
 ) -> Iterator[subprocess.Popen[str]]:
     """``command`` in ``folder``, its output in pipes. Killed at the end where it still runs."""
     child = subprocess.Popen(
-        command, cwd=folder, env=dict(environment), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command,
+        cwd=folder,
+        env=dict(environment),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     try:
         yield child
     finally:
         child.kill()
-        for pipe in (child.stdout, child.stderr):  # what a child of its own may hold open is not read to its end
+        # what a child of its own may hold open is not read to its end
+        for pipe in (child.stdout, child.stderr):
             pipe.close()
         child.wait(END_WAIT_S)

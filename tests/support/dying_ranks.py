@@ -1,4 +1,6 @@
-"""Ranks that end in the middle of their first command, each in its way, for tests of what is said of that."""
+"""Ranks that end in the middle of their first command, each in its way, for tests of what is said
+of that.
+"""
 
 import ctypes
 import os

@@ -1,4 +1,6 @@
-"""Rollouts and steps without gateway and journal: the real engine and trainer, driven as a runtime's learner does."""
+"""Rollouts and steps without gateway and journal: the real engine and trainer, driven as a
+runtime's learner does.
+"""
 
 import asyncio
 import shutil
@@ -26,7 +28,10 @@ class Loop:
     handover: Path
 
     async def rollout(
-        self, prompts: Sequence[Sequence[int]], options: SamplingOptions, reward: Callable[[str], float]
+        self,
+        prompts: Sequence[Sequence[int]],
+        options: SamplingOptions,
+        reward: Callable[[str], float],
     ) -> tuple[list[Sample], float]:
         """``grpo_n`` answers to each prompt as the samples of a batch, and the mean reward."""
         wanted = [prompt for prompt in prompts for _ in range(self.config.grpo_n)]
@@ -40,7 +45,9 @@ class Loop:
             before = len(prompt)
             mask, old = (0,) * before + (1,) * len(ids), (0.0,) * before + logprobs
             at = (1.0,) * before + (options.temperature,) * len(ids)
-            samples.append(Sample((*prompt, *ids), mask, old, advantage, group=group, temperatures_T=at))
+            samples.append(
+                Sample((*prompt, *ids), mask, old, advantage, group=group, temperatures_T=at)
+            )
         return samples, sum(rewards) / len(rewards)
 
     async def train(self, samples: Sequence[Sample], step: int) -> dict[str, float]:

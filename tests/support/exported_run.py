@@ -30,12 +30,36 @@ def document(episode_id: str, text: str) -> dict[str, Any]:
     """One call of one token of context and one sampled token for each character of ``text``."""
     count = len(text)
     context = {"call": None, "answer": 0, "start": 0, "tokens": 1, "text": "?", "token_ids": [7]}
-    sampled = {"call": "call_1", "answer": 0, "start": 1, "tokens": count, "text": text, "token_ids": [1] * count}
-    values = {"pieces": list(text), "logprobs": [-0.5] * count, "policy_versions": [0] * count, "split_bytes": {}}
+    sampled = {
+        "call": "call_1",
+        "answer": 0,
+        "start": 1,
+        "tokens": count,
+        "text": text,
+        "token_ids": [1] * count,
+    }
+    values = {
+        "pieces": list(text),
+        "logprobs": [-0.5] * count,
+        "policy_versions": [0] * count,
+        "split_bytes": {},
+    }
     nothing = {"pieces": [], "logprobs": [], "policy_versions": [], "split_bytes": {}}
-    answer = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop", "timeline": 0}
+    answer = {
+        "index": 0,
+        "message": {"role": "assistant", "content": text},
+        "finish_reason": "stop",
+        "timeline": 0,
+    }
     own: dict[str, Any] = {"token_ids": [], "logprobs": [], "policy_versions": []}
-    call = {"id": "call_1", "status": "completed", "agent": None, "begun_at": 1.0, "ended_at": 2.0, "options": {}}
+    call = {
+        "id": "call_1",
+        "status": "completed",
+        "agent": None,
+        "begun_at": 1.0,
+        "ended_at": 2.0,
+        "options": {},
+    }
     return {
         "episode_id": episode_id,
         "output": {"reward": 1.0, "metadata": {"said": HOSTILE}, "rewards_by_call": None},
@@ -53,7 +77,13 @@ def document(episode_id: str, text: str) -> dict[str, Any]:
 
 
 def episode(number: int, text: str, **more: Any) -> EpisodeView:
-    given = {"task": HOSTILE, "group_key": HOSTILE, "reward": float(number), "trained_step": 1, "advantage": 0.5} | more
+    given = {
+        "task": HOSTILE,
+        "group_key": HOSTILE,
+        "reward": float(number),
+        "trained_step": 1,
+        "advantage": 0.5,
+    } | more
     return EpisodeView(
         episode_id=f"epi_{number}", state=EpisodeState.COMPLETED, fate=SampleFate.TRAINED, calls=1, answer=text,
         sampled_tokens=len(text), policy_version_first=0, policy_version_last=0, begun_at=1.0, logprob_mean=-0.5,
@@ -65,19 +95,28 @@ def exported_run_write(folder: Path) -> Path:
     """Two trained episodes with tokens and one open one without, a step, two lines of log."""
     folder.mkdir()
     texts = {"epi_1": HOSTILE, "epi_2": "fine"}
-    packed = [gzip.compress(json.dumps(document(name, text)).encode()) for name, text in texts.items()]
+    packed = [
+        gzip.compress(json.dumps(document(name, text)).encode()) for name, text in texts.items()
+    ]
     sha256 = hashlib.sha256(b"".join(packed)).hexdigest()
     (folder / "documents").mkdir()
     (folder / "documents" / sha256).write_bytes(b"".join(packed))
     places = [
         EpisodeDocument(episode_id="epi_1", file=sha256, offset_bytes=0, size_bytes=len(packed[0])),
-        EpisodeDocument(episode_id="epi_2", file=sha256, offset_bytes=len(packed[0]), size_bytes=len(packed[1])),
+        EpisodeDocument(
+            episode_id="epi_2", file=sha256, offset_bytes=len(packed[0]), size_bytes=len(packed[1])
+        ),
     ]
-    opened = EpisodeView(episode_id="epi_3", task="open", group_key=None, state=EpisodeState.OPEN, begun_at=3.0)
+    opened = EpisodeView(
+        episode_id="epi_3", task="open", group_key=None, state=EpisodeState.OPEN, begun_at=3.0
+    )
     values = {name: 1 for name, field in StepMetrics.model_fields.items() if field.is_required()}
     events = [
         Event(
-            cursor=3, kind=EventKind.STATE, at=NOW, data={"from": "loading", "to": "ready", "phase": "", "reason": ""}
+            cursor=3,
+            kind=EventKind.STATE,
+            at=NOW,
+            data={"from": "loading", "to": "ready", "phase": "", "reason": ""},
         ),
         Event(cursor=8, kind=EventKind.METRIC, at=NOW, data=StepMetrics(**values).model_dump()),
         Event(cursor=9, kind=EventKind.EVENT, at=NOW, data={"name": "note", "text": HOSTILE}),

@@ -45,8 +45,12 @@ def key_make(project: Project, user: User, scopes: list[Scope] | None = None) ->
     return key_create(project=project, user=user, name="test", scopes=scopes or EVERY_SCOPE)[1]
 
 
-def session_make(project: Project, *, config: SessionConfig | None = None, **fields: object) -> Session:
-    """A session; ``fields`` (state, desired, address...) are set as they are, past the table of moves."""
+def session_make(
+    project: Project, *, config: SessionConfig | None = None, **fields: object
+) -> Session:
+    """A session; ``fields`` (state, desired, address...) are set as they are, past the table of
+    moves.
+    """
     body = SessionCreate(base_model=BASE_MODEL, config=config or SessionConfig())
     session = session_create(project=project, body=body)
     if fields:
@@ -55,10 +59,17 @@ def session_make(project: Project, *, config: SessionConfig | None = None, **fie
     return session
 
 
-def runtime_make(project: Project, state: SessionState = SessionState.READY, **fields: object) -> tuple[Session, str]:
+def runtime_make(
+    project: Project, state: SessionState = SessionState.READY, **fields: object
+) -> tuple[Session, str]:
     """A session that has a runtime, and the token of its lease."""
     now = timezone.now()
-    fields = {"launch_handle": {"launch": "test"}, "launcher": "fake", "progress_at": now, "state_since": now} | fields
+    fields = {
+        "launch_handle": {"launch": "test"},
+        "launcher": "fake",
+        "progress_at": now,
+        "state_since": now,
+    } | fields
     session = session_make(project, state=state, **fields)
     token = lease_issue(session=session)
     return session, token
@@ -69,18 +80,34 @@ def ids_make(project: Project, user: User) -> dict[str, str]:
     session = session_make(project, state=SessionState.STOPPED)
     checkpoint = Checkpoint.objects.create(session=session, kind="model")
     episode = EpisodeRecord.objects.create(
-        session=session, episode_id=f"ep_{session.id}", seq=1, fate="trained", trained_step=734_501, begun_at=0
+        session=session,
+        episode_id=f"ep_{session.id}",
+        seq=1,
+        fate="trained",
+        trained_step=734_501,
+        begun_at=0,
     )
     Alert.objects.create(session=session, rule="stuck", text=f"of {session.id}")
     task = QueuedTask.objects.create(session=session, name="of a test", row=1, tries=1, judged=True)
     refused = f"batch-of-{session.id}"
-    event_record(session_id=session.id, kind=EventKind.EVENT, data={"name": "step_refused"}, key=f"refused {refused}")
+    event_record(
+        session_id=session.id,
+        kind=EventKind.EVENT,
+        data={"name": "step_refused"},
+        key=f"refused {refused}",
+    )
     key_make(project, user)
     key = ApiKey.objects.filter(project=project).latest("created_at")
-    invited = member_invite(project=project, email=f"invited-by-{user.email}", role=Role.MEMBER, by=user)
-    webhook = webhook_create(project=project, url="https://example.com/hook", topics=list(WebhookTopic))
+    invited = member_invite(
+        project=project, email=f"invited-by-{user.email}", role=Role.MEMBER, by=user
+    )
+    webhook = webhook_create(
+        project=project, url="https://example.com/hook", topics=list(WebhookTopic)
+    )
     client = TinkerSession.objects.create(project=project)
-    TinkerRuntime.objects.create(tinker_session=client, base_model=session.base_model, session=session)
+    TinkerRuntime.objects.create(
+        tinker_session=client, base_model=session.base_model, session=session
+    )
     model = TinkerModel.objects.create(
         id=f"{client.id}:train:0",
         tinker_session=client,
@@ -103,7 +130,11 @@ def ids_make(project: Project, user: User) -> dict[str, str]:
         "rule_id": MetricRule.objects.create(
             project=project, name="kl", metric="kl_engine", above=True, value=1, steps=3
         ).id,
-        "view_id": SavedView.objects.create(project=project, name=f"of {session.id}", address="x=time").id,
-        "share_id": share_create(project=project, session_id=session.id, person=user, expires_in_days=1)[0].id,
+        "view_id": SavedView.objects.create(
+            project=project, name=f"of {session.id}", address="x=time"
+        ).id,
+        "share_id": share_create(
+            project=project, session_id=session.id, person=user, expires_in_days=1
+        )[0].id,
         "batch": refused,
     }

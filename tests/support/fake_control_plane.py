@@ -1,4 +1,6 @@
-"""A control plane and an object store on loopback, as far as a runtime sees them, that fail on demand."""
+"""A control plane and an object store on loopback, as far as a runtime sees them, that fail on
+demand.
+"""
 
 import hashlib
 import json
@@ -13,17 +15,24 @@ Answer = tuple[int, Any]
 
 
 def error_body(code: str, message: str = "no") -> dict[str, Any]:
-    return {"error": {"code": code, "message": message, "hint": "", "details": {}}, "request_id": "r"}
+    return {
+        "error": {"code": code, "message": message, "hint": "", "details": {}},
+        "request_id": "r",
+    }
 
 
 class FakeControlPlane:
-    """``with FakeControlPlane() as server``. ``answers[path]`` replaces the answer of a path while it is set.
+    """``with FakeControlPlane() as server``. ``answers[path]`` replaces the answer of a path while
+    it is set.
 
-    ``store_statuses`` is consumed one status per PUT or GET of the store; when empty, the store works.
-    ``clients_die``: one that ends in the middle of a request is expected, and no traceback is written.
+    ``store_statuses`` is consumed one status per PUT or GET of the store; when empty, the store
+    works. ``clients_die``: one that ends in the middle of a request is expected, and no traceback
+    is written.
     """
 
-    def __init__(self, *, part_size_bytes: int = 4, port: int = 0, clients_die: bool = False) -> None:
+    def __init__(
+        self, *, part_size_bytes: int = 4, port: int = 0, clients_die: bool = False
+    ) -> None:
         self.part_size_bytes = part_size_bytes
         self.requests: list[tuple[str, dict[str, Any]]] = []
         self.answers: dict[str, Answer | Callable[[dict[str, Any]], Answer]] = {}
@@ -45,7 +54,9 @@ class FakeControlPlane:
         if self._clients_die:
             self._server.handle_error = lambda *_: None
         self._port = self._server.server_port
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.01}
+        )
         self._thread.start()
         return self
 
@@ -116,7 +127,9 @@ class FakeControlPlane:
         for file in body["files"]:
             count = max(1, -(-file["size_bytes"] // self.part_size_bytes))
             urls = [f"{self.url}/s3/{upload_id}/{file['path']}?part={n}" for n in range(count)]
-            files.append({"path": file["path"], "part_size_bytes": self.part_size_bytes, "part_urls": urls})
+            files.append(
+                {"path": file["path"], "part_size_bytes": self.part_size_bytes, "part_urls": urls}
+            )
         return {"upload_id": upload_id, "checkpoint_id": checkpoint_id, "files": files}
 
     def upload_commit(self, upload_id: str, body: dict[str, Any]) -> Answer:
@@ -124,7 +137,10 @@ class FakeControlPlane:
         upload = self.uploads[upload_id]
         wanted = {file["path"]: file for file in upload["files"]}
         for file in body["files"]:
-            parts = [self.parts.get(f"/s3/{upload_id}/{file['path']}?part={n}", b"") for n in range(len(file["etags"]))]
+            parts = [
+                self.parts.get(f"/s3/{upload_id}/{file['path']}?part={n}", b"")
+                for n in range(len(file["etags"]))
+            ]
             if [f'"{hashlib.md5(part).hexdigest()}"' for part in parts] != file["etags"]:
                 return 409, error_body("conflict", "wrong etags")
             whole = b"".join(parts)
@@ -133,7 +149,9 @@ class FakeControlPlane:
             folder = upload_id if upload["kind"] == "episodes" else upload["checkpoint_id"]
             self.objects[f"{folder}/{file['path']}"] = whole
         if upload["kind"] == "journal" and not wanted and not self._journal_keep(upload, whole):
-            return 409, error_body("conflict", "The journal's copy is not the one that these changes follow.")
+            return 409, error_body(
+                "conflict", "The journal's copy is not the one that these changes follow."
+            )
         if wanted:
             return 409, error_body("conflict", "files are missing")
         upload["committed"] = True
@@ -211,7 +229,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        with suppress(BrokenPipeError):  # the client gave up on the answer, as it does when it closes
+        # the client gave up on the answer, as it does when it closes
+        with suppress(BrokenPipeError):
             self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:

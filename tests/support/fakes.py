@@ -1,4 +1,6 @@
-"""Hand-written stand-ins for the engine and the trainer: no model, but weights that tell what they were trained on."""
+"""Hand-written stand-ins for the engine and the trainer: no model, but weights that tell what they
+were trained on.
+"""
 
 import asyncio
 import hashlib
@@ -13,7 +15,8 @@ from gpu_runtime.interfaces import Delta, Sample, SamplingOptions
 from gpu_runtime.journal.allowed_tokens import set_pack
 from support.light_tokenizer import LightTokenizer
 
-# Told of each point that a fake reaches, such as "optim_step 3"; what it raises is what the fake raises there.
+# Told of each point that a fake reaches, such as "optim_step 3"; what it raises is what the fake
+# raises there.
 Reach = Callable[[str], Awaitable[None]]
 WEIGHTS = "weights.json"
 
@@ -38,13 +41,15 @@ class Generated:
 class FakeEngine:
     """Answers deterministically from prompt ids and seed; ``say`` scripts the next answers.
 
-    A scripted answer is text (encoded and ended) or a list of ids (taken as they are). ``requests`` is the engine's own
-    log. ``hang`` stops it after one piece until ``released``, ``dead`` makes it fail, also then. Once it has weights,
-    its answers depend on them. ``keeps_calls``: what a call makes after a hand-over is of the new version, as the real
-    engine's is.
+    A scripted answer is text (encoded and ended) or a list of ids (taken as they are). ``requests``
+    is the engine's own log. ``hang`` stops it after one piece until ``released``, ``dead`` makes it
+    fail, also then. Once it has weights, its answers depend on them. ``keeps_calls``: what a call
+    makes after a hand-over is of the new version, as the real engine's is.
     """
 
-    def __init__(self, tokenizer: LightTokenizer, *, context_length: int = 512, tokens_per_delta: int = 2) -> None:
+    def __init__(
+        self, tokenizer: LightTokenizer, *, context_length: int = 512, tokens_per_delta: int = 2
+    ) -> None:
         self.tokenizer, self.context_length, self.version = tokenizer, context_length, 0
         self.requests: list[Generated] = []
         self.weights: list[tuple[Path, int]] = []
@@ -77,7 +82,9 @@ class FakeEngine:
     ) -> AsyncIterator[Delta]:
         request = Generated(request_id, tuple(prompt_ids), options)
         self.requests.append(request)
-        assert len(prompt_ids) + options.max_tokens <= self.context_length, "the gateway checks lengths"
+        assert len(prompt_ids) + options.max_tokens <= self.context_length, (
+            "the gateway checks lengths"
+        )
         if self.dead:
             raise EngineDead("the fake engine is dead")
         version = self.version
@@ -93,7 +100,9 @@ class FakeEngine:
         ids, stop_reason = self._cut(self._next_answer(request), request.options)
         text, sent = self._text(ids, stop_reason, request.options), 0
         prompt_hash = hashlib.sha256(json.dumps(request.prompt_ids).encode()).hexdigest()
-        reason = "stop" if stop_reason or (ids and self._ends(ids[-1], request.options)) else "length"
+        reason = (
+            "stop" if stop_reason or (ids and self._ends(ids[-1], request.options)) else "length"
+        )
         for start in range(0, len(ids), self._per_delta):
             await asyncio.sleep(0)
             part = ids[start : start + self._per_delta]
@@ -126,7 +135,9 @@ class FakeEngine:
             return self._script.pop(0)
         if self.answer is not None:
             return self.answer(request.prompt_ids, request.options)
-        seed = json.dumps([list(request.prompt_ids), request.options.seed, request.options.temperature])
+        seed = json.dumps(
+            [list(request.prompt_ids), request.options.seed, request.options.temperature]
+        )
         if request.options.seed is None and request.options.temperature > 0:
             seed += request.request_id  # samples of one prompt differ
         seed += self.weights_text
@@ -177,14 +188,17 @@ class FakeEngine:
         self.closed = True
 
 
-TRAINER_BELOW = 0.09  # nats by which a fake trainer's log-probabilities before a step are below the engine's
+# nats by which a fake trainer's log-probabilities before a step are below the engine's
+TRAINER_BELOW = 0.09
 
 
 class FakeTrainer:
-    """Weights and moments are digests: each step folds into them exactly what it trained, and under which number.
+    """Weights and moments are digests: each step folds into them exactly what it trained, and under
+    which number.
 
-    So a sample that is lost, trained twice or out of order shows in every later bit. ``model_folder`` is copied into
-    what it exports. ``reach`` hears of each point; a StepRefused from "optim_step N" leaves the weights.
+    So a sample that is lost, trained twice or out of order shows in every later bit.
+    ``model_folder`` is copied into what it exports. ``reach`` hears of each point; a StepRefused
+    from "optim_step N" leaves the weights.
     """
 
     def __init__(self, *, reach: Reach = pass_by, model_folder: Path | None = None) -> None:
@@ -205,13 +219,18 @@ class FakeTrainer:
     async def ready(self) -> None:
         """At once."""
 
-    async def logprobs(self, samples: Sequence[Sample], reference: bool = False) -> list[list[float]]:
+    async def logprobs(
+        self, samples: Sequence[Sample], reference: bool = False
+    ) -> list[list[float]]:
         """The engine's own; the reference is half a nat below it."""
         await self.reach("logprobs")
         return [[value - 0.5 * reference for value in sample.logprobs_T] for sample in samples]
 
     async def forward_backward(
-        self, samples: Sequence[Sample], entropy_coef: float = 0.0, scales_S: Sequence[float] | None = None
+        self,
+        samples: Sequence[Sample],
+        entropy_coef: float = 0.0,
+        scales_S: Sequence[float] | None = None,
     ) -> dict[str, float]:
         step = len(self.steps) + 1
         await self.reach(f"forward_backward {step}")
@@ -220,9 +239,17 @@ class FakeTrainer:
         await self.reach(f"forward_backward {step} done")
         tokens = float(sum(sum(sample.mask_T) for sample in samples))
         self.entropy_coefs.append(entropy_coef)
-        metrics = {"loss": 0.5, "kl_engine": self.kl_engine, "entropy": self.entropy, "clip_fraction": 0.0}
+        metrics = {
+            "loss": 0.5,
+            "kl_engine": self.kl_engine,
+            "entropy": self.entropy,
+            "clip_fraction": 0.0,
+        }
         metrics |= {"kl_before": self.kl_before, "tokens_masked": 0.0, "tokens_repeated": 0.0}
-        return metrics | {"tokens_trained": tokens, "tokens_computed": float(sum(len(s.token_ids_T) for s in samples))}
+        return metrics | {
+            "tokens_trained": tokens,
+            "tokens_computed": float(sum(len(s.token_ids_T) for s in samples)),
+        }
 
     async def passed_logprobs(self) -> list[list[float]]:
         return self._passed
@@ -284,7 +311,13 @@ def _of_prompt(request: Generated) -> tuple[dict[int, float], ...]:
     if alternatives is None:
         return ()
     own = [(token, -0.5 - position) for position, token in enumerate(request.prompt_ids)]
-    return ({}, *({token: lp, **{token + n: lp - n for n in range(1, alternatives)}} for token, lp in own[1:]))
+    return (
+        {},
+        *(
+            {token: lp, **{token + n: lp - n for n in range(1, alternatives)}}
+            for token, lp in own[1:]
+        ),
+    )
 
 
 def _logprob(prompt_hash: str, position: int, token: int) -> float:
@@ -294,7 +327,11 @@ def _logprob(prompt_hash: str, position: int, token: int) -> float:
 
 def _raw(options: SamplingOptions, logprobs: Sequence[float]) -> tuple[float, ...]:
     """As if each token were less likely at temperature 1 over all ids."""
-    return () if is_raw(options) or not options.for_training else tuple(logprob - 1.5 for logprob in logprobs)
+    return (
+        ()
+        if is_raw(options) or not options.for_training
+        else tuple(logprob - 1.5 for logprob in logprobs)
+    )
 
 
 def _allowed(options: SamplingOptions, token_ids: Sequence[int]) -> tuple[bytes | None, ...]:

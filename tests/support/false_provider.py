@@ -1,4 +1,6 @@
-"""An OpenID Connect provider on loopback whose ID token says, signed or not, whatever a test wants it to say."""
+"""An OpenID Connect provider on loopback whose ID token says, signed or not, whatever a test wants
+it to say.
+"""
 
 import json
 import threading
@@ -18,7 +20,8 @@ CLIENT_ID = "us"
 
 @dataclass
 class FalseProvider:
-    """``token``: claims that take the place of the right ones, None for no such claim. ``has_token``: sends one.
+    """``token``: claims that take the place of the right ones, None for no such claim.
+    ``has_token``: sends one.
 
     ``about``: what it says about itself in the place of what is right.
     """
@@ -39,9 +42,16 @@ class FalseProvider:
         if path == "/userinfo":
             return _without_none(person | self.userinfo)
         if path == "/token":
-            right = person | {"iss": self.issuer, "aud": CLIENT_ID, "iat": int(time.time()), "exp": time.time() + 300}
+            right = person | {
+                "iss": self.issuer,
+                "aud": CLIENT_ID,
+                "iat": int(time.time()),
+                "exp": time.time() + 300,
+            }
             token = jwt.encode(_without_none(right | self.token), None, algorithm="none")
-            return {"access_token": "x", "token_type": "Bearer"} | ({"id_token": token} if self.has_token else {})
+            return {"access_token": "x", "token_type": "Bearer"} | (
+                {"id_token": token} if self.has_token else {}
+            )
         about = {
             "issuer": self.issuer,
             "authorization_endpoint": f"{self.issuer}/authorize",

@@ -1,4 +1,6 @@
-"""A family's log-probabilities and gradient by the trainer's packed rows, against its own forward on each sample."""
+"""A family's log-probabilities and gradient by the trainer's packed rows, against its own forward
+on each sample.
+"""
 
 import random
 from pathlib import Path
@@ -35,7 +37,8 @@ def drawn_samples(prompt: int, answer: int) -> list[Sample]:
 def family_gaps(
     folder: Path, samples: list[Sample], config: SessionConfig, device: torch.device
 ) -> tuple[float, float]:
-    """(largest gap of a log-probability in nats, distance of the gradients over their norm), both in float32.
+    """(largest gap of a log-probability in nats, distance of the gradients over their norm), both
+    in float32.
 
     The model's own forward runs on the CPU. Raises ModelUnsupported as a session's start would.
     """
@@ -45,7 +48,10 @@ def family_gaps(
     found: dict[int, Tensor] = {}
     for indices in pack(data, BUDGET, range(len(data)), policy.kind):
         row = pack_row(data, indices, policy.kind)
-        logprobs_K, datum_K = policy(RowTensors.of(row, data, device)), torch.from_numpy(row.datum_K)
+        logprobs_K, datum_K = (
+            policy(RowTensors.of(row, data, device)),
+            torch.from_numpy(row.datum_K),
+        )
         found |= {index: logprobs_K[datum_K.to(device) == index] for index in indices}
     logprobs_K = torch.cat([found[index] for index in range(len(data))])
     kind = auto_class(policy.model.config)

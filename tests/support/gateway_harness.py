@@ -32,8 +32,12 @@ if TYPE_CHECKING:
 SESSION, MODEL, RELAY_KEY = "ses_test", "tiny-model", "relay-key"
 
 
-def make_assignment(session_id: str = SESSION, signing_key: str = "ab" * 32, **config: Any) -> Assignment:
-    """An assignment whose groups are pairs and whose batches are two groups, unless ``config`` says otherwise."""
+def make_assignment(
+    session_id: str = SESSION, signing_key: str = "ab" * 32, **config: Any
+) -> Assignment:
+    """An assignment whose groups are pairs and whose batches are two groups, unless ``config`` says
+    otherwise.
+    """
     defaults = {"grpo_n": 2, "tasks_per_batch": 2, "max_tokens": 32, "max_context_length": 512}
     return Assignment(
         session_id=session_id,
@@ -90,18 +94,23 @@ class Gateway:
         return found.model_dump()
 
     def check_balance(self) -> None:
-        """begun = open + waiting + trained + eval + abandoned + expired + stale, counted here from the rows alone."""
+        """begun = open + waiting + trained + eval + abandoned + expired + stale, counted here from
+        the rows alone.
+        """
         found = self.journal.episodes.accounting()
         assert found.balances, found
         rows = self.journal.episodes.page(limit=1_000_000)
         fates = Counter(_fate_of(row) for row in rows)
         shown = found.model_dump(exclude={"begun", "abandoned_by_reason"})
-        assert (found.begun, {name: n for name, n in shown.items() if n}) == (len(rows), dict(fates))
+        assert (found.begun, {name: n for name, n in shown.items() if n}) == (
+            len(rows),
+            dict(fates),
+        )
         reasons = Counter(row.reason for row in rows if row.state is EpisodeState.ABANDONED)
         assert found.abandoned_by_reason == dict(reasons)
-        assert {row.id for row in rows if row.state is EpisodeState.OPEN} == {e.id for e in self.episodes.open.all()}, (
-            "memory and disk"
-        )
+        assert {row.id for row in rows if row.state is EpisodeState.OPEN} == {
+            e.id for e in self.episodes.open.all()
+        }, "memory and disk"
         batched = {e.id for e in self.journal.episodes.waiting()}
         assert batched == {*self.episodes.batches.waiting}, "memory and disk"
 
@@ -109,16 +118,22 @@ class Gateway:
         """The real client for an episode, without retries."""
         from openai import AsyncOpenAI  # a second of a test's start, which many tests do without
 
-        client = AsyncOpenAI(base_url=f"http://{self.address}/v1", api_key=begun["api_key"], max_retries=0)
+        client = AsyncOpenAI(
+            base_url=f"http://{self.address}/v1", api_key=begun["api_key"], max_retries=0
+        )
         self.clients.append(client)
         return client
 
     async def chat(self, begun: dict[str, Any], content: str = "hello", **options: Any) -> Any:
         """One completion through the real client."""
         messages = options.pop("messages", None) or [{"role": "user", "content": content}]
-        return await self.openai(begun).chat.completions.create(model=MODEL, messages=messages, **options)
+        return await self.openai(begun).chat.completions.create(
+            model=MODEL, messages=messages, **options
+        )
 
-    async def raw_chat(self, key: str, headers: dict[str, str] | None = None, **body: Any) -> httpx.Response:
+    async def raw_chat(
+        self, key: str, headers: dict[str, str] | None = None, **body: Any
+    ) -> httpx.Response:
         """One completion through plain HTTP."""
         body = {"model": MODEL, "messages": [{"role": "user", "content": "hello"}]} | body
         headers = {"Authorization": f"Bearer {key}"} | (headers or {})
@@ -159,7 +174,17 @@ async def running_gateway(
     await episodes.start()
     async with serve(app) as address:
         async with httpx.AsyncClient(base_url=f"http://{address}", timeout=30) as http:
-            gateway = Gateway(address, episodes, engine, journal, renderer, http, bus, faults=faults, events=events)
+            gateway = Gateway(
+                address,
+                episodes,
+                engine,
+                journal,
+                renderer,
+                http,
+                bus,
+                faults=faults,
+                events=events,
+            )
             try:
                 yield gateway
             finally:

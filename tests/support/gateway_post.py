@@ -5,9 +5,11 @@ from typing import Any
 import httpx
 
 
-async def gateway_post(http: httpx.AsyncClient, address: str, path: str, body: dict[str, Any], key: str = "") -> Any:
-    """The answer's JSON; ``key`` is an episode's. A begin that was held as long as one may be is asked again, as the
-    SDK does. Raises httpx.HTTPStatusError.
+async def gateway_post(
+    http: httpx.AsyncClient, address: str, path: str, body: dict[str, Any], key: str = ""
+) -> Any:
+    """The answer's JSON; ``key`` is an episode's. A begin that was held as long as one may be is
+    asked again, as the SDK does. Raises httpx.HTTPStatusError.
     """
     headers = {"X-Relay-Key": "relay"} | ({"Authorization": f"Bearer {key}"} if key else {})
     while True:

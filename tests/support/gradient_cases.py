@@ -1,4 +1,6 @@
-"""Configurations of a session whose gradient is compared with another computation of it, and the samples of each."""
+"""Configurations of a session whose gradient is compared with another computation of it, and the
+samples of each.
+"""
 
 import dataclasses
 import random
@@ -6,7 +8,8 @@ import random
 from gpu_runtime.interfaces import Sample
 
 NO_CLIP = {"grad_clip": 1e9, "grad_norm_limit": 1e9}
-KL = {"kl_coef": 0.3, "learning_rate": 3e-3}  # a first step moves the policy off its reference by this rate
+# a first step moves the policy off its reference by this rate
+KL = {"kl_coef": 0.3, "learning_rate": 3e-3}
 CONFIGS = {
     "grpo": {},
     "grpo with KL": KL,
@@ -16,9 +19,17 @@ CONFIGS = {
     "gspo": {"loss": "gspo"},
     "cispo": {"loss": "cispo"},
     "truncated": {"engine_correction": {"weight_high": 1.1}},
-    "truncated sequences": {"engine_correction": {"weight": "sequence", "weight_low": 0.9, "weight_high": 1.1}},
-    "truncated means": {"loss": "cispo", "engine_correction": {"weight": "geometric", "weight_high": 1.01}},
-    "masked": {"loss": "gspo", "engine_correction": {"weight": "none", "mask_low": 0.9, "mask_high": 1.1}},
+    "truncated sequences": {
+        "engine_correction": {"weight": "sequence", "weight_low": 0.9, "weight_high": 1.1}
+    },
+    "truncated means": {
+        "loss": "cispo",
+        "engine_correction": {"weight": "geometric", "weight_high": 1.01},
+    },
+    "masked": {
+        "loss": "gspo",
+        "engine_correction": {"weight": "none", "mask_low": 0.9, "mask_high": 1.1},
+    },
     "vetoed": {"loss": "dro", "engine_correction": {"veto": 0.75}},
     "later update": {"epochs": 2, "clip_low": 0.05, "clip_high": 0.05},
     "later dapo": {"epochs": 2, "loss": "dapo", "clip_high": 0.28},
@@ -42,7 +53,9 @@ CONFIGS = {
 
 
 def _drawn_samples() -> list[Sample]:
-    """Three groups of four episodes; every third episode has two timelines; log-probabilities near the model's own."""
+    """Three groups of four episodes; every third episode has two timelines; log-probabilities near
+    the model's own.
+    """
     rng = random.Random(5)
     samples = []
     for group in range(3):
@@ -51,22 +64,30 @@ def _drawn_samples() -> list[Sample]:
             advantage = rng.uniform(-1.5, 1.5)
             timelines = 2 if member == 2 else 1
             for _ in range(timelines):
-                turns = [[rng.randrange(2, 90) for _ in range(rng.randrange(3, 7))] for _ in range(3)]
+                turns = [
+                    [rng.randrange(2, 90) for _ in range(rng.randrange(3, 7))] for _ in range(3)
+                ]
                 ids = prompt + turns[0] + turns[1] + turns[2]
                 mask = [0] * 20 + [1] * len(turns[0]) + [0] * len(turns[1]) + [1] * len(turns[2])
                 logprobs = tuple(rng.uniform(-4.9, -4.3) * m for m in mask)
-                samples.append(Sample(tuple(ids), tuple(mask), logprobs, advantage, 1 / timelines, group))
+                samples.append(
+                    Sample(tuple(ids), tuple(mask), logprobs, advantage, 1 / timelines, group)
+                )
     return samples
 
 
 def _tempered(samples: list[Sample]) -> list[Sample]:
-    """The same tokens, sampled at 0.3 to 2: the two answers of a timeline at different temperatures."""
+    """The same tokens, sampled at 0.3 to 2: the two answers of a timeline at different
+    temperatures.
+    """
     rng = random.Random(6)
     drawn = []
     for sample in samples:
         first, second = (0.3 + 1.7 * rng.random() for _ in range(2))
         half = len(sample.mask_T) // 2 + 10
-        by_token = tuple((first if t < half else second) if m else 1.0 for t, m in enumerate(sample.mask_T))
+        by_token = tuple(
+            (first if t < half else second) if m else 1.0 for t, m in enumerate(sample.mask_T)
+        )
         drawn.append(dataclasses.replace(sample, temperatures_T=by_token))
     return drawn
 
@@ -79,7 +100,9 @@ def _later(samples: list[Sample]) -> list[Sample]:
     """As a second update has them: the policy before the step is not the engine's."""
     rng = random.Random(7)
     return [
-        dataclasses.replace(s, before_T=tuple(v + rng.uniform(-0.1, 0.1) if v else 0.0 for v in s.logprobs_T))
+        dataclasses.replace(
+            s, before_T=tuple(v + rng.uniform(-0.1, 0.1) if v else 0.0 for v in s.logprobs_T)
+        )
         for s in samples
     ]
 

@@ -1,4 +1,6 @@
-"""Random weights are handed to a real engine, and its log-probabilities compared with those of transformers."""
+"""Random weights are handed to a real engine, and its log-probabilities compared with those of
+transformers.
+"""
 
 from pathlib import Path
 
@@ -13,11 +15,28 @@ from tinkerscript.wire.config import SessionConfig
 
 PROMPTS = [(5, 9, 30, 41), (60, 61, 62), tuple(range(3, 80))]
 KEPT = [
-    *("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "head_dim"),
-    *("num_key_value_heads", "max_position_embeddings", "bos_token_id", "eos_token_id", "pad_token_id"),
+    *(
+        "vocab_size",
+        "hidden_size",
+        "intermediate_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+        "head_dim",
+    ),
+    *(
+        "num_key_value_heads",
+        "max_position_embeddings",
+        "bos_token_id",
+        "eos_token_id",
+        "pad_token_id",
+    ),
 ]
 # Qwen2 has biases, and here a head of its own; Qwen3 has norms of queries and keys.
-KINDS = {"qwen2": (Qwen2Config, False), "qwen3": (Qwen3Config, True), "mistral": (MistralConfig, True)}
+KINDS = {
+    "qwen2": (Qwen2Config, False),
+    "qwen3": (Qwen3Config, True),
+    "mistral": (MistralConfig, True),
+}
 
 
 def config_make(folder: Path, kind: str):
@@ -40,23 +59,35 @@ def model_make(config, seed: int):
 
 
 async def hand_over_twice(kind: str, folder: Path) -> tuple[list[str], list[float]]:
-    """``take_weights``' results, and the largest difference of a log-probability before them and after each."""
+    """``take_weights``' results, and the largest difference of a log-probability before them and
+    after each.
+    """
     config = config_make(folder / "model", kind)
     ways: list[str] = []
     gaps: list[float] = []
-    engine = await VllmEngine.start(str(folder / "model"), SessionConfig(max_context_length=128, max_tokens=8), "cpu")
+    engine = await VllmEngine.start(
+        str(folder / "model"), SessionConfig(max_context_length=128, max_tokens=8), "cpu"
+    )
     try:
         file, first = None, model_make(config, 1)
-        gaps.append(max([await gap(engine, first, prompt, f"0-{n}") for n, prompt in enumerate(PROMPTS)]))
+        gaps.append(
+            max([await gap(engine, first, prompt, f"0-{n}") for n, prompt in enumerate(PROMPTS)])
+        )
         for version, seed in enumerate((2, 3), start=1):
             model = model_make(config, seed)
             weights = dict(model.named_parameters())
-            file = file or WeightFile(folder / "handover", {n: p.shape for n, p in weights.items()}, torch.float32)
+            file = file or WeightFile(
+                folder / "handover", {n: p.shape for n, p in weights.items()}, torch.float32
+            )
             for name, parameter in weights.items():
                 file.write(name, parameter)
             ways += await engine.llm.collective_rpc("take_weights", args=(str(file.folder),))
-            await engine.load_weights(file.folder, version)  # as a session does it, and again the same weights
-            found = [await gap(engine, model, prompt, f"{version}-{n}") for n, prompt in enumerate(PROMPTS)]
+            # as a session does it, and again the same weights
+            await engine.load_weights(file.folder, version)
+            found = [
+                await gap(engine, model, prompt, f"{version}-{n}")
+                for n, prompt in enumerate(PROMPTS)
+            ]
             gaps.append(max(found))
     finally:
         await engine.close()

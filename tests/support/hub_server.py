@@ -1,4 +1,6 @@
-"""A server that speaks as much of the Hugging Face Hub's API as a push and a download need, on a free port."""
+"""A server that speaks as much of the Hugging Face Hub's API as a push and a download need, on a
+free port.
+"""
 
 import base64
 import hashlib
@@ -15,10 +17,12 @@ UNKNOWN = 401, {"error": "Invalid credentials in Authorization header"}
 
 
 class Hub:
-    """``repositories``: each with its files; ``put`` are the hashes of large files in the order of coming.
+    """``repositories``: each with its files; ``put`` are the hashes of large files in the order of
+    coming.
 
-    ``cut`` lets the next large files fail in the middle. ``gated`` repositories show themselves and no file.
-    ``moved_to``: the server that every request is sent on to. ``tokens`` are those that came.
+    ``cut`` lets the next large files fail in the middle. ``gated`` repositories show themselves and
+    no file. ``moved_to``: the server that every request is sent on to. ``tokens`` are those that
+    came.
     """
 
     def __init__(self) -> None:
@@ -37,17 +41,31 @@ class Hub:
             wanted = json.loads(body)
             name = "/".join(filter(None, (wanted["organization"], wanted["name"])))
             if name in self.repositories:
-                return 409, {"error": "You already created this model repo", "url": f"{self.address}/{name}"}
+                return 409, {
+                    "error": "You already created this model repo",
+                    "url": f"{self.address}/{name}",
+                }
             self.repositories[name], self.private[name] = {}, wanted["visibility"] == "private"
             return 200, {"url": f"{self.address}/{name}"}
         if path == "/api/validate-yaml":
             return 200, {"errors": [], "warnings": []}
         if found := re.fullmatch(r"/api/models/(.+)/preupload/main", path):
             files = json.loads(body)["files"]
-            modes = {it["path"]: "lfs" if it["path"].endswith(".safetensors") else "regular" for it in files}
-            return 200, {"files": [{"path": p, "uploadMode": mode, "shouldIgnore": False} for p, mode in modes.items()]}
+            modes = {
+                it["path"]: "lfs" if it["path"].endswith(".safetensors") else "regular"
+                for it in files
+            }
+            return 200, {
+                "files": [
+                    {"path": p, "uploadMode": mode, "shouldIgnore": False}
+                    for p, mode in modes.items()
+                ]
+            }
         if re.fullmatch(r"/(.+)[.]git/info/lfs/objects/batch", path):
-            return 200, {"transfer": "basic", "objects": [self._action(it) for it in json.loads(body)["objects"]]}
+            return 200, {
+                "transfer": "basic",
+                "objects": [self._action(it) for it in json.loads(body)["objects"]],
+            }
         if found := re.fullmatch(r"/api/models/(.+)/commit/main", path):
             return 200, self._commit(found[1], [json.loads(line) for line in body.splitlines()])
         return 404, {"error": f"no {path}"}
@@ -59,14 +77,26 @@ class Hub:
         if name not in self.repositories or revision not in ("", "main", self.revision(name)):
             return 404, {"error": f"no {path}"}
         siblings = [{"rfilename": file} for file in self.repositories[name]]
-        return 200, {"id": name, "private": self.private[name], "sha": self.revision(name), "siblings": siblings}
+        return 200, {
+            "id": name,
+            "private": self.private[name],
+            "sha": self.revision(name),
+            "siblings": siblings,
+        }
 
     def file(self, path: str) -> tuple[int, bytes, dict[str, str]]:
         """Status, content and headers of ``/OWNER/NAME/resolve/REVISION/FILE``."""
         name, _, rest = path.removeprefix("/").partition("/resolve/")
         revision, _, file = rest.partition("/")
         if name in self.gated:
-            return 403, b"", {"X-Error-Code": "GatedRepo", "X-Error-Message": f"Access to model {name} is restricted"}
+            return (
+                403,
+                b"",
+                {
+                    "X-Error-Code": "GatedRepo",
+                    "X-Error-Message": f"Access to model {name} is restricted",
+                },
+            )
         content = self.repositories.get(name, {}).get(file)
         if content is None or revision != self.revision(name):
             return 404, b"", {"X-Error-Code": "EntryNotFound"}
@@ -94,7 +124,9 @@ class Hub:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """A request to the server's hub; without TOKEN it is refused, but where it has a link of its own."""
+    """A request to the server's hub; without TOKEN it is refused, but where it has a link of its
+    own.
+    """
 
     server: "HubServer"
 
@@ -116,13 +148,21 @@ class Handler(BaseHTTPRequestHandler):
         if "/resolve/" in self.path and self._is_known():
             self._send_file()
         else:
-            self._send(*(self.server.hub.get(self.path.partition("?")[0]) if self._is_known() else UNKNOWN))
+            self._send(
+                *(self.server.hub.get(self.path.partition("?")[0]) if self._is_known() else UNKNOWN)
+            )
 
     do_HEAD = do_GET
 
     def do_POST(self) -> None:
         body = self._body()
-        self._send(*(self.server.hub.post(self.path.partition("?")[0], body) if self._is_known() else UNKNOWN))
+        self._send(
+            *(
+                self.server.hub.post(self.path.partition("?")[0], body)
+                if self._is_known()
+                else UNKNOWN
+            )
+        )
 
     def do_PUT(self) -> None:
         body, oid, hub = self._body(), self.path.rpartition("/")[2], self.server.hub

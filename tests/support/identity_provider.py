@@ -1,4 +1,6 @@
-"""An OpenID Connect provider in a process of its own (oidc-provider-mock), and a person's way through its page."""
+"""An OpenID Connect provider in a process of its own (oidc-provider-mock), and a person's way
+through its page.
+"""
 
 import subprocess
 import sys
@@ -40,7 +42,9 @@ class IdentityProvider:
         return browser.get(self.come_back(browser, sub))
 
     def come_back(self, browser: Client, sub: str) -> str:
-        """From the console's page through the provider's: the path that the browser is sent back to."""
+        """From the console's page through the provider's: the path that the browser is sent back
+        to.
+        """
         location = browser.post(BEGIN).json()["location"]
         assert location.startswith(f"{self.issuer}/")
         back = httpx.post(location, data={"sub": sub})
@@ -48,18 +52,29 @@ class IdentityProvider:
         parts = urlsplit(back.headers["location"])
         return f"{parts.path}?{parts.query}"
 
-    def settings(self, *, trusted: tuple[str, ...] = (), roles: tuple[tuple[str, str, Role], ...] = ()) -> Oidc:
+    def settings(
+        self, *, trusted: tuple[str, ...] = (), roles: tuple[tuple[str, str, Role], ...] = ()
+    ) -> Oidc:
         """As console.config.oidc reads them."""
         given = tuple(GroupRole(*rule) for rule in roles)
         domains = frozenset(trusted)
         return Oidc(
-            self.issuer, self.client_id, self.client_secret, "Lab", domains, "groups", given, tuple(SCOPES.split())
+            self.issuer,
+            self.client_id,
+            self.client_secret,
+            "Lab",
+            domains,
+            "groups",
+            given,
+            tuple(SCOPES.split()),
         )
 
 
 @contextmanager
 def identity_provider_start(public_url: str = PUBLIC_URL) -> Iterator[IdentityProvider]:
-    """It listens on loopback until the block ends; the server of ``public_url`` is registered with it."""
+    """It listens on loopback until the block ends; the server of ``public_url`` is registered with
+    it.
+    """
     port = free_port()
     options = ["--port", str(port), "--require-registration", "true"]
     command = [sys.executable, "-W", "ignore", "-m", "oidc_provider_mock", *options]
@@ -67,7 +82,10 @@ def identity_provider_start(public_url: str = PUBLIC_URL) -> Iterator[IdentityPr
     try:
         issuer = f"http://127.0.0.1:{port}"
         wait_until(lambda: _responds(issuer), START_S)
-        wanted = {"redirect_uris": [public_url + CALLBACK_PATH], "token_endpoint_auth_method": "client_secret_post"}
+        wanted = {
+            "redirect_uris": [public_url + CALLBACK_PATH],
+            "token_endpoint_auth_method": "client_secret_post",
+        }
         client = httpx.post(f"{issuer}/oauth2/clients", json=wanted).raise_for_status().json()
         yield IdentityProvider(issuer, client["client_id"], client["client_secret"])
     finally:

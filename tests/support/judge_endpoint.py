@@ -1,4 +1,6 @@
-"""A judge's endpoint by hand: a chat completion whose text a function makes of the request's messages."""
+"""A judge's endpoint by hand: a chat completion whose text a function makes of the request's
+messages.
+"""
 
 import json
 import threading
@@ -12,7 +14,9 @@ Answers = Callable[[list[dict[str, str]]], "str | int | bytes"]
 
 @contextmanager
 def judge_endpoint(answers: Answers) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Its base URL and the bodies that it was sent. A number is returned as that HTTP status, bytes as they are."""
+    """Its base URL and the bodies that it was sent. A number is returned as that HTTP status, bytes
+    as they are.
+    """
     seen: list[dict[str, Any]] = []
 
     class Endpoint(BaseHTTPRequestHandler):
@@ -24,7 +28,9 @@ def judge_endpoint(answers: Answers) -> Iterator[tuple[str, list[dict[str, Any]]
             said = answers(body["messages"])
             status = said if isinstance(said, int) else 200
             reply = (
-                said if isinstance(said, bytes) else json.dumps({"choices": [{"message": {"content": said}}]}).encode()
+                said
+                if isinstance(said, bytes)
+                else json.dumps({"choices": [{"message": {"content": said}}]}).encode()
             )
             self.send_response(status)
             self.send_header("content-length", str(len(reply)))
@@ -49,5 +55,8 @@ def shorter_is_better(messages: list[dict[str, str]]) -> str:
     shown = messages[-1]["content"].split("\n\nCandidate ")[1:]
     lengths = [len(one.partition(":\n")[2]) for one in shown]
     scores = [1 - length / (max(lengths) or 1) for length in lengths]
-    entries = [{"candidate": number, "why": "length", "score": score} for number, score in enumerate(scores, 1)]
+    entries = [
+        {"candidate": number, "why": "length", "score": score}
+        for number, score in enumerate(scores, 1)
+    ]
     return "Here it is:\n" + json.dumps({"scores": entries})

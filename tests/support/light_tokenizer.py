@@ -1,6 +1,7 @@
 """A model's tokenizer without transformers and torch, whose import takes most of a test's start.
 
-Right for the folders that ``tiny_tokenizers`` makes, and compared there with transformers' by ``test_tokenizers.py``.
+Right for the folders that ``tiny_tokenizers`` makes, and compared there with transformers' by
+``test_tokenizers.py``.
 """
 
 import json
@@ -19,15 +20,24 @@ from gpu_runtime.rendering.template_variables import SPECIAL_TOKENS, variables_o
 
 
 class LightTokenizer:
-    """The ``Tokenizer`` of ``folder``, by the rules of transformers' generic class; ``end_id`` ends a turn."""
+    """The ``Tokenizer`` of ``folder``, by the rules of transformers' generic class; ``end_id`` ends
+    a turn.
+    """
 
     def __init__(self, folder: str | Path) -> None:
         config = json.loads((Path(folder) / "tokenizer_config.json").read_text())
         self._tokenizer = tokenizers.Tokenizer.from_file(str(Path(folder) / "tokenizer.json"))
-        self._names = {name: config[name] for name in ("bos_token", "eos_token", "pad_token") if name in config}
+        self._names = {
+            name: config[name] for name in ("bos_token", "eos_token", "pad_token") if name in config
+        }
         template = (Path(folder) / "chat_template.jinja").read_text()
-        self._template, self.template_variables = _environment().from_string(template), variables_of(template)
-        self.described = {"chat_template": template} | {name: self._names.get(name) for name in SPECIAL_TOKENS}
+        self._template, self.template_variables = (
+            _environment().from_string(template),
+            variables_of(template),
+        )
+        self.described = {"chat_template": template} | {
+            name: self._names.get(name) for name in SPECIAL_TOKENS
+        }
         added = self._tokenizer.get_added_tokens_decoder()
         self.end_id = self._tokenizer.token_to_id(config["eos_token"])
         self.size = self._tokenizer.get_vocab_size()
@@ -59,7 +69,10 @@ class LightTokenizer:
     ) -> str:
         given = {"documents": None, "strftime_now": now.strftime} | self._names | dict(variables)
         return self._template.render(
-            messages=list(messages), tools=list(tools) or None, add_generation_prompt=generation, **given
+            messages=list(messages),
+            tools=list(tools) or None,
+            add_generation_prompt=generation,
+            **given,
         )
 
 
@@ -73,9 +86,15 @@ def _environment() -> ImmutableSandboxedEnvironment:
 
 
 def _tojson(
-    value: Any, ensure_ascii: bool = False, indent: Any = None, separators: Any = None, sort_keys: bool = False
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: Any = None,
+    separators: Any = None,
+    sort_keys: bool = False,
 ) -> str:
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+    return json.dumps(
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    )
 
 
 def _raise(message: str) -> None:

@@ -1,4 +1,6 @@
-"""How much memory of its own a rank has while it loads or exports a model, and one that is large enough to see it."""
+"""How much memory of its own a rank has while it loads or exports a model, and one that is large
+enough to see it.
+"""
 
 import threading
 from collections.abc import Iterator
@@ -15,7 +17,9 @@ LOOK_S = 0.002
 
 
 def large_model_make(folder: Path) -> int:
-    """A model of random weights in bfloat16; returns the bytes of its weights in float32, about 200 million."""
+    """A model of random weights in bfloat16; returns the bytes of its weights in float32, about 200
+    million.
+    """
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -36,7 +40,9 @@ def peak_path(model: Path, rank: int) -> Path:
 
 
 def rank_load_measured(spec: RankSpec, on_row):
-    """``rank_load``, beside a file with the bytes that this rank had of its own at most while the model was loaded."""
+    """``rank_load``, beside a file with the bytes that this rank had of its own at most while the
+    model was loaded.
+    """
     from gpu_runtime.training import trainer
 
     load = trainer.policy_load
@@ -52,7 +58,9 @@ def rank_load_measured(spec: RankSpec, on_row):
 
 
 def export_peak(model: str, config: SessionConfig, folder: Path) -> int:
-    """Bytes of its own that a rank has at most while it exports the model, beside those that it had."""
+    """Bytes of its own that a rank has at most while it exports the model, beside those that it
+    had.
+    """
     trainer = trainer_make(model, config)
     with _peak() as seen:
         trainer.export_model(folder)
@@ -61,7 +69,9 @@ def export_peak(model: str, config: SessionConfig, folder: Path) -> int:
 
 @contextmanager
 def _peak() -> Iterator[list[int]]:
-    """Anonymous memory now, and again and again until the block ends. Mapped files are no memory of the process."""
+    """Anonymous memory now, and again and again until the block ends. Mapped files are no memory of
+    the process.
+    """
     seen, ended = [_anonymous_bytes()], threading.Event()
 
     def look() -> None:

@@ -1,7 +1,8 @@
-"""A long record written to a session's tables at once: ``python long_record.py SESSION STEPS OTHERS``.
+"""A long record written to a session's tables at once: ``python long_record.py SESSION STEPS
+OTHERS``.
 
-In a process of its own with the settings of the server whose session it is. Of ``OTHERS`` entries a ninth are states
-that were committed, the others changes of the phase.
+In a process of its own with the settings of the server whose session it is. Of ``OTHERS`` entries a
+ninth are states that were committed, the others changes of the phase.
 """
 
 import math
@@ -38,7 +39,13 @@ def main(session_id: str, steps: int, others: int) -> None:
         if at % 9 == 0:
             made = {"name": "checkpoint_committed", "kind": "state", "step": step, "size_bytes": 1}
             return EventRecord(session_id=session_id, kind="event", data=made)
-        moved = {"from": "ready", "to": "ready", "phase": f"training step {step}", "reason": "", "deadline_s": 600}
+        moved = {
+            "from": "ready",
+            "to": "ready",
+            "phase": f"training step {step}",
+            "reason": "",
+            "deadline_s": 600,
+        }
         return EventRecord(session_id=session_id, kind="state", data=moved)
 
     rows = []

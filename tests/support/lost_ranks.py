@@ -10,8 +10,12 @@ import psutil
 MINUTE_S = 60
 
 
-def found_within_a_minute(lost: Sequence[psutil.Process], how: int, found: Callable[[], Any]) -> Any:
-    """Send the signal ``how`` to all in their order; return what ``found`` does. None of them is left."""
+def found_within_a_minute(
+    lost: Sequence[psutil.Process], how: int, found: Callable[[], Any]
+) -> Any:
+    """Send the signal ``how`` to all in their order; return what ``found`` does. None of them is
+    left.
+    """
     for process in lost:
         process.send_signal(how)
     began = time.monotonic()

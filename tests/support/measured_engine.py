@@ -1,4 +1,6 @@
-"""What an engine holds in memory, told by its worker, and the engines of a session, whether one or several."""
+"""What an engine holds in memory, told by its worker, and the engines of a session, whether one or
+several.
+"""
 
 import resource
 from collections.abc import Sequence
@@ -13,7 +15,9 @@ def engines_of(engine: Any) -> Sequence[Any]:
 
 
 def worker_memory(worker: Any) -> dict[str, int]:
-    """Bytes, in the worker's process: weights, keys and values, and at most (of a CPU the whole process)."""
+    """Bytes, in the worker's process: weights, keys and values, and at most (of a CPU the whole
+    process).
+    """
     import torch
 
     runner = worker.model_runner
@@ -27,6 +31,10 @@ def worker_memory(worker: Any) -> dict[str, int]:
 
 
 async def engine_memory(engine: Any) -> dict[str, int]:
-    """``worker_memory`` of the worker that took the most. Started with VLLM_ALLOW_INSECURE_SERIALIZATION=1."""
-    found = [each for one in engines_of(engine) for each in await one.llm.collective_rpc(worker_memory)]
+    """``worker_memory`` of the worker that took the most. Started with
+    VLLM_ALLOW_INSECURE_SERIALIZATION=1.
+    """
+    found = [
+        each for one in engines_of(engine) for each in await one.llm.collective_rpc(worker_memory)
+    ]
     return max(found, key=lambda each: each["peak"])

@@ -18,7 +18,9 @@ def measured_load(spec: RankSpec, on_row):
 
 
 def memory_peak(spec: RankSpec) -> int:
-    """Bytes: of the rank that took the most, what torch had allocated on its device, or of a CPU's rank all of it."""
+    """Bytes: of the rank that took the most, what torch had allocated on its device, or of a CPU's
+    rank all of it.
+    """
     import torch
     import torch.distributed as dist
 

@@ -35,7 +35,10 @@ class Body:
         return self._data
 
     def iter_chunks(self, size_bytes: int) -> Iterator[bytes]:
-        return (self._data[start : start + size_bytes] for start in range(0, len(self._data), size_bytes))
+        return (
+            self._data[start : start + size_bytes]
+            for start in range(0, len(self._data), size_bytes)
+        )
 
 
 @dataclass
@@ -76,12 +79,16 @@ class MemoryStore:
         self.uploads[upload_id] = Key, datetime.now(UTC), {}
         return {"UploadId": upload_id}
 
-    def complete_multipart_upload(self, *, Bucket: str, Key: str, UploadId: str, MultipartUpload: Any) -> None:
+    def complete_multipart_upload(
+        self, *, Bucket: str, Key: str, UploadId: str, MultipartUpload: Any
+    ) -> None:
         parts = self._parts(UploadId)
         for wanted in MultipartUpload["Parts"]:
             if wanted["ETag"] != etag_of(parts.get(wanted["PartNumber"])):
                 raise _error("InvalidPart")
-        self.objects[Key] = b"".join(parts[wanted["PartNumber"]] for wanted in MultipartUpload["Parts"])
+        self.objects[Key] = b"".join(
+            parts[wanted["PartNumber"]] for wanted in MultipartUpload["Parts"]
+        )
         del self.uploads[UploadId]
 
     def abort_multipart_upload(self, *, Bucket: str, Key: str, UploadId: str) -> None:
@@ -98,10 +105,14 @@ class MemoryStore:
         store: "MemoryStore"
         name: str
 
-        def paginate(self, *, Bucket: str, Prefix: str = "", Key: str = "", UploadId: str = "") -> list[dict[str, Any]]:
+        def paginate(
+            self, *, Bucket: str, Prefix: str = "", Key: str = "", UploadId: str = ""
+        ) -> list[dict[str, Any]]:
             if self.name == "list_parts":
                 parts = sorted(self.store._parts(UploadId).items())  # noqa: SLF001 - a part of it
-                return [{"Parts": [{"ETag": etag_of(data), "Size": len(data)} for _, data in parts]}]
+                return [
+                    {"Parts": [{"ETag": etag_of(data), "Size": len(data)} for _, data in parts]}
+                ]
             if self.name == "list_multipart_uploads":
                 begun = [
                     {"Key": key, "UploadId": upload_id, "Initiated": at}
@@ -109,14 +120,22 @@ class MemoryStore:
                     if key.startswith(Prefix)
                 ]
                 return [{"Uploads": begun}]
-            return [{"Contents": [{"Key": key} for key in sorted(self.store.objects) if key.startswith(Prefix)]}]
+            return [
+                {
+                    "Contents": [
+                        {"Key": key} for key in sorted(self.store.objects) if key.startswith(Prefix)
+                    ]
+                }
+            ]
 
     def generate_presigned_url(self, method: str, *, Params: dict[str, Any], ExpiresIn: int) -> str:
         url = f"{SCHEME}{secrets.token_hex(8)}/{Params['Key']}"
         self.signed[url] = method, Params
         return url
 
-    def asked(self, method: str, url: str, data: bytes, headers: dict[str, str]) -> tuple[dict[str, str], bytes]:
+    def asked(
+        self, method: str, url: str, data: bytes, headers: dict[str, str]
+    ) -> tuple[dict[str, str], bytes]:
         """Headers and body of the response to one of its URLs, or to a link of the server."""
         if url.startswith(settings.PUBLIC_URL):
             link = link_of(unquote(url.removeprefix(settings.PUBLIC_URL)))

@@ -1,6 +1,8 @@
-"""A Kubernetes metrics API by hand, for the API server to pass on to: what prometheus-adapter and metrics-server serve.
+"""A Kubernetes metrics API by hand, for the API server to pass on to: what prometheus-adapter and
+metrics-server serve.
 
-Figures of pods are what a Prometheus has by the rule of docker/monitoring/adapter.yaml; their CPU is what a test says.
+Figures of pods are what a Prometheus has by the rule of docker/monitoring/adapter.yaml; their CPU
+is what a test says.
 """
 
 import json
@@ -36,12 +38,16 @@ class MetricsApi:
     def respond(self, target: str) -> dict[str, Any] | None:
         """To GET; None where there is nothing."""
         url = urlsplit(target)
-        parts = unquote(url.path).strip("/").split("/")[1:]  # GROUP, VERSION, namespaces, NAMESPACE, pods, *, METRIC
+        # GROUP, VERSION, namespaces, NAMESPACE, pods, *, METRIC
+        parts = unquote(url.path).strip("/").split("/")[1:]
         selector = parse_qs(url.query).get("labelSelector", [""])[0]
         match parts:
             case [group, version] if (group, version) in (CUSTOM, RESOURCE):
                 return _resources(f"{group}/{version}")
-            case [group, version, "namespaces", namespace, "pods", "*", metric] if (group, version) == CUSTOM:
+            case [group, version, "namespaces", namespace, "pods", "*", metric] if (
+                group,
+                version,
+            ) == CUSTOM:
                 return self._figures(namespace, metric, self._pods(namespace, selector))
             case [group, version, "namespaces", namespace, "pods"] if (group, version) == RESOURCE:
                 return self._cpus(namespace, self._pods(namespace, selector))
@@ -50,36 +56,66 @@ class MetricsApi:
     def query(self, namespace: str, metric: str, pods: list[str]) -> list[dict[str, Any]]:
         """What Prometheus has for the rule, with what prometheus-adapter puts into it."""
         assert self._rule["seriesQuery"].startswith(f"{metric}{{")
-        named = {name: found["resource"] for name, found in self._rule["resources"]["overrides"].items()}
-        (of_namespace,), (of_pod,) = ([label for label, kind in named.items() if kind == it] for it in named.values())
+        named = {
+            name: found["resource"] for name, found in self._rule["resources"]["overrides"].items()
+        }
+        (of_namespace,), (of_pod,) = (
+            [label for label, kind in named.items() if kind == it] for it in named.values()
+        )
         matchers = f'{of_namespace}="{namespace}",{of_pod}=~"{"|".join(pods)}"'
         filled = {"<<.Series>>": metric, "<<.LabelMatchers>>": matchers, "<<.GroupBy>>": of_pod}
         query = self._rule["metricsQuery"]
         for name, value in filled.items():
             query = query.replace(name, value)
-        said = httpx.get(f"{self._prometheus_url}/api/v1/query", params={"query": query}, timeout=20).json()
-        return [{"pod": each["metric"][of_pod], "value": each["value"][1]} for each in said["data"]["result"]]
+        said = httpx.get(
+            f"{self._prometheus_url}/api/v1/query", params={"query": query}, timeout=20
+        ).json()
+        return [
+            {"pod": each["metric"][of_pod], "value": each["value"][1]}
+            for each in said["data"]["result"]
+        ]
 
     def _pods(self, namespace: str, selector: str) -> list[str]:
-        found = self._core.list_namespaced_pod(namespace, label_selector=selector, _request_timeout=20).items
+        found = self._core.list_namespaced_pod(
+            namespace, label_selector=selector, _request_timeout=20
+        ).items
         return [pod.metadata.name for pod in found]
 
     def _figures(self, namespace: str, metric: str, pods: list[str]) -> dict[str, Any]:
         def item(pod: str, value: str) -> dict[str, Any]:
             described = {"kind": "Pod", "namespace": namespace, "name": pod, "apiVersion": "/v1"}
-            return {"describedObject": described, "metric": {"name": metric}, "timestamp": _now(), "value": value}
+            return {
+                "describedObject": described,
+                "metric": {"name": metric},
+                "timestamp": _now(),
+                "value": value,
+            }
 
         items = [item(each["pod"], each["value"]) for each in self.query(namespace, metric, pods)]
-        return {"kind": "MetricValueList", "apiVersion": "/".join(CUSTOM), "metadata": {}, "items": items}
+        return {
+            "kind": "MetricValueList",
+            "apiVersion": "/".join(CUSTOM),
+            "metadata": {},
+            "items": items,
+        }
 
     def _cpus(self, namespace: str, pods: list[str]) -> dict[str, Any]:
         def item(pod: str) -> dict[str, Any]:
             usage = {"cpu": f"{self.cpu}m", "memory": "1Mi"}
-            of = {"metadata": {"name": pod, "namespace": namespace}, "timestamp": _now(), "window": "10s"}
+            of = {
+                "metadata": {"name": pod, "namespace": namespace},
+                "timestamp": _now(),
+                "window": "10s",
+            }
             return of | {"containers": [{"name": "web", "usage": usage}]}
 
         listed = [item(pod) for pod in pods]
-        return {"kind": "PodMetricsList", "apiVersion": "/".join(RESOURCE), "metadata": {}, "items": listed}
+        return {
+            "kind": "PodMetricsList",
+            "apiVersion": "/".join(RESOURCE),
+            "metadata": {},
+            "items": listed,
+        }
 
 
 @contextmanager
@@ -117,10 +153,15 @@ def metrics_api_served(metrics: MetricsApi, folder: Path) -> Iterator[int]:
         thread.join(20)
 
 
-def metrics_api_register(api: client.ApiClient, namespace: str, group: tuple[str, str], port: int) -> None:
+def metrics_api_register(
+    api: client.ApiClient, namespace: str, group: tuple[str, str], port: int
+) -> None:
     """Have the API server pass ``group`` on to ``port`` of loopback, which a Service names."""
     name = group[0].partition(".")[0]
-    service = {"metadata": {"name": name}, "spec": {"type": "ExternalName", "externalName": "localhost"}}
+    service = {
+        "metadata": {"name": name},
+        "spec": {"type": "ExternalName", "externalName": "localhost"},
+    }
     client.CoreV1Api(api).create_namespaced_service(namespace, service)
     spec = {
         "service": {"namespace": namespace, "name": name, "port": port},
@@ -137,8 +178,19 @@ def metrics_api_remove(api: client.ApiClient, group: tuple[str, str]) -> None:
 
 
 def _resources(version: str) -> dict[str, Any]:
-    named = {"name": "pods", "singularName": "", "namespaced": True, "kind": "PodMetrics", "verbs": ["get", "list"]}
-    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": [named]}
+    named = {
+        "name": "pods",
+        "singularName": "",
+        "namespaced": True,
+        "kind": "PodMetrics",
+        "verbs": ["get", "list"],
+    }
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": version,
+        "resources": [named],
+    }
 
 
 def _now() -> str:

@@ -1,7 +1,8 @@
-"""A SQLite database with every migration applied, kept from run to run: a hundred migrations take up to ten seconds.
+"""A SQLite database with every migration applied, kept from run to run: a hundred migrations take
+up to ten seconds.
 
-Each database that a test begins with is a copy, be it pytest's own or that of a server in a process of its own.
-``migrate`` still looks it over.
+Each database that a test begins with is a copy, be it pytest's own or that of a server in a process
+of its own. ``migrate`` still looks it over.
 """
 
 import fcntl
@@ -29,7 +30,8 @@ def for_server(data: Path) -> None:
 
 
 def copy_to(path: Path) -> None:
-    """The kept database as ``path``, open to nobody else; made first where nothing of these migrations is kept.
+    """The kept database as ``path``, open to nobody else; made first where nothing of these
+    migrations is kept.
 
     By one process alone: the parts of the suite begin at the same time.
     """
@@ -48,7 +50,10 @@ def _make(kept: Path) -> None:
     private = ("TINKERSCRIPT_", "S3_", "DATABASE_URL", "REDIS_URL")
     clean = {name: value for name, value in os.environ.items() if not name.startswith(private)}
     with tempfile.TemporaryDirectory(prefix="tinkerscript-migrated-") as data:
-        environment = clean | {"TINKERSCRIPT_DATA": data, "DJANGO_SETTINGS_MODULE": "console.settings"}
+        environment = clean | {
+            "TINKERSCRIPT_DATA": data,
+            "DJANGO_SETTINGS_MODULE": "console.settings",
+        }
         command = [sys.executable, "manage.py", "migrate", "-v", "0", "--no-input", "--skip-checks"]
         subprocess.run(command, cwd=ROOT, env=environment, check=True, timeout=300)
         for old in KEPT.glob("*.sqlite3"):
@@ -62,6 +67,9 @@ def _name() -> str:
     """Of all that it is made of: which apps there are, their migrations, and who applies them."""
     theirs = " ".join(version(package) for package in APPLIED)
     digest = hashlib.sha256(f"{theirs} {sqlite3.sqlite_version}".encode())
-    for path in [ROOT / "console/settings.py", *sorted((ROOT / "console").glob("*/migrations/*.py"))]:
+    for path in [
+        ROOT / "console/settings.py",
+        *sorted((ROOT / "console").glob("*/migrations/*.py")),
+    ]:
         digest.update(f"{path.name} ".encode() + path.read_bytes())
     return f"{digest.hexdigest()}.sqlite3"

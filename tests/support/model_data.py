@@ -1,4 +1,6 @@
-"""Data for the many-model trainer and the losses of it written out once more, one token at a time in float64."""
+"""Data for the many-model trainer and the losses of it written out once more, one token at a time
+in float64.
+"""
 
 import math
 import random
@@ -22,16 +24,28 @@ SETTINGS = {
 
 
 def sequences(rng: random.Random) -> list[list[int]]:
-    """Seven: three share 20 tokens, two of them 26, one is a prefix of another, two are equal, one stands alone."""
+    """Seven: three share 20 tokens, two of them 26, one is a prefix of another, two are equal, one
+    stands alone.
+    """
     prompt = [rng.randrange(2, 90) for _ in range(20)]
     longer = prompt + [rng.randrange(2, 90) for _ in range(6)]
     tails = [[rng.randrange(2, 90) for _ in range(n)] for n in (5, 9, 7, 31)]
     alone = tails[3]
-    return [longer + tails[0], alone, prompt + tails[2], longer + tails[1], alone[:12], prompt + tails[2], [7]]
+    return [
+        longer + tails[0],
+        alone,
+        prompt + tails[2],
+        longer + tails[1],
+        alone[:12],
+        prompt + tails[2],
+        [7],
+    ]
 
 
 def drawn_data(loss: str, *, seed: int = 5, targets: int | None = None) -> list[Datum]:
-    """Data for ``loss``; with ``targets``, [N, K] of them. Log-probabilities at sampling lie near the model's own."""
+    """Data for ``loss``; with ``targets``, [N, K] of them. Log-probabilities at sampling lie near
+    the model's own.
+    """
     rng = random.Random(seed)
     data = []
     for tokens in sequences(rng):
@@ -50,12 +64,19 @@ def drawn_data(loss: str, *, seed: int = 5, targets: int | None = None) -> list[
     return data
 
 
-def plain_loss(name: str, settings: dict, now: list, datum: Datum, stopped: list[float] | None = None):
-    """The sum of a loss over the tokens of one datum. ``now`` are its log-probabilities, flat; numbers or tensors.
+def plain_loss(
+    name: str, settings: dict, now: list, datum: Datum, stopped: list[float] | None = None
+):
+    """The sum of a loss over the tokens of one datum. ``now`` are its log-probabilities, flat;
+    numbers or tensors.
 
     What carries no gradient is computed from ``stopped``, their values.
     """
-    stopped = [x.item() if isinstance(x, torch.Tensor) else x for x in now] if stopped is None else stopped
+    stopped = (
+        [x.item() if isinstance(x, torch.Tensor) else x for x in now]
+        if stopped is None
+        else stopped
+    )
     tensors = {key: values.reshape(-1).tolist() for key, values in datum.loss_inputs.items()}
     total = 0.0
     for t, x in enumerate(now):
@@ -63,10 +84,15 @@ def plain_loss(name: str, settings: dict, now: list, datum: Datum, stopped: list
             total = total - x * tensors["weights"][t]
             continue
         old, advantage = tensors["logprobs"][t], tensors["advantages"][t]
-        low, high = settings.get("clip_low_threshold", 0.0), settings.get("clip_high_threshold", math.inf)
+        low, high = (
+            settings.get("clip_low_threshold", 0.0),
+            settings.get("clip_high_threshold", math.inf),
+        )
         ratio = _exp(x - old)
         if name == "gspo":
-            masked = [k for k, m in enumerate(tensors.get("sequence_ratio_mask", [1] * len(now))) if m]
+            masked = [
+                k for k, m in enumerate(tensors.get("sequence_ratio_mask", [1] * len(now))) if m
+            ]
             mean = sum(stopped[k] - tensors["logprobs"][k] for k in masked) / max(1, len(masked))
             ratio = _exp(mean + x - stopped[t])
         if name == "importance_sampling":
@@ -98,6 +124,11 @@ def plain_logprobs(model, datum: Datum) -> torch.Tensor:
 
 
 def gradient_of(model) -> dict[str, torch.Tensor]:
-    """The gradient of each trained parameter of a model of transformers or of peft, under the base's names."""
+    """The gradient of each trained parameter of a model of transformers or of peft, under the
+    base's names.
+    """
     named = {name: p.grad for name, p in model.named_parameters() if p.requires_grad}
-    return {name.removeprefix("base_model.model.").replace(".default", ""): grad for name, grad in named.items()}
+    return {
+        name.removeprefix("base_model.model.").replace(".default", ""): grad
+        for name, grad in named.items()
+    }

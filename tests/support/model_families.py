@@ -1,4 +1,6 @@
-"""Tiny random models of each family that docs/models.md names: a few layers, every special field of the family set."""
+"""Tiny random models of each family that docs/models.md names: a few layers, every special field of
+the family set.
+"""
 
 from pathlib import Path
 
@@ -16,7 +18,13 @@ GATED_DELTA = {
     "layer_types": ["linear_attention", "full_attention"], "linear_key_head_dim": 16, "linear_value_head_dim": 16,
     "linear_num_key_heads": 2, "linear_num_value_heads": 4,
 }  # fmt: skip
-MAMBA = {"mamba_n_heads": 8, "mamba_d_head": 16, "mamba_d_state": 16, "mamba_expand": 2, "mamba_chunk_size": 16}
+MAMBA = {
+    "mamba_n_heads": 8,
+    "mamba_d_head": 16,
+    "mamba_d_state": 16,
+    "mamba_expand": 2,
+    "mamba_chunk_size": 16,
+}
 
 # Class of the configuration and its fields beside those of DENSE.
 TRAINED = {
@@ -99,24 +107,65 @@ PLAIN = {
     "Bloom": ("BloomConfig", {"n_layer": 2, "n_head": 2}),
 }  # fmt: skip
 # A text model beside a vision tower: class, fields of the text, of the tower, of the whole.
-TOWER = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 2, "patch_size": 4}
-QWEN_TOWER = {**TOWER, "depth": 1, "num_heads": 2, "out_hidden_size": 64, "deepstack_visual_indexes": [0]}
+TOWER = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "patch_size": 4,
+}
+QWEN_TOWER = {
+    **TOWER,
+    "depth": 1,
+    "num_heads": 2,
+    "out_hidden_size": 64,
+    "deepstack_visual_indexes": [0],
+}
 MROPE = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [4, 6, 6]}
 TOWERS = {
-    "Gemma 3 with images": ("Gemma3Config", MIXED, {**TOWER, "image_size": 16}, {"mm_tokens_per_image": 4}),
-    "Mistral 3": ("Mistral3Config", {"model_type": "mistral"}, {**TOWER, "image_size": 16, "head_dim": 16}, {}),
-    "Qwen2.5-VL": ("Qwen2_5_VLConfig", {"rope_parameters": MROPE}, {**QWEN_TOWER, "fullatt_block_indexes": [0]}, {}),
-    "Qwen3-VL": ("Qwen3VLConfig", {"rope_parameters": MROPE}, {**QWEN_TOWER, "num_position_embeddings": 16}, {}),
-    "Qwen3.5 with images": ("Qwen3_5Config", GATED_DELTA, {**QWEN_TOWER, "num_position_embeddings": 16}, {}),
+    "Gemma 3 with images": (
+        "Gemma3Config",
+        MIXED,
+        {**TOWER, "image_size": 16},
+        {"mm_tokens_per_image": 4},
+    ),
+    "Mistral 3": (
+        "Mistral3Config",
+        {"model_type": "mistral"},
+        {**TOWER, "image_size": 16, "head_dim": 16},
+        {},
+    ),
+    "Qwen2.5-VL": (
+        "Qwen2_5_VLConfig",
+        {"rope_parameters": MROPE},
+        {**QWEN_TOWER, "fullatt_block_indexes": [0]},
+        {},
+    ),
+    "Qwen3-VL": (
+        "Qwen3VLConfig",
+        {"rope_parameters": MROPE},
+        {**QWEN_TOWER, "num_position_embeddings": 16},
+        {},
+    ),
+    "Qwen3.5 with images": (
+        "Qwen3_5Config",
+        GATED_DELTA,
+        {**QWEN_TOWER, "num_position_embeddings": 16},
+        {},
+    ),
 }
 REFUSED = {
-    "Qwen2 with windows": ("Qwen2Config", {"use_sliding_window": True, "max_window_layers": 1, **MIXED}),
+    "Qwen2 with windows": (
+        "Qwen2Config",
+        {"use_sliding_window": True, "max_window_layers": 1, **MIXED},
+    ),
     "Qwen3-MoE": ("Qwen3MoeConfig", {**EXPERTS}),
     "Mixtral": ("MixtralConfig", {"num_local_experts": 4}),
     "GPT-OSS": ("GptOssConfig", {"num_local_experts": 4, **MIXED}),
     "OLMoE": ("OlmoeConfig", {**EXPERTS}),
 }
-SPREAD = 0.2  # of random weights: ten times the default, so that a wrong factor moves log-probabilities by nats
+# of random weights: ten times the default, so that a wrong factor moves log-probabilities by nats
+SPREAD = 0.2
 
 
 def family_make(folder: Path, name: str) -> Path:
@@ -128,7 +177,10 @@ def family_make(folder: Path, name: str) -> Path:
 
     if name in TOWERS:
         kind, text, tower, whole = TOWERS[name]
-        parts = {"text_config": DENSE | {"initializer_range": SPREAD} | text, "vision_config": tower}
+        parts = {
+            "text_config": DENSE | {"initializer_range": SPREAD} | text,
+            "vision_config": tower,
+        }
         config = getattr(transformers, kind)(**parts, **whole, bos_token_id=0, eos_token_id=1)
     else:
         kind, fields = (TRAINED | PLAIN | REFUSED)[name]

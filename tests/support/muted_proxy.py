@@ -1,6 +1,8 @@
-"""A server between a browser and another one, whose WebSockets can be muted: they stay open, and nothing comes.
+"""A server between a browser and another one, whose WebSockets can be muted: they stay open, and
+nothing comes.
 
-That is what a browser sees of a cut cable, a laptop that slept, a router that forgot the connection.
+That is what a browser sees of a cut cable, a laptop that slept, a router that forgot the
+connection.
 """
 
 import socket
@@ -23,7 +25,9 @@ class MutedProxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def mute(self) -> None:
-        """From now on nothing comes over the WebSockets that are open, for as long as they are; new ones are closed."""
+        """From now on nothing comes over the WebSockets that are open, for as long as they are; new
+        ones are closed.
+        """
         self._is_mute.set()
 
     def unmute(self) -> None:
@@ -45,11 +49,20 @@ class MutedProxy:
                 self._sockets += [client, server]
                 live = threading.Event()  # set: it is a WebSocket that has been muted
                 kind: list[bool] = []  # not empty: it is a WebSocket
-                threading.Thread(target=self._pass_on, args=(client, server, live, kind, True), daemon=True).start()
-                threading.Thread(target=self._pass_on, args=(server, client, live, kind, False), daemon=True).start()
+                threading.Thread(
+                    target=self._pass_on, args=(client, server, live, kind, True), daemon=True
+                ).start()
+                threading.Thread(
+                    target=self._pass_on, args=(server, client, live, kind, False), daemon=True
+                ).start()
 
     def _pass_on(
-        self, source: socket.socket, sink: socket.socket, muted: threading.Event, kind: list[bool], is_asking: bool
+        self,
+        source: socket.socket,
+        sink: socket.socket,
+        muted: threading.Event,
+        kind: list[bool],
+        is_asking: bool,
     ) -> None:
         with suppress(OSError):
             while data := source.recv(CHUNK):

@@ -1,7 +1,8 @@
-"""What a job over two nodes of a test's Slurm runs: an engine and a trainer over both. ``python node_engine.py FOLDER``
+"""What a job over two nodes of a test's Slurm runs: an engine and a trainer over both. ``python
+node_engine.py FOLDER``
 
-``FOLDER/config.json`` says what is wanted of them, ``FOLDER/model`` is the base model; what became of it is left in
-``FOLDER/found.json``. The folder is the runtime's own too.
+``FOLDER/config.json`` says what is wanted of them, ``FOLDER/model`` is the base model; what became
+of it is left in ``FOLDER/found.json``. The folder is the runtime's own too.
 """
 
 import asyncio
@@ -34,7 +35,12 @@ async def greedy(engine: Engine, name: str) -> tuple[list[int], list[float]]:
 def sample(ids: list[int], logprobs: list[float]) -> Sample:
     """The prompt and this answer."""
     asked = len(PROMPT)
-    return Sample((*PROMPT, *ids), (0,) * asked + (1,) * len(ids), (0.0,) * asked + tuple(logprobs), advantage=1.0)
+    return Sample(
+        (*PROMPT, *ids),
+        (0,) * asked + (1,) * len(ids),
+        (0.0,) * asked + tuple(logprobs),
+        advantage=1.0,
+    )
 
 
 async def steps(engine: Engine, trainer: Trainer, folder: Path) -> dict[str, Any]:
@@ -62,10 +68,17 @@ async def whole(folder: Path, wanted: dict[str, Any]) -> dict[str, Any]:
     """What is wanted."""
     assignment = make_assignment(max_context_length=256, learning_rate=1e-2, **wanted["config"])
     assignment = assignment.model_copy(
-        update={"base_model_path": str(folder / "model"), "engine_nodes": wanted.get("engine_nodes", 1)}
+        update={
+            "base_model_path": str(folder / "model"),
+            "engine_nodes": wanted.get("engine_nodes", 1),
+        }
     )
     try:
-        async with both.open_engine_and_trainer(session_of(assignment)) as (engine, trainer, comparison):
+        async with both.open_engine_and_trainer(session_of(assignment)) as (
+            engine,
+            trainer,
+            comparison,
+        ):
             await comparison.passed()
             if wanted.get("lost"):
                 await until_lost(engine, folder, is_busy=wanted["lost"] == "busy")

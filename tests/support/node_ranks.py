@@ -1,7 +1,8 @@
-"""What a job over two nodes of a test's Slurm or Kubernetes runs: ranks on both. ``python node_ranks.py FOLDER``
+"""What a job over two nodes of a test's Slurm or Kubernetes runs: ranks on both. ``python
+node_ranks.py FOLDER``
 
-``FOLDER/config.json`` says what is wanted of them, ``FOLDER/model`` is the base model; what became of it is left in
-``FOLDER/found.json``.
+``FOLDER/config.json`` says what is wanted of them, ``FOLDER/model`` is the base model; what became
+of it is left in ``FOLDER/found.json``.
 """
 
 import asyncio
@@ -26,7 +27,9 @@ from tinkerscript.wire.config import SessionConfig
 
 
 async def steps(folder: Path, wanted: dict[str, Any], config: SessionConfig) -> dict[str, Any]:
-    """The real trainer: a state, if one is wanted, then these steps with a state after each; the last one's metrics."""
+    """The real trainer: a state, if one is wanted, then these steps with a state after each; the
+    last one's metrics.
+    """
     trainer = TrainerRanks(str(folder / "model"), config, "cpu")
     metrics: dict[str, float] = {}
     try:
@@ -48,7 +51,8 @@ async def meeting(folder: Path, wanted: dict[str, Any], config: SessionConfig) -
         remote_rank.versions = lambda: versions() | {"torch": torch}
     remote_rank.START_S = wanted.get("start_s", remote_rank.START_S)
     spec = RankSpec(str(folder / "model"), config, 0, config.trainer_ranks, "", "cpu", 1)
-    load = partial(node_ranks.meet, wanted.get("other_model"))  # by a name that the other node can import
+    # by a name that the other node can import
+    load = partial(node_ranks.meet, wanted.get("other_model"))
     ranks = RankProcesses(spec, partial(rank_process.rank_main, load=load))
     try:
         await ranks.ready()
@@ -89,7 +93,9 @@ async def whole(folder: Path, wanted: dict[str, Any]) -> dict[str, Any]:
     await pod_hold.pods_started()
     try:
         async with pod_hold.pods_held(noticed):
-            return await work(folder, wanted, SessionConfig(**wanted["config"])) | {"notices": len(notices)}
+            return await work(folder, wanted, SessionConfig(**wanted["config"])) | {
+                "notices": len(notices)
+            }
     except RuntimeFault as fault:
         return {"fault": type(fault).__name__, "says": str(fault)}
 

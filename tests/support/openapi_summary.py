@@ -1,4 +1,6 @@
-"""An OpenAPI document in short: what a client of it relies on, one line for each operation and type."""
+"""An OpenAPI document in short: what a client of it relies on, one line for each operation and
+type.
+"""
 
 import json
 from pathlib import Path
@@ -8,13 +10,18 @@ FILE = Path(__file__).with_name("openapi_summary.json")
 
 
 def summary(document: dict[str, Any]) -> dict[str, dict[str, list[str]]]:
-    """``{"operations": {id: facts}, "schemas": {name: facts}}``. What is only added leaves every fact there was."""
+    """``{"operations": {id: facts}, "schemas": {name: facts}}``. What is only added leaves every
+    fact there was.
+    """
     operations = {
         operation["operationId"]: sorted(_operation_facts(method, path, operation))
         for path, methods in document["paths"].items()
         for method, operation in methods.items()
     }
-    schemas = {name: sorted(_schema_facts(schema)) for name, schema in document["components"]["schemas"].items()}
+    schemas = {
+        name: sorted(_schema_facts(schema))
+        for name, schema in document["components"]["schemas"].items()
+    }
     return {"operations": operations, "schemas": schemas}
 
 
@@ -22,7 +29,9 @@ def text(document: dict[str, Any]) -> str:
     """The summary as it is stored."""
     parts = []
     for part, entries in summary(document).items():
-        lines = [f"  {json.dumps(name)}: {json.dumps(facts)}" for name, facts in sorted(entries.items())]
+        lines = [
+            f"  {json.dumps(name)}: {json.dumps(facts)}" for name, facts in sorted(entries.items())
+        ]
         parts.append(f'"{part}": {{\n' + ",\n".join(lines) + "\n}")
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
@@ -34,7 +43,9 @@ def _operation_facts(method: str, path: str, operation: dict[str, Any]) -> set[s
         facts.add(f"{need} {parameter['in']} {parameter['name']}")
     if body := operation.get("requestBody"):
         facts.add(f"needs body {_content(body)}")
-    return facts | {f"returns {status} {_content(answer)}" for status, answer in operation["responses"].items()}
+    return facts | {
+        f"returns {status} {_content(answer)}" for status, answer in operation["responses"].items()
+    }
 
 
 def _content(holder: dict[str, Any]) -> str:
@@ -45,4 +56,7 @@ def _content(holder: dict[str, Any]) -> str:
 def _schema_facts(schema: dict[str, Any]) -> set[str]:
     facts = {f"is {value!r}" for value in schema.get("enum", [])}
     required = set(schema.get("required", []))
-    return facts | {f"{'always' if name in required else 'maybe'} {name}" for name in schema.get("properties", {})}
+    return facts | {
+        f"{'always' if name in required else 'maybe'} {name}"
+        for name in schema.get("properties", {})
+    }

@@ -1,4 +1,6 @@
-"""A real engine and a real trainer take turns, and their log-probabilities are compared with those of transformers."""
+"""A real engine and a real trainer take turns, and their log-probabilities are compared with those
+of transformers.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -20,9 +22,9 @@ TEMPERATURES = (0.3, 1.0, 2.0)  # of the steps, and of what is sampled after the
 async def take_turns(folder: Path, options: dict[str, Any]) -> dict[str, list[float]]:
     """Three steps at three temperatures.
 
-    ``gaps``: before the first hand-over and after each, the largest difference between a log-probability that the
-    engine recorded and that of transformers on the trainer's weights. ``kls``: the trainer's own measure of it.
-    ``moved``: how far each step took the weights.
+    ``gaps``: before the first hand-over and after each, the largest difference between a
+    log-probability that the engine recorded and that of transformers on the trainer's weights.
+    ``kls``: the trainer's own measure of it. ``moved``: how far each step took the weights.
     """
     base = str(tiny_model_make(folder / "model"))
     config = SessionConfig(max_context_length=128, grpo_n=4, learning_rate=5e-3, **options)
@@ -35,7 +37,9 @@ async def take_turns(folder: Path, options: dict[str, Any]) -> dict[str, list[fl
             found["gaps"].append(gap(base, weights, samples))
             found["kls"].append((await loop.train(samples, step))["kl_engine"])
             before, weights = weights, await handed_over(loop, step)
-            found["moved"].append(max((weights[name] - before[name]).abs().max().item() for name in before))
+            found["moved"].append(
+                max((weights[name] - before[name]).abs().max().item() for name in before)
+            )
         for temperature in TEMPERATURES:
             options = SamplingOptions(max_tokens=8, temperature=temperature)
             samples, _ = await loop.rollout(PROMPTS, options, lambda text: 0.0)

@@ -1,4 +1,6 @@
-"""What the kernels of a plain layer ask of vLLM's layer, by hand, and the formulas of its parts in float64."""
+"""What the kernels of a plain layer ask of vLLM's layer, by hand, and the formulas of its parts in
+float64.
+"""
 
 from types import SimpleNamespace
 
@@ -23,11 +25,18 @@ def norm(width: int) -> SimpleNamespace:
     return SimpleNamespace(weight=torch.randn(width), variance_epsilon=EPSILON)
 
 
-def layer_make(*, width=48, inner=96, heads=3, kept=2, size=32, **rotary: object) -> SimpleNamespace:
+def layer_make(
+    *, width=48, inner=96, heads=3, kept=2, size=32, **rotary: object
+) -> SimpleNamespace:
     """What is asked of vLLM's layer."""
     angles = torch.arange(PLACES)[:, None] * 0.9 ** torch.arange(size // 2)
     turns = torch.cat([angles.cos(), angles.sin()], dim=1)
-    fields = {"is_neox_style": True, "rotary_dim": size, "head_size": size, "cos_sin_cache": turns} | rotary
+    fields = {
+        "is_neox_style": True,
+        "rotary_dim": size,
+        "head_size": size,
+        "cos_sin_cache": turns,
+    } | rotary
     return SimpleNamespace(
         input_layernorm=norm(width),
         post_attention_layernorm=norm(width),
@@ -41,7 +50,9 @@ def layer_make(*, width=48, inner=96, heads=3, kept=2, size=32, **rotary: object
 
 def normed(total: Tensor, norm: SimpleNamespace) -> Tensor:
     """``total`` divided by its root mean square, times the norm's weight."""
-    return total / (total.square().mean(dim=1, keepdim=True) + EPSILON).sqrt() * norm.weight.double()
+    return (
+        total / (total.square().mean(dim=1, keepdim=True) + EPSILON).sqrt() * norm.weight.double()
+    )
 
 
 def product(inputs: Tensor, linear: SimpleNamespace) -> Tensor:

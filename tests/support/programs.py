@@ -5,8 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 
-async def program_output(*command: str, cwd: Path, env: Mapping[str, str], deadline_s: float) -> str:
-    """What it printed. Fails with its output unless it ended well in time; it does not outlive the test."""
+async def program_output(
+    *command: str, cwd: Path, env: Mapping[str, str], deadline_s: float
+) -> str:
+    """What it printed. Fails with its output unless it ended well in time; it does not outlive the
+    test.
+    """
     process = await asyncio.create_subprocess_exec(
         *command, cwd=cwd, env=env, stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,

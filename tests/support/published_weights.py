@@ -1,4 +1,6 @@
-"""What a trainer has published, as the engine finds it, in copies: the trainer's next step changes the originals."""
+"""What a trainer has published, as the engine finds it, in copies: the trainer's next step changes
+the originals.
+"""
 
 from pathlib import Path
 

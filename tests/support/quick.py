@@ -16,15 +16,21 @@ from typing import Any
 
 import pytest
 
-CPU_LIMIT_S = 4.0  # of one quick test, its fixtures apart: one second on a quiet core; a slow and shared one takes more
+# of one quick test, its fixtures apart: one second on a quiet core; a slow and shared one takes
+# more
+CPU_LIMIT_S = 4.0
 SLEEP_LIMIT_S = 0.25  # in all, of one quick test
 MARKS = ("system", "smoke", "engine", "browser", "gpu", "nightly")
 # Whoever asks for one of these starts what it starts: a store, containers, jobs.
-FIXTURES = frozenset({"cluster_backend", "docker_backend", "embedded_s3", "slurm_backend", "swift_store"})
-# Folders whose tests are part of `make check`; then those whose tests start whole servers or other packages' programs.
+FIXTURES = frozenset(
+    {"cluster_backend", "docker_backend", "embedded_s3", "slurm_backend", "swift_store"}
+)
+# Folders whose tests are part of `make check`; then those whose tests start whole servers or other
+# packages' programs.
 CHECKED_FOLDERS = ("architecture",)
 FOLDERS = (*CHECKED_FOLDERS, "clients", "docker", "e2e", "gpu", "launching")
-HEAVY = frozenset({"deepspeed", "torch", "transformers", "vllm"})  # seconds, and processes of their own
+# seconds, and processes of their own
+HEAVY = frozenset({"deepspeed", "torch", "transformers", "vllm"})
 PROCESS_EVENTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn"})
 TESTS = Path(__file__).resolve().parents[1]
 
@@ -36,14 +42,16 @@ class QuickRules:
         self._broken: set[str] = set()
         self._slept_s = 0.0
         self._runs = False
-        platform.platform()  # starts `uname` once a process: for whichever client is the first to send its headers
+        # starts `uname` once a process: for whichever client is the first to send its headers
+        platform.platform()
         sys.addaudithook(self._on_event)
 
     def _on_event(self, event: str, arguments: tuple[Any, ...]) -> None:
         if not self._runs:
             return
         if event in PROCESS_EVENTS:
-            # The kernels for processors are compiled by the test of a process that needs them first.
+            # The kernels for processors are compiled by the test of a process that needs them
+            # first.
             if str(arguments[0]) != os.environ.get("CC", "cc"):
                 self._broken.add("starts a process")
         elif event == "time.sleep":
@@ -69,7 +77,9 @@ class QuickRules:
             self._broken.add(f"sleeps for {self._slept_s:.1f} s")
         if self._broken:
             found = " and ".join(sorted(self._broken))
-            pytest.fail(f"This quick test {found}. Mark it `system`, or test a smaller part.", pytrace=False)
+            pytest.fail(
+                f"This quick test {found}. Mark it `system`, or test a smaller part.", pytrace=False
+            )
         return result
 
 
@@ -89,8 +99,14 @@ def is_smoke(item: pytest.Item) -> bool:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--quick", action="store_true", help="choose the tests that start nothing, and hold them to it")
-    parser.addoption("--smoke", action="store_true", help="choose one case of each kind with its real parts")
+    parser.addoption(
+        "--quick",
+        action="store_true",
+        help="choose the tests that start nothing, and hold them to it",
+    )
+    parser.addoption(
+        "--smoke", action="store_true", help="choose one case of each kind with its real parts"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -104,7 +120,9 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the chosen tiers, and begin with the files that start most: they wait while quick ones compute."""
+    """Keep the chosen tiers, and begin with the files that start most: they wait while quick ones
+    compute.
+    """
     quick, smoke = config.getoption("--quick"), config.getoption("--smoke")
     if not quick and not smoke:
         return

@@ -1,4 +1,6 @@
-"""Calls of an episode as chance makes them: agents, turns, forks, several answers, grammars, cancelled ones."""
+"""Calls of an episode as chance makes them: agents, turns, forks, several answers, grammars,
+cancelled ones.
+"""
 
 import random
 
@@ -9,9 +11,12 @@ from gpu_runtime.trajectories import stored_calls
 DRIFT = {"continues": "x", "message": 0, "reason": "why", "saw": "a", "renders": "b"}
 
 
-def completion(choice: int, ids: tuple[int, ...], draw: random.Random, *, bound: bool = False) -> Completion:
-    """An answer with the log-probabilities of 32 bits that an engine computes, under a grammar where ``bound``; of some
-    those at temperature 1 were not recorded."""
+def completion(
+    choice: int, ids: tuple[int, ...], draw: random.Random, *, bound: bool = False
+) -> Completion:
+    """An answer with the log-probabilities of 32 bits that an engine computes, under a grammar
+    where ``bound``; of some those at temperature 1 were not recorded.
+    """
     sets = [None, UNKNOWN, set_pack(b"\x07"), set_pack(b"\x01\x10")]
     return Completion(
         choice=choice, token_ids_T=ids, logprobs_T=drawn(ids, draw), raw_logprobs_T=draw.choice([drawn(ids, draw), ()]),
@@ -29,7 +34,9 @@ def drawn(ids: tuple[int, ...], draw: random.Random) -> tuple[float, ...]:
 
 
 def calls_of(episode_id: str, draw: random.Random) -> list[CallRecord]:
-    """What an episode of several agents, turns and answers records; some are cancelled, some sample nothing."""
+    """What an episode of several agents, turns and answers records; some are cancelled, some sample
+    nothing.
+    """
     made: list[CallRecord] = []
     for number in range(draw.randrange(1, 5)):
         agent = draw.choice([None, "critic"])
@@ -41,7 +48,9 @@ def calls_of(episode_id: str, draw: random.Random) -> list[CallRecord]:
             parent, agent = Parent(earlier.id, 0, len(answer.token_ids_T)), earlier.agent
         bound = draw.random() < 0.3
         answers = tuple(
-            completion(choice, tuple(draw.choices(range(90), k=draw.randrange(0, 6))), draw, bound=bound)
+            completion(
+                choice, tuple(draw.choices(range(90), k=draw.randrange(0, 6))), draw, bound=bound
+            )
             for choice in range(draw.choice([1, 1, 2]))
         )
         call = CallRecord(

@@ -1,4 +1,6 @@
-"""One rank of the real trainer in a process of its own, which reports what the product never asks it for."""
+"""One rank of the real trainer in a process of its own, which reports what the product never asks
+it for.
+"""
 
 import io
 import multiprocessing
@@ -19,7 +21,9 @@ SUB_GROUP = 12_000  # elements
 
 
 def in_a_rank(task: Callable[..., Any], *arguments: object) -> Any:
-    """``task(*arguments)`` in a new process. Functions of this module alone: the child must be able to import them."""
+    """``task(*arguments)`` in a new process. Functions of this module alone: the child must be able
+    to import them.
+    """
     import torch
 
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
@@ -37,7 +41,9 @@ def _answered(task: Callable[..., Any], arguments: Sequence[object]) -> bytes:
 
 
 def trainer_make(model: str, config: SessionConfig, device: str = "cpu"):
-    """A RankTrainer in this process, the only rank. Takes options that TrainerRanks refuses on a CPU."""
+    """A RankTrainer in this process, the only rank. Takes options that TrainerRanks refuses on a
+    CPU.
+    """
     spec = RankSpec(model, config, 0, 1, f"{model}-ranks-{os.getpid()}", device, 1)
     rank_environment(spec)
     return rank_load(spec, lambda: None)
@@ -46,10 +52,11 @@ def trainer_make(model: str, config: SessionConfig, device: str = "cpu"):
 def gradients(
     model: str, runs: Sequence[tuple[SessionConfig, Sequence[Sample]]], device: str = "cpu"
 ) -> list[tuple[dict, dict, dict]]:
-    """For each run: metrics, the gradient as AdamW is handed it, the trained parameters before the step; by name.
+    """For each run: metrics, the gradient as AdamW is handed it, the trained parameters before the
+    step; by name.
 
-    With a KL term it is the second step's: at the first the policy is the reference, and the term has no gradient.
-    Needs ZeRO 1 or 2, and a clip that is far away.
+    With a KL term it is the second step's: at the first the policy is the reference, and the term
+    has no gradient. Needs ZeRO 1 or 2, and a clip that is far away.
     """
     return [_gradient(trainer_make(model, config, device), samples) for config, samples in runs]
 
@@ -67,13 +74,18 @@ def _gradient(trainer, samples: Sequence[Sample]) -> tuple[dict, dict, dict]:
     step = trainer.optimizer.step
 
     def record(closure=None):
-        handed.extend(p.grad.float().cpu().clone() for group in trainer.optimizer.param_groups for p in group["params"])
+        handed.extend(
+            p.grad.float().cpu().clone()
+            for group in trainer.optimizer.param_groups
+            for p in group["params"]
+        )
         return step(closure)
 
     trainer.optimizer.step = record
     metrics = trainer.forward_backward(samples, trainer.config.entropy_coef)
     metrics |= trainer.optim_step(1)
-    (flat,) = handed  # ZeRO 1 and 2 hand over one tensor, the parameters in their order and some padding
+    # ZeRO 1 and 2 hand over one tensor, the parameters in their order and some padding
+    (flat,) = handed
     gradient = {}
     for name, parameter in trained.items():
         piece, flat = flat[: parameter.numel()], flat[parameter.numel() :]
@@ -87,13 +99,18 @@ def weights_after(
     batches: Sequence[Sequence[Sample]],
     device: str = "cpu",
 ) -> list[dict]:
-    """For each run the weights after one step per batch; the number says after which step a new trainer goes on from
-    the saved state (0: none does)."""
+    """For each run the weights after one step per batch; the number says after which step a new
+    trainer goes on from the saved state (0: none does).
+    """
     return [_weights(model, config, resume_at, batches, device) for config, resume_at in runs]
 
 
 def _weights(
-    model: str, config: SessionConfig, resume_at: int, batches: Sequence[Sequence[Sample]], device: str
+    model: str,
+    config: SessionConfig,
+    resume_at: int,
+    batches: Sequence[Sequence[Sample]],
+    device: str,
 ) -> dict:
     from safetensors.torch import load_file
 
@@ -119,8 +136,9 @@ def _weights(
 def computation(
     model: str, runs: Sequence[tuple[SessionConfig, Sequence[Sample]]], device: str = "cpu"
 ) -> list[tuple[int, int, dict, dict]]:
-    """For each run: how often the first layer's MLP ran in one forward and backward, the bytes that were saved for the
-    backward pass, the metrics and the weights after the step."""
+    """For each run: how often the first layer's MLP ran in one forward and backward, the bytes that
+    were saved for the backward pass, the metrics and the weights after the step.
+    """
     return [_computation(trainer_make(model, config, device), samples) for config, samples in runs]
 
 
@@ -128,7 +146,9 @@ def _computation(trainer, samples: Sequence[Sample]) -> tuple[int, int, dict, di
     import torch
 
     calls, saved = [], {}
-    mlp = next(module for name, module in trainer.engine.module.named_modules() if name.endswith(".mlp"))
+    mlp = next(
+        module for name, module in trainer.engine.module.named_modules() if name.endswith(".mlp")
+    )
     mlp.register_forward_pre_hook(lambda *_: calls.append(1))
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
@@ -138,13 +158,19 @@ def _computation(trainer, samples: Sequence[Sample]) -> tuple[int, int, dict, di
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         metrics = trainer.forward_backward(samples)
     metrics |= trainer.optim_step(1)
-    weights = {name: weight.detach().cpu().clone() for name, weight in trainer.engine.module.named_parameters()}
+    weights = {
+        name: weight.detach().cpu().clone()
+        for name, weight in trainer.engine.module.named_parameters()
+    }
     return len(calls), sum(saved.values()), metrics, weights
 
 
-def observed(model: str, configs: Sequence[SessionConfig], samples: Sequence[Sample]) -> list[dict[str, Any]]:
-    """For each session: its ZeRO stage, whether weights are sharded and moments on the host, the norm of the gradient
-    that AdamW is handed, and the adapters' first noise."""
+def observed(
+    model: str, configs: Sequence[SessionConfig], samples: Sequence[Sample]
+) -> list[dict[str, Any]]:
+    """For each session: its ZeRO stage, whether weights are sharded and moments on the host, the
+    norm of the gradient that AdamW is handed, and the adapters' first noise.
+    """
     return [_observed(trainer_make(model, config), samples) for config in configs]
 
 
@@ -155,14 +181,19 @@ def _observed(trainer, samples: Sequence[Sample]) -> dict[str, Any]:
         "sharded": all(parameter.numel() == 0 for parameter in parameters.values()),
         # ZeRO 1 and 2 have the one attribute, ZeRO 3 the other.
         "offloaded": any(
-            getattr(trainer.engine.optimizer, name, False) for name in ("cpu_offload", "offload_optimizer")
+            getattr(trainer.engine.optimizer, name, False)
+            for name in ("cpu_offload", "offload_optimizer")
         ),
-        "noise": [tensor.detach().clone() for name, tensor in parameters.items() if "lora_A" in name],
+        "noise": [
+            tensor.detach().clone() for name, tensor in parameters.items() if "lora_A" in name
+        ],
     }
     step = trainer.optimizer.step
 
     def record(closure=None):
-        handed = [p.grad.float() for group in trainer.optimizer.param_groups for p in group["params"]]
+        handed = [
+            p.grad.float() for group in trainer.optimizer.param_groups for p in group["params"]
+        ]
         found["handed_norm"] = sum(float(gradient.square().sum()) for gradient in handed) ** 0.5
         return step(closure)
 
@@ -172,17 +203,26 @@ def _observed(trainer, samples: Sequence[Sample]) -> dict[str, Any]:
     return found
 
 
-def moving_reference(model: str, config: SessionConfig, samples: Sequence[Sample]) -> dict[str, Any]:
-    """One step, its state, and a trainer that loads it: weights of policy and reference, and log-probabilities before
-    the step."""
+def moving_reference(
+    model: str, config: SessionConfig, samples: Sequence[Sample]
+) -> dict[str, Any]:
+    """One step, its state, and a trainer that loads it: weights of policy and reference, and
+    log-probabilities before the step.
+    """
     trainer = trainer_make(model, config)
-    found: dict[str, Any] = {"base": _weights_of(trainer.references.main), "before": trainer.logprobs(samples)}
+    found: dict[str, Any] = {
+        "base": _weights_of(trainer.references.main),
+        "before": trainer.logprobs(samples),
+    }
     found["reference_before"] = trainer.logprobs(samples, reference=True)
     if trainer.references.base is not None:
         found["second"] = _weights_of(trainer.references.base)
     trainer.forward_backward(samples)
     trainer.optim_step(1)
-    found |= {"policy": _weights_of(trainer.engine.module), "reference": _weights_of(trainer.references.main)}
+    found |= {
+        "policy": _weights_of(trainer.engine.module),
+        "reference": _weights_of(trainer.references.main),
+    }
     with tempfile.TemporaryDirectory() as folder:
         trainer.save_state(Path(folder) / "state")
         other = trainer_make(model, config)
@@ -202,7 +242,9 @@ def rank_load_in_sub_groups(spec: RankSpec, on_row):
 
     def cut(config: SessionConfig, dtype: Any) -> dict[str, Any]:
         whole: dict[str, Any] = told(config, dtype)
-        return whole | {"zero_optimization": whole["zero_optimization"] | {"sub_group_size": SUB_GROUP}}
+        return whole | {
+            "zero_optimization": whole["zero_optimization"] | {"sub_group_size": SUB_GROUP}
+        }
 
     trainer.deepspeed_config = cut
     return rank_load(spec, on_row)
@@ -222,8 +264,12 @@ def sharded_and_whole(model: str, dtype: str) -> list[dict]:
     return found
 
 
-def moved_to_the_host(model: str, configs: Sequence[SessionConfig], samples: Sequence[Sample]) -> list[tuple]:
-    """For each session: bytes copied to the host for the backward pass of one step, and the weights after it."""
+def moved_to_the_host(
+    model: str, configs: Sequence[SessionConfig], samples: Sequence[Sample]
+) -> list[tuple]:
+    """For each session: bytes copied to the host for the backward pass of one step, and the weights
+    after it.
+    """
     from gpu_runtime.training import checkpointing
 
     moved = []
@@ -251,9 +297,12 @@ def moved_to_the_host(model: str, configs: Sequence[SessionConfig], samples: Seq
     return found
 
 
-def gradient_copies(model: str, config: SessionConfig, samples: Sequence[Sample], plain: bool) -> tuple[int, list]:
-    """How many gradients of all weights DeepSpeed makes in two steps, beside the one that it sums in; and the weights
-    after them. ``plain``: as it is by itself."""
+def gradient_copies(
+    model: str, config: SessionConfig, samples: Sequence[Sample], plain: bool
+) -> tuple[int, list]:
+    """How many gradients of all weights DeepSpeed makes in two steps, beside the one that it sums
+    in; and the weights after them. ``plain``: as it is by itself.
+    """
     trainer, made = trainer_make(model, config), list[str]()
     optimizer = trainer.engine.optimizer
     if plain:

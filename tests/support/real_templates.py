@@ -26,7 +26,8 @@ OTHER_CALLS = {
     **dict.fromkeys(("gemma4", "gemma4_v2", "gemma4_v3", "gemma4_v4", "gemma4_v5"), "<turn|>"),
 }
 
-# Mistral's own package writes the templates of its tokenizers' versions; the last two are those of Magistral.
+# Mistral's own package writes the templates of its tokenizers' versions; the last two are those of
+# Magistral.
 MISTRAL_VERSIONS: dict[str, tuple[str, dict[str, bool]]] = {
     "mistral_v3": ("v3", {"spm": True}),
     "mistral_v7": ("v7", {}),
@@ -37,7 +38,9 @@ MISTRAL_VERSIONS: dict[str, tuple[str, dict[str, bool]]] = {
 
 
 def real_template(family: str) -> tuple[str, str]:
-    """The template and the end of turn of one of ``REAL_TEMPLATES``, ``OTHER_CALLS`` or ``MISTRAL_VERSIONS``."""
+    """The template and the end of turn of one of ``REAL_TEMPLATES``, ``OTHER_CALLS`` or
+    ``MISTRAL_VERSIONS``.
+    """
     if family in MISTRAL_VERSIONS:
         return _mistral_template(family), "</s>"
     package = find_spec("trl")
@@ -52,7 +55,12 @@ def _mistral_template(family: str) -> str:
 
     version, has = MISTRAL_VERSIONS[family]
     parts = ("spm", "image_support", "audio_support", "thinking_support", "plain_thinking_support")
-    absent = ("default_system_prompt", "model_settings_fields", "reasoning_effort_values", "reasoning_effort_default")
+    absent = (
+        "default_system_prompt",
+        "model_settings_fields",
+        "reasoning_effort_values",
+        "reasoning_effort_default",
+    )
     return generate_chat_template(
         tokenizer_version=TokenizerVersion(version),
         use_special_token_variables=True,

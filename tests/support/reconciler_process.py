@@ -1,9 +1,11 @@
-"""``manage.py reconcile`` with launchers that write down what they start, for tests of several reconcilers.
+"""``manage.py reconcile`` with launchers that write down what they start, for tests of several
+reconcilers.
 
     reconciler_process.py FOLDER            the reconciler; it leads or stands by as the real program does
     reconciler_process.py FOLDER COUNT      so many sessions for each place; the database is made where there is none
 
-What is started is a line of FOLDER/launches: the place, the launch's name, the pid of the reconciler. It runs for ever.
+What is started is a line of FOLDER/launches: the place, the launch's name, the pid of the
+reconciler. It runs for ever.
 """
 
 import os
@@ -27,7 +29,12 @@ class WritingLauncher:
     def new_handle(
         self, *, session_id: str, instance_id: str, folder: Path, gpus: int = 0, devices: Any = ()
     ) -> dict[str, Any]:
-        return {"launch": f"{session_id}.{secrets.token_hex(4)}", "folder": str(folder), "gpus": gpus, "devices": []}
+        return {
+            "launch": f"{session_id}.{secrets.token_hex(4)}",
+            "folder": str(folder),
+            "gpus": gpus,
+            "devices": [],
+        }
 
     def start(self, handle: dict[str, Any], *, environment: Any) -> dict[str, Any]:
         line = f"{self._place} {handle['launch']} {os.getpid()}\n"
@@ -77,7 +84,9 @@ def fill(count: int) -> None:
 
     call_command("migrate", interactive=False, verbosity=0)
     (settings.DATA / "models" / factories.BASE_MODEL).mkdir(parents=True, exist_ok=True)
-    project = Project.objects.first() or Project.objects.get(memberships__user=factories.user_make("owner"))
+    project = Project.objects.first() or Project.objects.get(
+        memberships__user=factories.user_make("owner")
+    )
     for _ in range(count):
         for place in (HERE, *settings.PLACES):
             factories.session_make(project, config=SessionConfig(place=place))

@@ -1,4 +1,6 @@
-"""A world for the reconciler: a launcher and a clock of our own, and runtimes that report what a test sets."""
+"""A world for the reconciler: a launcher and a clock of our own, and runtimes that report what a
+test sets.
+"""
 
 from datetime import timedelta
 
@@ -27,7 +29,8 @@ class FakeLauncher:
         self.ends: dict[str, int] = {}
         self.stopped: list[tuple[str, float]] = []
         self.broken = self.away = False
-        self.slow: set[str] = set()  # "start", "stop": what an earlier runtime, or this one, that does not die refuses
+        # "start", "stop": what an earlier runtime, or this one, that does not die refuses
+        self.slow: set[str] = set()
         self.others: set[int] = set()  # ports of this machine that no runtime listens on
         self.asked = 0  # how often what earlier runtimes left was to be ended
         self.queue = ""  # why a runtime has no place yet
@@ -51,7 +54,9 @@ class FakeLauncher:
     def inspect(self, handle):
         self._answer()
         if handle["launch"] in self.alive:
-            return RuntimeStatus("waiting" if self.queue else "running", reason=self.queue or self.lost)
+            return RuntimeStatus(
+                "waiting" if self.queue else "running", reason=self.queue or self.lost
+            )
         code = self.ends.get(handle["launch"])
         return RuntimeStatus("gone") if code is None else RuntimeStatus("exited", code)
 
@@ -82,7 +87,8 @@ class FakeLauncher:
 class World:
     """A reconciler, its launcher, its clock, and runtimes that report what a test sets.
 
-    A runtime that waits for episodes advances its progress at every heartbeat; any other does as ``beat`` says.
+    A runtime that waits for episodes advances its progress at every heartbeat; any other does as
+    ``beat`` says.
     """
 
     def __init__(self, devices=()):
@@ -96,7 +102,9 @@ class World:
         devices = self.devices if devices is None else devices
         return Reconciler(self.launcher, devices=devices, disk_free=lambda: self.free)
 
-    def tick(self, seconds: float = 1.0, *, beat: RuntimeState | None = None, step_s: float = 1.0) -> None:
+    def tick(
+        self, seconds: float = 1.0, *, beat: RuntimeState | None = None, step_s: float = 1.0
+    ) -> None:
         """Let time pass in steps; living runtimes send ``beat`` in each."""
         while seconds > 0:
             self.now += timedelta(seconds=min(seconds, step_s))
@@ -132,4 +140,6 @@ def state_of(session: Session) -> str:
     return session.state
 
 
-READY = RuntimeState(state=RuntimeStage.READY, phase=PHASE_WAITING, progress=5, address="127.0.0.1:9")
+READY = RuntimeState(
+    state=RuntimeStage.READY, phase=PHASE_WAITING, progress=5, address="127.0.0.1:9"
+)

@@ -1,4 +1,6 @@
-"""Log-probabilities of one small model by two kernels: an engine in bfloat16, and a trainer that rounds elsewhere."""
+"""Log-probabilities of one small model by two kernels: an engine in bfloat16, and a trainer that
+rounds elsewhere.
+"""
 
 from dataclasses import dataclass
 from functools import cache
@@ -21,7 +23,9 @@ class Rounded:
 
 @cache
 def rounded() -> Rounded:
-    """Sampled once by the engine; the trainer's layers are the same weights, computed in another order."""
+    """Sampled once by the engine; the trainer's layers are the same weights, computed in another
+    order.
+    """
     generator = torch.Generator().manual_seed(11)
     weights = [torch.randn(WIDTH, WIDTH, generator=generator) / WIDTH**0.5 for _ in range(LAYERS)]
     embedding, head = (
@@ -31,7 +35,9 @@ def rounded() -> Rounded:
     ids_SL = torch.randint(VOCABULARY, (SEQUENCES, LENGTH), generator=generator)
     logits = [_logits(embedding[ids_SL], weights, head * 0.4, parts).float() for parts in (1, 4)]
     engine, trainer = (each.log_softmax(-1) for each in logits)
-    drawn = torch.multinomial(engine.exp().flatten(0, 1), 1, generator=generator).reshape(SEQUENCES, LENGTH, 1)
+    drawn = torch.multinomial(engine.exp().flatten(0, 1), 1, generator=generator).reshape(
+        SEQUENCES, LENGTH, 1
+    )
     engine_K, trainer_K = (each.gather(2, drawn).flatten() for each in (engine, trainer))
     advantages_S = torch.randn(SEQUENCES, generator=generator)
     sample_K = torch.arange(SEQUENCES).repeat_interleave(LENGTH)

@@ -1,4 +1,6 @@
-"""Every route of the API, and with what a test asks it. A route that is not listed here fails the suite."""
+"""Every route of the API, and with what a test asks it. A route that is not listed here fails the
+suite.
+"""
 
 import json
 from collections.abc import Iterator
@@ -103,7 +105,12 @@ WITHOUT_ID: dict[tuple[str, str], Any] = {
     ("GET", "/alert-rules"): None,
     ("GET", "/saved-views"): None,
     ("POST", "/saved-views"): {"name": "by time", "address": "x=time"},
-    ("POST", "/alert-rules"): {"name": "low", "metric": "reward_mean", "above": False, "value": 0.1},
+    ("POST", "/alert-rules"): {
+        "name": "low",
+        "metric": "reward_mean",
+        "above": False,
+        "value": 0.1,
+    },
     ("GET", "/audit"): None,
     ("POST", "/outside-calls"): {"base_url": "https://127.0.0.1/v1", "body": {}},
     ("GET", "/webhooks"): None,
@@ -128,7 +135,10 @@ LEASE_BODIES: dict[tuple[str, str], Any] = {
         "name": "kept",
         "lora": {"rank": 8},
     },
-    ("POST", "/runtime/named-states"): {"model_id": "ses_1:train:0", "path": "tinker://ses_1:train:0/weights/kept"},
+    ("POST", "/runtime/named-states"): {
+        "model_id": "ses_1:train:0",
+        "path": "tinker://ses_1:train:0/weights/kept",
+    },
     ("POST", "/runtime/tinker-work"): {"key": "1-1", "tokens": {}, "spans": []},
     ("POST", "/runtime/failed-checkpoints"): {"checkpoint_id": "ckp_none", "reason": "a test"},
     ("POST", "/runtime/fail"): {"code": "broken", "cause": "a test"},
@@ -154,7 +164,12 @@ FOR_OWNERS = {
 }
 FOR_EVERYBODY = {("POST", "/projects"), ("POST", "/alerts/read")}
 # Keys do these only as an admin, people as far as their role allows.
-FOR_ADMIN_KEYS = FOR_OWNERS | {("GET", "/keys"), ("POST", "/keys"), ("POST", "/projects"), ("GET", "/members")}
+FOR_ADMIN_KEYS = FOR_OWNERS | {
+    ("GET", "/keys"),
+    ("POST", "/keys"),
+    ("POST", "/projects"),
+    ("GET", "/members"),
+}
 # For people alone: no key of theirs.
 FOR_PEOPLE = {("GET", "/account/sign-ins"), ("POST", "/alerts/read")}
 # For those who have a public link: the token says which session.
@@ -178,7 +193,8 @@ def declared() -> set[tuple[str, str]]:
 def undone() -> Iterator[None]:
     """What a request changes within the block is rolled back, and those before it are not counted.
 
-    With it, one test can try many routes on one set of rows, which take longer to make than most requests.
+    With it, one test can try many routes on one set of rows, which take longer to make than most
+    requests.
     """
     cache.clear()
     with transaction.atomic():
@@ -186,7 +202,9 @@ def undone() -> Iterator[None]:
         transaction.set_rollback(True)
 
 
-def ask(client: Any, method: str, path: str, ids: dict[str, str], body: Any = None, **headers: str) -> Any:
+def ask(
+    client: Any, method: str, path: str, ids: dict[str, str], body: Any = None, **headers: str
+) -> Any:
     """The answer to one route with these ids in its path. Header names have underscores here."""
     return client.generic(
         method,

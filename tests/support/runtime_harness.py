@@ -1,4 +1,6 @@
-"""A runtime's own parts in this process: real agent and journal, fake engine and trainer, a fake control plane."""
+"""A runtime's own parts in this process: real agent and journal, fake engine and trainer, a fake
+control plane.
+"""
 
 import asyncio
 import time
@@ -48,16 +50,32 @@ from tinkerscript.wire.episodes import WorkflowOutput
 from tinkerscript.wire.runtime import Assignment
 
 # Episodes of version 0 must not become stale where a test takes several steps.
-PAIRS = {"grpo_n": 2, "tasks_per_batch": 2, "max_staleness": 16, "max_context_length": 512, "max_tokens": 32}
+PAIRS = {
+    "grpo_n": 2,
+    "tasks_per_batch": 2,
+    "max_staleness": 16,
+    "max_context_length": 512,
+    "max_tokens": 32,
+}
 
 
-def plane_assign(plane: FakeControlPlane, model: Path | None = None, **config: Any) -> SessionConfig:
-    """Answer registrations with groups of two, batches of two groups, ``config``, and the last committed state."""
+def plane_assign(
+    plane: FakeControlPlane, model: Path | None = None, **config: Any
+) -> SessionConfig:
+    """Answer registrations with groups of two, batches of two groups, ``config``, and the last
+    committed state.
+    """
     chosen = SessionConfig(**(PAIRS | config))
 
     def answer(_: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        assignment = plane.assignment() | {"config": chosen.model_dump(), "base_model_path": str(model or "")}
-        return 200, assignment | {"resume_from": resume_point(plane), "journal_files": plane.journal_files()}
+        assignment = plane.assignment() | {
+            "config": chosen.model_dump(),
+            "base_model_path": str(model or ""),
+        }
+        return 200, assignment | {
+            "resume_from": resume_point(plane),
+            "journal_files": plane.journal_files(),
+        }
 
     plane.answers["/v1/runtime/register"] = answer
     return chosen
@@ -65,7 +83,11 @@ def plane_assign(plane: FakeControlPlane, model: Path | None = None, **config: A
 
 def resume_point(plane: FakeControlPlane) -> dict[str, Any] | None:
     """The last committed state checkpoint, as a runtime is given it."""
-    states = [upload for upload in plane.uploads.values() if upload["kind"] == "state" and upload["committed"]]
+    states = [
+        upload
+        for upload in plane.uploads.values()
+        if upload["kind"] == "state" and upload["committed"]
+    ]
     if not states:
         return None
     last = max(states, key=lambda upload: upload["step"])
@@ -82,11 +104,20 @@ def tiny_model(folder: Path) -> Path:
 
 
 def runtime_config(plane: FakeControlPlane, volume: Path) -> RuntimeConfig:
-    return RuntimeConfig(server_url=plane.url, lease=LEASE, session_id="ses_0123456789abcdef", runtime_dir=volume)
+    return RuntimeConfig(
+        server_url=plane.url, lease=LEASE, session_id="ses_0123456789abcdef", runtime_dir=volume
+    )
 
 
 def episode_complete(
-    journal: Journal, name: str, *, task: str, reward: float, version: int = 0, begun_at: float = 1.0, text: str = ""
+    journal: Journal,
+    name: str,
+    *,
+    task: str,
+    reward: float,
+    version: int = 0,
+    begun_at: float = 1.0,
+    text: str = "",
 ) -> None:
     """A completed episode of one call; its tokens are those of ``text``, or of its name."""
     ids = tuple((text or name).encode())
@@ -95,12 +126,20 @@ def episode_complete(
         finish_reason="stop", message={"role": "assistant", "content": name},
     )  # fmt: skip
     journal.episodes.begin(name, task=task, eval=False, deadline_at=2e9)
-    journal.calls.record(CallRecord(f"call-{name}", name, (1, 2), (answer,), begun_at, begun_at + 1.0))
-    journal.episodes.end(name, WorkflowOutput(reward=reward), {"timelines": 1, "calls": 1, "agents": []})
+    journal.calls.record(
+        CallRecord(f"call-{name}", name, (1, 2), (answer,), begun_at, begun_at + 1.0)
+    )
+    journal.episodes.end(
+        name, WorkflowOutput(reward=reward), {"timelines": 1, "calls": 1, "agents": []}
+    )
 
 
-def volume_fill(volume: Path, tasks: Sequence[str], *, rewards: tuple[float, ...] = (0.0, 1.0)) -> None:
-    """A journal in ``volume`` with a full group of waiting episodes for each task; their ids are a0, a1, b0..."""
+def volume_fill(
+    volume: Path, tasks: Sequence[str], *, rewards: tuple[float, ...] = (0.0, 1.0)
+) -> None:
+    """A journal in ``volume`` with a full group of waiting episodes for each task; their ids are
+    a0, a1, b0...
+    """
     journal = Journal(volume / "journal.sqlite3")
     for task in tasks:
         for number, reward in enumerate(rewards):
@@ -157,7 +196,9 @@ class Parts:
         return next(event for event in self._of_kind("event") if event["name"] == name)
 
     def _of_kind(self, kind: str) -> list[dict[str, Any]]:
-        return [entry["data"] for entry in list(self.plane.entries.values()) if entry["kind"] == kind]
+        return [
+            entry["data"] for entry in list(self.plane.entries.values()) if entry["kind"] == kind
+        ]
 
     async def fail_or_hold(self, point: str) -> None:
         self.points.append(point)
@@ -182,10 +223,11 @@ async def learner_open(
     patience_s: float = PATIENCE_S,
     serves_state: bool = False,
 ) -> AsyncIterator[Parts]:
-    """A runtime without its gateway, before it restores; its journal is that of ``volume`` or else the stored one.
+    """A runtime without its gateway, before it restores; its journal is that of ``volume`` or else
+    the stored one.
 
-    ``engine`` and ``trainer`` are fakes unless given; ``patience_s`` is with a store that is away. ``serves_state``:
-    the engine gets the weights of a state before the trainer has loaded it.
+    ``engine`` and ``trainer`` are fakes unless given; ``patience_s`` is with a store that is away.
+    ``serves_state``: the engine gets the weights of a state before the trainer has loaded it.
     """
     handover, disk, others = volume / "handover", JournalExecutor(), asyncio.all_tasks()
     handover.mkdir(exist_ok=True)
@@ -197,7 +239,9 @@ async def learner_open(
         journal = await session.journal_open()
         stored = StoredCalls(session, journal)
         episodes_follow(agent.events, agent.report, assignment.config)
-        batches = batches_of(journal, assignment.config, disk, recall=stored.recall, events=agent.events)
+        batches = batches_of(
+            journal, assignment.config, disk, recall=stored.recall, events=agent.events
+        )
         engine, trainer = engine or FakeEngine(NoTokenizer()), trainer or FakeTrainer()
         archive = Archive(session, journal, JournalReplica(store, journal, volume))
         async with weights_fetched(session) if serves_state else nullcontext() as weights:
@@ -212,7 +256,8 @@ async def learner_open(
             try:
                 yield it
             finally:
-                left = asyncio.all_tasks() - others  # uploads under way, which end with a runtime's process
+                # uploads under way, which end with a runtime's process
+                left = asyncio.all_tasks() - others
                 for task in left:
                     task.cancel()
                 await asyncio.gather(*left, return_exceptions=True)
@@ -249,7 +294,11 @@ class Running:
         """One episode of one call; its id."""
         begun = await self.post("/episodes", json={"task": task})
         chat = {"model": "tiny", "messages": [{"role": "user", "content": task}]}
-        await self.post("/v1/chat/completions", json=chat, headers={"Authorization": f"Bearer {begun['api_key']}"})
+        await self.post(
+            "/v1/chat/completions",
+            json=chat,
+            headers={"Authorization": f"Bearer {begun['api_key']}"},
+        )
         await self.post(f"/episodes/{begun['episode_id']}/end", json={"output": {"reward": reward}})
         return begun["episode_id"]
 
@@ -281,14 +330,20 @@ class Running:
     async def post(self, path: str, **options: Any) -> dict[str, Any]:
         """A request to the gateway under the relay key; its response, which must be a success."""
         headers = {"X-Relay-Key": "relay"} | options.pop("headers", {})
-        answer = await self.http.post(f"http://{self.status['address']}{path}", headers=headers, **options)
+        answer = await self.http.post(
+            f"http://{self.status['address']}{path}", headers=headers, **options
+        )
         assert answer.status_code < 300, answer.text
         return answer.json()
 
 
 async def upload_committed(plane: FakeControlPlane, **fields: Any) -> dict[str, Any]:
     """The first committed upload with these fields, once there is one."""
-    found = lambda: [u for u in plane.uploads.values() if u["committed"] and fields.items() <= u.items()]  # noqa: E731
+
+    def found() -> list[dict[str, Any]]:
+        uploads = plane.uploads.values()
+        return [each for each in uploads if each["committed"] and fields.items() <= each.items()]
+
     await eventually(found)
     return found()[0]
 
@@ -346,7 +401,9 @@ def batches_of(
 
 
 async def weights_replayed(journal: Journal, config: SessionConfig) -> str:
-    """The weights that a trainer of its own ends with, given the journal's batches in order and each once."""
+    """The weights that a trainer of its own ends with, given the journal's batches in order and
+    each once.
+    """
     disk = JournalExecutor()
     try:
         batches, trainer, step = batches_of(journal, config, disk), FakeTrainer(), 0

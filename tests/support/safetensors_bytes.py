@@ -6,7 +6,9 @@ from typing import Any
 
 
 def safetensors_bytes(shapes: dict[str, list[int]], *, dtype: str = "F32", **changes: Any) -> bytes:
-    """Zeros of these shapes one after another; ``changes`` replace entries of the header, None removes one."""
+    """Zeros of these shapes one after another; ``changes`` replace entries of the header, None
+    removes one.
+    """
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     at = 0
     for name, shape in shapes.items():

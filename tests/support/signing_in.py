@@ -22,7 +22,9 @@ OTHER_PASSWORD = "quite another passphrase"
 
 
 def ask(client: Client, method: str, path: str, body: Any = None, **extra: Any):
-    return client.generic(method, f"/_allauth/browser/v1/{path}", json.dumps(body or {}), content_type=JSON, **extra)
+    return client.generic(
+        method, f"/_allauth/browser/v1/{path}", json.dumps(body or {}), content_type=JSON, **extra
+    )
 
 
 def sign_in(client: Client, user: User, password: str = factories.PASSWORD):
@@ -41,7 +43,9 @@ def is_in(client: Client) -> bool:
 
 def key_in(message: mail.EmailMessage, path: str) -> str:
     """The key at the end of the link that the mail carries."""
-    return unquote(re.search(rf"{re.escape(server_settings.PUBLIC_URL)}/{path}/(\S+)", message.body)[1])
+    return unquote(
+        re.search(rf"{re.escape(server_settings.PUBLIC_URL)}/{path}/(\S+)", message.body)[1]
+    )
 
 
 async def cookie_of(user: User) -> bytes:

@@ -1,4 +1,6 @@
-"""A real file system of a few megabytes, to fill up: what a full disk does to us is not to be imagined."""
+"""A real file system of a few megabytes, to fill up: what a full disk does to us is not to be
+imagined.
+"""
 
 import errno
 import os
@@ -30,7 +32,8 @@ class SmallDisk:
             except OSError as error:
                 if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
                     raise
-                while left_bytes := size_bytes - file.tell():  # a kernel whose tmpfs allocates nothing beforehand
+                # a kernel whose tmpfs allocates nothing beforehand
+                while left_bytes := size_bytes - file.tell():
                     file.write(bytes(min(left_bytes, 1 << 20)))
 
     def make_room(self) -> None:
@@ -42,7 +45,15 @@ class SmallDisk:
 def small_disk(folder: Path) -> Iterator[SmallDisk]:
     """A new one at ``folder``. Skips the test where file systems cannot be mounted."""
     folder.mkdir(parents=True)
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE_BYTES},mode=700", "tinkerscript-test", str(folder)]
+    mount = [
+        "mount",
+        "-t",
+        "tmpfs",
+        "-o",
+        f"size={SIZE_BYTES},mode=700",
+        "tinkerscript-test",
+        str(folder),
+    ]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
         pytest.skip("a small disk to fill needs root and the right to mount a tmpfs")
     try:

@@ -6,7 +6,9 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 
 
 class StaticFilesOnce(WhiteNoiseMiddleware):
-    """In place of its base: each client of a test makes the middleware anew, and to read all files takes it 40 ms."""
+    """In place of its base: each client of a test makes the middleware anew, and to read all files
+    takes it 40 ms.
+    """
 
     _read: dict[str, Any] = {}
 

@@ -1,4 +1,6 @@
-"""What a runtime says and does to have files in the object store, by hand, and how they are read back."""
+"""What a runtime says and does to have files in the object store, by hand, and how they are read
+back.
+"""
 
 import asyncio
 import hashlib
@@ -48,19 +50,29 @@ def fetch(url: str, headers: dict[str, str] | None = None) -> bytes:
     return asked("GET", url, b"", headers or {})[1]
 
 
-def asked(method: str, url: str, data: bytes, headers: dict[str, str]) -> tuple[dict[str, str], bytes]:
-    """Headers and body of the response: by the application in this process for a link, by the store for its own URL."""
+def asked(
+    method: str, url: str, data: bytes, headers: dict[str, str]
+) -> tuple[dict[str, str], bytes]:
+    """Headers and body of the response: by the application in this process for a link, by the store
+    for its own URL.
+    """
     if not url.startswith(settings.PUBLIC_URL):
-        request = urllib.request.Request(url, data=data if method == "PUT" else None, method=method, headers=headers)
+        request = urllib.request.Request(
+            url, data=data if method == "PUT" else None, method=method, headers=headers
+        )
         with urllib.request.urlopen(request, timeout=60) as answer:
             return {name.lower(): value for name, value in answer.headers.items()}, answer.read()
-    status, found, body = asyncio.run(_of_link(method, url.removeprefix(settings.PUBLIC_URL), data, headers))
+    status, found, body = asyncio.run(
+        _of_link(method, url.removeprefix(settings.PUBLIC_URL), data, headers)
+    )
     if status >= 400:
         raise urllib.error.HTTPError(url, status, body.decode(), Message(), None)
     return found, body
 
 
-async def _of_link(method: str, path: str, data: bytes, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+async def _of_link(
+    method: str, path: str, data: bytes, headers: dict[str, str]
+) -> tuple[int, dict[str, str], bytes]:
     from api.gateway_client import client_close
     from console.asgi import application
 

@@ -1,4 +1,6 @@
-"""A port of loopback that another user of this machine has: what is sent there, and what is answered, is theirs."""
+"""A port of loopback that another user of this machine has: what is sent there, and what is
+answered, is theirs.
+"""
 
 import subprocess
 import sys
@@ -43,11 +45,17 @@ class StrangersPort:
 
 
 @contextmanager
-def strangers_port(port: int = 0, *, accepts: bool = True, forged: str = "{}") -> Iterator[StrangersPort]:
-    """Another user listens on a port, a free one for 0. One that does not accept lets connections wait."""
+def strangers_port(
+    port: int = 0, *, accepts: bool = True, forged: str = "{}"
+) -> Iterator[StrangersPort]:
+    """Another user listens on a port, a free one for 0. One that does not accept lets connections
+    wait.
+    """
     code = LISTENS.format(user=NOBODY)
     command = [sys.executable, "-c", code, str(port), "accepts" if accepts else "waits", forged]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/") as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/"
+    ) as process:
         try:
             yield StrangersPort(process)
         finally:

@@ -1,4 +1,5 @@
-"""A private OpenStack Swift with its S3 interface: a second real server, of other authors, for the tests of the store.
+"""A private OpenStack Swift with its S3 interface: a second real server, of other authors, for the
+tests of the store.
 
 It stands in ``.venv-swift``, which ``tests/environments/build.py swift`` makes; without it those
 tests skip. All that differs from SeaweedFS is set to differ here: the region, the bucket, and a key
@@ -23,8 +24,8 @@ VENV = ROOT / ".venv-swift"
 PROGRAM = Path(__file__).with_name("swift_process.py")
 START_S = 60.0
 ACCOUNT, USER, REGION, BUCKET = "tests", "console", "eu-north-7", "swift-bucket"
-# Its own deadlines, of half a second and more, are for machines that do nothing else; a server that missed one is
-# avoided for a minute.
+# Its own deadlines, of half a second and more, are for machines that do nothing else; a server that
+# missed one is avoided for a minute.
 COMMON = """[DEFAULT]
 swift_dir = {folder}
 devices = {folder}/devices
@@ -71,7 +72,9 @@ use = egg:swift#slo
 
 @contextmanager
 def swift(folder: Path) -> Iterator[Store]:
-    """A server with everything under ``folder``, and who may write there. Skips the test where it cannot run."""
+    """A server with everything under ``folder``, and who may write there. Skips the test where it
+    cannot run.
+    """
     if not list(VENV.glob("lib/python*/site-packages/swift/proxy")):
         pytest.skip("OpenStack Swift is not in .venv-swift: run tests/environments/build.py swift")
     try:
@@ -86,7 +89,13 @@ def swift(folder: Path) -> Iterator[Store]:
             cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
         )  # fmt: skip
         try:
-            yield Store(f"http://127.0.0.1:{_port(folder, process)}", f"{ACCOUNT}:{USER}", secret, BUCKET, REGION)
+            yield Store(
+                f"http://127.0.0.1:{_port(folder, process)}",
+                f"{ACCOUNT}:{USER}",
+                secret,
+                BUCKET,
+                REGION,
+            )
         finally:
             process.kill()
             process.wait(25)
@@ -99,7 +108,9 @@ def settings_of(store: Store) -> dict[str, str]:
 
 def _configure(folder: Path, secret: str) -> None:
     (folder / "devices" / "disk").mkdir(parents=True)
-    (folder / "swift.conf").write_text(f"[swift-hash]\nswift_hash_path_suffix = {secrets.token_hex(8)}\n")
+    (folder / "swift.conf").write_text(
+        f"[swift-hash]\nswift_hash_path_suffix = {secrets.token_hex(8)}\n"
+    )
     common = COMMON.format(folder=folder)
     for name in ("account", "container", "object"):
         (folder / f"{name}-server.conf").write_text(common + STORAGE.format(name=name))

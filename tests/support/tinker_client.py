@@ -15,7 +15,13 @@ class Client:
         self.secret = secret
 
     async def send(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        raw = body if isinstance(body, bytes) else json.dumps(body).encode() if body is not None else b""
+        raw = (
+            body
+            if isinstance(body, bytes)
+            else json.dumps(body).encode()
+            if body is not None
+            else b""
+        )
         call = Call(application, method, f"/api/v1/{path}", body=raw, x_api_key=self.secret)
         status, _, answer = await call.answer()
         return status, json.loads(answer) if answer else None
@@ -28,7 +34,9 @@ class Client:
     async def mistake(self, path: str, body: Any) -> str:
         """What the future of a call says that its user did wrong."""
         promise = await self.post(path, body)
-        failed = await self.post("retrieve_future", {"request_id": promise["request_id"], "allow_metadata_only": True})
+        failed = await self.post(
+            "retrieve_future", {"request_id": promise["request_id"], "allow_metadata_only": True}
+        )
         assert failed["category"] == "user", failed
         return failed["error"]
 
@@ -38,10 +46,18 @@ class Client:
         return answer
 
     async def session(self) -> str:
-        return (await self.post("create_session", {"tags": [], "sdk_version": "0.38.0", "display_name": "mine"}))[
-            "session_id"
-        ]
+        return (
+            await self.post(
+                "create_session", {"tags": [], "sdk_version": "0.38.0", "display_name": "mine"}
+            )
+        )["session_id"]
 
     async def model(self, session_id: str, number: int = 0, **changes: Any) -> dict[str, Any]:
-        body = {"session_id": session_id, "model_seq_id": number, "base_model": BASE_MODEL} | changes
-        return await self.post("create_model", {"lora_config": {"rank": 8}, "type": "create_model"} | body)
+        body = {
+            "session_id": session_id,
+            "model_seq_id": number,
+            "base_model": BASE_MODEL,
+        } | changes
+        return await self.post(
+            "create_model", {"lora_config": {"rank": 8}, "type": "create_model"} | body
+        )

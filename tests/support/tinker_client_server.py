@@ -1,7 +1,7 @@
 """A runtime's Tinker routes over the real trainer, served to the real client.
 
-Of the control plane it has only what such a client asks for, and ``FakeSamplerEngine`` for an engine; tests/e2e runs
-the whole.
+Of the control plane it has only what such a client asks for, and ``FakeSamplerEngine`` for an
+engine; tests/e2e runs the whole.
 """
 
 import asyncio
@@ -33,7 +33,9 @@ SESSION, TINKER_SESSION = "ses_0123", "tnk_ab"
 
 
 class ThreadedTrainer:
-    """model_interfaces.ModelTrainer over a trainer in this process: each call in a thread, one at a time."""
+    """model_interfaces.ModelTrainer over a trainer in this process: each call in a thread, one at a
+    time.
+    """
 
     def __init__(self, trainer: BaseWithModels) -> None:
         self._trainer, self._lock = trainer, asyncio.Lock()
@@ -48,21 +50,38 @@ class ThreadedTrainer:
     async def load_state(
         self, model_id: str, folder: Path, *, with_optimizer: bool, with_gradient: bool = False
     ) -> None:
-        await asyncio.to_thread(self._trainer.load_state, model_id, folder, with_optimizer, with_gradient)
+        await asyncio.to_thread(
+            self._trainer.load_state, model_id, folder, with_optimizer, with_gradient
+        )
 
 
 @asynccontextmanager
 async def client_server_open(trainer: BaseWithModels, folder: Path) -> AsyncIterator[str]:
-    """The base URL of a server over ``trainer``; states that a client saves lie in ``folder``/store."""
-    journal, disk, store = Journal(folder / "journal.sqlite3"), JournalExecutor(), FolderStore(folder / "store")
+    """The base URL of a server over ``trainer``; states that a client saves lie in
+    ``folder``/store.
+    """
+    journal, disk, store = (
+        Journal(folder / "journal.sqlite3"),
+        JournalExecutor(),
+        FolderStore(folder / "store"),
+    )
     threaded, events = ThreadedTrainer(trainer), Events()
     samplers = Samplers(journal.models, disk, store, threaded.export_state)
     work = ModelWork(
-        threaded, store, folder / "models", session_id=SESSION, sampler_put=samplers.put, advance=lambda: None
+        threaded,
+        store,
+        folder / "models",
+        session_id=SESSION,
+        sampler_put=samplers.put,
+        advance=lambda: None,
     )
     ledger = Ledger(journal.models, disk, work, events)
     samples = Samples(
-        FakeSamplerEngine(), samplers.find, session_id=SESSION, events=events, on_fault=lambda fault: None
+        FakeSamplerEngine(),
+        samplers.find,
+        session_id=SESSION,
+        events=events,
+        on_fault=lambda fault: None,
     )
     routes = TinkerRoutes(ledger, samples, samplers, session_id=SESSION, relay_key="relay")
     worker = asyncio.create_task(ledger.run())
@@ -93,9 +112,16 @@ def _control_plane(ledger: Ledger) -> list[Route]:
 
     async def create_model(request: Request) -> Response:
         sent = json.loads(await request.body())
-        model_id, lora = f"{TINKER_SESSION}:train:{sent['model_seq_id']}", LoraOptions(**sent["lora_config"])
+        model_id, lora = (
+            f"{TINKER_SESSION}:train:{sent['model_seq_id']}",
+            LoraOptions(**sent["lora_config"]),
+        )
         models[model_id] = lora
-        body = ModelCreate(model_id=model_id, base_model=sent["base_model"], lora=lora).model_dump_json().encode()
+        body = (
+            ModelCreate(model_id=model_id, base_model=sent["base_model"], lora=lora)
+            .model_dump_json()
+            .encode()
+        )
         taken = await ledger.submit_create(model_id, body, session_id=SESSION)
         return JSONResponse({"request_id": taken.request_id, "model_id": model_id})
 
@@ -119,7 +145,10 @@ def _control_plane(ledger: Ledger) -> list[Route]:
     return [
         always("client/config", {}),
         always("client/dynamic_config", {}),
-        always("create_session", session | dict.fromkeys(("info_message", "warning_message", "error_message"))),
+        always(
+            "create_session",
+            session | dict.fromkeys(("info_message", "warning_message", "error_message")),
+        ),
         always("session_heartbeat", {"type": "session_heartbeat"}),
         always("sessions/{session_id}/finish", {}),
         Route("/api/v1/create_model", create_model, methods=["POST"]),

@@ -1,4 +1,6 @@
-"""Hand-written stand-ins for the trainer of many models and for the engine that samples from their adapters."""
+"""Hand-written stand-ins for the trainer of many models and for the engine that samples from their
+adapters.
+"""
 
 import copy
 import hashlib
@@ -11,7 +13,14 @@ import numpy as np
 from gpu_runtime.errors import CheckpointDeleted, StoreUnavailable
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.interfaces import Delta, SamplingOptions
-from gpu_runtime.model_interfaces import AdamParams, Datum, ForwardResult, InvalidTrainingInput, LoraConfig, LossConfig
+from gpu_runtime.model_interfaces import (
+    AdamParams,
+    Datum,
+    ForwardResult,
+    InvalidTrainingInput,
+    LoraConfig,
+    LossConfig,
+)
 from gpu_runtime.sampler_interfaces import SampleOrder, SampleOutcome
 from support.fakes import FakeEngine, Reach, pass_by
 from tinkerscript.wire.tinker.messages import ModelSource, NamedCheckpointOpen
@@ -20,7 +29,9 @@ VOCABULARY = 512
 
 
 class FakeModelTrainer:
-    """Weights are digests: each step folds into them exactly what was trained, in which order, with which numbers."""
+    """Weights are digests: each step folds into them exactly what was trained, in which order, with
+    which numbers.
+    """
 
     dtype = "float32"
 
@@ -38,7 +49,12 @@ class FakeModelTrainer:
         assert model_id not in self.models, "a model is made once"
         if any(lora is None or model["lora"] is None for model in self.models.values()):
             raise InvalidTrainingInput("all weights of this base are trained by one model alone")
-        self.models[model_id] = {"lora": vars(lora) if lora else None, "weights": "base", "gradient": [], "step": 0}
+        self.models[model_id] = {
+            "lora": vars(lora) if lora else None,
+            "weights": "base",
+            "gradient": [],
+            "step": 0,
+        }
 
     async def unload(self, model_id: str) -> None:
         del self.models[model_id]
@@ -54,7 +70,9 @@ class FakeModelTrainer:
     ) -> ForwardResult:
         await self._at(f"forward_backward {model_id}")
         result = self._result(model_id, data, loss_fn)
-        self.models[model_id]["gradient"].append(_digest(*(_text(datum) for datum in data), loss_fn, repr(loss_config)))
+        self.models[model_id]["gradient"].append(
+            _digest(*(_text(datum) for datum in data), loss_fn, repr(loss_config))
+        )
         return result
 
     async def optim_step(self, model_id: str, params: AdamParams) -> dict[str, float]:
@@ -82,13 +100,16 @@ class FakeModelTrainer:
     async def export_sampler(self, model_id: str, folder: Path) -> None:
         await self._at(f"export_sampler {model_id}")
         folder.mkdir(exist_ok=True)
-        name = "adapter.json" if self.models[model_id]["lora"] else "config.json"  # as real folders differ
+        # as real folders differ
+        name = "adapter.json" if self.models[model_id]["lora"] else "config.json"
         (folder / name).write_text(json.dumps(self.models[model_id]["weights"]))
 
     async def export_state(self, state: Path, folder: Path) -> None:
         await self._at("export_state")
         saved = json.loads((state / "model.json").read_text())
-        (folder / ("adapter.json" if saved["lora"] else "config.json")).write_text(json.dumps(saved["weights"]))
+        (folder / ("adapter.json" if saved["lora"] else "config.json")).write_text(
+            json.dumps(saved["weights"])
+        )
 
     async def export_external(self, model_id: str, folder: Path) -> None:
         if not self.models[model_id]["lora"]:
@@ -121,13 +142,18 @@ class FakeModelTrainer:
                 raise InvalidTrainingInput(f"data[{index}] has no target_tokens")
             targets = datum.loss_inputs["target_tokens"]
             own = -np.ones(targets.shape, np.float32) * (1 + np.arange(targets.size) % 7)
-            outputs.append({"logprobs": datum.loss_inputs.get("logprobs", own)})  # it agrees with who sampled them
-        return ForwardResult(tuple(outputs), {"loss:sum": float(sum(-o["logprobs"].sum() for o in outputs))})
+            # it agrees with who sampled them
+            outputs.append({"logprobs": datum.loss_inputs.get("logprobs", own)})
+        return ForwardResult(
+            tuple(outputs), {"loss:sum": float(sum(-o["logprobs"].sum() for o in outputs))}
+        )
 
 
 class FakeSamplerEngine:
-    """Answers that depend on the prompt, the adapter's weights and the seed, and on nothing else. ``words`` streams
-    text in its place; ``answer`` makes the ids of a sample of a prompt under its seed."""
+    """Answers that depend on the prompt, the adapter's weights and the seed, and on nothing else.
+    ``words`` streams text in its place; ``answer`` makes the ids of a sample of a prompt under its
+    seed.
+    """
 
     def __init__(self, *, context_length: int = 256, words: FakeEngine | None = None) -> None:
         self.words = words
@@ -146,27 +172,47 @@ class FakeSamplerEngine:
         for index in range(order.num_samples):
             seed = None if options.seed is None else options.seed + index
             stream = hashlib.sha256(
-                repr((order.prompt_ids, weights, seed, len(self.orders) if seed is None else 0)).encode()
+                repr(
+                    (order.prompt_ids, weights, seed, len(self.orders) if seed is None else 0)
+                ).encode()
             )
             made = self.answer(order.prompt_ids, seed) if self.answer else list(stream.digest())
             ids = made[: options.max_tokens]
-            stopped = next((place for place, token in enumerate(ids) if token in options.stop_token_ids), None)
+            stopped = next(
+                (place for place, token in enumerate(ids) if token in options.stop_token_ids), None
+            )
             ids = ids if stopped is None else ids[: stopped + 1]
             scores = tuple(-token / 64 / max(options.temperature, 0.1) for token in ids)
-            top = tuple({token: score, token + 1: score - 1} for token, score in zip(ids, scores, strict=True))
-            reason, shown = "length" if stopped is None else "stop", top if options.top_logprobs else ()
+            top = tuple(
+                {token: score, token + 1: score - 1}
+                for token, score in zip(ids, scores, strict=True)
+            )
+            reason, shown = (
+                "length" if stopped is None else "stop",
+                top if options.top_logprobs else (),
+            )
             answers.append(Delta("", tuple(ids), scores, 0, reason, shown))
         prompt = order.prompt_ids
-        scores_P = ({}, *({token: -token / 64} for token in prompt[1:])) if options.prompt_logprobs is not None else ()
+        scores_P = (
+            ({}, *({token: -token / 64} for token in prompt[1:]))
+            if options.prompt_logprobs is not None
+            else ()
+        )
         targets_R = tuple(tuple(-token / 64 for token in row) for row in order.prompt_targets_R)
         draws_R = tuple(
             tuple((token + at, -token / 64) for at in range(order.prompt_draws))
             for token in prompt[1:] if order.prompt_draws
         )  # fmt: skip
-        return SampleOutcome(tuple(answers), scores_P, targets_R, draws_R, cached_tokens=len(prompt) - 1)
+        return SampleOutcome(
+            tuple(answers), scores_P, targets_R, draws_R, cached_tokens=len(prompt) - 1
+        )
 
     async def generate(
-        self, request_id: str, prompt_ids: Sequence[int], options: SamplingOptions, folder: Path | None = None
+        self,
+        request_id: str,
+        prompt_ids: Sequence[int],
+        options: SamplingOptions,
+        folder: Path | None = None,
     ) -> AsyncIterator[Delta]:
         assert self.words is not None, "this test streams nothing"
         under = copy.copy(self.words)  # with the same script and the same log

@@ -55,7 +55,9 @@ class Wire:
         return answer.json()["request_id"]
 
     async def result(self, request_id: str) -> httpx.Response:
-        return await self.post("/api/v1/retrieve_future", {"request_id": request_id, "allow_metadata_only": True})
+        return await self.post(
+            "/api/v1/retrieve_future", {"request_id": request_id, "allow_metadata_only": True}
+        )
 
     async def do(self, path: str, body: Any) -> Any:
         """Submit and wait: parsed JSON, or the protobuf message."""
@@ -91,12 +93,21 @@ def opening(tmp_path: Path) -> Open:
         store = FolderStore(tmp_path / "store")
         samplers = Samplers(journal.models, disk, store, trainer.export_state)
         work = ModelWork(
-            trainer, store, tmp_path / "models", session_id=session_id, sampler_put=samplers.put, advance=advance
+            trainer,
+            store,
+            tmp_path / "models",
+            session_id=session_id,
+            sampler_put=samplers.put,
+            advance=advance,
         )
         events = Events()
         ledger = Ledger(journal.models, disk, work, events, gap_s=gap_s)
-        samples = Samples(engine, samplers.find, session_id=session_id, events=events, on_fault=lambda fault: None)
-        routes = TinkerRoutes(ledger, samples, samplers, session_id=session_id, relay_key=relay_key, poll_s=poll_s)
+        samples = Samples(
+            engine, samplers.find, session_id=session_id, events=events, on_fault=lambda fault: None
+        )
+        routes = TinkerRoutes(
+            ledger, samples, samplers, session_id=session_id, relay_key=relay_key, poll_s=poll_s
+        )
         config = SessionConfig(max_context_length=length, max_tokens=min(512, length))
         dialects = DialectRoutes(
             engine, samplers.find, lambda: renderer_of(words), config, relay_key=relay_key, events=events,
@@ -106,9 +117,13 @@ def opening(tmp_path: Path) -> Open:
         worker = asyncio.create_task(ledger.run())
         app = app_of([*routes.routes(), *dialects.routes()])
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://runtime", timeout=30) as http:
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://runtime", timeout=30
+        ) as http:
             try:
-                yield Wire(http, trainer, engine, store, journal, ledger, samples, app, worker, events)
+                yield Wire(
+                    http, trainer, engine, store, journal, ledger, samples, app, worker, events
+                )
             finally:
                 await samples.close()
                 worker.cancel()
@@ -125,10 +140,14 @@ def renderer_of(words: FakeEngine | None) -> Renderer:
     return Renderer(words.tokenizer)
 
 
-def training(seq_id: int, tokens: list[int] | None = None, *, model_id: str = MODEL, **changes: Any) -> bytes:
+def training(
+    seq_id: int, tokens: list[int] | None = None, *, model_id: str = MODEL, **changes: Any
+) -> bytes:
     """A forward_backward of one datum."""
     ids = tokens or [3, 4, 5]
-    message = messages.ForwardBackwardRequest(model_id=model_id, seq_id=seq_id, loss_fn="cross_entropy")
+    message = messages.ForwardBackwardRequest(
+        model_id=model_id, seq_id=seq_id, loss_fn="cross_entropy"
+    )
     datum = message.data.add()
     datum.model_input.add().encoded_text.tokens = np.array(ids, "<i4").tobytes()
     tensor = datum.loss_fn_inputs["target_tokens"]
@@ -140,4 +159,9 @@ def training(seq_id: int, tokens: list[int] | None = None, *, model_id: str = MO
 
 def step(seq_id: int, *, model_id: str = MODEL, **adam: float) -> dict[str, Any]:
     """An optim_step."""
-    return {"model_id": model_id, "seq_id": seq_id, "type": "optim_step", "adam_params": {"learning_rate": 0.1} | adam}
+    return {
+        "model_id": model_id,
+        "seq_id": seq_id,
+        "type": "optim_step",
+        "adam_params": {"learning_rate": 0.1} | adam,
+    }

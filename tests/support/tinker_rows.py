@@ -20,11 +20,20 @@ def checkpoint_store(
     if not model.session.lease_sha256:
         lease_issue(session=model.session)
     body = NamedCheckpointOpen(
-        model_id=model_id, segment=segment, name=name, seq_id=seq_id, lora=LoraOptions(rank=8), **options
+        model_id=model_id,
+        segment=segment,
+        name=name,
+        seq_id=seq_id,
+        lora=LoraOptions(rank=8),
+        **options,
     )
     opened = named_checkpoint_open(session=model.session, body=body)
     if opened.checkpoint_id:
         Checkpoint.objects.filter(id=opened.checkpoint_id).update(
-            state=CheckpointState.COMMITTED, step=seq_id, size_bytes=7, files=[], committed_at=timezone.now()
+            state=CheckpointState.COMMITTED,
+            step=seq_id,
+            size_bytes=7,
+            files=[],
+            committed_at=timezone.now(),
         )
     return opened

@@ -1,4 +1,6 @@
-"""A tiny real model that tests make themselves: Llama-shaped, a tokenizer of characters, a chat template."""
+"""A tiny real model that tests make themselves: Llama-shaped, a tokenizer of characters, a chat
+template.
+"""
 
 from pathlib import Path
 
@@ -12,9 +14,11 @@ def tiny_model_make(
     folder: Path, *, seed: int = 0, special_tokens: tuple[str, ...] = (), heads: tuple[int, int] = (2, 1),
     hidden: int = 64, intermediate: int = 128, layers: int = 2,
 ) -> Path:  # fmt: skip
-    """Write a Hugging Face folder; the same seed gives the same bytes. Heads of 32: vLLM's CPU attention has no 16.
-    ``special_tokens`` are further ones, after the characters; ``heads`` are of queries and of keys; a layer
-    has 3 weights for each unit of ``hidden`` and of ``intermediate``, and few others."""
+    """Write a Hugging Face folder; the same seed gives the same bytes. Heads of 32: vLLM's CPU
+    attention has no 16. ``special_tokens`` are further ones, after the characters; ``heads`` are of
+    queries and of keys; a layer has 3 weights for each unit of ``hidden`` and of ``intermediate``,
+    and few others.
+    """
     import torch
     from tokenizers import Tokenizer, decoders, models
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast

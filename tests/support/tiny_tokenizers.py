@@ -1,4 +1,6 @@
-"""Tokenizers with the chat templates of the families that the gateway must serve, built on the spot and small."""
+"""Tokenizers with the chat templates of the families that the gateway must serve, built on the spot
+and small.
+"""
 
 import json
 from collections.abc import Sequence
@@ -54,7 +56,8 @@ LLAMA3 = (
     "{%- else %}{{- m.content | trim }}{%- endif %}{{- '<|eot_id|>' }}{%- endfor %}"
     "{%- if add_generation_prompt %}{{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{%- endif %}"
 )
-# As Mistral: no roles but [INST], the tools stand before the last user message, alternation is enforced.
+# As Mistral: no roles but [INST], the tools stand before the last user message, alternation is
+# enforced.
 MISTRAL = (
     "{{- '<s>' }}{%- for m in messages %}"
     "{%- if m.role not in ['user', 'assistant', 'tool'] %}{{ raise_exception('only user and assistant') }}{%- endif %}"
@@ -71,7 +74,9 @@ SMOLLM3 = Path(__file__).with_name("smollm3.jinja").read_text()
 # As no family: calls are written in a way of their own.
 CHATML_ODD_CALLS = CHATML.replace("<tool_call>", "<<").replace("</tool_call>", ">>")
 # As Cohere's and Phi's: messages of an unknown role are left out without a word.
-CHATML_DROPS_RESULTS = CHATML.replace("{%- for m in messages %}", "{%- for m in messages if m.role != 'tool' %}")
+CHATML_DROPS_RESULTS = CHATML.replace(
+    "{%- for m in messages %}", "{%- for m in messages if m.role != 'tool' %}"
+)
 # As no family, but as some finetunes: of several calls in a message the first alone is written.
 CHATML_ONE_CALL = CHATML.replace("for c in m.tool_calls %}", "for c in m.tool_calls[:1] %}")
 TEMPLATES: dict[str, tuple[str, str]] = {
@@ -91,9 +96,23 @@ SPECIAL = [
     *("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|begin_of_text|>", "<|eot_id|>"),
     *("<|start_header_id|>", "<|end_header_id|>", "<s>", "</s>", "[INST]", "[/INST]"),
     *("<end_of_turn>", "<｜end▁of▁sentence｜>", "<|return|>"),
-    *("[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_CALLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]"),
+    *(
+        "[AVAILABLE_TOOLS]",
+        "[/AVAILABLE_TOOLS]",
+        "[TOOL_CALLS]",
+        "[TOOL_RESULTS]",
+        "[/TOOL_RESULTS]",
+    ),
 ]
-GEMMA4 = ["<|turn>", "<turn|>", "<|tool>", "<tool|>", "<|tool_call>", "<tool_call|>", "<|tool_response>"]
+GEMMA4 = [
+    "<|turn>",
+    "<turn|>",
+    "<|tool>",
+    "<tool|>",
+    "<|tool_call>",
+    "<tool_call|>",
+    "<|tool_response>",
+]
 GEMMA4 += ["<tool_response|>", "<|channel>", "<channel|>", "<|think|>", '<|"|>']
 # Further marks of families; the ids of the others' tokenizers stay as they are.
 MARKS = {
@@ -106,7 +125,8 @@ MARKS = {
 
 
 def build_tokenizer(folder: Path, family: str = "chatml", *, special: Sequence[str] = ()) -> Path:
-    """A small byte-level BPE tokenizer with the chat template of ``family``, saved as transformers saves one.
+    """A small byte-level BPE tokenizer with the chat template of ``family``, saved as transformers
+    saves one.
 
     ``special`` are further special tokens.
     """

@@ -1,15 +1,22 @@
-"""Two tools, what a model says when it calls them, and whether one of the engine's grammars takes it."""
+"""Two tools, what a model says when it calls them, and whether one of the engine's grammars takes
+it.
+"""
 
 import pytest
 
 # The engine's grammars. It brings torch, which `make light` leaves out.
-xgrammar = pytest.importorskip("xgrammar", reason="xgrammar is not installed: it needs the full set-up, `make test`")
+xgrammar = pytest.importorskip(
+    "xgrammar", reason="xgrammar is not installed: it needs the full set-up, `make test`"
+)
 
 CITIES = {"type": "object", "properties": {"city": {"$ref": "#/$defs/City"}}, "required": ["city"]}
 CITIES |= {"$defs": {"City": {"enum": ["Oslo", "Rome"]}}}
 TOOLS = [
     {"type": "function", "function": {"name": "get_weather", "parameters": CITIES}},
-    {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}},
+    {
+        "type": "function",
+        "function": {"name": "now", "parameters": {"type": "object", "properties": {}}},
+    },
 ]
 LISTED = xgrammar.TokenizerInfo([*map(chr, range(32, 127)), "\n", "</s>"], stop_token_ids=[96])
 

@@ -1,4 +1,6 @@
-"""A collector of OpenTelemetry traces: takes OTLP over HTTP on a free port, and keeps what it was sent."""
+"""A collector of OpenTelemetry traces: takes OTLP over HTTP on a free port, and keeps what it was
+sent.
+"""
 
 import threading
 from collections.abc import Iterator
@@ -34,13 +36,21 @@ class Collector:
 
     def take(self, body: bytes) -> None:
         for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
-            service = next(it.value.string_value for it in resource.resource.attributes if it.key == "service.name")
+            service = next(
+                it.value.string_value
+                for it in resource.resource.attributes
+                if it.key == "service.name"
+            )
             for span in (span for scope in resource.scope_spans for span in scope.spans):
                 ids = (it.hex() for it in (span.trace_id, span.span_id, span.parent_span_id))
-                values = {it.key: it.value.string_value or it.value.int_value for it in span.attributes}
+                values = {
+                    it.key: it.value.string_value or it.value.int_value for it in span.attributes
+                }
                 texts = (span.status.message, *(event.name for event in span.events))
                 times = (span.start_time_unix_nano / 1e9, span.end_time_unix_nano / 1e9)
-                self.spans.append(Kept(service, span.name, *ids, values, tuple(filter(None, texts)), *times))
+                self.spans.append(
+                    Kept(service, span.name, *ids, values, tuple(filter(None, texts)), *times)
+                )
 
     def named(self, name: str) -> Kept:
         """The one span of this name."""
@@ -50,7 +60,9 @@ class Collector:
 
 @contextmanager
 def traced(service: str) -> Iterator[Collector]:
-    """This process traces inside the block; leave it with ``tracing_end`` to have all that was exported."""
+    """This process traces inside the block; leave it with ``tracing_end`` to have all that was
+    exported.
+    """
     collector = Collector()
 
     class Handler(BaseHTTPRequestHandler):

@@ -11,9 +11,24 @@ def call(
 ) -> CallRecord:  # fmt: skip
     message = {"role": "assistant", "content": "x"}
     logprobs = tuple(-0.5 - i for i in range(len(sampled)))
-    answer = Completion(0, tuple(sampled), logprobs, (0,) * len(sampled), "x", "stop", message, allowed_T=allowed)
-    options = {"sampling": {"temperature": temperature, "top_p": 1.0} | ({"grammar": True} if grammar else {})}
-    return CallRecord(name, "e", tuple(prompt), (answer,), begun_at, 1.0, agent=agent, status=status, options=options)
+    answer = Completion(
+        0, tuple(sampled), logprobs, (0,) * len(sampled), "x", "stop", message, allowed_T=allowed
+    )
+    options = {
+        "sampling": {"temperature": temperature, "top_p": 1.0}
+        | ({"grammar": True} if grammar else {})
+    }
+    return CallRecord(
+        name,
+        "e",
+        tuple(prompt),
+        (answer,),
+        begun_at,
+        1.0,
+        agent=agent,
+        status=status,
+        options=options,
+    )
 
 
 def episode(
@@ -22,9 +37,21 @@ def episode(
     output = WorkflowOutput(reward=reward, rewards_by_agent=by_agent, rewards_by_call=by_call)
     nothing = dict.fromkeys(["task", "fate", "reason", "report", "trained_step"])
     record = EpisodeRecord(
-        **{"seq": number, "id": f"e{number}", "group_key": "g", "eval": False, "state": EpisodeState.COMPLETED},
+        **{
+            "seq": number,
+            "id": f"e{number}",
+            "group_key": "g",
+            "eval": False,
+            "state": EpisodeState.COMPLETED,
+        },
         **{"output": output, "calls": len(calls)},
-        **{"sampled_tokens": 0, "version_first": version, "version_last": version, "begun_at": 0.0, "deadline_at": 1.0},
+        **{
+            "sampled_tokens": 0,
+            "version_first": version,
+            "version_last": version,
+            "begun_at": 0.0,
+            "deadline_at": 1.0,
+        },
         **{"ended_at": 1.0, "end_seq": number},
         **nothing,
     )

@@ -1,9 +1,10 @@
-"""TRL's AsyncGRPOTrainer in its own environment, for tests/gpu/trl_peer.py: a JSON line for each step.
+"""TRL's AsyncGRPOTrainer in its own environment, for tests/gpu/trl_peer.py: a JSON line for each
+step.
 
     python -c "from support.trl_async import main; main()" JOB.json
 
-Everything is TRL's, on one process and one device. Beside its defaults: no gradient checkpointing, no training in parts
-of another size than whole groups. What is not its own, and where:
+Everything is TRL's, on one process and one device. Beside its defaults: no gradient checkpointing,
+no training in parts of another size than whole groups. What is not its own, and where:
 
 one device    weights go by vLLM's own CUDA IPC and not by NCCL, which takes no device twice (IpcTransfer)
 a CPU         weights go by a file, and attention over the packed tree by torch's own, because TRL's kernel is for GPUs:
@@ -97,9 +98,14 @@ class FileTransfer(Transfer):
         import requests
         from safetensors.torch import save_file
 
-        save_file({name: tensor.cpu().clone() for name, tensor in iterator}, self._folder / "model.safetensors")
+        save_file(
+            {name: tensor.cpu().clone() for name, tensor in iterator},
+            self._folder / "model.safetensors",
+        )
         asked = {"method": "reload_weights", "kwargs": {"weights_path": str(self._folder)}}
-        answer = requests.post(f"{self.server.server_url}/collective_rpc", json=asked, timeout=REQUEST_S)
+        answer = requests.post(
+            f"{self.server.server_url}/collective_rpc", json=asked, timeout=REQUEST_S
+        )
         answer.raise_for_status()
 
 
@@ -107,16 +113,25 @@ def path_attention(
     module: Any, query: Any, key: Any, value: Any, mask: Any, *, tree_kv_index: Any, tree_cu_seqlens_q: Any,
     tree_cu_seqlens_k: Any, scaling: float | None = None, **_: Any,
 ) -> tuple[Any, None]:  # fmt: skip
-    """TRL's tree_attention without its kernel: each segment of the tree over the tokens of its own path."""
+    """TRL's tree_attention without its kernel: each segment of the tree over the tokens of its own
+    path.
+    """
     parts = []
-    bounds = zip(*(_pairs(cuts.tolist()) for cuts in (tree_cu_seqlens_q, tree_cu_seqlens_k)), strict=True)
+    bounds = zip(
+        *(_pairs(cuts.tolist()) for cuts in (tree_cu_seqlens_q, tree_cu_seqlens_k)), strict=True
+    )
     for (q_first, q_last), (k_first, k_last) in bounds:
         path, length = tree_kv_index[k_first:k_last], k_last - k_first
         places = torch.arange(length - (q_last - q_first), length)
         sees = torch.arange(length)[None, :] <= places[:, None]
         parts.append(
             torch.nn.functional.scaled_dot_product_attention(
-                query[:, :, q_first:q_last], key[:, :, path], value[:, :, path], sees, scale=scaling, enable_gqa=True
+                query[:, :, q_first:q_last],
+                key[:, :, path],
+                value[:, :, path],
+                sees,
+                scale=scaling,
+                enable_gqa=True,
             )
         )
     return torch.cat(parts, dim=2).transpose(1, 2), None
@@ -130,12 +145,18 @@ def trainer_make(job: dict[str, Any], transfer: Transfer | None, callback: Any) 
     from datasets import Dataset
     from transformers import AutoTokenizer
     from trl.chat_template_utils import add_response_schema, qwen3_template
-    from trl.experimental.async_grpo import AsyncGRPOConfig, AsyncGRPOTrainer, async_grpo_trainer, packing
+    from trl.experimental.async_grpo import (
+        AsyncGRPOConfig,
+        AsyncGRPOTrainer,
+        async_grpo_trainer,
+        packing,
+    )
 
     is_cpu = job["devices"] == 0
     if is_cpu:
         packing.tree_attention = path_attention
-        async_grpo_trainer.get_peak_flops_per_device = lambda *_: None  # it asks CUDA for a device's name
+        # it asks CUDA for a device's name
+        async_grpo_trainer.get_peak_flops_per_device = lambda *_: None
     arguments = AsyncGRPOConfig(
         output_dir=job["output"], use_cpu=is_cpu, bf16=not is_cpu, max_steps=job["max_steps"],
         learning_rate=job["learning_rate"], per_device_train_batch_size=job["row_episodes"],
@@ -147,7 +168,9 @@ def trainer_make(job: dict[str, Any], transfer: Transfer | None, callback: Any) 
     tokenizer = AutoTokenizer.from_pretrained(job["model"])
     try:
         add_response_schema(tokenizer)
-    except ValueError:  # a chat template that TRL does not know: of ours answers are read as ChatML's
+    except (
+        ValueError
+    ):  # a chat template that TRL does not know: of ours answers are read as ChatML's
         tokenizer.response_template = qwen3_template
     prompts = [[{"role": "user", "content": prompt}] for prompt in job["prompts"]]
     return AsyncGRPOTrainer(
@@ -165,7 +188,10 @@ def main() -> None:
     class Told(TrainerCallback):
         def on_log(self, args, state, control, logs=None, **_):
             found = {name: value for name, value in (logs or {}).items() if name.startswith(KEPT)}
-            print(json.dumps({"step": state.global_step, "at": time.time(), "logs": found}), flush=True)
+            print(
+                json.dumps({"step": state.global_step, "at": time.time(), "logs": found}),
+                flush=True,
+            )
 
     transfer: Transfer | None = None
     if job["devices"] == 0:

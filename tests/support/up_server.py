@@ -20,7 +20,9 @@ START_S = 120
 
 
 class Server:
-    """One machine's folder, and the ``up`` that serves it. ``program`` is its command line, up to "up"."""
+    """One machine's folder, and the ``up`` that serves it. ``program`` is its command line, up to
+    "up".
+    """
 
     def __init__(self, folder: Path, program: Sequence[str] = ("manage.py",)) -> None:
         self.program = program
@@ -41,7 +43,9 @@ class Server:
         self.lines = []
         deadline, text = time.monotonic() + START_S, b""
         while b"ready " not in text or not text.endswith(b"\n"):
-            readable, _, _ = select.select([self.up.stdout], [], [], max(0, deadline - time.monotonic()))
+            readable, _, _ = select.select(
+                [self.up.stdout], [], [], max(0, deadline - time.monotonic())
+            )
             chunk = os.read(self.up.stdout.fileno(), 4096) if readable else b""
             assert chunk, f"up did not become ready: {text!r}"
             text += chunk
@@ -54,7 +58,9 @@ class Server:
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "manage.py", *arguments]
-        return subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=60)
+        return subprocess.run(
+            command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=60
+        )
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         self.up.send_signal(number)
@@ -64,7 +70,9 @@ class Server:
 
     def answers(self) -> bool:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/healthz", timeout=25) as answer:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self.port}/healthz", timeout=25
+            ) as answer:
                 return json.load(answer) == {"status": "ok"}
         except OSError:
             return False
@@ -73,7 +81,9 @@ class Server:
         """Every process that was started with our folder in its environment."""
         entry = f"TINKERSCRIPT_DATA={self.data}"
         return [
-            p.pid for p in processes.processes_list() if p.state not in "ZX" and processes.has_environment(p.pid, entry)
+            p.pid
+            for p in processes.processes_list()
+            if p.state not in "ZX" and processes.has_environment(p.pid, entry)
         ]
 
     def child(self, name: str) -> int:

@@ -37,7 +37,11 @@ async def answer(engine: VllmEngine, name: str, request: dict[str, Any]) -> dict
             allowed += delta.allowed_T
             raw += delta.raw_logprobs_T
             top += delta.top_logprobs_T
-            text, ids, logprobs = text + delta.text, [*ids, *delta.token_ids_T], [*logprobs, *delta.logprobs_T]
+            text, ids, logprobs = (
+                text + delta.text,
+                [*ids, *delta.token_ids_T],
+                [*logprobs, *delta.logprobs_T],
+            )
     except RequestRefused as error:
         return {"refused": str(error)}
     of_tokens = {"token_ids": ids, "logprobs": logprobs, "raw_logprobs": raw, "allowed": allowed}

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-# A machine may stand still for seconds; and it is less than the 30 s for which most requests of the product are tried.
+# A machine may stand still for seconds; and it is less than the 30 s for which most requests of the
+# product are tried.
 DEADLINE_S = 25.0
 NEVER = "the condition did not come true in time"
 
@@ -51,7 +52,9 @@ def calls_watch(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> Watch
 
 
 async def eventually(condition: Callable[[], Any], timeout_s: float = DEADLINE_S) -> None:
-    """Wait until ``condition`` holds, leaving the loop free. Raises AssertionError after ``timeout_s``."""
+    """Wait until ``condition`` holds, leaving the loop free. Raises AssertionError after
+    ``timeout_s``.
+    """
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, NEVER

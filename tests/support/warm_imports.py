@@ -1,4 +1,6 @@
-"""What the trainer's ranks and vLLM's engine import, imported before they are forked: see gpu_runtime/conftest.py."""
+"""What the trainer's ranks and vLLM's engine import, imported before they are forked: see
+gpu_runtime/conftest.py.
+"""
 
 from gpu_runtime.engine.vllm_process import child_variables, environment_set, started_with
 

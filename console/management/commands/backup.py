@@ -10,7 +10,9 @@ from console.operations.embedded_store import store_available
 
 
 class Command(BaseCommand):
-    help = "Write every row and object of this server into a new folder. The server may run meanwhile."
+    help = (
+        "Write every row and object of this server into a new folder. The server may run meanwhile."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("folder", type=Path)
@@ -21,4 +23,6 @@ class Command(BaseCommand):
                 counts = backup_write(folder)
         except DomainError as error:
             raise CommandError(f"{error.message} {error.hint}".strip()) from None
-        self.stdout.write(f"{counts['sessions']} sessions and {counts['objects']} objects in {folder}")
+        self.stdout.write(
+            f"{counts['sessions']} sessions and {counts['objects']} objects in {folder}"
+        )

@@ -1,4 +1,6 @@
-"""``manage.py create_api_key EMAIL``: a key on stdout, for scripts and for the first minute with a server."""
+"""``manage.py create_api_key EMAIL``: a key on stdout, for scripts and for the first minute with a
+server.
+"""
 
 import argparse
 
@@ -18,19 +20,32 @@ from tinkerscript.wire.account import KeyCreate, Scope
 
 class Command(BaseCommand):
     help = "Print a new API key, and nothing else. The user and the project are created if absent."
-    requires_system_checks = []  # they import every view, which takes a second and concerns the web server alone
+    # they import every view, which takes a second and concerns the web server alone
+    requires_system_checks = []
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("email")
-        parser.add_argument("--project", help="Name or id of the project; the user's first one if not given.")
-        parser.add_argument("--scopes", help=f"Comma-separated: {', '.join(Scope)}. Default: all but admin.")
+        parser.add_argument(
+            "--project", help="Name or id of the project; the user's first one if not given."
+        )
+        parser.add_argument(
+            "--scopes", help=f"Comma-separated: {', '.join(Scope)}. Default: all but admin."
+        )
 
-    def handle(self, *, email: str, project: str | None, scopes: str | None, **options: object) -> None:
+    def handle(
+        self, *, email: str, project: str | None, scopes: str | None, **options: object
+    ) -> None:
         try:
             address_check(email)
-            chosen = [Scope(scope.strip()) for scope in scopes.split(",")] if scopes else KeyCreate().scopes
+            chosen = (
+                [Scope(scope.strip()) for scope in scopes.split(",")]
+                if scopes
+                else KeyCreate().scopes
+            )
             with transaction.atomic():
-                user = User.objects.filter(email=email.lower()).first() or user_create(email=email, is_confirmed=True)
+                user = User.objects.filter(email=email.lower()).first() or user_create(
+                    email=email, is_confirmed=True
+                )
                 row, secret = key_create(
                     project=_project(user, project), user=user, name="create_api_key", scopes=chosen
                 )
@@ -55,4 +70,8 @@ def _project(user: User, name: str | None) -> Project:
     if name is None:
         return project_get(user=user)
     mine = Project.objects.filter(memberships__user=user).order_by("created_at")
-    return mine.filter(id=name).first() or mine.filter(name=name).first() or project_create(user=user, name=name)
+    return (
+        mine.filter(id=name).first()
+        or mine.filter(name=name).first()
+        or project_create(user=user, name=name)
+    )

@@ -8,7 +8,9 @@ from console.sessions.transitions import WITH_RUNTIME
 
 
 class Command(BaseCommand):
-    help = "Start nothing more and suspend what is ready, its state saved; --off goes back to normal."
+    help = (
+        "Start nothing more and suspend what is ready, its state saved; --off goes back to normal."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--off", action="store_true")
@@ -20,4 +22,6 @@ class Command(BaseCommand):
             return
         drain_begin()
         running = Session.objects.filter(state__in=WITH_RUNTIME).count()
-        self.stdout.write(f"draining: {running} sessions have a runtime; run this again to see how many are left")
+        self.stdout.write(
+            f"draining: {running} sessions have a runtime; run this again to see how many are left"
+        )

@@ -18,4 +18,6 @@ class Command(BaseCommand):
         except DomainError as error:
             raise CommandError(f"{error.message} {error.hint}".strip()) from None
         self.stdout.write(f"{email} is erased, with projects: {', '.join(erased) or 'none'}")
-        self.stdout.write("The audit log still says what they did. Bytes in the store go within a minute.")
+        self.stdout.write(
+            "The audit log still says what they did. Bytes in the store go within a minute."
+        )

@@ -14,7 +14,8 @@ TIMEOUT_S = 120.0
 
 class Command(BaseCommand):
     help = "Bring the database up to date and make the bucket. Safe to run again; `manage.py up` does it by itself."
-    requires_system_checks = []  # they import every view, which takes a second and concerns the web server alone
+    # they import every view, which takes a second and concerns the web server alone
+    requires_system_checks = []
 
     def handle(self, **options: object) -> None:
         data_files_close(settings.DATA)

@@ -25,12 +25,14 @@ from console.scheduling.reconcile import IDLE_S, Reconciler
 log = logging.getLogger(__name__)
 
 TICK_S = 0.5
-WOKEN_S = 0.02  # the least pause, of one that is woken; as long as the tick before took where that is longer
+# the least pause, of one that is woken; as long as the tick before took where that is longer
+WOKEN_S = 0.02
 
 
 class Command(BaseCommand):
     help = "Start, watch, restart and end the runtimes of sessions. One leads; others stand by."
-    requires_system_checks = []  # they import every view, which takes a second and concerns the web server alone
+    # they import every view, which takes a second and concerns the web server alone
+    requires_system_checks = []
 
     def handle(self, **options: object) -> None:
         pause = Pause(RECONCILERS)
@@ -42,8 +44,13 @@ class Command(BaseCommand):
         except (LauncherUnavailable, OtherLauncher, ImproperlyConfigured) as error:
             raise CommandError(str(error)) from None
         if suspended := foreign_runtimes_forget():
-            log.warning("this server is a copy: runtimes of %s are another server's and are left alone", suspended)
-        reconciler = Reconciler(launcher, elsewhere=elsewhere, devices=devices, warm=warm_get(launcher))
+            log.warning(
+                "this server is a copy: runtimes of %s are another server's and are left alone",
+                suspended,
+            )
+        reconciler = Reconciler(
+            launcher, elsewhere=elsewhere, devices=devices, warm=warm_get(launcher)
+        )
         tasks = PeriodicTasks(is_idle=lambda: reconciler.is_idle)
         tasks.start()
         while not pause.is_over:
@@ -53,7 +60,9 @@ class Command(BaseCommand):
                 if reconciler.is_due():
                     reconciler.reconcile_once()
             except Exception:
-                log.exception("a tick of the reconciler failed; the next one looks at everything anew")
+                log.exception(
+                    "a tick of the reconciler failed; the next one looks at everything anew"
+                )
             # Without Redis whatever queues a session wakes this process; with it nothing does.
             most_s = IDLE_S if reconciler.is_idle and not LAYER_IS_SHARED else TICK_S
             pause.wait(min(TICK_S, max(WOKEN_S, time.monotonic() - began)), most_s)

@@ -24,10 +24,15 @@ TINKERSCRIPT_SMTP_URL: change it there), and API keys, of which only hashes are 
 
 class Command(BaseCommand):
     help = "Replace the secrets that this server, which must not be running, made for itself."
-    requires_system_checks = []  # they import every view, which takes a second and concerns the web server alone
+    # they import every view, which takes a second and concerns the web server alone
+    requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--forget-previous", action="store_true", help="Accept the present secret alone, at once.")
+        parser.add_argument(
+            "--forget-previous",
+            action="store_true",
+            help="Accept the present secret alone, at once.",
+        )
 
     def handle(self, *args: object, forget_previous: bool, **options: object) -> None:
         try:

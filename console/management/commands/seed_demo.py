@@ -1,4 +1,6 @@
-"""``manage.py seed_demo``: the demo user of a one-machine server, with a fresh password and a fresh key."""
+"""``manage.py seed_demo``: the demo user of a one-machine server, with a fresh password and a fresh
+key.
+"""
 
 import json
 import secrets
@@ -17,7 +19,8 @@ EMAIL = "demo@example.com"
 
 class Command(BaseCommand):
     help = (
-        'Print {"email", "password", "api_key"} of the demo user, who is created if absent. Old passwords stop working.'
+        'Print {"email", "password", "api_key"} of the demo user, '
+        "who is created if absent. Old passwords stop working."
     )
     requires_system_checks = []
 
@@ -27,5 +30,7 @@ class Command(BaseCommand):
             user = User.objects.filter(email=EMAIL).first() or user_create(email=EMAIL)
             user.set_password(password)
             user.save(update_fields=["password"])
-            _row, key = key_create(project=project_get(user=user), user=user, name="demo", scopes=KeyCreate().scopes)
+            _row, key = key_create(
+                project=project_get(user=user), user=user, name="demo", scopes=KeyCreate().scopes
+            )
         self.stdout.write(json.dumps({"email": EMAIL, "password": password, "api_key": key}))

@@ -19,7 +19,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("project", help="its id, prj_...")
-        parser.add_argument("--devices", type=limit, help="GPUs in use at once; a runtime without one counts as one")
+        parser.add_argument(
+            "--devices", type=limit, help="GPUs in use at once; a runtime without one counts as one"
+        )
         parser.add_argument("--storage-gib", type=limit, help="GiB of committed checkpoints")
         parser.add_argument("--sessions", type=limit, help="sessions that have not ended")
 
@@ -31,7 +33,10 @@ class Command(BaseCommand):
             if (wanted := options[name]) is not None:
                 setattr(row, column, None if wanted == "none" else wanted * unit)
         row.save()
-        limits = [f"{name} {_shown(getattr(row, column), unit)}" for name, (column, unit) in COLUMNS.items()]
+        limits = [
+            f"{name} {_shown(getattr(row, column), unit)}"
+            for name, (column, unit) in COLUMNS.items()
+        ]
         self.stdout.write(f"{row.id}: {', '.join(limits)}")
 
 

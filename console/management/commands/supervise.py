@@ -1,7 +1,8 @@
 """``manage.py supervise web``: one process of the server, for a container, as ``up`` would keep it.
 
-Compose and Kubernetes start a process again that has ended. One that was stopped, or hangs, has not: it is looked at
-from here, and a new one takes its place within seconds in the one case and about a minute in the other.
+Compose and Kubernetes start a process again that has ended. One that was stopped, or hangs, has
+not: it is looked at from here, and a new one takes its place within seconds in the one case and
+about a minute in the other.
 """
 
 from functools import partial
@@ -37,7 +38,9 @@ class Command(BaseCommand):
         with TemporaryDirectory() as folder:  # not in DATA, which containers share
             children = Supervisor(Path(folder))
             try:
-                children.start(Child(name, partial(python_start, *command), grace_s=GRACE_S, probe=probe))
+                children.start(
+                    Child(name, partial(python_start, *command), grace_s=GRACE_S, probe=probe)
+                )
                 while not signals.asked:
                     children.restart_dead()
                     signals.wait(LOOK_EVERY_S)

@@ -50,7 +50,8 @@ class Interrupted(Exception):
 
 class Command(BaseCommand):
     help = "Run the whole server on this machine: database, object store, web server, reconciler, runtimes."
-    requires_system_checks = []  # they import every view, which takes a second and concerns the web server alone
+    # they import every view, which takes a second and concerns the web server alone
+    requires_system_checks = []
 
     def handle(self, **options: object) -> None:
         self._signals = Signals()
@@ -78,7 +79,9 @@ class Command(BaseCommand):
                 pass
             except (DatabaseError, OSError) as error:
                 if full := disk_full_of(error):
-                    raise CommandError(f"The disk of {settings.DATA} or of the database is full. {full.hint}") from None
+                    raise CommandError(
+                        f"The disk of {settings.DATA} or of the database is full. {full.hint}"
+                    ) from None
                 raise
             finally:
                 self._stop()
@@ -93,7 +96,9 @@ class Command(BaseCommand):
         call_command("migrate", interactive=False, verbosity=0)
         self._has_tables = True
         if suspended := foreign_runtimes_forget():
-            self._say(f"copy    runtimes of another server are left alone; suspended here: {', '.join(suspended)}")
+            self._say(
+                f"copy    runtimes of another server are left alone; suspended here: {', '.join(suspended)}"
+            )
         if settings.SECRET_KEY_FALLBACKS:
             sealed_renew()
         self._launchers_get()
@@ -102,13 +107,22 @@ class Command(BaseCommand):
         self._start_lease_process()
         self._start_web()
         self._wait_for_store()
-        through = f", for clients through {settings.PUBLIC_URL}{links.PREFIX}" if links.is_served_here() else ""
+        through = (
+            f", for clients through {settings.PUBLIC_URL}{links.PREFIX}"
+            if links.is_served_here()
+            else ""
+        )
         self._say(f"store   {object_store.store_get().endpoint_url}{through}")
         for misfit in links.misfits_find():
             self._say(f"address {misfit}")
         self._log_free_space()
         self._children.start(
-            Child("reconcile", lambda: python_start("manage.py", "reconcile"), grace_s=15.0, probe=reconciler_leads)
+            Child(
+                "reconcile",
+                lambda: python_start("manage.py", "reconcile"),
+                grace_s=15.0,
+                probe=reconciler_leads,
+            )
         )
         self._wait_for_web()
         self._say(f"ready {settings.PUBLIC_URL}")
@@ -126,21 +140,26 @@ class Command(BaseCommand):
         host, port = listener.getsockname()
         url = f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}/healthz"
         arguments = ("-m", "console.server.uvicorn", "--lease", "--fd", str(listener.fileno()))
-        # The socket stays open here: while the process is started anew, requests wait in its backlog.
+        # The socket stays open here: while the process is started anew, requests wait in its
+        # backlog.
         spawn = partial(python_start, *arguments, keep=(listener.fileno(),))
         self._listener = listener
         probe = partial(url_responds, url, timeout_s=PROBE_TIMEOUT_S)
         self._children.start(Child("lease", spawn, grace_s=5.0, probe=probe))
 
     def _lease_port_lost(self, port: int) -> None:
-        """Another program has it, maybe another user's: no runtime that looks for us there keeps its lease."""
+        """Another program has it, maybe another user's: no runtime that looks for us there keeps
+        its lease.
+        """
         revoked = leases_revoke()
         self._say(f"leases  another program has port {port}; runtimes that start anew: {revoked}")
 
     def _start_web(self) -> None:
         serve, names = ("-m", "console.server.uvicorn"), web_names()
         if len(names) == 1:
-            self._children.start(Child("web", partial(python_start, *serve), grace_s=5.0, probe=server_responds))
+            self._children.start(
+                Child("web", partial(python_start, *serve), grace_s=5.0, probe=server_responds)
+            )
             return
         try:
             self._web_listener = listener = listen(settings.HOST, settings.PORT)
@@ -149,7 +168,14 @@ class Command(BaseCommand):
         self._web_names, environment, number = names, web_environment(), listener.fileno()
         for name in names:
             spawn = partial(
-                python_start, *serve, "--fd", str(number), "--worker", name, keep=(number,), more=environment
+                python_start,
+                *serve,
+                "--fd",
+                str(number),
+                "--worker",
+                name,
+                keep=(number,),
+                more=environment,
             )
             probe = partial(web_responds, name, timeout_s=PROBE_TIMEOUT_S)
             self._children.start(Child(name, spawn, grace_s=5.0, probe=probe))
@@ -180,7 +206,9 @@ class Command(BaseCommand):
         One whose disk is nearly full can still be read: people can download and remove checkpoints.
         """
         try:
-            object_store.ready_wait(timeout_s=READY_TIMEOUT_S, stopped=lambda: self._signals.asked > 0)
+            object_store.ready_wait(
+                timeout_s=READY_TIMEOUT_S, stopped=lambda: self._signals.asked > 0
+            )
         except DiskFull:
             pass  # _log_free_space reports it
         except StorageUnavailable as error:
@@ -200,20 +228,26 @@ class Command(BaseCommand):
             if self._signals.asked:
                 raise Interrupted
             if time.monotonic() > deadline:
-                raise CommandError(f"The web server did not answer within {READY_TIMEOUT_S:.0f} s; see its log above.")
+                raise CommandError(
+                    f"The web server did not answer within {READY_TIMEOUT_S:.0f} s; see its log above."
+                )
             self._signals.wait(START_LOOK_S)
 
     def _web_is_ready(self) -> bool:
-        """Whether each web process responds. Several are asked on their own sockets: the shared one takes connections
-        from the beginning, and lets them wait."""
+        """Whether each web process responds. Several are asked on their own sockets: the shared one
+        takes connections from the beginning, and lets them wait.
+        """
         if self._web_listener is None:
             return server_responds(timeout_s=START_PROBE_TIMEOUT_S)
         return all(web_responds(name, timeout_s=START_PROBE_TIMEOUT_S) for name in self._web_names)
 
     def _stop(self) -> None:
-        """Stop in this order: web server, leases, reconciler, runtimes, and last the store that runtimes write to."""
+        """Stop in this order: web server, leases, reconciler, runtimes, and last the store that
+        runtimes write to.
+        """
         if self._web_listener is not None:
-            self._web_listener.close()  # so that it closes with the last worker, and later connections are refused
+            # so that it closes with the last worker, and later connections are refused
+            self._web_listener.close()
         self._children.stop(*self._web_names, force=self._force)
         self._children.stop("lease", force=self._force)
         self._children.stop("reconcile", force=self._force)
@@ -234,7 +268,9 @@ class Command(BaseCommand):
         except CommandError as error:
             self._say(f"runtimes are left as they are: {error}")
             return
-        Reconciler(launcher, elsewhere=elsewhere).release_all(grace_s=0 if self._force() else RUNTIME_GRACE_S)
+        Reconciler(launcher, elsewhere=elsewhere).release_all(
+            grace_s=0 if self._force() else RUNTIME_GRACE_S
+        )
 
     def _log_free_space(self) -> None:
         if line := self._free_space.look():

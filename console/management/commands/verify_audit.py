@@ -20,7 +20,9 @@ class Command(BaseCommand):
     requires_system_checks = []
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("projects", nargs="*", help="Ids of projects; all of them if none is given.")
+        parser.add_argument(
+            "projects", nargs="*", help="Ids of projects; all of them if none is given."
+        )
         parser.add_argument(
             "--against",
             metavar="FILE",
@@ -34,13 +36,19 @@ class Command(BaseCommand):
             problems += found
             head = AuditHead.objects.filter(project_id=project_id).first()
             if not found:
-                self.stdout.write(f"{project_id} {head.number if head else 0} {head.sha256 if head else '-'}")
+                self.stdout.write(
+                    f"{project_id} {head.number if head else 0} {head.sha256 if head else '-'}"
+                )
         if problems:
             raise CommandError("\n".join(problems))
 
     def _compare(self, against: str, projects: list[str]) -> list[str]:
         try:
-            lines = list(audit_heads_kept()) if against == "store" else Path(against).read_text().splitlines()
+            lines = (
+                list(audit_heads_kept())
+                if against == "store"
+                else Path(against).read_text().splitlines()
+            )
             if not lines:
                 raise CommandError(f"{against} has no lines to compare with.")
             return list(dict.fromkeys(heads_compare(lines, projects=projects)))

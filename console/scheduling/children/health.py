@@ -1,7 +1,8 @@
 """Whether a child process still does its work: looked at from outside, in a thread of its own.
 
-A process that was stopped (SIGSTOP) or whose loop hangs is alive for the kernel and useless to everybody. Two signs are
-looked for: the kernel says that it is stopped, and its ``probe`` fails again and again.
+A process that was stopped (SIGSTOP) or whose loop hangs is alive for the kernel and useless to
+everybody. Two signs are looked for: the kernel says that it is stopped, and its ``probe`` fails
+again and again.
 """
 
 import logging
@@ -17,7 +18,8 @@ log = logging.getLogger(__name__)
 LOOK_EVERY_S = 1.0
 PROBE_EVERY = 5  # looks: a probe costs the process a request, a look at the kernel's state nothing
 STOPPED_S = 5.0  # a process may be stopped for a moment on purpose
-SILENT_S = 60.0  # an overloaded server responds late; one without a response for so long is of no use
+# an overloaded server responds late; one without a response for so long is of no use
+SILENT_S = 60.0
 STARTING_S = 180.0  # until the first success: imports and migrations on a busy machine
 STOPPED = "T"  # of /proc/PID/stat; a debugger's stop is "t"
 
@@ -34,12 +36,15 @@ class Limits:
 
 
 class ChildHealth:
-    """Looks at one process until ``close``. ``probe`` returns whether it works, within a deadline of its own.
+    """Looks at one process until ``close``. ``probe`` returns whether it works, within a deadline
+    of its own.
 
     ``problem`` says why it should be replaced; None while it should not.
     """
 
-    def __init__(self, pid: int, probe: Callable[[], bool] | None, limits: Limits = Limits()) -> None:
+    def __init__(
+        self, pid: int, probe: Callable[[], bool] | None, limits: Limits = Limits()
+    ) -> None:
         self.problem: str | None = None
         self._pid, self._probe, self._limits = pid, probe, limits
         self._over = threading.Event()

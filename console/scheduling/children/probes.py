@@ -1,4 +1,6 @@
-"""Whether processes of the server do their work, each asked from outside within a deadline of its own."""
+"""Whether processes of the server do their work, each asked from outside within a deadline of its
+own.
+"""
 
 from django.conf import settings
 from django.db import DatabaseError, close_old_connections
@@ -16,8 +18,9 @@ def server_responds(*, timeout_s: float = PROBE_TIMEOUT_S) -> bool:
 
 
 def reconciler_leads() -> bool:
-    """Whether some reconciler renews its lease; another server's, which shares the database, is as good. On a full
-    disk none can, and a new one could no more."""
+    """Whether some reconciler renews its lease; another server's, which shares the database, is as
+    good. On a full disk none can, and a new one could no more.
+    """
     try:
         close_old_connections()
         return leader_status() is not None or is_full() or database_is_full()

@@ -19,7 +19,8 @@ def python_start(
     path = os.pathsep.join([str(settings.BASE_DIR), str(settings.BASE_DIR / "sdk")])
     environment = os.environ | {
         "DJANGO_SETTINGS_MODULE": "console.settings",
-        "TINKERSCRIPT_DATA": str(settings.DATA),  # a relative one would mean another folder to a child
+        # a relative one would mean another folder to a child
+        "TINKERSCRIPT_DATA": str(settings.DATA),
         "PYTHONPATH": path,
         "PYTHONUNBUFFERED": "1",
         **more,

@@ -1,9 +1,11 @@
-"""The children of ``manage.py up``: started, watched, restarted, ended in order, and cleared away after a crash.
+"""The children of ``manage.py up``: started, watched, restarted, ended in order, and cleared away
+after a crash.
 
 One that died is started again, and so is one that was stopped or responds no more.
 
-Each child is its own process group, so that Ctrl-C reaches only us and we end them in order; the kernel kills it when
-we die. Its pid and start time are kept in DATA/run, for a successor of an ``up`` that was killed.
+Each child is its own process group, so that Ctrl-C reaches only us and we end them in order; the
+kernel kills it when we die. Its pid and start time are kept in DATA/run, for a successor of an
+``up`` that was killed.
 """
 
 import ctypes
@@ -20,7 +22,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import IO
+from typing import IO, Any
 
 from console.scheduling import processes
 from console.scheduling.children.health import ChildHealth, Limits
@@ -40,7 +42,8 @@ class Signals:
 
     def __init__(self) -> None:
         self.asked = 0  # how often we were asked to end
-        self._arrived: SimpleQueue[int] = SimpleQueue()  # whose put a handler may call at any moment
+        # whose put a handler may call at any moment
+        self._arrived: SimpleQueue[int] = SimpleQueue()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
             signal.signal(number, self._on_signal)
 
@@ -86,7 +89,8 @@ def die_with_parent() -> None:
 class Child:
     """A child process and how to start it. ``grace_s``: how long it may take to end.
 
-    ``probe`` returns whether it works, within a deadline of its own; without one only a stopped process is noticed.
+    ``probe`` returns whether it works, within a deadline of its own; without one only a stopped
+    process is noticed.
     """
 
     name: str
@@ -108,14 +112,15 @@ class Supervisor:
         self._children: list[Child] = []
 
     def clear_predecessors(self) -> None:
-        """Kill what an ``up`` that was killed left behind (the kernel does so too; this holds where it does not)."""
+        """Kill what an ``up`` that was killed left behind (the kernel does so too; this holds where
+        it does not).
+        """
         for path in self._folder.glob("*.json"):
             with suppress(ValueError, KeyError):
                 handle = json.loads(path.read_text())
                 if processes.signal_send(handle["pid"], handle["start_time"], signal.SIGKILL):
                     log.warning("killed %s (pid %d) of an earlier run", path.stem, handle["pid"])
-                    gone = lambda handle=handle: not processes.is_running(handle["pid"], handle["start_time"])  # noqa: E731
-                    processes.wait_until(gone, timeout_s=KILL_WAIT_S)
+                    processes.wait_until(partial(_is_gone, handle), timeout_s=KILL_WAIT_S)
             path.unlink()
 
     def start(self, child: Child) -> None:
@@ -141,10 +146,17 @@ class Supervisor:
                     self._spawn(child)
                 except OSError as error:  # a full disk, no process or file left: it is tried again
                     child.not_before = now + BACK_OFF_MAX_S
-                    log.error("%s could not be started: %s; again in %g s", child.name, error, BACK_OFF_MAX_S)
+                    log.error(
+                        "%s could not be started: %s; again in %g s",
+                        child.name,
+                        error,
+                        BACK_OFF_MAX_S,
+                    )
 
     def stop(self, *names: str, force: Callable[[], bool]) -> None:
-        """End these children together: asked first, killed after their grace or as soon as ``force()``."""
+        """End these children together: asked first, killed after their grace or as soon as
+        ``force()``.
+        """
         ending = [child for child in self._children if child.name in names]
         for child in ending:
             self._children.remove(child)
@@ -156,9 +168,12 @@ class Supervisor:
         for child in ending:
             if (process := child.process) is not None:
                 left_s = asked_at + child.grace_s - time.monotonic()
-                processes.wait_until(partial(_has_ended, process, force), timeout_s=max(0.0, left_s))
+                processes.wait_until(
+                    partial(_has_ended, process, force), timeout_s=max(0.0, left_s)
+                )
                 with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)  # the whole group: it may have children of its own
+                    # the whole group: it may have children of its own
+                    os.killpg(process.pid, signal.SIGKILL)
         killed_at = time.monotonic()
         for child in ending:
             if child.process is not None:
@@ -185,7 +200,9 @@ class Supervisor:
         child.health = ChildHealth(child.process.pid, child.probe, self._limits)
         try:
             self._keep_handle(child)
-        except OSError as error:  # a full disk: the kernel kills the child when we are killed, handle or not
+        except (
+            OSError
+        ) as error:  # a full disk: the kernel kills the child when we are killed, handle or not
             log.warning("the handle of %s could not be kept: %s", child.name, error)
 
     def _keep_handle(self, child: Child) -> None:
@@ -193,14 +210,17 @@ class Supervisor:
         stat = processes.stat_get(child.process.pid)
         beside = self._folder / f"{child.name}.new"
         beside.write_text(json.dumps({"pid": stat.pid, "start_time": stat.start_time}))
-        os.replace(beside, self._path(child))  # one who reads it finds the old handle or the new one, whole
+        # one who reads it finds the old handle or the new one, whole
+        os.replace(beside, self._path(child))
 
     def _path(self, child: Child) -> Path:
         return self._folder / f"{child.name}.json"
 
 
 def _wait_killed(child: Child, *, until: float) -> None:
-    """A process in the middle of a system call ends after it, SIGKILL or not: it is left after a while, and logged."""
+    """A process in the middle of a system call ends after it, SIGKILL or not: it is left after a
+    while, and logged.
+    """
     assert child.process is not None
     try:
         child.process.wait(max(0.0, until - time.monotonic()))
@@ -210,3 +230,7 @@ def _wait_killed(child: Child, *, until: float) -> None:
 
 def _has_ended(process: subprocess.Popen[bytes], force: Callable[[], bool]) -> bool:
     return process.poll() is not None or force()
+
+
+def _is_gone(handle: dict[str, Any]) -> bool:
+    return not processes.is_running(handle["pid"], handle["start_time"])

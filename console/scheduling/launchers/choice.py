@@ -18,9 +18,13 @@ class OtherLauncher(Exception):
 
 
 def launcher_get() -> Launcher:
-    """The chosen launcher. Raises OtherLauncher, LauncherUnavailable when its engine does not answer."""
+    """The chosen launcher. Raises OtherLauncher, LauncherUnavailable when its engine does not
+    answer.
+    """
     options: LauncherOptions = settings.LAUNCHER
-    others = Session.objects.filter(launch_handle__isnull=False, place=HERE).exclude(launcher=options.name)
+    others = Session.objects.filter(launch_handle__isnull=False, place=HERE).exclude(
+        launcher=options.name
+    )
     if found := sorted(set(others.values_list("launcher", flat=True))):
         raise OtherLauncher(
             f"{others.count()} runtimes were started with TINKERSCRIPT_LAUNCHER={found[0]}. Start the server with that "
@@ -30,9 +34,11 @@ def launcher_get() -> Launcher:
 
 
 def launchers_elsewhere() -> dict[str, Launcher]:
-    """The launchers of the further places by name. Raises OtherLauncher, LauncherUnavailable where one has no cluster.
+    """The launchers of the further places by name. Raises OtherLauncher, LauncherUnavailable where
+    one has no cluster.
 
-    A cluster that is configured and does not respond is not looked for here: its sessions wait, with that reason.
+    A cluster that is configured and does not respond is not looked for here: its sessions wait,
+    with that reason.
     """
     for place in settings.PLACES.values():
         others = Session.objects.filter(launch_handle__isnull=False, place=place.name).exclude(
@@ -46,12 +52,18 @@ def launchers_elsewhere() -> dict[str, Launcher]:
     return {place.name: _make(place.options) for place in settings.PLACES.values()}
 
 
-def session_launcher(session: Session, *, here: Launcher, elsewhere: Mapping[str, Launcher]) -> Launcher:
-    """Of the place where it runs. Raises LauncherUnavailable for one that the settings do not name any more."""
+def session_launcher(
+    session: Session, *, here: Launcher, elsewhere: Mapping[str, Launcher]
+) -> Launcher:
+    """Of the place where it runs. Raises LauncherUnavailable for one that the settings do not name
+    any more.
+    """
     if session.place == HERE:
         return here
     if session.place not in elsewhere:
-        raise LauncherUnavailable(f"its place is {session.place}, which TINKERSCRIPT_PLACES does not name")
+        raise LauncherUnavailable(
+            f"its place is {session.place}, which TINKERSCRIPT_PLACES does not name"
+        )
     return elsewhere[session.place]
 
 
@@ -79,7 +91,9 @@ def _make(options: LauncherOptions) -> Launcher:
     if options.name == "kubernetes":
         from console.scheduling.launchers.kubernetes import KubernetesLauncher, cluster_connect
 
-        return KubernetesLauncher(cluster_connect(options.kubernetes_context), options=options, data=settings.DATA)
+        return KubernetesLauncher(
+            cluster_connect(options.kubernetes_context), options=options, data=settings.DATA
+        )
     if options.name == "slurm":
         from console.scheduling.launchers.slurm import SlurmLauncher
 

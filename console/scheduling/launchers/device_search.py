@@ -1,7 +1,8 @@
-"""Which devices this machine has, found without torch: what a setting names, else what NVIDIA's tool or driver lists.
+"""Which devices this machine has, found without torch: what a setting names, else what NVIDIA's
+tool or driver lists.
 
-Devices are named as CUDA_VISIBLE_DEVICES and Docker name them: by index in the order of the PCI bus, which is
-nvidia-smi's order, or by UUID where TINKERSCRIPT_DEVICES says so.
+Devices are named as CUDA_VISIBLE_DEVICES and Docker name them: by index in the order of the PCI
+bus, which is nvidia-smi's order, or by UUID where TINKERSCRIPT_DEVICES says so.
 """
 
 import os
@@ -23,8 +24,9 @@ GPU_LINE, MIG_LINE = re.compile(r"^GPU (\d+):", re.MULTILINE), re.compile(r"^\s+
 def devices_find(options: LauncherOptions, *, driver: Path = DRIVER) -> tuple[str, ...]:
     """The devices that runtimes of this server may be given; none where a cluster chooses them.
 
-    TINKERSCRIPT_DEVICES, else the CUDA_VISIBLE_DEVICES of the server itself, else all that are there. Raises
-    ImproperlyConfigured when they cannot be listed, or when a session is to have more than there are.
+    TINKERSCRIPT_DEVICES, else the CUDA_VISIBLE_DEVICES of the server itself, else all that are
+    there. Raises ImproperlyConfigured when they cannot be listed, or when a session is to have more
+    than there are.
     """
     if not options.names_devices:
         return ()
@@ -44,7 +46,10 @@ def devices_find(options: LauncherOptions, *, driver: Path = DRIVER) -> tuple[st
 def _refuse_named(options: LauncherOptions) -> None:
     """Raise ImproperlyConfigured where a setting asks for devices that the engine here cannot
     use."""
-    named = {"TINKERSCRIPT_RUNTIME_GPUS": options.resources.gpus, "TINKERSCRIPT_DEVICES": options.devices}
+    named = {
+        "TINKERSCRIPT_RUNTIME_GPUS": options.resources.gpus,
+        "TINKERSCRIPT_DEVICES": options.devices,
+    }
     if asked := next((name for name, given in named.items() if given), None):
         raise ImproperlyConfigured(
             f"{asked} gives runtimes GPUs, and this environment has {build_words()}. `make up BUILD=cuda` installs the "
@@ -55,31 +60,46 @@ def _refuse_named(options: LauncherOptions) -> None:
 def gpus_unused(options: LauncherOptions) -> str:
     """What to tell whoever starts a server on a machine with GPUs whose runtimes cannot use them;
     "" elsewhere."""
-    if options.name != "process" or engine_build() == FOR_GPUS or shutil.which("nvidia-smi") is None:
+    if (
+        options.name != "process"
+        or engine_build() == FOR_GPUS
+        or shutil.which("nvidia-smi") is None
+    ):
         return ""
     try:
         found = len(_devices_here(options, DRIVER))
     except ImproperlyConfigured:
         return ""  # nobody asked for one of them
-    return f"{found} GPU(s) of this machine stay unused: here is {build_words()}; make up BUILD=cuda" if found else ""
+    return (
+        f"{found} GPU(s) of this machine stay unused: here is {build_words()}; make up BUILD=cuda"
+        if found
+        else ""
+    )
 
 
 def _devices_here(options: LauncherOptions, driver: Path) -> tuple[str, ...]:
-    if options.name == "docker" and not os.environ.get("DOCKER_HOST", "unix://").startswith("unix://"):
+    if options.name == "docker" and not os.environ.get("DOCKER_HOST", "unix://").startswith(
+        "unix://"
+    ):
         return ()  # the engine's machine is another one
     if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
         return tuple(name.strip() for name in visible.split(",") if name.strip())
     if tool := shutil.which("nvidia-smi"):
         return _listed(tool)
-    # One folder per device, named by its PCI address: as many as there are, in the order of the bus.
+    # One folder per device, named by its PCI address: as many as there are, in the order of the
+    # bus.
     return tuple(str(index) for index, _ in enumerate(driver.iterdir())) if driver.is_dir() else ()
 
 
 def _listed(tool: str) -> tuple[str, ...]:
     try:
-        done = subprocess.run([tool, "-L"], capture_output=True, text=True, timeout=LISTING_TIMEOUT_S)
+        done = subprocess.run(
+            [tool, "-L"], capture_output=True, text=True, timeout=LISTING_TIMEOUT_S
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ImproperlyConfigured(f"Devices cannot be listed: {error}. Name them in TINKERSCRIPT_DEVICES.") from error
+        raise ImproperlyConfigured(
+            f"Devices cannot be listed: {error}. Name them in TINKERSCRIPT_DEVICES."
+        ) from error
     if done.returncode != 0:
         if "no devices" in (done.stdout + done.stderr).lower():
             return ()

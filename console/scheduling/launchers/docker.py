@@ -1,7 +1,8 @@
 """Runtimes as containers of a Docker Engine, one each, found again by their names.
 
-A container sees its session's folder, the base models (read only), the engine's network and nothing else of the host:
-its root is read only, it has no capabilities and cannot gain any, and its memory, processes and log are bounded.
+A container sees its session's folder, the base models (read only), the engine's network and nothing
+else of the host: its root is read only, it has no capabilities and cannot gain any, and its memory,
+processes and log are bounded.
 """
 
 import contextlib
@@ -49,10 +50,11 @@ def engine_connect() -> docker.DockerClient:
 
 
 class DockerLauncher:
-    """Containers of ``image``, on ``network`` or by it (docker_networks.py). ``read_only``: folders of models.
+    """Containers of ``image``, on ``network`` or by it (docker_networks.py). ``read_only``: folders
+    of models.
 
-    Folders keep their paths inside the container, so that a server which is itself in a container must see them under
-    the paths that the engine's host does.
+    Folders keep their paths inside the container, so that a server which is itself in a container
+    must see them under the paths that the engine's host does.
     """
 
     name = "docker"
@@ -102,7 +104,8 @@ class DockerLauncher:
         if container is None:
             return RuntimeStatus("gone")
         code = container.attrs["State"]["ExitCode"]
-        return RuntimeStatus("exited", 128 - code if 128 < code < 160 else code)  # Docker writes 128 + n for signal n
+        # Docker writes 128 + n for signal n
+        return RuntimeStatus("exited", 128 - code if 128 < code < 160 else code)
 
     def address(self, handle: Handle, *, port: int) -> str:
         with _engine("address"):
@@ -144,9 +147,13 @@ class DockerLauncher:
 
     def _end_others(self, handle: Handle) -> None:
         session = f"{SESSION}={launch_session(handle['launch'])}"
-        for container in self._client.containers.list(all=True, filters={"label": session}, ignore_removed=True):
+        for container in self._client.containers.list(
+            all=True, filters={"label": session}, ignore_removed=True
+        ):
             launch = container.labels[LAUNCH]
-            if launch != handle["launch"] and launch_owner(launch) == launch_owner(handle["launch"]):
+            if launch != handle["launch"] and launch_owner(launch) == launch_owner(
+                handle["launch"]
+            ):
                 self._end(container, 0)
 
     def _end(self, container: Container, grace_s: float) -> None:
@@ -164,9 +171,12 @@ class DockerLauncher:
             if error.status_code != 409:
                 raise
             # Its removal is under way, and what runs in it may have its devices until that is done.
-            # One that was slow before is only looked at: a tick of the reconciler must not wait for it every time.
+            # One that was slow before is only looked at: a tick of the reconciler must not wait for
+            # it every time.
             wait_s = 0 if launch in self._slow else REMOVE_WAIT_S
-            if not wait_until(lambda: self._find({"launch": launch}) is None, timeout_s=wait_s, poll_s=0.2):
+            if not wait_until(
+                lambda: self._find({"launch": launch}) is None, timeout_s=wait_s, poll_s=0.2
+            ):
                 self._slow.add(launch)
                 slow = f"the container {launch} is slow to end; it keeps its devices until then"
                 raise SlowToEnd(slow) from None
@@ -182,14 +192,20 @@ class DockerLauncher:
                 container.start()
             except APIError as error:
                 container.remove(force=True, v=True)
-                raise OSError(f"the container could not be started: {_meaning(error, handle)}") from error
+                raise OSError(
+                    f"the container could not be started: {_meaning(error, handle)}"
+                ) from error
         return container
 
     def _create(self, handle: Handle, environment: Mapping[str, str], network: str) -> Container:
         try:
-            return self._client.containers.create(**self._description(handle, environment) | {"network": network})
+            return self._client.containers.create(
+                **self._description(handle, environment) | {"network": network}
+            )
         except ImageNotFound as error:
-            raise OSError(f"the engine has no image {self._image!r}: pull or build it there first") from error
+            raise OSError(
+                f"the engine has no image {self._image!r}: pull or build it there first"
+            ) from error
         except APIError as error:
             if error.status_code == 409 and (container := self._find(handle)):
                 return container  # another call for the same handle was faster
@@ -211,11 +227,15 @@ class DockerLauncher:
             "environment": own | dict(environment),
             "working_dir": str(folder),
             "user": _user(folder),
-            "volumes": [f"{folder}:{folder}:rw", *(f"{path}:{path}:ro" for path in self._read_only if path.is_dir())],
+            "volumes": [
+                f"{folder}:{folder}:rw",
+                *(f"{path}:{path}:ro" for path in self._read_only if path.is_dir()),
+            ],
             "extra_hosts": {"host.docker.internal": "host-gateway"},
             "read_only": True,
             "tmpfs": {"/tmp": f"rw,nosuid,nodev,exec,mode=1777,size={TMP_BYTES}"},
-            "shm_size": memory_bytes,  # weights pass through it; what is in it counts as memory of the container
+            # weights pass through it; what is in it counts as memory of the container
+            "shm_size": memory_bytes,
             "cap_drop": ["ALL"],
             "security_opt": ["no-new-privileges"],
             "pids_limit": PIDS,
@@ -223,21 +243,29 @@ class DockerLauncher:
             "memswap_limit": memory_bytes,  # memory and swap together: no swap
             "nano_cpus": None if self._resources.cpus is None else self._resources.cpus * 10**9,
             "device_requests": _device_requests(handle["devices"]),
-            "log_config": LogConfig(type=LogConfig.types.JSON, config={"max-size": "16m", "max-file": "4"}),
+            "log_config": LogConfig(
+                type=LogConfig.types.JSON, config={"max-size": "16m", "max-file": "4"}
+            ),
             "restart_policy": {"Name": "no"},  # restarting is the reconciler's, with a new lease
         }
 
 
 def _device_requests(devices: list[str]) -> list[DeviceRequest]:
     """By name: a count would always be the engine's first ones."""
-    return [DeviceRequest(device_ids=devices, capabilities=[["gpu", "compute", "utility"]])] if devices else []
+    return (
+        [DeviceRequest(device_ids=devices, capabilities=[["gpu", "compute", "utility"]])]
+        if devices
+        else []
+    )
 
 
 def _meaning(error: APIError, handle: Handle) -> str:
     """What the engine says. Of GPUs that it has no driver for it only names the request."""
     if not handle["gpus"] or "device driver" not in str(error.explanation):
         return str(error.explanation)
-    wanted = f"{handle['gpus']} GPUs were asked for, and the engine's machine offers none to containers"
+    wanted = (
+        f"{handle['gpus']} GPUs were asked for, and the engine's machine offers none to containers"
+    )
     return f"{wanted} (is the NVIDIA Container Toolkit installed there?): {error.explanation}"
 
 

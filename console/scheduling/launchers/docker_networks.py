@@ -1,8 +1,10 @@
-"""Networks of runtimes in a Docker Engine, on which the server reaches them and they do not reach one another.
+"""Networks of runtimes in a Docker Engine, on which the server reaches them and they do not reach
+one another.
 
-One that this module made keeps its containers apart by itself, and the server is on the engine's host. Where the server
-is in containers, as with Compose, they share a network that the launcher did not make, and what reached one on it would
-reach all: each runtime then has a network of its own, which the server's containers join under their names.
+One that this module made keeps its containers apart by itself, and the server is on the engine's
+host. Where the server is in containers, as with Compose, they share a network that the launcher did
+not make, and what reached one on it would reach all: each runtime then has a network of its own,
+which the server's containers join under their names.
 """
 
 import contextlib
@@ -30,7 +32,9 @@ class RuntimeNetworks:
         self._unused: dict[str, float] = {}  # since when, by launch
 
     def own_name(self, launch: str) -> str:
-        """Behind ``shared`` in the alphabet, in which an engine chooses a container's way to the world."""
+        """Behind ``shared`` in the alphabet, in which an engine chooses a container's way to the
+        world.
+        """
         return f"{self._shared}-{launch}"
 
     def make(self, launch: str) -> str:
@@ -43,7 +47,9 @@ class RuntimeNetworks:
             return self._shared
         name = self.own_name(launch)
         self._create(
-            name, labels={LAUNCH: launch, SESSION: launch_session(launch)}, internal=shared.attrs.get("Internal", False)
+            name,
+            labels={LAUNCH: launch, SESSION: launch_session(launch)},
+            internal=shared.attrs.get("Internal", False),
         )
         for server in _servers(shared):
             self._join(self._client.networks.get(name), server)
@@ -53,10 +59,14 @@ class RuntimeNetworks:
         """A container's own, as the engine lists it; empty where it has none."""
         networks = seen.get("NetworkSettings", {}).get("Networks") or {}
         names = (self.own_name(seen["Labels"][LAUNCH]), self._shared)
-        return next((host for name in names if (host := networks.get(name, {}).get("IPAddress"))), "")
+        return next(
+            (host for name in names if (host := networks.get(name, {}).get("IPAddress"))), ""
+        )
 
     def keep_joined(self) -> None:
-        """Bring the server's present containers into the networks of runtimes: those of a new version are others."""
+        """Bring the server's present containers into the networks of runtimes: those of a new
+        version are others.
+        """
         shared = self._get(self._shared)
         if shared is None or _is_apart(shared):
             return
@@ -81,9 +91,11 @@ class RuntimeNetworks:
             network.remove()
 
     def clear(self, launches: Collection[str]) -> None:
-        """Remove what stayed of launches that are not among ``launches``: those with a container, or just being made.
+        """Remove what stayed of launches that are not among ``launches``: those with a container,
+        or just being made.
 
-        Nothing else does where a container was removed by hand and its session is not ended by its handle any more.
+        Nothing else does where a container was removed by hand and its session is not ended by its
+        handle any more.
         """
         listed = self._client.networks.list(filters={"label": LAUNCH})
         named = {str(network.name): network.attrs["Labels"][LAUNCH] for network in listed}
@@ -120,8 +132,13 @@ def _servers(shared: Network) -> frozenset[str]:
 
 
 def _is_apart(network: Network) -> bool:
-    """Whether its containers do not reach one another, or it is of a kind whose maker has to see to that."""
-    return network.attrs["Driver"] != "bridge" or (network.attrs.get("Options") or {}).get(ICC) == "false"
+    """Whether its containers do not reach one another, or it is of a kind whose maker has to see to
+    that.
+    """
+    return (
+        network.attrs["Driver"] != "bridge"
+        or (network.attrs.get("Options") or {}).get(ICC) == "false"
+    )
 
 
 @contextlib.contextmanager

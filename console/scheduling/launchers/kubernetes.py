@@ -1,4 +1,6 @@
-"""Runtimes as Jobs of a Kubernetes namespace, one each, found again by their names; with a pod on each machine."""
+"""Runtimes as Jobs of a Kubernetes namespace, one each, found again by their names; with a pod on
+each machine.
+"""
 
 import contextlib
 import json
@@ -15,7 +17,13 @@ from kubernetes.config.config_exception import ConfigException
 from urllib3.exceptions import HTTPError
 
 from console.scheduling.launchers.kubernetes_objects import manifests
-from console.scheduling.launchers.kubernetes_objects.manifests import LAUNCH, RUNTIME, SESSION, Wanted, object_name
+from console.scheduling.launchers.kubernetes_objects.manifests import (
+    LAUNCH,
+    RUNTIME,
+    SESSION,
+    Wanted,
+    object_name,
+)
 from console.scheduling.launchers.kubernetes_objects.patience import Patience
 from console.scheduling.launchers.kubernetes_objects.pods import (
     job_failed,
@@ -55,7 +63,9 @@ def cluster_connect(context: str = "") -> client.ApiClient:
         if os.environ.get("KUBERNETES_SERVICE_HOST") and not path and not context:
             config.load_incluster_config(client_configuration=configuration)
         else:
-            config.load_kube_config(path or None, context=context or None, client_configuration=configuration)
+            config.load_kube_config(
+                path or None, context=context or None, client_configuration=configuration
+            )
     except ConfigException as error:
         raise LauncherUnavailable(f"no Kubernetes cluster is configured: {error}") from error
     configuration.retries = False  # the client would wait four times over for an API that hangs
@@ -63,7 +73,9 @@ def cluster_connect(context: str = "") -> client.ApiClient:
 
 
 class KubernetesLauncher:
-    """Jobs, each with a Secret, a Service and a NetworkPolicy of its own. ``data`` is what the claim holds."""
+    """Jobs, each with a Secret, a Service and a NetworkPolicy of its own. ``data`` is what the
+    claim holds.
+    """
 
     name = "kubernetes"
     names_devices = False  # the device plugin chooses
@@ -74,23 +86,31 @@ class KubernetesLauncher:
         self._network = client.NetworkingV1Api(api)
         self._options = options
         self._namespace = options.kubernetes_namespace
-        self._server_namespace = OWN_NAMESPACE.read_text().strip() if OWN_NAMESPACE.is_file() else ""
+        self._server_namespace = (
+            OWN_NAMESPACE.read_text().strip() if OWN_NAMESPACE.is_file() else ""
+        )
         self._data = data
         self._patience = Patience()
         self._seen_jobs = Snapshot(lambda: _by_launch(self._list(self._jobs.list_namespaced_job)))
-        self._seen_pods = Snapshot(lambda: _pods_by_launch(self._list(self._core.list_namespaced_pod)))
+        self._seen_pods = Snapshot(
+            lambda: _pods_by_launch(self._list(self._core.list_namespaced_pod))
+        )
 
     def start(self, handle: Handle, *, environment: Mapping[str, str]) -> Handle:
         wanted = self._wanted(handle, environment)
         with self._api():
             self._end_others(handle)
             job: Any = self._create(self._jobs.create_namespaced_job, manifests.job_make(wanted))
-            job = job or self._jobs.read_namespaced_job(wanted.name, self._namespace, _request_timeout=TIMEOUT_S)
+            job = job or self._jobs.read_namespaced_job(
+                wanted.name, self._namespace, _request_timeout=TIMEOUT_S
+            )
             if wanted.pods > 1:
                 self._check_indexed(job)
             owner = {"name": wanted.name, "uid": job.metadata.uid}
             self._create(self._core.create_namespaced_secret, manifests.secret_make(wanted, owner))
-            self._create(self._core.create_namespaced_service, manifests.service_make(wanted, owner))
+            self._create(
+                self._core.create_namespaced_service, manifests.service_make(wanted, owner)
+            )
             policy = manifests.network_policy_make(wanted, owner)
             self._create(self._network.create_namespaced_network_policy, policy)
             self._pods_set(wanted.name, wanted.pods)
@@ -103,17 +123,25 @@ class KubernetesLauncher:
 
     def inspect(self, handle: Handle) -> RuntimeStatus:
         with self._api():
-            # Pods first: one that is there then belongs to a Job that is there still, or was ended in between.
+            # Pods first: one that is there then belongs to a Job that is there still, or was ended
+            # in between.
             pods = self._seen_pods.find(handle["launch"])
             job = self._seen_jobs.find(handle["launch"])
-        if job is None or job.spec.parallelism == 0:  # its start or its end was broken off: nothing of it will ever run
+        # its start or its end was broken off: nothing of it will ever run
+        if job is None or job.spec.parallelism == 0:
             return RuntimeStatus("gone")
         unheard = self._patience.ended(handle["launch"], pods or [])
-        return pods_status(pods or [], of=handle.get("nodes", 1), has_failed=job_failed(job), unheard=unheard)
+        return pods_status(
+            pods or [], of=handle.get("nodes", 1), has_failed=job_failed(job), unheard=unheard
+        )
 
     def address(self, handle: Handle, *, port: int) -> str:
-        """The name of its Service, or of its first pod: the server is admitted to no other port of it."""
-        name = manifests.gateway_host(object_name(handle["launch"]), self._namespace, pods=handle.get("nodes", 1))
+        """The name of its Service, or of its first pod: the server is admitted to no other port of
+        it.
+        """
+        name = manifests.gateway_host(
+            object_name(handle["launch"]), self._namespace, pods=handle.get("nodes", 1)
+        )
         return f"{name}:{GATEWAY_PORT}" if port == GATEWAY_PORT else ""
 
     def stop(self, handle: Handle, *, grace_s: float) -> None:
@@ -127,15 +155,21 @@ class KubernetesLauncher:
             self._seen_pods.forget()
             pods = self._seen_pods.find(handle["launch"]) or []
             of = handle.get("nodes", 1)
-            if mistakes := [f"{pod_title(pod, of)}{mistake}" for pod in pods if (mistake := pod_mistake(pod))]:
+            if mistakes := [
+                f"{pod_title(pod, of)}{mistake}" for pod in pods if (mistake := pod_mistake(pod))
+            ]:
                 return mistakes
             written = []
-            # Ranks of other pods write to the first one's log; what is not in it is why such a pod ended by itself.
+            # Ranks of other pods write to the first one's log; what is not in it is why such a pod
+            # ended by itself.
             for pod in reversed(pods):
                 if pod_index(pod) == 0:
                     written += self._read_log(pod.metadata.name, lines)
                 elif pod.status.phase == "Failed":
-                    written += [pod_title(pod, of) + line for line in self._read_log(pod.metadata.name, lines)]
+                    written += [
+                        pod_title(pod, of) + line
+                        for line in self._read_log(pod.metadata.name, lines)
+                    ]
             return written[-lines:]
 
     def _wanted(self, handle: Handle, environment: Mapping[str, str]) -> Wanted:
@@ -157,16 +191,24 @@ class KubernetesLauncher:
         )
 
     def _check_indexed(self, job: Any) -> None:
-        """An API that does not know such Jobs takes them for others. Raises OSError, and leaves nothing."""
+        """An API that does not know such Jobs takes them for others. Raises OSError, and leaves
+        nothing.
+        """
         if job.spec.completion_mode != "Indexed":
-            self._jobs.delete_namespaced_job(job.metadata.name, self._namespace, _request_timeout=TIMEOUT_S)
-            raise OSError("this Kubernetes has no Indexed Jobs, which a session over several machines needs (1.24)")
+            self._jobs.delete_namespaced_job(
+                job.metadata.name, self._namespace, _request_timeout=TIMEOUT_S
+            )
+            raise OSError(
+                "this Kubernetes has no Indexed Jobs, which a session over several machines needs (1.24)"
+            )
 
     def _list(self, listing: Callable[..., Any], selector: str = LISTED) -> list[Any]:
         return listing(self._namespace, label_selector=selector, _request_timeout=TIMEOUT_S).items
 
     def _read_log(self, pod: str, lines: int) -> list[str]:
-        """What the API passes on from the pod's node. A lost node has no log, which must not keep its runtime alive."""
+        """What the API passes on from the pod's node. A lost node has no log, which must not keep
+        its runtime alive.
+        """
         try:
             response: Any = self._core.read_namespaced_pod_log(
                 pod,
@@ -177,7 +219,8 @@ class KubernetesLauncher:
             )
             return response.data.decode(errors="replace").splitlines()
         except (ApiException, HTTPError) as error:
-            if isinstance(error, ApiException) and error.status in (400, 404):  # not begun yet; ended meanwhile
+            # not begun yet; ended meanwhile
+            if isinstance(error, ApiException) and error.status in (400, 404):
                 return []
             return [f"Kubernetes has no log of it: {_words(error)}"]
 
@@ -189,7 +232,9 @@ class KubernetesLauncher:
             if error.status == 409:
                 return None
             if error.status in (400, 403, 404, 422):
-                raise OSError(f"Kubernetes refuses the {manifest['kind']}: {_words(error)}") from error
+                raise OSError(
+                    f"Kubernetes refuses the {manifest['kind']}: {_words(error)}"
+                ) from error
             raise
 
     def _pods_set(self, name: str, count: int) -> None:
@@ -217,7 +262,10 @@ class KubernetesLauncher:
         for pod in self._list(self._core.list_namespaced_pod, selector):
             with _missing_is_fine():
                 self._core.delete_namespaced_pod(
-                    pod.metadata.name, self._namespace, grace_period_seconds=seconds, _request_timeout=TIMEOUT_S
+                    pod.metadata.name,
+                    self._namespace,
+                    grace_period_seconds=seconds,
+                    _request_timeout=TIMEOUT_S,
                 )
         wait_until(
             lambda: not self._list(self._core.list_namespaced_pod, selector),

@@ -28,14 +28,20 @@ class NotStarted(Exception):
 
 
 def runtime_launch(
-    session: Session, *, launcher: Launcher, warm: WarmRuntimes | None, known: Sequence[str], kept: int
+    session: Session,
+    *,
+    launcher: Launcher,
+    warm: WarmRuntimes | None,
+    known: Sequence[str],
+    kept: int,
 ) -> None:
     """Move the session to provisioning, with a lease, and start its runtime.
 
-    Raises DevicesShort, NotStarted, SlowToEnd while an earlier one is not gone, and Conflict where it cannot be now.
+    Raises DevicesShort, NotStarted, SlowToEnd while an earlier one is not gone, and Conflict where
+    it cannot be now.
 
-    ``known`` are this machine's devices, ``kept`` how many stay free for sessions before it in the queue. What names
-    the runtime is stored before it is started.
+    ``known`` are this machine's devices, ``kept`` how many stay free for sessions before it in the
+    queue. What names the runtime is stored before it is started.
     """
     folder, gpus = settings.DATA / "runtimes" / session.id, session.devices
     chosen = warm.choose(session) if warm else None
@@ -44,7 +50,11 @@ def runtime_launch(
         named = gpus if launcher.names_devices else 0
         devices = devices_take(session_id=session.id, count=named, known=known, kept=kept)
         fresh = launcher.new_handle(
-            session_id=session.id, instance_id=instance_id(), folder=folder, gpus=gpus, devices=devices
+            session_id=session.id,
+            instance_id=instance_id(),
+            folder=folder,
+            gpus=gpus,
+            devices=devices,
         )
         fresh |= {"warm": chosen} if chosen else {}
         # Over several machines: of some launchers alone (console/sessions/limits/nodes.py).
@@ -75,28 +85,44 @@ def runtime_launch(
             if handle is None:
                 _not_taken_note(session)
         elif warm:  # first, so that there are never more than MAX_RUNTIMES
-            warm.shrink(room=settings.MAX_RUNTIMES - Session.objects.filter(state__in=WITH_RUNTIME, place=HERE).count())
+            warm.shrink(
+                room=settings.MAX_RUNTIMES
+                - Session.objects.filter(state__in=WITH_RUNTIME, place=HERE).count()
+            )
         handle = handle or launcher.start(fresh, environment=environment)
     except OSError as error:
         raise NotStarted(f"the runtime could not be started: {error}") from error
-    Session.objects.filter(id=session.id, lease_sha256=session.lease_sha256).update(launch_handle=handle)
+    Session.objects.filter(id=session.id, lease_sha256=session.lease_sha256).update(
+        launch_handle=handle
+    )
 
 
 def earlier_end(session: Session, *, launcher: Launcher) -> None:
-    """End what is left of earlier launches of a session that has none now. Raises SlowToEnd while it is not gone."""
+    """End what is left of earlier launches of a session that has none now. Raises SlowToEnd while
+    it is not gone.
+    """
     folder = settings.DATA / "runtimes" / session.id
-    launcher.others_end(launcher.new_handle(session_id=session.id, instance_id=instance_id(), folder=folder))
+    launcher.others_end(
+        launcher.new_handle(session_id=session.id, instance_id=instance_id(), folder=folder)
+    )
 
 
 def runtime_handle(session: Session) -> dict[str, Any]:
-    """By what the launcher finds the session's runtime: set together with the first state that has one."""
-    assert session.launch_handle is not None, f"{session.id} is {session.state} and was never launched"
+    """By what the launcher finds the session's runtime: set together with the first state that has
+    one.
+    """
+    assert session.launch_handle is not None, (
+        f"{session.id} is {session.state} and was never launched"
+    )
     return session.launch_handle
 
 
 def _not_taken_note(session: Session) -> None:
     """The reason of its move names a warm runtime, which did not become the session's after all."""
-    data = {"name": "warm_runtime", "cause": "the warm runtime did not take the session, so a new one is started"}
+    data = {
+        "name": "warm_runtime",
+        "cause": "the warm runtime did not take the session, so a new one is started",
+    }
     event_record(session_id=session.id, kind=EventKind.EVENT, data=data)
 
 

@@ -1,12 +1,14 @@
-"""A runtime's log in its folder: written by the runtime itself, read and kept small by others. So is the store's.
+"""A runtime's log in its folder: written by the runtime itself, read and kept small by others. So
+is the store's.
 
-``runtime.log`` grows to LIMIT_BYTES and is then emptied in place, after its end was copied to ``runtime.log.1``. In
-place, because the runtime and everything that it started write to a descriptor that no other process can redirect; it
-was opened to append, so that their next write is at the new end.
+``runtime.log`` grows to LIMIT_BYTES and is then emptied in place, after its end was copied to
+``runtime.log.1``. In place, because the runtime and everything that it started write to a
+descriptor that no other process can redirect; it was opened to append, so that their next write is
+at the new end.
 
-Guaranteed: the two hold at most twice the limit and what is written between two looks, in order and nothing twice.
-Lost can only be what is written in the microseconds between the last read and the truncation, and what exceeds the
-limit between two looks that are far apart.
+Guaranteed: the two hold at most twice the limit and what is written between two looks, in order and
+nothing twice. Lost can only be what is written in the microseconds between the last read and the
+truncation, and what exceeds the limit between two looks that are far apart.
 """
 
 import fcntl
@@ -22,17 +24,22 @@ BLOCK_BYTES = 1 << 20
 
 
 def log_tail(path: Path, *, lines: int) -> list[str]:
-    """The last lines, none when there is no such file; at most 1 MiB of it and of the older one is read."""
+    """The last lines, none when there is no such file; at most 1 MiB of it and of the older one is
+    read.
+    """
     text = _end(path)
-    # First the newer one: one that is emptied right now is read full, or else with an older one that is complete.
+    # First the newer one: one that is emptied right now is read full, or else with an older one
+    # that is complete.
     if len(text) < TAIL_BYTES and text.count(b"\n") < lines:
         text = _end(older_log(path)) + text
-    found = text.removesuffix(b"\n").split(b"\n") if text else []  # not at \r: a progress bar is one line
+    # not at \r: a progress bar is one line
+    found = text.removesuffix(b"\n").split(b"\n") if text else []
     return [line.decode(errors="replace").rstrip() for line in found[-lines:]]
 
 
 def log_bound(path: Path, *, limit_bytes: int = LIMIT_BYTES) -> bool:
-    """Whether the log had outgrown its limit and was emptied. Raises OSError, and then it is as it was.
+    """Whether the log had outgrown its limit and was emptied. Raises OSError, and then it is as it
+    was.
 
     Of several processes that do it at once one does.
     """
@@ -55,7 +62,9 @@ def log_bound(path: Path, *, limit_bytes: int = LIMIT_BYTES) -> bool:
 
 
 def _move(log: BinaryIO, path: Path, *, start: int) -> None:
-    """What follows the first line's end after ``start`` to the older file, in the place of what that held."""
+    """What follows the first line's end after ``start`` to the older file, in the place of what
+    that held.
+    """
     draft = path.with_name(f"{path.name}.draft")
     try:
         with draft.open("wb") as older:

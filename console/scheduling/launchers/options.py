@@ -61,7 +61,8 @@ class LauncherOptions:
     kubernetes_context: str = ""  # of the kubeconfig file; empty: the one in force there
     slurm_options: tuple[str, ...] = ()
     warm: int = 0  # runtimes that wait for a session with their libraries
-    devices: tuple[str, ...] | None = None  # that runtimes may be given; None: all that this machine has
+    # that runtimes may be given; None: all that this machine has
+    devices: tuple[str, ...] | None = None
 
     @property
     def names_devices(self) -> bool:
@@ -74,15 +75,17 @@ def launcher_options_read(
 ) -> LauncherOptions:
     """The options in the environment, or in the variables of ``source``.
 
-    ``server_url`` is where runtimes find the server, ``s3_endpoint_url`` the store (empty: the embedded one),
-    ``most`` how many runtimes there may be. Raises ImproperlyConfigured, also when runtimes that have a network of
-    their own could not reach either.
+    ``server_url`` is where runtimes find the server, ``s3_endpoint_url`` the store (empty: the
+    embedded one), ``most`` how many runtimes there may be. Raises ImproperlyConfigured, also when
+    runtimes that have a network of their own could not reach either.
     """
     name = read_text(CHOICE, "process", among=NAMES, source=source)
     for variable, users in USED_BY.items():
         given = source.get(variable, "").strip()
         if given and name not in users:
-            raise ImproperlyConfigured(f"{variable} does nothing with {CHOICE}={name}; it is for {', '.join(users)}.")
+            raise ImproperlyConfigured(
+                f"{variable} does nothing with {CHOICE}={name}; it is for {', '.join(users)}."
+            )
         if not given and name in NEEDED_BY.get(variable, ()):
             raise ImproperlyConfigured(f"{CHOICE}={name} needs {variable}.")
     if name != "process":
@@ -92,10 +95,16 @@ def launcher_options_read(
         name=name,
         resources=_read_resources(name, source),
         image=read_text("TINKERSCRIPT_RUNTIME_IMAGE", "", source=source),
-        docker_network=read_text("TINKERSCRIPT_DOCKER_NETWORK", "tinkerscript-runtimes", source=source),
-        kubernetes_namespace=read_text("TINKERSCRIPT_KUBERNETES_NAMESPACE", "tinkerscript", source=source),
+        docker_network=read_text(
+            "TINKERSCRIPT_DOCKER_NETWORK", "tinkerscript-runtimes", source=source
+        ),
+        kubernetes_namespace=read_text(
+            "TINKERSCRIPT_KUBERNETES_NAMESPACE", "tinkerscript", source=source
+        ),
         kubernetes_claim=read_text("TINKERSCRIPT_KUBERNETES_CLAIM", "", source=source),
-        kubernetes_nodes=read_pairs("TINKERSCRIPT_KUBERNETES_NODES", form="label=value", source=source),
+        kubernetes_nodes=read_pairs(
+            "TINKERSCRIPT_KUBERNETES_NODES", form="label=value", source=source
+        ),
         kubernetes_context=read_text("TINKERSCRIPT_KUBERNETES_CONTEXT", "", source=source),
         slurm_options=_read_slurm_options("TINKERSCRIPT_SLURM_OPTIONS", source),
         devices=_read_devices("TINKERSCRIPT_DEVICES", source),
@@ -105,21 +114,31 @@ def launcher_options_read(
 
 def _read_resources(launcher: str, source: Mapping[str, str]) -> Resources:
     gpus = _read_optional("TINKERSCRIPT_RUNTIME_GPUS", low=0, high=64, source=source)
-    gpu_memory_bytes = _read_optional("TINKERSCRIPT_RUNTIME_GPU_MEMORY_GIB", high=1 << 12, unit=1 << 30, source=source)
+    gpu_memory_bytes = _read_optional(
+        "TINKERSCRIPT_RUNTIME_GPU_MEMORY_GIB", high=1 << 12, unit=1 << 30, source=source
+    )
     if gpu_memory_bytes and not gpus and (gpus == 0 or launcher != "process"):
         raise ImproperlyConfigured(
             "TINKERSCRIPT_RUNTIME_GPU_MEMORY_GIB does nothing without TINKERSCRIPT_RUNTIME_GPUS."
         )
     return Resources(
-        memory_bytes=_read_optional("TINKERSCRIPT_RUNTIME_MEMORY_GIB", high=1 << 16, unit=1 << 30, source=source),
+        memory_bytes=_read_optional(
+            "TINKERSCRIPT_RUNTIME_MEMORY_GIB", high=1 << 16, unit=1 << 30, source=source
+        ),
         cpus=_read_optional("TINKERSCRIPT_RUNTIME_CPUS", high=4096, source=source),
         gpus=gpus,
         gpu_memory_bytes=gpu_memory_bytes,
     )
 
 
-def _read_optional(name: str, *, low: int = 1, high: int, unit: int = 1, source: Mapping[str, str]) -> int | None:
-    return read_int(name, 0, low=low, high=high, source=source) * unit if source.get(name, "").strip() else None
+def _read_optional(
+    name: str, *, low: int = 1, high: int, unit: int = 1, source: Mapping[str, str]
+) -> int | None:
+    return (
+        read_int(name, 0, low=low, high=high, source=source) * unit
+        if source.get(name, "").strip()
+        else None
+    )
 
 
 def _read_words(name: str, source: Mapping[str, str]) -> tuple[str, ...]:
@@ -133,7 +152,8 @@ def _read_words(name: str, source: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def slurm_notice_s(options: Sequence[str]) -> int:
-    """How long before its end Slurm tells a job, in seconds: as a --signal among ``options`` says, or 90.
+    """How long before its end Slurm tells a job, in seconds: as a --signal among ``options`` says,
+    or 90.
 
     Raises ValueError for a signal that a runtime does not know, or that does not reach it.
     """
@@ -141,7 +161,9 @@ def slurm_notice_s(options: Sequence[str]) -> int:
     for option in options:
         if option.startswith("--signal"):
             if not (given := SLURM_SIGNAL.fullmatch(option)):
-                raise ValueError(f"{option!r}: a runtime is told of its end by --signal=B:TERM@SECONDS, 10 or more")
+                raise ValueError(
+                    f"{option!r}: a runtime is told of its end by --signal=B:TERM@SECONDS, 10 or more"
+                )
             notice_s = int(given[1])
     return notice_s
 
@@ -180,10 +202,17 @@ def _read_warm(name: str, *, most: int, source: Mapping[str, str]) -> int:
 
 def _check_installed(name: str) -> None:
     # Without an origin it is a mere folder of that name, such as our docker/.
-    if name in PACKAGES and getattr(importlib.util.find_spec(PACKAGES[name]), "origin", None) is None:
-        raise ImproperlyConfigured(f"{CHOICE}={name} needs a package: {PACKAGES[name]}, of requirements/server.txt.")
+    if (
+        name in PACKAGES
+        and getattr(importlib.util.find_spec(PACKAGES[name]), "origin", None) is None
+    ):
+        raise ImproperlyConfigured(
+            f"{CHOICE}={name} needs a package: {PACKAGES[name]}, of requirements/server.txt."
+        )
     if name == "slurm" and shutil.which("sbatch") is None:
-        raise ImproperlyConfigured(f"{CHOICE}=slurm needs Slurm's own commands on this machine: there is no sbatch.")
+        raise ImproperlyConfigured(
+            f"{CHOICE}=slurm needs Slurm's own commands on this machine: there is no sbatch."
+        )
 
 
 def _check_reach(name: str, server_url: str, s3_endpoint_url: str) -> None:

@@ -12,11 +12,15 @@ GATEWAY_PORT = 7000  # where a runtime with a network address of its own listens
 
 
 class LauncherUnavailable(Exception):
-    """The engine (Docker, Kubernetes, Slurm) does not answer. What became of its runtimes is not known now."""
+    """The engine (Docker, Kubernetes, Slurm) does not answer. What became of its runtimes is not
+    known now.
+    """
 
 
 class SlowToEnd(LauncherUnavailable):
-    """What is left of a runtime was killed and is not gone. From ``start``: of an earlier one; nothing was started."""
+    """What is left of a runtime was killed and is not gone. From ``start``: of an earlier one;
+    nothing was started.
+    """
 
 
 @dataclass(frozen=True)
@@ -26,15 +30,17 @@ class Resources:
     memory_bytes: int | None = None
     cpus: int | None = None
     gpus: int | None = None  # of a session that names no number
-    gpu_memory_bytes: int | None = None  # of each, as the operator says; None: not known before a start
+    # of each, as the operator says; None: not known before a start
+    gpu_memory_bytes: int | None = None
 
 
 @dataclass(frozen=True)
 class RuntimeStatus:
-    """What became of a runtime. ``code`` is its exit code where the launcher could learn it (negative: a signal).
+    """What became of a runtime. ``code`` is its exit code where the launcher could learn it
+    (negative: a signal).
 
-    ``waiting`` is alive too: the engine accepted it and has no place for it yet, for the ``reason`` it gives.
-    ``running`` with a ``reason`` is lost, unless it holds its lease still.
+    ``waiting`` is alive too: the engine accepted it and has no place for it yet, for the ``reason``
+    it gives. ``running`` with a ``reason`` is lost, unless it holds its lease still.
     """
 
     state: Literal["waiting", "running", "exited", "gone"]
@@ -50,36 +56,43 @@ class RuntimeStatus:
 class Launcher(Protocol):
     """Starts, sees and ends runtimes. Every call returns within its grace plus a few seconds.
 
-    A launch is found by the name in its handle alone, so that nothing depends on who started it. Every call but
-    ``new_handle`` raises LauncherUnavailable while the engine cannot be asked; an engine that is away is never taken
-    for a runtime that is gone.
+    A launch is found by the name in its handle alone, so that nothing depends on who started it.
+    Every call but ``new_handle`` raises LauncherUnavailable while the engine cannot be asked; an
+    engine that is away is never taken for a runtime that is gone.
     """
 
     name: str
     names_devices: bool  # whether a runtime gets the ids of its devices
 
     def new_handle(
-        self, *, session_id: str, instance_id: str, folder: Path, gpus: int = 0, devices: Sequence[str] = ()
+        self,
+        *,
+        session_id: str,
+        instance_id: str,
+        folder: Path,
+        gpus: int = 0,
+        devices: Sequence[str] = (),
     ) -> Handle:
         """The handle of a runtime that is not started yet, with ``gpus`` devices.
 
         ``devices`` names them where ``names_devices``; elsewhere the cluster chooses.
 
-        It is stored before ``start``, so that a reconciler that dies in between leaves nothing that its successor
-        cannot find.
+        It is stored before ``start``, so that a reconciler that dies in between leaves nothing that
+        its successor cannot find.
         """
         ...
 
     def start(self, handle: Handle, *, environment: Mapping[str, str]) -> Handle:
         """Start it, or find the one that was started for this handle before; the handle, completed.
 
-        What is left of the session's earlier launches is ended first. Raises SlowToEnd while that is not gone, OSError
-        when it cannot be started.
+        What is left of the session's earlier launches is ended first. Raises SlowToEnd while that
+        is not gone, OSError when it cannot be started.
         """
         ...
 
     def others_end(self, handle: Handle) -> None:
-        """End what is left of other launches of the session, by this server: ``start`` does so first.
+        """End what is left of other launches of the session, by this server: ``start`` does so
+        first.
 
         Raises SlowToEnd while that is not gone.
         """
@@ -92,16 +105,18 @@ class Launcher(Protocol):
     def address(self, handle: Handle, *, port: int) -> str:
         """host:port of the gateway of a runtime that says that it listens on ``port``.
 
-        The host is what the launcher knows, never what the runtime says: requests are sent there. Empty while it is
-        not known, and where this runtime is not the one that listens there.
+        The host is what the launcher knows, never what the runtime says: requests are sent there.
+        Empty while it is not known, and where this runtime is not the one that listens there.
         """
         ...
 
     def stop(self, handle: Handle, *, grace_s: float) -> None:
-        """Ask it to end, end it after ``grace_s``, and everything it started with it. Safe on one that is gone.
+        """Ask it to end, end it after ``grace_s``, and everything it started with it. Safe on one
+        that is gone.
 
-        Where ``names_devices``: raises SlowToEnd while something of it lives, for it has its devices then. Elsewhere
-        the cluster knows whose they are. A call after that one only looks: it waits no more.
+        Where ``names_devices``: raises SlowToEnd while something of it lives, for it has its
+        devices then. Elsewhere the cluster knows whose they are. A call after that one only looks:
+        it waits no more.
         """
         ...
 
@@ -129,7 +144,9 @@ def launch_instance(launch: str) -> str:
 
 
 def launch_owner(launch: str) -> str:
-    """What every launch of one session by one server begins with. Those of a copy of the server begin otherwise."""
+    """What every launch of one session by one server begins with. Those of a copy of the server
+    begin otherwise.
+    """
     return launch.rpartition("-")[0]
 
 

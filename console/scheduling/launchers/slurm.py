@@ -1,7 +1,9 @@
-"""Runtimes as Slurm jobs, one each, found again by their names. A job of several nodes has the runtime on its first.
+"""Runtimes as Slurm jobs, one each, found again by their names. A job of several nodes has the
+runtime on its first.
 
-The folders of sessions (TINKERSCRIPT_DATA) and this checkout with its environment must be on a file system that the
-nodes share. Slurm's own commands are spoken to; they find the cluster as for any user (SLURM_CONF or its default).
+The folders of sessions (TINKERSCRIPT_DATA) and this checkout with its environment must be on a file
+system that the nodes share. Slurm's own commands are spoken to; they find the cluster as for any
+user (SLURM_CONF or its default).
 """
 
 import math
@@ -30,7 +32,8 @@ from console.scheduling.processes import wait_until
 
 COMMAND_TIMEOUT_S = 10.0
 END_WAIT_S = 6.0  # slurmd looks every few seconds whether what it killed is gone
-# Of the notice that Slurm gives before it ends a job, for the runtime's processes, once what they have is stored.
+# Of the notice that Slurm gives before it ends a job, for the runtime's processes, once what they
+# have is stored.
 END_S = 10
 POLL_S = 0.2
 # Every state of squeue(1) in which the job has ended; in all others it runs or will.
@@ -41,7 +44,8 @@ ENDED = {
 NO_NODE = {"", "N/A", "n/a", "(null)"}
 WAITING = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT"}
 FIELDS = "JobID:20|,State:24|,exit_code:12|,Name:80|,Reason:120|,BatchHost:80|"
-PORTS = range(1024, 65_536)  # a runtime takes one that is free on its node; those below belong to the node
+# a runtime takes one that is free on its node; those below belong to the node
+PORTS = range(1024, 65_536)
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,9 @@ class Job:
 
     @property
     def is_held(self) -> bool:
-        """Slurm holds a job whose launch failed (its controller or node was lost): it would wait for ever."""
+        """Slurm holds a job whose launch failed (its controller or node was lost): it would wait
+        for ever.
+        """
         return self.state in WAITING and "held" in self.reason.lower()
 
 
@@ -131,8 +137,9 @@ class SlurmLauncher:
         if job is None or (job.has_ended and not job.is_held):
             return
         if grace_s > 0 and job.state == "RUNNING":
-            # The runtime alone: it ends its engine and ranks in the right order, if it can. By INT, for TERM is Slurm's
-            # own notice, after which a runtime takes its time to store what it has.
+            # The runtime alone: it ends its engine and ranks in the right order, if it can. By INT,
+            # for TERM is Slurm's own notice, after which a runtime takes its time to store what it
+            # has.
             _run("scancel", "--batch", "--signal=INT", job.id)
             wait_until(lambda: _is_over(job), timeout_s=grace_s, poll_s=POLL_S)
         _end(job)
@@ -155,7 +162,8 @@ class SlurmLauncher:
         folder, nodes = handle["folder"], handle.get("nodes", 1)
         # The values travel in sbatch's environment: on its command line everyone sees them.
         arguments = [
-            f"--signal=B:TERM@{self._notice_s}",  # before a preemption only where the cluster says so
+            # before a preemption only where the cluster says so
+            f"--signal=B:TERM@{self._notice_s}",
             *self._options,  # first: what follows is stronger
             "--parsable",
             f"--job-name={handle['launch']}",
@@ -169,9 +177,13 @@ class SlurmLauncher:
             "--ntasks-per-node=1",
             *self._amounts(handle["gpus"]),
         ]
-        script = f"#!/bin/sh\necho {OOM_SCORE_ADJ} 2>/dev/null >/proc/self/oom_score_adj\nulimit -c 0\n"
+        script = (
+            f"#!/bin/sh\necho {OOM_SCORE_ADJ} 2>/dev/null >/proc/self/oom_score_adj\nulimit -c 0\n"
+        )
         script += f"exec {shlex.join(self._command)}\n"
-        return _run("sbatch", *arguments, stdin=script, environment=passed, refusals=True).partition(";")[0]
+        return _run(
+            "sbatch", *arguments, stdin=script, environment=passed, refusals=True
+        ).partition(";")[0]
 
     def _amounts(self, gpus: int) -> list[str]:
         amounts = []
@@ -211,9 +223,13 @@ def _parse(line: str) -> Job:
 
 
 def _node_address(node: str) -> str:
-    """Where Slurm itself reaches a node: NodeAddr, which is its name unless slurm.conf says otherwise."""
+    """Where Slurm itself reaches a node: NodeAddr, which is its name unless slurm.conf says
+    otherwise.
+    """
     said = _run("scontrol", "--oneliner", "show", "node", node)
-    return next((word.partition("=")[2] for word in said.split() if word.startswith("NodeAddr=")), "")
+    return next(
+        (word.partition("=")[2] for word in said.split() if word.startswith("NodeAddr=")), ""
+    )
 
 
 def _no_patterns(folder: str) -> str:
@@ -221,8 +237,15 @@ def _no_patterns(folder: str) -> str:
     return folder.replace("%", "%%")
 
 
-def _run(*command: str, stdin: str = "", environment: Mapping[str, str] | None = None, refusals: bool = False) -> str:
-    """What a Slurm command prints. Raises OSError when sbatch refuses the job, LauncherUnavailable otherwise."""
+def _run(
+    *command: str,
+    stdin: str = "",
+    environment: Mapping[str, str] | None = None,
+    refusals: bool = False,
+) -> str:
+    """What a Slurm command prints. Raises OSError when sbatch refuses the job, LauncherUnavailable
+    otherwise.
+    """
     try:
         done = subprocess.run(
             command,

@@ -43,7 +43,8 @@ READY, TAKEN = b'{"state": "ready"}\n', b'{"state": "taken"}\n'
 
 
 def warm_kill(name: str, sid: int | None = None) -> bool:
-    """Kill a runtime of this mark, with all that it started in its session of processes; whether there was something.
+    """Kill a runtime of this mark, with all that it started in its session of processes; whether
+    there was something.
 
     By the session too: a process that gives itself a title may write it over its environment.
     """
@@ -77,7 +78,9 @@ class Waiting:
 
     @property
     def has_ended(self) -> bool:
-        """Looked at, not collected: until then its pid, which is also its session's, can be no other process's."""
+        """Looked at, not collected: until then its pid, which is also its session's, can be no
+        other process's.
+        """
         return os.waitid(os.P_PID, self.child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
@@ -161,7 +164,8 @@ class WarmRuntimes:
         return next((each.name for each in self._waiting if each.is_ready), None)
 
     def take(self, handle: Handle, environment: Mapping[str, str]) -> Handle | None:
-        """The runtime that ``handle`` names as its "warm" becomes the session's; None where it did not.
+        """The runtime that ``handle`` names as its "warm" becomes the session's; None where it did
+        not.
 
         Raises OSError where it did not and lives still, SlowToEnd where an earlier runtime does.
         """
@@ -184,10 +188,14 @@ class WarmRuntimes:
         except OSError:
             is_taken = False
         if not is_taken:
-            log.error("warm runtime %s did not take its session; a new runtime is started", chosen.name)
+            log.error(
+                "warm runtime %s did not take its session; a new runtime is started", chosen.name
+            )
             chosen.link.close()
             if not self._kill(Ending(chosen.name, chosen.folder, chosen.child)):
-                raise OSError(f"the warm runtime {chosen.name} did not take the session, and is not gone yet")
+                raise OSError(
+                    f"the warm runtime {chosen.name} did not take the session, and is not gone yet"
+                )
             return None
         chosen.link.close()
         shutil.rmtree(chosen.folder, ignore_errors=True)

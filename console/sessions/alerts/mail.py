@@ -1,6 +1,8 @@
-"""Mails of alerts: to who started the run, or else to the project's owners, one for all that is new of it.
+"""Mails of alerts: to who started the run, or else to the project's owners, one for all that is new
+of it.
 
-An alert is marked before its mail is sent: a mail server that fails half-way makes one too few, never one a second.
+An alert is marked before its mail is sent: a mail server that fails half-way makes one too few,
+never one a second.
 """
 
 import time
@@ -25,7 +27,9 @@ def alerts_mail() -> None:
     """Send what is new. Raises OSError, SMTPException when the mail server does not take it."""
     new = Alert.objects.filter(mailed_at=None, at__gt=timezone.now() - OLDEST)
     for session_id in list(new.order_by().values_list("session_id", flat=True).distinct()):
-        alerts = [alert for alert in new.filter(session_id=session_id).order_by("id") if _is_taken(alert)]
+        alerts = [
+            alert for alert in new.filter(session_id=session_id).order_by("id") if _is_taken(alert)
+        ]
         if not alerts:
             continue
         session = Session.objects.select_related("person").get(id=session_id)
@@ -63,14 +67,19 @@ def _is_proved(person: User) -> bool:
     """Whether the very address that mails go to is confirmed: another of theirs says nothing of it."""
     addresses = EmailAddress.objects.filter(user=person)
     # One whom the operator made (manage.py create_user) may have no address to confirm.
-    return not addresses.exists() or addresses.filter(email=person.email.lower(), verified=True).exists()
+    return (
+        not addresses.exists()
+        or addresses.filter(email=person.email.lower(), verified=True).exists()
+    )
 
 
 def _send(session: Session, person: User, alerts: list[Alert]) -> None:
     # The name is a person's own words: the id alone is in the mail.
     said = "\n".join(f"- {alert.text}\n  {alert.hint}".rstrip() for alert in alerts)
     send_mail(
-        subject=f"{len(alerts)} alerts of run {session.id}" if len(alerts) > 1 else f"An alert of run {session.id}",
+        subject=f"{len(alerts)} alerts of run {session.id}"
+        if len(alerts) > 1
+        else f"An alert of run {session.id}",
         message=f"{said}\n\n{settings.PUBLIC_URL}/sessions/{session.id}\n",
         from_email=None,
         recipient_list=[person.email],

@@ -1,4 +1,6 @@
-"""Rules of alerts that people make: a measure that is above or below a bound for so many steps in a row."""
+"""Rules of alerts that people make: a measure that is above or below a bound for so many steps in a
+row.
+"""
 
 import re
 from collections.abc import Callable, Sequence
@@ -23,11 +25,16 @@ MAX_RULES = 50  # of a project: each is compared with each step of each of its r
 
 
 def metric_rule_create(*, project: Project, body: MetricRuleCreate) -> MetricRule:
-    """A new rule; it is compared with the steps that are recorded from now on. Raises Conflict for one too many."""
+    """A new rule; it is compared with the steps that are recorded from now on. Raises Conflict for
+    one too many.
+    """
     with transaction.atomic():
-        Project.objects.select_for_update(no_key=True).get(id=project.id)  # requests at the same time count one another
+        # requests at the same time count one another
+        Project.objects.select_for_update(no_key=True).get(id=project.id)
         if MetricRule.objects.filter(project=project).count() >= MAX_RULES:
-            raise Conflict(f"The project has {MAX_RULES} rules.", hint="Delete one that is no longer needed.")
+            raise Conflict(
+                f"The project has {MAX_RULES} rules.", hint="Delete one that is no longer needed."
+            )
         return MetricRule.objects.create(project=project, **body.model_dump())
 
 
@@ -45,7 +52,9 @@ def metric_rule_get(*, project: Project, rule_id: str) -> MetricRule:
 
 
 def metric_rule_update(*, project: Project, rule_id: str, fields: dict[str, Any]) -> MetricRule:
-    """The rule with these fields changed. What it had found is over: it was another bound's. Raises NotFound."""
+    """The rule with these fields changed. What it had found is over: it was another bound's. Raises
+    NotFound.
+    """
     with transaction.atomic():
         rule = _locked(project, rule_id)
         for name, value in fields.items():
@@ -66,13 +75,21 @@ def metric_rule_delete(*, project: Project, rule_id: str) -> None:
 def metric_rules_of(session: Session) -> list[MetricRule]:
     """The rules that the session's steps are compared with."""
     said = f"{session.name}\n{session.id}".lower()
-    return [rule for rule in MetricRule.objects.filter(project=session.project_id) if rule.runs.lower() in said]
+    return [
+        rule
+        for rule in MetricRule.objects.filter(project=session.project_id)
+        if rule.runs.lower() in said
+    ]
 
 
-def rule_text(rule: MetricRule, steps: Sequence[Step], earlier: Callable[[str, int], list[float]]) -> str | None:
-    """What was measured where the rule holds after the last of ``steps``; a step without the measure does not count.
+def rule_text(
+    rule: MetricRule, steps: Sequence[Step], earlier: Callable[[str, int], list[float]]
+) -> str | None:
+    """What was measured where the rule holds after the last of ``steps``; a step without the
+    measure does not count.
 
-    ``earlier`` returns so many values of a measure from before ``steps``, or all where there are fewer.
+    ``earlier`` returns so many values of a measure from before ``steps``, or all where there are
+    fewer.
     """
     every = (measure_of(step, rule.metric) for step in steps)
     values = [float(value) for value in every if value is not None][-rule.steps :]
@@ -99,12 +116,16 @@ def _is_beyond(rule: MetricRule, value: float) -> bool:
 
 
 def _locked(project: Project, rule_id: str) -> MetricRule:
-    """The rule, until the transaction ends: two changes of it come one after the other. Raises NotFound."""
+    """The rule, until the transaction ends: two changes of it come one after the other. Raises
+    NotFound.
+    """
     Project.objects.select_for_update(no_key=True).get(id=project.id)
     return metric_rule_get(project=project, rule_id=rule_id)
 
 
 def _alerts_part(rule: MetricRule) -> None:
     """What the rule has found is over, and no longer keeps the rule from being raised again."""
-    found = Alert.objects.filter(session__project=rule.project_id, rule=AlertRule.METRIC_RULE, subject=rule.id)
+    found = Alert.objects.filter(
+        session__project=rule.project_id, rule=AlertRule.METRIC_RULE, subject=rule.id
+    )
     found.update(over_at=Coalesce("over_at", timezone.now()), subject="")

@@ -19,7 +19,8 @@ class MetricRule(models.Model):
     above = models.BooleanField()  # raised above ``value``, or else below it
     value = models.FloatField()
     steps = models.PositiveSmallIntegerField()  # in a row
-    runs = models.CharField(max_length=120, blank=True)  # what a run's name or id has in it; empty: every run
+    # what a run's name or id has in it; empty: every run
+    runs = models.CharField(max_length=120, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

@@ -1,8 +1,9 @@
 """The rules over a run's last steps, as pure functions of what the steps measured.
 
-Means of five steps are compared, because one step's batch is noise. Every bound on rewards, entropies and lengths is a
-share of what the same run had within the last fifty steps: they have no scale that holds for all tasks. What has been
-found stands until it is clearly under its bound: a measure that wavers around it is one alert, not one every few steps.
+Means of five steps are compared, because one step's batch is noise. Every bound on rewards,
+entropies and lengths is a share of what the same run had within the last fifty steps: they have no
+scale that holds for all tasks. What has been found stands until it is clearly under its bound: a
+measure that wavers around it is one alert, not one every few steps.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -16,15 +17,18 @@ WINDOW = 50  # steps that are looked at
 MEAN_OF = 5  # neighbouring steps that make one mean
 OVER = 0.8  # of its bound: what has been found is over below that
 LOST_REWARD = 0.5  # of the best mean: the rest is lost
-REWARD_NOISE = 3.0  # times the mean difference of neighbouring steps: about seven standard errors of a mean of five
+# times the mean difference of neighbouring steps: about seven standard errors of a mean of five
+REWARD_NOISE = 3.0
 REWARD_STD = 0.25  # of the spread within a batch: a fall that is small beside it is none
 LEFT_ENTROPY = 0.2  # of the highest mean
 LONGER = 2.0  # times the shortest mean
-MAX_KL = 0.1  # nats per token, from the policy before a step to the one after (StepMetrics.kl_before)
+# nats per token, from the policy before a step to the one after (StepMetrics.kl_before)
+MAX_KL = 0.1
 MOSTLY_CUT = 0.5  # of the answers
 MOSTLY_LEVEL = 0.75  # of the groups
 MAX_ENGINE_GAP = 0.1  # nats per token (StepMetrics.kl_engine): rounding keeps it under 0.01
-USUAL_GAP = 0.1  # nats (StepMetrics.engine_gap_p90): below it single tokens make the KL, which the loss leaves out
+# nats (StepMetrics.engine_gap_p90): below it single tokens make the KL, which the loss leaves out
+USUAL_GAP = 0.1
 
 Step = Mapping[str, Any]  # StepMetrics as recorded
 
@@ -32,9 +36,13 @@ Step = Mapping[str, Any]  # StepMetrics as recorded
 def alerts_of(steps: Sequence[Step], standing: Collection[str] = ()) -> dict[AlertRule, str]:
     """The rules that hold after the last of ``steps``, in order, with what was measured.
 
-    Those of ``standing`` held after the step before and are over only below ``OVER`` of their bound.
+    Those of ``standing`` held after the step before and are over only below ``OVER`` of their
+    bound.
     """
-    found = {rule: check(steps[-WINDOW:], OVER if rule in standing else 1.0) for rule, check in RULES.items()}
+    found = {
+        rule: check(steps[-WINDOW:], OVER if rule in standing else 1.0)
+        for rule, check in RULES.items()
+    }
     return {rule: text for rule, text in found.items() if text is not None}
 
 
@@ -43,7 +51,9 @@ def _values(steps: Sequence[Step], name: str) -> list[float]:
 
 
 def _means(values: Sequence[float]) -> list[float]:
-    """The mean of each ``MEAN_OF`` neighbouring steps; none where there are too few to compare two of them."""
+    """The mean of each ``MEAN_OF`` neighbouring steps; none where there are too few to compare two
+    of them.
+    """
     if len(values) < 2 * MEAN_OF:
         return []
     return [fmean(values[at : at + MEAN_OF]) for at in range(len(values) - MEAN_OF + 1)]
@@ -58,7 +68,8 @@ def _reward_collapse(steps: Sequence[Step], share: float) -> str | None:
     bound = max(
         # As much as the best mean itself is lost where it is below zero: -1 that becomes -1.5.
         LOST_REWARD * abs(best),
-        # Around zero a share of the best mean is next to nothing: there the noise of the run is the bound.
+        # Around zero a share of the best mean is next to nothing: there the noise of the run is the
+        # bound.
         REWARD_NOISE * fmean(abs(after - before) for before, after in pairwise(values)),
         REWARD_STD * max(_means(_values(steps, "reward_std")), default=0.0),
     )
@@ -87,9 +98,17 @@ def _kl(steps: Sequence[Step], share: float) -> str | None:
 
 def _engine_gap(steps: Sequence[Step], share: float) -> str | None:
     text = "had a KL of {:.3g} between engine and trainer"
-    agreed = [step.get("engine_gap_p90") is not None and step["engine_gap_p90"] < USUAL_GAP for step in steps]
-    values = [0.0 if is_agreed else step.get("kl_engine") for step, is_agreed in zip(steps, agreed, strict=True)]
-    return _above([float(value) for value in values if value is not None], share, MAX_ENGINE_GAP, text)
+    agreed = [
+        step.get("engine_gap_p90") is not None and step["engine_gap_p90"] < USUAL_GAP
+        for step in steps
+    ]
+    values = [
+        0.0 if is_agreed else step.get("kl_engine")
+        for step, is_agreed in zip(steps, agreed, strict=True)
+    ]
+    return _above(
+        [float(value) for value in values if value is not None], share, MAX_ENGINE_GAP, text
+    )
 
 
 def _truncated(steps: Sequence[Step], share: float) -> str | None:
@@ -102,7 +121,9 @@ def _truncated(steps: Sequence[Step], share: float) -> str | None:
 def _equal_rewards(steps: Sequence[Step], share: float) -> str | None:
     """Groups whose rewards were all equal: in the batches, and set aside on the way to them."""
     row = steps[-MEAN_OF:]
-    aside, level, groups = (sum(_values(row, name)) for name in ("groups_replaced", "groups_skipped", "groups"))
+    aside, level, groups = (
+        sum(_values(row, name)) for name in ("groups_replaced", "groups_skipped", "groups")
+    )
     if len(row) < MEAN_OF or aside + level <= share * MOSTLY_LEVEL * (aside + groups):
         return None
     part = (aside + level) / (aside + groups)

@@ -28,7 +28,8 @@ from tinkerscript.wire.webhooks import WebhookTopic
 EARLIER = 2000  # steps before the window in which a rule looks for a measure that few steps have
 MAX_UNREAD = 100  # more are not counted
 AGAIN_AFTER = 50  # steps from one alert of a rule to the next
-# Events of runtimes that raise an alert with their own words. Of nothing_to_learn there is no step to look at.
+# Events of runtimes that raise an alert with their own words. Of nothing_to_learn there is no step
+# to look at.
 TOLD_BY_EVENT = {
     "nothing_to_learn": AlertRule.EQUAL_REWARDS,
     "episodes_stale": AlertRule.EPISODES_DROPPED,
@@ -37,23 +38,29 @@ TOLD_BY_EVENT = {
 }
 STORE = "store"  # what the alert of a disk is about
 DROPPED_AGAIN = timedelta(hours=1)  # from one alert of dropped episodes to the next
-ALERTED = ("nothing to learn", "step_refused")  # why episodes were dropped: each raises an alert of its own
+# why episodes were dropped: each raises an alert of its own
+ALERTED = ("nothing to learn", "step_refused")
 
 
 def steps_watch(*, session: Session, new: int) -> None:
-    """Apply the rules after each of the last ``new`` steps of the record: three reads, or none without a step.
+    """Apply the rules after each of the last ``new`` steps of the record: three reads, or none
+    without a step.
 
-    Two more for each rule of the project whose measure is in few of the last steps, at a step that has it.
+    Two more for each rule of the project whose measure is in few of the last steps, at a step that
+    has it.
     """
     if new == 0:
         return
     own = metric_rules_of(session)
-    record = EventRecord.objects.filter(session_id=session.id, kind=EventKind.METRIC).order_by("-id")
+    record = EventRecord.objects.filter(session_id=session.id, kind=EventKind.METRIC).order_by(
+        "-id"
+    )
     rows = list(record.values_list("id", "data")[: WINDOW + new - 1])[::-1]
     steps = [data for _, data in rows]
 
     def earlier(metric: str, count: int) -> list[float]:
-        # Read only at a step that has the measure, so that one in few steps costs few reads; and never a whole record.
+        # Read only at a step that has the measure, so that one in few steps costs few reads; and
+        # never a whole record.
         before = record.filter(id__lt=rows[0][0])
         oldest = [*before.values_list("id", flat=True)[EARLIER - 1 : EARLIER], 0][0]
         of = KeyTransform("metrics", "data") if metric.startswith(OWN) else "data"
@@ -68,18 +75,26 @@ def steps_watch(*, session: Session, new: int) -> None:
             alerts_close(_standing(session).filter(rule=rule, subject=subject))
         standing &= set(found)
         for (rule, subject), text in found.items():
-            if (rule, subject) not in standing and _is_due(session, rule, subject, steps[at]["step"]):
-                alert_raise(session=session, rule=rule, subject=subject, text=text, step=steps[at]["step"])
+            if (rule, subject) not in standing and _is_due(
+                session, rule, subject, steps[at]["step"]
+            ):
+                alert_raise(
+                    session=session, rule=rule, subject=subject, text=text, step=steps[at]["step"]
+                )
                 standing.add((rule, subject))
                 if rule is AlertRule.ENGINE_GAP:
                     last = steps[: at + 1][-MEAN_OF:]
-                    _drift_announce(session, fmean(step["kl_engine"] for step in last), last[-1]["step"])
+                    _drift_announce(
+                        session, fmean(step["kl_engine"] for step in last), last[-1]["step"]
+                    )
 
 
 def events_watch(*, session: Session, entries: Sequence[ReportEntry]) -> None:
-    """Raise what events among ``entries`` tell: refused steps with a gap, and those of ``TOLD_BY_EVENT``.
+    """Raise what events among ``entries`` tell: refused steps with a gap, and those of
+    ``TOLD_BY_EVENT``.
 
-    What they say of steps is over with the first step that is done without it, as the rules over steps are.
+    What they say of steps is over with the first step that is done without it, as the rules over
+    steps are.
     """
     for data in (entry.data for entry in entries if entry.kind is EventKind.EVENT):
         name, step = data.get("name"), data.get("step", session.policy_version)
@@ -92,13 +107,22 @@ def events_watch(*, session: Session, entries: Sequence[ReportEntry]) -> None:
             if rule is not AlertRule.DISK and not _is_due(session, rule, "", step):
                 continue
             text, hint = str(data.get("reason", "")), str(data.get("hint") or "")
-            alert_raise(session=session, rule=rule, subject=subject, text=text, hint=hint, step=data.get("step"))
+            alert_raise(
+                session=session,
+                rule=rule,
+                subject=subject,
+                text=text,
+                hint=hint,
+                step=data.get("step"),
+            )
 
 
 def _refusal_raise(session: Session, gap: float, step: int) -> None:
     """Raise ENGINE_GAP for a step that a gap refused: such a step leaves no measures to look at."""
     rule = AlertRule.ENGINE_GAP
-    if not session.alerts.filter(rule=rule, over_at=None).exists() and _is_due(session, rule, "", step):
+    if not session.alerts.filter(rule=rule, over_at=None).exists() and _is_due(
+        session, rule, "", step
+    ):
         text = f"Step {step} was refused: a KL of {gap:.3g} between engine and trainer."
         alert_raise(session=session, rule=rule, text=text, step=step)
         _drift_announce(session, gap, step)
@@ -110,7 +134,9 @@ def _found(
     standing: Collection[tuple[str, str]],
     earlier: Callable[[str, int], list[float]],
 ) -> dict[tuple[AlertRule, str], str]:
-    """What holds after the last of ``steps``, by rule and subject: of the default rules, and the project's own."""
+    """What holds after the last of ``steps``, by rule and subject: of the default rules, and the
+    project's own.
+    """
     default = alerts_of(steps, {rule for rule, _ in standing})
     found = {(rule, ""): text for rule, text in default.items()}
     for rule in own:
@@ -132,7 +158,8 @@ def alert_list(
     cursor: str | None = None,
     limit: int = 50,
 ) -> tuple[list[Alert], str | None]:
-    """One page of the project's alerts, or of one session's, newest first; with ``standing`` those that are not over.
+    """One page of the project's alerts, or of one session's, newest first; with ``standing`` those
+    that are not over.
 
     Raises NotFound, InvalidRequest.
     """
@@ -143,7 +170,9 @@ def alert_list(
         alerts = alerts.filter(over_at=None)
     if cursor is not None:
         if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 16):
-            raise InvalidRequest("This cursor belongs to no page of this list.", hint="Start again without a cursor.")
+            raise InvalidRequest(
+                "This cursor belongs to no page of this list.", hint="Start again without a cursor."
+            )
         alerts = alerts.filter(id__lt=int(cursor))
     page = list(alerts.select_related("session").order_by("-id")[: limit + 1])
     return page[:limit], str(page[limit - 1].id) if len(page) > limit else None
@@ -151,14 +180,25 @@ def alert_list(
 
 def alerts_read(*, project: Project, user: User, upto: int) -> None:
     """This person has seen the project's alerts up to this one."""
-    newest = Alert.objects.filter(session__project=project).order_by("-id").values_list("id", flat=True).first() or 0
+    newest = (
+        Alert.objects.filter(session__project=project)
+        .order_by("-id")
+        .values_list("id", flat=True)
+        .first()
+        or 0
+    )
     mine = Membership.objects.filter(project=project, user=user, alerts_read__lt=min(upto, newest))
     mine.update(alerts_read=min(upto, newest))
 
 
 def alerts_read_upto(*, project: Project, user: User) -> int:
     """The newest alert that this person has seen; 0 for none."""
-    return Membership.objects.filter(project=project, user=user).values_list("alerts_read", flat=True).first() or 0
+    return (
+        Membership.objects.filter(project=project, user=user)
+        .values_list("alerts_read", flat=True)
+        .first()
+        or 0
+    )
 
 
 def alerts_unread(*, project: Project, after: int) -> int:
@@ -173,11 +213,15 @@ def _drift_announce(session: Session, gap: float, step: int) -> None:
 
 
 def _is_due(session: Session, rule: AlertRule, subject: str, step: int) -> bool:
-    """Whether the rule may be raised again: one that comes and goes is told once in AGAIN_AFTER steps."""
+    """Whether the rule may be raised again: one that comes and goes is told once in AGAIN_AFTER
+    steps.
+    """
     if rule is AlertRule.EPISODES_DROPPED:  # which names no step
         since = timezone.now() - DROPPED_AGAIN
         return not session.alerts.filter(rule=rule, at__gt=since).exists()
-    return not session.alerts.filter(rule=rule, subject=subject, step__gt=step - AGAIN_AFTER).exists()
+    return not session.alerts.filter(
+        rule=rule, subject=subject, step__gt=step - AGAIN_AFTER
+    ).exists()
 
 
 def _standing(session: Session) -> QuerySet[Alert]:

@@ -16,7 +16,12 @@ from console.sessions.selectors import session_get
 from console.sessions.services import session_wake
 from console.sessions.starting_points import committed_check
 from console.users.models import Project
-from tinkerscript.wire.checkpoints import CheckpointDownload, CheckpointKind, CheckpointState, DownloadFile
+from tinkerscript.wire.checkpoints import (
+    CheckpointDownload,
+    CheckpointKind,
+    CheckpointState,
+    DownloadFile,
+)
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.sessions import SessionKind, SessionState
 
@@ -67,13 +72,17 @@ def checkpoint_list(*, project: Project, session_id: str) -> QuerySet[Checkpoint
 
 def checkpoint_get(*, project: Project, session_id: str, checkpoint_id: str) -> Checkpoint:
     """One checkpoint. Raises NotFound."""
-    checkpoint = checkpoint_list(project=project, session_id=session_id).filter(id=checkpoint_id).first()
+    checkpoint = (
+        checkpoint_list(project=project, session_id=session_id).filter(id=checkpoint_id).first()
+    )
     if checkpoint is None:
         raise NotFound("There is no such checkpoint in this session.")
     return checkpoint
 
 
-def checkpoint_download(*, project: Project, session_id: str, checkpoint_id: str) -> CheckpointDownload:
+def checkpoint_download(
+    *, project: Project, session_id: str, checkpoint_id: str
+) -> CheckpointDownload:
     """Links to every file. Raises NotFound, Conflict while (or if never) it can be read."""
     checkpoint = checkpoint_get(project=project, session_id=session_id, checkpoint_id=checkpoint_id)
     committed_check(checkpoint)
@@ -82,7 +91,9 @@ def checkpoint_download(*, project: Project, session_id: str, checkpoint_id: str
         checkpoint_id=checkpoint.id,
         step=checkpoint.step or 0,
         files=[
-            DownloadFile(url=read_link(checkpoint_key(checkpoint, file["path"]), expires_s=expires_s), **file)
+            DownloadFile(
+                url=read_link(checkpoint_key(checkpoint, file["path"]), expires_s=expires_s), **file
+            )
             for file in checkpoint.files
         ],
         expires_at=timezone.now() + timedelta(seconds=expires_s),

@@ -1,4 +1,6 @@
-"""What would stay for ever: parts of uploads that no commit came for, and states of sessions that have ended."""
+"""What would stay for ever: parts of uploads that no commit came for, and states of sessions that
+have ended.
+"""
 
 import logging
 import os
@@ -25,21 +27,31 @@ SWEEP_EVERY_S = 600
 AT_ONCE = 1000  # sessions of one statement
 # An upload is begun in the store before its row is written: one without a row may be that young.
 ROW_FOLLOWS = timedelta(minutes=10)
-# An ended session cannot go on: its last state is kept this long for who wants to look at it, or to pin it.
+# An ended session cannot go on: its last state is kept this long for who wants to look at it, or to
+# pin it.
 LAST_STATE_KEPT = timedelta(days=30)
-# Folders of a runtime's volume that serve to go on: its state at a step, and a model on its way to the store.
+# Folders of a runtime's volume that serve to go on: its state at a step, and a model on its way to
+# the store.
 LOCAL_STATES = ("state-*", "export", "models", "checkpoints", ".state-*", ".export.*")
 
 
 def uploads_sweep() -> None:
-    """Drop the parts of uploads that cannot be committed any more: no one could list, download or delete them."""
+    """Drop the parts of uploads that cannot be committed any more: no one could list, download or
+    delete them.
+    """
     if not cache.add("uploads-swept", True, timeout=SWEEP_EVERY_S):
         return
     now = timezone.now()
     # Their URLs have ended, or their session has no runtime that could commit them.
     of_somebody = Q(session__state__in=WITH_RUNTIME) | Q(external__isnull=False)
-    open_uploads = Upload.objects.filter(of_somebody, created_at__gt=now - timedelta(seconds=settings.TRANSFER_URL_S))
-    wanted = {file["upload_id"] for files in open_uploads.values_list("files", flat=True) for file in files}
+    open_uploads = Upload.objects.filter(
+        of_somebody, created_at__gt=now - timedelta(seconds=settings.TRANSFER_URL_S)
+    )
+    wanted = {
+        file["upload_id"]
+        for files in open_uploads.values_list("files", flat=True)
+        for file in files
+    }
     try:
         for key, upload_id, begun_at in object_store.multipart_list("sessions/"):
             if upload_id not in wanted and now - begun_at > ROW_FOLLOWS:
@@ -50,7 +62,9 @@ def uploads_sweep() -> None:
 
 
 def ended_states_trim() -> None:
-    """Keep of an ended session its last automatic state, and that for LAST_STATE_KEPT. Pinned and ordered ones stay."""
+    """Keep of an ended session its last automatic state, and that for LAST_STATE_KEPT. Pinned and
+    ordered ones stay.
+    """
     automatic = Checkpoint.objects.filter(
         kind=CheckpointKind.STATE,
         state=CheckpointState.COMMITTED,
@@ -61,12 +75,18 @@ def ended_states_trim() -> None:
     expired = automatic.filter(session__state_since__lt=timezone.now() - LAST_STATE_KEPT)
     for checkpoint in expired.select_related("session"):
         with suppress(Conflict):  # another session began from it
-            checkpoint_remove(checkpoint, reason=f"its session ended {LAST_STATE_KEPT.days} days ago")
+            checkpoint_remove(
+                checkpoint, reason=f"its session ended {LAST_STATE_KEPT.days} days ago"
+            )
     several = automatic.values("session").annotate(number=Count("id")).filter(number__gt=1)
     for session_id in several.values_list("session", flat=True):
-        for checkpoint in automatic.filter(session=session_id).order_by("-step", "-committed_at")[1:]:
+        for checkpoint in automatic.filter(session=session_id).order_by("-step", "-committed_at")[
+            1:
+        ]:
             with suppress(Conflict):
-                checkpoint_remove(checkpoint, reason="its session has ended, and a newer state is kept")
+                checkpoint_remove(
+                    checkpoint, reason="its session has ended, and a newer state is kept"
+                )
 
 
 def local_states_remove() -> None:

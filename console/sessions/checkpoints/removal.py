@@ -10,7 +10,11 @@ from django.utils import timezone
 from console.errors import Conflict, StorageUnavailable
 from console.live.services import event_record
 from console.object_store import client as object_store
-from console.sessions.checkpoints.checkpoints import checkpoint_get, checkpoint_key, checkpoint_resume_get
+from console.sessions.checkpoints.checkpoints import (
+    checkpoint_get,
+    checkpoint_key,
+    checkpoint_resume_get,
+)
 from console.sessions.models import Checkpoint, Removal
 from console.sessions.selectors import held_check
 from console.users.models import Project
@@ -23,15 +27,21 @@ WRITING = timedelta(hours=2)  # one object that takes longer is not waited for
 
 
 def checkpoint_delete(*, project: Project, session_id: str, checkpoint_id: str) -> None:
-    """Remove a checkpoint. Raises NotFound, Conflict while it is being written, served or resumed from."""
+    """Remove a checkpoint. Raises NotFound, Conflict while it is being written, served or resumed
+    from.
+    """
     checkpoint = checkpoint_get(project=project, session_id=session_id, checkpoint_id=checkpoint_id)
     if checkpoint.state in {CheckpointState.REQUESTED, CheckpointState.UPLOADING}:
         raise Conflict(
-            f"The checkpoint is {checkpoint.state}.", hint="Delete it once it is committed, or stop the session."
+            f"The checkpoint is {checkpoint.state}.",
+            hint="Delete it once it is committed, or stop the session.",
         )
     ended = SessionState(checkpoint.session.state).is_terminal
     if not ended and checkpoint == checkpoint_resume_get(session_id=session_id):
-        raise Conflict("The session would resume from this checkpoint.", hint="Take a newer one, or stop the session.")
+        raise Conflict(
+            "The session would resume from this checkpoint.",
+            hint="Take a newer one, or stop the session.",
+        )
     checkpoint_remove(checkpoint, reason="deleted by the user")
 
 
@@ -39,7 +49,8 @@ def checkpoint_remove(checkpoint: Checkpoint, *, reason: str) -> None:
     """Remove a checkpoint that nothing needs. Raises Conflict while a session serves it, or began
     from it.
 
-    A row remembers that its bytes are still to go, so that a kill or a store that is away leaves nothing behind.
+    A row remembers that its bytes are still to go, so that a kill or a store that is away leaves
+    nothing behind.
     """
     with transaction.atomic():
         # A session that is about to use it waits for the row, or is seen here
@@ -53,7 +64,9 @@ def checkpoint_remove(checkpoint: Checkpoint, *, reason: str) -> None:
 
 
 def removals_finish() -> None:
-    """Remove the bytes of what was deleted; what the store does not take is tried again at the next call."""
+    """Remove the bytes of what was deleted; what the store does not take is tried again at the next
+    call.
+    """
     due = Q(due_at=None) | Q(due_at__lte=timezone.now())
     for removal in Removal.objects.filter(due).order_by("created_at"):
         try:
@@ -67,9 +80,11 @@ def removals_finish() -> None:
 
 
 class Writing:
-    """Objects that are written before there is a row of them: a writer that is killed leaves nothing for ever.
+    """Objects that are written before there is a row of them: a writer that is killed leaves
+    nothing for ever.
 
-    ``renew`` as often as it goes on, ``done`` in the transaction that makes the row, ``give_up`` otherwise.
+    ``renew`` as often as it goes on, ``done`` in the transaction that makes the row, ``give_up``
+    otherwise.
     """
 
     def __init__(self, prefix: str) -> None:
@@ -80,10 +95,14 @@ class Writing:
         """It is being written still. Raises StorageUnavailable where its time was over."""
         held = Removal.objects.filter(prefix=self._prefix, due_at__isnull=False)
         if not held.update(due_at=timezone.now() + WRITING):
-            raise StorageUnavailable("The store took longer than it may: what it had written is removed.")
+            raise StorageUnavailable(
+                "The store took longer than it may: what it had written is removed."
+            )
 
     def done(self) -> None:
-        """A row says that the objects are there. Raises StorageUnavailable where their time was over."""
+        """A row says that the objects are there. Raises StorageUnavailable where their time was
+        over.
+        """
         self.renew()
         Removal.objects.filter(prefix=self._prefix).delete()
 

@@ -1,4 +1,6 @@
-"""How long checkpoints are kept: automatic ``state`` ones by number (uploads.py), all by age, pinned ones for ever."""
+"""How long checkpoints are kept: automatic ``state`` ones by number (uploads.py), all by age,
+pinned ones for ever.
+"""
 
 from contextlib import suppress
 from datetime import timedelta
@@ -15,7 +17,9 @@ from console.users.models import Project
 from tinkerscript.wire.checkpoints import CheckpointState
 
 
-def checkpoint_pin(*, project: Project, session_id: str, checkpoint_id: str, pinned: bool) -> Checkpoint:
+def checkpoint_pin(
+    *, project: Project, session_id: str, checkpoint_id: str, pinned: bool
+) -> Checkpoint:
     """Keep a checkpoint until it is deleted, or no longer. Raises NotFound."""
     checkpoint = checkpoint_get(project=project, session_id=session_id, checkpoint_id=checkpoint_id)
     Checkpoint.objects.filter(id=checkpoint.id).update(pinned=pinned)
@@ -24,15 +28,21 @@ def checkpoint_pin(*, project: Project, session_id: str, checkpoint_id: str, pin
 
 
 def checkpoints_expire() -> None:
-    """Remove committed checkpoints older than the setting allows, but not what a session serves or resumes from."""
+    """Remove committed checkpoints older than the setting allows, but not what a session serves or
+    resumes from.
+    """
     if not settings.CHECKPOINT_DAYS:
         return
     before = timezone.now() - timedelta(days=settings.CHECKPOINT_DAYS)
-    old = Checkpoint.objects.filter(state=CheckpointState.COMMITTED, pinned=False, committed_at__lt=before)
+    old = Checkpoint.objects.filter(
+        state=CheckpointState.COMMITTED, pinned=False, committed_at__lt=before
+    )
     going = Session.objects.filter(state__in=GOING)
     for used in ("served_checkpoint_id", "start_state_id"):
         old = old.exclude(id__in=going.exclude(**{used: ""}).values(used))
     for checkpoint in old.select_related("session"):
-        if checkpoint.session.state in ENDED or checkpoint != checkpoint_resume_get(session_id=checkpoint.session_id):
+        if checkpoint.session.state in ENDED or checkpoint != checkpoint_resume_get(
+            session_id=checkpoint.session_id
+        ):
             with suppress(Conflict):  # one that is used since
                 checkpoint_remove(checkpoint, reason=f"older than {settings.CHECKPOINT_DAYS} days")

@@ -1,8 +1,9 @@
 """Whether the store has what a runtime announced: the server hashes it itself.
 
-Small files are hashed before a commit is acknowledged. A checkpoint of a large model takes minutes to read, which a
-request must not wait for: it is hashed soon after its commit, and taken back if it is not what its manifest says.
-Large copies of a journal are left out: only their own runtime reads them, and it checks them.
+Small files are hashed before a commit is acknowledged. A checkpoint of a large model takes minutes
+to read, which a request must not wait for: it is hashed soon after its commit, and taken back if it
+is not what its manifest says. Large copies of a journal are left out: only their own runtime reads
+them, and it checks them.
 """
 
 import logging
@@ -33,7 +34,9 @@ def is_small(file: dict[str, Any]) -> bool:
 
 def checkpoints_verify() -> None:
     """Hash the large files of committed checkpoints, the one that waited longest first."""
-    waiting = Checkpoint.objects.filter(unverified=True, state=CheckpointState.COMMITTED).order_by("committed_at")
+    waiting = Checkpoint.objects.filter(unverified=True, state=CheckpointState.COMMITTED).order_by(
+        "committed_at"
+    )
     for checkpoint in waiting:
         try:
             wrong = _wrong_file(checkpoint)
@@ -43,19 +46,27 @@ def checkpoints_verify() -> None:
         if not wrong:
             Checkpoint.objects.filter(id=checkpoint.id).update(unverified=False)
         elif Checkpoint.objects.filter(id=checkpoint.id).exists():  # not deleted while it was read
-            _take_back(checkpoint, f"{wrong} in the store is not what was announced: its SHA-256 is another")
+            _take_back(
+                checkpoint,
+                f"{wrong} in the store is not what was announced: its SHA-256 is another",
+            )
 
 
 def _wrong_file(checkpoint: Checkpoint) -> str:
     """The path of the first file whose bytes are others than announced; empty where there is none."""
     for file in checkpoint.files:
-        if not is_small(file) and object_store.sha256(checkpoint_key(checkpoint, file["path"])) != file["sha256"]:
+        if (
+            not is_small(file)
+            and object_store.sha256(checkpoint_key(checkpoint, file["path"])) != file["sha256"]
+        ):
             return file["path"]
     return ""
 
 
 def _take_back(checkpoint: Checkpoint, reason: str) -> None:
-    log.error("%s is taken back: %s", checkpoint.id, reason, extra={"session_id": checkpoint.session_id})
+    log.error(
+        "%s is taken back: %s", checkpoint.id, reason, extra={"session_id": checkpoint.session_id}
+    )
     checkpoint_give_up(checkpoint, [CheckpointState.COMMITTED], reason)
 
 
@@ -73,6 +84,10 @@ def checkpoint_give_up(checkpoint: Checkpoint, states: list[CheckpointState], re
         event_announce(
             project_id=checkpoint.session.project_id,
             topic=WebhookTopic.CHECKPOINT_FAILED,
-            data={"session_id": checkpoint.session_id, "checkpoint_id": checkpoint.id, "reason": reason},
+            data={
+                "session_id": checkpoint.session_id,
+                "checkpoint_id": checkpoint.id,
+                "reason": reason,
+            },
         )
         checkpoint_alert(session=checkpoint.session, kind=checkpoint.kind, reason=reason)

@@ -24,7 +24,8 @@ def episode_annotate(
 ) -> list[EpisodeAnnotation]:
     """Everybody's annotations of an episode, once this person's are these. Raises NotFound.
 
-    The session's record says where one changed; the words, which can be taken back, stand here alone.
+    The session's record says where one changed; the words, which can be taken back, stand here
+    alone.
     """
     session = episode_get(project=project, session_id=session_id, episode_id=episode_id).session
     own = EpisodeAnnotation.objects.filter(session=session, episode_id=episode_id, person=person)
@@ -60,8 +61,16 @@ def annotations_of(
     return found
 
 
-def annotations_export(*, session: Session, after: int) -> tuple[list[EpisodeAnnotation], int | None]:
-    """One page of those of a session, oldest first, and the cursor of the next page; None after the last."""
-    rows = EpisodeAnnotation.objects.filter(session=session, id__gt=after).select_related("person").order_by("id")
+def annotations_export(
+    *, session: Session, after: int
+) -> tuple[list[EpisodeAnnotation], int | None]:
+    """One page of those of a session, oldest first, and the cursor of the next page; None after the
+    last.
+    """
+    rows = (
+        EpisodeAnnotation.objects.filter(session=session, id__gt=after)
+        .select_related("person")
+        .order_by("id")
+    )
     page = list(rows[: EXPORT_PAGE + 1])
     return page[:EXPORT_PAGE], page[EXPORT_PAGE - 1].pk if len(page) > EXPORT_PAGE else None

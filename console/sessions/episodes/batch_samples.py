@@ -1,8 +1,9 @@
-"""What a step trained of an episode, from the episode's document: the samples that the runtime made of its journal.
+"""What a step trained of an episode, from the episode's document: the samples that the runtime made
+of its journal.
 
-Runs of a document tile its timelines, and each run of an answer is trained in that place alone. There is nothing to
-learn from the only choice that a grammar left, nor, where ``mask_truncated`` is set, from an answer that ``max_tokens``
-cut off: such tokens are context here too.
+Runs of a document tile its timelines, and each run of an answer is trained in that place alone.
+There is nothing to learn from the only choice that a grammar left, nor, where ``mask_truncated`` is
+set, from an answer that ``max_tokens`` cut off: such tokens are context here too.
 """
 
 import base64
@@ -15,7 +16,12 @@ from typing import Any
 
 from console.sessions.episodes.pages import raw_of
 from tinkerscript.wire.batches import BatchSample
-from tinkerscript.wire.reading.token_pages import Trainer, raw_logprobs, trainer_logprobs, trainer_logprobs_after
+from tinkerscript.wire.reading.token_pages import (
+    Trainer,
+    raw_logprobs,
+    trainer_logprobs,
+    trainer_logprobs_after,
+)
 
 UNKNOWN = ""  # a grammar chose, and what it left was not recorded
 Run = Mapping[str, Any]
@@ -23,9 +29,16 @@ Sets = Sequence[str | None]  # of each token the set that it was chosen from; No
 
 
 def episode_samples(
-    document: Mapping[str, Any], *, advantages: Mapping[str, float], group: int, with_truncated: bool, with_side: bool
+    document: Mapping[str, Any],
+    *,
+    advantages: Mapping[str, float],
+    group: int,
+    with_truncated: bool,
+    with_side: bool,
 ) -> list[dict[str, Any]]:
-    """The fields of each BatchSample but ``in_gradient``, in the trainer's order. ``advantages`` are by call."""
+    """The fields of each BatchSample but ``in_gradient``, in the trainer's order. ``advantages``
+    are by call.
+    """
     episode = _Episode(
         calls={call["id"]: (number, call) for number, call in enumerate(document["calls"])},
         allowed={(entry["call"], entry["answer"]): entry for entry in document["allowed"]},
@@ -39,7 +52,8 @@ def episode_samples(
     made = [_sample(timeline, episode) for timeline in document["timelines"]]
     trained = [sum(sample["mask"]) for sample in made]
     return [
-        {"group": group, "episode_id": document["episode_id"], "weight": tokens / sum(trained)} | sample
+        {"group": group, "episode_id": document["episode_id"], "weight": tokens / sum(trained)}
+        | sample
         for sample, tokens in zip(made, trained, strict=True)
         if tokens
     ]
@@ -58,8 +72,10 @@ def float32(values: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True)
 class _Episode:
-    """``calls`` by id with their number; by call and answer, ``allowed``: what its grammar left to choose from, and
-    ``raw``: log-probabilities at temperature 1 over all ids, and the trainer's ``before`` and ``after`` the step."""
+    """``calls`` by id with their number; by call and answer, ``allowed``: what its grammar left to
+    choose from, and ``raw``: log-probabilities at temperature 1 over all ids, and the trainer's
+    ``before`` and ``after`` the step.
+    """
 
     calls: Mapping[str, tuple[int, Mapping[str, Any]]]
     allowed: Mapping[tuple[str, int], Mapping[str, Any]]
@@ -76,7 +92,9 @@ class _Episode:
 
     def is_truncated(self, run: Run) -> bool:
         answers = self.calls[run["call"]][1]["answers"]
-        return any(each["index"] == run["answer"] and each["finish_reason"] == "length" for each in answers)
+        return any(
+            each["index"] == run["answer"] and each["finish_reason"] == "length" for each in answers
+        )
 
     def temperature(self, run: Run) -> float:
         """Calls recorded before it was kept have log-probabilities at 1."""
@@ -90,13 +108,19 @@ class _Episode:
 
     def of_trainer(self, kept: Trainer, run: Run) -> Sequence[float | None]:
         found = kept.get((run["call"], run["answer"]))
-        return [None] * run["tokens"] if found is None else [None if v is None else float32([v])[0] for v in found]
+        return (
+            [None] * run["tokens"]
+            if found is None
+            else [None if v is None else float32([v])[0] for v in found]
+        )
 
     def sets(self, run: Run) -> Sets:
         entry = self.allowed.get((run["call"], run["answer"]))
         if entry is not None:
             return [None if number < 0 else entry["sets"][number] for number in entry["numbers"]]
-        is_narrowed = self.calls[run["call"]][1]["options"].get("sampling", {}).get("grammar", False)
+        is_narrowed = (
+            self.calls[run["call"]][1]["options"].get("sampling", {}).get("grammar", False)
+        )
         return [UNKNOWN if is_narrowed else None] * run["tokens"]
 
 
@@ -111,15 +135,25 @@ def _sample(timeline: Mapping[str, Any], episode: _Episode) -> dict[str, Any]:
     runs = list(_trained_runs(timeline, episode))
     for run in runs:
         sampled, of_model = float32(run["logprobs"]), episode.raw_logprobs(run)
-        before, after = episode.of_trainer(episode.before, run), episode.of_trainer(episode.after, run)
+        before, after = (
+            episode.of_trainer(episode.before, run),
+            episode.of_trainer(episode.after, run),
+        )
         for offset, allowed in enumerate(episode.sets(run)):
             if allowed is not None and _size(allowed) <= 1:
                 continue
             at = run["start"] + offset
             mask[at], sets[at] = 1, allowed
-            logprobs[at], raw[at], versions[at] = sampled[offset], of_model[offset], run["policy_versions"][offset]
+            logprobs[at], raw[at], versions[at] = (
+                sampled[offset],
+                of_model[offset],
+                run["policy_versions"][offset],
+            )
             trainer[at], trainer_after[at] = before[offset], after[offset]
-            temperatures[at], advantages[at] = episode.temperature(run), episode.advantages[run["call"]]
+            temperatures[at], advantages[at] = (
+                episode.temperature(run),
+                episode.advantages[run["call"]],
+            )
     numbers: dict[str, int] = {}
     return {
         "calls": list(dict.fromkeys(run["call"] for run in runs)),
@@ -130,7 +164,9 @@ def _sample(timeline: Mapping[str, Any], episode: _Episode) -> dict[str, Any]:
         "trainer_logprobs": trainer,
         "trainer_logprobs_after": trainer_after,
         "temperatures": temperatures,
-        "allowed": [-1 if each is None else numbers.setdefault(each, len(numbers)) for each in sets],
+        "allowed": [
+            -1 if each is None else numbers.setdefault(each, len(numbers)) for each in sets
+        ],
         "allowed_sets": list(numbers),
         "policy_versions": versions,
         "advantages": advantages,
@@ -148,4 +184,8 @@ def _trained_runs(timeline: Mapping[str, Any], episode: _Episode) -> Iterator[Ru
 @lru_cache(maxsize=4096)
 def _size(packed: str) -> int:
     """How many token ids are in a set; 0 for UNKNOWN."""
-    return int.from_bytes(zlib.decompress(base64.b64decode(packed)), "little").bit_count() if packed else 0
+    return (
+        int.from_bytes(zlib.decompress(base64.b64decode(packed)), "little").bit_count()
+        if packed
+        else 0
+    )

@@ -1,4 +1,6 @@
-"""A trained batch as the file that a runtime makes of it, once there is no runtime to ask: from rows and documents."""
+"""A trained batch as the file that a runtime makes of it, once there is no runtime to ask: from
+rows and documents.
+"""
 
 from collections.abc import Generator, Iterable
 from contextlib import ExitStack
@@ -29,7 +31,9 @@ ASK_WHILE_IT_RUNS = "Download such a batch while its session has a runtime."
 
 @dataclass(frozen=True)
 class StoredBatch:
-    """The lines of a batch. The header comes first and counts them all, so the others are made before it is sent."""
+    """The lines of a batch. The header comes first and counts them all, so the others are made
+    before it is sent.
+    """
 
     header: bytes
     files: tuple[IO[bytes], ...]
@@ -49,8 +53,8 @@ class StoredBatch:
 def batch_read(*, project: Project, session_id: str, name: str) -> StoredBatch:
     """The batch of a step that was done, by the step's number.
 
-    Raises NotFound where there is none; Conflict for one that was refused, and where the tokens of an episode are not
-    in the object store; StorageUnavailable.
+    Raises NotFound where there is none; Conflict for one that was refused, and where the tokens of
+    an episode are not in the object store; StorageUnavailable.
     """
     session = session_get(project=project, session_id=session_id)
     entry = EventRecord.objects.filter(session_id=session.id, key=f"step {name}").first()
@@ -100,12 +104,19 @@ def _absent(session: Session, name: str) -> NotFound | Conflict:
             f"The batch {name} was refused: which episodes were in it is in the journal of its runtime alone.",
             hint=ASK_WHILE_IT_RUNS,
         )
-    return NotFound(f"This session has no batch {name[:80]}.", hint="A batch is named by the number of its step.")
+    return NotFound(
+        f"This session has no batch {name[:80]}.",
+        hint="A batch is named by the number of its step.",
+    )
 
 
 def _groups(session: Session, step: int, grpo_n: int) -> list[list[EpisodeRecord]]:
-    """The groups of the batch as it was made: full ones of a key in the order of beginning, first full in front."""
-    of_step = EpisodeRecord.objects.filter(session=session, trained_step=step, fate=EpisodeFate.TRAINED)
+    """The groups of the batch as it was made: full ones of a key in the order of beginning, first
+    full in front.
+    """
+    of_step = EpisodeRecord.objects.filter(
+        session=session, trained_step=step, fate=EpisodeFate.TRAINED
+    )
     by_key: dict[str, list[EpisodeRecord]] = {}
     for record in sorted(of_step.select_related("pack", "session"), key=lambda record: record.seq):
         by_key.setdefault(record.group_key or "", []).append(record)
@@ -114,7 +125,9 @@ def _groups(session: Session, step: int, grpo_n: int) -> list[list[EpisodeRecord
         for members in by_key.values()
         for start in range(0, len(members), grpo_n)
     ]  # fmt: skip
-    return sorted(groups, key=lambda group: max((record.ended_at or 0.0, record.seq) for record in group))
+    return sorted(
+        groups, key=lambda group: max((record.ended_at or 0.0, record.seq) for record in group)
+    )
 
 
 def _document(record: EpisodeRecord) -> dict[str, Any]:
@@ -154,7 +167,8 @@ def _episode(record: EpisodeRecord, document: dict[str, Any], group: int) -> Bat
             "episode_id": record.episode_id,
             "task": record.task,
             "group_key": record.group_key,
-            # The reward of an episode that waits may be replaced: the row has the one that was trained.
+            # The reward of an episode that waits may be replaced: the row has the one that was
+            # trained.
             "output": document["output"] | {"reward": record.reward},
             "begun_at": record.begun_at,
             "ended_at": record.ended_at,

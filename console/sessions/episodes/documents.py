@@ -1,4 +1,6 @@
-"""The documents of episodes: one out of its pack in the object store, or all of a session to take home."""
+"""The documents of episodes: one out of its pack in the object store, or all of a session to take
+home.
+"""
 
 from datetime import timedelta
 from typing import Any
@@ -17,7 +19,9 @@ from tinkerscript.wire.checkpoints import DownloadFile
 from tinkerscript.wire.reading.documents import EpisodeDocument, EpisodeDocuments, document_unpack
 
 
-def documents_export(*, project: Project, session_id: str, after: int, limit: int) -> EpisodeDocuments:
+def documents_export(
+    *, project: Project, session_id: str, after: int, limit: int
+) -> EpisodeDocuments:
     """One page of the documents that are in the store, with links to their packs. Raises
     NotFound."""
     session = session_get(project=project, session_id=session_id)

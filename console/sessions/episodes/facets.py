@@ -28,9 +28,10 @@ from tinkerscript.wire.reading.trajectories import EpisodeFate
 def episode_facets(*, project: Project, session_id: str, only: EpisodeFilter) -> EpisodeFacets:
     """Counts of the episodes that match. Raises NotFound.
 
-    The episodes are read twice: once for what there is of each task and fate, from which all counts follow, and once
-    for the buckets, whose bounds are known by then. The index ``episode_facets`` has all of it, in the order of the
-    first reading; where it has not, because a text, an agent or a version is asked for, rows are read, and once.
+    The episodes are read twice: once for what there is of each task and fate, from which all counts
+    follow, and once for the buckets, whose bounds are known by then. The index ``episode_facets``
+    has all of it, in the order of the first reading; where it has not, because a text, an agent or
+    a version is asked for, rows are read, and once.
     """
     session = session_get(project=project, session_id=session_id)
     matching = episodes_matching(session, replace(only, fates=(), task=None))
@@ -86,7 +87,11 @@ def _count_by_index(
         parts[of_task, fate] += episodes
         if (task is None or of_task == task) and (not fates or fate in fates):
             shown.append(Totals(episodes if is_eval else 0, *stats))
-    rewarded = [(part.lowest, part.highest) for part in shown if part.lowest is not None and part.highest is not None]
+    rewarded = [
+        (part.lowest, part.highest)
+        for part in shown
+        if part.lowest is not None and part.highest is not None
+    ]
     sums = [part.scaled for part in shown if part.scaled is not None]
     totals = Totals(
         evaluation=sum(part.evaluation for part in shown),
@@ -108,7 +113,8 @@ def _sums(parts: Mapping[TaskFate, int], at: int) -> dict[str, int]:
 
 
 def mean(scaled: float, rewards: int) -> float:
-    """Of so many rewards, by the sum of each divided by SCALE: also where rounding takes it beyond the largest number.
+    """Of so many rewards, by the sum of each divided by SCALE: also where rounding takes it beyond
+    the largest number.
 
     To nine digits, so that it is the same number whoever adds up, and in which order.
     """
@@ -117,7 +123,9 @@ def mean(scaled: float, rewards: int) -> float:
 
 
 def _buckets(matching: QuerySet[EpisodeRecord], totals: Totals) -> list[RewardBucket]:
-    """Buckets of equal width. Each value is divided before it is subtracted: a difference may be too large a number."""
+    """Buckets of equal width. Each value is divided before it is subtracted: a difference may be
+    too large a number.
+    """
     lowest, highest = totals.lowest, totals.highest
     if lowest is None or highest is None:
         return []
@@ -126,10 +134,16 @@ def _buckets(matching: QuerySet[EpisodeRecord], totals: Totals) -> list[RewardBu
     if width > 0:
         number = Floor(divided(width) - Value(lowest / width), output_field=FloatField())
         at = Greatest(Value(0.0), Least(number, Value(BUCKETS - 1.0)), output_field=FloatField())
-    # Those without a reward are left out of what was counted: as a filter that leads SQLite to the index of rewards,
-    # whose order is none of the table's.
-    rows = matching.order_by().annotate(bucket=Case(When(reward__isnull=False, then=at), output_field=FloatField()))
-    counted = rows.values("bucket").annotate(low=Min("reward"), high=Max("reward"), count=Count("*")).order_by("bucket")
+    # Those without a reward are left out of what was counted: as a filter that leads SQLite to the
+    # index of rewards, whose order is none of the table's.
+    rows = matching.order_by().annotate(
+        bucket=Case(When(reward__isnull=False, then=at), output_field=FloatField())
+    )
+    counted = (
+        rows.values("bucket")
+        .annotate(low=Min("reward"), high=Max("reward"), count=Count("*"))
+        .order_by("bucket")
+    )
     return [
         RewardBucket(lowest=row["low"], highest=row["high"], count=row["count"])
         for row in counted

@@ -14,10 +14,12 @@ from tinkerscript.wire.reading.trajectories import EpisodeFate
 def episodes_nearest(
     *, project: Project, session_id: str, held_out: bool, from_version: int, to_version: int | None
 ) -> NearestPlays:
-    """The tasks that were played near both versions (None: the newest), held out or trained. Raises NotFound.
+    """The tasks that were played near both versions (None: the newest), held out or trained. Raises
+    NotFound.
 
-    Read are the episodes of the versions around the two, and more only where these have no task in common: what a
-    comparison costs does not grow with the run, but where tasks come around after more than a few hundred steps.
+    Read are the episodes of the versions around the two, and more only where these have no task in
+    common: what a comparison costs does not grow with the run, but where tasks come around after
+    more than a few hundred steps.
     """
     session = session_get(project=project, session_id=session_id)
     fate = EpisodeFate.EVAL if held_out else EpisodeFate.TRAINED
@@ -34,7 +36,10 @@ def episodes_nearest(
             .values_list("task", "policy_version_last")
             .annotate(episodes=Count("*"), scaled=Sum(divided(SCALE)))
         )
-        plays = [Play(task or "", version or 0, n, mean(scaled, n)) for task, version, n, scaled in groups]
+        plays = [
+            Play(task or "", version or 0, n, mean(scaled, n))
+            for task, version, n, scaled in groups
+        ]
         found = nearest_plays(plays, of, reach)
         if found.items:
             break

@@ -1,8 +1,10 @@
-"""Counts of episodes for which each row has to be read: by task and fate, and by reward, in one reading of them.
+"""Counts of episodes for which each row has to be read: by task and fate, and by reward, in one
+reading of them.
 
-An index that has all that a count needs is soon read twice; rows, whose texts are long, are not. PostgreSQL puts aside
-what passes the filter: it computes a common table expression once that is used several times. SQLite, which would sort
-what is put aside once for each use, sorts it by task and fate alone and returns the rewards of each in bytes.
+An index that has all that a count needs is soon read twice; rows, whose texts are long, are not.
+PostgreSQL puts aside what passes the filter: it computes a common table expression once that is
+used several times. SQLite, which would sort what is put aside once for each use, sorts it by task
+and fate alone and returns the rewards of each in bytes.
 """
 
 import math
@@ -19,15 +21,19 @@ from django.db.models import QuerySet
 from console.sessions.models import EpisodeRecord
 from tinkerscript.wire.reading.trajectories import EpisodeFate
 
-MOST_REWARDS = 20_000  # different ones that PostgreSQL returns; of more it counts buckets, by another reading
-SCALE = 2.0**70  # exact to divide by; a sum of fewer rewards than that is no number that is too large
+# different ones that PostgreSQL returns; of more it counts buckets, by another reading
+MOST_REWARDS = 20_000
+# exact to divide by; a sum of fewer rewards than that is no number that is too large
+SCALE = 2.0**70
 LEAST = 1e-290  # a quotient below it shows in no bucket and no mean
 
 TaskFate = tuple[str | None, str]
 
 
 class Totals(NamedTuple):
-    """Of all that are shown. ``lowest``, ``highest`` and ``scaled`` are None where none has a reward."""
+    """Of all that are shown. ``lowest``, ``highest`` and ``scaled`` are None where none has a
+    reward.
+    """
 
     evaluation: int
     rewards: int
@@ -37,7 +43,9 @@ class Totals(NamedTuple):
 
 
 class _Rewards(list[float]):
-    """An aggregate of SQLite: its values as doubles, one after the other. As Django's own aggregates there are made."""
+    """An aggregate of SQLite: its values as doubles, one after the other. As Django's own
+    aggregates there are made.
+    """
 
     step = list.append
 
@@ -45,8 +53,8 @@ class _Rewards(list[float]):
         return array("d", self).tobytes()
 
 
-# A sum, and no average: PostgreSQL adds up squares for it, which may be too large a number. Nor does it divide where
-# the quotient is too small.
+# A sum, and no average: PostgreSQL adds up squares for it, which may be too large a number. Nor
+# does it divide where the quotient is too small.
 _TOTALS = f"""SUM(CASE WHEN eval THEN 1 ELSE 0 END), COUNT(reward), MIN(reward), MAX(reward),
     SUM(CASE WHEN reward > {-SCALE * LEAST!r} AND reward < {SCALE * LEAST!r} THEN 0.0 ELSE reward / {SCALE!r} END)"""
 
@@ -54,10 +62,16 @@ _TOTALS = f"""SUM(CASE WHEN eval THEN 1 ELSE 0 END), COUNT(reward), MIN(reward),
 def count_once(
     matching: QuerySet[EpisodeRecord], *, fates: Collection[EpisodeFate], task: str | None
 ) -> tuple[dict[TaskFate, int], Totals, dict[float, int] | None]:
-    """How many episodes match of each task and fate; and of those of ``fates`` (none: any) and ``task`` (None: any) the
-    totals, and how many have each reward, or None where there are more than MOST_REWARDS different ones."""
+    """How many episodes match of each task and fate; and of those of ``fates`` (none: any) and
+    ``task`` (None: any) the totals, and how many have each reward, or None where there are more
+    than MOST_REWARDS different ones.
+    """
     try:
-        rows, parameters = matching.order_by().values_list("task", "fate", "eval", "reward").query.sql_with_params()
+        rows, parameters = (
+            matching.order_by()
+            .values_list("task", "fate", "eval", "reward")
+            .query.sql_with_params()
+        )
     except EmptyResultSet:  # no block of texts has what is asked for
         return {}, Totals(0, 0, None, None, None), {}
     database = connections[matching.db]
@@ -85,12 +99,18 @@ def count_once(
 
 
 def _count_sqlite(
-    database: BaseDatabaseWrapper, rows: str, parameters: tuple, *, fates: Collection[EpisodeFate], task: str | None
+    database: BaseDatabaseWrapper,
+    rows: str,
+    parameters: tuple,
+    *,
+    fates: Collection[EpisodeFate],
+    task: str | None,
 ) -> tuple[dict[TaskFate, int], Totals, dict[float, int]]:
     """As ``count_once`` of the query ``rows``, with every reward."""
     database.ensure_connection()
     database.connection.create_aggregate("rewards_kept", 1, _Rewards)
-    # "+task": not in the order of an index by task, which has no ``seq``; so a block without the text costs no row.
+    # "+task": not in the order of an index by task, which has no ``seq``; so a block without the
+    # text costs no row.
     statement = (
         "SELECT task, fate, eval, COUNT(*), rewards_kept(reward) FILTER (WHERE reward IS NOT NULL)"
         f" FROM ({rows}) GROUP BY +task, fate, eval"
@@ -105,5 +125,7 @@ def _count_sqlite(
                 rewards.frombytes(of_part or b"")  # none of the part has one
     by_reward = Counter(rewards)
     scaled = math.fsum(reward / SCALE * n for reward, n in by_reward.items()) if by_reward else None
-    totals = Totals(evaluation, len(rewards), min(by_reward, default=None), max(by_reward, default=None), scaled)
+    totals = Totals(
+        evaluation, len(rewards), min(by_reward, default=None), max(by_reward, default=None), scaled
+    )
     return parts, totals, by_reward

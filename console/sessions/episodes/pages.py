@@ -8,19 +8,27 @@ from tinkerscript.wire.reading.token_pages import Raw, raw_logprobs
 
 
 def calls_page(document: Mapping[str, Any], *, start: int, limit: int) -> list[dict[str, Any]]:
-    """``limit`` calls from number ``start`` on as ``tinkerscript.wire.calls`` shows them, prompts included."""
+    """``limit`` calls from number ``start`` on as ``tinkerscript.wire.calls`` shows them, prompts
+    included.
+    """
     sequences: dict[int, _Sequence] = {}
     raw = raw_logprobs(document)
-    return [_call(document, call, sequences, raw) for call in document["calls"][start : start + limit]]
+    return [
+        _call(document, call, sequences, raw) for call in document["calls"][start : start + limit]
+    ]
 
 
-def raw_of(raw: Raw, call: Mapping[str, Any], answer: int, sampled: Sequence[float]) -> Sequence[float] | None:
+def raw_of(
+    raw: Raw, call: Mapping[str, Any], answer: int, sampled: Sequence[float]
+) -> Sequence[float] | None:
     """Those of an answer, ``sampled`` where they are the same; None where they were not recorded."""
     return raw.get((call["id"], answer), sampled if is_sampled_raw(call["options"]) else None)
 
 
 class _Sequence:
-    """A timeline's lists, each as long as the timeline: of context, the last two hold nothing that is read."""
+    """A timeline's lists, each as long as the timeline: of context, the last two hold nothing that
+    is read.
+    """
 
     def __init__(self, runs: Sequence[Mapping[str, Any]]) -> None:
         self.token_ids: list[int] = []
@@ -41,7 +49,10 @@ def _call(
         shown = {name: answer[name] for name in ("index", "message", "finish_reason")}
         at = answer["timeline"]
         if at is None:
-            completions.append(shown | {name: answer[name] for name in ("token_ids", "logprobs", "policy_versions")})
+            completions.append(
+                shown
+                | {name: answer[name] for name in ("token_ids", "logprobs", "policy_versions")}
+            )
             continue
         if at not in sequences:
             sequences[at] = _Sequence(document["timelines"][at]["runs"])
@@ -57,5 +68,7 @@ def _call(
         )
     for each in completions:
         each["raw_logprobs"] = raw_of(raw, call, each["index"], each["logprobs"])
-    shown = {name: value for name, value in call.items() if name not in ("answers", "prompt_token_ids")}
+    shown = {
+        name: value for name, value in call.items() if name not in ("answers", "prompt_token_ids")
+    }
     return shown | {"prompt_token_ids": prompt, "completions": completions}

@@ -11,11 +11,17 @@ from tinkerscript.wire.runtime import ReportEntry
 def rewards_changed(
     *, project: Project, session_id: str, person: User, key_id: str | None, done: EpisodesRescored
 ) -> None:
-    """Record each change once, by the request that came first. ``person`` stands there by the id of a member."""
+    """Record each change once, by the request that came first. ``person`` stands there by the id of
+    a member.
+    """
     if not done.changes:
         return
     session = session_get(project=project, session_id=session_id)
-    member = Membership.objects.filter(project=project, user=person).values_list("member_id", flat=True).first()
+    member = (
+        Membership.objects.filter(project=project, user=person)
+        .values_list("member_id", flat=True)
+        .first()
+    )
     events_record(
         session_id=session.id,
         entries=[

@@ -1,4 +1,6 @@
-"""Reads of episodes: lists with filters, one episode, groups and steps. Each takes the caller's project."""
+"""Reads of episodes: lists with filters, one episode, groups and steps. Each takes the caller's
+project.
+"""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -65,7 +67,9 @@ def episode_list(
     cursor: str | None = None,
     limit: int = 50,
 ) -> tuple[list[EpisodeRecord], str | None]:
-    """One page, and the cursor of the next (None: this was the last). Raises NotFound, InvalidRequest."""
+    """One page, and the cursor of the next (None: this was the last). Raises NotFound,
+    InvalidRequest.
+    """
     session = session_get(project=project, session_id=session_id)
     column, grows = ORDERS[sort]
     episodes, by = _sortable(session, only, column)
@@ -79,22 +83,33 @@ def episode_list(
 def episode_neighbours(
     *, project: Project, session_id: str, episode_id: str, only: EpisodeFilter, sort: EpisodeSort
 ) -> tuple[str | None, str | None]:
-    """The ids of the episodes before and after one in a list, wherever in the list it is. Raises NotFound."""
+    """The ids of the episodes before and after one in a list, wherever in the list it is. Raises
+    NotFound.
+    """
     record = episode_get(project=project, session_id=session_id, episode_id=episode_id)
     column, grows = ORDERS[sort]
     if getattr(record, column) is None:  # the list has no place for it
         return None, None
     episodes, by = _sortable(record.session, only, column)
     here = _cursor(record, column)
-    sides = ((not grows, _after(episodes, by, not grows, here)), (grows, _after(episodes, by, grows, here)))
-    before, after = (_sorted(side, by, way).values_list("episode_id", flat=True).first() for way, side in sides)
+    sides = (
+        (not grows, _after(episodes, by, not grows, here)),
+        (grows, _after(episodes, by, grows, here)),
+    )
+    before, after = (
+        _sorted(side, by, way).values_list("episode_id", flat=True).first() for way, side in sides
+    )
     return before, after
 
 
 def episode_get(*, project: Project, session_id: str, episode_id: str) -> EpisodeRecord:
     """One episode that was reported. Raises NotFound."""
     session = session_get(project=project, session_id=session_id)
-    record = EpisodeRecord.objects.select_related("pack").filter(session=session, episode_id=episode_id).first()
+    record = (
+        EpisodeRecord.objects.select_related("pack")
+        .filter(session=session, episode_id=episode_id)
+        .first()
+    )
     if record is None:
         raise NotFound("There is no such episode in this session.")
     return record
@@ -118,9 +133,13 @@ def group_list(
     cursor: int | None = None,
     limit: int = 20,
 ) -> tuple[list[Group], int | None]:
-    """One page of the groups that were trained or wait, that with the newest episode first. Raises NotFound."""
+    """One page of the groups that were trained or wait, that with the newest episode first. Raises
+    NotFound.
+    """
     session = session_get(project=project, session_id=session_id)
-    groups = EpisodeRecord.objects.filter(session=session, fate__in=GROUPED, group_key__isnull=False)
+    groups = EpisodeRecord.objects.filter(
+        session=session, fate__in=GROUPED, group_key__isnull=False
+    )
     if step is not None:
         groups = groups.filter(trained_step=step)
     if task is not None:
@@ -134,17 +153,21 @@ def _newest_groups(
 ) -> tuple[list[GroupKey], int | None]:
     """The groups whose newest episode is before ``before``, and where the next page begins.
 
-    A group's newest episode is the first of it that a walk from the newest on meets: so a page costs what it shows, and
-    not a look at every episode of the session.
+    A group's newest episode is the first of it that a walk from the newest on meets: so a page
+    costs what it shows, and not a look at every episode of the session.
     """
     met: dict[GroupKey, int] = {}
     passed: set[GroupKey] = set()
     upto = before
     while len(met) <= limit:
         rows = groups if upto is None else groups.filter(seq__lt=upto)
-        walked = list(rows.order_by("-seq").values_list("trained_step", "group_key", "seq")[:WALKED_AT_ONCE])
+        walked = list(
+            rows.order_by("-seq").values_list("trained_step", "group_key", "seq")[:WALKED_AT_ONCE]
+        )
         if before is not None:  # those whose newest episode is of an earlier page
-            passed |= _with_newer(groups, before, {(step, key or "") for step, key, _ in walked} - met.keys() - passed)
+            passed |= _with_newer(
+                groups, before, {(step, key or "") for step, key, _ in walked} - met.keys() - passed
+            )
         for step, key, seq in walked:
             if (step, key or "") not in passed:
                 met.setdefault((step, key or ""), seq)
@@ -160,12 +183,16 @@ def _with_newer(groups: QuerySet[EpisodeRecord], before: int, keys: set[GroupKey
     if not keys:
         return set()
     newer = groups.filter(reduce(or_, (_of_group(*key) for key in keys)), seq__gte=before)
-    return {(step, key or "") for step, key in newer.values_list("trained_step", "group_key").distinct()}
+    return {
+        (step, key or "") for step, key in newer.values_list("trained_step", "group_key").distinct()
+    }
 
 
 @dataclass(frozen=True)
 class Step:
-    """What is recorded of one step. ``metric`` is None where it was refused and no other batch was trained as it."""
+    """What is recorded of one step. ``metric`` is None where it was refused and no other batch was
+    trained as it.
+    """
 
     number: int
     metric: EventRecord | None
@@ -180,8 +207,12 @@ def step_get(*, project: Project, session_id: str, step: int) -> Step:
     session = session_get(project=project, session_id=session_id)
     entries = EventRecord.objects.filter(session_id=session.id)
     metric = entries.filter(key=f"step {step}").first()
-    refused = entries.filter(kind=EventKind.EVENT, key__startswith="refused ", data__step=step).order_by("id")
-    episodes = EpisodeRecord.objects.filter(session=session, trained_step=step).order_by("seq")[:MAX_OF_STEP]
+    refused = entries.filter(
+        kind=EventKind.EVENT, key__startswith="refused ", data__step=step
+    ).order_by("id")
+    episodes = EpisodeRecord.objects.filter(session=session, trained_step=step).order_by("seq")[
+        :MAX_OF_STEP
+    ]
     groups = _by_key(episodes)
     found = Step(step, metric, list(refused), groups, *_neighbours(session, step))
     if found.metric is None and not found.refused and not groups:
@@ -191,8 +222,15 @@ def step_get(*, project: Project, session_id: str, step: int) -> Step:
 
 def _neighbours(session: Session, step: int) -> tuple[int | None, int | None]:
     entries = EventRecord.objects.filter(session_id=session.id)
-    found = set(entries.filter(key__in=[f"step {step - 1}", f"step {step + 1}"]).values_list("key", flat=True))
-    return step - 1 if f"step {step - 1}" in found else None, step + 1 if f"step {step + 1}" in found else None
+    found = set(
+        entries.filter(key__in=[f"step {step - 1}", f"step {step + 1}"]).values_list(
+            "key", flat=True
+        )
+    )
+    return (
+        step - 1 if f"step {step - 1}" in found else None,
+        step + 1 if f"step {step + 1}" in found else None,
+    )
 
 
 def episodes_matching(session: Session, only: EpisodeFilter) -> QuerySet[EpisodeRecord]:
@@ -202,11 +240,17 @@ def episodes_matching(session: Session, only: EpisodeFilter) -> QuerySet[Episode
         episodes = episodes.filter(fate__in=only.fates)
     exact = {"task": only.task, "eval": only.eval, "trained_step": only.step, "reward__gte": only.reward_min,
              "reward__lte": only.reward_max}  # fmt: skip
-    episodes = episodes.filter(**{name: value for name, value in exact.items() if value is not None})
+    episodes = episodes.filter(
+        **{name: value for name, value in exact.items() if value is not None}
+    )
     if only.version is not None:
-        episodes = episodes.filter(policy_version_first__lte=only.version, policy_version_last__gte=only.version)
+        episodes = episodes.filter(
+            policy_version_first__lte=only.version, policy_version_last__gte=only.version
+        )
     if only.agent is not None:
-        episodes = may_have(session, episodes, agent_mark(only.agent)).filter(agents__contains=agent_mark(only.agent))
+        episodes = may_have(session, episodes, agent_mark(only.agent)).filter(
+            agents__contains=agent_mark(only.agent)
+        )
     for at, bound in enumerate(only.metrics):
         name, side = f"measured_{at}", "gte" if bound.is_least else "lte"
         episodes = episodes.alias(**{name: _measure(bound.name)})
@@ -219,12 +263,16 @@ def episodes_matching(session: Session, only: EpisodeFilter) -> QuerySet[Episode
         episodes = episodes.filter(commented if only.commented else ~commented)
     if only.text:
         episodes = may_have(session, episodes, only.text).filter(
-            Q(answer__icontains=only.text) | Q(prompt__icontains=only.text) | Q(task__icontains=only.text)
+            Q(answer__icontains=only.text)
+            | Q(prompt__icontains=only.text)
+            | Q(task__icontains=only.text)
         )
     return episodes
 
 
-def _sortable(session: Session, only: EpisodeFilter, column: str) -> tuple[QuerySet[EpisodeRecord], str]:
+def _sortable(
+    session: Session, only: EpisodeFilter, column: str
+) -> tuple[QuerySet[EpisodeRecord], str]:
     """The episodes that match and have a value in ``column``, and by what they are sorted."""
     episodes = episodes_matching(session, only)
     if column == "seq":
@@ -246,21 +294,26 @@ def _measure(name: str) -> NumberOf:
 def _is_few(session: Session, only: EpisodeFilter) -> bool:
     """Whether task, step or fates leave so few episodes that these are to be read and sorted.
 
-    SQLite has no statistics and walks the index that has the order of the list, past nearly all episodes of the session
-    where few pass the filter. No index has the order of an expression.
+    SQLite has no statistics and walks the index that has the order of the list, past nearly all
+    episodes of the session where few pass the filter. No index has the order of an expression.
     """
     given = {"task": only.task, "trained_step": only.step, "fate__in": only.fates or None}
     given = {name: value for name, value in given.items() if value is not None}
-    return bool(given) and EpisodeRecord.objects.filter(session=session, **given)[:FEW].count() < FEW
+    return (
+        bool(given) and EpisodeRecord.objects.filter(session=session, **given)[:FEW].count() < FEW
+    )
 
 
-def _after(episodes: QuerySet[EpisodeRecord], column: str, grows: bool, cursor: str) -> QuerySet[EpisodeRecord]:
+def _after(
+    episodes: QuerySet[EpisodeRecord], column: str, grows: bool, cursor: str
+) -> QuerySet[EpisodeRecord]:
     value, _, seq = cursor.rpartition("~")
     try:
         number, last = int(seq), float(value) if column != "seq" else 0.0
     except ValueError:
         raise _no_cursor() from None
-    if not 0 <= number < 2**63 or (column == "seq" and value) or last != last:  # NaN is no place in a list
+    # NaN is no place in a list
+    if not 0 <= number < 2**63 or (column == "seq" and value) or last != last:
         raise _no_cursor()
     side = "gt" if grows else "lt"
     if column == "seq":
@@ -274,7 +327,9 @@ def _cursor(record: EpisodeRecord, column: str) -> str:
 
 
 def _no_cursor() -> InvalidRequest:
-    return InvalidRequest("This cursor belongs to no page of this list.", hint="Start again without a cursor.")
+    return InvalidRequest(
+        "This cursor belongs to no page of this list.", hint="Start again without a cursor."
+    )
 
 
 def _groups(session: Session, keys: list[GroupKey]) -> list[Group]:
@@ -282,7 +337,9 @@ def _groups(session: Session, keys: list[GroupKey]) -> list[Group]:
         return []
     rows = EpisodeRecord.objects.filter(session=session, group_key__in={key for _, key in keys})
     # Sorted here: asked for their order, SQLite walks all episodes of the session.
-    trained = rows.filter(fate__in=GROUPED, trained_step__in={step for step, _ in keys if step is not None})
+    trained = rows.filter(
+        fate__in=GROUPED, trained_step__in={step for step, _ in keys if step is not None}
+    )
     waiting = rows.filter(fate=EpisodeFate.WAITING, trained_step__isnull=True)
     episodes = sorted([*trained, *waiting], key=attrgetter("seq"))
     found = {(group.step, group.key): group for group in _by_key(episodes)}
@@ -290,7 +347,11 @@ def _groups(session: Session, keys: list[GroupKey]) -> list[Group]:
 
 
 def _of_group(step: int | None, key: str) -> Q:
-    return Q(group_key=key, trained_step__isnull=True) if step is None else Q(group_key=key, trained_step=step)
+    return (
+        Q(group_key=key, trained_step__isnull=True)
+        if step is None
+        else Q(group_key=key, trained_step=step)
+    )
 
 
 def _by_key(episodes: Iterable[EpisodeRecord]) -> list[Group]:

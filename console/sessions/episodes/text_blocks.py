@@ -1,12 +1,14 @@
-"""Which episodes may have a text: of each 64 of a session, which pieces of one to three bytes are in their texts.
+"""Which episodes may have a text: of each 64 of a session, which pieces of one to three bytes are
+in their texts.
 
-A list that is filtered by text or agent reads those episodes alone whose block has every piece of what is looked for;
-so a text that no episode has costs a look at the blocks (about 100 bytes an episode) and not at all texts. A block is a
-bitmap of hashed pieces: it may have too many, never too few, and what it lets pass is compared as before.
+A list that is filtered by text or agent reads those episodes alone whose block has every piece of
+what is looked for; so a text that no episode has costs a look at the blocks (about 100 bytes an
+episode) and not at all texts. A block is a bitmap of hashed pieces: it may have too many, never too
+few, and what it lets pass is compared as before.
 
-Not SQLite's FTS5 or PostgreSQL's pg_trgm: the one keeps pieces of erased text until the index of all sessions is merged
-as a whole; the other is an extension that an operator has to allow. This is the same on both, goes with its session,
-and is made anew, exactly, when an episode is erased.
+Not SQLite's FTS5 or PostgreSQL's pg_trgm: the one keeps pieces of erased text until the index of
+all sessions is merged as a whole; the other is an extension that an operator has to allow. This is
+the same on both, goes with its session, and is made anew, exactly, when an episode is erased.
 """
 
 import zlib
@@ -32,14 +34,20 @@ def blocks_extend(session: Session, records: Iterable[EpisodeRecord]) -> None:
     for record in records:
         texts.setdefault(record.seq // BLOCK, []).extend(_texts(record))
     kept = dict(
-        EpisodeTextBlock.objects.filter(session=session, number__in=texts).values_list("number", "bitmap"),
+        EpisodeTextBlock.objects.filter(session=session, number__in=texts).values_list(
+            "number", "bitmap"
+        ),
     )
     # A release without blocks may have saved other episodes of one that is new.
     blocks = {
-        number: _packed(new, zlib.decompress(kept[number])) if number in kept else _of_rows(session, number)
+        number: _packed(new, zlib.decompress(kept[number]))
+        if number in kept
+        else _of_rows(session, number)
         for number, new in texts.items()
     }
-    _save(session, {number: packed for number, packed in blocks.items() if packed != kept.get(number)})
+    _save(
+        session, {number: packed for number, packed in blocks.items() if packed != kept.get(number)}
+    )
 
 
 def block_remake(session: Session, number: int) -> None:
@@ -47,9 +55,15 @@ def block_remake(session: Session, number: int) -> None:
     _save(session, {number: _of_rows(session, number)})
 
 
-def may_have(session: Session, episodes: QuerySet[EpisodeRecord], text: str) -> QuerySet[EpisodeRecord]:
-    """Those of ``episodes`` (of ``session``) whose block may have ``text``, in any case, in one of their texts."""
-    newest = EpisodeRecord.objects.filter(session=session).aggregate(newest=Max("seq"))["newest"] or 0
+def may_have(
+    session: Session, episodes: QuerySet[EpisodeRecord], text: str
+) -> QuerySet[EpisodeRecord]:
+    """Those of ``episodes`` (of ``session``) whose block may have ``text``, in any case, in one of
+    their texts.
+    """
+    newest = (
+        EpisodeRecord.objects.filter(session=session).aggregate(newest=Max("seq"))["newest"] or 0
+    )
     if newest // BLOCK >= MOST_BLOCKS:
         return episodes
     without = _blocks_without(session, text)
@@ -66,8 +80,8 @@ def may_have(session: Session, episodes: QuerySet[EpisodeRecord], text: str) -> 
 def _blocks_without(session: Session, text: str) -> set[int]:
     """Numbers of the blocks none of whose episodes has ``text``. One that is not kept may have it.
 
-    Of none where all of some blocks, from the first to the last, may have it: to look at the others costs more than it
-    saves.
+    Of none where all of some blocks, from the first to the last, may have it: to look at the others
+    costs more than it saves.
     """
     data = _folded(text)
     longest = _pieces(data, (min(3, len(data)),))  # shorter ones follow from these
@@ -93,7 +107,10 @@ def _blocks_without(session: Session, text: str) -> set[int]:
 
 def _save(session: Session, blocks: dict[int, bytes]) -> None:
     EpisodeTextBlock.objects.bulk_create(
-        [EpisodeTextBlock(session=session, number=number, bitmap=packed) for number, packed in blocks.items()],
+        [
+            EpisodeTextBlock(session=session, number=number, bitmap=packed)
+            for number, packed in blocks.items()
+        ],
         update_conflicts=True,
         unique_fields=["session", "number"],
         update_fields=["bitmap"],
@@ -101,7 +118,9 @@ def _save(session: Session, blocks: dict[int, bytes]) -> None:
 
 
 def _of_rows(session: Session, number: int) -> bytes:
-    rows = EpisodeRecord.objects.filter(session=session, seq__range=(number * BLOCK, (number + 1) * BLOCK - 1))
+    rows = EpisodeRecord.objects.filter(
+        session=session, seq__range=(number * BLOCK, (number + 1) * BLOCK - 1)
+    )
     return _packed((text for row in rows.only(*TEXTS) for text in _texts(row)), bytes(BITS // 8))
 
 

@@ -16,7 +16,11 @@ UNKNOWN = "no longer known, or no longer members"
 def prices_get() -> DevicePrices | None:
     """What a device-hour costs; None where the server has no prices."""
     prices = settings.DEVICE_PRICES
-    return None if prices is None else DevicePrices(currency=prices.currency, gpu=prices.gpu, cpu=prices.cpu)
+    return (
+        None
+        if prices is None
+        else DevicePrices(currency=prices.currency, gpu=prices.gpu, cpu=prices.cpu)
+    )
 
 
 def usage_by_key(*, project: Project) -> list[PayerUsage]:
@@ -30,7 +34,8 @@ def usage_by_member(*, project: Project) -> list[PayerUsage]:
     spent = spent_in_all("person_id", project_id=project.id)
     members = Membership.objects.filter(project=project, user__isnull=False)
     known = {
-        user: (member, email) for user, member, email in members.values_list("user", "member_id", F("user__email"))
+        user: (member, email)
+        for user, member, email in members.values_list("user", "member_id", F("user__email"))
     }
     merged: defaultdict[str | None, Spent] = defaultdict(Spent)
     for user, one in spent.items():
@@ -40,7 +45,12 @@ def usage_by_member(*, project: Project) -> list[PayerUsage]:
 
 def _payers(spent: Mapping[str | None, Spent], names: Mapping[str, str]) -> list[PayerUsage]:
     payers = [
-        PayerUsage(id=who, name=(names.get(who) or who) if who else UNKNOWN, device_s=one.device_s, cost=one.cost)
+        PayerUsage(
+            id=who,
+            name=(names.get(who) or who) if who else UNKNOWN,
+            device_s=one.device_s,
+            cost=one.cost,
+        )
         for who, one in spent.items()
     ]
     return sorted(payers, key=lambda payer: -payer.device_s)

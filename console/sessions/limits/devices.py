@@ -1,10 +1,12 @@
 """The devices of this machine, which session has which, and how many a session needs.
 
-The launchers of this machine (process, docker) start a runtime with devices that are named to it; a row of ``Device``
-holds one session at most, so that no two reconcilers can hand out one device twice. In a cluster there are no rows:
-Kubernetes and Slurm choose the devices, and get only the number.
+The launchers of this machine (process, docker) start a runtime with devices that are named to it; a
+row of ``Device`` holds one session at most, so that no two reconcilers can hand out one device
+twice. In a cluster there are no rows: Kubernetes and Slurm choose the devices, and get only the
+number.
 
-A session has its devices for as long as its row has a launch handle, that is until its runtime is known to be gone.
+A session has its devices for as long as its row has a launch handle, that is until its runtime is
+known to be gone.
 """
 
 from collections.abc import Sequence
@@ -31,7 +33,9 @@ class DevicesShort(Exception):
 
 
 def devices_sync(*, ids: Sequence[str]) -> None:
-    """Write down the devices of this machine. One that is gone stays until its session has given it back."""
+    """Write down the devices of this machine. One that is gone stays until its session has given it
+    back.
+    """
     with transaction.atomic():
         for position, name in enumerate(ids):
             Device.objects.update_or_create(id=name, defaults={"position": position})
@@ -39,24 +43,32 @@ def devices_sync(*, ids: Sequence[str]) -> None:
 
 
 def devices_release(*, known: Sequence[str]) -> None:
-    """Take back the devices of sessions whose runtime is gone. Those not among ``known`` are forgotten then."""
+    """Take back the devices of sessions whose runtime is gone. Those not among ``known`` are
+    forgotten then.
+    """
     ended = Q(session__isnull=False, session__launch_handle__isnull=True)
     forgotten = ~Q(id__in=known) & Q(session=None)
-    if not Device.objects.filter(ended | forgotten).exists():  # as in nearly every tick: one look, and nothing written
+    # as in nearly every tick: one look, and nothing written
+    if not Device.objects.filter(ended | forgotten).exists():
         return
     Device.objects.filter(ended).update(session=None)
     Device.objects.filter(forgotten).delete()
 
 
 def devices_take(*, session_id: str, count: int, known: Sequence[str], kept: int = 0) -> list[str]:
-    """Give a session ``count`` free devices among ``known``, and leave ``kept`` free. Raises DevicesShort.
+    """Give a session ``count`` free devices among ``known``, and leave ``kept`` free. Raises
+    DevicesShort.
 
     All or nothing: call it in the transaction that stores the launch handle.
     """
     if count == 0:
         return []
     with transaction.atomic():
-        rows = Device.objects.select_for_update().filter(id__in=known, session=None).order_by("position")
+        rows = (
+            Device.objects.select_for_update()
+            .filter(id__in=known, session=None)
+            .order_by("position")
+        )
         free = [row.id for row in rows]
         if len(free) - kept < count:
             raise DevicesShort(count, max(0, len(free) - kept), len(known))
@@ -70,7 +82,8 @@ def devices_take(*, session_id: str, count: int, known: Sequence[str], kept: int
 def devices_needed(*, config: SessionConfig) -> int:
     """How many devices a session of this configuration has; 0 on a server whose runtimes have none.
 
-    Raises InvalidRequest, naming the option, for more than there are and for fewer than its placement needs.
+    Raises InvalidRequest, naming the option, for more than there are and for fewer than its
+    placement needs.
     """
     usual, most = _devices_usual(config.place), _devices_most(config.place)
     if most == 0:
@@ -103,12 +116,18 @@ def devices_needed(*, config: SessionConfig) -> int:
                 f"this server has {most}.",
                 hint="Lower config.trainer_ranks.",
             )
-        raise _refused("devices", f"{wanted} devices are asked for; this server has {most}.", hint="Ask for fewer.")
+        raise _refused(
+            "devices",
+            f"{wanted} devices are asked for; this server has {most}.",
+            hint="Ask for fewer.",
+        )
     return wanted
 
 
 def devices_serving() -> int:
-    """The devices of a session that only serves: its engine takes one; 0 on a server whose runtimes have none."""
+    """The devices of a session that only serves: its engine takes one; 0 on a server whose runtimes
+    have none.
+    """
     return min(1, _devices_usual(HERE))
 
 
@@ -124,7 +143,8 @@ def device_bytes(place: str) -> int | None:
     return _least_memory(",".join(Device.objects.order_by("position").values_list("id", flat=True)))
 
 
-@lru_cache(maxsize=8)  # devices do not change their memory, and the driver may take a second to answer first
+# devices do not change their memory, and the driver may take a second to answer first
+@lru_cache(maxsize=8)
 def _least_memory(names: str) -> int | None:
     nvml = nvml_open(visible=names) if names else None
     return nvml.least_memory_bytes() if nvml else None
@@ -133,8 +153,8 @@ def _least_memory(names: str) -> int | None:
 def devices_kept(*, config: SessionConfig, trainer_ranks: int) -> int | None:
     """The number of devices with which a session of ``config`` goes on under ``trainer_ranks``.
 
-    One that was asked for stays, if it holds the ranks and this server still has it. None: the number follows from the
-    ranks, as it did before.
+    One that was asked for stays, if it holds the ranks and this server still has it. None: the
+    number follows from the ranks, as it did before.
     """
     given = config.devices
     if given is None or given == max(_devices_usual(config.place), _devices_least(config)):
@@ -183,7 +203,8 @@ def _devices_usual(place: str) -> int:
     given = launcher.resources.gpus
     if given is not None or launcher.name != "process":
         return given or 0
-    # An image or a cluster says by its settings whether it is for GPUs; this machine's own processes use what is there.
+    # An image or a cluster says by its settings whether it is for GPUs; this machine's own
+    # processes use what is there.
     found = Device.objects.count()
     return min(found, max(1, found // settings.MAX_RUNTIMES))
 

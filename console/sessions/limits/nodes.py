@@ -8,7 +8,9 @@ LAUNCHERS = ("slurm", "kubernetes")  # that start one runtime on several machine
 
 
 def nodes_check(*, config: SessionConfig, devices: int) -> None:
-    """Raises InvalidRequest, naming the option, for several nodes of a launcher that has one, or with GPUs."""
+    """Raises InvalidRequest, naming the option, for several nodes of a launcher that has one, or
+    with GPUs.
+    """
     if config.nodes == 1:
         return
     options = place_launcher(config.place)
@@ -37,21 +39,32 @@ def shared_rows_check(*, config: SessionConfig, devices: int) -> None:
     if config.sequence_parallel and devices:
         problem = f"sequence_parallel is proven on CPUs alone, and this session has {devices} GPUs."
         fields = [{"field": "config.sequence_parallel", "problem": problem}]
-        raise InvalidRequest(problem, hint="Leave config.sequence_parallel out.", details={"fields": fields})
+        raise InvalidRequest(
+            problem, hint="Leave config.sequence_parallel out.", details={"fields": fields}
+        )
 
 
 def ranks_fit_nodes(*, config: SessionConfig, ranks: int) -> None:
-    """Raises InvalidRequest where ``ranks`` cannot be shared out evenly among the session's machines, or where one
-    would be left of ranks that share rows."""
+    """Raises InvalidRequest where ``ranks`` cannot be shared out evenly among the session's
+    machines, or where one would be left of ranks that share rows.
+    """
     if config.sequence_parallel and ranks == 1:
-        problem = "trainer_ranks is 1, and the session has sequence_parallel, whose ranks share rows."
+        problem = (
+            "trainer_ranks is 1, and the session has sequence_parallel, whose ranks share rows."
+        )
         raise InvalidRequest(
-            problem, hint="Take 2 or more.", details={"fields": [{"field": "trainer_ranks", "problem": problem}]}
+            problem,
+            hint="Take 2 or more.",
+            details={"fields": [{"field": "trainer_ranks", "problem": problem}]},
         )
     if ranks % config.nodes:
-        problem = f"trainer_ranks is {ranks}, and the session is spread over {config.nodes} machines."
+        problem = (
+            f"trainer_ranks is {ranks}, and the session is spread over {config.nodes} machines."
+        )
         fields = [{"field": "trainer_ranks", "problem": problem}]
-        raise InvalidRequest(problem, hint=f"Take a multiple of {config.nodes}.", details={"fields": fields})
+        raise InvalidRequest(
+            problem, hint=f"Take a multiple of {config.nodes}.", details={"fields": fields}
+        )
 
 
 def _refuse(problem: str, hint: str) -> None:

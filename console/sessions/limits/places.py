@@ -1,6 +1,8 @@
-"""Where a session's runtime runs: here, as the server's variables say, or at a further place of TINKERSCRIPT_PLACES.
+"""Where a session's runtime runs: here, as the server's variables say, or at a further place of
+TINKERSCRIPT_PLACES.
 
-It is decided when the session is made, and stays: its devices and its memory are checked against that place.
+It is decided when the session is made, and stays: its devices and its memory are checked against
+that place.
 """
 
 from typing import Any
@@ -18,25 +20,32 @@ from tinkerscript.wire.sessions import SessionState
 
 
 def place_choose(*, config: SessionConfig) -> SessionConfig:
-    """``config`` with the name of a place in ``place``, where it may have named a kind. Raises InvalidRequest.
+    """``config`` with the name of a place in ``place``, where it may have named a kind. Raises
+    InvalidRequest.
 
-    Of several places of one kind it is the one whose sessions, running and waiting, are the fewest for its room.
+    Of several places of one kind it is the one whose sessions, running and waiting, are the fewest
+    for its room.
     """
     if config.place == HERE or config.place in settings.PLACES:
         return config
     of_kind = [place for place in settings.PLACES.values() if place.kind == config.place]
     if not of_kind:
-        names = ", ".join([HERE, *(f"{place.name} ({place.kind})" for place in settings.PLACES.values())])
+        names = ", ".join(
+            [HERE, *(f"{place.name} ({place.kind})" for place in settings.PLACES.values())]
+        )
         problem = f"place is {config.place!r}; this server has {names}."
         fields = [{"field": "config.place", "problem": problem}]
-        raise InvalidRequest(problem, hint="Name one of them, or its kind.", details={"fields": fields})
+        raise InvalidRequest(
+            problem, hint="Name one of them, or its kind.", details={"fields": fields}
+        )
     counts = _counts([SessionState.QUEUED, *WITH_RUNTIME])
     chosen = min(of_kind, key=lambda place: counts.get(place.name, 0) / place.max_runtimes)
     return config.model_copy(update={"place": chosen.name})
 
 
 def place_launcher(place: str) -> Any:
-    """The launcher's options of a place: LauncherOptions, as the settings hold them, of a package above this one.
+    """The launcher's options of a place: LauncherOptions, as the settings hold them, of a package
+    above this one.
 
     Raises InvalidRequest for a place that the server does not have any more.
     """
@@ -51,10 +60,15 @@ def place_launcher(place: str) -> Any:
 
 
 def place_list(*, project: Project | None) -> list[PlaceView]:
-    """Every place of this server, with what of the project's runs and waits there; of all projects with None."""
+    """Every place of this server, with what of the project's runs and waits there; of all projects
+    with None.
+    """
     running, queued = _counts(list(WITH_RUNTIME), project), _counts([SessionState.QUEUED], project)
     rooms = [(HERE, "", settings.LAUNCHER.name, settings.MAX_RUNTIMES)]
-    rooms += [(place.name, place.kind, place.options.name, place.max_runtimes) for place in settings.PLACES.values()]
+    rooms += [
+        (place.name, place.kind, place.options.name, place.max_runtimes)
+        for place in settings.PLACES.values()
+    ]
     return [
         PlaceView(
             name=name, kind=kind, launcher=launcher, max_runtimes=most, running=running.get(name, 0),
@@ -67,7 +81,9 @@ def place_list(*, project: Project | None) -> list[PlaceView]:
 def places_free() -> dict[str, int]:
     """How many more runtimes each place can have now."""
     running = _counts(list(WITH_RUNTIME))
-    rooms = {HERE: settings.MAX_RUNTIMES} | {place.name: place.max_runtimes for place in settings.PLACES.values()}
+    rooms = {HERE: settings.MAX_RUNTIMES} | {
+        place.name: place.max_runtimes for place in settings.PLACES.values()
+    }
     return {name: max(0, most - running.get(name, 0)) for name, most in rooms.items()}
 
 

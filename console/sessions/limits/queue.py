@@ -45,7 +45,9 @@ def _slots_freed(queued: QuerySet[Session]) -> dict[Owner, int]:
     since 1970."""
     ended = {"slot_freed_at__isnull": False}
     people = User.objects.filter(id__in=queued.values("person_id"), **ended)
-    projects = Project.objects.filter(id__in=queued.filter(person_id=None).values("project_id"), **ended)
+    projects = Project.objects.filter(
+        id__in=queued.filter(person_id=None).values("project_id"), **ended
+    )
     found: list[tuple[Owner, datetime | None]] = list(people.values_list("id", "slot_freed_at"))
     found += projects.values_list("id", "slot_freed_at")
     return {owner: int(at.timestamp() * 1_000_000) for owner, at in found if at is not None}
@@ -76,7 +78,9 @@ def _is_over(left: Counter[str], elsewhere: Mapping[str, str]) -> bool:
 
 
 def queue_waiting() -> int:
-    """How many queued sessions wait for a slot or devices here: not those that their project's quota holds back."""
+    """How many queued sessions wait for a slot or devices here: not those that their project's
+    quota holds back.
+    """
     elsewhere = _elsewhere()
     return sum(not turn.is_held and turn.session_id not in elsewhere for turn in queue_read())
 
@@ -96,13 +100,19 @@ def queue_places(session_ids: Iterable[str]) -> dict[str, tuple[int, bool]]:
     """As ``queue_positions``, and whether its project's quota keeps it from starting."""
     wanted = set(session_ids)
     order = enumerate(queue_read() if wanted else (), start=1)
-    return {turn.session_id: (position, turn.is_held) for position, turn in order if turn.session_id in wanted}
+    return {
+        turn.session_id: (position, turn.is_held)
+        for position, turn in order
+        if turn.session_id in wanted
+    }
 
 
 def queue_look(sessions: Iterable[Session]) -> dict[str, int]:
     """As ``queue_positions``, of sessions that were read before: of none that is queued nothing is
     read again."""
-    return queue_positions(session.id for session in sessions if session.state == SessionState.QUEUED)
+    return queue_positions(
+        session.id for session in sessions if session.state == SessionState.QUEUED
+    )
 
 
 def queue_position(*, session: Session) -> int | None:
@@ -113,7 +123,9 @@ def queue_position(*, session: Session) -> int | None:
 def queue_position_new(*, project_id: str, person: int | None, devices: int = 1) -> int:
     """Where a session that is made now would stand, as the last of its project; 1 is next."""
     new = Waiting(LAST, NEW, project_id, -LAST[0], 0, max(1, devices), person)
-    return next(position for position, turn in enumerate(queue_read(new), start=1) if turn.session_id == NEW)
+    return next(
+        position for position, turn in enumerate(queue_read(new), start=1) if turn.session_id == NEW
+    )
 
 
 def devices_in_use() -> Counter[str]:

@@ -1,4 +1,6 @@
-"""What a project may have at once, as set by who runs the server (manage.py set_quota); queue.py keeps the devices."""
+"""What a project may have at once, as set by who runs the server (manage.py set_quota); queue.py
+keeps the devices.
+"""
 
 from datetime import timedelta
 
@@ -39,19 +41,28 @@ def device_quota_check(*, project: Project, devices: int) -> None:
 
 
 def device_quota_recheck(*, session: Session) -> None:
-    """Raises Conflict where what has been started since its turn was found leaves its project too few devices.
+    """Raises Conflict where what has been started since its turn was found leaves its project too
+    few devices.
 
     Call it in the transaction that starts it: the lead may have passed to another reconciler
     meanwhile.
     """
-    held = Project.objects.select_for_update(no_key=True).filter(id=session.project_id, device_quota__isnull=False)
+    held = Project.objects.select_for_update(no_key=True).filter(
+        id=session.project_id, device_quota__isnull=False
+    )
     row = held.first()
-    if row is not None and devices_in_use()[row.id] + max(1, session.devices) > (row.device_quota or 0):
-        raise Conflict("Its project has all the devices that it may have.", hint="It starts when one of them ends.")
+    if row is not None and devices_in_use()[row.id] + max(1, session.devices) > (
+        row.device_quota or 0
+    ):
+        raise Conflict(
+            "Its project has all the devices that it may have.",
+            hint="It starts when one of them ends.",
+        )
 
 
 def session_quota_check(*, project: Project, devices: int) -> None:
-    """Raises QuotaExceeded when the project has all the sessions it may have, or may never have so many devices.
+    """Raises QuotaExceeded when the project has all the sessions it may have, or may never have so
+    many devices.
 
     Call it in the creating transaction.
     """
@@ -73,14 +84,16 @@ def session_quota_check(*, project: Project, devices: int) -> None:
 
 
 def person_queue_check(*, person: User | None) -> None:
-    """Raises QuotaExceeded when the person has as many queued sessions as one may, in all projects together.
+    """Raises QuotaExceeded when the person has as many queued sessions as one may, in all projects
+    together.
 
     Call it in the creating transaction.
     """
     limit = settings.LIMITS.queued
     if limit is None or person is None:
         return
-    User.objects.select_for_update(no_key=True).get(id=person.pk)  # two at once must not both take the last one
+    # two at once must not both take the last one
+    User.objects.select_for_update(no_key=True).get(id=person.pk)
     used = Session.objects.filter(person=person, state=SessionState.QUEUED).count()
     if used >= limit:
         raise QuotaExceeded(
@@ -91,8 +104,8 @@ def person_queue_check(*, person: User | None) -> None:
 
 
 def storage_quota_check(*, project: Project, more_bytes: int = 0) -> None:
-    """Raises QuotaExceeded when the project's checkpoints, archived episodes and copies of journals fill what it may
-    store, or would with ``more_bytes`` beside them.
+    """Raises QuotaExceeded when the project's checkpoints, archived episodes and copies of journals
+    fill what it may store, or would with ``more_bytes`` beside them.
 
     Automatic ones are written all the same: without them a session could lose what it learned.
     """
@@ -113,18 +126,23 @@ def _sessions_used(project: Project) -> int:
 
 
 def _storage_used(project: Project) -> int:
-    journals = Session.objects.filter(project=project).aggregate(total=Sum("journal_bytes"))["total"] or 0
+    journals = (
+        Session.objects.filter(project=project).aggregate(total=Sum("journal_bytes"))["total"] or 0
+    )
     return journals + _stored_bytes(session__project=project)
 
 
 def session_stored_bytes(*, session: Session) -> int:
-    """What one session takes in the object store; of ``session`` its id and ``journal_bytes`` are read."""
+    """What one session takes in the object store; of ``session`` its id and ``journal_bytes`` are
+    read.
+    """
     return session.journal_bytes + _stored_bytes(session_id=session.id)
 
 
 def _stored_bytes(**which: object) -> int:
-    """What checkpoints, archives and episodes of the sessions that ``which`` selects take in the object store, and what
-    is being uploaded, the next copy of a journal too."""
+    """What checkpoints, archives and episodes of the sessions that ``which`` selects take in the
+    object store, and what is being uploaded, the next copy of a journal too.
+    """
     # What is being uploaded is in the store already.
     stored = [CheckpointState.UPLOADING, CheckpointState.COMMITTED]
     kept = Checkpoint.objects.filter(state__in=stored, **which)

@@ -1,4 +1,5 @@
-"""Whose turn it is, as a rule over rows: the order in which the queued sessions of all projects start.
+"""Whose turn it is, as a rule over rows: the order in which the queued sessions of all projects
+start.
 
 1. A session whose runtime died comes first: it had its turn and lost it through no fault of its own.
 2. People share the slots equally: one's first runtime goes before any other's second, and so on, however many projects
@@ -19,7 +20,8 @@ from typing import NamedTuple
 
 Arrival = tuple[int, str]  # microseconds since 1970, and its id where two came at once
 Owner = str | int  # a person, or a project that stands for one
-Place = tuple[bool, bool, int, int, Arrival]  # what is compared: held, fresh, the person's rank, the project's, arrival
+# what is compared: held, fresh, the person's rank, the project's, arrival
+Place = tuple[bool, bool, int, int, Arrival]
 LAST: Arrival = (1 << 62, "")
 
 
@@ -97,17 +99,24 @@ def turns(waiting: Iterable[Waiting], occupied: Occupied) -> list[Turn]:
             of_person[owners[each.session_id]].append(each)
     placed: list[tuple[Place, str]] = []
     for owner, owned in of_person.items():
-        placed += _person_places(owned, running=occupied.people[owner], freed=occupied.freed.get(owner, 0))
+        placed += _person_places(
+            owned, running=occupied.people[owner], freed=occupied.freed.get(owner, 0)
+        )
     return [Turn(session_id, place[0]) for place, session_id in sorted(placed)]
 
 
-def _project_ranks(entries: Iterable[Waiting], *, running: int, used: int, limit: int | None) -> list[Ranked]:
+def _project_ranks(
+    entries: Iterable[Waiting], *, running: int, used: int, limit: int | None
+) -> list[Ranked]:
     """A project's own queue in its order.
 
-    ``running`` counts its runtimes, ``used`` their devices, of which it may have ``limit`` (None: any).
+    ``running`` counts its runtimes, ``used`` their devices, of which it may have ``limit`` (None:
+    any).
     """
     ranked = []
-    ordered = sorted(entries, key=lambda entry: (entry.restarts == 0, -entry.priority, entry.arrival))
+    ordered = sorted(
+        entries, key=lambda entry: (entry.restarts == 0, -entry.priority, entry.arrival)
+    )
     for rank, entry in enumerate(ordered, start=running):
         wanted = max(1, entry.devices)
         is_held = limit is not None and used + wanted > limit
@@ -117,13 +126,20 @@ def _project_ranks(entries: Iterable[Waiting], *, running: int, used: int, limit
 
 
 def _person_places(owned: Iterable[Ranked], *, running: int, freed: int) -> list[tuple[Place, str]]:
-    """The places of what one person has in the queue, in all projects, and has ``running`` runtimes beside it.
+    """The places of what one person has in the queue, in all projects, and has ``running`` runtimes
+    beside it.
 
     ``freed`` is when the last runtime that is over ended (microseconds since 1970; 0: none).
     """
     return [
         (
-            (each.is_held, each.is_fresh, rank, each.rank, (max(each.arrival[0], freed), each.arrival[1])),
+            (
+                each.is_held,
+                each.is_fresh,
+                rank,
+                each.rank,
+                (max(each.arrival[0], freed), each.arrival[1]),
+            ),
             each.session_id,
         )
         for rank, each in enumerate(sorted(owned), start=running)

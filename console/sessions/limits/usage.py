@@ -1,4 +1,6 @@
-"""What sessions used, from the times at which their runtimes were seen, and the caps that keys put on it."""
+"""What sessions used, from the times at which their runtimes were seen, and the caps that keys put
+on it.
+"""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -47,7 +49,9 @@ class Spent:
 def usage_list(
     *, project: Project, cursor: str | None, limit: int
 ) -> tuple[list[tuple[Session, Usage]], Usage, str | None]:
-    """One page of sessions, newest first, with what each used; the project's sum; the cursor of the next page."""
+    """One page of sessions, newest first, with what each used; the project's sum; the cursor of the
+    next page.
+    """
     sessions, next_cursor = session_list(project=project, cursor=cursor, limit=limit)
     ids = [session.id for session in sessions]
     spent = spent_in_all("session_id", session_id__in=ids)
@@ -66,7 +70,9 @@ def usage_list(
 
 
 def recent_usage(*, project: Project, within: timedelta) -> TimeUsage:
-    """What runtimes of the project used in the last stretch of time: a span that began before it counts in part."""
+    """What runtimes of the project used in the last stretch of time: a span that began before it
+    counts in part.
+    """
     since = timezone.now() - within
     may_be_recent = Q(summed=False) | Q(summed_at__gt=since)  # what is read by an index
     spans = RuntimeSpan.objects.filter(may_be_recent, project=project, seen_at__gt=since).order_by()
@@ -117,7 +123,9 @@ def span_open(*, session: Session, lease_sha256: str, gpus: int) -> None:
 
 
 def span_begin(*, lease_sha256: str, at: datetime) -> None:
-    """The runtime of this lease has its devices: its time begins, without what it waited for them in a cluster."""
+    """The runtime of this lease has its devices: its time begins, without what it waited for them
+    in a cluster.
+    """
     RuntimeSpan.objects.filter(lease_sha256=lease_sha256).update(started_at=at, seen_at=at)
 
 
@@ -156,9 +164,14 @@ def spent_by(spans: QuerySet[RuntimeSpan], by: str) -> defaultdict[Any, Spent]:
 
 
 def spent_in_all(by: str, **which: object) -> defaultdict[Any, Spent]:
-    """As ``spent_by`` of all spans that ``which`` selects by project, session or key: their sums, and those without."""
-    # Sums first: what is added up between the two reads is missing until the next one, and never counted twice.
-    sums = list(UsageSum.objects.filter(**which).values(by, "gpus").annotate(time=Sum("seconds")).order_by())
+    """As ``spent_by`` of all spans that ``which`` selects by project, session or key: their sums,
+    and those without.
+    """
+    # Sums first: what is added up between the two reads is missing until the next one, and never
+    # counted twice.
+    sums = list(
+        UsageSum.objects.filter(**which).values(by, "gpus").annotate(time=Sum("seconds")).order_by()
+    )
     found = spent_by(RuntimeSpan.objects.filter(summed=False, **which), by)
     for row in sums:
         found[row[by]].add(Spent.of(row["time"], row["gpus"]))

@@ -29,7 +29,9 @@ def usage_days(*, project: Project, first: date, last: date, by: UsageBy) -> Usa
         )
     since, until = _midnight(first), _midnight(last + timedelta(days=1))
     may_be_in = Q(summed=False) | Q(summed_at__gt=since)  # what is read by an index
-    spans = RuntimeSpan.objects.filter(may_be_in, project=project, seen_at__gt=since, started_at__lt=until).order_by()
+    spans = RuntimeSpan.objects.filter(
+        may_be_in, project=project, seen_at__gt=since, started_at__lt=until
+    ).order_by()
     names = _names(project, by)
     days: defaultdict[tuple[date, str | None], Spent] = defaultdict(Spent)
     for value, gpus, began, seen in spans.values_list(COLUMNS[by], "gpus", "started_at", "seen_at"):
@@ -43,7 +45,9 @@ def usage_days(*, project: Project, first: date, last: date, by: UsageBy) -> Usa
         by=by,
         days=[
             DayUsage(date=day, id=payer, **_measures(spent))
-            for (day, payer), spent in sorted(days.items(), key=lambda one: (one[0][0], one[0][1] or ""))
+            for (day, payer), spent in sorted(
+                days.items(), key=lambda one: (one[0][0], one[0][1] or "")
+            )
         ],
         payers=_payers(days, told, by, _caps(project) if by is UsageBy.KEY else {}),
         prices=prices_get(),
@@ -67,7 +71,9 @@ def _payers(
     for payer, spent in sums.items():
         name = nobody if payer is None else names.get(payer) or payer
         cap_s, ever_s = caps.get(payer or "", (None, None))
-        found.append(PeriodUsage(id=payer, name=name, cap_s=cap_s, ever_s=ever_s, **_measures(spent)))
+        found.append(
+            PeriodUsage(id=payer, name=name, cap_s=cap_s, ever_s=ever_s, **_measures(spent))
+        )
     return sorted(found, key=lambda one: (-one.device_s, one.name))
 
 
@@ -85,7 +91,11 @@ def _names(project: Project, by: UsageBy) -> Names:
 def _caps(project: Project) -> dict[str, tuple[int, float]]:
     """Cap of each key that has one and may still be used, and what it used, in device-seconds."""
     keys = ApiKey.objects.filter(project=project, revoked_at=None, spend_cap_s__isnull=False)
-    caps = {key_id: cap_s for key_id, cap_s in keys.values_list("id", "spend_cap_s") if cap_s is not None}
+    caps = {
+        key_id: cap_s
+        for key_id, cap_s in keys.values_list("id", "spend_cap_s")
+        if cap_s is not None
+    }
     if not caps:
         return {}
     spent = spent_in_all("key_id", project_id=project.id, key_id__in=list(caps))
@@ -106,4 +116,9 @@ def _midnight(day: date) -> datetime:
 
 
 def _measures(spent: Spent) -> dict[str, Any]:
-    return {"runtime_s": spent.runtime_s, "gpu_s": spent.gpu_s, "device_s": spent.device_s, "cost": spent.cost}
+    return {
+        "runtime_s": spent.runtime_s,
+        "gpu_s": spent.gpu_s,
+        "device_s": spent.device_s,
+        "cost": spent.cost,
+    }

@@ -38,7 +38,11 @@ def archive_export(*, project: Project, session_id: str) -> EpisodeExport:
                 path=part.path,
                 size_bytes=part.size_bytes,
                 sha256=part.sha256,
-                url=read_link(part_key(session, part.sha256), expires_s=expires_s, save_as=f"{session.id}-{part.path}"),
+                url=read_link(
+                    part_key(session, part.sha256),
+                    expires_s=expires_s,
+                    save_as=f"{session.id}-{part.path}",
+                ),
             )
             for part in parts
         ],
@@ -67,5 +71,7 @@ def part_commit(*, session: Session, upload: Upload) -> None:
 
 
 def part_key(session: Session, sha256: str) -> str:
-    """Where a part lies in the bucket: named for what is in it, so that nothing is written over what is read."""
+    """Where a part lies in the bucket: named for what is in it, so that nothing is written over
+    what is read.
+    """
     return f"sessions/{session.id}/episodes/{sha256}.parquet"

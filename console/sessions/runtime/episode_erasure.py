@@ -2,8 +2,9 @@
 
     pack and part without it -> rows that name those -> whatever no row names goes, journals too -> its own row goes
 
-In that order an attempt that was cut off leaves the row, and the next attempt does all of it. Of a session that runs,
-its runtime comes first (``gpu_runtime/trajectories/erasure.py``): the journal and its copy go on without the episode.
+In that order an attempt that was cut off leaves the row, and the next attempt does all of it. Of a
+session that runs, its runtime comes first (``gpu_runtime/trajectories/erasure.py``): the journal
+and its copy go on without the episode.
 """
 
 import hashlib
@@ -22,7 +23,14 @@ from console.sessions.episodes.models import EpisodeAnnotation
 from console.sessions.episodes.names import journal_files, pack_key
 from console.sessions.episodes.selectors import episode_get
 from console.sessions.episodes.text_blocks import BLOCK, block_remake
-from console.sessions.models import ArchivePart, EpisodePack, EpisodeRecord, Removal, Session, Upload
+from console.sessions.models import (
+    ArchivePart,
+    EpisodePack,
+    EpisodeRecord,
+    Removal,
+    Session,
+    Upload,
+)
 from console.sessions.runtime.archive import part_key
 from console.sessions.runtime.session_turn import Turn, session_turn
 from console.sessions.states import ENDED
@@ -38,11 +46,12 @@ def episode_erase(
     *, project: Project, session_id: str, episode_id: str, actor: str, key_id: str | None, request_id: str,
     by_runtime: bool = False,
 ) -> None:  # fmt: skip
-    """Erase it, and write that into the audit log. Raises NotFound, Conflict while the session goes on.
+    """Erase it, and write that into the audit log. Raises NotFound, Conflict while the session goes
+    on.
 
-    ``by_runtime``: its runtime has erased it already, and the copy of the journal has it no longer. Else the copies of
-    the journal go whole: they hold all episodes, and nothing reads them after the session's end.
-    Checkpoints stay: what was learned from an episode is in no file of its own.
+    ``by_runtime``: its runtime has erased it already, and the copy of the journal has it no longer.
+    Else the copies of the journal go whole: they hold all episodes, and nothing reads them after
+    the session's end. Checkpoints stay: what was learned from an episode is in no file of its own.
     """
     record = episode_get(project=project, session_id=session_id, episode_id=episode_id)
     with session_turn(record.session_id) as turn:
@@ -58,9 +67,11 @@ def episode_erase(
             _erase(record, turn, by_runtime=by_runtime)
             _record(record, turn, actor=actor, key_id=key_id, request_id=request_id)
         finally:
-            if not Session.objects.filter(id=record.session_id).exists():  # what was written since its objects went
+            # what was written since its objects went
+            if not Session.objects.filter(id=record.session_id).exists():
                 Removal.objects.get_or_create(prefix=f"sessions/{record.session_id}/")
-    if connection.vendor == "sqlite" and not connection.in_atomic_block:  # zeroed in the file; out of its log too
+    # zeroed in the file; out of its log too
+    if connection.vendor == "sqlite" and not connection.in_atomic_block:
         with connection.cursor() as cursor:
             cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -94,7 +105,9 @@ def _erase(record: EpisodeRecord, turn: Turn, *, by_runtime: bool) -> None:
             path.unlink(missing_ok=True)
 
 
-def _record(record: EpisodeRecord, turn: Turn, *, actor: str, key_id: str | None, request_id: str) -> None:
+def _record(
+    record: EpisodeRecord, turn: Turn, *, actor: str, key_id: str | None, request_id: str
+) -> None:
     """Take its rows away, and write down that it was erased."""
     session, episode_id = record.session, record.episode_id
     with transaction.atomic():
@@ -118,8 +131,12 @@ def _record(record: EpisodeRecord, turn: Turn, *, actor: str, key_id: str | None
 
 
 def _pack_rewrite(session: Session, pack: EpisodePack, erased: EpisodeRecord, turn: Turn) -> None:
-    """Put what rows of other episodes name in a pack into a new one. An earlier attempt may have done it."""
-    others = list(EpisodeRecord.objects.filter(pack=pack).exclude(id=erased.id).order_by("pack_offset"))
+    """Put what rows of other episodes name in a pack into a new one. An earlier attempt may have
+    done it.
+    """
+    others = list(
+        EpisodeRecord.objects.filter(pack=pack).exclude(id=erased.id).order_by("pack_offset")
+    )
     if not others:
         return
     whole = object_store.get(pack_key(session, pack.sha256)) or b""
@@ -135,10 +152,14 @@ def _pack_rewrite(session: Session, pack: EpisodePack, erased: EpisodeRecord, tu
     with transaction.atomic():
         turn.renew()
         _upload_forget(session, pack_key(session, pack.sha256))
-        fresh, _ = EpisodePack.objects.get_or_create(session=session, sha256=sha256, defaults={"size_bytes": len(kept)})
+        fresh, _ = EpisodePack.objects.get_or_create(
+            session=session, sha256=sha256, defaults={"size_bytes": len(kept)}
+        )
         # One whose later document was committed meanwhile stays there.
         moved = [
-            EpisodeRecord.objects.filter(id=record.id, pack=pack).update(pack=fresh, pack_offset=record.pack_offset)
+            EpisodeRecord.objects.filter(id=record.id, pack=pack).update(
+                pack=fresh, pack_offset=record.pack_offset
+            )
             for record in others
         ]
         EpisodePack.objects.filter(id=fresh.id).update(has_replaced=not all(moved))
@@ -160,12 +181,18 @@ def _part_rewrite(session: Session, part: ArchivePart, episode_id: str, turn: Tu
             with ParquetWriter(new, source.schema_arrow, compression="zstd") as writer:
                 for group in range(source.num_row_groups):
                     rows = source.read_row_group(group)
-                    writer.write_table(rows.filter(compute.not_equal(rows["episode_id"], episode_id)))
+                    writer.write_table(
+                        rows.filter(compute.not_equal(rows["episode_id"], episode_id))
+                    )
         with new.open("rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         replaced = part_key(session, part.sha256)
         object_store.upload(new, part_key(session, sha256))
-        part.sha256, part.size_bytes, part.episodes = sha256, new.stat().st_size, len(ids) - ids.count(episode_id)
+        part.sha256, part.size_bytes, part.episodes = (
+            sha256,
+            new.stat().st_size,
+            len(ids) - ids.count(episode_id),
+        )
         with transaction.atomic():
             turn.renew()
             _upload_forget(session, replaced)
@@ -173,16 +200,25 @@ def _part_rewrite(session: Session, part: ArchivePart, episode_id: str, turn: Tu
 
 
 def _unnamed_remove(session: Session, *, gone: list[EpisodePack]) -> None:
-    """Remove every object with episodes in it that no row names, and the packs ``gone``, whose rows go later.
+    """Remove every object with episodes in it that no row names, and the packs ``gone``, whose rows
+    go later.
 
-    A runtime may commit uploads meanwhile. Objects are listed first, then uploads are read, then what they become:
-    what is listed had the row of its upload before, and has that or the row of what it became.
+    A runtime may commit uploads meanwhile. Objects are listed first, then uploads are read, then
+    what they become: what is listed had the row of its upload before, and has that or the row of
+    what it became.
     """
-    listed = [key for folder in FOLDERS for key in object_store.keys_under(_prefix(session, folder))]
-    named = {file["key"] for files in _uploads(session).values_list("files", flat=True) for file in files}
+    listed = [
+        key for folder in FOLDERS for key in object_store.keys_under(_prefix(session, folder))
+    ]
+    named = {
+        file["key"] for files in _uploads(session).values_list("files", flat=True) for file in files
+    }
     packs = EpisodePack.objects.filter(session=session).exclude(id__in=[pack.id for pack in gone])
     named |= {pack_key(session, sha256) for sha256 in packs.values_list("sha256", flat=True)}
-    named |= {part_key(session, sha256) for sha256 in session.archive_parts.values_list("sha256", flat=True)}
+    named |= {
+        part_key(session, sha256)
+        for sha256 in session.archive_parts.values_list("sha256", flat=True)
+    }
     journal = Session.objects.values_list("journal", flat=True).get(id=session.id)
     named |= {file["key"] for file in journal_files(journal)}
     object_store.delete([key for key in listed if key not in named])
@@ -197,10 +233,11 @@ def _prefix(session: Session, folder: str) -> str:
 
 
 def _upload_forget(session: Session, key: str) -> None:
-    """Take away the row of a committed upload whose object was replaced: it names it for ever, and may be sent again.
+    """Take away the row of a committed upload whose object was replaced: it names it for ever, and
+    may be sent again.
 
-    Inside the transaction that replaces it. The session's row is locked, as a commit does: one that has begun comes
-    before it, and a later one finds no upload.
+    Inside the transaction that replaces it. The session's row is locked, as a commit does: one that
+    has begun comes before it, and a later one finds no upload.
     """
     Session.objects.select_for_update(no_key=True).get(id=session.id)
     for upload in _uploads(session):

@@ -1,9 +1,11 @@
-"""Removing the episodes of sessions that ended long ago: what a database and a store otherwise keep for ever.
+"""Removing the episodes of sessions that ended long ago: what a database and a store otherwise keep
+for ever.
 
     objects of the store -> files of this machine -> rows that name them -> rows of the episodes -> the session says so
 
-In that order a removal that was cut off leaves rows, by which a later round finds the session again, and no object
-without one. Checkpoints, metrics of steps and what was used stay: what was learned is in no episode.
+In that order a removal that was cut off leaves rows, by which a later round finds the session
+again, and no object without one. Checkpoints, metrics of steps and what was used stay: what was
+learned is in no episode.
 """
 
 import logging
@@ -27,8 +29,11 @@ from tinkerscript.wire.events import EventKind
 
 log = logging.getLogger(__name__)
 
-ROUND_S = 10.0  # of each minute: other rows that expire wait meanwhile, and a process that ends waits for it
-AT_ONCE = 1_000  # rows of one statement, objects between two looks at the clock: writers wait no longer than for these
+# of each minute: other rows that expire wait meanwhile, and a process that ends waits for it
+ROUND_S = 10.0
+# rows of one statement, objects between two looks at the clock: writers wait no longer than for
+# these
+AT_ONCE = 1_000
 
 
 class _RoundIsOver(Exception):
@@ -36,7 +41,8 @@ class _RoundIsOver(Exception):
 
 
 def episodes_expire() -> None:
-    """Remove the episodes of sessions that ended EPISODE_DAYS ago, the longest ended first, for at most a round.
+    """Remove the episodes of sessions that ended EPISODE_DAYS ago, the longest ended first, for at
+    most a round.
 
     What the store does not take now is tried again in the next round.
     """
@@ -44,7 +50,10 @@ def episodes_expire() -> None:
         return
     before = timezone.now() - timedelta(days=settings.EPISODE_DAYS)
     due = Session.objects.filter(
-        episodes_removed_at=None, state__in=ENDED, state_since__lt=before, launch_handle__isnull=True
+        episodes_removed_at=None,
+        state__in=ENDED,
+        state_since__lt=before,
+        launch_handle__isnull=True,
     ).order_by("state_since")
     ends_at = time.monotonic() + ROUND_S
     try:
@@ -71,7 +80,9 @@ def _session_expire(session: Session, ends_at: float) -> None:
                 data = {"name": "episodes_removed", "after_days": settings.EPISODE_DAYS}
                 event_record(session_id=session.id, kind=EventKind.EVENT, data=data)
     except SessionNotReady:
-        log.info("an episode of session %s is being erased; all of them go in a later round", session.id)
+        log.info(
+            "an episode of session %s is being erased; all of them go in a later round", session.id
+        )
 
 
 def _objects_remove(session: Session, turn: Turn, ends_at: float) -> None:

@@ -1,4 +1,6 @@
-"""What a runtime reports of its episodes: a row each, and their documents in packs. Written under its lease alone."""
+"""What a runtime reports of its episodes: a row each, and their documents in packs. Written under
+its lease alone.
+"""
 
 from collections.abc import Iterable
 from typing import Any
@@ -23,9 +25,14 @@ def rows_save(*, session: Session, body: EpisodeRows) -> None:
         lease_lock(session)
         if body.journal_last is not None:
             EpisodeRecord.objects.filter(session=session, seq__gt=body.journal_last).delete()
-        records = [_record(session, row) for row in {row.episode_id: row for row in body.rows}.values()]
+        records = [
+            _record(session, row) for row in {row.episode_id: row for row in body.rows}.values()
+        ]
         EpisodeRecord.objects.bulk_create(
-            records, update_conflicts=True, unique_fields=["session", "episode_id"], update_fields=REPORTED
+            records,
+            update_conflicts=True,
+            unique_fields=["session", "episode_id"],
+            update_fields=REPORTED,
         )
         blocks_extend(session, records)
 
@@ -33,9 +40,9 @@ def rows_save(*, session: Session, body: EpisodeRows) -> None:
 def pack_commit(*, session: Session, upload: Upload) -> None:
     """The documents that ``upload`` wrote can be read from now on.
 
-    A pack that no row refers to any more, because its episodes were packed again, is removed: they are once they were
-    trained, and after a kill.
-    Raises StaleLease, NotFound once a newer pack was committed.
+    A pack that no row refers to any more, because its episodes were packed again, is removed: they
+    are once they were trained, and after a kill. Raises StaleLease, NotFound once a newer pack was
+    committed.
     """
     assert upload.packed is not None, "the upload of a pack names its episodes"
     file = ManifestFile.model_validate(upload.files[0])
@@ -51,7 +58,11 @@ def pack_commit(*, session: Session, upload: Upload) -> None:
         EpisodePack.objects.filter(id__in=before).update(has_replaced=True)
         for record in records:
             place = places[record.episode_id]
-            record.pack, record.pack_offset, record.pack_bytes = pack, place.offset, place.size_bytes
+            record.pack, record.pack_offset, record.pack_bytes = (
+                pack,
+                place.offset,
+                place.size_bytes,
+            )
         EpisodeRecord.objects.bulk_update(records, ["pack", "pack_offset", "pack_bytes"])
         Upload.objects.filter(session=session, packed__isnull=False).exclude(id=upload.id).delete()
         unused = list(EpisodePack.objects.filter(session=session, episodes__isnull=True))

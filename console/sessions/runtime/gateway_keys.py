@@ -19,6 +19,8 @@ def relay_key(*, session_id: str, lease_sha256: str) -> str:
 
 
 def episode_signing_keys(*, session_id: str) -> list[bytes]:
-    """The key that signs this session's episode keys; after it the one that signed them before a rotation, if any."""
+    """The key that signs this session's episode keys; after it the one that signed them before a
+    rotation, if any.
+    """
     secrets_of_server = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
     return [episode_key.session_key(secret.encode(), session_id) for secret in secrets_of_server]

@@ -1,4 +1,6 @@
-"""The copy of a runtime's journal: a whole file, and after it what changed since, each an object of its own."""
+"""The copy of a runtime's journal: a whole file, and after it what changed since, each an object of
+its own.
+"""
 
 from django.db import transaction
 
@@ -17,7 +19,8 @@ def copy_check(*, session: Session, body: JournalUpload) -> None:
 
 
 def copy_commit(*, session: Session, upload: Upload) -> None:
-    """What ``upload`` wrote is the copy from now on, with what it follows. Doing it again changes nothing.
+    """What ``upload`` wrote is the copy from now on, with what it follows. Doing it again changes
+    nothing.
 
     Raises Conflict as ``copy_check``, NotFound once a newer copy was committed, StaleLease.
     """
@@ -26,11 +29,17 @@ def copy_commit(*, session: Session, upload: Upload) -> None:
         row = upload_lock(session, upload)
         kept = _kept(row, follows=file.get("follows", []), sha256=file["sha256"])
         files = [*kept, {name: file[name] for name in ("path", "size_bytes", "sha256", "key")}]
-        Session.objects.filter(id=session.id).update(journal={"files": files}, journal_bytes=_size_bytes(files))
-        others = Upload.objects.filter(session=session, checkpoint=None, archive__isnull=True, packed__isnull=True)
+        Session.objects.filter(id=session.id).update(
+            journal={"files": files}, journal_bytes=_size_bytes(files)
+        )
+        others = Upload.objects.filter(
+            session=session, checkpoint=None, archive__isnull=True, packed__isnull=True
+        )
         others.exclude(id=upload.id).delete()
     wanted = {each["key"] for each in files}
-    if replaced := [each["key"] for each in journal_files(row.journal) if each["key"] not in wanted]:
+    if replaced := [
+        each["key"] for each in journal_files(row.journal) if each["key"] not in wanted
+    ]:
         object_store.delete(replaced)
 
 
@@ -39,11 +48,16 @@ def _size_bytes(files: list[dict]) -> int:
 
 
 def _kept(session: Session, *, follows: list[str], sha256: str) -> list[dict]:
-    """The files that stay before the new one, which may stand there already: an earlier try was committed."""
+    """The files that stay before the new one, which may stand there already: an earlier try was
+    committed.
+    """
     if not follows:
         return []
     there = journal_files(session.journal)
     hashes = [file["sha256"] for file in there]
     if hashes not in (follows, [*follows, sha256]):
-        raise Conflict("The journal's copy is not the one that these changes follow.", hint="Send a whole copy.")
+        raise Conflict(
+            "The journal's copy is not the one that these changes follow.",
+            hint="Send a whole copy.",
+        )
     return there[: len(follows)]

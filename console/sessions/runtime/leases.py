@@ -1,7 +1,8 @@
 """What a runtime may write: only the one that holds the session's lease now.
 
-A lease token is "tml-ls-" + session id + "." + 256 random bits in hex; the row keeps its SHA-256. Issuing a new one
-replaces the old, which fences the runtime that had it: every write here holds the row and compares first.
+A lease token is "tml-ls-" + session id + "." + 256 random bits in hex; the row keeps its SHA-256.
+Issuing a new one replaces the old, which fences the runtime that had it: every write here holds the
+row and compares first.
 """
 
 import hashlib
@@ -59,13 +60,17 @@ LEASED = ("id", "project_id", "state", "lease_sha256", "base_model")
 # What a heartbeat compares, and its orders say.
 BEATEN = ("id", "kind", "state", "state_since", "desired", "lease_sha256", "phase", "progress", "restarts",
           "policy_version", "policy_version_high", "reward_mean", "accounting", "journal_bytes")  # fmt: skip
-# A session that serves calls is ready for this long: its next restart is counted anew. One of episodes: with each step.
+# A session that serves calls is ready for this long: its next restart is counted anew. One of
+# episodes: with each step.
 STEADY = timedelta(minutes=5)
-SHOWN = ("phase", "policy_version", "reward_mean", "accounting")  # of a heartbeat, to who watches a project
+# of a heartbeat, to who watches a project
+SHOWN = ("phase", "policy_version", "reward_mean", "accounting")
 
 
 def lease_issue(*, session: Session) -> str:
-    """A new lease, which fences off the one before. The checkpoints of that one are given up or requested again."""
+    """A new lease, which fences off the one before. The checkpoints of that one are given up or
+    requested again.
+    """
     token = f"{PREFIX}{session.id}.{secrets.token_hex(32)}"
     with transaction.atomic(savepoint=False):
         span_open(session=session, lease_sha256=_sha256(token), gpus=session.devices)
@@ -75,7 +80,9 @@ def lease_issue(*, session: Session) -> str:
             address="",
             gateway_port=None,
         )
-        checkpoints_fail(session_id=session.id, reason="Its runtime ended before it was written.", ordered=False)
+        checkpoints_fail(
+            session_id=session.id, reason="Its runtime ended before it was written.", ordered=False
+        )
         Checkpoint.objects.filter(session=session, state=CheckpointState.UPLOADING).update(
             state=CheckpointState.REQUESTED
         )
@@ -86,11 +93,16 @@ def lease_issue(*, session: Session) -> str:
 def lease_check(*, token: str) -> Session:
     """The session whose runtime holds this lease. Raises StaleLease for any other token.
 
-    Of its columns those of LEASED are read now: what is written under the lease reads the whole row, locked.
+    Of its columns those of LEASED are read now: what is written under the lease reads the whole
+    row, locked.
     """
     session_id = token.removeprefix(PREFIX).partition(".")[0]
     session = next(iter(Session.objects.filter(id=session_id).only(*LEASED)), None)
-    if session is None or not session.lease_sha256 or not hmac.compare_digest(session.lease_sha256, _sha256(token)):
+    if (
+        session is None
+        or not session.lease_sha256
+        or not hmac.compare_digest(session.lease_sha256, _sha256(token))
+    ):
         raise _stale()
     if SessionState(session.state).is_terminal:
         raise _stale()
@@ -98,11 +110,14 @@ def lease_check(*, token: str) -> Session:
 
 
 def lease_lock(session: Session, columns: Sequence[str] = ()) -> Session:
-    """The row as it is now, held until the transaction ends; of its ``columns`` those that are named, or all.
+    """The row as it is now, held until the transaction ends; of its ``columns`` those that are
+    named, or all.
 
     Raises StaleLease if the lease is another's by now.
     """
-    held = Session.objects.select_for_update(no_key=True).filter(id=session.id, lease_sha256=session.lease_sha256)
+    held = Session.objects.select_for_update(no_key=True).filter(
+        id=session.id, lease_sha256=session.lease_sha256
+    )
     held = held.only(*columns) if columns else held
     row = next(iter(held), None)  # ``first`` would have one row put in order
     if row is None or not row.lease_sha256 or SessionState(row.state).is_terminal:
@@ -111,15 +126,20 @@ def lease_lock(session: Session, columns: Sequence[str] = ()) -> Session:
 
 
 def upload_lock(session: Session, upload: Upload) -> Session:
-    """As ``lease_lock``. Raises NotFound too, for a commit that is executed late: what came after it took its row."""
+    """As ``lease_lock``. Raises NotFound too, for a commit that is executed late: what came after
+    it took its row.
+    """
     row = lease_lock(session)
-    if not Upload.objects.filter(id=upload.id).update(pending_bytes=0):  # counted as what it becomes
+    # counted as what it becomes
+    if not Upload.objects.filter(id=upload.id).update(pending_bytes=0):
         raise NotFound("There is no such upload in this session.", hint="Open a new one.")
     return row
 
 
 def runtime_register(*, session: Session) -> Assignment:
-    """A runtime's first request; it may be repeated. Raises StaleLease, InvalidRequest if the model is gone."""
+    """A runtime's first request; it may be repeated. Raises StaleLease, InvalidRequest if the model
+    is gone.
+    """
     model = base_model_resolve(session.base_model)
     with transaction.atomic():
         row = lease_lock(session)
@@ -156,14 +176,17 @@ def runtime_register(*, session: Session) -> Assignment:
 
 
 def runtime_heartbeat(*, session: Session, body: RuntimeState) -> Orders:
-    """Renew the lease, store the runtime's status, return its orders. Raises StaleLease, InvalidRequest."""
+    """Renew the lease, store the runtime's status, return its orders. Raises StaleLease,
+    InvalidRequest.
+    """
     port = _port(body.address)
     with transaction.atomic():
         row = lease_lock(session, BEATEN)
         observed = _observed(row, body) | {"gateway_port": port}
         renewed = _renewed() | observed
         if not any(name in observed and observed[name] != getattr(row, name) for name in SHOWN):
-            del renewed["updated_at"]  # nobody is shown another row; and PostgreSQL writes no entry of any index
+            # nobody is shown another row; and PostgreSQL writes no entry of any index
+            del renewed["updated_at"]
         Session.objects.filter(id=row.id).update(**renewed)
         if observed.get("restarts") == 0 and (row.restarts or "policy_version_high" in observed):
             alerts_close(row.alerts.filter(rule__in=[AlertRule.STUCK, AlertRule.RESTARTED]))
@@ -182,14 +205,21 @@ def runtime_heartbeat(*, session: Session, body: RuntimeState) -> Orders:
             )
             reconcilers_wake()  # which finds its address
         elif body.phase != row.phase and not _waits_on(row.phase, body.phase):
-            data: dict[str, Any] = {"from": row.state, "to": row.state, "phase": body.phase, "reason": ""}
+            data: dict[str, Any] = {
+                "from": row.state,
+                "to": row.state,
+                "phase": body.phase,
+                "reason": "",
+            }
             data["deadline_s"] = body.deadline_s
             event_record(session_id=row.id, kind=EventKind.STATE, data=data)
     return _orders(row, restarts=observed.get("restarts", row.restarts))
 
 
 def runtime_report(*, session: Session, body: Report) -> None:
-    """Add to the session's record; entries that are there already are left. Raises StaleLease, InvalidRequest."""
+    """Add to the session's record; entries that are there already are left. Raises StaleLease,
+    InvalidRequest.
+    """
     for entry in body.entries:
         if entry.kind is EventKind.STATE:
             raise InvalidRequest(f"{entry.key}: a runtime reports its state by heartbeat.")
@@ -204,7 +234,9 @@ def runtime_report(*, session: Session, body: Report) -> None:
         steps = steps_new(session_id=session.id, entries=body.entries)
         events_record(session_id=session.id, entries=body.entries)
         if tokens := sum(int(step["tokens_trained"]) for step in steps):
-            Session.objects.filter(id=session.id).update(tokens_trained=F("tokens_trained") + tokens)
+            Session.objects.filter(id=session.id).update(
+                tokens_trained=F("tokens_trained") + tokens
+            )
         steps_watch(session=row, new=len(steps))
         events_watch(session=row, entries=body.entries)
 
@@ -225,12 +257,16 @@ def runtime_fail(*, session: Session, body: FailureReport) -> None:
 
 
 def _waits_on(before: str, now: str) -> bool:
-    """Whether only the count of the episodes that are waited for changed, which is no entry of the record."""
+    """Whether only the count of the episodes that are waited for changed, which is no entry of the
+    record.
+    """
     return before.startswith(PHASE_WAITING) and now.startswith(PHASE_WAITING)
 
 
 def _port(address: str) -> int | None:
-    """The port of the gateway. The host is left out: where a runtime is, its launcher says (reconcile)."""
+    """The port of the gateway. The host is left out: where a runtime is, its launcher says
+    (reconcile).
+    """
     if not address:
         return None
     matched = ADDRESS.fullmatch(address)
@@ -251,14 +287,19 @@ def _observed(row: Session, body: RuntimeState) -> dict[str, Any]:
         fields["progress_at"] = timezone.now()
     if body.last_activity_at is not None:
         fields["last_activity_at"] = datetime.fromtimestamp(body.last_activity_at, UTC)
-    if body.state is not RuntimeStage.LOADING:  # one that is loading serves no version yet, and counts no episodes
+    # one that is loading serves no version yet, and counts no episodes
+    if body.state is not RuntimeStage.LOADING:
         fields["accounting"] = body.accounting.model_dump()
         fields["policy_version"] = body.policy_version
         fields["reward_mean"] = body.reward_mean
         if body.policy_version > row.policy_version_high:
             fields |= {"policy_version_high": body.policy_version, "restarts": 0}
     serves_calls = row.kind != SessionKind.EPISODES
-    if serves_calls and row.state == SessionState.READY and timezone.now() - row.state_since > STEADY:
+    if (
+        serves_calls
+        and row.state == SessionState.READY
+        and timezone.now() - row.state_since > STEADY
+    ):
         fields["restarts"] = 0
     return fields
 
@@ -274,7 +315,9 @@ def _orders(row: Session, *, restarts: int) -> Orders:
         last_try=restarts >= settings.MAX_RESTARTS,
         checkpoints=[
             CheckpointOrder(checkpoint_id=checkpoint_id, kind=CheckpointKind(kind))
-            for checkpoint_id, kind in pending.order_by("created_at", "id").values_list("id", "kind")
+            for checkpoint_id, kind in pending.order_by("created_at", "id").values_list(
+                "id", "kind"
+            )
         ],
         heartbeat_s=PACE.next_s(row.id),
     )

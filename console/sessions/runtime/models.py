@@ -6,9 +6,13 @@ from console.sessions.models import Session
 
 
 class SessionTurn(models.Model):
-    """A row while someone does; ``holder`` is a random name of theirs. After ``expires_at`` another may take it."""
+    """A row while someone does; ``holder`` is a random name of theirs. After ``expires_at`` another
+    may take it.
+    """
 
-    session = models.OneToOneField(Session, on_delete=models.CASCADE, primary_key=True, related_name="+")
+    session = models.OneToOneField(
+        Session, on_delete=models.CASCADE, primary_key=True, related_name="+"
+    )
     holder = models.CharField(max_length=32)
     expires_at = models.DateTimeField()
 

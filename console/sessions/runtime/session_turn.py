@@ -1,8 +1,9 @@
-"""One at a time, in all processes of a server: work on a session's objects that two callers at once would undo.
+"""One at a time, in all processes of a server: work on a session's objects that two callers at once
+would undo.
 
-A turn is a row with an end, taken and prolonged by one conditional UPDATE. It holds no connection to the database, so
-that a pool of connections may stand before it, and no transaction around requests to the object store; what a process
-held that was killed ends by itself.
+A turn is a row with an end, taken and prolonged by one conditional UPDATE. It holds no connection
+to the database, so that a pool of connections may stand before it, and no transaction around
+requests to the object store; what a process held that was killed ends by itself.
 """
 
 import secrets
@@ -27,19 +28,25 @@ class Turn:
         self._session_id, self._holder = session_id, secrets.token_hex(16)
 
     def renew(self) -> None:
-        """Have it for TURN_S from now. Raises SessionNotReady when it ran out and another caller took it.
+        """Have it for TURN_S from now. Raises SessionNotReady when it ran out and another caller
+        took it.
 
-        Inside a transaction no other can take it before the end of that: what is written there is written in turn.
+        Inside a transaction no other can take it before the end of that: what is written there is
+        written in turn.
         """
         values = {"expires_at": timezone.now() + timedelta(seconds=TURN_S)}
-        if not SessionTurn.objects.filter(session_id=self._session_id, holder=self._holder).update(**values):
+        if not SessionTurn.objects.filter(session_id=self._session_id, holder=self._holder).update(
+            **values
+        ):
             raise _taken()
 
     def take(self) -> None:
         """Begin. Raises SessionNotReady while another caller has it."""
         now = timezone.now()
         values = {"holder": self._holder, "expires_at": now + timedelta(seconds=TURN_S)}
-        if SessionTurn.objects.filter(session_id=self._session_id, expires_at__lte=now).update(**values):
+        if SessionTurn.objects.filter(session_id=self._session_id, expires_at__lte=now).update(
+            **values
+        ):
             return
         try:
             with transaction.atomic():
@@ -54,10 +61,11 @@ class Turn:
 
 @contextmanager
 def session_turn(session_id: str) -> Iterator[Turn]:
-    """Have the session's turn within the block, which renews it before each object. Raises SessionNotReady.
+    """Have the session's turn within the block, which renews it before each object. Raises
+    SessionNotReady.
 
-    While another caller has it there is no waiting: many who wait would each hold a thread and a connection to the
-    database. Clients of REST try 503 again by themselves.
+    While another caller has it there is no waiting: many who wait would each hold a thread and a
+    connection to the database. Clients of REST try 503 again by themselves.
     """
     turn = Turn(session_id)
     turn.take()

@@ -1,4 +1,6 @@
-"""Files of the object store as a runtime is given them: what it resumes from, what it serves, its journal."""
+"""Files of the object store as a runtime is given them: what it resumes from, what it serves, its
+journal.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -41,12 +43,18 @@ def starting_state(row: Session) -> ResumePoint | None:
 def served_point(row: Session) -> ResumePoint | None:
     """What stands in the base model's place. Raises InvalidRequest for a checkpoint that is gone or
     was taken back."""
-    return _point(start_checkpoint(row, row.served_checkpoint_id)) if row.served_checkpoint_id else None
+    return (
+        _point(start_checkpoint(row, row.served_checkpoint_id))
+        if row.served_checkpoint_id
+        else None
+    )
 
 
 def documents_find(*, session: Session, episode_ids: Sequence[str]) -> list[DocumentPlace]:
     """Where the documents of these episodes are; those that have none in the store are left out."""
-    records = EpisodeRecord.objects.filter(session=session, episode_id__in=episode_ids, pack__isnull=False)
+    records = EpisodeRecord.objects.filter(
+        session=session, episode_id__in=episode_ids, pack__isnull=False
+    )
     urls: dict[str, str] = {}
     places = []
     for record in records.select_related("pack"):
@@ -56,14 +64,19 @@ def documents_find(*, session: Session, episode_ids: Sequence[str]) -> list[Docu
             urls[key] = object_store.read_url(key, expires_s=settings.TRANSFER_URL_S)
         places.append(
             DocumentPlace(
-                episode_id=record.episode_id, url=urls[key], offset=record.pack_offset, size_bytes=record.pack_bytes
+                episode_id=record.episode_id,
+                url=urls[key],
+                offset=record.pack_offset,
+                size_bytes=record.pack_bytes,
             )
         )
     return places
 
 
 def _point(checkpoint: Checkpoint) -> ResumePoint:
-    files = [stored_file(checkpoint_key(checkpoint, file["path"]), file) for file in checkpoint.files]
+    files = [
+        stored_file(checkpoint_key(checkpoint, file["path"]), file) for file in checkpoint.files
+    ]
     return ResumePoint(checkpoint_id=checkpoint.id, step=checkpoint.step or 0, files=files)
 
 

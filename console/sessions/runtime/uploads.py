@@ -1,4 +1,6 @@
-"""How a runtime writes to the object store: presigned URLs, then a commit that makes all objects appear."""
+"""How a runtime writes to the object store: presigned URLs, then a commit that makes all objects
+appear.
+"""
 
 import math
 import re
@@ -44,16 +46,18 @@ from tinkerscript.wire.webhooks import WebhookTopic
 
 MANIFEST = "manifest.json"
 PART_SIZE_BYTES = 64 << 20
-# What a line of a script or of a list cannot hold as a name: line breaks, other control characters, backslashes.
+# What a line of a script or of a list cannot hold as a name: line breaks, other control characters,
+# backslashes.
 NOT_IN_PATHS = re.compile(r"[\\\x00-\x1f\x7f]")
-KEPT_STATES = 2  # automatic `state` checkpoints of a session; one more than needed, in case the last is damaged
+# automatic `state` checkpoints of a session; one more than needed, in case the last is damaged
+KEPT_STATES = 2
 
 
 def upload_open(*, session: Session, body: AnyUpload) -> UploadTargets:
     """Where to write the files. ``session`` is what ``lease_check`` returned.
 
-    Raises InvalidRequest for paths that leave their folder, NotFound and Conflict for a checkpoint that is not waiting
-    to be written, StaleLease, StorageUnavailable, DiskFull.
+    Raises InvalidRequest for paths that leave their folder, NotFound and Conflict for a checkpoint
+    that is not waiting to be written, StaleLease, StorageUnavailable, DiskFull.
     """
     _check_paths(body)
     free_space.room_require(size_bytes=sum(file.size_bytes for file in body.files))
@@ -63,21 +67,33 @@ def upload_open(*, session: Session, body: AnyUpload) -> UploadTargets:
     files = []
     for file in body.files:
         key = _key(session, checkpoint, body, file)
-        files.append(file.model_dump() | {"key": key, "upload_id": object_store.multipart_open(key)})
+        files.append(
+            file.model_dump() | {"key": key, "upload_id": object_store.multipart_open(key)}
+        )
         if isinstance(body, JournalUpload):
             files[-1]["follows"] = body.follows
     with transaction.atomic():
         lease_lock(session)
         if checkpoint is not None and isinstance(body, CheckpointUpload):
             _checkpoint_uploading(checkpoint, body)
-        archive = {"part": body.part, "episodes": body.episodes} if isinstance(body, ArchiveUpload) else None
-        packed = [place.model_dump() for place in body.packed] if isinstance(body, EpisodesUpload) else None
+        archive = (
+            {"part": body.part, "episodes": body.episodes}
+            if isinstance(body, ArchiveUpload)
+            else None
+        )
+        packed = (
+            [place.model_dump() for place in body.packed]
+            if isinstance(body, EpisodesUpload)
+            else None
+        )
         upload = Upload.objects.create(
             id=new_id("upl"), session=session, checkpoint=checkpoint, archive=archive, packed=packed, files=files,
             pending_bytes=0 if checkpoint else sum(file.size_bytes for file in body.files),
         )  # fmt: skip
     return UploadTargets(
-        upload_id=upload.id, checkpoint_id=checkpoint.id if checkpoint else None, files=[_plan(file) for file in files]
+        upload_id=upload.id,
+        checkpoint_id=checkpoint.id if checkpoint else None,
+        files=[_plan(file) for file in files],
     )
 
 
@@ -88,16 +104,22 @@ def checkpoint_fail(*, session: Session, body: CheckpointFailure) -> None:
         row = lease_lock(session)
         checkpoint = Checkpoint.objects.filter(id=body.checkpoint_id, session=row).first()
         if checkpoint is not None:
-            checkpoint_give_up(checkpoint, [CheckpointState.REQUESTED, CheckpointState.UPLOADING], body.reason)
+            checkpoint_give_up(
+                checkpoint, [CheckpointState.REQUESTED, CheckpointState.UPLOADING], body.reason
+            )
 
 
 def upload_commit(*, session: Session, upload_id: str, body: UploadCommit) -> UploadCommitted:
-    """Make every object appear, check sizes and hashes, write the manifest, say so; doing it again changes nothing.
+    """Make every object appear, check sizes and hashes, write the manifest, say so; doing it again
+    changes nothing.
 
-    Raises NotFound, InvalidRequest when the files are not those of the plan, Conflict when an object is not what was
-    announced, StaleLease, StorageUnavailable. Large files of a checkpoint are hashed after it (``verification``).
+    Raises NotFound, InvalidRequest when the files are not those of the plan, Conflict when an
+    object is not what was announced, StaleLease, StorageUnavailable. Large files of a checkpoint
+    are hashed after it (``verification``).
     """
-    upload = Upload.objects.select_related("checkpoint").filter(session=session, id=upload_id).first()
+    upload = (
+        Upload.objects.select_related("checkpoint").filter(session=session, id=upload_id).first()
+    )
     if upload is None:
         raise NotFound("There is no such upload in this session.", hint="Open a new one.")
     checkpoint = upload.checkpoint
@@ -114,7 +136,8 @@ def upload_commit(*, session: Session, upload_id: str, body: UploadCommit) -> Up
     if checkpoint.state != CheckpointState.COMMITTED:
         _complete(upload, body)
         object_store.put(
-            checkpoint_key(checkpoint, MANIFEST), manifest_of(session, checkpoint).model_dump_json().encode()
+            checkpoint_key(checkpoint, MANIFEST),
+            manifest_of(session, checkpoint).model_dump_json().encode(),
         )
         _checkpoint_commit(session, checkpoint)
         _store_works(session)
@@ -131,7 +154,11 @@ def _check_paths(body: AnyUpload) -> None:
     paths = [file.path for file in body.files]
     for path in paths:
         steps = path.split("/")
-        if NOT_IN_PATHS.search(path) or any(step in {"", ".", ".."} for step in steps) or len(path) > 512:
+        if (
+            NOT_IN_PATHS.search(path)
+            or any(step in {"", ".", ".."} for step in steps)
+            or len(path) > 512
+        ):
             raise InvalidRequest(f"{path!r} is no relative path with forward slashes.")
         if path == MANIFEST:
             raise InvalidRequest(f"{MANIFEST} is written by the server, last.")
@@ -145,7 +172,9 @@ def _check_paths(body: AnyUpload) -> None:
         raise InvalidRequest("An episode of this upload lies outside of its file.")
 
 
-def _key(session: Session, checkpoint: Checkpoint | None, body: AnyUpload, file: ManifestFile) -> str:
+def _key(
+    session: Session, checkpoint: Checkpoint | None, body: AnyUpload, file: ManifestFile
+) -> str:
     if checkpoint is not None:
         return checkpoint_key(checkpoint, file.path)
     if isinstance(body, ArchiveUpload):
@@ -165,7 +194,9 @@ def _checkpoint_for(session: Session, body: AnyUpload) -> Checkpoint | None:
     if checkpoint is None:
         raise NotFound("There is no such checkpoint in this session.")
     if checkpoint.kind != body.kind:
-        raise Conflict(f"The checkpoint that was asked for is a {checkpoint.kind} one, not {body.kind}.")
+        raise Conflict(
+            f"The checkpoint that was asked for is a {checkpoint.kind} one, not {body.kind}."
+        )
     return checkpoint
 
 
@@ -176,7 +207,8 @@ def _checkpoint_uploading(checkpoint: Checkpoint, body: CheckpointUpload) -> Non
         )
         if not waiting.exists():
             raise Conflict(
-                "The checkpoint is not waiting to be written.", hint="Go by the orders of the next heartbeat."
+                "The checkpoint is not waiting to be written.",
+                hint="Go by the orders of the next heartbeat.",
             )
     checkpoint.state = CheckpointState.UPLOADING
     checkpoint.step = body.step
@@ -253,7 +285,9 @@ def manifest_of(session: Session, checkpoint: Checkpoint) -> Manifest:
 def _checkpoint_commit(session: Session, checkpoint: Checkpoint) -> None:
     with transaction.atomic():
         lease_lock(session)
-        committed = Checkpoint.objects.filter(id=checkpoint.id, state=CheckpointState.UPLOADING).update(
+        committed = Checkpoint.objects.filter(
+            id=checkpoint.id, state=CheckpointState.UPLOADING
+        ).update(
             state=CheckpointState.COMMITTED,
             committed_at=timezone.now(),
             unverified=not all(is_small(file) for file in checkpoint.files),
@@ -287,9 +321,15 @@ def _checkpoint_commit(session: Session, checkpoint: Checkpoint) -> None:
 
 
 def _prune(session: Session) -> None:
-    """Drop the oldest automatic ``state`` checkpoints: each is three times the model and only the last is resumed."""
+    """Drop the oldest automatic ``state`` checkpoints: each is three times the model and only the
+    last is resumed.
+    """
     automatic = Checkpoint.objects.filter(
-        session=session, kind=CheckpointKind.STATE, state=CheckpointState.COMMITTED, ordered=False, pinned=False
+        session=session,
+        kind=CheckpointKind.STATE,
+        state=CheckpointState.COMMITTED,
+        ordered=False,
+        pinned=False,
     )
     for checkpoint in automatic.order_by("-step", "-committed_at")[KEPT_STATES:]:
         with suppress(Conflict):  # another session began from it

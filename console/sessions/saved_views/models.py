@@ -10,10 +10,14 @@ def new_view_id() -> str:
 
 
 class SavedView(models.Model):
-    """How the charts of a run are looked at; ``address`` as in ``tinkerscript.wire.reading.saved_views``."""
+    """How the charts of a run are looked at; ``address`` as in
+    ``tinkerscript.wire.reading.saved_views``.
+    """
 
     id = models.CharField(primary_key=True, max_length=40, default=new_view_id, editable=False)
-    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="saved_views", db_index=False)
+    project = models.ForeignKey(
+        Project, on_delete=models.CASCADE, related_name="saved_views", db_index=False
+    )
     name = models.CharField(max_length=60)
     address = models.CharField(max_length=400, blank=True)
     pinned = models.BooleanField(default=False)
@@ -21,4 +25,6 @@ class SavedView(models.Model):
 
     class Meta:
         db_table = "console_savedview"
-        constraints = [models.UniqueConstraint(fields=["project", "name"], name="saved_view_name_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["project", "name"], name="saved_view_name_once")
+        ]

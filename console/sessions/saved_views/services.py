@@ -18,7 +18,9 @@ def saved_view_create(*, project: Project, body: SavedViewCreate) -> SavedView:
     with transaction.atomic():
         _lock(project)  # requests at the same time see one another
         if SavedView.objects.filter(project=project).count() >= MAX_VIEWS:
-            raise Conflict(f"The project has {MAX_VIEWS} views.", hint="Remove one that is no longer needed.")
+            raise Conflict(
+                f"The project has {MAX_VIEWS} views.", hint="Remove one that is no longer needed."
+            )
         _name_check(project, body.name)
         return SavedView.objects.create(project=project, **body.model_dump())
 
@@ -29,7 +31,9 @@ def saved_view_list(*, project: Project) -> QuerySet[SavedView]:
 
 
 def saved_view_update(*, project: Project, view_id: str, fields: dict[str, Any]) -> SavedView:
-    """The view with these fields changed. Raises NotFound, and Conflict for a name that another one has."""
+    """The view with these fields changed. Raises NotFound, and Conflict for a name that another one
+    has.
+    """
     with transaction.atomic():
         _lock(project)
         view = _view_get(project, view_id)
@@ -59,4 +63,6 @@ def _lock(project: Project) -> None:
 
 def _name_check(project: Project, name: str) -> None:
     if SavedView.objects.filter(project=project, name=name).exists():
-        raise Conflict("A view of this name is there already.", hint="Take another name, or change that one.")
+        raise Conflict(
+            "A view of this name is there already.", hint="Take another name, or change that one."
+        )

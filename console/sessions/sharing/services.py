@@ -1,7 +1,8 @@
-"""Make, list and revoke links to a run, recognise one, and end those of a person who may not make them any more.
+"""Make, list and revoke links to a run, recognise one, and end those of a person who may not make
+them any more.
 
-A link is as good as its maker: it reads while the person, or the API key that made it, may change sessions of the
-project. One that was made with a key ends with that key.
+A link is as good as its maker: it reads while the person, or the API key that made it, may change
+sessions of the project. One that was made with a key ends with that key.
 """
 
 import hashlib
@@ -27,9 +28,15 @@ MAX_LINKS = 20  # of one session, those that are not good any more not counted
 
 
 def share_create(
-    *, project: Project, session_id: str, person: User, expires_in_days: int, key: ApiKey | None = None
+    *,
+    project: Project,
+    session_id: str,
+    person: User,
+    expires_in_days: int,
+    key: ApiKey | None = None,
 ) -> tuple[ShareLink, str]:
-    """A link and its token, which is not stored and cannot be shown again. ``key``: with which it is made, if any.
+    """A link and its token, which is not stored and cannot be shown again. ``key``: with which it
+    is made, if any.
 
     Raises NotFound, QuotaExceeded.
     """
@@ -37,7 +44,9 @@ def share_create(
     good = [link.id for link in _good(session)]
     ShareLink.objects.filter(session=session).exclude(id__in=good).delete()
     if len(good) >= MAX_LINKS:
-        raise QuotaExceeded(f"A session has {MAX_LINKS} links at most.", hint="Revoke one that is no longer used.")
+        raise QuotaExceeded(
+            f"A session has {MAX_LINKS} links at most.", hint="Revoke one that is no longer used."
+        )
     token = PREFIX + secrets.token_urlsafe(32)
     expires_at = timezone.now() + timedelta(days=expires_in_days)
     link = ShareLink.objects.create(
@@ -72,7 +81,9 @@ def share_authenticate(*, token: str) -> ShareLink:
 
 @receiver(pre_delete, sender=Membership)
 def links_of_removed_end(instance: Membership, **_: Any) -> None:
-    """Delete the links of a person who is not in the project any more: an invitation later revives none."""
+    """Delete the links of a person who is not in the project any more: an invitation later revives
+    none.
+    """
     _links_delete(instance)
 
 
@@ -85,7 +96,9 @@ def links_of_demoted_end(instance: Membership, **_: Any) -> None:
 
 def _links_delete(member: Membership) -> None:
     if member.user_id is not None:
-        ShareLink.objects.filter(person_id=member.user_id, session__project_id=member.project_id).delete()
+        ShareLink.objects.filter(
+            person_id=member.user_id, session__project_id=member.project_id
+        ).delete()
 
 
 def _good(session: Session) -> list[ShareLink]:
@@ -100,7 +113,9 @@ def _maker_may(link: ShareLink) -> bool:
     if link.key_id:
         return caller_is_good(caller_id=link.key_id)
     membership = link.session.project.memberships.filter(user=link.person).first()
-    return membership is not None and caller_is_good(caller_id=person_caller_id(membership=membership))
+    return membership is not None and caller_is_good(
+        caller_id=person_caller_id(membership=membership)
+    )
 
 
 def _sha256(token: str) -> str:

@@ -8,15 +8,18 @@ WAITING, RUNNING, DONE, FAILED = "waiting", "running", "done", "failed"
 
 
 class QueuedTask(models.Model):
-    """One attempt at a task that workers pull. ``lease`` is of the worker that has it, or had it last.
+    """One attempt at a task that workers pull. ``lease`` is of the worker that has it, or had it
+    last.
 
-    Of a judged task it is all ``attempts``, which one worker plays: ``episode_ids`` are those of the last that did, and
-    ``outputs`` what its judge made of them, until they are ended.
+    Of a judged task it is all ``attempts``, which one worker plays: ``episode_ids`` are those of
+    the last that did, and ``outputs`` what its judge made of them, until they are ended.
     """
 
     id = models.BigAutoField(primary_key=True)
     task_id = models.CharField(max_length=40, unique=True, default=new_task_id, editable=False)
-    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="queued_tasks", db_index=False)
+    session = models.ForeignKey(
+        Session, on_delete=models.CASCADE, related_name="queued_tasks", db_index=False
+    )
     name = models.CharField(max_length=512)
     row = models.JSONField(null=True)  # None once it is over
     size_bytes = models.PositiveIntegerField(default=0)  # of row and outputs

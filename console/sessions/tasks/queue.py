@@ -1,4 +1,5 @@
-"""Tasks that wait for a worker: put, leased until a deadline, handed to another after it, done once.
+"""Tasks that wait for a worker: put, leased until a deadline, handed to another after it, done
+once.
 
 Each change is one conditional UPDATE: of two workers that want the same attempt, one gets it.
 """
@@ -14,7 +15,12 @@ from console.errors import Conflict, InvalidRequest, NotFound, StaleLease
 from console.sessions.models import Session
 from console.sessions.selectors import session_get
 from console.sessions.tasks.models import DONE, FAILED, RUNNING, WAITING, QueuedTask
-from console.sessions.tasks.room import duplicates_refuse, json_bytes, outputs_room_check, room_check
+from console.sessions.tasks.room import (
+    duplicates_refuse,
+    json_bytes,
+    outputs_room_check,
+    room_check,
+)
 from console.users.models import Project, new_id
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.queue.tasks import (
@@ -34,12 +40,15 @@ from tinkerscript.wire.queue.tasks import (
 from tinkerscript.wire.sessions import SessionKind, SessionState
 
 MAX_LEASED_BYTES = 4 << 20  # of one reply
-MAX_OTHERS_COUNTED = 1000  # tasks of the other kind, at each question of a worker that finds none of its own
+# tasks of the other kind, at each question of a worker that finds none of its own
+MAX_OTHERS_COUNTED = 1000
 FAILURES_SHOWN = 10
 
 
 def tasks_put(*, project: Project, session_id: str, body: TasksPut) -> TaskCounts:
-    """Add attempts at the end of the queue: all or none. Raises NotFound, InvalidRequest, Conflict, QuotaExceeded."""
+    """Add attempts at the end of the queue: all or none. Raises NotFound, InvalidRequest, Conflict,
+    QuotaExceeded.
+    """
     session = _session(project, session_id)
     sizes = [json_bytes(task.row) for task in body.rows]
     for task, size in zip(body.rows, sizes, strict=True):
@@ -95,12 +104,15 @@ def task_counts(*, project: Project, session_id: str) -> TaskCounts:
         workers=Count("worker", filter=live, distinct=True),
     )
     failed = rows.filter(state=FAILED).order_by("-ended_at", "-id")[:FAILURES_SHOWN]
-    return TaskCounts(**found, failures=[TaskFailure(name=row.name, error=row.error) for row in failed])
+    return TaskCounts(
+        **found, failures=[TaskFailure(name=row.name, error=row.error) for row in failed]
+    )
 
 
 def tasks_lease(*, project: Project, session_id: str, body: TasksLease) -> TaskLeases:
-    """Keep the leases that are held and take the next attempts, oldest first: judged tasks or the others, as the worker
-    can. What is given out has at most MAX_LEASED_BYTES; the worker asks again. Raises NotFound, Conflict.
+    """Keep the leases that are held and take the next attempts, oldest first: judged tasks or the
+    others, as the worker can. What is given out has at most MAX_LEASED_BYTES; the worker asks
+    again. Raises NotFound, Conflict.
     """
     session, now = _session(project, session_id), timezone.now()
     until = now + timedelta(seconds=body.lease_s)
@@ -114,34 +126,56 @@ def tasks_lease(*, project: Project, session_id: str, body: TasksLease) -> TaskL
         lease = new_id("tlk")
         claim = QueuedTask.objects.filter(free, id=row.id, lease=row.lease)
         if claim.update(
-            state=RUNNING, lease=lease, lease_expires_at=until, worker=body.worker, try_number=F("try_number") + 1
+            state=RUNNING,
+            lease=lease,
+            lease_expires_at=until,
+            worker=body.worker,
+            try_number=F("try_number") + 1,
         ):
             taken.append(_leased(row, lease))
     lost = [lease for lease in body.held if lease not in still]
     others = rows.filter(judged=not body.judged).order_by("id").values_list("attempts", flat=True)
-    return TaskLeases(items=taken, lost=lost, others_waiting=sum(others[:MAX_OTHERS_COUNTED]) if has_room else 0)
+    return TaskLeases(
+        items=taken, lost=lost, others_waiting=sum(others[:MAX_OTHERS_COUNTED]) if has_room else 0
+    )
 
 
-def task_episode_set(*, project: Project, session_id: str, task_id: str, lease: str, episode_id: str) -> QueuedTask:
+def task_episode_set(
+    *, project: Project, session_id: str, task_id: str, lease: str, episode_id: str
+) -> QueuedTask:
     """Note in which episode the holder of a lease plays. Raises NotFound, StaleLease, Conflict."""
     return _change(project, session_id, task_id, lease, episode_id=episode_id)
 
 
-def task_group_set(*, project: Project, session_id: str, task_id: str, body: TaskGroup) -> QueuedTask:
+def task_group_set(
+    *, project: Project, session_id: str, task_id: str, body: TaskGroup
+) -> QueuedTask:
     """Note the episodes of a judged task, and their outputs once it is judged.
 
-    Once it is judged no episode is added; to take the outputs back, name no episodes. Raises NotFound, InvalidRequest,
-    QuotaExceeded, StaleLease, Conflict.
+    Once it is judged no episode is added; to take the outputs back, name no episodes. Raises
+    NotFound, InvalidRequest, QuotaExceeded, StaleLease, Conflict.
     """
     row = _task(session_get(project=project, session_id=session_id), task_id)
     if not row.judged:
         raise InvalidRequest(f"Task {row.name!r:.80} is not judged: it has one episode.")
     if len(body.episode_ids) > TRIES_OF_ATTEMPT * row.attempts:
-        raise InvalidRequest(f"{len(body.episode_ids)} episodes are too many for {row.attempts} attempts.")
+        raise InvalidRequest(
+            f"{len(body.episode_ids)} episodes are too many for {row.attempts} attempts."
+        )
     if body.outputs is not None and len(body.outputs) != len(body.episode_ids):
-        raise InvalidRequest(f"There are {len(body.outputs)} outputs for {len(body.episode_ids)} episodes.")
-    outputs = None if body.outputs is None else [output.model_dump(mode="json") for output in body.outputs]
-    fields: dict[str, Any] = {"episode_ids": body.episode_ids, "outputs": outputs, "size_bytes": json_bytes(row.row)}
+        raise InvalidRequest(
+            f"There are {len(body.outputs)} outputs for {len(body.episode_ids)} episodes."
+        )
+    outputs = (
+        None
+        if body.outputs is None
+        else [output.model_dump(mode="json") for output in body.outputs]
+    )
+    fields: dict[str, Any] = {
+        "episode_ids": body.episode_ids,
+        "outputs": outputs,
+        "size_bytes": json_bytes(row.row),
+    }
     if outputs is None:
         # A message that was under way while the group was judged must not take its rewards away.
         allowed = Q(outputs__isnull=True) if body.episode_ids else Q()
@@ -160,9 +194,16 @@ def task_group_set(*, project: Project, session_id: str, task_id: str, body: Tas
 
 
 def task_finish(
-    *, project: Project, session_id: str, task_id: str, lease: str, error: str | None, final: bool = False
+    *,
+    project: Project,
+    session_id: str,
+    task_id: str,
+    lease: str,
+    error: str | None,
+    final: bool = False,
 ) -> QueuedTask:
-    """An attempt is done; with ``error`` it waits again, or has failed when it was the last try or is ``final``.
+    """An attempt is done; with ``error`` it waits again, or has failed when it was the last try or
+    is ``final``.
 
     Saying it again changes nothing. Raises NotFound, StaleLease, Conflict.
     """
@@ -177,9 +218,10 @@ def task_finish(
 def task_errors_erase(*, session: Session, task: str | None, episode_id: str) -> None:
     """Forget what failed attempts said that may quote an episode of ``task``.
 
-    An attempt that has failed for good names its last episode; one that is tried again does not say whose error it has.
-    The group of a judged task is played under its name and a mark of its own. Where its rewards are decided, the judge
-    may have quoted any of its episodes beside each of them: that group has failed.
+    An attempt that has failed for good names its last episode; one that is tried again does not say
+    whose error it has. The group of a judged task is played under its name and a mark of its own.
+    Where its rewards are decided, the judge may have quoted any of its episodes beside each of
+    them: that group has failed.
     """
     may_quote = Q(episode_id=episode_id) | Q(name=task) & ~Q(state=FAILED)
     name = (task or "").rpartition(GROUP_MARK)[0]
@@ -188,7 +230,9 @@ def task_errors_erase(*, session: Session, task: str | None, episode_id: str) ->
     rows.filter(may_quote | Q(judged=True) & played).update(error="")
     decided = rows.filter(judged=True, outputs__isnull=False).values_list("id", "episode_ids")
     quoting = [id_ for id_, episode_ids in decided if episode_id in episode_ids]
-    rows.filter(id__in=quoting).update(state=FAILED, error="An episode of it was erased.", **_over())
+    rows.filter(id__in=quoting).update(
+        state=FAILED, error="An episode of it was erased.", **_over()
+    )
 
 
 def _free(now: datetime) -> Q:
@@ -197,15 +241,21 @@ def _free(now: datetime) -> Q:
 
 
 def _next(rows: QuerySet[QueuedTask], body: TasksLease) -> tuple[list[int], bool]:
-    """The ids of the oldest of ``rows`` that a worker may take, and whether it has room for more than there are.
+    """The ids of the oldest of ``rows`` that a worker may take, and whether it has room for more
+    than there are.
 
-    Of judged tasks those whose attempts it has room for: one at least, be it larger, where it plays nothing else.
+    Of judged tasks those whose attempts it has room for: one at least, be it larger, where it plays
+    nothing else.
     """
     ids: list[int] = []
     attempts = size_bytes = 0
-    for id_, its_attempts, its_bytes in rows.order_by("id").values_list("id", "attempts", "size_bytes")[: body.count]:
+    for id_, its_attempts, its_bytes in rows.order_by("id").values_list(
+        "id", "attempts", "size_bytes"
+    )[: body.count]:
         attempts, size_bytes = attempts + its_attempts, size_bytes + its_bytes
-        if (attempts > body.count and (ids or body.held)) or (size_bytes > MAX_LEASED_BYTES and ids):
+        if (attempts > body.count and (ids or body.held)) or (
+            size_bytes > MAX_LEASED_BYTES and ids
+        ):
             return ids, False
         ids.append(id_)
     return ids, attempts < body.count
@@ -217,7 +267,12 @@ def _over() -> dict[str, Any]:
 
 
 def _change(
-    project: Project, session_id: str, task_id: str, lease: str, allowed: Q | None = None, **fields: object
+    project: Project,
+    session_id: str,
+    task_id: str,
+    lease: str,
+    allowed: Q | None = None,
+    **fields: object,
 ) -> QueuedTask:
     row = _task(session_get(project=project, session_id=session_id), task_id)
     held = QueuedTask.objects.filter(id=row.id, state=RUNNING, lease=lease)
@@ -249,7 +304,11 @@ def _session(project: Project, session_id: str) -> Session:
             details={"state": session.state},
         )
     if session.kind != SessionKind.EPISODES:
-        why = "serves a model" if session.kind == SessionKind.SERVING else "is driven by a Tinker client"
+        why = (
+            "serves a model"
+            if session.kind == SessionKind.SERVING
+            else "is driven by a Tinker client"
+        )
         raise Conflict(f"This session {why}: it has no episodes.")
     return session
 

@@ -13,7 +13,8 @@ from console.sessions.tasks.models import RUNNING, WAITING, QueuedTask
 
 MAX_ATTEMPTS = 100_000  # of a session, those that are over included
 MAX_BYTES = 64 << 20  # of the rows that are to be played
-# With the outputs that are decided and not all ended: rows that fill the queue keep no group from its rewards.
+# With the outputs that are decided and not all ended: rows that fill the queue keep no group from
+# its rewards.
 MAX_DECIDED_BYTES = 2 * MAX_BYTES
 
 
@@ -23,10 +24,14 @@ def json_bytes(value: Any) -> int:
 
 
 def duplicates_refuse(session: Session, names: Sequence[str]) -> None:
-    """Raises InvalidRequest for a name that is there twice, Conflict for one that is still to be played."""
+    """Raises InvalidRequest for a name that is there twice, Conflict for one that is still to be
+    played.
+    """
     name, times = Counter(names).most_common(1)[0]
     if times > 1:
-        raise InvalidRequest(f"Task {name!r:.80} is there {times} times.", hint="Give each row a name of its own.")
+        raise InvalidRequest(
+            f"Task {name!r:.80} is there {times} times.", hint="Give each row a name of its own."
+        )
     there = QueuedTask.objects.filter(session=session, state__in=(WAITING, RUNNING), name__in=names)
     if found := list(there.order_by("id").values_list("name", flat=True).distinct()[:3]):
         raise Conflict(
@@ -39,7 +44,9 @@ def duplicates_refuse(session: Session, names: Sequence[str]) -> None:
 def room_check(session: Session, attempts: int, size_bytes: int) -> None:
     """Raises QuotaExceeded where these are too many, or their rows too large."""
     rows = QueuedTask.objects.filter(session=session)
-    found = rows.aggregate(attempts=Sum("attempts", default=0), size_bytes=Sum("size_bytes", default=0))
+    found = rows.aggregate(
+        attempts=Sum("attempts", default=0), size_bytes=Sum("size_bytes", default=0)
+    )
     there, there_bytes = found["attempts"], found["size_bytes"]
     if there + attempts > MAX_ATTEMPTS:
         raise QuotaExceeded(
@@ -54,7 +61,9 @@ def room_check(session: Session, attempts: int, size_bytes: int) -> None:
 
 
 def outputs_room_check(row: QueuedTask, size_bytes: int) -> None:
-    """Raises QuotaExceeded where the queue has no room for a judged task of ``size_bytes``, outputs included."""
+    """Raises QuotaExceeded where the queue has no room for a judged task of ``size_bytes``, outputs
+    included.
+    """
     others = QueuedTask.objects.filter(session=row.session_id).exclude(id=row.id)
     all_bytes = others.aggregate(all=Sum("size_bytes", default=0))["all"] + size_bytes
     if all_bytes > MAX_DECIDED_BYTES:

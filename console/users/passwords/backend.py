@@ -1,9 +1,10 @@
 """Signing in with an address and a password.
 
-Where addresses have to be confirmed, a password of an account that is not is refused as a wrong one is: whoever signs
-somebody else's address up could tell by the password that they chose whether there had been an account. Its owner
-follows the link of the sign-up, or sets a password by a mailed link, which confirms the address too. Nothing is mailed
-by such a sign-in: that would take longer than a wrong password.
+Where addresses have to be confirmed, a password of an account that is not is refused as a wrong one
+is: whoever signs somebody else's address up could tell by the password that they chose whether
+there had been an account. Its owner follows the link of the sign-up, or sets a password by a mailed
+link, which confirms the address too. Nothing is mailed by such a sign-in: that would take longer
+than a wrong password.
 """
 
 from typing import Any
@@ -19,13 +20,15 @@ from console.users.models import User
 
 MISMATCH = "The e-mail address and the password do not match"
 MISMATCH_OR_UNCONFIRMED = (
-    f"{MISMATCH}, or the address is not confirmed yet: follow the link that was mailed to it, or set a new password."
+    f"{MISMATCH}, or the address is not confirmed yet: follow "
+    "the link that was mailed to it, or set a new password."
 )
 
 
 class PasswordBackend(AuthenticationBackend):
-    """Says alone who has a password, with one hash for each try. The other backends of the settings are there for
-    browsers that were signed in by them."""
+    """Says alone who has a password, with one hash for each try. The other backends of the settings
+    are there for browsers that were signed in by them.
+    """
 
     def authenticate(self, request: HttpRequest | None, **credentials: Any) -> User:
         """Raises PermissionDenied, which is the end of a try."""
@@ -37,8 +40,11 @@ class PasswordBackend(AuthenticationBackend):
     def _authenticate_by_email(self, email: str, password: str) -> User | None:
         found: list[User] = filter_users_by_email(email, prefer_verified=True, for_login=True)
         if settings.ACCOUNT_EMAIL_VERIFICATION == "mandatory":
-            # Not even tried, or the time would tell how many accounts without its owner's word have the address.
-            waiting = EmailAddress.objects.filter(email=email.lower(), verified=False).values_list("user_id", flat=True)
+            # Not even tried, or the time would tell how many accounts without its owner's word have
+            # the address.
+            waiting = EmailAddress.objects.filter(email=email.lower(), verified=False).values_list(
+                "user_id", flat=True
+            )
             unconfirmed = set(waiting)
             found = [user for user in found if user.pk not in unconfirmed]
         return next((user for user in found if self._check_password(user, password)), None)

@@ -1,4 +1,5 @@
-"""Setting a password by a mailed link, as django-allauth does it, with the choice to end the account's API keys too.
+"""Setting a password by a mailed link, as django-allauth does it, with the choice to end the
+account's API keys too.
 
 Who had the password may have made keys: a new password alone leaves those to them.
 """
@@ -39,5 +40,8 @@ class PasswordReset(ResetPasswordView):
         with transaction.atomic():
             response = super().post(request, *args, **kwargs)
             if self.input.cleaned_data["end_keys"]:
-                keys_end(user=self.input.user, reason="a password was set by a mailed link, and the keys ended with it")
+                keys_end(
+                    user=self.input.user,
+                    reason="a password was set by a mailed link, and the keys ended with it",
+                )
         return response

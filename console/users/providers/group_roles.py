@@ -1,7 +1,8 @@
 """Roles that groups of the identity provider give, applied when a person signs in by it.
 
-In a project that the settings name for some group, the provider decides alone: a person has there the highest role that
-their groups give, and none without such a group. The last owner of a project stays one.
+In a project that the settings name for some group, the provider decides alone: a person has there
+the highest role that their groups give, and none without such a group. The last owner of a project
+stays one.
 """
 
 import logging
@@ -25,7 +26,9 @@ def group_roles_apply(*, user: User, groups: Collection[str], rules: Collection[
     wanted: dict[str, Role | None] = {rule.project_id: None for rule in rules}
     for rule in rules:
         if rule.group in groups:
-            wanted[rule.project_id] = max(wanted[rule.project_id] or rule.role, rule.role, key=RANKS.index)
+            wanted[rule.project_id] = max(
+                wanted[rule.project_id] or rule.role, rule.role, key=RANKS.index
+            )
     for project_id, role in sorted(wanted.items()):
         try:
             with transaction.atomic():
@@ -37,7 +40,9 @@ def group_roles_apply(*, user: User, groups: Collection[str], rules: Collection[
 def _role_apply(user: User, project_id: str, role: Role | None) -> None:
     project = Project.objects.select_for_update(no_key=True).filter(id=project_id).first()
     if project is None:
-        log.warning("A rule for groups of the identity provider names %s, which is no project", project_id)
+        log.warning(
+            "A rule for groups of the identity provider names %s, which is no project", project_id
+        )
         return
     member = Membership.objects.filter(project=project, user=user).first()
     before = Role(member.role) if member else None

@@ -1,4 +1,5 @@
-"""Sign-in with the OpenID Connect provider of the settings: the way there and back, and what it says about a person.
+"""Sign-in with the OpenID Connect provider of the settings: the way there and back, and what it
+says about a person.
 
 What follows from that is in sign_in.py.
 """
@@ -38,15 +39,17 @@ class Endpoints(OpenIDConnectOAuth2Adapter):
     def openid_config(self) -> dict[str, Any]:
         """What the provider says about itself. Raises RequestException.
 
-        That an ID token is the provider's is shown by TLS alone: it comes from the token endpoint, and allauth does not
-        check its signature then (OpenID Connect Core 1.0, 3.1.3.7, 6).
+        That an ID token is the provider's is shown by TLS alone: it comes from the token endpoint,
+        and allauth does not check its signature then (OpenID Connect Core 1.0, 3.1.3.7, 6).
         """
         config: dict[str, Any] = super().openid_config
         for name in ENDPOINTS:
             address = str(config.get(name, ""))
             is_local = address.startswith("http://") and is_loopback(address)
             if not (address.startswith("https://") or is_local):
-                raise InvalidURL(f"the identity provider's {name} is {address!r}: it needs https://")
+                raise InvalidURL(
+                    f"the identity provider's {name} is {address!r}: it needs https://"
+                )
         return config
 
     def get_callback_url(self, request: HttpRequest, app: SocialApp) -> str:
@@ -61,7 +64,9 @@ class OidcProvider(OpenIDConnectProvider):
     supports_token_authentication = False  # a token from elsewhere is no sign-in
 
     def extract_uid(self, data: dict[str, Any]) -> str:
-        """As person_key returns it. Raises OAuth2Error. Sections are those of OpenID Connect Core 1.0."""
+        """As person_key returns it. Raises OAuth2Error. Sections are those of OpenID Connect Core
+        1.0.
+        """
         if not data.get("id_token"):  # 3.1.3.3; it says who has issued the id
             raise OAuth2Error("The provider sent no ID token.")
         subjects = {str(part.get("sub") or "") for part in provider_parts(data)}
@@ -78,11 +83,17 @@ class OidcProvider(OpenIDConnectProvider):
             return []
         assert settings.OIDC is not None
         claim = _claims(data, ["email_verified"])["email_verified"]
-        return [EmailAddress(email=email, verified=email_is_confirmed(claim, email, settings.OIDC), primary=True)]
+        return [
+            EmailAddress(
+                email=email, verified=email_is_confirmed(claim, email, settings.OIDC), primary=True
+            )
+        ]
 
 
 def sign_in_begin(request: HttpRequest, *, next_path: str) -> str:
-    """The provider's address that the browser goes to; it comes back to ``next_path``. Raises RequestException."""
+    """The provider's address that the browser goes to; it comes back to ``next_path``. Raises
+    RequestException.
+    """
     begun_sign_in_shorten(request)
     provider = SocialAccountAdapter(request).get_provider(request, OIDC_ID)
     response: HttpResponse = provider.redirect(request, "login", next_url=next_path, headless=True)
@@ -90,7 +101,9 @@ def sign_in_begin(request: HttpRequest, *, next_path: str) -> str:
 
 
 def sign_in_end(request: HttpRequest) -> HttpResponse:
-    """What the provider sent the browser back with; redirects to ``next_path``, with ``error`` where it failed."""
+    """What the provider sent the browser back with; redirects to ``next_path``, with ``error``
+    where it failed.
+    """
     request.has_sign_up_rules = False  # type: ignore[attr-defined] # of the form: is_open_for_signup has them here
     response: HttpResponse = OAuth2CallbackView.adapter_view(Endpoints(request, OIDC_ID))(request)
     return response

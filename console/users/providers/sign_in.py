@@ -1,11 +1,12 @@
-"""Sign-in with an identity provider of the settings, through django-allauth: whose account it leads to, who gets one,
-how long it lasts, and the roles that groups give. oidc.py reads who the person is.
+"""Sign-in with an identity provider of the settings, through django-allauth: whose account it leads
+to, who gets one, how long it lasts, and the roles that groups give. oidc.py reads who the person
+is.
 
-Only an address that the provider has confirmed counts: it is what a new account is made with, and what leads to the
-account that is there. Without that, anyone who may choose their address at the provider would choose another person's.
-A link from then on is to an id of the person at that very provider (person_key): another provider may know somebody
-else by the same id.
-What someone else made with an address before its owner came ends as at a first confirmation (console.users.sign_up).
+Only an address that the provider has confirmed counts: it is what a new account is made with, and
+what leads to the account that is there. Without that, anyone who may choose their address at the
+provider would choose another person's. A link from then on is to an id of the person at that very
+provider (person_key): another provider may know somebody else by the same id. What someone else
+made with an address before its owner came ends as at a first confirmation (console.users.sign_up).
 """
 
 import json
@@ -54,17 +55,25 @@ class SocialAccountAdapter(DefaultSocialAccountAdapter):
             return  # linked before: the provider's id of the person is enough
         confirmed = [address.email for address in sociallogin.email_addresses if address.verified]
         if not confirmed:
-            raise ValidationError("The identity provider has not confirmed this address.", code=UNCONFIRMED)
-        address_prove(email=confirmed[0], user=sociallogin.user if sociallogin.is_existing else None)
+            raise ValidationError(
+                "The identity provider has not confirmed this address.", code=UNCONFIRMED
+            )
+        address_prove(
+            email=confirmed[0], user=sociallogin.user if sociallogin.is_existing else None
+        )
 
     def is_open_for_signup(self, request: HttpRequest, sociallogin: SocialLogin) -> bool:
         """A group that gives a role is an invitation."""
         inviting = {rule.group for rule in _settings(sociallogin).roles}
-        if settings.SIGN_UP.policy == "invited" and inviting & (_groups(sociallogin) or frozenset()):
+        if settings.SIGN_UP.policy == "invited" and inviting & (
+            _groups(sociallogin) or frozenset()
+        ):
             return True
         return sign_up_refusal(sociallogin.email_addresses[0].email) is None
 
-    def save_user(self, request: HttpRequest, sociallogin: SocialLogin, form: Form | None = None) -> User:
+    def save_user(
+        self, request: HttpRequest, sociallogin: SocialLogin, form: Form | None = None
+    ) -> User:
         with transaction.atomic():
             user: User = super().save_user(request, sociallogin, form)
             if form is None:  # else by the form's adapter
@@ -73,8 +82,12 @@ class SocialAccountAdapter(DefaultSocialAccountAdapter):
 
 
 @receiver(user_logged_in)
-def signed_in(request: HttpRequest, user: User, sociallogin: SocialLogin | None = None, **_: Any) -> None:
-    """Give the browser session its length: a password's is Django's own, also after a sign-in that was only begun."""
+def signed_in(
+    request: HttpRequest, user: User, sociallogin: SocialLogin | None = None, **_: Any
+) -> None:
+    """Give the browser session its length: a password's is Django's own, also after a sign-in that
+    was only begun.
+    """
     # A time, not a number of seconds: those would begin anew whenever the session is saved.
     request.session.set_expiry(None if sociallogin is None else SIGN_IN)
     if sociallogin is not None:
@@ -88,7 +101,9 @@ def begun_sign_in_shorten(request: HttpRequest) -> None:
 
 
 def person_key(issuer: str, person_id: str) -> str:
-    """What a link is found by: of one provider's name and its id of the person. 64 hexadecimal digits."""
+    """What a link is found by: of one provider's name and its id of the person. 64 hexadecimal
+    digits.
+    """
     return sha256(json.dumps([issuer, person_id]).encode()).hexdigest()
 
 
@@ -107,7 +122,9 @@ def valid_email(email: Any) -> str | None:
 
 
 def email_is_confirmed(claim: object, email: str, provider: Oidc) -> bool:
-    """By the claim, which some providers send as text; where there is none, by a domain that the operator trusts."""
+    """By the claim, which some providers send as text; where there is none, by a domain that the
+    operator trusts.
+    """
     if claim is None:
         return email.rpartition("@")[2] in provider.trusted_domains
     return claim is True or claim == "true"
@@ -125,8 +142,12 @@ def _owner(email: str) -> User | None:
     address = EmailAddress.objects.filter(email=email, verified=True).select_related("user").first()
     if address:
         return address.user
-    # One whom the operator made may have capital letters. PostgreSQL takes ı for i where it ignores case.
-    return next((user for user in User.objects.filter(email__iexact=email) if user.email.lower() == email), None)
+    # One whom the operator made may have capital letters. PostgreSQL takes ı for i where it ignores
+    # case.
+    return next(
+        (user for user in User.objects.filter(email__iexact=email) if user.email.lower() == email),
+        None,
+    )
 
 
 def _roles_apply(user: User, sociallogin: SocialLogin) -> None:
@@ -146,9 +167,11 @@ def _roles_apply(user: User, sociallogin: SocialLogin) -> None:
 
 
 def _groups(sociallogin: SocialLogin) -> frozenset[str] | None:
-    """The person's groups by the first part that has the claim; None where the provider does not say.
+    """The person's groups by the first part that has the claim; None where the provider does not
+    say.
 
-    A claim that is absent is not an empty list: a mapper may be gone, or the groups too many for a token.
+    A claim that is absent is not an empty list: a mapper may be gone, or the groups too many for a
+    token.
     """
     for part in provider_parts(sociallogin.account.extra_data):
         claim = part.get(_settings(sociallogin).groups_claim)

@@ -32,7 +32,15 @@ def shrink(inputs: Any, weights: Any, output: Any, indices: Any, scaling: float 
 
 
 def logits_add(
-    wrapper: Any, y: Any, x: Any, lora_a: Any, lora_b: Any, scale: float, *, buffer: Any = None, **_: Any
+    wrapper: Any,
+    y: Any,
+    x: Any,
+    lora_a: Any,
+    lora_b: Any,
+    scale: float,
+    *,
+    buffer: Any = None,
+    **_: Any,
 ) -> None:
     """Add the adapters' part to the logits ``y`` of the hidden states ``x``."""
     import torch
@@ -46,8 +54,9 @@ def logits_add(
 
 
 def _row_indices(wrapper: Any, x: Any, count: int) -> Any:
-    """The adapter of each row. Sampled rows are gathered into memory of their own; those of a prompt are a slice of the
-    batch's hidden states, whose place says which tokens they are."""
+    """The adapter of each row. Sampled rows are gathered into memory of their own; those of a
+    prompt are a slice of the batch's hidden states, whose place says which tokens they are.
+    """
     is_slice = x.untyped_storage().nbytes() > x.numel() * x.element_size()
     if not is_slice and count == wrapper.sampler_indices.numel():
         return wrapper.sampler_indices

@@ -1,9 +1,10 @@
-"""A decoding step through all layers of a plain Llama in vLLM's worker on a CPU, with their attention, as one call of
-``native/layer.c``.
+"""A decoding step through all layers of a plain Llama in vLLM's worker on a CPU, with their
+attention, as one call of ``native/layer.c``.
 
-Where every sequence of a batch gets one token, Python between the layers, vLLM's attention and threads that wait for
-one another take a good part of what the products take. Batches with prompts go through the layers one by one. Results
-differ by float32's rounding, and a row's bits do not depend on the batch's other rows. Shapes: N sequences, E width.
+Where every sequence of a batch gets one token, Python between the layers, vLLM's attention and
+threads that wait for one another take a good part of what the products take. Batches with prompts
+go through the layers one by one. Results differ by float32's rounding, and a row's bits do not
+depend on the batch's other rows. Shapes: N sequences, E width.
 """
 
 import ctypes
@@ -42,15 +43,22 @@ class DecodingStep:
         self._names = [attention.layer_name for attention in self._attentions]
 
     def __call__(self, hidden_NE: Tensor, positions_N: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Hidden states, which are overwritten, and their residual after the last layer; keys and values are kept.
+        """Hidden states, which are overwritten, and their residual after the last layer; keys and
+        values are kept.
 
         None for a batch that is not one token for each sequence.
         """
         if (cached := self._cached(len(hidden_NE))) is None:
             return None
         first, caches = self._layers[0], [attention.kv_cache for attention in self._attentions]
-        now = [layer.now(cache.data_ptr()) for layer, cache in zip(self._layers, caches, strict=True)]
-        rows, scratch, residual_NE = first.rows(positions_N), first.scratch(hidden_NE), torch.zeros_like(hidden_NE)
+        now = [
+            layer.now(cache.data_ptr()) for layer, cache in zip(self._layers, caches, strict=True)
+        ]
+        rows, scratch, residual_NE = (
+            first.rows(positions_N),
+            first.scratch(hidden_NE),
+            torch.zeros_like(hidden_NE),
+        )
         rows.scratch = scratch.data_ptr()
         widths = now[0].qkv.rows, now[0].out.columns, now[0].gate_up.rows
         room = [hidden_NE.new_empty(len(hidden_NE), width) for width in widths]
@@ -65,7 +73,11 @@ class DecodingStep:
         metadata, slots = context.attn_metadata, context.slot_mapping
         if not isinstance(metadata, dict) or not isinstance(slots, dict):
             return None
-        batch, slots_N, cache = metadata[self._names[0]], slots.get(self._names[0]), self._attentions[0].kv_cache
+        batch, slots_N, cache = (
+            metadata[self._names[0]],
+            slots.get(self._names[0]),
+            self._attentions[0].kv_cache,
+        )
         is_known = (
             isinstance(batch, CPUAttentionMetadata)
             and batch.max_query_len == 1
@@ -81,7 +93,11 @@ class DecodingStep:
             return None
         assert slots_N is not None
         attention, blocks = self._attentions[0], batch.block_table
-        assert (blocks.dtype, batch.seq_lens.dtype, slots_N.dtype) == (torch.int32, torch.int32, torch.int64)
+        assert (blocks.dtype, batch.seq_lens.dtype, slots_N.dtype) == (
+            torch.int32,
+            torch.int32,
+            torch.int64,
+        )
         return _Cached(
             *cache.stride()[:2], cache.shape[2], blocks.data_ptr(), blocks.stride(0), batch.seq_lens.data_ptr(),
             slots_N.data_ptr(), attention.num_heads, attention.num_kv_heads, attention.head_size,

@@ -1,13 +1,14 @@
 """The layers of a Llama in vLLM's worker on a CPU, each as one function over vLLM's own kernels.
 
-A model that a CPU can train is so small that Python between the kernels takes a good part of a decoding step: a layer
-is a dozen modules, each chooses what to do by device and options, and each norm is eight operators of torch. Here a
-layer chooses once, and all but its attention is ``layer_kernels``, or vLLM's operators where a shape or the processor
-is not one of theirs; a step that samples one token of each sequence is one call for all layers (``decoding_step``). The
-numbers are the same up to float32's rounding.
+A model that a CPU can train is so small that Python between the kernels takes a good part of a
+decoding step: a layer is a dozen modules, each chooses what to do by device and options, and each
+norm is eight operators of torch. Here a layer chooses once, and all but its attention is
+``layer_kernels``, or vLLM's operators where a shape or the processor is not one of theirs; a step
+that samples one token of each sequence is one call for all layers (``decoding_step``). The numbers
+are the same up to float32's rounding.
 
-A layer that is not exactly a plain Llama's in float32 (biases, adapters, quantized weights, several devices) stays as
-it is. Shapes: N tokens of a step, E width of the model.
+A layer that is not exactly a plain Llama's in float32 (biases, adapters, quantized weights, several
+devices) stays as it is. Shapes: N tokens of a step, E width of the model.
 """
 
 from collections.abc import Callable
@@ -42,7 +43,8 @@ Forward = Callable[[Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor]]
 
 
 def layers_flatten(model: Any) -> tuple[int, bool]:
-    """Let the layers of ``model`` that can be compute so; their number, and whether decoding steps are one call.
+    """Let the layers of ``model`` that can be compute so; their number, and whether decoding steps
+    are one call.
 
     A second time changes nothing.
     """
@@ -51,7 +53,9 @@ def layers_flatten(model: Any) -> tuple[int, bool]:
     kernels = {layer: layer_kernels(layer) for layer in model.model.layers if _is_plain(layer)}
     for layer, found in kernels.items():
         layer.forward = _flat(layer, found)
-    return len(kernels), _steps_flatten(model.model, [found for found in kernels.values() if found is not None])
+    return len(kernels), _steps_flatten(
+        model.model, [found for found in kernels.values() if found is not None]
+    )
 
 
 def _steps_flatten(model: LlamaModel, kernels: list[LayerKernels]) -> bool:
@@ -72,7 +76,9 @@ def _steps_flatten(model: LlamaModel, kernels: list[LayerKernels]) -> bool:
             inputs_embeds = model.embed_input_ids(input_ids)
             if (stepped := step(inputs_embeds, positions)) is not None:
                 return model.norm(*stepped)[0]
-        return layer_by_layer(model, input_ids, positions, intermediate_tensors, inputs_embeds, **rest)
+        return layer_by_layer(
+            model, input_ids, positions, intermediate_tensors, inputs_embeds, **rest
+        )
 
     model.forward = forward
     return True
@@ -102,12 +108,24 @@ def _is_plain_norm(norm: Any) -> bool:
 
 
 def _is_plain_linear(linear: Any) -> bool:
-    is_unquantized = type(linear) in LINEARS and type(linear.quant_method) is UnquantizedLinearMethod
-    return is_unquantized and linear.bias is None and linear.tp_size == 1 and hasattr(linear, "cpu_linear")
+    is_unquantized = (
+        type(linear) in LINEARS and type(linear.quant_method) is UnquantizedLinearMethod
+    )
+    return (
+        is_unquantized
+        and linear.bias is None
+        and linear.tp_size == 1
+        and hasattr(linear, "cpu_linear")
+    )
 
 
 def _linears(layer: Any) -> tuple[Any, ...]:
-    return layer.self_attn.qkv_proj, layer.self_attn.o_proj, layer.mlp.gate_up_proj, layer.mlp.down_proj
+    return (
+        layer.self_attn.qkv_proj,
+        layer.self_attn.o_proj,
+        layer.mlp.gate_up_proj,
+        layer.mlp.down_proj,
+    )
 
 
 def _flat(layer: Any, kernels: LayerKernels | None) -> Forward:
@@ -117,7 +135,9 @@ def _flat(layer: Any, kernels: LayerKernels | None) -> Forward:
     attention = layer.self_attn
     sizes = [attention.q_size, attention.kv_size, attention.kv_size]
 
-    def forward(positions: Tensor, hidden_NE: Tensor, residual_NE: Tensor | None) -> tuple[Tensor, Tensor]:
+    def forward(
+        positions: Tensor, hidden_NE: Tensor, residual_NE: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         if residual_NE is None:
             residual_NE = torch.zeros_like(hidden_NE)
         heads = kernels.before_attention(hidden_NE, residual_NE, positions)
@@ -135,7 +155,9 @@ def _by_operators(layer: Any, attend: Attend) -> Forward:
     qkv, out, gate_up, down = _linears(layer)
     sizes = [attention.q_size, attention.kv_size, attention.kv_size]
 
-    def forward(positions: Tensor, hidden_NE: Tensor, residual_NE: Tensor | None) -> tuple[Tensor, Tensor]:
+    def forward(
+        positions: Tensor, hidden_NE: Tensor, residual_NE: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         # ``cpu_linear`` is looked up each time: a hand-over of weights may replace it.
         if residual_NE is None:
             residual_NE, normed_NE = hidden_NE, torch.empty_like(hidden_NE)
@@ -154,18 +176,26 @@ def _by_operators(layer: Any, attend: Attend) -> Forward:
 
 
 def _attend(attention: Any) -> Attend:
-    """``attended`` of ``query``, ``key`` and ``value``, each ``[N, heads x size]``; keys and values are kept."""
+    """``attended`` of ``query``, ``key`` and ``value``, each ``[N, heads x size]``; keys and values
+    are kept.
+    """
     implementation, name = attention.impl, attention.layer_name
     heads, kept, size = attention.num_heads, attention.num_kv_heads, attention.head_size
 
     def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         count = len(query)
         attended = query.new_empty(count, heads * size)
-        query, key, value = query.view(count, heads, size), key.view(count, kept, size), value.view(count, kept, size)
+        query, key, value = (
+            query.view(count, heads, size),
+            key.view(count, kept, size),
+            value.view(count, kept, size),
+        )
         metadata, _, cache, slots = get_attention_context(name)
         if slots is not None:
             implementation.do_kv_cache_update(attention, key, value, cache, slots)
-        implementation.forward(attention, query, key, value, cache, metadata, output=attended.view(count, heads, size))
+        implementation.forward(
+            attention, query, key, value, cache, metadata, output=attended.view(count, heads, size)
+        )
         return attended
 
     return attend

@@ -1,8 +1,9 @@
-"""A plain layer of vLLM's as two calls of ``native/layer.c``: what comes before its attention and what comes after.
+"""A plain layer of vLLM's as two calls of ``native/layer.c``: what comes before its attention and
+what comes after.
 
-Called one by one, the products of a decoding step and what lies between them take a good part of their own time for
-Python and for threads that wait. Results differ from those of vLLM's operators by float32's rounding. Shapes: N tokens
-of a step, E width of the model.
+Called one by one, the products of a decoding step and what lies between them take a good part of
+their own time for Python and for threads that wait. Results differ from those of vLLM's operators
+by float32's rounding. Shapes: N tokens of a step, E width of the model.
 """
 
 import ctypes
@@ -51,26 +52,42 @@ class LayerKernels:
         linears = (self.attention.qkv_proj, self.attention.o_proj, mlp.gate_up_proj, mlp.down_proj)
         self._linears, self._widest = linears, max(linear.input_size for linear in linears)
 
-    def before_attention(self, hidden_NE: Tensor, residual_NE: Tensor, positions_N: Tensor) -> Tensor:
-        """``residual += hidden``; of its norm queries and keys, turned by their positions, and values, side by side."""
+    def before_attention(
+        self, hidden_NE: Tensor, residual_NE: Tensor, positions_N: Tensor
+    ) -> Tensor:
+        """``residual += hidden``; of its norm queries and keys, turned by their positions, and
+        values, side by side.
+        """
         layer, rows, scratch = self.now(), self.rows(positions_N), self.scratch(hidden_NE)
         rows.scratch = scratch.data_ptr()
         heads = hidden_NE.new_empty(len(hidden_NE), layer.qkv.rows)
-        self.library.before_attention(heads.data_ptr(), hidden_NE.data_ptr(), residual_NE.data_ptr(), layer, rows)
+        self.library.before_attention(
+            heads.data_ptr(), hidden_NE.data_ptr(), residual_NE.data_ptr(), layer, rows
+        )
         return heads
 
     def after_attention(self, attended: Tensor, residual_NE: Tensor) -> Tensor:
         """``residual += `` the output of attention; the layer's output ``[N, E]``."""
         layer, scratch = self.now(), self.scratch(attended)
         rows = Rows(count=len(attended), scratch=scratch.data_ptr())
-        hidden_NE, both = torch.empty_like(residual_NE), attended.new_empty(len(attended), layer.gate_up.rows)
+        hidden_NE, both = (
+            torch.empty_like(residual_NE),
+            attended.new_empty(len(attended), layer.gate_up.rows),
+        )
         self.library.after_attention(
-            hidden_NE.data_ptr(), attended.data_ptr(), residual_NE.data_ptr(), both.data_ptr(), layer, rows
+            hidden_NE.data_ptr(),
+            attended.data_ptr(),
+            residual_NE.data_ptr(),
+            both.data_ptr(),
+            layer,
+            rows,
         )
         return hidden_NE
 
     def now(self, cache: int | None = None) -> Layer:
-        """Where its weights are, and its keys and values; looked up each time, as a hand-over may replace weights."""
+        """Where its weights are, and its keys and values; looked up each time, as a hand-over may
+        replace weights.
+        """
         norms = _norm(self._layer.input_layernorm), _norm(self._layer.post_attention_layernorm)
         return Layer(*norms, *map(_weight, self._linears), cache)
 
@@ -78,7 +95,14 @@ class LayerKernels:
         """What all layers of a step are told of its rows, but ``scratch``."""
         attention, turns = self.attention, self.attention.rotary_emb.cos_sin_cache
         turned = attention.num_heads + attention.num_kv_heads
-        return Rows(len(positions_N), positions_N.data_ptr(), turns.data_ptr(), turned, attention.head_dim, None)
+        return Rows(
+            len(positions_N),
+            positions_N.data_ptr(),
+            turns.data_ptr(),
+            turned,
+            attention.head_dim,
+            None,
+        )
 
     def scratch(self, like_N: Tensor) -> Tensor:
         """Room for what the kernels multiply."""
@@ -86,7 +110,9 @@ class LayerKernels:
 
 
 def layer_kernels(layer: Any) -> LayerKernels | None:
-    """For a plain layer of vLLM's whose shapes the kernels know; None leaves it to vLLM's operators."""
+    """For a plain layer of vLLM's whose shapes the kernels know; None leaves it to vLLM's
+    operators.
+    """
     attention, mlp, width = layer.self_attn, layer.mlp, layer.input_layernorm.weight.numel()
     rotary = attention.rotary_emb
     linears = (attention.qkv_proj, attention.o_proj, mlp.gate_up_proj, mlp.down_proj)
@@ -111,7 +137,9 @@ def library() -> ctypes.CDLL | None:
         found.before_attention.argtypes = [*[POINTER] * 3, layer, rows]
         found.after_attention.argtypes = [*[POINTER] * 4, layer, rows]
         found.layers_step.argtypes = [layer, SIZE, *[POINTER] * 5, rows, POINTER]
-        found.before_attention.restype = found.after_attention.restype = found.layers_step.restype = None
+        found.before_attention.restype = found.after_attention.restype = (
+            found.layers_step.restype
+        ) = None
     return found
 
 

@@ -1,7 +1,8 @@
 """Keys and values of an engine on a CPU, in memory that is zero until a token is written there.
 
-vLLM asks for all of it as an engine starts, filled with zeros: half a second for one GiB of pages that most sessions
-never use. The system gives zeros anyway, a page at a time, when a page is first touched.
+vLLM asks for all of it as an engine starts, filled with zeros: half a second for one GiB of pages
+that most sessions never use. The system gives zeros anyway, a page at a time, when a page is first
+touched.
 """
 
 import mmap
@@ -39,7 +40,9 @@ class ZerosAsNeeded(TorchFunctionMode):
         """torch's protocol."""
         options = kwargs or {}
         is_row = func is torch.zeros and len(args) == 1 and isinstance(args[0], int)
-        is_bytes = is_row and options.keys() == {"dtype", "device"} and options["dtype"] == torch.int8
+        is_bytes = (
+            is_row and options.keys() == {"dtype", "device"} and options["dtype"] == torch.int8
+        )
         if is_bytes and torch.device(options["device"]).type == "cpu":
             return zeros_as_needed(args[0])
         return func(*args, **options)

@@ -1,4 +1,6 @@
-"""What the fork server of a runtime imports: to import this module is to import all of it (engine/vllm_process.py)."""
+"""What the fork server of a runtime imports: to import this module is to import all of it
+(engine/vllm_process.py).
+"""
 
 from contextlib import suppress
 from importlib import import_module
@@ -6,8 +8,8 @@ from importlib import import_module
 from gpu_runtime.processes.progress_bars import bars_lock_set
 from gpu_runtime.processes.uncollected import uncollected
 
-# What the engine's process and the trainer's ranks import. Not engine/cpu/worker.py, which changes vLLM as it is
-# imported, but what it needs; and what vLLM imports only as it loads a model.
+# What the engine's process and the trainer's ranks import. Not engine/cpu/worker.py, which changes
+# vLLM as it is imported, but what it needs; and what vLLM imports only as it loads a model.
 IMPORTED = (
     "vllm.v1.engine.core",
     "vllm.v1.worker.cpu_worker",

@@ -1,4 +1,6 @@
-"""What vLLM's worker on a CPU gets besides: first weights, seeds, draws, layers, and adapters made right."""
+"""What vLLM's worker on a CPU gets besides: first weights, seeds, draws, layers, and adapters made
+right.
+"""
 
 from typing import Any
 
@@ -36,16 +38,20 @@ class CpuWorker(EngineWorker):
             rows_install(self.model_runner)
 
     def layers_flatten(self) -> tuple[int, bool]:
-        """Let the model's layers compute with less Python, where they are known; again changes nothing.
+        """Let the model's layers compute with less Python, where they are known; again changes
+        nothing.
 
         Their number, and whether a decoding step is one call for all of them.
         """
         return layers_flatten(self.model_runner.get_model())
 
     def tensors_take(self, tensors: dict[str, torch.Tensor]) -> str:
-        """As on a GPU where the model's layout is not known, or it is one part of several; else by ``packing.py``."""
+        """As on a GPU where the model's layout is not known, or it is one part of several; else by
+        ``packing.py``.
+        """
         model = self.model_runner.get_model()
-        is_whole = self.parallel_config.tensor_parallel_size == 1  # else vLLM's loaders take our part
+        # else vLLM's loaders take our part
+        is_whole = self.parallel_config.tensor_parallel_size == 1
         if is_whole and WeightPacking(model).take(tensors):
             weights_arrived(model)
             return "repacked"
@@ -54,8 +60,8 @@ class CpuWorker(EngineWorker):
         way = super().tensors_take(tensors)
         text: Any = model.get_language_model() if hasattr(model, "get_language_model") else model
         head = getattr(text, "lm_head", None)
-        # vLLM 0.32.0: with tied embeddings the reload refreshes embed_tokens.weight but not the packed copy that the
-        # head multiplies with, so that logits would come from the old head.
+        # vLLM 0.32.0: with tied embeddings the reload refreshes embed_tokens.weight but not the
+        # packed copy that the head multiplies with, so that logits would come from the old head.
         if head is not None and hasattr(head, "cpu_linear"):
             linear_dispatch(head, remove_weight=False)
         return way

@@ -32,7 +32,9 @@ def bounds_install() -> None:
         return
     backend.compile_unbounded = backend.compile_grammar
 
-    def compile_grammar(self: Any, request_type: Any, grammar_spec: str, stop_token_ids: Any = None) -> Any:
+    def compile_grammar(
+        self: Any, request_type: Any, grammar_spec: str, stop_token_ids: Any = None
+    ) -> Any:
         if request_type in (Kind.JSON, Kind.JSON_OBJECT):
             schema = json.loads(grammar_spec) if request_type == Kind.JSON else {"type": "object"}
             form = {"type": "json_schema", "json_schema": schema}

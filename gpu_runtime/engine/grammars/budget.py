@@ -1,10 +1,12 @@
-"""Ends a call whose grammar takes too long to be followed, in the process of the engine's core, which samples for all.
+"""Ends a call whose grammar takes too long to be followed, in the process of the engine's core,
+which samples for all.
 
-``trial.py`` tries a new grammar along a text of 64 tokens; one may grow slow only after more of them. So what
-the core computes for each call's grammar is added up, and a call beyond its budget ends as vLLM ends one whose grammar
-refuses a token: with the finish reason "error".
+``trial.py`` tries a new grammar along a text of 64 tokens; one may grow slow only after more of
+them. So what the core computes for each call's grammar is added up, and a call beyond its budget
+ends as vLLM ends one whose grammar refuses a token: with the finish reason "error".
 
-It is installed in the core's process: by its worker where that is in it, else by its executor (executors.py).
+It is installed in the core's process: by its worker where that is in it, else by its executor
+(executors.py).
 """
 
 import time

@@ -11,7 +11,10 @@ def grammars_later() -> None:
     from vllm.v1 import structured_output
     from vllm.v1.engine import core
 
-    read, manager = structured_output.cached_tokenizer_from_config, structured_output.StructuredOutputManager
+    read, manager = (
+        structured_output.cached_tokenizer_from_config,
+        structured_output.StructuredOutputManager,
+    )
 
     class LaterGrammars(manager):  # type: ignore[misc, valid-type]
         """vLLM's, whose ``tokenizer`` is read when it is first asked for."""

@@ -1,8 +1,9 @@
 """Tries a grammar that is new in a process that may be ended, before the engine is given it.
 
-A few words of a schema, a pattern or a grammar can ask for minutes of work, to compile it or at each token; which do
-cannot be read off them. In the engine nothing could stop that work, and it is done in the process that samples for all.
-Here the kernel ends the process when the work has used its share of a core or of memory, and the call is refused.
+A few words of a schema, a pattern or a grammar can ask for minutes of work, to compile it or at
+each token; which do cannot be read off them. In the engine nothing could stop that work, and it is
+done in the process that samples for all. Here the kernel ends the process when the work has used
+its share of a core or of memory, and the call is refused.
 """
 
 import asyncio
@@ -46,26 +47,36 @@ TOO_MUCH = (
 
 
 class GrammarTrial:
-    """Of one engine. The process starts with the first grammar, and anew after each that it was ended for."""
+    """Of one engine. The process starts with the first grammar, and anew after each that it was
+    ended for.
+    """
 
     def __init__(self, vllm_config: "VllmConfig", *, cpu_s: float = COMPILE_CPU_S) -> None:
         self._vllm_config, self._cpu_s = vllm_config, cpu_s
-        self._known: OrderedDict[bytes, bool] = OrderedDict()  # whether it can be made, the last used last
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="grammar-trial")  # one grammar after another
+        # whether it can be made, the last used last
+        self._known: OrderedDict[bytes, bool] = OrderedDict()
+        # one grammar after another
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="grammar-trial")
         self._lock = threading.Lock()  # over the three below: close is called from another thread
         self._process: Any = None
         self._connection: Connection | None = None
         self._is_closed = False
 
     async def check(self, key: Key) -> None:
-        """Raises RequestRefused where it takes too much to be made, EngineBusy. A wrong one passes: vLLM says how."""
+        """Raises RequestRefused where it takes too much to be made, EngineBusy. A wrong one passes:
+        vLLM says how.
+        """
         name = hashlib.sha256(f"{key[0]}\0{key[1]}".encode("utf-8", "surrogatepass")).digest()
         if name not in self._known:
             try:
                 async with asyncio.timeout(WAIT_S):
-                    await asyncio.get_running_loop().run_in_executor(self._thread, self._try, name, key)
+                    await asyncio.get_running_loop().run_in_executor(
+                        self._thread, self._try, name, key
+                    )
             except TimeoutError as error:
-                raise EngineBusy(f"other new grammars were made for {WAIT_S:g} s before this one could be") from error
+                raise EngineBusy(
+                    f"other new grammars were made for {WAIT_S:g} s before this one could be"
+                ) from error
         if not self._known.get(name, True):
             raise RequestRefused(TOO_MUCH.format(self._cpu_s))
 
@@ -108,7 +119,9 @@ class GrammarTrial:
                 return self._connection
             context = process_context(self._vllm_config.device_config.device_type)
             ours, theirs = context.Pipe()
-            self._process = context.Process(target=_serve, args=(theirs, self._vllm_config, self._cpu_s), daemon=True)
+            self._process = context.Process(
+                target=_serve, args=(theirs, self._vllm_config, self._cpu_s), daemon=True
+            )
             with kept_from_children():
                 self._process.start()
             theirs.close()
@@ -134,7 +147,9 @@ def _serve(connection: Connection, vllm_config: "VllmConfig", cpu_s: float) -> N
 
     bounds_install()
     tokenizer = cached_tokenizer_from_config(model_config=vllm_config.model_config)
-    backend = XgrammarBackend(vllm_config, tokenizer=tokenizer, vocab_size=vllm_config.model_config.get_vocab_size())
+    backend = XgrammarBackend(
+        vllm_config, tokenizer=tokenizer, vocab_size=vllm_config.model_config.get_vocab_size()
+    )
     resource.setrlimit(resource.RLIMIT_DATA, (_data_bytes() + MAX_BYTES, resource.RLIM_INFINITY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGPROF, signal.SIG_DFL)  # which ends the process
@@ -167,7 +182,8 @@ def _answer(connection: Connection, make: Callable[[Key], None], cpu_s: float) -
 def _make(backend: "StructuredOutputBackend", key: Key) -> None:
     """What the engine will do: compile, and say which tokens may come next, along one text.
 
-    A grammar that reads a text in many ways is soon compiled, and then takes longer with each token.
+    A grammar that reads a text in many ways is soon compiled, and then takes longer with each
+    token.
     """
     grammar = backend.compile_grammar(*key, stop_token_ids=None)
     words = backend.allocate_token_bitmask(1)

@@ -1,4 +1,6 @@
-"""What runs on each node but the first: a worker of vLLM's, in the process that the runtime started there."""
+"""What runs on each node but the first: a worker of vLLM's, in the process that the runtime started
+there.
+"""
 
 import os
 import signal
@@ -13,7 +15,8 @@ from gpu_runtime.errors import PlacementImpossible
 from .part import EnginePart, network_choose
 from .queue_keys import queues_protect
 
-OF_THE_RUNTIME = ("VLLM_RPC_BASE_PATH", "VLLM_HOST_IP", "GLOO_SOCKET_IFNAME")  # of its machine, not of this one
+# of its machine, not of this one
+OF_THE_RUNTIME = ("VLLM_RPC_BASE_PATH", "VLLM_HOST_IP", "GLOO_SOCKET_IFNAME")
 
 
 class Line(Protocol):
@@ -25,7 +28,9 @@ class Line(Protocol):
 
 
 def other_node_main(line: Line, part: EnginePart) -> None:
-    """Be ``part`` of the engine until the runtime goes away. It says why it is none where it ends before."""
+    """Be ``part`` of the engine until the runtime goes away. It says why it is none where it ends
+    before.
+    """
     # Until then a notice is the runtime's: vLLM sets a handler that would end the worker at once.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     for name in OF_THE_RUNTIME:
@@ -41,7 +46,8 @@ def other_node_main(line: Line, part: EnginePart) -> None:
 
     queues_protect(Path(part.folder))
     config = engine_config(part.model_path, part.config, "cpu", part=part)
-    # vLLM's executor would start this worker in a process of its own, that lives on where the executor is killed.
+    # vLLM's executor would start this worker in a process of its own, that lives on where the
+    # executor is killed.
     told_ready, ready = Pipe(duplex=False)
     settings: dict[str, Any] = {
         "vllm_config": config, "local_rank": 0, "rank": part.rank, "is_driver_worker": False,
@@ -52,4 +58,9 @@ def other_node_main(line: Line, part: EnginePart) -> None:
         WorkerProc.worker_main(**settings)
     finally:
         told_ready.close()
-        line.send(("failed", f"node {part.node}: its part of the engine ended; the session's log says why"))
+        line.send(
+            (
+                "failed",
+                f"node {part.node}: its part of the engine ended; the session's log says why",
+            )
+        )

@@ -1,7 +1,8 @@
-"""The runtime's side of an engine over several nodes: it starts the parts on other nodes and notices their end.
+"""The runtime's side of an engine over several nodes: it starts the parts on other nodes and
+notices their end.
 
-Where one is lost, or cannot start, the engine's core is killed: it waits for that node, maybe without end. What then
-fails is named by the node.
+Where one is lost, or cannot start, the engine's core is killed: it waits for that node, maybe
+without end. What then fails is named by the node.
 """
 
 import asyncio
@@ -19,7 +20,9 @@ from .part import EnginePart
 CORE = "EngineCore"  # vLLM's name of the process
 POLL_S = 0.5
 END_S = 10.0
-NOTICE_S = 5.0  # an engine that has failed over a lost node may say so first; of a killed process the line soon ends
+# an engine that has failed over a lost node may say so first; of a killed process the line soon
+# ends
+NOTICE_S = 5.0
 
 
 class Remote(Protocol):
@@ -78,9 +81,16 @@ class OtherNodes:
 
     def _watch(self) -> None:
         while not self._closed.is_set():
-            ready = wait([it for each in self._remotes for it in (each.connection, each.sentinel)], timeout=POLL_S)
+            ready = wait(
+                [it for each in self._remotes for it in (each.connection, each.sentinel)],
+                timeout=POLL_S,
+            )
             if ready and not self._closed.is_set():
-                index = next(i for i, it in enumerate(self._remotes) if it.connection in ready or it.sentinel in ready)
+                index = next(
+                    i
+                    for i, it in enumerate(self._remotes)
+                    if it.connection in ready or it.sentinel in ready
+                )
                 self._lost = self._end_of(index)
                 self._found.set()
                 break
@@ -93,8 +103,12 @@ class OtherNodes:
             kind, value = remote.connection.recv()
         except (EOFError, OSError):
             remote.join(END_S)
-            return EngineDead(f"node {node} is lost: the engine's part on it {remote.words.end_of(remote.exitcode)}")
-        return {"differ": NodesDiffer, "refused": PlacementImpossible}.get(kind, EngineDead)(str(value))
+            return EngineDead(
+                f"node {node} is lost: the engine's part on it {remote.words.end_of(remote.exitcode)}"
+            )
+        return {"differ": NodesDiffer, "refused": PlacementImpossible}.get(kind, EngineDead)(
+            str(value)
+        )
 
 
 def _cores_kill() -> None:

@@ -1,8 +1,10 @@
-"""One engine over several nodes: the part of it that each node has, and what its processes read of that.
+"""One engine over several nodes: the part of it that each node has, and what its processes read of
+that.
 
-vLLM's own way (its options ``nnodes`` and ``node_rank``), with three things of ours in it: its workers meet by a file
-in a folder that the nodes share, and not at a port; its queues between nodes have keys (queue_keys.py); and everything
-listens on the address alone that leads to the other nodes.
+vLLM's own way (its options ``nnodes`` and ``node_rank``), with three things of ours in it: its
+workers meet by a file in a folder that the nodes share, and not at a port; its queues between nodes
+have keys (queue_keys.py); and everything listens on the address alone that leads to the other
+nodes.
 """
 
 import ipaddress
@@ -63,7 +65,8 @@ def part_of(config: "VllmConfig") -> tuple[Path, str]:
 def network_check(peer: str) -> str:
     """This node's own address toward ``peer``.
 
-    Raises PlacementImpossible where that is one of the internet: what the groups exchange has no keys.
+    Raises PlacementImpossible where that is one of the internet: what the groups exchange has no
+    keys.
     """
     own = address_toward(peer)
     if ipaddress.ip_address(own.partition("%")[0]).is_global:
@@ -75,7 +78,8 @@ def network_check(peer: str) -> str:
 
 
 def network_choose(peer: str) -> None:
-    """Let this process listen on its address toward ``peer`` alone, in vLLM's queues and torch's groups.
+    """Let this process listen on its address toward ``peer`` alone, in vLLM's queues and torch's
+    groups.
 
     Raises what ``network_check`` does.
     """

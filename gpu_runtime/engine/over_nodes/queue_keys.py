@@ -1,8 +1,10 @@
-"""Keys for vLLM's queues between nodes: CURVE of ZeroMQ (rfc.zeromq.org/spec/26), both ways, and everything encrypted.
+"""Keys for vLLM's queues between nodes: CURVE of ZeroMQ (rfc.zeromq.org/spec/26), both ways, and
+everything encrypted.
 
-vLLM binds a socket of ZeroMQ on the core's node and on each worker's, of which anyone who connects would read every
-prompt and answer. Here a socket takes none who does not know its public key, which is told to nobody else, and a reader
-takes no messages, which it unpickles, of a socket without the secret one. All sockets of a session have the same pair.
+vLLM binds a socket of ZeroMQ on the core's node and on each worker's, of which anyone who connects
+would read every prompt and answer. Here a socket takes none who does not know its public key, which
+is told to nobody else, and a reader takes no messages, which it unpickles, of a socket without the
+secret one. All sockets of a session have the same pair.
 """
 
 import os
@@ -38,7 +40,11 @@ def queues_protect(folder: Path) -> None:
 
         def connect(self, addr: str) -> Any:
             if addr.startswith(REMOTE):
-                self.curve_serverkey, self.curve_publickey, self.curve_secretkey = public, public, secret
+                self.curve_serverkey, self.curve_publickey, self.curve_secretkey = (
+                    public,
+                    public,
+                    secret,
+                )
             return super().connect(addr)
 
     class KeyedContext(zmq.Context[KeyedSocket]):

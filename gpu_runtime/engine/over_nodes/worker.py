@@ -15,8 +15,8 @@ from .heap import heap_return
 from .part import RENDEZVOUS, network_choose, part_of
 from .queue_keys import queues_protect
 
-# Seconds that a worker waits for the others, at the start and in a layer. The last resort: a node that is lost is
-# noticed by its line (training/nodes/line.py).
+# Seconds that a worker waits for the others, at the start and in a layer. The last resort: a node
+# that is lost is noticed by its line (training/nodes/line.py).
 COLLECTIVE_S = 900.0
 
 
@@ -24,19 +24,26 @@ class NodeWorker(CPUWorker):
     """Meets the others by a file, and ends with the process that started it, whatever it waits for."""
 
     def init_device(self) -> None:
-        """As vLLM's, which makes the process group at a port that is open to everyone unless there is one."""
+        """As vLLM's, which makes the process group at a port that is open to everyone unless there
+        is one.
+        """
         _end_with_parent()
         heap_return()
         folder, peer = part_of(self.vllm_config)
         network_choose(peer)
-        # Here too: the first node's worker is in a process of its own, and its groups have queues between nodes. Of
-        # nodes that share their memory, as in a test on one machine, these are none.
+        # Here too: the first node's worker is in a process of its own, and its groups have queues
+        # between nodes. Of nodes that share their memory, as in a test on one machine, these are
+        # none.
         queues_protect(folder)
         world = self.parallel_config.world_size
         store = rendezvous_open(str(folder / RENDEZVOUS), world)
         # By its module's name, under which it is watched (own_groups.py).
         distributed.init_process_group(
-            "gloo", store=store, rank=self.rank, world_size=world, timeout=timedelta(seconds=COLLECTIVE_S)
+            "gloo",
+            store=store,
+            rank=self.rank,
+            world_size=world,
+            timeout=timedelta(seconds=COLLECTIVE_S),
         )
         super().init_device()
 

@@ -1,4 +1,6 @@
-"""What is said of groups without a gradient that were set aside, and of episodes that end without a reward."""
+"""What is said of groups without a gradient that were set aside, and of episodes that end without a
+reward.
+"""
 
 import statistics
 from collections import Counter
@@ -36,9 +38,11 @@ def level_groups_events(
     step: int, spreads: Sequence[float], groups: Sequence[Group], seen: Mapping[float, int], last: Metrics | None,
     tasks_per_batch: int,
 ) -> list[Event]:  # fmt: skip
-    """The events that the last ``groups`` give rise to, of as many as ``spreads`` that were set aside in a row.
+    """The events that the last ``groups`` give rise to, of as many as ``spreads`` that were set
+    aside in a row.
 
-    ``seen`` counts the rewards of those that this runtime saw. ``last``: the metrics of the step before, if any.
+    ``seen`` counts the rewards of those that this runtime saw. ``last``: the metrics of the step
+    before, if any.
     """
     total, before = len(spreads), len(spreads) - len(groups)
     found: list[Event] = []
@@ -46,10 +50,16 @@ def level_groups_events(
         found.append(_reward_level(step, total, seen))
     many = STEPS_UNTIL_ADVICE * tasks_per_batch
     is_alike = statistics.fmean(spreads[-many:]) < DISTINCT_LEFT
-    if is_alike and before < many <= total and (last is None or (last.get("answers_distinct") or 1.0) >= DISTINCT_LEFT):
+    if (
+        is_alike
+        and before < many <= total
+        and (last is None or (last.get("answers_distinct") or 1.0) >= DISTINCT_LEFT)
+    ):
         found.append(_alike(step, total))
     if total // many > before // many:
-        found.append(_nothing_to_learn(step, spreads, groups, last if is_alike else None, is_alike=is_alike))
+        found.append(
+            _nothing_to_learn(step, spreads, groups, last if is_alike else None, is_alike=is_alike)
+        )
     return found
 
 
@@ -61,9 +71,15 @@ def rewards_text(seen: Mapping[float, int]) -> str:
 
 
 def no_reward(over: int, reasons: Mapping[str, int]) -> Event:
-    """The event about ``over`` episodes in a row that were abandoned or expired, with their ``reasons``."""
-    often = ", ".join(f"{count} {reason}" for reason, count in Counter(reasons).most_common(MOST_VALUES))
-    reason = f"{over} episodes in a row are over without a reward ({often}): there is nothing to train"
+    """The event about ``over`` episodes in a row that were abandoned or expired, with their
+    ``reasons``.
+    """
+    often = ", ".join(
+        f"{count} {reason}" for reason, count in Counter(reasons).most_common(MOST_VALUES)
+    )
+    reason = (
+        f"{over} episodes in a row are over without a reward ({often}): there is nothing to train"
+    )
     return {"name": "no_reward", "episodes": over, "reason": reason, "hint": NO_REWARD}
 
 
@@ -72,16 +88,29 @@ def _reward_level(step: int, total: int, seen: Mapping[float, int]) -> Event:
         f"of the first {total} groups none has two different rewards (seen: {rewards_text(seen)}): this reward cannot"
         " teach these tasks yet"
     )
-    return {"name": "reward_level", "step": step, "groups": total, "reason": reason, "hint": CHECK_REWARD}
+    return {
+        "name": "reward_level",
+        "step": step,
+        "groups": total,
+        "reason": reason,
+        "hint": CHECK_REWARD,
+    }
 
 
 def _alike(step: int, total: int) -> Event:
-    reason = f"nearly all answers are the same in each of the last {total} groups, which were set aside"
+    reason = (
+        f"nearly all answers are the same in each of the last {total} groups, which were set aside"
+    )
     return {"name": "answers_collapse", "step": step, "reason": reason, "hint": COLLAPSED}
 
 
 def _nothing_to_learn(
-    step: int, spreads: Sequence[float], groups: Sequence[Group], last: Metrics | None, *, is_alike: bool
+    step: int,
+    spreads: Sequence[float],
+    groups: Sequence[Group],
+    last: Metrics | None,
+    *,
+    is_alike: bool,
 ) -> Event:
     mean = statistics.fmean(episode.reward for group in groups for episode in group.episodes)
     distinct, total = statistics.fmean(spreads), len(spreads)
@@ -89,9 +118,18 @@ def _nothing_to_learn(
         f"{total} groups in a row had equal rewards (of late {mean:g}): no gradient, and no step was counted;"
         f" of their answers {distinct:.0%} differ"
     )
-    found: dict[str, Any] = {"name": "nothing_to_learn", "step": step, "groups": total, "reward_mean": mean}
+    found: dict[str, Any] = {
+        "name": "nothing_to_learn",
+        "step": step,
+        "groups": total,
+        "reward_mean": mean,
+    }
     if last is not None:
-        rate, entropy, kl = last["learning_rate"], last["entropy"], last.get("kl_before") or last["kl_engine"]
+        rate, entropy, kl = (
+            last["learning_rate"],
+            last["entropy"],
+            last.get("kl_before") or last["kl_engine"],
+        )
         found |= {"learning_rate": rate, "entropy": entropy, "kl": kl}
         reason += f"; step {last['step']} had learning_rate {rate:g}, an entropy of {entropy:.2g} and a KL of {kl:.2g}"
     hint = COLLAPSED if is_alike else MORE_SPREAD

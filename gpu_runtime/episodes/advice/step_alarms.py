@@ -1,4 +1,5 @@
-"""Alarms about what a step measured: a gradient far above its clip, answers whose length drifts, an engine that is off.
+"""Alarms about what a step measured: a gradient far above its clip, answers whose length drifts, an
+engine that is off.
 
 Each comes once for a row of steps that show it.
 """
@@ -6,9 +7,16 @@ Each comes once for a row of steps that show it.
 import statistics
 from collections.abc import Sequence
 
-from gpu_runtime.episodes.advice.steps import FIRST_STEPS, STEPS_UNTIL_ADVICE, Event, Metrics, has_just_lasted
+from gpu_runtime.episodes.advice.steps import (
+    FIRST_STEPS,
+    STEPS_UNTIL_ADVICE,
+    Event,
+    Metrics,
+    has_just_lasted,
+)
 
-FAR_ABOVE_CLIP = 10.0  # times grad_clip: of such a gradient the clip leaves a tenth, of a healthy one most
+# times grad_clip: of such a gradient the clip leaves a tenth, of a healthy one most
+FAR_ABOVE_CLIP = 10.0
 DRIFT = 2.0  # times as long as in the first steps, or as short
 FAR_TOKENS = 1e-3  # of a step, more than 1 nat apart: rounding makes none or a few
 USUAL_GAP = 0.1  # nats, of the median token: bfloat16 makes 0.01 to 0.04
@@ -17,12 +25,16 @@ USUAL_GAP = 0.1  # nats, of the median token: bfloat16 makes 0.01 to 0.04
 def step_alarms(step: int, history: Sequence[Metrics], grad_clip: float) -> list[Event]:
     """Every alarm of ``step``; ``history`` as for ``advice``."""
     last = history[-STEPS_UNTIL_ADVICE - 1 :]
-    return gradient_norm(step, last, grad_clip) + length_drift(step, history) + engine_gap(step, last)
+    return (
+        gradient_norm(step, last, grad_clip) + length_drift(step, history) + engine_gap(step, last)
+    )
 
 
 def gradient_norm(step: int, last: Sequence[Metrics], grad_clip: float) -> list[Event]:
     """The event about gradients whose norm is FAR_ABOVE_CLIP."""
-    if not has_just_lasted(last, lambda metrics: metrics.get("grad_norm", 0.0) > FAR_ABOVE_CLIP * grad_clip):
+    if not has_just_lasted(
+        last, lambda metrics: metrics.get("grad_norm", 0.0) > FAR_ABOVE_CLIP * grad_clip
+    ):
         return []
     norms = ", ".join(f"{metrics['grad_norm']:.3g}" for metrics in last[-STEPS_UNTIL_ADVICE:])
     reason = f"the gradient's norm was {norms} in the last steps, and grad_clip is {grad_clip:g}"
@@ -32,7 +44,9 @@ def gradient_norm(step: int, last: Sequence[Metrics], grad_clip: float) -> list[
 
 def length_drift(step: int, history: Sequence[Metrics]) -> list[Event]:
     """The event about answers that are DRIFT times as long or as short as those of the first steps."""
-    began = statistics.fmean(metrics.get("completion_length_mean") or 0.0 for metrics in history[:FIRST_STEPS])
+    began = statistics.fmean(
+        metrics.get("completion_length_mean") or 0.0 for metrics in history[:FIRST_STEPS]
+    )
 
     def has_drifted(metrics: Metrics) -> bool:
         now = metrics.get("completion_length_mean") or 0.0
@@ -48,15 +62,21 @@ def length_drift(step: int, history: Sequence[Metrics]) -> list[Event]:
 
 
 def engine_gap(step: int, last: Sequence[Metrics]) -> list[Event]:
-    """The event about an engine that is off for more than single tokens: the first step of a row that shows it."""
+    """The event about an engine that is off for more than single tokens: the first step of a row
+    that shows it.
+    """
     if not _is_off(last[-1]) or any(map(_is_off, last[:-1])):
         return []
-    far, usual, masked = (last[-1].get(name) or 0.0 for name in ("engine_gap_far", "engine_gap_p50", "tokens_masked"))
+    far, usual, masked = (
+        last[-1].get(name) or 0.0 for name in ("engine_gap_far", "engine_gap_p50", "tokens_masked")
+    )
     reason = (
         f"{far:.2%} of the step's tokens are more than 1 nat apart between engine and trainer, the median token"
         f" {usual:.2g} nats; {masked:.0f} tokens were left out of the loss"
     )
-    hint = "Try dtype float32, or report the model: one of the engine's kernels may be wrong for it."
+    hint = (
+        "Try dtype float32, or report the model: one of the engine's kernels may be wrong for it."
+    )
     return [{"name": "engine_gap", "step": step, "far": far, "reason": reason, "hint": hint}]
 
 

@@ -14,14 +14,18 @@ MORE_SPREAD = (
     "Raise the temperature, choose harder tasks where all succeed and easier ones where all fail, reward parts of the"
     " way, or raise grpo_n."
 )
-LONGER = " More than half of the answers were cut off: raise max_tokens, or ask for shorter answers."
+LONGER = (
+    " More than half of the answers were cut off: raise max_tokens, or ask for shorter answers."
+)
 
 Metrics = Mapping[str, Any]  # StepMetrics as recorded
 Event = dict[str, Any]
 
 
 def advice(step: int, history: Sequence[Metrics]) -> list[Event]:
-    """Every event that ``step`` gives rise to; ``history``: the metrics of ``watched_steps(step)``, up to it."""
+    """Every event that ``step`` gives rise to; ``history``: the metrics of ``watched_steps(step)``,
+    up to it.
+    """
     last = history[-STEPS_UNTIL_ADVICE - 1 :]
     first = prefixes_repeated(step, last[-1])
     found = (
@@ -45,12 +49,24 @@ def prefixes_repeated(step: int, metrics: Metrics) -> list[Event]:
     if step != 1 or not repeated:
         return []
     reason = f"prefixes are not shared: {repeated:,} of the {computed:,} tokens of this step were computed before"
-    found = {"name": "prefixes_not_shared", "step": step, "tokens_repeated": repeated, "reason": reason}
-    return [found | {"hint": "The model's layers read each timeline whole; one of attention alone shares them."}]
+    found = {
+        "name": "prefixes_not_shared",
+        "step": step,
+        "tokens_repeated": repeated,
+        "reason": reason,
+    }
+    return [
+        found
+        | {
+            "hint": "The model's layers read each timeline whole; one of attention alone shares them."
+        }
+    ]
 
 
 def first_level(step: int, history: Sequence[Metrics]) -> list[Event]:
-    """The event about a reward that told no attempt from another in the first two steps, which a KL term made."""
+    """The event about a reward that told no attempt from another in the first two steps, which a KL
+    term made.
+    """
     if step != 2 or not all(map(_is_level, history)):
         return []
     low, middle, high = (history[-1].get(f"reward_p{part}") or 0.0 for part in (10, 50, 90))
@@ -59,13 +75,23 @@ def first_level(step: int, history: Sequence[Metrics]) -> list[Event]:
         f" to {middle:g}, nine tenths up to {high:g}): this reward cannot teach these tasks yet"
     )
     groups = sum(metrics["groups"] for metrics in history)
-    return [{"name": "reward_level", "step": step, "groups": groups, "reason": reason, "hint": MORE_SPREAD}]
+    return [
+        {
+            "name": "reward_level",
+            "step": step,
+            "groups": groups,
+            "reason": reason,
+            "hint": MORE_SPREAD,
+        }
+    ]
 
 
 def kl_alone(step: int, last: Sequence[Metrics]) -> list[Event]:
-    """The event about steps that only a KL term made: every group of the last STEPS_UNTIL_ADVICE was level.
+    """The event about steps that only a KL term made: every group of the last STEPS_UNTIL_ADVICE
+    was level.
 
-    ``last``: the metrics of one step more than that, where there was one; the event comes once for a row of such steps.
+    ``last``: the metrics of one step more than that, where there was one; the event comes once for
+    a row of such steps.
     """
     if not has_just_lasted(last, _is_level):
         return []
@@ -77,15 +103,29 @@ def kl_alone(step: int, last: Sequence[Metrics]) -> list[Event]:
 
 
 def little_to_learn(step: int, last: Sequence[Metrics]) -> list[Event]:
-    """The event about steps that a few groups made: of all groups for them at least MOSTLY_LEVEL were level."""
+    """The event about steps that a few groups made: of all groups for them at least MOSTLY_LEVEL
+    were level.
+    """
     row, before = last[-STEPS_UNTIL_ADVICE:], last[:-1]
-    if len(row) < STEPS_UNTIL_ADVICE or all(map(_is_level, row)) or _level_share(row) < MOSTLY_LEVEL:
+    if (
+        len(row) < STEPS_UNTIL_ADVICE
+        or all(map(_is_level, row))
+        or _level_share(row) < MOSTLY_LEVEL
+    ):
         return []
     if len(before) == STEPS_UNTIL_ADVICE and _level_share(before) >= MOSTLY_LEVEL:
         return []  # said then
     share = _level_share(row)
     reason = f"{share:.0%} of the groups of {len(row)} steps had equal rewards, and no gradient"
-    return [{"name": "little_to_learn", "step": step, "level": share, "reason": reason, "hint": MORE_SPREAD}]
+    return [
+        {
+            "name": "little_to_learn",
+            "step": step,
+            "level": share,
+            "reason": reason,
+            "hint": MORE_SPREAD,
+        }
+    ]
 
 
 def truncated(step: int, last: Sequence[Metrics]) -> list[Event]:
@@ -94,7 +134,15 @@ def truncated(step: int, last: Sequence[Metrics]) -> list[Event]:
         return []
     share = last[-1]["truncated"]
     reason = f"{share:.0%} of the answers of the last step were cut off by max_tokens or the end of the context"
-    return [{"name": "answers_truncated", "step": step, "truncated": share, "reason": reason, "hint": LONGER.strip()}]
+    return [
+        {
+            "name": "answers_truncated",
+            "step": step,
+            "truncated": share,
+            "reason": reason,
+            "hint": LONGER.strip(),
+        }
+    ]
 
 
 def losses(step: int, last: Sequence[Metrics]) -> list[Event]:
@@ -107,7 +155,9 @@ def losses(step: int, last: Sequence[Metrics]) -> list[Event]:
         " after that is not trained"
     )
     hint = "Leave out response_format or the strict tool, or simplify its schema, if it goes on."
-    return [{"name": "grammar_lost", "step": step, "answers": count, "reason": reason, "hint": hint}]
+    return [
+        {"name": "grammar_lost", "step": step, "answers": count, "reason": reason, "hint": hint}
+    ]
 
 
 def watched_steps(step: int) -> list[int]:
@@ -116,9 +166,11 @@ def watched_steps(step: int) -> list[int]:
 
 
 def collapse(step: int, history: Sequence[Metrics]) -> list[Event]:
-    """The events of a policy that has just lost its entropy or the spread of its answers, at most one of each kind.
+    """The events of a policy that has just lost its entropy or the spread of its answers, at most
+    one of each kind.
 
-    Just: so for the last STEPS_UNTIL_ADVICE steps, and not for the one before them, if there was one.
+    Just: so for the last STEPS_UNTIL_ADVICE steps, and not for the one before them, if there was
+    one.
     """
     last = history[-STEPS_UNTIL_ADVICE - 1 :]
     began = max(metrics["entropy"] for metrics in history[:FIRST_STEPS])
@@ -127,7 +179,15 @@ def collapse(step: int, history: Sequence[Metrics]) -> list[Event]:
         now = last[-1]["entropy"]
         reason = f"the entropy of the policy fell to {now:.2g} nats; it began with {began:.2g}"
         hint = "Lower learning_rate, add entropy_coef or entropy_target, or raise the temperature."
-        found.append({"name": "entropy_collapse", "step": step, "entropy": now, "reason": reason, "hint": hint})
+        found.append(
+            {
+                "name": "entropy_collapse",
+                "step": step,
+                "entropy": now,
+                "reason": reason,
+                "hint": hint,
+            }
+        )
     if has_just_lasted(last, _are_alike):
         reason = f"nearly all answers of each group are the same ({last[-1]['answers_distinct']:.0%} differ)"
         hint = "Stop here if the reward is good; else raise the temperature, lower learning_rate or add a KL term."
@@ -148,7 +208,11 @@ def _is_level(metrics: Metrics) -> bool:
 def _level_share(row: Sequence[Metrics]) -> float:
     aside = sum(metrics.get("groups_replaced", 0) for metrics in row)
     groups = sum(metrics.get("groups", 0) for metrics in row) + aside
-    return (sum(metrics.get("groups_skipped", 0) for metrics in row) + aside) / groups if groups else 0.0
+    return (
+        (sum(metrics.get("groups_skipped", 0) for metrics in row) + aside) / groups
+        if groups
+        else 0.0
+    )
 
 
 def _are_alike(metrics: Metrics) -> bool:
@@ -160,14 +224,15 @@ TOLD = frozenset({
     "nothing_to_learn", "little_to_learn", "entropy_collapse", "answers_collapse", "answers_truncated", "grammar_lost",
     "step_refused", "episodes_stale", "reward_level", "no_reward", "gradient_norm_high", "length_drift", "engine_gap",
 })  # fmt: skip
-TOLD_ALREADY = ("nothing to learn", "step_refused")  # why episodes were dropped: each has an event of its own
+# why episodes were dropped: each has an event of its own
+TOLD_ALREADY = ("nothing to learn", "step_refused")
 
 
 class Notices:
     """What a loop should hear of its training, of one runtime: said with the end of an episode.
 
-    Each kind is said at its first event and again each time that their number has doubled, so that a long run with one
-    cause is a few lines.
+    Each kind is said at its first event and again each time that their number has doubled, so that
+    a long run with one cause is a few lines.
     """
 
     def __init__(self) -> None:

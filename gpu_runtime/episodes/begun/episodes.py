@@ -16,7 +16,9 @@ class BegunEpisodes:
     def __init__(self, config: SessionConfig, open_episodes: OpenEpisodes) -> None:
         self._config, self._open = config, open_episodes
 
-    def places(self, waiting: Iterable[EpisodeRecord], groups_under_way: int, policy_version: int) -> Places:
+    def places(
+        self, waiting: Iterable[EpisodeRecord], groups_under_way: int, policy_version: int
+    ) -> Places:
         """What is left of the groups that may be begun without one of them becoming stale."""
         groups = (1 + self._config.max_staleness) * self._config.tasks_per_batch - groups_under_way
         return Places(

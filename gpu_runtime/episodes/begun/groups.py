@@ -43,7 +43,9 @@ class BegunGroup:
     can_fill: bool
 
 
-def begun_groups(episodes: Iterable[Begun], grpo_n: int, on_the_way: Collection[str] = ()) -> list[BegunGroup]:
+def begun_groups(
+    episodes: Iterable[Begun], grpo_n: int, on_the_way: Collection[str] = ()
+) -> list[BegunGroup]:
     """The groups that ``episodes`` make, those of one key from its oldest on."""
     by_key: dict[str | None, list[Begun]] = {}
     for episode in sorted(episodes, key=lambda each: each.version):

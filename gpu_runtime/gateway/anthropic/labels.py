@@ -23,7 +23,9 @@ MESSAGES_LABELS: Table = (
         ([],),
         "Let the client call the server itself, and send its tools.",
     ),
-    Label("cache_control", "API, prompt caching: chooses what to cache. Claude Code 2.1.332 sends it"),
+    Label(
+        "cache_control", "API, prompt caching: chooses what to cache. Claude Code 2.1.332 sends it"
+    ),
     Label("system.*.cache_control", "the same, of a block"),
     Label("tools.*.cache_control", "the same, of a tool"),
     Label("messages.*.content.*.cache_control", "the same, of a block"),
@@ -38,7 +40,9 @@ MESSAGES_LABELS: Table = (
         ([], {"enabled": False}),
     ),
     Label("messages.*.content.*.content.*.cache_control", "the same, inside of a tool's result"),
-    Label("tools.*.defer_loading", "API, tool search: no tool is hidden. Claude Code 2.1.332 sends it"),
+    Label(
+        "tools.*.defer_loading", "API, tool search: no tool is hidden. Claude Code 2.1.332 sends it"
+    ),
     Label(
         "tools.*.eager_input_streaming",
         "API: a call streams as early as it is certain, whatever is asked",

@@ -1,4 +1,6 @@
-"""A call in Anthropic's Messages dialect: one message of content blocks, or the events of a stream of them."""
+"""A call in Anthropic's Messages dialect: one message of content blocks, or the events of a stream
+of them.
+"""
 
 import json
 from collections.abc import AsyncGenerator
@@ -19,20 +21,30 @@ def message(prepared: PreparedChat, record: CallRecord) -> dict[str, Any]:
     answer, counted = record.completions[0], usage(record)
     text = answer.message["content"] or ""
     blocks: list[dict[str, Any]] = (
-        [_thinking(thoughts, signature_of(record.id))] if (thoughts := answer.message.get("reasoning_content")) else []
+        [_thinking(thoughts, signature_of(record.id))]
+        if (thoughts := answer.message.get("reasoning_content"))
+        else []
     )
     blocks += [{"type": "text", "text": text}] if text else []
     for call in answer.message.get("tool_calls", []):
         function = call["function"]
-        called = {"id": call["id"], "name": function["name"], "input": _input(function["arguments"])}
+        called = {
+            "id": call["id"],
+            "name": function["name"],
+            "input": _input(function["arguments"]),
+        }
         blocks.append({"type": "tool_use", **called})
     head = _head(prepared, record.id, counted["prompt_tokens"])
     head["usage"]["output_tokens"] = counted["completion_tokens"]
     return head | _end(answer) | {"content": blocks, "policy_version": policy_version(record)}
 
 
-async def message_events(prepared: PreparedChat, live: CallStream, created: float) -> AsyncGenerator[bytes, None]:
-    """The message as events; the last ones are sent once the call is on disk. Raises the call's error."""
+async def message_events(
+    prepared: PreparedChat, live: CallStream, created: float
+) -> AsyncGenerator[bytes, None]:
+    """The message as events; the last ones are sent once the call is on disk. Raises the call's
+    error.
+    """
     yield _event("message_start", message=_head(prepared, live.id, len(live.prompt_ids)))
     blocks, reader = _Blocks(signature_of(live.id)), prepared.reader()
     async for _, delta in live.read():
@@ -42,7 +54,9 @@ async def message_events(prepared: PreparedChat, live: CallStream, created: floa
         for piece in calls:
             if piece.name is not None:
                 head = prepared.call_head(live.id, 0, piece.index, piece.name, piece.id)
-                for event in blocks.begin({"type": "tool_use", "id": head["id"], "name": piece.name, "input": {}}):
+                for event in blocks.begin(
+                    {"type": "tool_use", "id": head["id"], "name": piece.name, "input": {}}
+                ):
                     yield event
             yield blocks.arguments(piece)
     assert live.record is not None, "read() ends with a record or raises"
@@ -72,10 +86,18 @@ class _Blocks:
         self.begun, self._kind, self._signature = 0, "", signature
 
     def thinking(self, more: str) -> list[bytes]:
-        return self._add(_thinking("", ""), {"type": "thinking_delta", "thinking": more}) if more else []
+        return (
+            self._add(_thinking("", ""), {"type": "thinking_delta", "thinking": more})
+            if more
+            else []
+        )
 
     def text(self, more: str) -> list[bytes]:
-        return self._add({"type": "text", "text": ""}, {"type": "text_delta", "text": more}) if more else []
+        return (
+            self._add({"type": "text", "text": ""}, {"type": "text_delta", "text": more})
+            if more
+            else []
+        )
 
     def arguments(self, piece: CallPiece) -> bytes:
         return self.more({"type": "input_json_delta", "partial_json": piece.arguments})
@@ -95,7 +117,11 @@ class _Blocks:
         if not self.begun:
             return []
         is_signed = self._kind == "thinking"
-        signed = [self.more({"type": "signature_delta", "signature": self._signature})] if is_signed else []
+        signed = (
+            [self.more({"type": "signature_delta", "signature": self._signature})]
+            if is_signed
+            else []
+        )
         return [*signed, _event("content_block_stop", index=self.begun - 1)]
 
 
@@ -104,7 +130,9 @@ def _thinking(thoughts: str, signature: str) -> dict[str, Any]:
 
 
 def _input(arguments: str) -> dict[str, Any]:
-    """The arguments as an object; empty for JSON that was cut short or that no reader of JSON takes."""
+    """The arguments as an object; empty for JSON that was cut short or that no reader of JSON
+    takes.
+    """
     try:
         value = load(arguments)
     except (ValueError, RecursionError):

@@ -53,7 +53,9 @@ class UserMessage(Strict):
 
 class AssistantMessage(Strict):
     role: Literal["assistant"]
-    content: str | list[Annotated[TextBlock | ThinkingBlock | ToolUseBlock, Field(discriminator="type")]]
+    content: (
+        str | list[Annotated[TextBlock | ThinkingBlock | ToolUseBlock, Field(discriminator="type")]]
+    )
 
 
 class SystemMessage(Strict):
@@ -97,9 +99,9 @@ class CountRequest(TemplateOptions):
     """The body of ``POST /v1/messages/count_tokens``: what makes the prompt."""
 
     model: str
-    messages: list[Annotated[UserMessage | AssistantMessage | SystemMessage, Field(discriminator="role")]] = Field(
-        min_length=1
-    )
+    messages: list[
+        Annotated[UserMessage | AssistantMessage | SystemMessage, Field(discriminator="role")]
+    ] = Field(min_length=1)
     system: str | list[TextBlock] | None = None
     tools: list[Tool] | None = None
     tool_choice: Annotated[ToolChoice | NamedToolChoice, Field(discriminator="type")] | None = None
@@ -116,14 +118,18 @@ class MessagesRequest(CountRequest, EngineOptions):
     stop_sequences: list[StopString] | None = Field(None, max_length=MAX_STOPS)
     stream: bool | None = None
     metadata: dict[str, str] | None = None
-    thread: dict[str, Any] | None = None  # the package's own runner of tools asks for one; see _refuse_thread
+    # the package's own runner of tools asks for one; see _refuse_thread
+    thread: dict[str, Any] | None = None
 
 
 def chat_request(asked: CountRequest) -> ChatRequest:
     """The same question in chat terms. Raises BadRequest for what does not fit together."""
     chat: dict[str, Any] = {
         "model": asked.model,
-        "messages": [*_system(asked), *(each for message in asked.messages for each in _messages(message))],
+        "messages": [
+            *_system(asked),
+            *(each for message in asked.messages for each in _messages(message)),
+        ],
         "tools": [_tool(tool) for tool in asked.tools or []],
         "chat_template_kwargs": asked.chat_template_kwargs,
         "thinking": asked.thinking,
@@ -138,7 +144,9 @@ def chat_request(asked: CountRequest) -> ChatRequest:
     if isinstance(asked.tool_choice, NamedToolChoice):
         chat["tool_choice"] = {"type": "function", "function": {"name": asked.tool_choice.name}}
     elif asked.tool_choice is not None:
-        chat["tool_choice"] = "required" if asked.tool_choice.type == "any" else asked.tool_choice.type
+        chat["tool_choice"] = (
+            "required" if asked.tool_choice.type == "any" else asked.tool_choice.type
+        )
     if asked.tool_choice is not None and asked.tool_choice.disable_parallel_tool_use:
         chat["parallel_tool_calls"] = False
     return checked(chat, ChatRequest)
@@ -154,7 +162,9 @@ def _output(config: OutputConfig | None) -> dict[str, Any]:
 
 
 def _refuse_thread(asked: MessagesRequest) -> None:
-    """No conversation is held between calls. The code in the details makes clients send the whole one instead."""
+    """No conversation is held between calls. The code in the details makes clients send the whole
+    one instead.
+    """
     if asked.thread is not None:
         raise BadRequest(
             "the option thread is not supported",
@@ -170,7 +180,9 @@ def _system(asked: CountRequest) -> list[dict[str, Any]]:
 
 
 def _messages(message: UserMessage | AssistantMessage | SystemMessage) -> list[dict[str, Any]]:
-    """A turn with the results of tools is several messages in chat: the results, then what the user adds."""
+    """A turn with the results of tools is several messages in chat: the results, then what the user
+    adds.
+    """
     if isinstance(message.content, str):
         return [{"role": message.role, "content": message.content}]
     text = _text([block for block in message.content if isinstance(block, TextBlock)])
@@ -205,4 +217,7 @@ def _call(block: ToolUseBlock) -> dict[str, Any]:
 def _tool(tool: Tool) -> dict[str, Any]:
     function: dict[str, Any] = {"name": tool.name, "description": tool.description}
     function |= {"parameters": tool.input_schema, "strict": tool.strict}
-    return {"type": "function", "function": {name: value for name, value in function.items() if value is not None}}
+    return {
+        "type": "function",
+        "function": {name: value for name, value in function.items() if value is not None},
+    }

@@ -1,4 +1,6 @@
-"""The routes of Anthropic's dialect: ``/v1/messages`` with the api_key of one episode, as in OpenAI's dialects."""
+"""The routes of Anthropic's dialect: ``/v1/messages`` with the api_key of one episode, as in
+OpenAI's dialects.
+"""
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -34,15 +36,23 @@ class AnthropicRoutes:
         """``POST /v1/messages``, streaming or not."""
         episode, body = self._handler.authenticate(request), await read_body(request)
         prepared = self._prepare(request, episode, body, MessagesRequest)
-        return await self._handler.answer(request, episode, prepared, message, message_events, _error_event, PING)
+        return await self._handler.answer(
+            request, episode, prepared, message, message_events, _error_event, PING
+        )
 
     async def count_tokens(self, request: Request) -> Response:
-        """``POST /v1/messages/count_tokens``: the ids that the engine would read; nothing is sampled or kept."""
+        """``POST /v1/messages/count_tokens``: the ids that the engine would read; nothing is
+        sampled or kept.
+        """
         episode, body = self._handler.authenticate(request), await read_body(request)
-        prompt = await self._handler.prompt(episode, self._prepare(request, episode, body, CountRequest))
+        prompt = await self._handler.prompt(
+            episode, self._prepare(request, episode, body, CountRequest)
+        )
         return JSONResponse({"input_tokens": len(prompt.ids)})
 
-    def _prepare(self, request: Request, episode: OpenEpisode, body: bytes, kind: type[CountRequest]) -> PreparedChat:
+    def _prepare(
+        self, request: Request, episode: OpenEpisode, body: bytes, kind: type[CountRequest]
+    ) -> PreparedChat:
         sent = body_of(body)
         left_out = take_tools(sent, TOOLS)
         asked, labels = parse_request(sent, kind, MESSAGES_LABELS)

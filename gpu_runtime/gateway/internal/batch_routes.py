@@ -1,4 +1,6 @@
-"""The internal route of batches: ``GET /batches/{name}``, forwarded by the control plane, streamed as JSON lines."""
+"""The internal route of batches: ``GET /batches/{name}``, forwarded by the control plane, streamed
+as JSON lines.
+"""
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -31,4 +33,6 @@ class BatchRoutes:
                 f"this session has no batch {name}",
                 hint="A step's number, or the batch that a step_refused event names.",
             )
-        return StreamingResponse(batch_lines(kept, self._assignment), media_type="application/x-ndjson")
+        return StreamingResponse(
+            batch_lines(kept, self._assignment), media_type="application/x-ndjson"
+        )

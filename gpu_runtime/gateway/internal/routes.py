@@ -1,4 +1,6 @@
-"""The internal routes: episodes, as the control plane forwards them. Bodies are the wire's, the key the relay's."""
+"""The internal routes: episodes, as the control plane forwards them. Bodies are the wire's, the key
+the relay's.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -10,9 +12,21 @@ from starlette.routing import Route
 
 from gpu_runtime.episodes.call_views import MAX_CALLS_PER_PAGE
 from gpu_runtime.episodes.ledger import Episodes
-from gpu_runtime.gateway.http import cancel_on_disconnect, check_relay_key, model_response, parse_page, read_body
+from gpu_runtime.gateway.http import (
+    cancel_on_disconnect,
+    check_relay_key,
+    model_response,
+    parse_page,
+    read_body,
+)
 from gpu_runtime.refusals import BadRequest
-from tinkerscript.wire.episodes import EpisodeAbandon, EpisodeBegin, EpisodeEnd, EpisodesHeartbeat, EpisodesRescore
+from tinkerscript.wire.episodes import (
+    EpisodeAbandon,
+    EpisodeBegin,
+    EpisodeEnd,
+    EpisodesHeartbeat,
+    EpisodesRescore,
+)
 from tinkerscript.wire.errors import ErrorCode
 
 M = TypeVar("M", bound=BaseModel)
@@ -20,9 +34,13 @@ MAX_EPISODES_PER_PAGE = 500  # of one page
 
 
 class InternalRoutes:
-    """The routes of ``/episodes`` and ``/accounting``. ``erase`` erases an episode everywhere in this runtime."""
+    """The routes of ``/episodes`` and ``/accounting``. ``erase`` erases an episode everywhere in
+    this runtime.
+    """
 
-    def __init__(self, episodes: Episodes, relay_key: str, erase: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(
+        self, episodes: Episodes, relay_key: str, erase: Callable[[str], Awaitable[None]]
+    ) -> None:
         self._episodes, self._relay_key, self._erase = episodes, relay_key, erase
 
     def routes(self) -> list[Route]:
@@ -45,11 +63,16 @@ class InternalRoutes:
         if request.method == "POST":
             wanted = await _read(request, EpisodeBegin)
             key = request.headers.get("idempotency-key") or None
-            begin = self._episodes.begin(wanted, begin_key=key, key_id=request.headers.get("x-key-id", ""))
-            # A client that went away while it was held must not leave an open episode whose key no one has.
+            begin = self._episodes.begin(
+                wanted, begin_key=key, key_id=request.headers.get("x-key-id", "")
+            )
+            # A client that went away while it was held must not leave an open episode whose key no
+            # one has.
             return model_response(await cancel_on_disconnect(request, begin), status=201)
         return model_response(
-            await self._episodes.page(**parse_page(request, limit=100, maximum=MAX_EPISODES_PER_PAGE))
+            await self._episodes.page(
+                **parse_page(request, limit=100, maximum=MAX_EPISODES_PER_PAGE)
+            )
         )
 
     async def episode(self, request: Request) -> Response:
@@ -64,13 +87,17 @@ class InternalRoutes:
         """``POST /episodes/{id}/end``."""
         check_relay_key(request, self._relay_key)
         body = await _read(request, EpisodeEnd)
-        return model_response(await self._episodes.end(request.path_params["episode_id"], body.output))
+        return model_response(
+            await self._episodes.end(request.path_params["episode_id"], body.output)
+        )
 
     async def abandon(self, request: Request) -> Response:
         """``POST /episodes/{id}/abandon``."""
         check_relay_key(request, self._relay_key)
         body = await _read(request, EpisodeAbandon)
-        return model_response(await self._episodes.abandon(request.path_params["episode_id"], body.reason))
+        return model_response(
+            await self._episodes.abandon(request.path_params["episode_id"], body.reason)
+        )
 
     async def heartbeat(self, request: Request) -> Response:
         """``POST /episodes/{id}/heartbeat``."""

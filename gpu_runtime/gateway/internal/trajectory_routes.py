@@ -1,4 +1,6 @@
-"""The internal route of an episode's tokens, until they are in the object store: ``GET /episodes/{id}/timelines``."""
+"""The internal route of an episode's tokens, until they are in the object store: ``GET
+/episodes/{id}/timelines``.
+"""
 
 import asyncio
 import json
@@ -33,16 +35,31 @@ class TrajectoryRoutes:
         return [Route("/episodes/{episode_id}/timelines", self.timelines, methods=["GET"])]
 
     async def timelines(self, request: Request) -> Response:
-        """``GET /episodes/{id}/timelines``: the episode, its whole document, and the advantages of its calls."""
+        """``GET /episodes/{id}/timelines``: the episode, its whole document, and the advantages of
+        its calls.
+        """
         check_relay_key(request, self._assignment.relay_key)
         episode_id = request.path_params["episode_id"]
-        shown = await self._episodes.view(episode_id)  # what is known of an open one alone, such as its warning
+        # what is known of an open one alone, such as its warning
+        shown = await self._episodes.view(episode_id)
         record, calls = await self._episodes.recorded(episode_id)
-        batch = None if record.trained_step is None else await self._episodes.batches.batch(record.trained_step)
-        body = await asyncio.to_thread(self._body, record.view(warning=shown.warning), record, calls, batch)
+        batch = (
+            None
+            if record.trained_step is None
+            else await self._episodes.batches.batch(record.trained_step)
+        )
+        body = await asyncio.to_thread(
+            self._body, record.view(warning=shown.warning), record, calls, batch
+        )
         return Response(body, media_type="application/json")
 
-    def _body(self, view: EpisodeView, record: EpisodeRecord, calls: Sequence[CallRecord], batch: Batch | None) -> str:
+    def _body(
+        self,
+        view: EpisodeView,
+        record: EpisodeRecord,
+        calls: Sequence[CallRecord],
+        batch: Batch | None,
+    ) -> str:
         advantages: dict[str, float] | None = None
         if batch is not None:
             advantages = step_advantages(batch, self._assignment.config).get(record.id)

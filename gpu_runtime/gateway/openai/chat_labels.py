@@ -23,7 +23,11 @@ def clears_nothing(context_management: Any) -> bool:
 
 
 def _keeps_all(edit: Any) -> bool:
-    known = isinstance(edit, dict) and edit.get("type") == CLEARS_THOUGHTS and edit.keys() == {"type", "keep"}
+    known = (
+        isinstance(edit, dict)
+        and edit.get("type") == CLEARS_THOUGHTS
+        and edit.keys() == {"type", "keep"}
+    )
     return known and edit["keep"] in ("all", {"type": "all"})
 
 
@@ -66,8 +70,12 @@ SHARED: Table = (
     Label("metadata", "API, metadata: its agent names the call's agent", stays=True),
 )
 THINKING: Table = (
-    Label("thinking.display", "Anthropic's extended thinking, display: thoughts are returned whole"),
-    Label("thinking.budget_tokens", "Anthropic's extended thinking: max_tokens alone bounds an answer"),
+    Label(
+        "thinking.display", "Anthropic's extended thinking, display: thoughts are returned whole"
+    ),
+    Label(
+        "thinking.budget_tokens", "Anthropic's extended thinking: max_tokens alone bounds an answer"
+    ),
 )
 CHAT_LABELS: Table = (
     *SHARED,

@@ -22,33 +22,48 @@ def text_completion(prepared: PreparedText, record: CallRecord) -> dict[str, Any
         body["text"] = echoed + body["text"]
         if prepared.request.echo and prepared.request.logprobs is not None:
             before = _prompt_logprobs(prepared, record)
-            body["logprobs"] = {name: before[name] + (body["logprobs"][name] or []) for name in before}
+            body["logprobs"] = {
+                name: before[name] + (body["logprobs"][name] or []) for name in before
+            }
         if prepared.request.wants_ids:
             body["prompt_token_ids"] = list(record.prompt_ids_P)
         if prepared.request.prompt_logprobs is not None:
             body["prompt_logprobs"] = prompt_logprobs(prepared.renderer, record)
         choices.append(body | _end(prepared, answer) | {"index": answer.choice})
     head = _head(prepared, record.id, record.begun_at)
-    return head | {"choices": choices, "usage": usage(record), "policy_version": policy_version(record)}
+    return head | {
+        "choices": choices,
+        "usage": usage(record),
+        "policy_version": policy_version(record),
+    }
 
 
 def joined_completions(answers: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """One body of the answers to several prompts: choices in the order of prompts, tokens summed. Each choice has the
-    id of its own call, for credit."""
+    """One body of the answers to several prompts: choices in the order of prompts, tokens summed.
+    Each choice has the id of its own call, for credit.
+    """
     per_prompt = len(answers[0]["choices"])
     choices = [
         choice | {"index": number * per_prompt + choice["index"], "call_id": answer["id"]}
         for number, answer in enumerate(answers)
         for choice in answer["choices"]
     ]
-    counted = {name: sum(answer["usage"][name] for answer in answers) for name in answers[0]["usage"]}
+    counted = {
+        name: sum(answer["usage"][name] for answer in answers) for name in answers[0]["usage"]
+    }
     version = max(answer["policy_version"] for answer in answers)
     return answers[0] | {"choices": choices, "usage": counted, "policy_version": version}
 
 
-async def text_chunks(prepared: PreparedText, live: CallStream, created: float) -> AsyncGenerator[bytes, None]:
-    """The answer in chunks; the finish reasons are sent once the call is on disk. Raises the call's error."""
-    head = _head(prepared, live.id, created) | ({"usage": None} if prepared.request.wants_usage else {})
+async def text_chunks(
+    prepared: PreparedText, live: CallStream, created: float
+) -> AsyncGenerator[bytes, None]:
+    """The answer in chunks; the finish reasons are sent once the call is on disk. Raises the call's
+    error.
+    """
+    head = _head(prepared, live.id, created) | (
+        {"usage": None} if prepared.request.wants_usage else {}
+    )
     offsets: dict[int, int] = {}
     async for choice, delta in live.read():
         body = _piece(prepared, delta, delta.text, offsets.get(choice, 0))
@@ -60,7 +75,12 @@ async def text_chunks(prepared: PreparedText, live: CallStream, created: float) 
     assert live.record is not None, "read() ends with a record or raises"
     for answer in live.record.completions:
         yield sse(
-            head | {"choices": [{"index": answer.choice, "text": "", "logprobs": None, **_end(prepared, answer)}]}
+            head
+            | {
+                "choices": [
+                    {"index": answer.choice, "text": "", "logprobs": None, **_end(prepared, answer)}
+                ]
+            }
         )
     if prepared.request.wants_usage:
         yield sse(head | {"choices": [], "usage": usage(live.record)})
@@ -69,10 +89,17 @@ async def text_chunks(prepared: PreparedText, live: CallStream, created: float) 
 
 def _head(prepared: PreparedText, call_id: str, created: float) -> dict[str, Any]:
     name = with_prefix(TEXT, call_id)
-    return {"id": name, "object": "text_completion", "created": int(created), "model": prepared.request.model}
+    return {
+        "id": name,
+        "object": "text_completion",
+        "created": int(created),
+        "model": prepared.request.model,
+    }
 
 
-def _piece(prepared: PreparedText, sampled: Delta | Completion, text: str, offset: int) -> dict[str, Any]:
+def _piece(
+    prepared: PreparedText, sampled: Delta | Completion, text: str, offset: int
+) -> dict[str, Any]:
     body: dict[str, Any] = {"text": text, "logprobs": None}
     if prepared.request.wants_logprobs:
         body["logprobs"] = _logprobs(prepared, sampled, offset)
@@ -82,24 +109,36 @@ def _piece(prepared: PreparedText, sampled: Delta | Completion, text: str, offse
 
 
 def _end(prepared: PreparedText, answer: Completion) -> dict[str, Any]:
-    return {"finish_reason": answer.finish_reason, "stop_reason": stopped_by(prepared.request, answer)}
+    return {
+        "finish_reason": answer.finish_reason,
+        "stop_reason": stopped_by(prepared.request, answer),
+    }
 
 
 def _logprobs(prepared: PreparedText, sampled: Delta | Completion, offset: int) -> dict[str, Any]:
     tokens = [prepared.renderer.token_text(token) for token in sampled.token_ids_T]
-    offsets = list(itertools.accumulate((len(token) for token in tokens[:-1]), initial=offset))[: len(tokens)]
+    offsets = list(itertools.accumulate((len(token) for token in tokens[:-1]), initial=offset))[
+        : len(tokens)
+    ]
     tops: Sequence[dict[int, float]] = sampled.top_logprobs_T
     return {
         "tokens": tokens,
         "token_logprobs": list(sampled.logprobs_T),
-        "top_logprobs": [{prepared.renderer.token_text(t): lp for t, lp in top.items()} for top in tops] or None,
+        "top_logprobs": [
+            {prepared.renderer.token_text(t): lp for t, lp in top.items()} for top in tops
+        ]
+        or None,
         "text_offset": offsets,
     }
 
 
 def _echo(prepared: PreparedText, record: CallRecord) -> str:
     prompt = prepared.request.the_prompt
-    return prompt if isinstance(prompt, str) else prepared.renderer.decode(record.prompt_ids_P, special=True)
+    return (
+        prompt
+        if isinstance(prompt, str)
+        else prepared.renderer.decode(record.prompt_ids_P, special=True)
+    )
 
 
 def _prompt_logprobs(prepared: PreparedText, record: CallRecord) -> dict[str, list[Any]]:
@@ -107,7 +146,17 @@ def _prompt_logprobs(prepared: PreparedText, record: CallRecord) -> dict[str, li
     tokens = [prepared.renderer.token_text(token) for token in record.prompt_ids_P]
     entries = record.prompt_logprobs_P or []
     own = [entry.get(token) for token, entry in zip(record.prompt_ids_P, entries, strict=True)]
-    tops = [{prepared.renderer.token_text(t): lp for t, lp in entry.items()} if entry else None for entry in entries]
-    offsets = list(itertools.accumulate((len(token) for token in tokens[:-1]), initial=0))[: len(tokens)]
+    tops = [
+        {prepared.renderer.token_text(t): lp for t, lp in entry.items()} if entry else None
+        for entry in entries
+    ]
+    offsets = list(itertools.accumulate((len(token) for token in tokens[:-1]), initial=0))[
+        : len(tokens)
+    ]
     wanted = bool(prepared.request.logprobs)
-    return {"tokens": tokens, "token_logprobs": own, "top_logprobs": tops if wanted else [], "text_offset": offsets}
+    return {
+        "tokens": tokens,
+        "token_logprobs": own,
+        "top_logprobs": tops if wanted else [],
+        "text_offset": offsets,
+    }

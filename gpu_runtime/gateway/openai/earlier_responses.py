@@ -1,9 +1,16 @@
-"""What a request may name of earlier responses of its episode: a whole conversation, or one item of an answer."""
+"""What a request may name of earlier responses of its episode: a whole conversation, or one item of
+an answer.
+"""
 
 from collections.abc import Sequence
 from typing import Any
 
-from gpu_runtime.gateway.openai.responses_items import InputItem, ItemReference, item_of, output_items
+from gpu_runtime.gateway.openai.responses_items import (
+    InputItem,
+    ItemReference,
+    item_of,
+    output_items,
+)
 from gpu_runtime.journal.call_ids import CALL, RESPONSE, canonical_call_id
 from gpu_runtime.journal.records import CallRecord
 from gpu_runtime.refusals import BadRequest
@@ -23,7 +30,11 @@ class EarlierResponses:
 
         Raises BadRequest for one that is not of this episode.
         """
-        call = self._calls.get(canonical_call_id(response_id)) if response_id.startswith(RESPONSE) else None
+        call = (
+            self._calls.get(canonical_call_id(response_id))
+            if response_id.startswith(RESPONSE)
+            else None
+        )
         if call is None:
             raise BadRequest(
                 f"no response of this episode has the id {response_id!r}",
@@ -50,7 +61,9 @@ class EarlierResponses:
         return item_of(found)
 
     def _messages(self, call: CallRecord) -> list[dict[str, Any]]:
-        """All messages that ``call`` was asked with: its own follow its parent's and the parent's answer."""
+        """All messages that ``call`` was asked with: its own follow its parent's and the parent's
+        answer.
+        """
         parts = [[as_sent(message) for message in call.messages]]
         while call.parent is not None:
             answer = call.parent.choice

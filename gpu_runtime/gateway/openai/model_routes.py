@@ -1,4 +1,6 @@
-"""What OpenAI's clients read of a session with the key of one episode: its model, and the episode's calls."""
+"""What OpenAI's clients read of a session with the key of one episode: its model, and the episode's
+calls.
+"""
 
 import time
 from datetime import UTC, datetime
@@ -19,7 +21,9 @@ from gpu_runtime.refusals import NotFound
 class ModelRoutes:
     """``models`` are the names that the session's one model goes by."""
 
-    def __init__(self, handler: CompletionHandler, episodes: Episodes, calls: Calls, models: list[str]) -> None:
+    def __init__(
+        self, handler: CompletionHandler, episodes: Episodes, calls: Calls, models: list[str]
+    ) -> None:
         self._handler, self._episodes, self._calls, self._models = handler, episodes, calls, models
         self._since = int(time.time())
 
@@ -43,16 +47,22 @@ class ModelRoutes:
         return JSONResponse(self._model(request.path_params["model"]))
 
     async def calls(self, request: Request) -> Response:
-        """``GET /v1/episodes/{id}/calls``: one page of the calls of the key's own episode, with their token ids."""
+        """``GET /v1/episodes/{id}/calls``: one page of the calls of the key's own episode, with
+        their token ids.
+        """
         episode = self._handler.authenticate(request)
         if request.path_params["episode_id"] != episode.id:
-            raise NotFound("this key is of another episode", hint=f"Its own episode is {episode.id}.")
+            raise NotFound(
+                "this key is of another episode", hint=f"Its own episode is {episode.id}."
+            )
         page = parse_page(request, limit=50, maximum=MAX_CALLS_PER_PAGE)
         return model_response(await self._episodes.calls(episode.id, **page))
 
     def _model(self, name: str) -> dict[str, Any]:
         version = self._episodes.batches.policy_version
-        return model_view(name, since=self._since, length=self._calls.context_length, version=version)
+        return model_view(
+            name, since=self._since, length=self._calls.context_length, version=version
+        )
 
 
 def model_list(models: list[dict[str, Any]], request: Request) -> dict[str, Any]:
@@ -74,7 +84,9 @@ def model_list(models: list[dict[str, Any]], request: Request) -> dict[str, Any]
 
 
 def model_view(name: str, *, since: int, length: int, version: int) -> dict[str, Any]:
-    """A model in OpenAI's dialect: ``since`` Unix time, ``length`` prompt and answer in tokens, its policy version."""
+    """A model in OpenAI's dialect: ``since`` Unix time, ``length`` prompt and answer in tokens, its
+    policy version.
+    """
     return {
         "id": name,
         "object": "model",

@@ -25,7 +25,9 @@ def response(asked: ResponsesRequest, prepared: PreparedChat, record: CallRecord
     if cut and items:
         items[-1]["status"] = "incomplete"
     if asked.wants_logprobs:
-        for part in (part for item in items if item["type"] == "message" for part in item["content"]):
+        for part in (
+            part for item in items if item["type"] == "message" for part in item["content"]
+        ):
             part["logprobs"] = _logprobs(prepared, answer, part["text"])
     return head | {
         "status": "incomplete" if cut else "completed",
@@ -49,11 +51,14 @@ async def response_events(
         thoughts, text, calls = reader.more(delta.text, delta.token_ids_T)
         for event in [*events.thoughts(thoughts), *events.text(text)]:
             yield event
-        if asked.has_custom_tools:  # their input is decoded once it is whole, and items keep their order
+        # their input is decoded once it is whole, and items keep their order
+        if asked.has_custom_tools:
             calls = []
         for piece in calls:
             if piece.name is not None:
-                for event in events.begin(call_item(live.id, piece.index, _call(prepared, live.id, piece), apart)):
+                for event in events.begin(
+                    call_item(live.id, piece.index, _call(prepared, live.id, piece), apart)
+                ):
                     yield event
             yield events.arguments(piece.arguments)
     assert live.record is not None, "read() ends with a record or raises"
@@ -61,7 +66,10 @@ async def response_events(
         yield events.arguments(piece.arguments)
     answer = live.record.completions[0]
     thoughts = reader.rest_of_thoughts(answer.message.get("reasoning_content", ""))
-    for event in [*events.thoughts(thoughts), *events.text(reader.rest(answer.message["content"] or ""))]:
+    for event in [
+        *events.thoughts(thoughts),
+        *events.text(reader.rest(answer.message["content"] or "")),
+    ]:
         yield event
     end = response(asked, prepared, live.record) | {"created_at": head["created_at"]}
     for event in events.rest(end["output"]):
@@ -73,7 +81,9 @@ def _call(prepared: PreparedChat, call_id: str, piece: CallPiece) -> dict[str, A
     return prepared.call_head(call_id, 0, piece.index, piece.name or "", piece.id)
 
 
-def _head(asked: ResponsesRequest, prepared: PreparedChat, call_id: str, created: float) -> dict[str, Any]:
+def _head(
+    asked: ResponsesRequest, prepared: PreparedChat, call_id: str, created: float
+) -> dict[str, Any]:
     text = asked.text.model_dump(by_alias=True, exclude_none=True) if asked.text else {}
     choice = asked.tool_choice or "auto"
     return {

@@ -29,7 +29,10 @@ class ResponseEvents:
         begun = [] if self._is_open("message") else self.begin(_message(self._call_id))
         assert self._open is not None, "begun above"
         self._open["content"][0]["text"] += more
-        return [*begun, self.event("response.output_text.delta", **self._part(), delta=more, logprobs=[])]
+        return [
+            *begun,
+            self.event("response.output_text.delta", **self._part(), delta=more, logprobs=[]),
+        ]
 
     def thoughts(self, more: str) -> list[bytes]:
         """More of the thoughts, which begin the answer."""
@@ -47,7 +50,9 @@ class ResponseEvents:
         empty = item | {"status": "in_progress"} | ({} if "call_id" in item else {"content": []})
         added = [self.event("response.output_item.added", output_index=self._done, item=empty)]
         if item["type"] == "message":
-            added.append(self.event("response.content_part.added", **self._part(), part=item["content"][0]))
+            added.append(
+                self.event("response.content_part.added", **self._part(), part=item["content"][0])
+            )
         return [*before, *added]
 
     def arguments(self, more: str) -> bytes:
@@ -64,14 +69,22 @@ class ResponseEvents:
         elif item["type"] == "message":
             (part,) = item["content"]
             filled = [
-                self.event("response.output_text.done", **self._part(), text=part["text"], logprobs=[]),
+                self.event(
+                    "response.output_text.done", **self._part(), text=part["text"], logprobs=[]
+                ),
                 self.event("response.content_part.done", **self._part(), part=part),
             ]
         elif item["type"] == "custom_tool_call":
-            filled = [self.event("response.custom_tool_call_input.done", **self._position(), input=item["input"])]
+            filled = [
+                self.event(
+                    "response.custom_tool_call_input.done", **self._position(), input=item["input"]
+                )
+            ]
         else:
             whole = {"name": item["name"], "arguments": item["arguments"]}
-            filled = [self.event("response.function_call_arguments.done", **self._position(), **whole)]
+            filled = [
+                self.event("response.function_call_arguments.done", **self._position(), **whole)
+            ]
         last = self.event("response.output_item.done", output_index=self._done, item=item)
         self._open, self._done = None, self._done + 1
         return [*filled, last]
@@ -87,7 +100,9 @@ class ResponseEvents:
             elif self._open is None and item["type"] == "custom_tool_call":
                 events += self.begin(item | {"input": ""})
                 more = {"delta": item["input"]}
-                events.append(self.event("response.custom_tool_call_input.delta", **self._position(), **more))
+                events.append(
+                    self.event("response.custom_tool_call_input.delta", **self._position(), **more)
+                )
             elif self._open is None:
                 events += [*self.begin(item | {"arguments": ""}), self.arguments(item["arguments"])]
             events += self.done(item)

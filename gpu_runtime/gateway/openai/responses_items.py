@@ -1,4 +1,6 @@
-"""The items of a Responses conversation: messages, calls and their outputs, thoughts, references to earlier ones."""
+"""The items of a Responses conversation: messages, calls and their outputs, thoughts, references to
+earlier ones.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
@@ -72,7 +74,9 @@ class _ReasoningText(Strict):
 
 
 class ReasoningItem(_Item):
-    """Thoughts that came with the answer after them. ``encrypted_content`` is another server's, and cannot be read."""
+    """Thoughts that came with the answer after them. ``encrypted_content`` is another server's, and
+    cannot be read.
+    """
 
     type: Literal["reasoning"]
     summary: list[_ReasoningText] = []
@@ -118,22 +122,30 @@ def messages_of(items: Sequence[InputItem]) -> list[dict[str, Any]]:
             messages.append({"role": "assistant", "content": ""} | thoughts)
             thoughts = {}
         if isinstance(item, ReasoningItem):
-            thoughts = {"reasoning_content": "\n".join(part.text for part in item.content or item.summary)}
+            thoughts = {
+                "reasoning_content": "\n".join(part.text for part in item.content or item.summary)
+            }
         elif isinstance(item, MessageItem):
             messages.append({"role": item.role, "content": _content(item.content)})
             if item.role == "assistant":
                 messages[-1] |= thoughts
                 thoughts = {}
         elif isinstance(item, FunctionCallOutputItem):
-            messages.append({"role": "tool", "tool_call_id": item.call_id, "content": _content(item.output)})
+            messages.append(
+                {"role": "tool", "tool_call_id": item.call_id, "content": _content(item.output)}
+            )
         elif isinstance(item, FunctionCallItem | CustomCallItem):
             # The text and the calls of one answer are items in a row here, and one message in chat.
             if thoughts or not messages or messages[-1]["role"] != "assistant":
                 messages.append({"role": "assistant", "content": ""} | thoughts)
                 thoughts = {}
-            arguments = item.arguments if isinstance(item, FunctionCallItem) else arguments_of(item.input)
+            arguments = (
+                item.arguments if isinstance(item, FunctionCallItem) else arguments_of(item.input)
+            )
             function = {"name": flat_name(item.namespace, item.name), "arguments": arguments}
-            messages[-1].setdefault("tool_calls", []).append({"id": item.call_id, "function": function})
+            messages[-1].setdefault("tool_calls", []).append(
+                {"id": item.call_id, "function": function}
+            )
     return [*messages, {"role": "assistant", "content": ""} | thoughts] if thoughts else messages
 
 
@@ -158,10 +170,16 @@ def output_items(record: CallRecord) -> list[dict[str, Any]]:
     """The items of a recorded answer, each where there is any of it: thoughts, text, calls."""
     message = record.completions[0].message
     calls = message.get("tool_calls", [])
-    custom = {tool["function"]["name"] for tool in record.options.get("tools", []) if tool["type"] == "custom"}
+    custom = {
+        tool["function"]["name"]
+        for tool in record.options.get("tools", [])
+        if tool["type"] == "custom"
+    }
     apart = record.options.get(NAMESPACES, {})
     items = [
-        (custom_item if call["function"]["name"] in custom else call_item)(record.id, index, call, apart)
+        (custom_item if call["function"]["name"] in custom else call_item)(
+            record.id, index, call, apart
+        )
         for index, call in enumerate(calls)
     ]
     if content := message["content"]:
@@ -182,7 +200,9 @@ def message_item(call_id: str, text: str) -> dict[str, Any]:
     }
 
 
-def call_item(call_id: str, index: int, call: dict[str, Any], apart: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def call_item(
+    call_id: str, index: int, call: dict[str, Any], apart: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
     """Call number ``index`` of an answer; ``apart`` as ``responses_tools.names_apart``."""
     return {
         "id": f"{with_prefix('fc_', call_id)}_{index}",
@@ -194,7 +214,9 @@ def call_item(call_id: str, index: int, call: dict[str, Any], apart: Mapping[str
     }
 
 
-def custom_item(call_id: str, index: int, call: dict[str, Any], apart: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def custom_item(
+    call_id: str, index: int, call: dict[str, Any], apart: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
     """Call number ``index`` of an answer, of a custom tool."""
     return {
         "id": f"{with_prefix('ctc_', call_id)}_{index}",

@@ -28,7 +28,9 @@ RESPONSES_LABELS: Table = (
         "API, reasoning.summary: thoughts are returned whole. Codex 0.171.0 sends auto",
         stays=True,
     ),
-    Label("reasoning.generate_summary", "API, reasoning.generate_summary: the same, older", stays=True),
+    Label(
+        "reasoning.generate_summary", "API, reasoning.generate_summary: the same, older", stays=True
+    ),
     Label("tools.*.defer_loading", "API, tool search: no tool is hidden from the model"),
     Label("tools.*.tools.*.defer_loading", "API, tool search, in a namespace"),
     Label("input.*.internal_chat_message_metadata_passthrough", "Codex, of its own items"),

@@ -1,4 +1,6 @@
-"""Requests of the Responses dialect: the subset that agents use, checked strictly, as the chat request they mean."""
+"""Requests of the Responses dialect: the subset that agents use, checked strictly, as the chat
+request they mean.
+"""
 
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -14,7 +16,8 @@ from gpu_runtime.generation.requests import ChatRequest, Effort
 from gpu_runtime.rendering.messages import Strict
 
 LOGPROBS = "message.output_text.logprobs"
-# What clients ask for in ``include``. Log-probabilities are included; the others are of items that no answer has here.
+# What clients ask for in ``include``. Log-probabilities are included; the others are of items that
+# no answer has here.
 Include = Literal[
     "message.output_text.logprobs",
     "reasoning.encrypted_content",
@@ -64,7 +67,9 @@ class TextOptions(Strict):
 
 
 class ResponsesRequest(EngineOptions, TemplateOptions):
-    """The body of ``POST /v1/responses``. Earlier responses are those of the episode, which its journal keeps."""
+    """The body of ``POST /v1/responses``. Earlier responses are those of the episode, which its
+    journal keeps.
+    """
 
     model: str
     input: str | Annotated[list[InputItem], Field(min_length=1)]
@@ -80,7 +85,8 @@ class ResponsesRequest(EngineOptions, TemplateOptions):
     previous_response_id: str | None = Field(None, min_length=1, max_length=256)
     include: list[Include] | None = None
     top_logprobs: int | None = Field(None, ge=0, le=20)
-    truncation: Literal["auto", "disabled"] | None = None  # nothing is cut: what is too long is refused
+    # nothing is cut: what is too long is refused
+    truncation: Literal["auto", "disabled"] | None = None
     store: bool | None = None  # every call is kept, whatever is asked
     max_tool_calls: int | None = Field(None, ge=1)  # of built-in tools, which there are none of
     stream: bool | None = None
@@ -90,7 +96,9 @@ class ResponsesRequest(EngineOptions, TemplateOptions):
     def names_earlier(self) -> bool:
         """Whether it names something of an earlier response."""
         items = [] if isinstance(self.input, str) else self.input
-        return self.previous_response_id is not None or any(isinstance(item, ItemReference) for item in items)
+        return self.previous_response_id is not None or any(
+            isinstance(item, ItemReference) for item in items
+        )
 
     @property
     def has_custom_tools(self) -> bool:
@@ -110,7 +118,9 @@ class ResponsesRequest(EngineOptions, TemplateOptions):
 
 
 def chat_request(asked: ResponsesRequest, earlier: EarlierResponses) -> ChatRequest:
-    """The same question in chat terms. Raises BadRequest for what does not fit together, and for unknown ids."""
+    """The same question in chat terms. Raises BadRequest for what does not fit together, and for
+    unknown ids.
+    """
     chat: dict[str, Any] = {
         "model": asked.model,
         "messages": _messages(asked, earlier),
@@ -143,8 +153,12 @@ def chat_request(asked: ResponsesRequest, earlier: EarlierResponses) -> ChatRequ
 
 
 def _messages(asked: ResponsesRequest, earlier: EarlierResponses) -> list[dict[str, Any]]:
-    """Instructions are those of this request alone, as in the dialect: an earlier response's are not taken over."""
-    messages = [] if asked.instructions is None else [{"role": "system", "content": asked.instructions}]
+    """Instructions are those of this request alone, as in the dialect: an earlier response's are
+    not taken over.
+    """
+    messages = (
+        [] if asked.instructions is None else [{"role": "system", "content": asked.instructions}]
+    )
     if asked.previous_response_id is not None:
         messages += earlier.conversation(asked.previous_response_id)
     if isinstance(asked.input, str):

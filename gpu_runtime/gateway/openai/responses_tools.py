@@ -39,7 +39,9 @@ class NamespaceTool(Strict):
     type: Literal["namespace"]
     name: ToolName
     description: str | None = None
-    tools: list[Annotated[FunctionTool | CustomTool, Field(discriminator="type")]] = Field(min_length=1)
+    tools: list[Annotated[FunctionTool | CustomTool, Field(discriminator="type")]] = Field(
+        min_length=1
+    )
 
 
 Tool = Annotated[FunctionTool | CustomTool | NamespaceTool, Field(discriminator="type")]
@@ -59,7 +61,9 @@ def functions_of(tools: Sequence[Tool]) -> dict[str, FunctionTool | CustomTool]:
     functions: dict[str, FunctionTool | CustomTool] = {}
     for number, tool in enumerate(tools):
         group = tool if isinstance(tool, NamespaceTool) else None
-        inside: Sequence[FunctionTool | CustomTool] = tool.tools if isinstance(tool, NamespaceTool) else [tool]
+        inside: Sequence[FunctionTool | CustomTool] = (
+            tool.tools if isinstance(tool, NamespaceTool) else [tool]
+        )
         for each in inside:
             name = flat_name(group.name if group else None, each.name)
             if name in functions:
@@ -70,7 +74,9 @@ def functions_of(tools: Sequence[Tool]) -> dict[str, FunctionTool | CustomTool]:
                     f"the name {name!r} has {letters} letters, and {NAME_LETTERS} are the most",
                 )
             told = [group.description if group else None, each.description]
-            functions[name] = each.model_copy(update={"description": "\n".join(filter(None, told)) or None})
+            functions[name] = each.model_copy(
+                update={"description": "\n".join(filter(None, told)) or None}
+            )
     return functions
 
 
@@ -85,7 +91,11 @@ def _refused(number: int, why: str) -> BadRequest:
 def names_apart(tools: Sequence[Tool]) -> dict[str, tuple[str, str]]:
     """Namespace and name of each function of a namespace, by the name that the model is shown."""
     groups = [tool for tool in tools if isinstance(tool, NamespaceTool)]
-    return {flat_name(group.name, tool.name): (group.name, tool.name) for group in groups for tool in group.tools}
+    return {
+        flat_name(group.name, tool.name): (group.name, tool.name)
+        for group in groups
+        for tool in group.tools
+    }
 
 
 def split_name(name: str, apart: Mapping[str, Sequence[str]]) -> dict[str, str]:

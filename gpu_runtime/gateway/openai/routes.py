@@ -55,12 +55,18 @@ class OpenAIRoutes:
         digest, name, agent = self._handler.identity(request, asked, body)
         if len(asked.prompts) == 1:
             prepared = PreparedText(asked, self._renderer, digest, name, agent, labels)
-            return await self._handler.answer(request, episode, prepared, text_completion, text_chunks)
+            return await self._handler.answer(
+                request, episode, prepared, text_completion, text_chunks
+            )
         calls = [
-            PreparedText(asked.of(prompt), self._renderer, digest, name and f"{name}#{number}", agent, labels)
+            PreparedText(
+                asked.of(prompt), self._renderer, digest, name and f"{name}#{number}", agent, labels
+            )
             for number, prompt in enumerate(asked.prompts)
         ]
-        return await self._handler.answer_all(request, episode, calls, text_completion, joined_completions)
+        return await self._handler.answer_all(
+            request, episode, calls, text_completion, joined_completions
+        )
 
     async def responses(self, request: Request) -> Response:
         """``POST /v1/responses``, streaming or not: a chat completion in the newer dialect."""
@@ -69,7 +75,9 @@ class OpenAIRoutes:
         left_out = take_tools(sent, responses_labels.TOOLS)
         asked, labels = parse_request(sent, ResponsesRequest, responses_labels.RESPONSES_LABELS)
         labels |= header_labels(request.headers, responses_labels.HEADERS) | left_out
-        earlier = EarlierResponses(await self._recorder.calls(episode) if asked.names_earlier else ())
+        earlier = EarlierResponses(
+            await self._recorder.calls(episode) if asked.names_earlier else ()
+        )
         chat = chat_request(asked, earlier)
         renderer = self._renderer.at(episode.begun_at)
         prepared = self._handler.prepare(request, renderer, chat, body, labels)

@@ -1,4 +1,6 @@
-"""Text to token ids and back, as vLLM's server does it: for clients that count or cut by themselves (lm-eval)."""
+"""Text to token ids and back, as vLLM's server does it: for clients that count or cut by themselves
+(lm-eval).
+"""
 
 from typing import Any, Self
 
@@ -51,7 +53,8 @@ class DetokenizeRequest(StrictOptions):
 class TokenRoutes:
     """Three routes, for the key of any open episode. Nothing is sampled or kept.
 
-    They are served without ``/v1`` too: vLLM's server has them there, where lm-eval's remote tokenizer looks for them.
+    They are served without ``/v1`` too: vLLM's server has them there, where lm-eval's remote
+    tokenizer looks for them.
     """
 
     def __init__(self, handler: CompletionHandler, calls: Calls, renderer: Renderer) -> None:
@@ -68,19 +71,27 @@ class TokenRoutes:
         ]
 
     async def tokenizer_info(self, request: Request) -> Response:
-        """``GET /tokenizer_info``: the chat template and the special tokens, as vLLM's server names them."""
+        """``GET /tokenizer_info``: the chat template and the special tokens, as vLLM's server names
+        them.
+        """
         self._handler.authenticate(request)
         return JSONResponse(dict(self._renderer.described))
 
     async def tokenize(self, request: Request) -> Response:
-        """``POST /v1/tokenize``: special tokens are added to a text unless it says not to, as in a completion."""
+        """``POST /v1/tokenize``: special tokens are added to a text unless it says not to, as in a
+        completion.
+        """
         asked = await self._read(request, TokenizeRequest)
         renderer = self._renderer.at(self._handler.authenticate(request).begun_at)
         if asked.prompt is not None:
             ids = self._renderer.encode(asked.prompt, special=asked.add_special_tokens is not False)
         else:
-            ids = self._renderer.encode(_written(asked, renderer), special=asked.add_special_tokens is True)
-        texts = [self._renderer.token_text(token) for token in ids] if asked.return_token_strs else None
+            ids = self._renderer.encode(
+                _written(asked, renderer), special=asked.add_special_tokens is True
+            )
+        texts = (
+            [self._renderer.token_text(token) for token in ids] if asked.return_token_strs else None
+        )
         told = {"count": len(ids), "max_model_len": self._calls.context_length, "tokens": list(ids)}
         return JSONResponse(told | {"token_strs": texts})
 
@@ -88,7 +99,9 @@ class TokenRoutes:
         """``POST /v1/detokenize``: special tokens are written out."""
         asked = await self._read(request, DetokenizeRequest)
         if not all(0 <= token < self._renderer.vocabulary for token in asked.tokens):
-            raise BadRequest(f"token ids are from 0 to {self._renderer.vocabulary - 1}", param="tokens")
+            raise BadRequest(
+                f"token ids are from 0 to {self._renderer.vocabulary - 1}", param="tokens"
+            )
         return JSONResponse({"prompt": self._renderer.decode(asked.tokens, special=True)})
 
     async def _read(self, request: Request, kind: type[Any]) -> Any:

@@ -1,4 +1,6 @@
-"""Bytes of a training request to data and back: each length is checked against what is there before memory is spent."""
+"""Bytes of a training request to data and back: each length is checked against what is there before
+memory is spent.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,7 +13,8 @@ from google.protobuf.message import DecodeError
 from gpu_runtime.gateway.tinker import messages
 from gpu_runtime.model_interfaces import Datum, ForwardResult
 
-MAX_ELEMENTS = 16 << 20  # of a request's tensors that are sent sparse: what is dense is as large as its bytes
+# of a request's tensors that are sent sparse: what is dense is as large as its bytes
+MAX_ELEMENTS = 16 << 20
 _NUMPY: dict[int, np.dtype] = {messages.FLOAT32: np.dtype("<f4"), messages.INT64: np.dtype("<i8")}
 
 
@@ -21,7 +24,9 @@ class UserMistake(Exception):
 
 @dataclass(frozen=True)
 class TrainingRequest:
-    """A ``forward_backward`` as it was sent; its data are read by ``data_read``, which may refuse them."""
+    """A ``forward_backward`` as it was sent; its data are read by ``data_read``, which may refuse
+    them.
+    """
 
     model_id: str
     seq_id: int
@@ -45,12 +50,16 @@ class TrainingRequest:
 
 
 def request_parse(body: bytes) -> TrainingRequest:
-    """Raises UserMistake for what is no ForwardBackwardRequest, such as one whose lengths are not true."""
+    """Raises UserMistake for what is no ForwardBackwardRequest, such as one whose lengths are not
+    true.
+    """
     message = messages.ForwardBackwardRequest()
     try:
         message.ParseFromString(body)
     except DecodeError:
-        raise UserMistake("the body is no ForwardBackwardRequest in protobuf, or it is cut off") from None
+        raise UserMistake(
+            "the body is no ForwardBackwardRequest in protobuf, or it is cut off"
+        ) from None
     return TrainingRequest(message.model_id, message.seq_id, message.forward_only, message)
 
 
@@ -63,8 +72,12 @@ def data_read(request: TrainingRequest) -> list[Datum]:
 
 
 def output_write(result: ForwardResult) -> bytes:
-    """A ForwardBackwardOutput: one record for each run of data whose arrays have the same trailing shapes."""
-    output = messages.ForwardBackwardOutput(loss_fn_output_type="ArrayRecord", metrics=result.metrics)
+    """A ForwardBackwardOutput: one record for each run of data whose arrays have the same trailing
+    shapes.
+    """
+    output = messages.ForwardBackwardOutput(
+        loss_fn_output_type="ArrayRecord", metrics=result.metrics
+    )
     run: list[dict[str, np.ndarray]] = []
     for arrays in result.outputs:
         if run and _trailing(arrays) != _trailing(run[-1]):
@@ -77,7 +90,9 @@ def output_write(result: ForwardResult) -> bytes:
 
 
 def _shapes_check(data: Any) -> None:
-    """Raises UserMistake where a few bytes stand for more numbers than a request may have, or for no matrix."""
+    """Raises UserMistake where a few bytes stand for more numbers than a request may have, or for
+    no matrix.
+    """
     elements = 0
     for index, datum in enumerate(data):
         for name, tensor in datum.loss_fn_inputs.items():
@@ -99,8 +114,12 @@ def _datum(index: int, datum: Any) -> Datum:
     for chunk in datum.model_input:
         kind = chunk.WhichOneof("chunk")
         if kind != "encoded_text":
-            raise UserMistake(f"data[{index}].model_input has a chunk of kind {kind}: this server trains on text alone")
-        pieces.append(_array(chunk.encoded_text.tokens, np.dtype("<i4"), f"data[{index}].model_input"))
+            raise UserMistake(
+                f"data[{index}].model_input has a chunk of kind {kind}: this server trains on text alone"
+            )
+        pieces.append(
+            _array(chunk.encoded_text.tokens, np.dtype("<i4"), f"data[{index}].model_input")
+        )
     tokens_N = np.concatenate(pieces).astype(np.int64) if pieces else np.empty(0, np.int64)
     if not len(tokens_N):
         raise UserMistake(f"data[{index}].model_input has no token")
@@ -114,7 +133,9 @@ def _datum(index: int, datum: Any) -> Datum:
 def _tensor(tensor: Any, tokens: int, where: str) -> np.ndarray:
     dtype = _NUMPY.get(tensor.dtype)
     if dtype is None:
-        raise UserMistake(f"{where} has dtype number {tensor.dtype}: float32 and int64 are what is read")
+        raise UserMistake(
+            f"{where} has dtype number {tensor.dtype}: float32 and int64 are what is read"
+        )
     shape = tuple(tensor.shape)
     if tensor.WhichOneof("encoding") == "sparse_csr":
         return _dense(tensor.sparse_csr, dtype, shape, tokens, where)
@@ -128,24 +149,33 @@ def _tensor(tensor: Any, tokens: int, where: str) -> np.ndarray:
     return array.reshape(shape)
 
 
-def _dense(csr: Any, dtype: np.dtype, shape: tuple[int, ...], tokens: int, where: str) -> np.ndarray:
+def _dense(
+    csr: Any, dtype: np.dtype, shape: tuple[int, ...], tokens: int, where: str
+) -> np.ndarray:
     """A tensor in compressed sparse rows as an array, zero where nothing was sent."""
     if len(shape) != 2 or shape[0] != tokens:
-        raise UserMistake(f"{where} is sparse with shape {list(shape)}; [{tokens}, K] is what is read")
+        raise UserMistake(
+            f"{where} is sparse with shape {list(shape)}; [{tokens}, K] is what is read"
+        )
     if shape[1] < 1:
         raise UserMistake(f"{where} is sparse with shape {list(shape)}: it has no columns")
     values = _array(csr.values, dtype, where)
     rows = _array(csr.crow_indices, np.dtype("<i8"), where)
     columns = _array(csr.col_indices, np.dtype("<i8"), where)
     dense = np.zeros(shape, dtype)
-    dense[np.repeat(np.arange(shape[0]), row_counts(rows, columns, len(values), shape, where)), columns] = values
+    dense[
+        np.repeat(np.arange(shape[0]), row_counts(rows, columns, len(values), shape, where)),
+        columns,
+    ] = values
     return dense
 
 
 def row_counts(
     rows: np.ndarray, columns: np.ndarray, values: int, shape: Sequence[int], where: str
 ) -> np.ndarray:  # fmt: skip
-    """How many values each row of a matrix in compressed sparse rows has. Raises UserMistake for what is none."""
+    """How many values each row of a matrix in compressed sparse rows has. Raises UserMistake for
+    what is none.
+    """
     counts = np.diff(rows)
     is_sound = (
         len(rows) == shape[0] + 1
@@ -156,7 +186,9 @@ def row_counts(
         and bool(((columns >= 0) & (columns < shape[1])).all())
     )
     if not is_sound:
-        raise UserMistake(f"{where}: crow_indices and col_indices do not describe {values} values of {list(shape)}")
+        raise UserMistake(
+            f"{where}: crow_indices and col_indices do not describe {values} values of {list(shape)}"
+        )
     return counts
 
 

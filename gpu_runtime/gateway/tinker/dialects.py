@@ -1,7 +1,9 @@
-"""OpenAI's and Anthropic's dialects over the samplers of a Tinker session: what is sampled is not kept and not trained.
+"""OpenAI's and Anthropic's dialects over the samplers of a Tinker session: what is sampled is not
+kept and not trained.
 
-The control plane finds the sampling session that the body's ``model`` names, checks whose it is, and passes the request
-on under the relay key with that session's id in a header. What follows is the dialect code that episodes use.
+The control plane finds the sampling session that the body's ``model`` names, checks whose it is,
+and passes the request on under the relay key with that session's id in a header. What follows is
+the dialect code that episodes use.
 """
 
 import asyncio
@@ -51,8 +53,10 @@ class CallDone:
 
 
 class DialectRoutes:
-    """``renderer_load`` reads the base model's tokenizer and template, once, when the first request comes: Tinker
-    clients need neither. It raises OSError, ModelUnsupported. ``sampler_find`` raises UserMistake."""
+    """``renderer_load`` reads the base model's tokenizer and template, once, when the first request
+    comes: Tinker clients need neither. It raises OSError, ModelUnsupported. ``sampler_find`` raises
+    UserMistake.
+    """
 
     def __init__(
         self,
@@ -70,12 +74,20 @@ class DialectRoutes:
         self._events = events
         self._renderer: Renderer | None = None
         self._loading = asyncio.Lock()
-        self._by_sampler: OrderedDict[str, dict[str, Callable[[Request], Awaitable[Response]]]] = OrderedDict()
+        self._by_sampler: OrderedDict[str, dict[str, Callable[[Request], Awaitable[Response]]]] = (
+            OrderedDict()
+        )
         self.last_activity_at = time.time()
 
     def routes(self) -> list[Route]:
         """The routes, for the app: those of the dialects' routes that are for any conversation."""
-        paths = ["/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/tokenize", "/v1/detokenize"]
+        paths = [
+            "/v1/chat/completions",
+            "/v1/completions",
+            "/v1/responses",
+            "/v1/tokenize",
+            "/v1/detokenize",
+        ]
         paths += ["/v1/messages", "/v1/messages/count_tokens"]
         return [Route(path, self._serve, methods=["POST"]) for path in paths]
 
@@ -88,7 +100,9 @@ class DialectRoutes:
             raise NotFound(str(mistake), param="model", openai_code="model_not_found") from None
         now = f"{sampler_id} {folder}"  # an in-flight sampler moves to another folder
         if (of_sampler := self._by_sampler.get(now)) is None:
-            of_sampler = self._by_sampler[now] = self._make(sampler_id, folder, await self._rendering())
+            of_sampler = self._by_sampler[now] = self._make(
+                sampler_id, folder, await self._rendering()
+            )
             if len(self._by_sampler) > MAX_SAMPLERS:
                 self._by_sampler.popitem(last=False)
         self._by_sampler.move_to_end(now)
@@ -100,18 +114,28 @@ class DialectRoutes:
     ) -> dict[str, Callable[[Request], Awaitable[Response]]]:
         """The dialects over one sampler, by path."""
         recorder = ForgottenCalls(self._call_over)
-        source = SamplerSource(self._engine, folder, lambda *call: self._events.publish(CallDone(sampler_id, *call)))
+        source = SamplerSource(
+            self._engine, folder, lambda *call: self._events.publish(CallDone(sampler_id, *call))
+        )
         calls = Calls(recorder, source, renderer, self._config, on_fault=self._on_fault)
         # All calls of a sampler are of one episode that never ends: seeds are mixed with its name.
         episode = OpenEpisode(
-            id=sampler_id, eval=True, group_key="", begun_at=time.time(), deadline_at=math.inf, last_seen=0.0
+            id=sampler_id,
+            eval=True,
+            group_key="",
+            begun_at=time.time(),
+            deadline_at=math.inf,
+            last_seen=0.0,
         )
 
         def authenticate(_: Request) -> OpenEpisode:
-            episode.begun_at = time.time()  # no call continues another: a template may write today's date
+            # no call continues another: a template may write today's date
+            episode.begun_at = time.time()
             return episode
 
-        handler = CompletionHandler(authenticate, calls, None, caller=lambda sent: sent.headers.get(CALLER_HEADER, ""))
+        handler = CompletionHandler(
+            authenticate, calls, None, caller=lambda sent: sent.headers.get(CALLER_HEADER, "")
+        )
         routes = [
             *OpenAIRoutes(handler, recorder, renderer).routes(),
             *TokenRoutes(handler, calls, renderer).routes(),
@@ -135,7 +159,9 @@ class DialectRoutes:
 
 @dataclass(frozen=True)
 class SamplerSource:
-    """interfaces.TokenSource: an adapter of the engine, one set of weights, or its base model. No step pauses it."""
+    """interfaces.TokenSource: an adapter of the engine, one set of weights, or its base model. No
+    step pauses it.
+    """
 
     engine: SamplerEngine
     folder: Path | None
@@ -159,7 +185,9 @@ class SamplerSource:
                             async with asyncio.timeout(self.stall_s):
                                 delta = await anext(stream)
                         except TimeoutError as error:
-                            raise EngineDead(f"the engine made no token for {self.stall_s:.0f} s") from error
+                            raise EngineDead(
+                                f"the engine made no token for {self.stall_s:.0f} s"
+                            ) from error
                         except StopAsyncIteration:
                             return
                         tokens += len(delta.token_ids_T)

@@ -1,7 +1,8 @@
-"""External weights that their recipients alone can read: each file by age, with ``.age`` after its name.
+"""External weights that their recipients alone can read: each file by age, with ``.age`` after its
+name.
 
-Source: age-encryption.org/v1. Keys are X25519 (``age1...``) or SSH's (``ssh-ed25519``, ``ssh-rsa`` of
-2048 to 4096 bits).
+Source: age-encryption.org/v1. Keys are X25519 (``age1...``) or SSH's (``ssh-ed25519``, ``ssh-rsa``
+of 2048 to 4096 bits).
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,9 @@ Recipient: TypeAlias = pyrage.x25519.Recipient | pyrage.ssh.Recipient
 def recipients_read(keys: Sequence[str]) -> list[Recipient]:
     """The public keys. Raises UserMistake, which names the one that is none."""
     if len(keys) > MAX_RECIPIENTS:
-        raise UserMistake(f"age_encryption_recipients has {len(keys)} keys; at most {MAX_RECIPIENTS} are read")
+        raise UserMistake(
+            f"age_encryption_recipients has {len(keys)} keys; at most {MAX_RECIPIENTS} are read"
+        )
     recipients: list[Recipient] = []
     for index, key in enumerate(keys):
         try:
@@ -42,8 +45,9 @@ def _recipient(key: str) -> Recipient:
     try:
         return kind.from_str(key)
     except BaseException as panic:
-        # age 0.12 panics at a number of 0 in a key. That would end the runtime, and the next one at the same operation,
-        # because such an exception is no Exception; its class has no module to be imported from.
+        # age 0.12 panics at a number of 0 in a key. That would end the runtime, and the next one at
+        # the same operation, because such an exception is no Exception; its class has no module to
+        # be imported from.
         if type(panic).__name__ == PANIC:
             raise pyrage.RecipientError("age does not read this key") from None
         raise

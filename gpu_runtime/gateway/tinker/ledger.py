@@ -1,8 +1,9 @@
-"""Operations of models: each taken once under its number, done in the order of the numbers, its result kept.
+"""Operations of models: each taken once under its number, done in the order of the numbers, its
+result kept.
 
-Chunks of one call arrive in any order, and a number that never comes must not stall those after it: it counts as used
-up after GAP_S. What a killed runtime had not finished is done by the next one, after what the saved state lacks was
-done again.
+Chunks of one call arrive in any order, and a number that never comes must not stall those after it:
+it counts as used up after GAP_S. What a killed runtime had not finished is done by the next one,
+after what the saved state lacks was done again.
 """
 
 import asyncio
@@ -23,9 +24,12 @@ from gpu_runtime.refusals import BadRequest, NotFound
 from tinkerscript.wire.tinker.ids import PromiseId
 from tinkerscript.wire.tinker.messages import ModelCreate
 
-GAP_S = 330.0  # a client tries for 300 s, and 30 s more for its last try, to send a number before it gives it up
-MAX_GAP = 4096  # numbers that may be missing before one that comes: each is written down when it is given up
-STORE_S, STORE_INTERVAL_S = 600.0, 5.0  # how long, and how often, a store is asked for what has to be done again
+# a client tries for 300 s, and 30 s more for its last try, to send a number before it gives it up
+GAP_S = 330.0
+# numbers that may be missing before one that comes: each is written down when it is given up
+MAX_GAP = 4096
+# how long, and how often, a store is asked for what has to be done again
+STORE_S, STORE_INTERVAL_S = 600.0, 5.0
 MISSING = "missing"  # the kind of a number that was used up without an operation
 log = logging.getLogger(__name__)
 
@@ -34,16 +38,20 @@ log = logging.getLogger(__name__)
 class _Model:
     next_seq: int
     operations: dict[int, Operation] = field(default_factory=dict)
-    unfinished: set[int] = field(default_factory=set)  # numbers that were begun and have no result yet
+    # numbers that were begun and have no result yet
+    unfinished: set[int] = field(default_factory=set)
     waits_since: float | None = None  # for the next number, while later ones are there
     arrival: int = 0
-    is_lost: bool = False  # its client goes on from numbers that went with the volume: none is waited for
+    # its client goes on from numbers that went with the volume: none is waited for
+    is_lost: bool = False
     last_seq: int = CREATE
 
 
 @dataclass(frozen=True)
 class OperationDone:
-    """An operation of a model has its result. ``again``: it had one before, from a runtime that was killed."""
+    """An operation of a model has its result. ``again``: it had one before, from a runtime that was
+    killed.
+    """
 
     operation: Operation
     result: Result
@@ -55,15 +63,28 @@ class Ledger:
     """The operations of one session. ``run`` does them until it is cancelled."""
 
     def __init__(
-        self, table: ModelTable, disk: JournalExecutor, work: Work, events: Events, *, gap_s: float = GAP_S
+        self,
+        table: ModelTable,
+        disk: JournalExecutor,
+        work: Work,
+        events: Events,
+        *,
+        gap_s: float = GAP_S,
     ) -> None:
-        self._table, self._disk, self._work, self._events, self._gap_s = table, disk, work, events, gap_s
+        self._table, self._disk, self._work, self._events, self._gap_s = (
+            table,
+            disk,
+            work,
+            events,
+            gap_s,
+        )
         self._models: dict[str, _Model] = {}
         self._done: dict[str, asyncio.Event] = {}
         self._changed = asyncio.Event()
         self._tail: set[asyncio.Task[None]] = set()
         self._arrivals = 0
-        self._held_by = ""  # what every operation waits for, in words; empty while nothing holds them up
+        # what every operation waits for, in words; empty while nothing holds them up
+        self._held_by = ""
         self.last_activity_at = time.time()
         self.steps_done = 0  # optimizer steps of all models, those of earlier runtimes included
 
@@ -72,7 +93,9 @@ class Ledger:
         await self._work.begin()
         self.steps_done = await self._disk.run(self._table.steps_done)
         for row in await self._disk.run(self._table.models):
-            model = self._models[row.id] = _Model(next_seq=row.state_seq + 1, last_seq=row.state_seq)
+            model = self._models[row.id] = _Model(
+                next_seq=row.state_seq + 1, last_seq=row.state_seq
+            )
             if row.state_seq >= CREATE:
                 creation = await self._disk.run(self._table.creation, row.id)
                 assert creation is not None, "a model is made by its first operation"
@@ -88,26 +111,40 @@ class Ledger:
         return not self._done
 
     async def submit(
-        self, model_id: str, seq_id: int, kind: str, body: bytes, *, session_id: str, compared: bytes | None = None
+        self,
+        model_id: str,
+        seq_id: int,
+        kind: str,
+        body: bytes,
+        *,
+        session_id: str,
+        compared: bytes | None = None,
     ) -> Operation:
-        """Take an operation, or return the one of this number. ``compared``: what of the body makes it another one.
+        """Take an operation, or return the one of this number. ``compared``: what of the body makes
+        it another one.
 
-        Raises BadRequest for another body under a number that is taken and for a number far from any other, NotFound
-        for a model that was never made.
+        Raises BadRequest for another body under a number that is taken and for a number far from
+        any other, NotFound for a model that was never made.
         """
         self.last_activity_at = time.time()
         model = self._models.get(model_id)
         if seq_id != CREATE and model is None:
             raise NotFound(f"there is no model {model_id} in this session")
         if model is not None and not model.is_lost and seq_id > model.last_seq + MAX_GAP:
-            raise BadRequest(f"number {seq_id} of {model_id} is more than {MAX_GAP} after the last, {model.last_seq}")
-        digest = hashlib.sha256(kind.encode() + b"\0" + (body if compared is None else compared)).hexdigest()
+            raise BadRequest(
+                f"number {seq_id} of {model_id} is more than {MAX_GAP} after the last, {model.last_seq}"
+            )
+        digest = hashlib.sha256(
+            kind.encode() + b"\0" + (body if compared is None else compared)
+        ).hexdigest()
         number = model_id.rpartition(":")[2]
         promise = PromiseId(session_id, "train", number, seq_id)
         wanted = Operation(model_id, seq_id, str(promise), kind, body, digest)
         taken = await self._disk.run(self._table.take, wanted)
         if taken.sha256 != digest:
-            raise BadRequest(f"number {seq_id} of {model_id} was used for another operation ({taken.kind})")
+            raise BadRequest(
+                f"number {seq_id} of {model_id} was used for another operation ({taken.kind})"
+            )
         if taken is wanted:
             model = self._models.setdefault(model_id, _Model(next_seq=CREATE))
             self._add(model, taken)
@@ -118,7 +155,8 @@ class Ledger:
         known = await self._disk.run(self._table.creation, model_id)
         if known is not None:
             return known
-        is_lost = ModelCreate.model_validate_json(body).made_before  # and the journal of this volume has no such model
+        # and the journal of this volume has no such model
+        is_lost = ModelCreate.model_validate_json(body).made_before
         self._models.setdefault(model_id, _Model(next_seq=CREATE, is_lost=is_lost))
         return await self.submit(model_id, CREATE, "create_model", body, session_id=session_id)
 
@@ -164,7 +202,9 @@ class Ledger:
             await asyncio.gather(*self._tail, return_exceptions=True)
 
     async def save_all(self) -> None:
-        """Save the state of every model, so that a later runtime has nothing to do again. Call it after ``run``."""
+        """Save the state of every model, so that a later runtime has nothing to do again. Call it
+        after ``run``.
+        """
         for name, model in self._models.items():
             done = model.next_seq - 1
             if done >= CREATE and not model.unfinished and await self._work.save(name, done):
@@ -177,7 +217,8 @@ class Ledger:
             return  # it came after its number was given up: the journal said so before
         if not model.operations:
             model.arrival = self._arrivals
-        # Its body is read from the journal at its turn: what a client sends ahead is not held in memory.
+        # Its body is read from the journal at its turn: what a client sends ahead is not held in
+        # memory.
         model.operations[operation.seq_id] = replace(operation, body=b"", result=None)
         if not operation.is_done:
             self._done[operation.request_id] = asyncio.Event()
@@ -192,7 +233,11 @@ class Ledger:
 
     def _next(self) -> str | None:
         """The model whose next operation is there and has waited longest."""
-        ready = [(model.arrival, name) for name, model in self._models.items() if model.next_seq in model.operations]
+        ready = [
+            (model.arrival, name)
+            for name, model in self._models.items()
+            if model.next_seq in model.operations
+        ]
         return min(ready)[1] if ready else None
 
     async def _do(self, model: _Model) -> None:
@@ -214,7 +259,9 @@ class Ledger:
             task.add_done_callback(self._tail.discard)
         if not model.unfinished and not operation.is_done:
             seq_id = operation.seq_id
-            if await self._work.save_when_due(operation.model_id, seq_id, size_bytes=len(operation.body)):
+            if await self._work.save_when_due(
+                operation.model_id, seq_id, size_bytes=len(operation.body)
+            ):
                 await self._saved(operation.model_id, seq_id)
 
     async def _saved(self, model_id: str, seq_id: int) -> None:
@@ -226,7 +273,8 @@ class Ledger:
         if operation.kind == MISSING:
             return Result.mistake(operation.body.decode())
         if operation.result_kind == "error" and operation.kind != "create_model":
-            return Result.mistake("")  # it changed nothing when it was done: done again it might, its client gone on
+            # it changed nothing when it was done: done again it might, its client gone on
+            return Result.mistake("")
         try:
             return await self._work.do(operation, again=operation.is_done)
         except (UserMistake, InvalidTrainingInput, InputUnusable) as mistake:
@@ -236,15 +284,21 @@ class Ledger:
                 return await self._again(operation, away)
             if isinstance(away, CheckpointDeleted):
                 return Result.mistake(f"{operation.kind}: {away}")
-            return Result.mistake(f"{operation.kind}: the object store is away, try again later: {away}", "server")
+            return Result.mistake(
+                f"{operation.kind}: the object store is away, try again later: {away}", "server"
+            )
         except RuntimeFault:
             raise  # a process is lost: the next runtime goes on from here
         except Exception as error:  # the top of an operation: its client is told, later ones go on
             log.exception("%s of %s failed", operation.kind, operation.model_id)
             return Result.mistake(f"{operation.kind} failed inside the service: {error}", "server")
 
-    async def _again(self, operation: Operation, away: StoreUnavailable) -> Result | Awaitable[Result]:
-        """What was done before, and has to be: a model without it would not be what its client trained."""
+    async def _again(
+        self, operation: Operation, away: StoreUnavailable
+    ) -> Result | Awaitable[Result]:
+        """What was done before, and has to be: a model without it would not be what its client
+        trained.
+        """
         deadline = time.monotonic() + STORE_S
         while time.monotonic() < deadline and not isinstance(away, CheckpointDeleted):
             self._held_by = f"the object store is away, and {operation.kind} of {operation.model_id} needs it: {away}"
@@ -259,27 +313,39 @@ class Ledger:
                 return result
         raise away
 
-    async def _finish_later(self, model: _Model, operation: Operation, rest: Awaitable[Result], began: float) -> None:
+    async def _finish_later(
+        self, model: _Model, operation: Operation, rest: Awaitable[Result], began: float
+    ) -> None:
         try:
             result = await rest
         except (UserMistake, InvalidTrainingInput, InputUnusable) as mistake:
             result = Result.mistake(str(mistake))
-        except Exception as error:  # the top of this piece of work: its client is told, the session goes on
+        except (
+            Exception
+        ) as error:  # the top of this piece of work: its client is told, the session goes on
             log.exception("%s of %s failed", operation.kind, operation.model_id)
-            result = Result.mistake(f"{operation.kind} failed inside the service: {error}", "server")
+            result = Result.mistake(
+                f"{operation.kind} failed inside the service: {error}", "server"
+            )
         await self._finish(model, operation, result, began)
 
-    async def _finish(self, model: _Model, operation: Operation, result: Result, began: float) -> None:
+    async def _finish(
+        self, model: _Model, operation: Operation, result: Result, began: float
+    ) -> None:
         if not operation.is_done:
             await self._disk.run(self._table.finish, operation, result.kind, result.body)
             self.steps_done += operation.kind == "optim_step" and result.kind == "json"
-        self._events.publish(OperationDone(operation, result, time.monotonic() - began, again=operation.is_done))
+        self._events.publish(
+            OperationDone(operation, result, time.monotonic() - began, again=operation.is_done)
+        )
         model.unfinished.discard(operation.seq_id)
         if event := self._done.pop(operation.request_id, None):
             event.set()
 
     def _next_gap_s(self) -> float | None:
-        since = [model.waits_since for model in self._models.values() if model.waits_since is not None]
+        since = [
+            model.waits_since for model in self._models.values() if model.waits_since is not None
+        ]
         return max(0.0, min(since) + self._gap_s - time.monotonic()) if since else None
 
     async def _give_up_gaps(self) -> None:
@@ -288,7 +354,9 @@ class Ledger:
                 continue
             model.waits_since = None
             gap = range(model.next_seq, min(model.operations))
-            log.warning("numbers %d to %d of %s never came: they count as used up", gap[0], gap[-1], name)
+            log.warning(
+                "numbers %d to %d of %s never came: they count as used up", gap[0], gap[-1], name
+            )
             gone = [self._missing(name, seq_id) for seq_id in gap]
             for operation in await self._disk.run(self._table.take_all, gone):
                 if operation.seq_id not in model.operations:  # it came at this moment
@@ -297,4 +365,6 @@ class Ledger:
     def _missing(self, model_id: str, seq_id: int) -> Operation:
         said = f"number {seq_id} of {model_id} did not come within {self._gap_s:g} s: it counts as used up".encode()
         request_id = f"{model_id}|{MISSING}:{seq_id}"
-        return Operation(model_id, seq_id, request_id, MISSING, said, hashlib.sha256(said).hexdigest())
+        return Operation(
+            model_id, seq_id, request_id, MISSING, said, hashlib.sha256(said).hexdigest()
+        )

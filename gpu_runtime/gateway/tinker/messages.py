@@ -1,7 +1,8 @@
-"""The protobuf messages of the Tinker wire (package ``tinker_public``, proto3), from a table of their fields.
+"""The protobuf messages of the Tinker wire (package ``tinker_public``, proto3), from a table of
+their fields.
 
-Source: the descriptor that the ``tinker`` client of version 0.38.0 carries. Fields that a newer client adds are
-ignored, as protobuf does.
+Source: the descriptor that the ``tinker`` client of version 0.38.0 carries. Fields that a newer
+client adds are ignored, as protobuf does.
 """
 
 from typing import Any
@@ -64,7 +65,9 @@ _SCALARS = {
 
 
 def _file() -> descriptor_pb2.FileDescriptorProto:
-    file = descriptor_pb2.FileDescriptorProto(name="tinker_public.proto", package=PACKAGE, syntax="proto3")
+    file = descriptor_pb2.FileDescriptorProto(
+        name="tinker_public.proto", package=PACKAGE, syntax="proto3"
+    )
     for name, values in _ENUMS.items():
         enum = file.enum_type.add(name=name)
         for number, value in enumerate(values):
@@ -81,7 +84,9 @@ def _field_add(message: descriptor_pb2.DescriptorProto, text: str) -> None:
     how = rule[0] if rule else ""
     field = message.field.add(name=name, number=int(number), label=Field.LABEL_OPTIONAL)
     if how == "map":
-        entry = message.nested_type.add(name="".join(part.title() for part in name.split("_")) + "Entry")
+        entry = message.nested_type.add(
+            name="".join(part.title() for part in name.split("_")) + "Entry"
+        )
         entry.options.map_entry = True
         entry.field.add(name="key", number=1, label=Field.LABEL_OPTIONAL, type=Field.TYPE_STRING)
         _type_set(entry.field.add(name="value", number=2, label=Field.LABEL_OPTIONAL), kind)

@@ -1,4 +1,5 @@
-"""JSON bodies of the Tinker wire that name an operation of a model or of a sampler. Unknown fields are refused by name.
+"""JSON bodies of the Tinker wire that name an operation of a model or of a sampler. Unknown fields
+are refused by name.
 
 Source: the types of the ``tinker`` client, version 0.38.0.
 """
@@ -41,7 +42,9 @@ class OptimStep(_Body):
 
 
 class LoadWeights(_Body):
-    """``/load_weights`` into a model that is there; the control plane makes those that begin from a state."""
+    """``/load_weights`` into a model that is there; the control plane makes those that begin from a
+    state.
+    """
 
     model_id: str
     seq_id: int
@@ -103,8 +106,9 @@ class SamplingParams(_Body):
 
 
 class TargetTensor(BaseModel):
-    """``target_prompt_logprobs``: token ids of shape [len(prompt) - 1, K], dense or in compressed sparse rows; -1 asks
-    for nothing."""
+    """``target_prompt_logprobs``: token ids of shape [len(prompt) - 1, K], dense or in compressed
+    sparse rows; -1 asks for nothing.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -116,8 +120,10 @@ class TargetTensor(BaseModel):
 
 
 class Sample(_Body):
-    """``/asample``. ``record_stability_info`` asks for what ``stable_reinforce`` needs later: here that is nothing
-    beyond the log-probabilities and the ids of the sequences, which every sample comes with."""
+    """``/asample``. ``record_stability_info`` asks for what ``stable_reinforce`` needs later: here
+    that is nothing beyond the log-probabilities and the ids of the sequences, which every sample
+    comes with.
+    """
 
     sampling_session_id: str
     seq_id: int = Field(ge=0)
@@ -131,7 +137,8 @@ class Sample(_Body):
     prompt_alt_tokens_k: int = Field(0, ge=0, le=MAX_ROW)
     prompt_logprobs_last_n: int | None = Field(None, ge=1)
     record_stability_info: bool | None = None
-    base_model: None = None  # the sampling session says what is sampled from, and a request no other thing
+    # the sampling session says what is sampled from, and a request no other thing
+    base_model: None = None
     model_path: None = None
 
 
@@ -150,7 +157,9 @@ class SamplingTarget(_Body):
 
 
 class RetrieveFinished(_Body):
-    """``/retrieve_futures``. ``retrieved_request_ids`` says what may be dropped: results are bounded without it."""
+    """``/retrieve_futures``. ``retrieved_request_ids`` says what may be dropped: results are
+    bounded without it.
+    """
 
     target: SamplingTarget
     prev_cursor: int = Field(0, ge=0)

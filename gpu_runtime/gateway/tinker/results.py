@@ -25,7 +25,9 @@ class Measured:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of an operation: JSON, or protobuf, or an error (JSON too). ``tokens`` were trained for it."""
+    """What came of an operation: JSON, or protobuf, or an error (JSON too). ``tokens`` were trained
+    for it.
+    """
 
     kind: str
     body: bytes
@@ -45,7 +47,8 @@ class Result:
 
 @dataclass(frozen=True)
 class Future:
-    """What is known of a sample or an operation that was promised: its result, or why it is not there yet, in words.
+    """What is known of a sample or an operation that was promised: its result, or why it is not
+    there yet, in words.
 
     One that is not, or no longer, kept has no Future.
     """
@@ -54,7 +57,9 @@ class Future:
     reason: str = ""
 
     @classmethod
-    def of(cls, operation: Operation | None, waiting: Callable[[Operation], str]) -> "Future | None":
+    def of(
+        cls, operation: Operation | None, waiting: Callable[[Operation], str]
+    ) -> "Future | None":
         """That of an operation as the journal has it."""
         if operation is None or (operation.is_done and operation.result is None):
             return None
@@ -64,7 +69,9 @@ class Future:
 
 
 class Work(Protocol):
-    """Does operations. ``again`` is set for those that were done before a restart: only the model must change."""
+    """Does operations. ``again`` is set for those that were done before a restart: only the model
+    must change.
+    """
 
     async def begin(self) -> None:
         """Before anything else: remove what a runtime that was killed has left half made."""
@@ -75,7 +82,9 @@ class Work(Protocol):
         ...
 
     async def do(self, operation: Operation, *, again: bool) -> "Result | Awaitable[Result]":
-        """A result, or work that can go on beside later operations and returns it. Raises UserMistake."""
+        """A result, or work that can go on beside later operations and returns it. Raises
+        UserMistake.
+        """
         ...
 
     async def save(self, model_id: str, seq_id: int) -> bool:

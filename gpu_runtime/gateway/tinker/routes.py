@@ -1,4 +1,5 @@
-"""The Tinker wire at a runtime: what the relay passes on, under the relay key, with its bodies as they came.
+"""The Tinker wire at a runtime: what the relay passes on, under the relay key, with its bodies as
+they came.
 
 POST /api/v1/forward_backward optim_step save_weights save_weights_for_sampler save_weights_external load_weights
 POST /api/v1/asample retrieve_future retrieve_futures cancel_future
@@ -22,7 +23,13 @@ from gpu_runtime.gateway.http import check_relay_key, read_body
 from gpu_runtime.gateway.tinker.checkpoint_store import CheckpointStore
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.ledger import MISSING, Ledger
-from gpu_runtime.gateway.tinker.requests import Named, Retrieve, RetrieveFinished, Sample, body_parse
+from gpu_runtime.gateway.tinker.requests import (
+    Named,
+    Retrieve,
+    RetrieveFinished,
+    Sample,
+    body_parse,
+)
 from gpu_runtime.gateway.tinker.results import Result
 from gpu_runtime.gateway.tinker.sampling import Busy, Gone, Promise, Samples
 from gpu_runtime.gateway.tinker.snapshots import ADAPTERS_KEPT, WHOLE_KEPT, snapshot_use
@@ -30,7 +37,12 @@ from gpu_runtime.journal.model_table import CREATE, ModelTable
 from gpu_runtime.object_store.staging import folder_publish
 from gpu_runtime.refusals import BadRequest
 from tinkerscript.wire.tinker.ids import training_head
-from tinkerscript.wire.tinker.messages import ModelCreate, ModelSource, RefusedOperation, SamplerCreate
+from tinkerscript.wire.tinker.messages import (
+    ModelCreate,
+    ModelSource,
+    RefusedOperation,
+    SamplerCreate,
+)
 
 POLL_S = 25.0  # a client gives up after 45 s
 METADATA_BYTES = 64 << 10  # a client has room for 50 MiB of results at once, of up to 2000 samples
@@ -51,7 +63,9 @@ class TinkerRoutes:
 
     def routes(self) -> list[Route]:
         """The routes, for the app."""
-        training = [Route(f"/api/v1/{kind}", self.operation, methods=["POST"]) for kind in JSON_OPERATIONS]
+        training = [
+            Route(f"/api/v1/{kind}", self.operation, methods=["POST"]) for kind in JSON_OPERATIONS
+        ]
         return [
             *training,
             Route("/api/v1/forward_backward", self.forward_backward, methods=["POST"]),
@@ -80,18 +94,26 @@ class TinkerRoutes:
         return JSONResponse({})
 
     async def refusal(self, request: Request) -> Response:
-        """``POST /tinker/refusals``: of a body that never came here there is a number, and why it was refused."""
+        """``POST /tinker/refusals``: of a body that never came here there is a number, and why it
+        was refused.
+        """
         check_relay_key(request, self._relay_key)
         refused = RefusedOperation.model_validate_json(await read_body(request))
-        return await self._taken(refused.model_id, refused.seq_id, MISSING, refused.message.encode())
+        return await self._taken(
+            refused.model_id, refused.seq_id, MISSING, refused.message.encode()
+        )
 
     async def forward_backward(self, request: Request) -> Response:
-        """``POST /api/v1/forward_backward``, in protobuf. What of it cannot be read uses its number up."""
+        """``POST /api/v1/forward_backward``, in protobuf. What of it cannot be read uses its number
+        up.
+        """
         check_relay_key(request, self._relay_key)
         body = await read_body(request)
         head = training_head(body)
         if head is None or head[1] <= CREATE:
-            raise BadRequest("the body is no ForwardBackwardRequest in protobuf with model_id and seq_id")
+            raise BadRequest(
+                "the body is no ForwardBackwardRequest in protobuf with model_id and seq_id"
+            )
         return await self._taken(*head, "forward_backward", body)
 
     async def operation(self, request: Request) -> Response:
@@ -106,28 +128,40 @@ class TinkerRoutes:
         if not isinstance(model_id, str) or type(seq_id) is not int or not CREATE < seq_id < 2**31:
             raise BadRequest("model_id is a string and seq_id a number from 1 on")
         if kind == "load_weights" and sent.get("weights_access_token") is not None:
-            body = json.dumps(sent | {"weights_access_token": "left out"}).encode()  # refused later; not journaled
+            # refused later; not journaled
+            body = json.dumps(sent | {"weights_access_token": "left out"}).encode()
         compared = body
         if kind == "save_weights_for_sampler" and sent.get("path") is None:
-            # A client that sends it again counts its samplers up: the number that came first stands.
+            # A client that sends it again counts its samplers up: the number that came first
+            # stands.
             compared = json.dumps(sent | {"sampling_session_seq_id": None}, sort_keys=True).encode()
         return await self._taken(model_id, seq_id, kind, body, compared)
 
     async def asample(self, request: Request) -> Response:
-        """``POST /api/v1/asample``. A mistake in it comes back through the future, as every user's mistake does."""
+        """``POST /api/v1/asample``. A mistake in it comes back through the future, as every user's
+        mistake does.
+        """
         check_relay_key(request, self._relay_key)
         body = await read_body(request)
         sha256 = hashlib.sha256(body).hexdigest()
         try:
-            promise = self._samples.submit(await asyncio.to_thread(body_parse, Sample, body), sha256)
+            promise = self._samples.submit(
+                await asyncio.to_thread(body_parse, Sample, body), sha256
+            )
         except Busy:
-            return JSONResponse({"detail": "too many samples are under way"}, 429, {"retry-after": "1"})
+            return JSONResponse(
+                {"detail": "too many samples are under way"}, 429, {"retry-after": "1"}
+            )
         except UserMistake as mistake:
             promise = self._samples.refuse(str(mistake), sha256)
-        return JSONResponse({"request_id": promise.request_id, "sample_sequence_ids": promise.sequence_ids})
+        return JSONResponse(
+            {"request_id": promise.request_id, "sample_sequence_ids": promise.sequence_ids}
+        )
 
     async def retrieve_future(self, request: Request) -> Response:
-        """``POST /api/v1/retrieve_future``: held until the result is there, for less than the client waits."""
+        """``POST /api/v1/retrieve_future``: held until the result is there, for less than the
+        client waits.
+        """
         check_relay_key(request, self._relay_key)
         try:
             wanted = body_parse(Retrieve, await read_body(request))
@@ -138,13 +172,17 @@ class TinkerRoutes:
         if future is None:
             future = await self._ledger.wait(request_id, self._poll_s)
         if future is None:
-            return JSONResponse({"detail": f"the promise {request_id} is not, or no longer, kept"}, 410)
+            return JSONResponse(
+                {"detail": f"the promise {request_id} is not, or no longer, kept"}, 410
+            )
         if future.result is None:
             return JSONResponse({"queue_state": "active", "queue_state_reason": future.reason}, 408)
         return _answer(future.result, wanted)
 
     async def retrieve_futures(self, request: Request) -> Response:
-        """``POST /api/v1/retrieve_futures``: which samples of a client are done, held until one more is."""
+        """``POST /api/v1/retrieve_futures``: which samples of a client are done, held until one
+        more is.
+        """
         check_relay_key(request, self._relay_key)
         try:
             wanted = body_parse(RetrieveFinished, await read_body(request))
@@ -152,10 +190,16 @@ class TinkerRoutes:
             raise BadRequest(str(mistake)) from None
         timeout_s = self._poll_s if wanted.timeout is None else min(wanted.timeout, self._poll_s)
         try:
-            done, cursor = await self._samples.finished(wanted.target, wanted.prev_cursor, timeout_s)
+            done, cursor = await self._samples.finished(
+                wanted.target, wanted.prev_cursor, timeout_s
+            )
         except Gone:
-            return JSONResponse({"detail": "the runtime was started again: these samples are no longer made"}, 410)
-        return JSONResponse({"completions": [_completion(promise) for promise in done], "cursor": cursor})
+            return JSONResponse(
+                {"detail": "the runtime was started again: these samples are no longer made"}, 410
+            )
+        return JSONResponse(
+            {"completions": [_completion(promise) for promise in done], "cursor": cursor}
+        )
 
     async def cancel_future(self, request: Request) -> Response:
         """``POST /api/v1/cancel_future``: of samples; an operation of a model cannot be taken back."""
@@ -169,12 +213,15 @@ class TinkerRoutes:
     async def _taken(
         self, model_id: str, seq_id: int, kind: str, body: bytes, compared: bytes | None = None
     ) -> Response:
-        taken = await self._ledger.submit(model_id, seq_id, kind, body, session_id=self._session_id, compared=compared)
+        taken = await self._ledger.submit(
+            model_id, seq_id, kind, body, session_id=self._session_id, compared=compared
+        )
         return JSONResponse({"request_id": taken.request_id, "model_id": model_id})
 
 
 class Samplers:
-    """What each sampling session of this runtime samples from; in the journal, so that a restart keeps it.
+    """What each sampling session of this runtime samples from; in the journal, so that a restart
+    keeps it.
 
     ``state_export`` makes what an engine loads of a saved training state.
     """
@@ -194,7 +241,9 @@ class Samplers:
         await self._disk.run(self._table.sampler_put, wanted.sampling_session_id, described)
 
     async def put(self, sampler_id: str, described: dict[str, object], moves: bool) -> None:
-        """A sampler of a model's present weights; all that ``moves`` of one model follow the last of them."""
+        """A sampler of a model's present weights; all that ``moves`` of one model follow the last
+        of them.
+        """
         if moves:
             following = f"inflight:{described['model_id']}"
             await self._disk.run(self._table.sampler_move, following, described)
@@ -235,9 +284,13 @@ class Samplers:
 
 
 def _answer(result: Result, wanted: Retrieve) -> Response:
-    """The result; of a large one its size alone, where the client first makes room and then asks again."""
+    """The result; of a large one its size alone, where the client first makes room and then asks
+    again.
+    """
     if wanted.allow_metadata_only and len(result.body) > METADATA_BYTES:
-        return JSONResponse({"status": "complete_metadata", "response_payload_size": len(result.body)})
+        return JSONResponse(
+            {"status": "complete_metadata", "response_payload_size": len(result.body)}
+        )
     kind = "application/x-protobuf" if result.kind == "proto" else "application/json"
     return Response(result.body, media_type=kind)
 
@@ -247,4 +300,8 @@ def _completion(promise: Promise) -> dict[str, object]:
     if promise.result.kind != "proto":
         return {"state": "failed", "request_id": promise.request_id}
     size = len(promise.result.body)
-    return {"state": "finished", "request_id": promise.request_id, "response_payload_uncompressed_size": size}
+    return {
+        "state": "finished",
+        "request_id": promise.request_id,
+        "response_payload_uncompressed_size": size,
+    }

@@ -32,7 +32,11 @@ def order_of(sample: Sample, folder: Path | None, engine: SamplerEngine) -> Samp
     strings, token_ids = _stops(options.stop, engine.vocabulary_size)
     targets = prompt_targets.rows_read(sample, len(prompt), engine.vocabulary_size)
     scored = bool(sample.prompt_logprobs) or sample.topk_prompt_logprobs > 0
-    seed = None if options.seed is None else seed_mix(sample.sampling_session_id, sample.seq_id, options.seed)
+    seed = (
+        None
+        if options.seed is None
+        else seed_mix(sample.sampling_session_id, sample.seq_id, options.seed)
+    )
     asked = SamplingOptions(
         max_tokens=max(1, room if options.max_tokens is None else options.max_tokens),
         temperature=options.temperature,
@@ -45,13 +49,16 @@ def order_of(sample: Sample, folder: Path | None, engine: SamplerEngine) -> Samp
         top_logprobs=sample.topk_sample_logprobs,
         prompt_logprobs=sample.topk_prompt_logprobs if scored else None,
     )
-    return SampleOrder(prompt, asked, sample.num_samples, targets, sample.prompt_alt_tokens_k, folder)
+    return SampleOrder(
+        prompt, asked, sample.num_samples, targets, sample.prompt_alt_tokens_k, folder
+    )
 
 
 def seed_mix(sampling_session_id: str, seq_id: int, seed: int) -> int:
     """The seed of the first sample of a request; later ones count up from it.
 
-    A client that sends one seed with every request must still get different answers to equal prompts.
+    A client that sends one seed with every request must still get different answers to equal
+    prompts.
     """
     digest = hashlib.sha256(f"{sampling_session_id}|{seq_id}|{seed}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 2  # room to count up in 63 bits
@@ -61,13 +68,17 @@ def _prompt_ids(prompt: Prompt, vocabulary_size: int) -> tuple[int, ...]:
     ids: list[int] = []
     for chunk in prompt.chunks:
         if chunk.tokens is None:
-            raise UserMistake(f"prompt has a chunk of kind {chunk.type!r}: this server reads text alone")
+            raise UserMistake(
+                f"prompt has a chunk of kind {chunk.type!r}: this server reads text alone"
+            )
         ids += chunk.tokens
     if not ids:
         raise UserMistake("the prompt has no token")
     wrong = next((token for token in ids if not 0 <= token < vocabulary_size), None)
     if wrong is not None:
-        raise UserMistake(f"the prompt has token {wrong}; this model's tokens are 0 to {vocabulary_size - 1}")
+        raise UserMistake(
+            f"the prompt has token {wrong}; this model's tokens are 0 to {vocabulary_size - 1}"
+        )
     return tuple(ids)
 
 

@@ -1,4 +1,6 @@
-"""Sampling for Tinker clients: promises held in memory, because a client sends a lost sample again by itself."""
+"""Sampling for Tinker clients: promises held in memory, because a client sends a lost sample again
+by itself.
+"""
 
 import asyncio
 import contextlib
@@ -10,7 +12,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpu_runtime.errors import CheckpointDeleted, EngineDead, RequestRefused, RuntimeFault, StoreUnavailable
+from gpu_runtime.errors import (
+    CheckpointDeleted,
+    EngineDead,
+    RequestRefused,
+    RuntimeFault,
+    StoreUnavailable,
+)
 from gpu_runtime.events import Events
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.requests import Sample, SamplingTarget
@@ -65,10 +73,11 @@ class Promise:
 
 
 class Samples:
-    """The samples of one session. ``sampler_find`` tells the folder of a sampling session's weights, None for the base.
+    """The samples of one session. ``sampler_find`` tells the folder of a sampling session's
+    weights, None for the base.
 
-    That is an adapter's folder, or for all weights a Hugging Face folder. It raises UserMistake for a session that is
-    not known. ``on_fault`` hears of an engine that is lost.
+    That is an adapter's folder, or for all weights a Hugging Face folder. It raises UserMistake for
+    a session that is not known. ``on_fault`` hears of an engine that is lost.
     """
 
     def __init__(
@@ -82,8 +91,10 @@ class Samples:
     ) -> None:
         self._engine, self._sampler_find = engine, sampler_find
         self._session_id, self._events, self._on_fault = session_id, events, on_fault
-        self._boot = secrets.token_hex(4)  # promises of an earlier runtime are not those of this one
-        self._first_cursor = self._last_cursor = time.time_ns() // 1000  # beyond those of an earlier runtime
+        # promises of an earlier runtime are not those of this one
+        self._boot = secrets.token_hex(4)
+        # beyond those of an earlier runtime
+        self._first_cursor = self._last_cursor = time.time_ns() // 1000
         self._changed = asyncio.Event()  # replaced each time that it is set
         self._by_number: dict[tuple[str, int], Promise] = {}
         self._by_id: dict[str, Promise] = {}
@@ -112,25 +123,37 @@ class Samples:
             raise Busy
         self._made += 1
         request_id = str(PromiseId(self._session_id, "sample", self._boot, self._made))
-        promise = self._by_number[number] = self._by_id[request_id] = Promise(request_id, sha256, sample.num_samples)
+        promise = self._by_number[number] = self._by_id[request_id] = Promise(
+            request_id, sha256, sample.num_samples
+        )
         promise.task = asyncio.create_task(self._run(promise, number, sample))
         return promise
 
     def refuse(self, why: str, sha256: str) -> Promise:
         """A promise that is broken already: ``why`` comes back through it."""
         self._made += 1
-        promise = Promise(str(PromiseId(self._session_id, "sample", self._boot, self._made)), sha256, 1)
+        promise = Promise(
+            str(PromiseId(self._session_id, "sample", self._boot, self._made)), sha256, 1
+        )
         promise.result = Result.mistake(why)
         self._by_id[promise.request_id] = promise
         self._keep(promise, ("", self._made))
         promise.done.set()
         return promise
 
-    async def finished(self, client: SamplingTarget, cursor: int, timeout_s: float) -> tuple[list[Promise], int]:
-        """The promises of one copy of a sampling client that were finished after ``cursor``, and the cursor after them:
-        as soon as there are any, or none at the end of ``timeout_s``. Raises Gone where they were another runtime's."""
-        numbers = range(CLONE_NUMBERS * client.cloned_sampler_id, CLONE_NUMBERS * (client.cloned_sampler_id + 1))
-        of_client = [name for name in self._by_number if _is_of(name, client.sampling_session_id, numbers)]
+    async def finished(
+        self, client: SamplingTarget, cursor: int, timeout_s: float
+    ) -> tuple[list[Promise], int]:
+        """The promises of one copy of a sampling client that were finished after ``cursor``, and
+        the cursor after them: as soon as there are any, or none at the end of ``timeout_s``. Raises
+        Gone where they were another runtime's.
+        """
+        numbers = range(
+            CLONE_NUMBERS * client.cloned_sampler_id, CLONE_NUMBERS * (client.cloned_sampler_id + 1)
+        )
+        of_client = [
+            name for name in self._by_number if _is_of(name, client.sampling_session_id, numbers)
+        ]
         if not of_client or 0 < cursor < self._first_cursor:
             raise Gone
         deadline = time.monotonic() + timeout_s
@@ -188,7 +211,9 @@ class Samples:
         except CheckpointDeleted as deleted:
             promise.result = Result.mistake(str(deleted))
         except StoreUnavailable as away:
-            promise.result = Result.mistake(f"the object store is away, try again later: {away}", "server")
+            promise.result = Result.mistake(
+                f"the object store is away, try again later: {away}", "server"
+            )
         except RequestRefused as refused:
             promise.result = Result.mistake(f"the engine refuses this request: {refused}")
         except EngineDead as dead:
@@ -196,12 +221,16 @@ class Samples:
             self._on_fault(dead)
         except Exception as error:  # the top of a sample: its client is told, others go on
             log.exception("A sample failed.")
-            promise.result = Result.mistake(f"the sample failed inside the service: {error}", "server")
+            promise.result = Result.mistake(
+                f"the sample failed inside the service: {error}", "server"
+            )
         self._keep(promise, number)
         promise.done.set()
 
     async def _sampled(self, order: SampleOrder) -> SampleOutcome:
-        """What the engine makes of it. Raises EngineDead when it has finished nothing at all for STALL_S."""
+        """What the engine makes of it. Raises EngineDead when it has finished nothing at all for
+        STALL_S.
+        """
         began = time.monotonic()
         work = asyncio.ensure_future(self._engine.sample(order))
         try:

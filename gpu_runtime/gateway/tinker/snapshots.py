@@ -1,7 +1,9 @@
-"""Unnamed snapshots for samplers, on a session's volume: those that were sampled last are kept, up to a bound.
+"""Unnamed snapshots for samplers, on a session's volume: those that were sampled last are kept, up
+to a bound.
 
-A folder's time of change is when it was written or last sampled. One that is being sampled is kept in any case: the
-engine opens an adapter's folder when it comes to the request, and cannot go on where it is gone.
+A folder's time of change is when it was written or last sampled. One that is being sampled is kept
+in any case: the engine opens an adapter's folder when it comes to the request, and cannot go on
+where it is gone.
 """
 
 import os
@@ -14,7 +16,8 @@ from pathlib import Path
 
 WHOLE_KEPT = 4  # of a model of all weights, each as large as the model
 ADAPTERS_KEPT, ADAPTER_BYTES_KEPT = 256, 8 << 30  # of all adapters of a session
-INFLIGHT_KEPT = 2  # of a model: what its in-flight samplers follow, and what a sample that has begun may yet load
+# of a model: what its in-flight samplers follow, and what a sample that has begun may yet load
+INFLIGHT_KEPT = 2
 
 
 _held: Counter[Path] = Counter()  # requests under way, by their snapshot
@@ -47,9 +50,10 @@ def snapshot_use(folder: Path) -> bool:
 
 def snapshots_bound(snapshots: Path) -> None:
     """Remove what is beyond the bound of its kind, which the folder's name says."""
-    kept, kept_bytes = {"whole": (WHOLE_KEPT, None), "adapters": (ADAPTERS_KEPT, ADAPTER_BYTES_KEPT)}.get(
-        snapshots.name, (INFLIGHT_KEPT, None)
-    )
+    kept, kept_bytes = {
+        "whole": (WHOLE_KEPT, None),
+        "adapters": (ADAPTERS_KEPT, ADAPTER_BYTES_KEPT),
+    }.get(snapshots.name, (INFLIGHT_KEPT, None))
     total_bytes = 0
     finished = [folder for folder in snapshots.iterdir() if not folder.name.startswith(".")]
     last_first = sorted(finished, key=lambda folder: folder.stat().st_mtime_ns, reverse=True)
@@ -62,7 +66,9 @@ def snapshots_bound(snapshots: Path) -> None:
 
 
 def leftovers_remove(models: Path) -> None:
-    """Remove what no runtime finishes: folders in the making, and the copies of checkpoints that were on their way."""
+    """Remove what no runtime finishes: folders in the making, and the copies of checkpoints that
+    were on their way.
+    """
     for pattern in ("saving-*", ".saving-*", "models/*/.state-*", "samplers/*/.*"):
         for folder in models.glob(pattern):
             shutil.rmtree(folder, ignore_errors=True)

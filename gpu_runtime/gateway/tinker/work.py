@@ -15,7 +15,13 @@ from gpu_runtime.errors import CheckpointDeleted, DiskFull, StoreUnavailable
 from gpu_runtime.gateway.tinker.checkpoint_store import CheckpointStore
 from gpu_runtime.gateway.tinker.data import UserMistake, data_read, output_write, request_parse
 from gpu_runtime.gateway.tinker.encryption import folder_encrypt, recipients_read
-from gpu_runtime.gateway.tinker.requests import LoadWeights, OptimStep, SaveForSampler, SaveWeights, body_parse
+from gpu_runtime.gateway.tinker.requests import (
+    LoadWeights,
+    OptimStep,
+    SaveForSampler,
+    SaveWeights,
+    body_parse,
+)
 from gpu_runtime.gateway.tinker.results import MODEL_LOST, Measured, Result
 from gpu_runtime.gateway.tinker.snapshots import leftovers_remove, snapshot_use, snapshots_bound
 from gpu_runtime.health.file_progress import report_file_progress
@@ -23,12 +29,21 @@ from gpu_runtime.journal.model_table import Operation
 from gpu_runtime.model_interfaces import AdamParams, InvalidTrainingInput, LoraConfig, ModelTrainer
 from gpu_runtime.object_store.staging import folder_publish
 from tinkerscript.wire.tinker.ids import ModelId, SamplerId
-from tinkerscript.wire.tinker.messages import LoraOptions, ModelCreate, ModelSource, NamedCheckpointOpen, Segment
+from tinkerscript.wire.tinker.messages import (
+    LoraOptions,
+    ModelCreate,
+    ModelSource,
+    NamedCheckpointOpen,
+    Segment,
+)
 
-# A state is saved once so much was done since the last: what a restart has to do again is bounded by these.
+# A state is saved once so much was done since the last: what a restart has to do again is bounded
+# by these.
 SAVE_AFTER_BYTES, SAVE_AFTER_OPERATIONS, SAVE_AFTER_S = 64 << 20, 256, 60.0
-SAVING_SHARE = 0.1  # of the time at most: a state of all weights is large, and takes longer to write than a step
-RETRY_S = 60.0  # a try to read a state from a store that is away takes a minute, in which no model is served
+# of the time at most: a state of all weights is large, and takes longer to write than a step
+SAVING_SHARE = 0.1
+# a try to read a state from a store that is away takes a minute, in which no model is served
+RETRY_S = 60.0
 MIN_TTL_S, MAX_TTL_S = 3600, 10 * 366 * 86_400
 
 
@@ -48,17 +63,27 @@ class ModelWork:
         sampler_put: Callable[[str, dict[str, object], bool], Awaitable[None]],
         advance: Callable[[], None],
     ) -> None:
-        self._trainer, self._store, self._folder, self._session_id = trainer, store, folder, session_id
+        self._trainer, self._store, self._folder, self._session_id = (
+            trainer,
+            store,
+            folder,
+            session_id,
+        )
         self._sampler_put, self._advance = sampler_put, advance
         self._loras: dict[str, LoraOptions] = {}
-        self._since: dict[str, tuple[int, int, float]] = {}  # operations, bytes, and when the first of them was
+        # operations, bytes, and when the first of them was
+        self._since: dict[str, tuple[int, int, float]] = {}
         self._saving_s: dict[str, float] = {}  # how long the last state took
-        self._save_next: set[str] = set()  # models whose state is due, whatever was done since the last
+        # models whose state is due, whatever was done since the last
+        self._save_next: set[str] = set()
         self._mistaken: dict[str, str] = {}  # models that could not be made, and why
-        self._unmade: dict[str, tuple[Operation, str, float]] = {}  # whose state could not be read: why, and when
+        # whose state could not be read: why, and when
+        self._unmade: dict[str, tuple[Operation, str, float]] = {}
 
     async def begin(self) -> None:
-        """Remove what a runtime that was killed has left half made; what has to be done again is made anew."""
+        """Remove what a runtime that was killed has left half made; what has to be done again is
+        made anew.
+        """
         await asyncio.to_thread(leftovers_remove, self._folder)
 
     async def resume(self, model_id: str, seq_id: int, creation: Operation) -> None:
@@ -118,14 +143,18 @@ class ModelWork:
         return True
 
     async def keep_only(self, model_id: str, seq_id: int) -> None:
-        """Remove the other states of the model, once the journal says that a restart takes that of ``seq_id``."""
+        """Remove the other states of the model, once the journal says that a restart takes that of
+        ``seq_id``.
+        """
         kept = self._state_folder(model_id, seq_id)
         for state in kept.parent.glob("state-*"):
             if state != kept:
                 await asyncio.to_thread(shutil.rmtree, state, ignore_errors=True)
 
     async def _made(self, operation: Operation) -> None:
-        """Have the model that ``operation`` needs, unless it is the one that makes it. Raises what it failed by."""
+        """Have the model that ``operation`` needs, unless it is the one that makes it. Raises what
+        it failed by.
+        """
         model_id = operation.model_id
         if operation.kind == "create_model":
             return
@@ -159,7 +188,9 @@ class ModelWork:
         self._loras[wanted.model_id] = wanted.lora
         if wanted.source is None:
             return Result.of({"model_id": wanted.model_id, "type": "create_model"})
-        return Result.of({"path": wanted.source.path, "model_id": wanted.model_id, "type": "load_weights"})
+        return Result.of(
+            {"path": wanted.source.path, "model_id": wanted.model_id, "type": "load_weights"}
+        )
 
     async def _begin_from(self, model_id: str, source: ModelSource) -> None:
         """Load a saved state; a model that it does not fit is not kept."""
@@ -171,7 +202,9 @@ class ModelWork:
             raise
 
     async def _load(self, operation: Operation) -> Result:
-        """Another state's weights in the place of the model's, and its optimizer or a fresh one; a gradient goes."""
+        """Another state's weights in the place of the model's, and its optimizer or a fresh one; a
+        gradient goes.
+        """
         wanted = body_parse(LoadWeights, operation.body)
         if wanted.weights_access_token is not None:
             raise UserMistake(
@@ -181,8 +214,11 @@ class ModelWork:
         source = await self._store.find(operation.model_id, wanted.path, optimizer=wanted.optimizer)
         folder = await self._store.fetch(source)
         await self._trainer.load_state(operation.model_id, folder, with_optimizer=wanted.optimizer)
-        self._save_next.add(operation.model_id)  # so that no restart looks for it again: it may be gone by then
-        return Result.of({"path": wanted.path, "model_id": operation.model_id, "type": "load_weights"})
+        # so that no restart looks for it again: it may be gone by then
+        self._save_next.add(operation.model_id)
+        return Result.of(
+            {"path": wanted.path, "model_id": operation.model_id, "type": "load_weights"}
+        )
 
     async def _forward_backward(self, operation: Operation, *, again: bool) -> Result:
         request = await asyncio.to_thread(request_parse, operation.body)
@@ -192,14 +228,18 @@ class ModelWork:
         call = self._trainer.forward if request.forward_only else self._trainer.forward_backward
         result = await call(operation.model_id, data, request.loss_fn, request.loss_config())
         tokens = sum(len(datum.token_ids_N) for datum in data)
-        measured = Measured("forward" if request.forward_only else "forward_backward", result.metrics)
+        measured = Measured(
+            "forward" if request.forward_only else "forward_backward", result.metrics
+        )
         return Result("proto", await asyncio.to_thread(output_write, result), tokens, measured)
 
     async def _optim_step(self, operation: Operation) -> Result:
         wanted = body_parse(OptimStep, operation.body)
         if wanted.adam_params is None:
             kind = (wanted.optimizer_params or {}).get("type", "none")
-            raise UserMistake(f"the optimizer {kind!r} is not there: send adam_params, AdamW is what this server has")
+            raise UserMistake(
+                f"the optimizer {kind!r} is not there: send adam_params, AdamW is what this server has"
+            )
         params = AdamParams(**wanted.adam_params.model_dump(exclude={"type"}))
         metrics = await self._trainer.optim_step(operation.model_id, params)
         measured = Measured("optim_step", metrics | {"learning_rate": params.learning_rate})
@@ -209,10 +249,16 @@ class ModelWork:
         wanted = body_parse(SaveWeights, operation.body)
         recipients = recipients_read(wanted.age_encryption_recipients or [])
         if recipients and segment != "external_weights":
-            raise UserMistake("age_encryption_recipients go with save_weights_external: a state is read here again")
+            raise UserMistake(
+                "age_encryption_recipients go with save_weights_external: a state is read here again"
+            )
         opening = self._named(wanted, segment, wanted.overwrite)
         folder = self._folder / f"saving-{_short(operation.request_id)}"
-        write = self._trainer.export_external if segment == "external_weights" else self._trainer.save_state
+        write = (
+            self._trainer.export_external
+            if segment == "external_weights"
+            else self._trainer.save_state
+        )
 
         async def written(staging: Path) -> None:
             await write(operation.model_id, staging)
@@ -239,8 +285,12 @@ class ModelWork:
         await self._export(operation.model_id, folder)
         model = ModelId.parse(operation.model_id)
         assert model is not None, "the control plane makes models of this form alone"
-        sampler_id = str(SamplerId(model.tinker_session, wanted.sampling_session_seq_id or 0, self._session_id))
-        await self._sampler_put(sampler_id, {"folder": str(folder), "model_id": operation.model_id}, moves)
+        sampler_id = str(
+            SamplerId(model.tinker_session, wanted.sampling_session_seq_id or 0, self._session_id)
+        )
+        await self._sampler_put(
+            sampler_id, {"folder": str(folder), "model_id": operation.model_id}, moves
+        )
         await asyncio.to_thread(snapshot_use, folder)
         await asyncio.to_thread(snapshots_bound, folder.parent)
         return Result.of({"path": None, "sampling_session_id": sampler_id, "type": operation.kind})
@@ -248,10 +298,14 @@ class ModelWork:
     async def _export(self, model_id: str, folder: Path) -> None:
         await self._write(folder, lambda staging: self._trainer.export_sampler(model_id, staging))
 
-    def _named(self, wanted: SaveWeights | SaveForSampler, segment: Segment, overwrite: bool) -> NamedCheckpointOpen:
+    def _named(
+        self, wanted: SaveWeights | SaveForSampler, segment: Segment, overwrite: bool
+    ) -> NamedCheckpointOpen:
         ttl = wanted.ttl_seconds
         if ttl is not None and not MIN_TTL_S <= ttl <= MAX_TTL_S:
-            raise UserMistake(f"ttl_seconds is {ttl}; it must be from {MIN_TTL_S} (an hour) to {MAX_TTL_S} (ten years)")
+            raise UserMistake(
+                f"ttl_seconds is {ttl}; it must be from {MIN_TTL_S} (an hour) to {MAX_TTL_S} (ten years)"
+            )
         try:
             return NamedCheckpointOpen(
                 model_id=wanted.model_id, segment=segment, name=wanted.path or "", seq_id=wanted.seq_id,
@@ -263,7 +317,9 @@ class ModelWork:
                 f"path is {wanted.path!r}; a name has letters, digits, '.', '_' and '-', at most 128, and no '/'"
             ) from None
 
-    async def _stored(self, opening: NamedCheckpointOpen, folder: Path, operation: Operation, *, kind: str) -> Result:
+    async def _stored(
+        self, opening: NamedCheckpointOpen, folder: Path, operation: Operation, *, kind: str
+    ) -> Result:
         try:
             size_bytes = await self._store.store(opening, folder, operation.seq_id)
         finally:
@@ -272,7 +328,8 @@ class ModelWork:
         return Result.of({"path": path, "type": kind, "size_bytes": size_bytes})
 
     async def _write(self, folder: Path, write: Callable[[Path], Awaitable[None]]) -> None:
-        """A folder of files, whose growth is progress: what is large is longer in writing than a step may stand still.
+        """A folder of files, whose growth is progress: what is large is longer in writing than a
+        step may stand still.
 
         Raises UserMistake where the volume is full.
         """

@@ -57,8 +57,9 @@ class _Call:
 
 
 class WorkMeter:
-    """What was done since the last report. An operation is a span of its own, as long as a report has room; samples of
-    one sampling session are one."""
+    """What was done since the last report. An operation is a span of its own, as long as a report
+    has room; samples of one sampling session are one.
+    """
 
     def __init__(self, events: Events) -> None:
         events.subscribe(OperationDone, self._operation_done)
@@ -81,16 +82,24 @@ class WorkMeter:
         named = list(result.measured.measures.items())[:MAX_MEASURES]
         measures = {name[:80]: float(value) for name, value in named if math.isfinite(value)}
         kind, now = result.measured.kind, time.time()
-        self._calls.append(_Call(operation.model_id, operation.seq_id, kind, now, result.tokens, measures))
+        self._calls.append(
+            _Call(operation.model_id, operation.seq_id, kind, now, result.tokens, measures)
+        )
 
     def _sampled(self, sample: SampleDone) -> None:
-        tokens, prompt = sum(len(answer.token_ids_T) for answer in sample.outcome.answers), len(sample.order.prompt_ids)
+        tokens, prompt = (
+            sum(len(answer.token_ids_T) for answer in sample.outcome.answers),
+            len(sample.order.prompt_ids),
+        )
         cached = min(sample.outcome.cached_tokens, prompt)
-        self._count(sampling_prefill=prompt - cached, sampling_prefill_cached=cached, sampling_sample=tokens)
+        self._count(
+            sampling_prefill=prompt - cached, sampling_prefill_cached=cached, sampling_sample=tokens
+        )
         self._span(SAMPLE, sample.sampler_id, -1, sample.seconds, tokens)
 
     def _generated(self, call: CallDone) -> None:
-        self._count(sampling_prefill=call.prompt_tokens, sampling_sample=call.tokens)  # its prompt as read whole
+        # its prompt as read whole
+        self._count(sampling_prefill=call.prompt_tokens, sampling_sample=call.tokens)
         self._span(SAMPLE, call.sampler_id, -1, call.seconds, call.tokens)
 
     async def tell(self, agent: Agent, *, deadline_s: float = TELL_DEADLINE_S) -> None:
@@ -124,7 +133,9 @@ class WorkMeter:
         ]  # fmt: skip
         self._reports += 1
         tokens, calls = TokensUsed(**self._tokens), self._take_calls()
-        report = WorkReport(key=f"{self._boot}-{self._reports}", tokens=tokens, spans=spans, calls=calls)
+        report = WorkReport(
+            key=f"{self._boot}-{self._reports}", tokens=tokens, spans=spans, calls=calls
+        )
         self._tokens, self._spans = {}, {}
         return report
 
@@ -146,7 +157,10 @@ class WorkMeter:
                 kinds=[call.kind for call in calls],
                 at=[call.at for call in calls],
                 tokens=[call.tokens for call in calls],
-                measures={name: [call.measures.get(name) for call in calls] for name in sorted(names[model_id])},
+                measures={
+                    name: [call.measures.get(name) for call in calls]
+                    for name in sorted(names[model_id])
+                },
             )
             for model_id, calls in by_model.items()
         ]
@@ -159,5 +173,8 @@ class WorkMeter:
         ended_at = time.time()
         began_at = ended_at - seconds
         known = self._spans.setdefault((kind, of, number), _Span(began_at, ended_at, 0, 0))
-        known.began_at, known.ended_at = min(known.began_at, began_at), max(known.ended_at, ended_at)
+        known.began_at, known.ended_at = (
+            min(known.began_at, began_at),
+            max(known.ended_at, ended_at),
+        )
         known.count, known.tokens = known.count + 1, known.tokens + tokens

@@ -20,10 +20,14 @@ def open_request(request: ChatRequest) -> list[str]:
     """The same of all schemas that an answer to ``request`` is held to."""
     found = []
     if (asked := request.json_schema) is not None:
-        found += open_parts({"type": "object"} if asked == "{}" else json.loads(asked), "the answer")
+        found += open_parts(
+            {"type": "object"} if asked == "{}" else json.loads(asked), "the answer"
+        )
     for tool in request.tools or []:
         if tool.function.strict or request.must_call:
-            found += open_parts(tool.normal()["function"]["parameters"], f"tools.{tool.function.name}")
+            found += open_parts(
+                tool.normal()["function"]["parameters"], f"tools.{tool.function.name}"
+            )
     return found[:MAX_NAMED]
 
 
@@ -34,11 +38,15 @@ def open_parts(schema: Any, name: str) -> list[str]:
     """
     found = []
     for place, part in _schemas(schema, name):
-        if part in ({}, True) or (part.get("type") == "object" and not part.keys() & {"properties", "enum", "const"}):
+        if part in ({}, True) or (
+            part.get("type") == "object" and not part.keys() & {"properties", "enum", "const"}
+        ):
             found.append(f"{place}: any object" if part else f"{place}: any value")
         for kind, bounds in BOUNDS.items():
             if kind in _types(part) and not part.keys() & set(bounds):
-                found.append(f"{place}: {'an array' if kind == 'array' else 'a string'} without {bounds[0]}")
+                found.append(
+                    f"{place}: {'an array' if kind == 'array' else 'a string'} without {bounds[0]}"
+                )
     return found[:MAX_NAMED]
 
 
@@ -60,7 +68,11 @@ def _schemas(schema: Any, name: str) -> Iterator[tuple[str, Any]]:
             yield place, part
         for key in ("properties", "$defs", "definitions"):
             inside = part.get(key)
-            pending += [(f"{place}.{each}", inside[each]) for each in inside] if isinstance(inside, dict) else []
+            pending += (
+                [(f"{place}.{each}", inside[each]) for each in inside]
+                if isinstance(inside, dict)
+                else []
+            )
         for key in ("anyOf", "oneOf", "allOf"):
             inside = part.get(key)
             pending += [(place, each) for each in inside] if isinstance(inside, list) else []

@@ -1,7 +1,8 @@
-"""How often a pattern repeats what repeats: xgrammar spells counts out, and needs minutes for some within others.
+"""How often a pattern repeats what repeats: xgrammar spells counts out, and needs minutes for some
+within others.
 
-``([a-z]{1,10}){1,100}`` may split a text in so many ways that no end of the work was seen; ``([a-z]{1,10},){1,100}``,
-in which each part has its end, takes a second.
+``([a-z]{1,10}){1,100}`` may split a text in so many ways that no end of the work was seen;
+``([a-z]{1,10},){1,100}``, in which each part has its end, takes a second.
 """
 
 import re
@@ -18,7 +19,9 @@ CLASSES = set("dDwWsSbBpP")
 
 @dataclass
 class _Group:
-    """What was read of a group. ``repeats``: the largest product of counts of parts within parts so far."""
+    """What was read of a group. ``repeats``: the largest product of counts of parts within parts so
+    far.
+    """
 
     repeats: int = 1
     has_fixed: bool = False  # this alternative: a character that is there each time
@@ -26,7 +29,9 @@ class _Group:
 
 
 def nested_repeats(pattern: str) -> int:
-    """The largest product of counts of repetitions inside one another that have nothing fixed between them."""
+    """The largest product of counts of repetitions inside one another that have nothing fixed
+    between them.
+    """
     groups, largest = [_Group()], 1
     last_repeats, last_is_fixed = 1, False  # of the part before a count
     for token in TOKEN.finditer(pattern):
@@ -60,6 +65,8 @@ def nested_repeats(pattern: str) -> int:
             continue
         escape = token["escape"]
         last_repeats = 1
-        last_is_fixed = escape[1] not in CLASSES if escape else token["other"] not in (None, ".", "^", "$", "+")
+        last_is_fixed = (
+            escape[1] not in CLASSES if escape else token["other"] not in (None, ".", "^", "$", "+")
+        )
         group.has_fixed |= last_is_fixed
     return largest

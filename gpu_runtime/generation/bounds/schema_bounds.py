@@ -1,8 +1,9 @@
 """How large a JSON schema may be that an answer is held to.
 
-The engine makes a grammar of it before it samples, for seconds to minutes where a schema is huge, and no call of the
-session is answered faster meanwhile. The bounds are those that OpenAI documents for structured outputs (platform
-documentation, "Supported schemas"), and two on counted repetitions, which a grammar spells out.
+The engine makes a grammar of it before it samples, for seconds to minutes where a schema is huge,
+and no call of the session is answered faster meanwhile. The bounds are those that OpenAI documents
+for structured outputs (platform documentation, "Supported schemas"), and two on counted
+repetitions, which a grammar spells out.
 """
 
 from collections.abc import Iterator
@@ -19,7 +20,9 @@ REPEATS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "m
 
 
 def schema_bound(given: Any, *, param: str) -> None:
-    """``given`` is a schema, or anything of JSON that has some. Raises BadRequest, naming what is too large."""
+    """``given`` is a schema, or anything of JSON that has some. Raises BadRequest, naming what is
+    too large.
+    """
     enums = texts = properties = 0
     for name, value in _members(given):
         if name in ("enum", "const"):
@@ -30,7 +33,9 @@ def schema_bound(given: Any, *, param: str) -> None:
             properties += len(value)
             texts += sum(map(len, value))
         elif name in REPEATS and isinstance(value, int) and value > MAX_REPEATS:
-            raise BadRequest(f"{name} is {value}: a schema counts to {MAX_REPEATS} at most", param=param)
+            raise BadRequest(
+                f"{name} is {value}: a schema counts to {MAX_REPEATS} at most", param=param
+            )
         elif name == "patternProperties" and isinstance(value, dict):
             for pattern in value:
                 _pattern_bound(pattern, param)
@@ -42,7 +47,9 @@ def schema_bound(given: Any, *, param: str) -> None:
         (texts, MAX_TEXT, "characters in its names and values"),
     ):
         if count > most:
-            raise BadRequest(f"the schema has {count} {what}; at most {most} are taken", param=param)
+            raise BadRequest(
+                f"the schema has {count} {what}; at most {most} are taken", param=param
+            )
 
 
 def _pattern_bound(pattern: str, param: str) -> None:

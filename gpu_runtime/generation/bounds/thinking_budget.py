@@ -47,7 +47,9 @@ class ThinkingBudget:
                 delta, room = self._filled(whole, options), max(0, self.tokens - len(ids))
                 reader.more(delta.text, delta.token_ids_T)
                 # Past the budget thoughts were over before this delta, or it begins them.
-                is_over = len(delta.token_ids_T) >= room and (reader.is_thinking or len(delta.token_ids_T) > room > 0)
+                is_over = len(delta.token_ids_T) >= room and (
+                    reader.is_thinking or len(delta.token_ids_T) > room > 0
+                )
                 if not is_over or not self._thinks_after([*ids, *delta.token_ids_T[:room]]):
                     ids += delta.token_ids_T
                     shown += len(delta.text)
@@ -57,13 +59,17 @@ class ThinkingBudget:
                     continue
                 ids += delta.token_ids_T[:room]
                 text = self.decode(ids).rstrip("\ufffd")[shown:]
-                cut = replace(first_tokens(delta, room), text=text, finish_reason=None, stop_reason=None)
+                cut = replace(
+                    first_tokens(delta, room), text=text, finish_reason=None, stop_reason=None
+                )
                 break
             else:
                 return
         if cut.token_ids_T:
             yield cut
-        async for delta in self._rest(engine, name, prompt_ids, options, ids, cut, shown + len(text)):
+        async for delta in self._rest(
+            engine, name, prompt_ids, options, ids, cut, shown + len(text)
+        ):
             yield delta
 
     def _thinks_after(self, ids: Sequence[int]) -> bool:
@@ -124,7 +130,9 @@ class ThinkingBudget:
             logprobs_T=(0.0,) * count,
             version=after.version,
             finish_reason="length" if is_last else None,
-            top_logprobs_T=tuple({token: 0.0} for token in self.closing_ids) if options.top_logprobs else (),
+            top_logprobs_T=tuple({token: 0.0} for token in self.closing_ids)
+            if options.top_logprobs
+            else (),
             allowed_T=tuple(map(self._alone, self.closing_ids)) if options.for_training else (),
             raw_logprobs_T=(0.0,) * count if like.raw_logprobs_T else (),
         )
@@ -139,7 +147,9 @@ class ThinkingBudget:
         return replace(delta, allowed_T=(None,) * len(delta.token_ids_T)) if lacks else delta
 
 
-def budget_check(request: SampledRequest, thoughts: ThoughtFormat | None, *, has_grammar: bool) -> None:
+def budget_check(
+    request: SampledRequest, thoughts: ThoughtFormat | None, *, has_grammar: bool
+) -> None:
     """Raises BadRequest for a budget where nothing can be ended, and beside a grammar, which would
     begin anew."""
     if request.thinking_budget is None:
@@ -170,4 +180,6 @@ def budget_of(
     if request.thinking_budget is None or thoughts is None:
         return None
     closing = renderer.encode(thoughts.closing)
-    return ThinkingBudget(request.thinking_budget, closing, reader, renderer.decode, renderer.vocabulary)
+    return ThinkingBudget(
+        request.thinking_budget, closing, reader, renderer.decode, renderer.vocabulary
+    )

@@ -1,7 +1,9 @@
-"""Calls as Gemma 4 writes them: ``<|tool_call>call:get_weather{city:<|"|>Rome<|"|>,days:3}<tool_call|>``.
+"""Calls as Gemma 4 writes them:
+``<|tool_call>call:get_weather{city:<|"|>Rome<|"|>,days:3}<tool_call|>``.
 
-Keys have no quotes and strings have a mark of their own, which is a special token; all else is JSON. A model goes
-on with ``<|tool_response>``, where sampling ends: what the tool returned comes next in this turn. Source: the template.
+Keys have no quotes and strings have a mark of their own, which is a special token; all else is
+JSON. A model goes on with ``<|tool_response>``, where sampling ends: what the tool returned comes
+next in this turn. Source: the template.
 """
 
 import json
@@ -14,16 +16,19 @@ from gpu_runtime.rendering.thoughts import ThoughtFormat
 MARKER, END, QUOTE, ENDS_ANSWER = "<|tool_call>", "<tool_call|>", '<|"|>', "<|tool_response>"
 THOUGHTS = ThoughtFormat("<|channel>thought", "<channel|>")
 HEAD = re.compile(r"\s*call:([^{\s]+)\s*(?=\{)")
-KEY = r"[^{}\[\],:<\s]++(?:\s++[^{}\[\],:<\s]++)*"  # no two parts take the same letters: linear in its length
+# no two parts take the same letters: linear in its length
+KEY = r"[^{}\[\],:<\s]++(?:\s++[^{}\[\],:<\s]++)*"
 TOKEN = re.compile(
-    rf"(?P<mark>[{{}}\[\],:])|(?P<key>{KEY})\s*+:|(?P<word>[^{{}}\[\],:<\s]++)(?=\s*+[,}}\]])|\s++", flags=re.DOTALL
+    rf"(?P<mark>[{{}}\[\],:])|(?P<key>{KEY})\s*+:|(?P<word>[^{{}}\[\],:<\s]++)(?=\s*+[,}}\]])|\s++",
+    flags=re.DOTALL,
 )
 CLOSING = {"{": "}", "[": "]"}
 
 
 class GemmaArguments:
-    """An object in text that comes piece by piece, as JSON. A key is handed out with its value: what has been handed
-    out lacks its closing brackets alone."""
+    """An object in text that comes piece by piece, as JSON. A key is handed out with its value:
+    what has been handed out lacks its closing brackets alone.
+    """
 
     def __init__(self) -> None:
         self._open: list[str] = []  # the brackets that close what is open
@@ -32,7 +37,9 @@ class GemmaArguments:
         self.is_over = False
 
     def take(self, text: str, position: int) -> tuple[str, int]:
-        """The JSON of what is certain from ``position`` on, and where that ends: the next call begins there."""
+        """The JSON of what is certain from ``position`` on, and where that ends: the next call
+        begins there.
+        """
         parts = []
         while not self.is_over:
             if text.startswith(QUOTE, position):
@@ -79,7 +86,9 @@ def parse_gemma(text: str) -> tuple[str, list[ParsedCall]]:
 
 
 class GemmaScanner:
-    """Finds calls in text that a grammar vouches for. One that is cut short counts with the values that are whole."""
+    """Finds calls in text that a grammar vouches for. One that is cut short counts with the values
+    that are whole.
+    """
 
     def __init__(self) -> None:
         self._text, self._index = "", -1

@@ -10,10 +10,32 @@ from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.calls.gemma import KEY, QUOTE
 from gpu_runtime.rendering.calls.schema_types import resolved
 
-NOTES = {"$defs", "definitions", "title", "description", "default", "examples", "deprecated", "$schema", "nullable"}
-READ = {"type", "properties", "required", "items", "enum", "const", "anyOf", "oneOf", "$ref", "additionalProperties"}
+NOTES = {
+    "$defs",
+    "definitions",
+    "title",
+    "description",
+    "default",
+    "examples",
+    "deprecated",
+    "$schema",
+    "nullable",
+}
+READ = {
+    "type",
+    "properties",
+    "required",
+    "items",
+    "enum",
+    "const",
+    "anyOf",
+    "oneOf",
+    "$ref",
+    "additionalProperties",
+}
 OF_OBJECTS = {"properties", "required", "additionalProperties"}
-MAX_DEPTH = 50  # of values within values, of alternatives and of references: each costs a few frames of the stack
+# of values within values, of alternatives and of references: each costs a few frames of the stack
+MAX_DEPTH = 50
 # An exponent of two digits keeps a number within a double's range; more than 18 digits are no
 # number that is meant.
 ANYTHING = r"""
@@ -35,10 +57,11 @@ TYPES = {*SCALARS, "array", "object"}
 
 
 def gemma_call(function: dict[str, Any], quote_id: int | None, excluded: Sequence[int]) -> str:
-    """A call of ``function`` (in normal form). Text holds no token of ``excluded``, of which ``quote_id`` is one.
+    """A call of ``function`` (in normal form). Text holds no token of ``excluded``, of which
+    ``quote_id`` is one.
 
-    Its length is linear in that of the schema. Raises BadRequest for a schema that is none, and for what such a grammar
-    does not hold a model to.
+    Its length is linear in that of the schema. Raises BadRequest for a schema that is none, and for
+    what such a grammar does not hold a model to.
     """
     rules = _Rules(function["parameters"])
     arguments = rules.value(function["parameters"], untyped="object")
@@ -46,20 +69,31 @@ def gemma_call(function: dict[str, Any], quote_id: int | None, excluded: Sequenc
     inside = "[^<]*" if quote_id is None else f"(ExcludeToken({', '.join(map(str, excluded))}))*"
     head = f"root ::= {json.dumps('call:' + function['name'])} {arguments}\n"
     text = f"quote ::= {quote}\ntext ::= quote {inside} quote\n"
-    return head + "".join(f"{name} ::= {rule}\n" for name, rule in rules.found.items()) + text + ANYTHING
+    return (
+        head
+        + "".join(f"{name} ::= {rule}\n" for name, rule in rules.found.items())
+        + text
+        + ANYTHING
+    )
 
 
 class _Rules:
-    """Arrays, objects and what is referred to have rules of their own: an expression is repeated by its name."""
+    """Arrays, objects and what is referred to have rules of their own: an expression is repeated by
+    its name.
+    """
 
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
-        self._names: dict[tuple[int, str], str] = {}  # of rules, by the identity of a schema and what is made of it
+        # of rules, by the identity of a schema and what is made of it
+        self._names: dict[tuple[int, str], str] = {}
         self.found: dict[str, str] = {}
 
-    def value(self, schema: Any, depth: int = 0, through: tuple[int, ...] = (), untyped: str = "any") -> str:
-        """An expression for values of ``schema``, reached by the references ``through`` with nothing written between.
-        A schema that names no type has ``untyped`` values."""
+    def value(
+        self, schema: Any, depth: int = 0, through: tuple[int, ...] = (), untyped: str = "any"
+    ) -> str:
+        """An expression for values of ``schema``, reached by the references ``through`` with
+        nothing written between. A schema that names no type has ``untyped`` values.
+        """
         if schema is True:
             return "any"
         if not isinstance(schema, dict):
@@ -74,15 +108,21 @@ class _Rules:
             return _one_of([_literal(value) for value in _listed(schema, "enum")])
         for key in ("anyOf", "oneOf"):
             if key in schema:
-                return _one_of([self.value(option, depth + 1, through) for option in _listed(schema, key)])
-        return _one_of([self._typed(kind, schema, depth + 1) for kind in _types(schema)] or [untyped])
+                return _one_of(
+                    [self.value(option, depth + 1, through) for option in _listed(schema, key)]
+                )
+        return _one_of(
+            [self._typed(kind, schema, depth + 1) for kind in _types(schema)] or [untyped]
+        )
 
     def _typed(self, kind: str, schema: dict[str, Any], depth: int) -> str:
         if kind in SCALARS:
             return SCALARS[kind]
         if (id(schema), kind) not in self._names:
             name = self._name(schema, kind)
-            self.found[name] = self._array(schema, depth) if kind == "array" else self._object(name, schema, depth)
+            self.found[name] = (
+                self._array(schema, depth) if kind == "array" else self._object(name, schema, depth)
+            )
         return self._names[id(schema), kind]
 
     def _array(self, schema: dict[str, Any], depth: int) -> str:
@@ -90,10 +130,14 @@ class _Rules:
         return f'"[" ({item} ("," {item})*)? "]"'
 
     def _object(self, name: str, schema: dict[str, Any], depth: int) -> str:
-        properties, required, others = (schema.get(key) for key in ("properties", "required", "additionalProperties"))
+        properties, required, others = (
+            schema.get(key) for key in ("properties", "required", "additionalProperties")
+        )
         if not isinstance(properties, dict | None):
             raise _malformed("properties is no object")
-        if required is not None and not (isinstance(required, list) and all(isinstance(n, str) for n in required)):
+        if required is not None and not (
+            isinstance(required, list) and all(isinstance(n, str) for n in required)
+        ):
             raise _malformed("required is no list of names")
         if unlisted := set(required or []) - set(properties or {}):
             raise _not_held(f"the required {min(unlisted)!r}, which is none of the properties,")
@@ -104,8 +148,12 @@ class _Rules:
         value = "any" if others is None else self.value(others, depth)
         return f'"{{" (key ":" {value} ("," key ":" {value})*)? "}}"'
 
-    def _members(self, rule: str, properties: dict[str, Any], required: set[str], depth: int) -> str:
-        """Properties in the order in which the template writes them, those that are not required or not."""
+    def _members(
+        self, rule: str, properties: dict[str, Any], required: set[str], depth: int
+    ) -> str:
+        """Properties in the order in which the template writes them, those that are not required or
+        not.
+        """
         names = sorted(properties, key=str.lower)
         for first in (True, False):  # whether a comma stands before the next
             self.found[f"{rule}_{len(names)}_{first}"] = '""'

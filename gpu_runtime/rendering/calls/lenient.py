@@ -26,7 +26,9 @@ HERMES_CALL = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
 NAME, BLANKS = rf"([^>]{{0,{2 * MAX_NAME}}})>", r"\s{0,8}"
 XML_CALL = re.compile(rf"<function={NAME}(.*?)(?:</function>|\Z)", re.DOTALL)
 BEGIN = f"<{BLANKS}parameter{BLANKS}="
-PARAMETER = re.compile(rf"{BEGIN}{NAME}(.*?)(?:<{BLANKS}/{BLANKS}parameter{BLANKS}>|(?={BEGIN})|\Z)", re.DOTALL)
+PARAMETER = re.compile(
+    rf"{BEGIN}{NAME}(.*?)(?:<{BLANKS}/{BLANKS}parameter{BLANKS}>|(?={BEGIN})|\Z)", re.DOTALL
+)
 
 
 def read_hermes(text: str) -> tuple[str, list[ParsedCall]]:
@@ -42,7 +44,9 @@ def read_xml(text: str, schemas: Schemas) -> tuple[str, list[ParsedCall]]:
         name = call[1].strip()
         inside = call[2].removesuffix("\n</tool_call>") if call.end() == len(text) else call[2]
         values = {found[1].lstrip(): _trimmed(found[2]) for found in PARAMETER.finditer(inside)}
-        given = {key: argument(value, key, schemas.get(name, {})) for key, value in values.items() if key}
+        given = {
+            key: argument(value, key, schemas.get(name, {})) for key, value in values.items() if key
+        }
         calls.append(ParsedCall(name, json.dumps(given)) if name else None)
     begins = [at for mark in XML_STARTS if (at := text.find(mark)) >= 0]
     return _whole(text, min(begins, default=-1), calls)
@@ -74,7 +78,11 @@ def _named(text: str, keys: tuple[str, ...]) -> ParsedCall | None:
     if not isinstance(value, dict) or not isinstance(value.get("name"), str) or not value["name"]:
         return None
     given = [value[key] for key in keys if key in value]
-    return ParsedCall(value["name"], json.dumps(given[0])) if given and isinstance(given[0], dict) else None
+    return (
+        ParsedCall(value["name"], json.dumps(given[0]))
+        if given and isinstance(given[0], dict)
+        else None
+    )
 
 
 def _trimmed(value: str) -> str:

@@ -4,12 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 MAX_NAME = 256  # letters of a call's name: those that a message may give back
-Read = Callable[[str], tuple[str, "list[ParsedCall]"]]  # an answer's text to its plain text and its calls
+# an answer's text to its plain text and its calls
+Read = Callable[[str], tuple[str, "list[ParsedCall]"]]
 
 
 @dataclass(frozen=True)
 class ParsedCall:
-    """One call as the model wrote it; ``arguments`` is JSON text of an object, ``id`` one that the model gave it."""
+    """One call as the model wrote it; ``arguments`` is JSON text of an object, ``id`` one that the
+    model gave it.
+    """
 
     name: str
     arguments: str
@@ -18,8 +21,9 @@ class ParsedCall:
 
 @dataclass(frozen=True)
 class CallPiece:
-    """More of call number ``index``: its name and an id that the model gave it, in the first piece only, and a piece of
-    its arguments' JSON text."""
+    """More of call number ``index``: its name and an id that the model gave it, in the first piece
+    only, and a piece of its arguments' JSON text.
+    """
 
     index: int
     name: str | None
@@ -32,15 +36,18 @@ def joined(pieces: list[CallPiece]) -> list[CallPiece]:
     found: dict[int, CallPiece] = {}
     for piece in pieces:
         first = found.get(piece.index, CallPiece(piece.index, piece.name, "", piece.id))
-        found[piece.index] = CallPiece(first.index, first.name, first.arguments + piece.arguments, first.id)
+        found[piece.index] = CallPiece(
+            first.index, first.name, first.arguments + piece.arguments, first.id
+        )
     return list(found.values())
 
 
 def read_calls(
     text: str, marker: str, end: str, read: Callable[[str], tuple[ParsedCall, int] | None]
 ) -> tuple[str, list[ParsedCall]]:
-    """The plain text before the first ``marker`` and the calls, each after a marker and before an ``end``, which the
-    last may lack; all of it is plain text where anything else stands there. ``read`` finds a call and where it ends.
+    """The plain text before the first ``marker`` and the calls, each after a marker and before an
+    ``end``, which the last may lack; all of it is plain text where anything else stands there.
+    ``read`` finds a call and where it ends.
     """
     before, found, rest = text.partition(marker)
     calls: list[ParsedCall] = []
@@ -58,4 +65,6 @@ def read_calls(
 
 def overlap(text: str, mark: str) -> int:
     """How many characters at the end of ``text`` may be the beginning of ``mark``."""
-    return next((n for n in range(min(len(mark) - 1, len(text)), 0, -1) if text.endswith(mark[:n])), 0)
+    return next(
+        (n for n in range(min(len(mark) - 1, len(text)), 0, -1) if text.endswith(mark[:n])), 0
+    )

@@ -13,7 +13,11 @@ def user() -> list[dict[str, Any]]:
 def calling(*ids: str) -> dict[str, Any]:
     """A turn with a call for each id, of nine letters and digits: Mistral's templates insist."""
     calls = [
-        {"id": number, "type": "function", "function": {"name": PROBE_TOOL, "arguments": {PROBE: f"of_{number}"}}}
+        {
+            "id": number,
+            "type": "function",
+            "function": {"name": PROBE_TOOL, "arguments": {PROBE: f"of_{number}"}},
+        }
         for number in ids
     ]
     return {"role": "assistant", "content": "", "tool_calls": calls}
@@ -21,8 +25,15 @@ def calling(*ids: str) -> dict[str, Any]:
 
 def tool() -> dict[str, Any]:
     """A tool with one argument."""
-    parameters = {"type": "object", "properties": {PROBE: {"type": "string", "description": "x"}}, "required": [PROBE]}
-    return {"type": "function", "function": {"name": PROBE_TOOL, "description": "x", "parameters": parameters}}
+    parameters = {
+        "type": "object",
+        "properties": {PROBE: {"type": "string", "description": "x"}},
+        "required": [PROBE],
+    }
+    return {
+        "type": "function",
+        "function": {"name": PROBE_TOOL, "description": "x", "parameters": parameters},
+    }
 
 
 def result() -> dict[str, Any]:

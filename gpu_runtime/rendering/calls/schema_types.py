@@ -1,4 +1,6 @@
-"""Values that a model wrote without quotes: their JSON type is the one that the tool's schema gives them."""
+"""Values that a model wrote without quotes: their JSON type is the one that the tool's schema gives
+them.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +13,8 @@ Types = frozenset[str]
 ANY: Types = frozenset()
 PYTHON = {"True": True, "False": False, "None": None}  # as templates of Jinja write them
 DEPTH = 8  # of references and alternatives that are followed
-MAX_LOOKED_AT = 1_000  # schemas, for one argument: alternatives that refer to each other are very many
+# schemas, for one argument: alternatives that refer to each other are very many
+MAX_LOOKED_AT = 1_000
 
 
 def schemas_of(tools: list[dict[str, Any]]) -> Schemas:
@@ -20,8 +23,9 @@ def schemas_of(tools: list[dict[str, Any]]) -> Schemas:
 
 
 def argument(text: str, name: str, schema: Schema) -> Any:
-    """The argument ``name`` of a call whose arguments follow ``schema``, written as ``text``. A value that is none of
-    its schema's types is a string, so that the agent can say what is wrong with it.
+    """The argument ``name`` of a call whose arguments follow ``schema``, written as ``text``. A
+    value that is none of its schema's types is a string, so that the agent can say what is wrong
+    with it.
 
     Example: ``argument("5", "n", {"properties": {"n": {"type": "integer"}}}) == 5``.
     """
@@ -32,7 +36,9 @@ def argument(text: str, name: str, schema: Schema) -> Any:
         value = PYTHON[text] if text in PYTHON else load(text)
     except (ValueError, RecursionError):
         return text
-    is_meant = types == ANY or _type(value) in types or (_type(value) == "integer" and "number" in types)
+    is_meant = (
+        types == ANY or _type(value) in types or (_type(value) == "integer" and "number" in types)
+    )
     is_whole = isinstance(value, float) and value.is_integer() and "integer" in types
     return value if not isinstance(value, str) and (is_meant or is_whole) else text
 
@@ -43,7 +49,11 @@ def resolved(reference: str, root: Schema) -> Any:
         return None
     value: Any = root
     for key in reference[1:].strip("/").split("/") if reference.strip("#/") else []:
-        value = value.get(key.replace("~1", "/").replace("~0", "~")) if isinstance(value, Mapping) else None
+        value = (
+            value.get(key.replace("~1", "/").replace("~0", "~"))
+            if isinstance(value, Mapping)
+            else None
+        )
     return value
 
 
@@ -54,7 +64,9 @@ class _Lookup:
         self._root, self._left = root, MAX_LOOKED_AT
 
     def of_property(self, name: str, schema: Any, depth: int = 0) -> Types | None:
-        """Those of the property ``name`` of objects of ``schema``; None where it does not describe one."""
+        """Those of the property ``name`` of objects of ``schema``; None where it does not describe
+        one.
+        """
         if not self._can_look_at(schema, depth):
             return None
         if isinstance(reference := schema.get("$ref"), str):
@@ -64,7 +76,11 @@ class _Lookup:
             return self.of(properties[name])
         for key in ("allOf", "anyOf", "oneOf"):
             options = schema.get(key)
-            each = [self.of_property(name, option, depth + 1) for option in options] if _is_list(options) else []
+            each = (
+                [self.of_property(name, option, depth + 1) for option in options]
+                if _is_list(options)
+                else []
+            )
             if found := [types for types in each if types is not None]:
                 return _joined(key, found)
         others = schema.get("additionalProperties")
@@ -93,7 +109,9 @@ class _Lookup:
 
 
 def _joined(key: str, found: list[Types]) -> Types:
-    """What all of them allow, of whom the first that says something is taken; or what any of them allows."""
+    """What all of them allow, of whom the first that says something is taken; or what any of them
+    allows.
+    """
     if key == "allOf":
         return next((types for types in found if types != ANY), ANY)
     return ANY if ANY in found else frozenset().union(*found)
@@ -104,5 +122,12 @@ def _is_list(value: Any) -> bool:
 
 
 def _type(value: Any) -> str:
-    names = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
+    names = {
+        bool: "boolean",
+        int: "integer",
+        float: "number",
+        str: "string",
+        list: "array",
+        dict: "object",
+    }
     return names.get(type(value), "null")

@@ -8,7 +8,8 @@
     </function>
     </tool_call>
 
-A value stands there without quotes: the tool's schema says which type it has. Source: these models' chat templates.
+A value stands there without quotes: the tool's schema says which type it has. Source: these models'
+chat templates.
 """
 
 import json
@@ -35,8 +36,9 @@ def parse_xml(text: str, schemas: Schemas) -> tuple[str, list[ParsedCall]]:
 
 
 class XmlScanner:
-    """Finds calls in text that a grammar vouches for, argument by argument. One that is cut short counts with the
-    arguments that are whole."""
+    """Finds calls in text that a grammar vouches for, argument by argument. One that is cut short
+    counts with the arguments that are whole.
+    """
 
     def __init__(self, schemas: Schemas) -> None:
         self._schemas, self._text = schemas, ""
@@ -62,7 +64,12 @@ class XmlScanner:
             if (head := FUNCTION.search(self._text)) is None:
                 return None
             self._text = self._text[head.end() :]
-            self._index, self._name, self._given, self._looked = self._index + 1, head[1].strip(), set(), 0
+            self._index, self._name, self._given, self._looked = (
+                self._index + 1,
+                head[1].strip(),
+                set(),
+                0,
+            )
             return CallPiece(self._index, self._name, "{")
         if end := FUNCTION_END.match(self._text):
             self._text, self._name = self._text[end.end() :], ""
@@ -94,15 +101,21 @@ def _call(text: str, schemas: Schemas) -> tuple[ParsedCall, int] | None:
 
 
 def _parameter(text: str, position: int, looked: int = 0) -> tuple[str, str, int] | int | None:
-    """The argument at ``position``: its name, its text and where it ends; None if there is none. Where its end has not
-    come, the place from which to look for it (``looked``) once ``text`` has grown."""
+    """The argument at ``position``: its name, its text and where it ends; None if there is none.
+    Where its end has not come, the place from which to look for it (``looked``) once ``text`` has
+    grown.
+    """
     if (head := PARAMETER.match(text, position)) is None:
         return None
     start = max(head.end(), looked)
     while end := VALUE_END.search(text, start):
         after = text[end.end() : end.end() + max(map(len, AFTER_VALUE))]
         if after.startswith(AFTER_VALUE):
-            return head[1], text[head.end() : end.start()].removesuffix("\n"), end.start() + len("</parameter>")
+            return (
+                head[1],
+                text[head.end() : end.start()].removesuffix("\n"),
+                end.start() + len("</parameter>"),
+            )
         if any(mark.startswith(after) for mark in AFTER_VALUE):
             return end.start()
         start = end.end()

@@ -60,7 +60,9 @@ class Answered(Generic[S]):
         tools = [normal_tool(tool["function"]) for tool in call.options.get("tools") or []]
         variables = call.options.get("template_variables") or {}
         answer = normal_answer(call.completions[0].message)
-        read = _Read(source, tools, variables, parent, call.messages_from, list(call.messages), answer)
+        read = _Read(
+            source, tools, variables, parent, call.messages_from, list(call.messages), answer
+        )
         self._read[call.id] = read
         if (before := read.messages or read.all()[:-1]) and _says_something(answer):
             self._by_answer[_pair(before[-1], answer)] = read

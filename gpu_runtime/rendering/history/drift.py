@@ -22,7 +22,9 @@ class Departure:
     reason: str
 
 
-def explain(renderer: Renderer, departure: Departure, prompt_ids: tuple[int, ...]) -> dict[str, Any] | None:
+def explain(
+    renderer: Renderer, departure: Departure, prompt_ids: tuple[int, ...]
+) -> dict[str, Any] | None:
     """The drift point of the call that reads ``prompt_ids``; None if they hold the source's tokens
     all the same."""
     source = departure.source
@@ -47,7 +49,9 @@ def explain(renderer: Renderer, departure: Departure, prompt_ids: tuple[int, ...
 
 def _around(renderer: Renderer, ids: tuple[int, ...], token: int) -> list[str]:
     """The lines from that on in which ``token`` of ``ids`` stands."""
-    before = renderer.decode(ids[max(0, token - MAX_SHOWN) : token], special=True).rpartition("\n")[2]
+    before = renderer.decode(ids[max(0, token - MAX_SHOWN) : token], special=True).rpartition("\n")[
+        2
+    ]
     after = renderer.decode(ids[token : token + MAX_SHOWN], special=True)
     return f"{before[-MAX_SHOWN:]}{after}".split("\n")
 

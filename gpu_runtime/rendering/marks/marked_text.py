@@ -1,4 +1,6 @@
-"""Special tokens as part of an answer's text: the marks around thoughts and calls that some models write as tokens."""
+"""Special tokens as part of an answer's text: the marks around thoughts and calls that some models
+write as tokens.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -7,8 +9,8 @@ CONTEXT = 8  # ids that are decoded again with those behind them: several may ma
 
 
 class MarkedText:
-    """One answer on its way: an engine's text, which has no special tokens, with those in ``marks`` (id: text) written
-    where they were sampled. ``decode`` makes the engine's text of ids.
+    """One answer on its way: an engine's text, which has no special tokens, with those in ``marks``
+    (id: text) written where they were sampled. ``decode`` makes the engine's text of ids.
 
     Example: with ``{7: "[THINK]"}`` the text ``"hm"`` of the ids ``[7, 40]`` is ``"[THINK]hm"``.
     """
@@ -16,16 +18,22 @@ class MarkedText:
     def __init__(self, marks: Mapping[int, str], decode: Decode) -> None:
         self._marks, self._decode = marks, decode
         self._ids: list[int] = []  # without the marks
-        self._measured = self._measured_length = 0  # how many of them stood before the last mark, and for how much text
+        # how many of them stood before the last mark, and for how much text
+        self._measured = self._measured_length = 0
         self._length = 0  # of the text that came
-        self._waiting: list[tuple[int, str]] = []  # where in the text a mark stands that the text has not reached
+        # where in the text a mark stands that the text has not reached
+        self._waiting: list[tuple[int, str]] = []
 
     def feed(self, text: str, token_ids: Sequence[int]) -> str:
-        """``text``, which came with ``token_ids``, and its marks. An engine may hold text back, and never ahead."""
+        """``text``, which came with ``token_ids``, and its marks. An engine may hold text back, and
+        never ahead.
+        """
         return "".join(piece for piece, _ in self.pieces(text, token_ids))
 
     def pieces(self, text: str, token_ids: Sequence[int]) -> list[tuple[str, bool]]:
-        """The same as (text, whether it is a mark): an answer can hold the letters of a mark that are none."""
+        """The same as (text, whether it is a mark): an answer can hold the letters of a mark that
+        are none.
+        """
         if not self._marks:
             return [(text, False)]
         for token in token_ids:
@@ -43,7 +51,9 @@ class MarkedText:
         return [*found, (text[taken:], False)]
 
     def _length_of_ids(self) -> int:
-        """The length of the text of all ids so far. Each is decoded about once, however many marks there are."""
+        """The length of the text of all ids so far. Each is decoded about once, however many marks
+        there are.
+        """
         near = self._ids[max(0, self._measured - CONTEXT) :]
         known = near[: len(near) - (len(self._ids) - self._measured)]
         self._measured_length += len(self._decode(near)) - len(self._decode(known))

@@ -85,7 +85,11 @@ def whole(text: str) -> str:
 def added_pattern(token: Any) -> str:
     """The pattern of an added token of the tokenizers package: some take in the space beside
     them."""
-    return (r"\s*" if token.lstrip else "") + re.escape(token.content) + (r"\s*" if token.rstrip else "")
+    return (
+        (r"\s*" if token.lstrip else "")
+        + re.escape(token.content)
+        + (r"\s*" if token.rstrip else "")
+    )
 
 
 def without_added(description: Mapping[str, Any]) -> Backend:
@@ -131,8 +135,14 @@ def _broken(value: Any, marks: re.Pattern[str] | None) -> Any:
 NO_MARKS = TextMarks({}, frozenset())
 
 
-def probed(tokenizer: Tokenizer, special: Set[str], *, turns: str, loop: str, thoughts: str) -> TextMarks:
+def probed(
+    tokenizer: Tokenizer, special: Set[str], *, turns: str, loop: str, thoughts: str
+) -> TextMarks:
     """The marks of a template by what it writes: a conversation of plain turns (``turns``), one
     with a call and its result (``loop``), and the marks around thoughts."""
-    around, in_loop, of_thoughts = ({m for m in tokenizer.added if m in text} for text in (turns, loop, thoughts))
-    return TextMarks(tokenizer.added, special & set(tokenizer.added), around, (in_loop - around) | of_thoughts)
+    around, in_loop, of_thoughts = (
+        {m for m in tokenizer.added if m in text} for text in (turns, loop, thoughts)
+    )
+    return TextMarks(
+        tokenizer.added, special & set(tokenizer.added), around, (in_loop - around) | of_thoughts
+    )

@@ -1,4 +1,5 @@
-"""Linear layers of a trainer on a CPU, and attention's products: y = x W^T + b and its derivatives through oneDNN.
+"""Linear layers of a trainer on a CPU, and attention's products: y = x W^T + b and its derivatives
+through oneDNN.
 
 torch multiplies float32 matrices with MKL, which uses half of what an AVX-512 processor of another maker can do;
 oneDNN, which comes with torch, asks the processor. On an AMD EPYC the products of a small model's layers take 0.4 to
@@ -35,7 +36,9 @@ class OneDnnLinear(torch.autograd.Function):
 
 
 def linear_layers_use_onednn(model: nn.Module) -> None:
-    """Let every float32 ``nn.Linear`` of ``model`` compute so; names and parameters stay as they are."""
+    """Let every float32 ``nn.Linear`` of ``model`` compute so; names and parameters stay as they
+    are.
+    """
     if not torch.backends.mkldnn.is_available():
         return
     for module in model.modules():
@@ -44,13 +47,16 @@ def linear_layers_use_onednn(model: nn.Module) -> None:
 
 
 def products(left_GMK: Tensor, right_GNK: Tensor) -> Tensor:
-    """``left right^T`` of each group, ``[G, M, N]``; for attention's products, without derivatives of its own.
+    """``left right^T`` of each group, ``[G, M, N]``; for attention's products, without derivatives
+    of its own.
 
     A transposed ``left`` gains nothing here: torch.bmm is as fast.
     """
     if left_GMK.dtype != torch.float32 or not torch.backends.mkldnn.is_available():
         return torch.bmm(left_GMK, right_GNK.mT)
-    return torch.stack([_product(left, right) for left, right in zip(left_GMK, right_GNK, strict=True)])
+    return torch.stack(
+        [_product(left, right) for left, right in zip(left_GMK, right_GNK, strict=True)]
+    )
 
 
 def _forward(module: nn.Linear, inputs: Tensor) -> Tensor:
@@ -60,5 +66,7 @@ def _forward(module: nn.Linear, inputs: Tensor) -> Tensor:
 
 
 def _product(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """``rows weight^T + bias``; either may be a transposed view. The operator behind torch's own compiled linears."""
+    """``rows weight^T + bias``; either may be a transposed view. The operator behind torch's own
+    compiled linears.
+    """
     return torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")  # noqa: SLF001 - an operator of torch's

@@ -1,9 +1,10 @@
-"""Log-probabilities of a row's targets on a CPU, a block of positions at a time, with a derivative of their own.
+"""Log-probabilities of a row's targets on a CPU, a block of positions at a time, with a derivative
+of their own.
 
-torch's logsumexp, and its derivative, read and write the logits of all positions once for each of their operations: of
-a small model with a large vocabulary they take as long as the products of the head. Its softmax does a row in one
-pass, and a block of rows stays in the processor's caches for what follows. Results differ from the plain formula by
-float32's rounding.
+torch's logsumexp, and its derivative, read and write the logits of all positions once for each of
+their operations: of a small model with a large vocabulary they take as long as the products of the
+head. Its softmax does a row in one pass, and a block of rows stays in the processor's caches for
+what follows. Results differ from the plain formula by float32's rounding.
 
 Shapes: K positions, V the vocabulary, z = logits / T, p = softmax(z).
     logp_k = z[k, target_k] - logsumexp(z[k]),    d logp_k / d logits[k, v] = ([v = target_k] - p[k, v]) / T_k
@@ -15,15 +16,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# A block of this many logits is 8 MiB in float32: the cores' shared cache holds it, and each of them has rows enough.
+# A block of this many logits is 8 MiB in float32: the cores' shared cache holds it, and each of
+# them has rows enough.
 BLOCK = 1 << 21
 
 
 class TokenLogprobs(torch.autograd.Function):
-    """``[K]`` of logits ``[K, V]``, targets ``[K]`` and temperatures ``[K]`` or None; has no second derivative."""
+    """``[K]`` of logits ``[K, V]``, targets ``[K]`` and temperatures ``[K]`` or None; has no second
+    derivative.
+    """
 
     @staticmethod
-    def forward(ctx: Any, logits_KV: Tensor, target_K: Tensor, temperature_K: Tensor | None) -> Tensor:
+    def forward(
+        ctx: Any, logits_KV: Tensor, target_K: Tensor, temperature_K: Tensor | None
+    ) -> Tensor:
         logprobs_K = logits_KV.new_empty(len(logits_KV))
         for part in _blocks(logits_KV):
             logprobs_kV = _divided(logits_KV[part], temperature_K, part).log_softmax(dim=1)

@@ -51,11 +51,15 @@ class KernelBlocks:
     @classmethod
     def of(cls, end_N: Tensor, blocks: tuple[QueryBlock, ...]) -> "KernelBlocks":
         keys = tuple(
-            torch.cat([torch.arange(first, last, dtype=torch.int32) for first, last in block.ranges])
+            torch.cat(
+                [torch.arange(first, last, dtype=torch.int32) for first, last in block.ranges]
+            )
             for block in blocks
         )
         pairs = zip(blocks, keys, strict=True)
-        made = [CBlock(each.data_ptr(), it.first, it.last, len(each), it.common) for it, each in pairs]
+        made = [
+            CBlock(each.data_ptr(), it.first, it.last, len(each), it.common) for it, each in pairs
+        ]
         return cls(end_N.to(torch.int32), keys, (CBlock * len(made))(*made))
 
 
@@ -81,15 +85,21 @@ class Tree:
             return self.blocks
         if window not in self._windowed:
             depth_N = node_depths(self.end_N)
-            self._windowed[window] = tuple(_within(self.end_N, depth_N, block, window) for block in self.blocks)
+            self._windowed[window] = tuple(
+                _within(self.end_N, depth_N, block, window) for block in self.blocks
+            )
         return self._windowed[window]
 
 
 def tree_of(end_N: Tensor, size: int = BLOCK) -> Tree:
     """The blocks of a row; ``end_N[j]`` is one past j's subtree: i sees j iff j <= i < end_N[j]."""
     count = len(end_N)
-    blocks = tuple(_block(end_N, first, min(first + size, count)) for first in range(0, count, size))
-    deepest = max((block.common + int((~block.hidden).sum(dim=1).max()) for block in blocks), default=0)
+    blocks = tuple(
+        _block(end_N, first, min(first + size, count)) for first in range(0, count, size)
+    )
+    deepest = max(
+        (block.common + int((~block.hidden).sum(dim=1).max()) for block in blocks), default=0
+    )
     return Tree(blocks, deepest, end_N, size)
 
 
@@ -107,15 +117,21 @@ def _block(end_N: Tensor, first: int, last: int) -> QueryBlock:
     # before all others.
     common = int(((keys <= first) & (end_N[keys] >= last)).sum())
     rest, queries = keys[common:], torch.arange(first, last, device=end_N.device)[:, None]
-    return QueryBlock(first, last, _ranges(keys), common, (rest > queries) | (queries >= end_N[rest]))
+    return QueryBlock(
+        first, last, _ranges(keys), common, (rest > queries) | (queries >= end_N[rest])
+    )
 
 
 def _within(end_N: Tensor, depth_N: Tensor, block: QueryBlock, window: int) -> QueryBlock:
     """The block under a window. Its oldest keys are seen by its first queries alone: no key is
     common to all."""
-    keys = torch.cat([torch.arange(first, last, device=end_N.device) for first, last in block.ranges])
+    keys = torch.cat(
+        [torch.arange(first, last, device=end_N.device) for first, last in block.ranges]
+    )
     queries = torch.arange(block.first, block.last, device=end_N.device)[:, None]
-    hidden = (keys > queries) | (queries >= end_N[keys]) | (depth_N[queries] - depth_N[keys] >= window)
+    hidden = (
+        (keys > queries) | (queries >= end_N[keys]) | (depth_N[queries] - depth_N[keys] >= window)
+    )
     is_seen = ~hidden.all(dim=0)
     return QueryBlock(block.first, block.last, _ranges(keys[is_seen]), 0, hidden[:, is_seen])
 

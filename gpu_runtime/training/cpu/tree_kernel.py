@@ -1,8 +1,10 @@
-"""Attention over a packed tree by ``native/tree_attention.c``: TreeAttention's values and derivative, in one call each.
+"""Attention over a packed tree by ``native/tree_attention.c``: TreeAttention's values and
+derivative, in one call each.
 
-TreeAttention is a dozen operators of torch for each block of queries, and of a small model each of them takes less time
-than its threads need to wake. On two cores, forward and backward of a row of 8 x 256 take a third of its time. Sums run
-in another order: results differ by float32's rounding. They are the same ones for any number of threads.
+TreeAttention is a dozen operators of torch for each block of queries, and of a small model each of
+them takes less time than its threads need to wake. On two cores, forward and backward of a row of 8
+x 256 take a third of its time. Sums run in another order: results differ by float32's rounding.
+They are the same ones for any number of threads.
 
 Shapes: N nodes, H query heads, G key/value heads, D head size, a multiple of a vector's numbers.
 """
@@ -35,7 +37,10 @@ class _Attention(ctypes.Structure):
 
     _fields_ = [
         *((name, _View) for name in ("query", "key", "value", "grad")),
-        *((name, ctypes.c_void_p) for name in ("attended", "grad_query", "grad_key", "grad_value", "end", "blocks")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("attended", "grad_query", "grad_key", "grad_value", "end", "blocks")
+        ),
         *((name, ctypes.c_size_t) for name in ("count", "nodes", "heads", "groups", "size")),
         ("scale", ctypes.c_float),
     ]
@@ -46,7 +51,12 @@ class KernelAttention(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, query_NHD: Tensor, key_GND: Tensor, value_GND: Tensor, blocks: KernelBlocks, scale: float
+        ctx: Any,
+        query_NHD: Tensor,
+        key_GND: Tensor,
+        value_GND: Tensor,
+        blocks: KernelBlocks,
+        scale: float,
     ) -> Tensor:
         # A head's numbers have to lie side by side; nodes and heads may lie in any order.
         query_NHD, key_GND, value_GND = map(_with_whole_heads, (query_NHD, key_GND, value_GND))
@@ -61,16 +71,23 @@ class KernelAttention(torch.autograd.Function):
         query_NHD, key_GND, value_GND, attended_NHD = ctx.saved_tensors
         grad_NHD = _with_whole_heads(grad_NHD)
         grad_query = query_NHD.new_empty(query_NHD.shape)
-        grad_key, grad_value = key_GND.new_zeros(key_GND.shape), value_GND.new_zeros(value_GND.shape)
+        grad_key, grad_value = (
+            key_GND.new_zeros(key_GND.shape),
+            value_GND.new_zeros(value_GND.shape),
+        )
         job = _attention(query_NHD, key_GND, value_GND, attended_NHD, ctx.blocks, ctx.scale)
         job.grad = _View.of(grad_NHD)
-        job.grad_query, job.grad_key, job.grad_value = (each.data_ptr() for each in (grad_query, grad_key, grad_value))
+        job.grad_query, job.grad_key, job.grad_value = (
+            each.data_ptr() for each in (grad_query, grad_key, grad_value)
+        )
         _run("attend_back", job)
         return grad_query, grad_key, grad_value, None, None
 
 
 def kernel_can(query_NHD: Tensor, tree: Tree, window: int | None, softcap: float | None) -> bool:
-    """Whether the kernel computes this layer; one that hides ancestors by a window, or caps its scores, it does not."""
+    """Whether the kernel computes this layer; one that hides ancestors by a window, or caps its
+    scores, it does not.
+    """
     return (
         softcap is None
         and (window is None or window >= tree.deepest)
@@ -83,7 +100,12 @@ def kernel_can(query_NHD: Tensor, tree: Tree, window: int | None, softcap: float
 
 
 def _attention(
-    query_NHD: Tensor, key_GND: Tensor, value_GND: Tensor, attended_NHD: Tensor, blocks: KernelBlocks, scale: float
+    query_NHD: Tensor,
+    key_GND: Tensor,
+    value_GND: Tensor,
+    attended_NHD: Tensor,
+    blocks: KernelBlocks,
+    scale: float,
 ) -> _Attention:
     nodes, heads, size = query_NHD.shape
     return _Attention(

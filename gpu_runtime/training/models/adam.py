@@ -41,9 +41,10 @@ def adam_set(groups: Iterable[dict[str, Any]], params: AdamParams) -> None:
 def adam_step(optimizer: torch.optim.AdamW, params: AdamParams) -> dict[str, float]:
     """Apply and forget the gradient; returns its norm before the clip, ``grad_norm``.
 
-    A parameter without a gradient has one of zero, so that every parameter counts the same steps. The clip multiplies
-    by min(1, grad_clip_norm / (norm + 1e-6)), as ``torch.nn.utils.clip_grad_norm_`` does. Raises InvalidTrainingInput,
-    the weights unchanged, for a gradient that is not finite.
+    A parameter without a gradient has one of zero, so that every parameter counts the same steps.
+    The clip multiplies by min(1, grad_clip_norm / (norm + 1e-6)), as
+    ``torch.nn.utils.clip_grad_norm_`` does. Raises InvalidTrainingInput, the weights unchanged, for
+    a gradient that is not finite.
     """
     adam_check(params)
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]

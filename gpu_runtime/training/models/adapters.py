@@ -1,6 +1,8 @@
-"""Many LoRA adapters on one frozen base, by peft: one takes part in a forward pass, the others wait beside it.
+"""Many LoRA adapters on one frozen base, by peft: one takes part in a forward pass, the others wait
+beside it.
 
-An adapter adds (ALPHA / rank) B A to the weight of each layer it is on (Hu et al. 2021, arXiv:2106.09685).
+An adapter adds (ALPHA / rank) B A to the weight of each layer it is on (Hu et al. 2021,
+arXiv:2106.09685).
 """
 
 import hashlib
@@ -15,7 +17,8 @@ from gpu_runtime.model_interfaces import InvalidTrainingInput, LoraConfig
 from gpu_runtime.training.lora import PARTS, adapter_folder_write
 from gpu_runtime.training.models.towers import text_names
 
-# Whatever the rank: Schulman et al. 2025, "LoRA Without Regret"; also the alpha of the hosted service's adapters.
+# Whatever the rank: Schulman et al. 2025, "LoRA Without Regret"; also the alpha of the hosted
+# service's adapters.
 ALPHA = 32.0
 MAX_RANK = 512  # the largest that vLLM serves
 
@@ -23,28 +26,39 @@ MAX_RANK = 512  # the largest that vLLM serves
 def lora_check(lora: LoraConfig) -> None:
     """Raises InvalidTrainingInput for an adapter that would be none, or that no engine serves."""
     if not 1 <= lora.rank <= MAX_RANK:
-        raise InvalidTrainingInput(f"lora rank {lora.rank} must be 1 to {MAX_RANK}, or 0 to train all weights")
+        raise InvalidTrainingInput(
+            f"lora rank {lora.rank} must be 1 to {MAX_RANK}, or 0 to train all weights"
+        )
     if not (lora.train_attn or lora.train_mlp or lora.train_unembed):
-        raise InvalidTrainingInput("train_attn, train_mlp and train_unembed are all false: nothing would be trained")
+        raise InvalidTrainingInput(
+            "train_attn, train_mlp and train_unembed are all false: nothing would be trained"
+        )
 
 
 def adapter_add(model: Any, name: str, lora: LoraConfig, model_id: str) -> dict[str, nn.Parameter]:
-    """Put the adapter ``name`` on the model's layers; returns its parameters by the base's names of their layers.
+    """Put the adapter ``name`` on the model's layers; returns its parameters by the base's names of
+    their layers.
 
-    A is drawn from the seed alone, B is zero: the model begins as the base. Both are float32 whatever the base is in:
-    a step of 1e-4 is lost in a weight of 8 bits. Raises InvalidTrainingInput.
+    A is drawn from the seed alone, B is zero: the model begins as the base. Both are float32
+    whatever the base is in: a step of 1e-4 is lost in a weight of 8 bits. Raises
+    InvalidTrainingInput.
     """
     lora_check(lora)
     targets = _targets(model, lora)
     if not targets:
-        raise InvalidTrainingInput("this base has no linear layers in the parts that train_attn, train_mlp name")
+        raise InvalidTrainingInput(
+            "this base has no linear layers in the parts that train_attn, train_mlp name"
+        )
     from peft import inject_adapter_in_model  # takes seconds, which a model of all weights saves
     from peft.tuners.tuners_utils import cast_adapter_dtype
 
     frozen = [parameter for parameter in model.parameters() if not parameter.requires_grad]
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-        # Of a second adapter, and of merging one on a head that is tied to the embeddings: export.py unties it.
-        warnings.filterwarnings("ignore", message="Already found a `peft_config`|.*tie_word_embeddings")
+        # Of a second adapter, and of merging one on a head that is tied to the embeddings:
+        # export.py unties it.
+        warnings.filterwarnings(
+            "ignore", message="Already found a `peft_config`|.*tie_word_embeddings"
+        )
         torch.manual_seed(_seed(lora, model_id))
         inject_adapter_in_model(_peft_config(lora, targets), model, adapter_name=name)
         cast_adapter_dtype(model, adapter_name=name)
@@ -59,7 +73,9 @@ def adapter_add(model: Any, name: str, lora: LoraConfig, model_id: str) -> dict[
 
 
 def adapter_bytes(model: Any, lora: LoraConfig) -> int:
-    """What an adapter costs while it is trained: in float32 its weights, gradient, a call's gradient, two moments."""
+    """What an adapter costs while it is trained: in float32 its weights, gradient, a call's
+    gradient, two moments.
+    """
     lora_check(lora)
     layers = [model.get_submodule(name) for name in _targets(model, lora)]
     return 4 * 5 * lora.rank * sum(layer.in_features + layer.out_features for layer in layers)
@@ -74,7 +90,8 @@ def adapter_select(model: nn.Module, name: str) -> None:
 def adapter_remove(model: Any, name: str) -> None:
     """Free the adapter's memory."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Adapter .* was active")  # the next call selects its own
+        # the next call selects its own
+        warnings.filterwarnings("ignore", message="Adapter .* was active")
         for layer in _layers(model).values():
             if name in layer.lora_A:
                 layer.delete_adapter(name)
@@ -96,7 +113,12 @@ def _peft_config(lora: LoraConfig, layers: list[str]) -> Any:
     from peft import LoraConfig as PeftConfig
 
     return PeftConfig(
-        r=lora.rank, lora_alpha=ALPHA, target_modules=layers, lora_dropout=0.0, bias="none", task_type="CAUSAL_LM"
+        r=lora.rank,
+        lora_alpha=ALPHA,
+        target_modules=layers,
+        lora_dropout=0.0,
+        bias="none",
+        task_type="CAUSAL_LM",
     )
 
 
@@ -104,7 +126,9 @@ def _targets(model: Any, lora: LoraConfig) -> list[str]:
     """Names of the layers, as they are in the base, in the model's order."""
     head = model.get_output_embeddings()
     head = getattr(head, "base_layer", head)
-    parts = (PARTS["attention"] if lora.train_attn else set()) | (PARTS["mlp"] if lora.train_mlp else set())
+    parts = (PARTS["attention"] if lora.train_attn else set()) | (
+        PARTS["mlp"] if lora.train_mlp else set()
+    )
     found = []
     texts = text_names(model)
     for name, module in model.named_modules():

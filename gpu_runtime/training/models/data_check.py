@@ -1,4 +1,6 @@
-"""Refuses data that cannot be trained, before anything is computed: the message names datum, tensor and shape."""
+"""Refuses data that cannot be trained, before anything is computed: the message names datum, tensor
+and shape.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -25,11 +27,18 @@ def settings_check(name: str, loss: NamedLoss, config: LossConfig) -> dict[str, 
     for key, value in config.items():
         if key not in settings:
             known = ", ".join(settings) or "none"
-            raise InvalidTrainingInput(f"loss_fn_config {key!r} is no setting of {name}; it has {known}")
+            raise InvalidTrainingInput(
+                f"loss_fn_config {key!r} is no setting of {name}; it has {known}"
+            )
         if isinstance(value, (bool, str)) or not math.isfinite(value):
-            raise InvalidTrainingInput(f"loss_fn_config {key!r} must be a finite number, not {value!r}")
+            raise InvalidTrainingInput(
+                f"loss_fn_config {key!r} must be a finite number, not {value!r}"
+            )
         settings[key] = float(value)
-    low, high = settings.get("clip_low_threshold", 0.0), settings.get("clip_high_threshold", math.inf)
+    low, high = (
+        settings.get("clip_low_threshold", 0.0),
+        settings.get("clip_high_threshold", math.inf),
+    )
     if not 0 <= low <= high:
         raise InvalidTrainingInput(
             f"clip_low_threshold {low:g} and clip_high_threshold {high:g} must be 0 <= low <= high: they are bounds of"
@@ -38,7 +47,9 @@ def settings_check(name: str, loss: NamedLoss, config: LossConfig) -> dict[str, 
     return settings
 
 
-def data_check(data: Sequence[Datum], name: str, loss: NamedLoss, *, vocabulary: int, longest: int) -> None:
+def data_check(
+    data: Sequence[Datum], name: str, loss: NamedLoss, *, vocabulary: int, longest: int
+) -> None:
     """Raises InvalidTrainingInput for the first datum that does not fit the loss or the model."""
     if not data:
         raise InvalidTrainingInput("data is empty: there is nothing to compute")
@@ -46,7 +57,9 @@ def data_check(data: Sequence[Datum], name: str, loss: NamedLoss, *, vocabulary:
         _check_tokens(f"datum {index}, model_input", datum.token_ids_N, vocabulary)
         tokens = len(datum.token_ids_N)
         if tokens > longest:
-            raise InvalidTrainingInput(f"datum {index} has {tokens} tokens; this model takes at most {longest}")
+            raise InvalidTrainingInput(
+                f"datum {index} has {tokens} tokens; this model takes at most {longest}"
+            )
         _check_names(index, datum.loss_inputs, name, loss)
         targets = datum.loss_inputs[TARGETS]
         _check_shape(index, targets, tokens, name, many_targets=loss.many_targets)
@@ -84,7 +97,9 @@ def _check_names(index: int, tensors: Mapping[str, np.ndarray], name: str, loss:
         )
 
 
-def _check_shape(index: int, targets: np.ndarray, tokens: int, name: str, *, many_targets: bool) -> None:
+def _check_shape(
+    index: int, targets: np.ndarray, tokens: int, name: str, *, many_targets: bool
+) -> None:
     shape = list(targets.shape)
     if many_targets and targets.ndim == 2 and shape[0] == tokens and shape[1] > 0:
         return
@@ -102,10 +117,14 @@ def _check_values(index: int, key: str, tensor: np.ndarray, shape: tuple[int, ..
             f"datum {index}, {key} has the shape {list(tensor.shape)}; {TARGETS} has {list(shape)}, which it must equal"
         )
     if tensor.dtype.kind not in "iufb":
-        raise InvalidTrainingInput(f"datum {index}, {key} holds {tensor.dtype}; it must hold numbers")
+        raise InvalidTrainingInput(
+            f"datum {index}, {key} holds {tensor.dtype}; it must hold numbers"
+        )
     finite = np.isfinite(tensor)
     if not finite.all():
         at = np.argwhere(~finite)[0].tolist()
-        raise InvalidTrainingInput(f"datum {index}, {key} is {tensor[tuple(at)]} at {at}; it must be finite")
+        raise InvalidTrainingInput(
+            f"datum {index}, {key} is {tensor[tuple(at)]} at {at}; it must be finite"
+        )
     if key == "sequence_ratio_mask" and not np.isin(tensor, (0, 1)).all():
         raise InvalidTrainingInput(f"datum {index}, {key} must hold 0 and 1 alone")

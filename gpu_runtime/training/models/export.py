@@ -26,8 +26,11 @@ COPIED = (
 )  # fmt: skip
 
 
-def full_weights(model: Any, adapter: Mapping[str, Tensor], lora: LoraConfig | None) -> dict[str, Tensor]:
-    """Every weight under the base's own name, the adapter added to the layers it is on; a tied weight once.
+def full_weights(
+    model: Any, adapter: Mapping[str, Tensor], lora: LoraConfig | None
+) -> dict[str, Tensor]:
+    """Every weight under the base's own name, the adapter added to the layers it is on; a tied
+    weight once.
 
     An adapted head is a weight of its own, also where the base's is that of the embeddings.
     """
@@ -48,10 +51,12 @@ def full_weights(model: Any, adapter: Mapping[str, Tensor], lora: LoraConfig | N
 
 
 def spilled(weights: Iterable[tuple[str, Tensor]], folder: Path) -> dict[str, Tensor]:
-    """Copies of tensors of the host that are files in ``folder``, without a name there, gone when the copies are.
+    """Copies of tensors of the host that are files in ``folder``, without a name there, gone when
+    the copies are.
 
-    A model is written once all of its weights are there, and one more copy of them may be more than a process may have:
-    these pages the kernel can write out and drop. Raises OSError where the disk is full.
+    A model is written once all of its weights are there, and one more copy of them may be more than
+    a process may have: these pages the kernel can write out and drop. Raises OSError where the disk
+    is full.
     """
     known: list[tuple[str, Path, torch.Size, torch.dtype]] = []
     with TemporaryDirectory(prefix=".weights-", dir=folder) as place:
@@ -61,7 +66,8 @@ def spilled(weights: Iterable[tuple[str, Tensor]], folder: Path) -> dict[str, Te
             with path.open("wb") as file:
                 file.write(tensor.contiguous().view(-1).view(torch.uint8).numpy().data)
             del tensor  # before the next one is made
-        # After all: small things that stay, made between large ones that go, would leave the heap in pieces.
+        # After all: small things that stay, made between large ones that go, would leave the heap
+        # in pieces.
         return {name: _mapped(path, shape, dtype) for name, path, shape, dtype in known}
 
 
@@ -81,7 +87,9 @@ def hugging_face_export(model: Any, weights: dict[str, Tensor], base: str, folde
     config = model.config
     was_tied = config.tie_word_embeddings
     generation = model.generation_config if model.can_generate() else None
-    heads = {name for name, module in model.named_modules() if module is model.get_output_embeddings()}
+    heads = {
+        name for name, module in model.named_modules() if module is model.get_output_embeddings()
+    }
     config.use_cache = True
     config.tie_word_embeddings = was_tied and not any(f"{name}.weight" in weights for name in heads)
     # Of earlier versions of transformers, which kept them in config.json: it reads them there and
@@ -116,7 +124,9 @@ def proof_write(base: Path, folder: Path) -> None:
     except (OSError, ValueError):
         return
     config = json.loads((folder / "config.json").read_text())
-    (folder / NAME).write_text(json.dumps(proof_of(tokenizer, config, folder), ensure_ascii=False, indent=1) + "\n")
+    (folder / NAME).write_text(
+        json.dumps(proof_of(tokenizer, config, folder), ensure_ascii=False, indent=1) + "\n"
+    )
 
 
 def base_files_copy(base: Path, folder: Path) -> None:

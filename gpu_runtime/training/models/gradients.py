@@ -8,7 +8,8 @@ from torch import nn
 
 @contextmanager
 def gradients_added(parameters: Sequence[nn.Parameter]) -> Iterator[None]:
-    """Backward passes in the block add to gradients of their own, which are added to the model's at its end.
+    """Backward passes in the block add to gradients of their own, which are added to the model's at
+    its end.
 
     After an exception the model's are what they were.
     """

@@ -1,4 +1,6 @@
-"""The many-model trainer in a process of its own, as the other trainer's ranks are: a crash ends a child alone."""
+"""The many-model trainer in a process of its own, as the other trainer's ranks are: a crash ends a
+child alone.
+"""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
 
 
 class ModelTrainerProcess(RankProcesses):
-    """model_interfaces.ModelTrainer over one process. It reads dtype, lengths and checkpointing of ``config``."""
+    """model_interfaces.ModelTrainer over one process. It reads dtype, lengths and checkpointing of
+    ``config``.
+    """
 
     def __init__(
         self,
@@ -29,7 +33,9 @@ class ModelTrainerProcess(RankProcesses):
         on_progress: Callable[[], None] = lambda: None,
     ) -> None:
         self.dtype = dtype_name(config.dtype, device)
-        spec = RankSpec(base_model_path, config, 0, 1, "", device, machine_share.cpus(), tuple(gpus))
+        spec = RankSpec(
+            base_model_path, config, 0, 1, "", device, machine_share.cpus(), tuple(gpus)
+        )
         super().__init__(spec, partial(rank_main, load=models_load), on_progress=on_progress)
 
     async def create_model(self, model_id: str, lora: LoraConfig | None) -> None:
@@ -41,12 +47,16 @@ class ModelTrainerProcess(RankProcesses):
     async def forward(
         self, model_id: str, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig
     ) -> ForwardResult:
-        return await self._call("forward", model_id, list(data), loss_fn, dict(loss_config), deadline_s=STEP_S)
+        return await self._call(
+            "forward", model_id, list(data), loss_fn, dict(loss_config), deadline_s=STEP_S
+        )
 
     async def forward_backward(
         self, model_id: str, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig
     ) -> ForwardResult:
-        return await self._call("forward_backward", model_id, list(data), loss_fn, dict(loss_config), deadline_s=STEP_S)
+        return await self._call(
+            "forward_backward", model_id, list(data), loss_fn, dict(loss_config), deadline_s=STEP_S
+        )
 
     async def optim_step(self, model_id: str, params: AdamParams) -> dict[str, float]:
         return await self._call("optim_step", model_id, params, deadline_s=STEP_S)
@@ -57,7 +67,9 @@ class ModelTrainerProcess(RankProcesses):
     async def load_state(
         self, model_id: str, folder: Path, *, with_optimizer: bool, with_gradient: bool = False
     ) -> None:
-        await self._call("load_state", model_id, folder, with_optimizer, with_gradient, deadline_s=WEIGHTS_S)
+        await self._call(
+            "load_state", model_id, folder, with_optimizer, with_gradient, deadline_s=WEIGHTS_S
+        )
 
     async def export_sampler(self, model_id: str, folder: Path) -> None:
         await self._call("export_sampler", model_id, folder, deadline_s=WEIGHTS_S)
@@ -66,7 +78,9 @@ class ModelTrainerProcess(RankProcesses):
         await self._call("export_state", state, folder, deadline_s=WEIGHTS_S)
 
     async def export_merged(self, saved: Path, folder: Path) -> None:
-        """The base with what ``save_state`` or ``export_sampler`` wrote of a model, as a Hugging Face folder."""
+        """The base with what ``save_state`` or ``export_sampler`` wrote of a model, as a Hugging
+        Face folder.
+        """
         await self._call("export_merged", saved, folder, deadline_s=WEIGHTS_S)
 
     async def export_external(self, model_id: str, folder: Path) -> None:

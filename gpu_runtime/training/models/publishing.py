@@ -1,8 +1,9 @@
 """How a rank leaves the trainer's weights for the engine: Hugging Face names, the engine's dtype.
 
-Rank 0 does it, and of an engine over several nodes the first rank of each node, for the part of the engine there. Where
-the weights are whole in that process, the engine reads them from its memory (``weights/shared_memory.py``; on a GPU
-``weights/cuda_ipc.py``); else they are written into a file (``weights/shared_file.py``).
+Rank 0 does it, and of an engine over several nodes the first rank of each node, for the part of the
+engine there. Where the weights are whole in that process, the engine reads them from its memory
+(``weights/shared_memory.py``; on a GPU ``weights/cuda_ipc.py``); else they are written into a file
+(``weights/shared_file.py``).
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,9 @@ from gpu_runtime.weights.shared_memory import SharedMemoryExport
 
 
 class WeightPublisher:
-    """Of one rank; every rank must take part in ``publish``, with weights of the same names in the same order."""
+    """Of one rank; every rank must take part in ``publish``, with weights of the same names in the
+    same order.
+    """
 
     def __init__(self, spec: RankSpec, dtype: torch.dtype) -> None:
         self._spec, self._dtype = spec, dtype
@@ -43,7 +46,9 @@ class WeightPublisher:
         if self._share(folder, weights):
             return
         if self._leaves and (self._file is None or self._file.folder != folder):
-            shapes = {name: getattr(whole[0], "ds_shape", whole[0].shape) for name, whole, _ in weights}
+            shapes = {
+                name: getattr(whole[0], "ds_shape", whole[0].shape) for name, whole, _ in weights
+            }
             self._file = WeightFile(folder, shapes, self._dtype)
         for name, whole, weight in weights:
             with deepspeed.zero.GatheredParameters(whole, enabled=self._is_sharded):
@@ -57,7 +62,9 @@ class WeightPublisher:
             return False
         shared = torch.ones(1)
         if self._leaves:
-            shared[0] = self._shared.export({name: weight().detach() for name, _, weight in weights}, folder)
+            shared[0] = self._shared.export(
+                {name: weight().detach() for name, _, weight in weights}, folder
+            )
         if self._spec.world_size > 1:
             dist.all_reduce(shared, op=dist.ReduceOp.MIN)
         return bool(shared)

@@ -1,4 +1,6 @@
-"""The folder of a saved model: ``model.json``, weights, and where there are any, moments and a waiting gradient."""
+"""The folder of a saved model: ``model.json``, weights, and where there are any, moments and a
+waiting gradient.
+"""
 
 import dataclasses
 import json
@@ -12,18 +14,30 @@ from torch import Tensor, nn
 from gpu_runtime.model_interfaces import InvalidTrainingInput, LoraConfig, state_describe
 from gpu_runtime.training.lora import ADAPTER_CONFIG, ADAPTER_PREFIX, ADAPTER_WEIGHTS
 
-WEIGHTS, OPTIMIZER, GRADIENT = "weights.safetensors", "optimizer.safetensors", "gradient.safetensors"
+WEIGHTS, OPTIMIZER, GRADIENT = (
+    "weights.safetensors",
+    "optimizer.safetensors",
+    "gradient.safetensors",
+)
 
 
 def state_write(
-    folder: Path, parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.AdamW, lora: LoraConfig | None
+    folder: Path,
+    parameters: Mapping[str, nn.Parameter],
+    optimizer: torch.optim.AdamW,
+    lora: LoraConfig | None,
 ) -> None:
-    """Write the state of a model; ``model.json`` comes last. ``folder`` is made, or there and empty."""
+    """Write the state of a model; ``model.json`` comes last. ``folder`` is made, or there and
+    empty.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     moments = _moments(parameters, optimizer)
     steps = {int(optimizer.state[p]["step"]) for p in parameters.values() if p in optimizer.state}
     about = {"lora": dataclasses.asdict(lora) if lora else None, "step": max(steps, default=0)}
-    save_file({name: parameter.detach().contiguous() for name, parameter in parameters.items()}, folder / WEIGHTS)
+    save_file(
+        {name: parameter.detach().contiguous() for name, parameter in parameters.items()},
+        folder / WEIGHTS,
+    )
     if moments:
         save_file(moments, folder / OPTIMIZER)
     gradients = {name: p.grad.contiguous() for name, p in parameters.items() if p.grad is not None}
@@ -33,7 +47,9 @@ def state_write(
 
 
 def state_weights(folder: Path) -> tuple[dict[str, Tensor], LoraConfig | None]:
-    """The weights of a saved state, and of what kind of model. Raises InvalidTrainingInput where there is none."""
+    """The weights of a saved state, and of what kind of model. Raises InvalidTrainingInput where
+    there is none.
+    """
     if not (folder / "model.json").is_file():
         raise InvalidTrainingInput(f"there is no saved state at {folder.name!r}")
     lora = state_describe(folder)["lora"]
@@ -47,17 +63,23 @@ def saved_weights(folder: Path) -> tuple[dict[str, Tensor], LoraConfig | None]:
         return state_weights(folder)
     rank = json.loads((folder / ADAPTER_CONFIG).read_text())["r"]
     weights = load_file(folder / ADAPTER_WEIGHTS)
-    return {name.removeprefix(ADAPTER_PREFIX): weight for name, weight in weights.items()}, LoraConfig(rank=rank)
+    return {
+        name.removeprefix(ADAPTER_PREFIX): weight for name, weight in weights.items()
+    }, LoraConfig(rank=rank)
 
 
 def state_read(
     folder: Path, parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.AdamW, lora: LoraConfig | None,
     *, with_optimizer: bool, with_gradient: bool,
 ) -> None:  # fmt: skip
-    """Give a model the state in ``folder``. Raises InvalidTrainingInput, the model unchanged, where it does not fit."""
+    """Give a model the state in ``folder``. Raises InvalidTrainingInput, the model unchanged, where
+    it does not fit.
+    """
     weights, saved = state_weights(folder)
     if _shape(saved) != _shape(lora):
-        raise InvalidTrainingInput(f"the state is of {_words(saved)}, and this model is of {_words(lora)}")
+        raise InvalidTrainingInput(
+            f"the state is of {_words(saved)}, and this model is of {_words(lora)}"
+        )
     _check(weights, parameters)
     with torch.no_grad():
         for name, parameter in parameters.items():
@@ -65,13 +87,17 @@ def state_read(
             parameter.grad = None
     optimizer.state.clear()
     if with_optimizer and (folder / OPTIMIZER).is_file():
-        _moments_restore(load_file(folder / OPTIMIZER), parameters, optimizer, state_describe(folder)["step"])
+        _moments_restore(
+            load_file(folder / OPTIMIZER), parameters, optimizer, state_describe(folder)["step"]
+        )
     if with_gradient and (folder / GRADIENT).is_file():
         for name, gradient in load_file(folder / GRADIENT).items():
             parameters[name].grad = gradient.to(parameters[name].device)
 
 
-def _moments(parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.AdamW) -> dict[str, Tensor]:
+def _moments(
+    parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.AdamW
+) -> dict[str, Tensor]:
     return {
         f"{moment}.{name}": optimizer.state[parameter][moment].contiguous()
         for name, parameter in parameters.items()
@@ -81,7 +107,10 @@ def _moments(parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.Adam
 
 
 def _moments_restore(
-    moments: Mapping[str, Tensor], parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.AdamW, step: int
+    moments: Mapping[str, Tensor],
+    parameters: Mapping[str, nn.Parameter],
+    optimizer: torch.optim.AdamW,
+    step: int,
 ) -> None:
     for name, parameter in parameters.items():
         optimizer.state[parameter] = {

@@ -1,7 +1,8 @@
-"""Folders with a vision or audio tower beside their text model: the text side trains, the rest is frozen.
+"""Folders with a vision or audio tower beside their text model: the text side trains, the rest is
+frozen.
 
-What is frozen is in every export byte for byte as the base's files have it, whatever the type that the
-trainer computes in, so that the folder serves images as before.
+What is frozen is in every export byte for byte as the base's files have it, whatever the type that
+the trainer computes in, so that the folder serves images as before.
 """
 
 import json
@@ -90,4 +91,6 @@ def _places(folder: Path) -> dict[str, str]:
 def _read(folder: Path, places: dict[str, str], names: set[str]) -> Iterator[tuple[str, Tensor]]:
     for path in sorted({places[name] for name in names}):
         with safe_open(folder / path, "pt") as file:
-            yield from ((name, file.get_tensor(name)) for name in sorted(names) if places[name] == path)
+            yield from (
+                (name, file.get_tensor(name)) for name in sorted(names) if places[name] == path
+            )

@@ -1,6 +1,8 @@
-"""Models of one base in this process: many adapters, or one model of all weights. Calls never overlap.
+"""Models of one base in this process: many adapters, or one model of all weights. Calls never
+overlap.
 
-What ``model_interfaces.ModelTrainer`` promises, without a process of its own; ``process.py`` gives it one.
+What ``model_interfaces.ModelTrainer`` promises, without a process of its own; ``process.py`` gives
+it one.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,7 +40,8 @@ from .export import full_weights, hugging_face_export
 from .gradients import gradients_added
 from .state_files import saved_weights, state_read, state_weights, state_write
 
-# Of the memory of this machine, or device, what adapters may have; the rest is the base's, the engine's and a call's.
+# Of the memory of this machine, or device, what adapters may have; the rest is the base's, the
+# engine's and a call's.
 ADAPTERS_PART = 0.25
 WHOLE_PART = 0.75  # what a model of all weights may have, the base itself included
 WHOLE_BYTES = 4 * 5  # of each weight, in float32: itself, gradient, a call's gradient, two moments
@@ -68,7 +71,9 @@ class BaseWithModels:
         self._policy = self._load()
         fields = self._policy.model.config.get_text_config()
         self._vocabulary = int(fields.vocab_size)
-        positions = getattr(fields, "max_position_embeddings", None) or self._config.max_context_length
+        positions = (
+            getattr(fields, "max_position_embeddings", None) or self._config.max_context_length
+        )
         self._longest = min(self._config.max_context_length, positions)
 
     def _load(self) -> Policy:
@@ -89,7 +94,9 @@ class BaseWithModels:
             raise InvalidTrainingInput(f"the model {model_id!r} exists")
         whole = [name for name, model in self._models.items() if model.lora is None]
         if whole:
-            raise InvalidTrainingInput(f"{whole[0]!r} trains all weights of this base: no other model fits beside it")
+            raise InvalidTrainingInput(
+                f"{whole[0]!r} trains all weights of this base: no other model fits beside it"
+            )
         if lora is None:
             self._models[model_id] = self._whole_model()
             return
@@ -138,7 +145,9 @@ class BaseWithModels:
         self._policy.requires_grad_(True)
         tower_freeze(self._policy.model)
         weights = self._policy.model.named_parameters()
-        return _Model(None, None, {name: weight for name, weight in weights if weight.requires_grad})
+        return _Model(
+            None, None, {name: weight for name, weight in weights if weight.requires_grad}
+        )
 
     def unload(self, model_id: str) -> None:
         """Free what the model holds."""
@@ -149,7 +158,9 @@ class BaseWithModels:
         else:
             adapter_remove(self._policy.model, model.adapter)
 
-    def forward(self, model_id: str, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig) -> ForwardResult:
+    def forward(
+        self, model_id: str, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig
+    ) -> ForwardResult:
         """The loss of ``data`` and the log-probabilities of its targets."""
         with torch.no_grad():
             return self._compute(self._model(model_id), data, loss_fn, loss_config)
@@ -157,7 +168,9 @@ class BaseWithModels:
     def forward_backward(
         self, model_id: str, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig
     ) -> ForwardResult:
-        """As ``forward``, and accumulates the gradient: of all of ``data``, or after an exception of none."""
+        """As ``forward``, and accumulates the gradient: of all of ``data``, or after an exception
+        of none.
+        """
         model = self._model(model_id)
         with gradients_added(list(model.parameters.values())):
             return self._compute(model, data, loss_fn, loss_config)
@@ -171,7 +184,9 @@ class BaseWithModels:
         model = self._model(model_id)
         state_write(folder, model.parameters, model.optimizer, model.lora)
 
-    def load_state(self, model_id: str, folder: Path, with_optimizer: bool, with_gradient: bool) -> None:
+    def load_state(
+        self, model_id: str, folder: Path, with_optimizer: bool, with_gradient: bool
+    ) -> None:
         """Become what ``save_state`` wrote."""
         model = self._model(model_id)
         state_read(
@@ -205,14 +220,18 @@ class BaseWithModels:
         hugging_face_export(self._policy.model, weights, self._spec.base_model_path, folder)
 
     def export_external(self, model_id: str, folder: Path) -> None:
-        """What a client takes elsewhere: a model of all weights as a Hugging Face folder, an adapter as peft's folder.
+        """What a client takes elsewhere: a model of all weights as a Hugging Face folder, an
+        adapter as peft's folder.
 
-        Below an adapter is ``merged``, a Hugging Face folder of its base with the adapter merged. At the top the merged
-        weights would be useless: transformers, which finds an adapter there, loads the base and adds it.
+        Below an adapter is ``merged``, a Hugging Face folder of its base with the adapter merged.
+        At the top the merged weights would be useless: transformers, which finds an adapter there,
+        loads the base and adds it.
         """
         model, base = self._model(model_id), self._spec.base_model_path
         weights = full_weights(self._policy.model, model.parameters, model.lora)
-        hugging_face_export(self._policy.model, weights, base, folder if model.lora is None else folder / "merged")
+        hugging_face_export(
+            self._policy.model, weights, base, folder if model.lora is None else folder / "merged"
+        )
         if model.lora is not None:
             adapter_export(dict(model.parameters), model.lora, base, folder)
 
@@ -221,7 +240,9 @@ class BaseWithModels:
             raise InvalidTrainingInput(f"there is no model {model_id!r}")
         return self._models[model_id]
 
-    def _compute(self, model: _Model, data: Sequence[Datum], name: str, config: LossConfig) -> ForwardResult:
+    def _compute(
+        self, model: _Model, data: Sequence[Datum], name: str, config: LossConfig
+    ) -> ForwardResult:
         row_loss = self._row_loss(data, name, config)
         if model.adapter is not None:
             adapter_select(self._policy.model, model.adapter)
@@ -259,13 +280,18 @@ class BaseWithModels:
         return named
 
 
-def _by_datum(row: TreeRow, data: Sequence[Datum], values_E: np.ndarray) -> list[tuple[int, np.ndarray]]:
+def _by_datum(
+    row: TreeRow, data: Sequence[Datum], values_E: np.ndarray
+) -> list[tuple[int, np.ndarray]]:
     """(index of the datum, its values in the shape of its targets; 0 where none counts)."""
     targets = [data[index].loss_inputs[TARGETS] for index in row.indices]
     flat = np.zeros(sum(each.size for each in targets), values_E.dtype)
     flat[row.flat_K] = values_E
     pieces = np.split(flat, np.cumsum([each.size for each in targets])[:-1])
-    return [(index, piece.reshape(each.shape)) for index, each, piece in zip(row.indices, targets, pieces, strict=True)]
+    return [
+        (index, piece.reshape(each.shape))
+        for index, each, piece in zip(row.indices, targets, pieces, strict=True)
+    ]
 
 
 def _finite_verify(loss_E: Tensor, datum_E: Tensor) -> None:

@@ -1,8 +1,10 @@
-"""What passes between a runtime and a rank on another node, over the standard input and output of what started it.
+"""What passes between a runtime and a rank on another node, over the standard input and output of
+what started it.
 
-Slurm connects them by the credential of the job (``srun``: no port of ours listens), and pods of Kubernetes know each
-other by a certificate (pods.py): nothing that is read here came from another job. A message is a pickled pair, as
-between a runtime and a rank beside it. Besides those of rank_process.py:
+Slurm connects them by the credential of the job (``srun``: no port of ours listens), and pods of
+Kubernetes know each other by a certificate (pods.py): nothing that is read here came from another
+job. A message is a pickled pair, as between a runtime and a rank beside it. Besides those of
+rank_process.py:
 
 hello  versions of the rank's node, first
 alive  every BEAT_S seconds, whatever the rank computes
@@ -27,7 +29,11 @@ def versions() -> dict[str, str]:
     """What has to be the same on every node."""
     packages = {name: importlib.metadata.version(name) for name in COMPARED}
     packages["vLLM"] = next((found for name in VLLM if (found := _version(name))), "none")
-    return {"tinkerscript": VERSION, "Python": platform.python_version(), "machine": platform.machine()} | packages
+    return {
+        "tinkerscript": VERSION,
+        "Python": platform.python_version(),
+        "machine": platform.machine(),
+    } | packages
 
 
 def _version(package: str) -> str:
@@ -40,12 +46,16 @@ def _version(package: str) -> str:
 def versions_differ(node: str, theirs: dict[str, str], own: str, ours: dict[str, str]) -> str:
     """In words what two nodes have in different versions; empty where it is the same."""
     differ = [name for name in ours if theirs.get(name) != ours[name]]
-    has = [", ".join(f"{name} {found.get(name, 'none')}" for name in differ) for found in (theirs, ours)]
+    has = [
+        ", ".join(f"{name} {found.get(name, 'none')}" for name in differ)
+        for found in (theirs, ours)
+    ]
     return f"node {node} has {has[0]}; node {own} has {has[1]}" if differ else ""
 
 
 class RankLine:
-    """The rank's end: ``recv`` and ``send`` as of the Connection that a rank beside its runtime has.
+    """The rank's end: ``recv`` and ``send`` as of the Connection that a rank beside its runtime
+    has.
 
     Its process ends when the runtime does, even in the middle of a command: it reads in a thread.
     """

@@ -1,7 +1,9 @@
-"""``python -m gpu_runtime.training.nodes.pod_exec ADDRESS``: a rank in another pod, as ``srun`` has one elsewhere.
+"""``python -m gpu_runtime.training.nodes.pod_exec ADDRESS``: a rank in another pod, as ``srun`` has
+one elsewhere.
 
-Its standard input, output and error are those of the rank, and its exit code is the rank's: 128 and the number for a
-signal, LOST where the pod went away first. A pod that is not reached is tried until this process is ended.
+Its standard input, output and error are those of the rank, and its exit code is the rank's: 128 and
+the number for a signal, LOST where the pod went away first. A pod that is not reached is tried
+until this process is ended.
 """
 
 import asyncio
@@ -28,7 +30,9 @@ async def run(address: str) -> int:
 
 
 async def _outputs(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int:
-    """Pass on what the rank writes, up to its exit code. Raises OSError or EOFError where the line ends before."""
+    """Pass on what the rank writes, up to its exit code. Raises OSError or EOFError where the line
+    ends before.
+    """
     while True:
         kind, length = FRAME.unpack(await reader.readexactly(FRAME.size))
         data = await reader.readexactly(length)

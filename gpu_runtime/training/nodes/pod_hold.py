@@ -1,4 +1,6 @@
-"""The runtime's own line to each of its other pods: they end when it does, and it is told when one is taken away."""
+"""The runtime's own line to each of its other pods: they end when it does, and it is told when one
+is taken away.
+"""
 
 import asyncio
 import logging
@@ -17,10 +19,11 @@ log = logging.getLogger(__name__)
 
 
 async def pods_started() -> None:
-    """Return once the cluster has a name for each of the other pods, which it has while the pod runs.
+    """Return once the cluster has a name for each of the other pods, which it has while the pod
+    runs.
 
-    As long as one does not, the launcher says why (an image, a machine, a quota). There is no deadline here but the
-    server's for runtimes that do not register.
+    As long as one does not, the launcher says why (an image, a machine, a quota). There is no
+    deadline here but the server's for runtimes that do not register.
     """
     loop = asyncio.get_running_loop()
     began = noted = loop.time()
@@ -28,24 +31,33 @@ async def pods_started() -> None:
         while not await _has_name(address):
             if loop.time() - noted > NAMES_NOTED_S:
                 noted = loop.time()
-                log.warning("pod %s does not run yet, or has no name: %.0f s", pod_name(address), noted - began)
+                log.warning(
+                    "pod %s does not run yet, or has no name: %.0f s",
+                    pod_name(address),
+                    noted - began,
+                )
             await asyncio.sleep(NAMES_S)
 
 
 @asynccontextmanager
 async def pods_held(on_notice: Callable[[], None]) -> AsyncIterator[None]:
-    """Hold the other pods for the block, if there are any. Raises TrainerFailed, which names one that is not reached.
+    """Hold the other pods for the block, if there are any. Raises TrainerFailed, which names one
+    that is not reached.
 
     ``on_notice`` is called when one of them is about to be taken away, maybe more than once.
     """
     async with AsyncExitStack() as held:
         others = pods()[1:]
         lines = []
-        for line in await asyncio.gather(*(_hold(address, held) for address in others), return_exceptions=True):
+        for line in await asyncio.gather(
+            *(_hold(address, held) for address in others), return_exceptions=True
+        ):
             if isinstance(line, BaseException):
                 raise line
             lines.append(line)
-        tasks = [asyncio.create_task(_listen(address, reader, on_notice)) for address, reader in lines]
+        tasks = [
+            asyncio.create_task(_listen(address, reader, on_notice)) for address, reader in lines
+        ]
         try:
             yield
         finally:
@@ -61,7 +73,8 @@ async def _hold(address: str, held: AsyncExitStack) -> tuple[str, asyncio.Stream
             while True:
                 reader, writer = await pod_reach(address, HOLD)
                 held.callback(writer.close)
-                with suppress(OSError, EOFError, TimeoutError):  # it refuses our certificate after its own was taken
+                # it refuses our certificate after its own was taken
+                with suppress(OSError, EOFError, TimeoutError):
                     async with asyncio.timeout(SHAKE_S):
                         if await reader.readexactly(1) == HOLD:
                             return address, reader
@@ -74,7 +87,9 @@ async def _hold(address: str, held: AsyncExitStack) -> tuple[str, asyncio.Stream
         ) from None
 
 
-async def _listen(address: str, reader: asyncio.StreamReader, on_notice: Callable[[], None]) -> None:
+async def _listen(
+    address: str, reader: asyncio.StreamReader, on_notice: Callable[[], None]
+) -> None:
     with suppress(OSError):
         while await reader.read(1) == NOTICE:
             log.warning("the machine of pod %s is taken away", pod_name(address))

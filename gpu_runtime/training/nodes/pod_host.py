@@ -1,4 +1,6 @@
-"""What runs in the pods beside the runtime's: it starts ranks that the runtime asks for, and ends with the runtime."""
+"""What runs in the pods beside the runtime's: it starts ranks that the runtime asks for, and ends
+with the runtime.
+"""
 
 import asyncio
 import logging
@@ -34,7 +36,9 @@ log = logging.getLogger(__name__)
 
 
 class PodHost:
-    """Serves one runtime. ``run`` returns once the runtime is gone, or at a SIGTERM before it has come."""
+    """Serves one runtime. ``run`` returns once the runtime is gone, or at a SIGTERM before it has
+    come.
+    """
 
     def __init__(self) -> None:
         self._runtimes: set[asyncio.StreamWriter] = set()  # one at a time
@@ -46,7 +50,11 @@ class PodHost:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._noticed)
         context = tls_context(ssl.PROTOCOL_TLS_SERVER)
         server = await asyncio.start_server(
-            self._connected, os.environ[OWN_ADDRESS], PORT, ssl=context, ssl_handshake_timeout=SHAKE_S
+            self._connected,
+            os.environ[OWN_ADDRESS],
+            PORT,
+            ssl=context,
+            ssl_handshake_timeout=SHAKE_S,
         )
         try:
             log.info("waiting for the runtime in %s", pods()[0])
@@ -57,7 +65,9 @@ class PodHost:
                 _kill(rank)
 
     def _noticed(self) -> None:
-        """This machine is taken away: the runtime stores what it has, and its ranks are needed for that."""
+        """This machine is taken away: the runtime stores what it has, and its ranks are needed for
+        that.
+        """
         for runtime in self._runtimes:
             runtime.write(NOTICE)
         if not self._runtimes:
@@ -88,14 +98,19 @@ class PodHost:
             self._over.set()
 
     async def _run_rank(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        rank = await asyncio.create_subprocess_exec(sys.executable, "-m", MODULE, stdin=PIPE, stdout=PIPE, stderr=PIPE)
+        rank = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", MODULE, stdin=PIPE, stdout=PIPE, stderr=PIPE
+        )
         self._ranks.add(rank)
         assert rank.stdin and rank.stdout and rank.stderr, "all three are pipes"
         outputs = [
             asyncio.create_task(pump(rank.stdout, writer, OUTPUT)),
             asyncio.create_task(pump(rank.stderr, writer, ERRORS)),
         ]
-        commands, ended = asyncio.create_task(pump(reader, rank.stdin)), asyncio.create_task(rank.wait())
+        commands, ended = (
+            asyncio.create_task(pump(reader, rank.stdin)),
+            asyncio.create_task(rank.wait()),
+        )
         try:
             # Its commands end where the runtime closes the line: it is not wanted any more.
             await asyncio.wait({commands, ended}, return_when=asyncio.FIRST_COMPLETED)

@@ -1,8 +1,9 @@
-"""The pods of a session that Kubernetes has spread over several machines: their names, and the line between them.
+"""The pods of a session that Kubernetes has spread over several machines: their names, and the line
+between them.
 
-An Indexed Job runs one pod on each machine. The runtime is in the first; the others run pod_host.py, on whose port it
-starts ranks. Both ends of a connection prove by TLS that they have the key of this session's Secret. A connection says
-first what it is for:
+An Indexed Job runs one pod on each machine. The runtime is in the first; the others run
+pod_host.py, on whose port it starts ranks. Both ends of a connection prove by TLS that they have
+the key of this session's Secret. A connection says first what it is for:
 
 HOLD  the runtime lives, and its pods with it; it is told here by NOTICE that one of them is taken away
 RUN   a rank: its standard input one way, frames (FRAME) of its outputs and its exit code the other way
@@ -16,13 +17,18 @@ import struct
 import tempfile
 from collections.abc import Mapping
 
-PODS, KEY, OWN_ADDRESS = "TINKERSCRIPT_RUNTIME_PODS", "TINKERSCRIPT_RUNTIME_PODS_KEY", "TINKERSCRIPT_RUNTIME_POD_IP"
+PODS, KEY, OWN_ADDRESS = (
+    "TINKERSCRIPT_RUNTIME_PODS",
+    "TINKERSCRIPT_RUNTIME_PODS_KEY",
+    "TINKERSCRIPT_RUNTIME_POD_IP",
+)
 INDEX = "JOB_COMPLETION_INDEX"  # Kubernetes sets it
 PORT = 7001
 HOLD, RUN, NOTICE = b"H", b"R", b"N"
 FRAME = struct.Struct(">BI")  # what follows, and how many bytes of it
 OUTPUT, ERRORS, CODE = 1, 2, 3
-LOST = 75  # exit code of pod_exec.py: the connection ended before the rank did (EX_TEMPFAIL of sysexits.h)
+# exit code of pod_exec.py: the connection ended before the rank did (EX_TEMPFAIL of sysexits.h)
+LOST = 75
 CHUNK = 1 << 16
 SHAKE_S, AGAIN_S = 10.0, 0.5
 # Seconds until a connection to a machine without power or network is over.
@@ -30,7 +36,9 @@ SILENT_S = 30
 
 
 def pods(environ: Mapping[str, str] = os.environ) -> list[str]:
-    """The names of this session's pods inside the cluster, the runtime's first; none where it is not in such a Job."""
+    """The names of this session's pods inside the cluster, the runtime's first; none where it is
+    not in such a Job.
+    """
     return [name for name in environ.get(PODS, "").split(",") if name]
 
 
@@ -54,7 +62,8 @@ def tls_context(purpose: int) -> ssl.SSLContext:
     context.verify_mode = ssl.CERT_REQUIRED
     pem = os.environ[KEY]
     context.load_verify_locations(cadata=pem[: pem.index("-----BEGIN PRIVATE KEY")])
-    with tempfile.NamedTemporaryFile("w", prefix="tinkerscript-pods-") as file:  # ssl reads keys from files alone
+    # ssl reads keys from files alone
+    with tempfile.NamedTemporaryFile("w", prefix="tinkerscript-pods-") as file:
         file.write(pem)
         file.flush()
         context.load_cert_chain(file.name)

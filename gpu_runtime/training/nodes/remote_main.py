@@ -1,4 +1,6 @@
-"""``python -m gpu_runtime.training.nodes.remote_main``: what is started on another node for each rank."""
+"""``python -m gpu_runtime.training.nodes.remote_main``: what is started on another node for each
+rank.
+"""
 
 import os
 import signal

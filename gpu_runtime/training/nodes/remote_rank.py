@@ -1,7 +1,9 @@
-"""A rank on another node of the runtime's job: started, heard and ended through ``srun``, or pod_exec.py.
+"""A rank on another node of the runtime's job: started, heard and ended through ``srun``, or
+pod_exec.py.
 
-It has the methods of a process that ranks.py uses. A node that falls silent is a rank that is lost: a thread here
-listens, also while no command runs. A part of an engine is such a process too (loading/engine_nodes.py).
+It has the methods of a process that ranks.py uses. A node that falls silent is a rank that is lost:
+a thread here listens, also while no command runs. A part of an engine is such a process too
+(loading/engine_nodes.py).
 """
 
 import os
@@ -23,7 +25,8 @@ from gpu_runtime.processes.several_threads import environment_now
 from .line import versions, versions_differ
 from .pods import LOST, pod_name, pods
 
-# Seconds to the first sign of life, which a rank gives before it imports anything large, and between two of them.
+# Seconds to the first sign of life, which a rank gives before it imports anything large, and
+# between two of them.
 START_S, SILENT_S = 50.0, 30.0
 END_S = 10.0
 MODULE = "gpu_runtime.training.nodes.remote_main"
@@ -45,7 +48,9 @@ SpecT = TypeVar("SpecT", bound=OnNode)
 class RemoteRank(Generic[SpecT]):
     """The rank of ``spec`` on ``spec.node``. ``main`` runs there, with a line for its connection."""
 
-    def __init__(self, spec: SpecT, main: Callable[[Any, SpecT], None], own_node: str, name: str) -> None:
+    def __init__(
+        self, spec: SpecT, main: Callable[[Any, SpecT], None], own_node: str, name: str
+    ) -> None:
         self._node, self._own_node, self.name = spec.node, own_node, name
         ours, theirs = socket.socketpair()
         self.words = LastWords(name)
@@ -80,7 +85,9 @@ class RemoteRank(Generic[SpecT]):
 
     @property
     def exitcode(self) -> int | None:
-        """As of a process beside this one: negative for a signal, which its starter says as 128 and its number."""
+        """As of a process beside this one: negative for a signal, which its starter says as 128 and
+        its number.
+        """
         code = self._starter.poll()
         return code if code is None or code <= 128 else 128 - code
 
@@ -114,7 +121,9 @@ class RemoteRank(Generic[SpecT]):
     @staticmethod
     def _receive_within(end: socket.socket | Connection, seconds: float) -> None:
         with socket.socket(fileno=os.dup(end.fileno())) as same:
-            same.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", int(seconds), 0))
+            same.setsockopt(
+                socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", int(seconds), 0)
+            )
 
 
 class RemoteConnection:
@@ -145,7 +154,23 @@ def _command(node: str) -> list[str]:
     """One task on ``node`` within the job, beside what else runs there."""
     if there := [address for address in pods() if pod_name(address) == node]:
         return [sys.executable, "-m", POD_MODULE, *there]
-    within = ["--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={node}", "--mem=0", "--export=ALL"]
+    within = [
+        "--overlap",
+        "--nodes=1",
+        "--ntasks=1",
+        f"--nodelist={node}",
+        "--mem=0",
+        "--export=ALL",
+    ]
     if given := os.environ.get("SLURM_CPUS_PER_TASK"):  # srun takes it from its options alone
         within.append(f"--cpus-per-task={given}")
-    return ["srun", *within, "--quiet", "--unbuffered", "--kill-on-bad-exit=1", sys.executable, "-m", MODULE]
+    return [
+        "srun",
+        *within,
+        "--quiet",
+        "--unbuffered",
+        "--kill-on-bad-exit=1",
+        sys.executable,
+        "-m",
+        MODULE,
+    ]

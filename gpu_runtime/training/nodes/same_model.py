@@ -1,7 +1,7 @@
 """Whether every node has the same base model: the same files, to the byte.
 
-Below ZeRO 3 DeepSpeed would silently give every rank the weights of the first; under it each would keep its own part
-of another model.
+Below ZeRO 3 DeepSpeed would silently give every rank the weights of the first; under it each would
+keep its own part of another model.
 """
 
 import hashlib
@@ -17,12 +17,16 @@ def model_digest(folder: Path) -> str:
     whole = hashlib.sha256()
     for path in sorted(path for pattern in HASHED for path in folder.glob(pattern)):
         with path.open("rb") as file:
-            whole.update(f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+            whole.update(
+                f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode()
+            )
     return whole.hexdigest()
 
 
 def same_model_verify(model: str, node: str) -> None:
-    """A collective of all ranks, before any has loaded the model. Raises NodesDiffer on each, with the nodes' names."""
+    """A collective of all ranks, before any has loaded the model. Raises NodesDiffer on each, with
+    the nodes' names.
+    """
     import torch.distributed as dist
 
     found: list[tuple[str, str]] = [("", "")] * dist.get_world_size()

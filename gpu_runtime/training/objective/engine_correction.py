@@ -1,6 +1,8 @@
-"""What a sampled token counts, because the engine that sampled it is not quite the trainer. Shapes: ``losses.py``.
+"""What a sampled token counts, because the engine that sampled it is not quite the trainer. Shapes:
+``losses.py``.
 
-The gap of a token is d_t = logp_t - engine_t, and 0 where it is at most AGREES: the two agree there. A ratio of it:
+The gap of a token is d_t = logp_t - engine_t, and 0 where it is at most AGREES: the two agree
+there. A ratio of it:
 
 token       r_t = exp(d_t)               biased, and bounded however long an answer is
 sequence    r = exp(sum_t d_t)           of the trained tokens of its sample: unbiased, and far from 1 on long answers
@@ -25,7 +27,9 @@ from tinkerscript.wire.training.engine_correction import EngineCorrection, Level
 AGREES = 1e-4  # nats: of float32 on one machine, where nothing is to be corrected
 
 
-def engine_weight(correction: EngineCorrection, policy_K: Tensor, engine_K: Tensor, sample_K: Tensor) -> Tensor:
+def engine_weight(
+    correction: EngineCorrection, policy_K: Tensor, engine_K: Tensor, sample_K: Tensor
+) -> Tensor:
     """``weight_K``: what a token's loss is multiplied by, 0 where it is left out."""
     gap_K = engine_gap(policy_K, engine_K)
     weight_K = torch.ones_like(gap_K)
@@ -35,7 +39,9 @@ def engine_weight(correction: EngineCorrection, policy_K: Tensor, engine_K: Tens
     return weight_K * ~left_out(correction, policy_K, engine_K, sample_K)
 
 
-def left_out(correction: EngineCorrection, policy_K: Tensor, engine_K: Tensor, sample_K: Tensor) -> Tensor:
+def left_out(
+    correction: EngineCorrection, policy_K: Tensor, engine_K: Tensor, sample_K: Tensor
+) -> Tensor:
     """Which tokens the mask or the veto leaves out of the loss."""
     gap_K = engine_gap(policy_K, engine_K)
     out_K = torch.zeros_like(gap_K, dtype=torch.bool)
@@ -48,8 +54,12 @@ def left_out(correction: EngineCorrection, policy_K: Tensor, engine_K: Tensor, s
     return out_K
 
 
-def corrected(correction: EngineCorrection, policy_K: Tensor, engine_K: Tensor, sample_K: Tensor) -> Tensor:
-    """Which tokens a bound of the correction changes: their weight is cut or raised to it, or they are left out."""
+def corrected(
+    correction: EngineCorrection, policy_K: Tensor, engine_K: Tensor, sample_K: Tensor
+) -> Tensor:
+    """Which tokens a bound of the correction changes: their weight is cut or raised to it, or they
+    are left out.
+    """
     out_K = left_out(correction, policy_K, engine_K, sample_K)
     if correction.weight == "none":
         return out_K

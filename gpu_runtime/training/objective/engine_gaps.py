@@ -1,6 +1,8 @@
-"""How far engine and trainer are apart on the tokens of a step: its metrics, and what wrong weights look like.
+"""How far engine and trainer are apart on the tokens of a step: its metrics, and what wrong weights
+look like.
 
-Shapes: K trained tokens that no grammar narrowed (a gap there can be the grammar's). No torch in here.
+Shapes: K trained tokens that no grammar narrowed (a gap there can be the grammar's). No torch in
+here.
 """
 
 from collections.abc import Sequence
@@ -11,19 +13,23 @@ import numpy as np
 
 from gpu_runtime.interfaces import Sample
 
-OUTLIERS = 0.02  # of the tokens, at least one: what single tokens are off by proves nothing about the weights
+# of the tokens, at least one: what single tokens are off by proves nothing about the weights
+OUTLIERS = 0.02
 FAR = 1.0  # nats: rounding never does it to more than a token here and there
 FARTHEST = 20.0  # nats that a token counts in a KL: exp of more has no place in a mean
 QUARTERS = 4  # of the trained tokens of a sample
-PROBABILITIES = (0.01, 0.1, 0.5)  # of a token when it was sampled: below the first, between them, above the last
+# of a token when it was sampled: below the first, between them, above the last
+PROBABILITIES = (0.01, 0.1, 0.5)
 
 
 @dataclass(frozen=True)
 class EngineGaps:
-    """``gap_K`` = trainer - engine in nats, before the step. ``engine_K`` are the engine's log-probabilities.
+    """``gap_K`` = trainer - engine in nats, before the step. ``engine_K`` are the engine's
+    log-probabilities.
 
-    ``place_K`` is the part of the sample's trained tokens that lies before a token, 0 to 1. ``spread_K`` is
-    1 / min(1, T)^2: rounding of logits counts 1 / T times at a temperature T, and squared in a KL.
+    ``place_K`` is the part of the sample's trained tokens that lies before a token, 0 to 1.
+    ``spread_K`` is 1 / min(1, T)^2: rounding of logits counts 1 / T times at a temperature T, and
+    squared in a KL.
     """
 
     gap_K: np.ndarray
@@ -33,7 +39,9 @@ class EngineGaps:
 
     @classmethod
     def of(cls, samples: Sequence[Sample], trainer_ST: Sequence[Sequence[float]]) -> "EngineGaps":
-        """Those of ``samples``, whose log-probabilities before the step the trainer computed as ``trainer_ST``."""
+        """Those of ``samples``, whose log-probabilities before the step the trainer computed as
+        ``trainer_ST``.
+        """
         rows = [row for each in zip(samples, trainer_ST, strict=True) for row in _tokens(*each)]
         columns = np.array(rows, dtype=np.float64).reshape(-1, 4).T
         with np.errstate(invalid="ignore"):  # of infinite ones, which refuse the step
@@ -41,7 +49,9 @@ class EngineGaps:
 
     @property
     def kl_K(self) -> np.ndarray:
-        """k3 estimate of KL(engine || trainer) of each token: exp(d) - 1 - d (Schulman 2020), d within FARTHEST."""
+        """k3 estimate of KL(engine || trainer) of each token: exp(d) - 1 - d (Schulman 2020), d
+        within FARTHEST.
+        """
         gap_K = np.clip(self.gap_K, -FARTHEST, FARTHEST)
         return np.expm1(gap_K) - gap_K
 
@@ -53,7 +63,9 @@ class EngineGaps:
     @property
     def usual_kl(self) -> float:
         """Mean without the OUTLIERS that are farthest apart. Wrong weights move most tokens."""
-        kept_K = np.sort(self.kl_K)[: len(self.gap_K) - max(1, int(np.ceil(OUTLIERS * len(self.gap_K))))]
+        kept_K = np.sort(self.kl_K)[
+            : len(self.gap_K) - max(1, int(np.ceil(OUTLIERS * len(self.gap_K))))
+        ]
         return float(kept_K.mean()) if len(kept_K) else 0.0
 
     @property
@@ -85,7 +97,12 @@ def _tokens(sample: Sample, trainer_T: Sequence[float]) -> list[tuple[float, flo
     """(engine, trainer, place, spread) of each trained token that no grammar narrowed."""
     trained = [t for t, mask in enumerate(sample.mask_T) if mask and t > 0]
     return [
-        (sample.logprobs_T[t], trainer_T[t], k / len(trained), 1.0 / min(1.0, sample.temperature_at(t)) ** 2)
+        (
+            sample.logprobs_T[t],
+            trainer_T[t],
+            k / len(trained),
+            1.0 / min(1.0, sample.temperature_at(t)) ** 2,
+        )
         for k, t in enumerate(trained)
         if not sample.narrowed_at(t)
     ]
@@ -93,4 +110,7 @@ def _tokens(sample: Sample, trainer_T: Sequence[float]) -> list[tuple[float, flo
 
 def _means(values_K: np.ndarray, part_K: np.ndarray, parts: int) -> list[float | None]:
     """The mean of each part; None of one without a token."""
-    return [float(values_K[part_K == part].mean()) if (part_K == part).any() else None for part in range(parts)]
+    return [
+        float(values_K[part_K == part].mean()) if (part_K == part).any() else None
+        for part in range(parts)
+    ]

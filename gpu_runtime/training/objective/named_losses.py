@@ -1,10 +1,12 @@
-"""The losses that a caller names, by the tensors and settings that each takes. Values are sums, never means.
+"""The losses that a caller names, by the tensors and settings that each takes. Values are sums,
+never means.
 
-Names and conventions are those of the ``tinker`` client (0.38): ratio thresholds are absolute bounds of the ratio r =
-exp(logprobs - logprobs at sampling), not distances from 1; nothing is divided by lengths or counts.
+Names and conventions are those of the ``tinker`` client (0.38): ratio thresholds are absolute
+bounds of the ratio r = exp(logprobs - logprobs at sampling), not distances from 1; nothing is
+divided by lengths or counts.
 
-Shapes: E targets of a row, in any order. ``logprobs_E`` are the model's and carry the gradient; ``datum_E`` is the
-index of the datum that a target belongs to.
+Shapes: E targets of a row, in any order. ``logprobs_E`` are the model's and carry the gradient;
+``datum_E`` is the index of the datum that a target belongs to.
 """
 
 from collections.abc import Callable, Mapping
@@ -50,7 +52,8 @@ class LossInputs:
 
 @dataclass(frozen=True)
 class NamedLoss:
-    """``required`` and ``optional`` name tensors beside ``target_tokens``, ``settings`` what may be set, with defaults.
+    """``required`` and ``optional`` name tensors beside ``target_tokens``, ``settings`` what may be
+    set, with defaults.
 
     ``compute`` returns ``loss_E``. ``approximates`` marks a name whose formula is not published.
     """
@@ -90,7 +93,9 @@ def _dro(inputs: LossInputs) -> Tensor:
 
 
 def _gspo(inputs: LossInputs) -> Tensor:
-    """PPO's clip on r_t = sg(s) exp(logp - sg(logp)), s = exp(mean over a datum's mask, if any, of (logp - old))."""
+    """PPO's clip on r_t = sg(s) exp(logp - sg(logp)), s = exp(mean over a datum's mask, if any, of
+    (logp - old)).
+    """
     logprobs_E, old_E, advantages_E = inputs.ratio_terms
     ratio_E = sequence_ratio(logprobs_E, old_E, inputs.datum_E, inputs.tensors.get(RATIO_MASK))
     return clipped_ratio(ratio_E, advantages_E, *inputs.bounds)
@@ -99,13 +104,16 @@ def _gspo(inputs: LossInputs) -> Tensor:
 def _stable_reinforce(inputs: LossInputs) -> Tensor:
     """-sg(min(r, high)) A logp + kl_coeff/2 (logp - old)^2.
 
-    The hosted service's formula is not published ("a REINFORCE that is stable off-policy"). This is REINFORCE with a
-    truncated importance weight (Ionides 2008), and the k2 estimate of the KL to the sampling policy (Schulman 2020).
+    The hosted service's formula is not published ("a REINFORCE that is stable off-policy"). This is
+    REINFORCE with a truncated importance weight (Ionides 2008), and the k2 estimate of the KL to
+    the sampling policy (Schulman 2020).
     """
     logprobs_E, old_E, advantages_E = inputs.ratio_terms
     weight_E = truncated_weight(logprobs_E, old_E, inputs.settings[HIGH])
     gap_E = logprobs_E - old_E
-    return -weight_E * advantages_E * logprobs_E + 0.5 * inputs.settings["kl_coeff"] * gap_E.square()
+    return (
+        -weight_E * advantages_E * logprobs_E + 0.5 * inputs.settings["kl_coeff"] * gap_E.square()
+    )
 
 
 _RATIO = (OLD, ADVANTAGES)
@@ -124,7 +132,9 @@ LOSSES = {
 
 
 def loss_tokens(name: str, inputs: LossInputs) -> Tensor:
-    """``loss_E`` of a named loss. A token with a weight of 0 or an advantage of 0 can still have a KL term."""
+    """``loss_E`` of a named loss. A token with a weight of 0 or an advantage of 0 can still have a
+    KL term.
+    """
     loss_E = LOSSES[name].compute(inputs)
     if name != "cross_entropy" and WEIGHTS in inputs.tensors:
         loss_E = loss_E * inputs.tensors[WEIGHTS]

@@ -22,12 +22,19 @@ def own_means(outputs: Iterable[WorkflowOutput | None]) -> dict[str, float]:
             for name, value in measures_of(output).items():
                 values.setdefault(name, []).append(value)
     first = sorted(values)[:MAX_NAMES]
-    return {plain(name): math.fsum(values[name]) / len(values[name]) for name in first if _adds_up(values[name])}
+    return {
+        plain(name): math.fsum(values[name]) / len(values[name])
+        for name in first
+        if _adds_up(values[name])
+    }
 
 
 def measures_of(output: WorkflowOutput) -> dict[str, float]:
     """Of one episode, by the names that they have among those of a step."""
-    of_agents = {f"rewards_by_agent/{agent}": reward for agent, reward in (output.rewards_by_agent or {}).items()}
+    of_agents = {
+        f"rewards_by_agent/{agent}": reward
+        for agent, reward in (output.rewards_by_agent or {}).items()
+    }
     return output.measures | of_agents
 
 

@@ -8,7 +8,12 @@ from torch import Tensor
 from gpu_runtime.model_interfaces import ADVANTAGES, OLD, WEIGHTS
 from gpu_runtime.training.losses import dual_clipped, mean_by_sample
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.training.losses import CLIPPED_LOSSES, RATIO_LOSSES, SURROGATE_LOSSES, clip_bounds
+from tinkerscript.wire.training.losses import (
+    CLIPPED_LOSSES,
+    RATIO_LOSSES,
+    SURROGATE_LOSSES,
+    clip_bounds,
+)
 
 from .engine_correction import corrected, engine_weight
 from .named_losses import HIGH, LOSSES, LOW, LossInputs
@@ -20,8 +25,9 @@ NAMED = {"grpo": "ppo", "dr_grpo": "ppo", "dapo": "ppo"}
 class LossTokens(NamedTuple):
     """The trained tokens of a row.
 
-    ``before_K``: the trainer's own log-probabilities before the step, in its second update and later. In the first one
-    the policy before the step is the policy itself, so that None stands for sg(logp): exact, and without a second pass.
+    ``before_K``: the trainer's own log-probabilities before the step, in its second update and
+    later. In the first one the policy before the step is the policy itself, so that None stands for
+    sg(logp): exact, and without a second pass.
     """
 
     logprobs_K: Tensor
@@ -37,20 +43,26 @@ class LossTokens(NamedTuple):
 
 
 def policy_loss(config: SessionConfig, tokens: LossTokens) -> Tensor:
-    """``loss_K`` of ``config.loss`` on tokens that the engine sampled: weight_K * loss(r_K), r = exp(logp - old).
+    """``loss_K`` of ``config.loss`` on tokens that the engine sampled: weight_K * loss(r_K), r =
+    exp(logp - old).
 
-    The two things that a ratio to the engine's record would mix are taken apart (Hilton et al. 2021, arXiv:2110.00641;
-    Yao et al. 2025, "Your Efficient RL Framework Secretly Brings You Off-Policy RL Training"). The ratio is against the
-    trainer's own policy before the step, so that the loss's clip bounds how far the updates of a step go. What engine
-    and staleness make of a token is the factor ``engine_weight``, bounded by the options of ``engine_correction``.
+    The two things that a ratio to the engine's record would mix are taken apart (Hilton et al.
+    2021, arXiv:2110.00641; Yao et al. 2025, "Your Efficient RL Framework Secretly Brings You
+    Off-Policy RL Training"). The ratio is against the trainer's own policy before the step, so that
+    the loss's clip bounds how far the updates of a step go. What engine and staleness make of a
+    token is the factor ``engine_weight``, bounded by the options of ``engine_correction``.
 
-    In a single update the ratio is 1 in value, no clip can cut it, and the gradient is -weight A grad(logp): a clip
-    narrower than rounding, as GSPO's of 3e-4, cuts what the loss means and not what two kernels differ by.
+    In a single update the ratio is 1 in value, no clip can cut it, and the gradient is -weight A
+    grad(logp): a clip narrower than rounding, as GSPO's of 3e-4, cuts what the loss means and not
+    what two kernels differ by.
     """
     loss_K = _loss(config, tokens)
     if config.loss not in RATIO_LOSSES:
         return loss_K
-    return engine_weight(config.engine_correction, tokens.old_K, tokens.engine_K, tokens.sample_K) * loss_K
+    return (
+        engine_weight(config.engine_correction, tokens.old_K, tokens.engine_K, tokens.sample_K)
+        * loss_K
+    )
 
 
 def _loss(config: SessionConfig, tokens: LossTokens) -> Tensor:
@@ -68,19 +80,25 @@ def _settings(config: SessionConfig) -> dict[str, float]:
         return {"beta": config.dro_beta}
     if config.loss not in CLIPPED_LOSSES:
         return {}
-    return dict(zip((LOW, HIGH), clip_bounds(config.loss, config.clip_low, config.clip_high), strict=True))
+    return dict(
+        zip((LOW, HIGH), clip_bounds(config.loss, config.clip_low, config.clip_high), strict=True)
+    )
 
 
 def clipped_tokens(config: SessionConfig, tokens: LossTokens) -> Tensor:
-    """Which tokens a bound changes: of the loss's clip, of its dual clip, or of the engine correction.
+    """Which tokens a bound changes: of the loss's clip, of its dual clip, or of the engine
+    correction.
 
-    The surrogate takes the smaller of r A and clip(r) A, so a ratio above the clip counts where A > 0, one below it
-    where A < 0. A weight (CISPO, the correction) is cut whatever the sign. A token without advantage is never clipped.
+    The surrogate takes the smaller of r A and clip(r) A, so a ratio above the clip counts where A >
+    0, one below it where A < 0. A weight (CISPO, the correction) is cut whatever the sign. A token
+    without advantage is never clipped.
     """
     live_K = tokens.advantages_K != 0
     cut_K = torch.zeros_like(live_K)
     if config.loss in RATIO_LOSSES:
-        cut_K = live_K & corrected(config.engine_correction, tokens.old_K, tokens.engine_K, tokens.sample_K)
+        cut_K = live_K & corrected(
+            config.engine_correction, tokens.old_K, tokens.engine_K, tokens.sample_K
+        )
     if config.loss not in CLIPPED_LOSSES or tokens.before_K is None:  # without it the ratio is 1
         return cut_K
     difference_K = (tokens.logprobs_K - tokens.before_K).detach()

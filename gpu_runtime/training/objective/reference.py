@@ -1,4 +1,6 @@
-"""What the KL term compares the policy with: the base model, or a mean that follows the policy, or both."""
+"""What the KL term compares the policy with: the base model, or a mean that follows the policy, or
+both.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,9 +17,11 @@ FILE, SHARDED_FILE = "reference.pt", "reference"
 
 
 class References:
-    """``main`` is the reference of ``kl_coef``, ``base`` that of ``kl_base_coef`` beside a moving one.
+    """``main`` is the reference of ``kl_coef``, ``base`` that of ``kl_base_coef`` beside a moving
+    one.
 
-    Without a KL term there is none, and under LoRA the policy without its adapters is one that needs no memory.
+    Without a KL term there is none, and under LoRA the policy without its adapters is one that
+    needs no memory.
     """
 
     def __init__(self, config: SessionConfig, load: Callable[[], nn.Module]) -> None:
@@ -47,8 +51,9 @@ class References:
 class EmaReference:
     """reference <- decay * reference + (1 - decay) * policy after each update, summed in float32.
 
-    The KL term then holds the policy near its own past and not at the base model for ever. Source: Ramé et al. 2024,
-    "WARP", arXiv:2406.16768, section 3.1; TRL's ``sync_ref_model`` mixes in the same way.
+    The KL term then holds the policy near its own past and not at the base model for ever. Source:
+    Ramé et al. 2024, "WARP", arXiv:2406.16768, section 3.1; TRL's ``sync_ref_model`` mixes in the
+    same way.
 
     Where weights are sharded, each rank has the same part of both models, and moves its part.
     """
@@ -57,30 +62,41 @@ class EmaReference:
         self._parameters = list(reference.parameters())
         self._weights = list(map(local_part, self._parameters))
         # In bfloat16 a change of a hundredth of a change would be rounded away each time.
-        self._means = [weight if weight.dtype == torch.float32 else weight.float() for weight in self._weights]
+        self._means = [
+            weight if weight.dtype == torch.float32 else weight.float() for weight in self._weights
+        ]
         self._decay = decay
 
     @torch.no_grad()
     def follow(self, policy: nn.Module) -> None:
         """Move towards ``policy``."""
-        for weight, mean, parameter in zip(self._weights, self._means, policy.parameters(), strict=True):
+        for weight, mean, parameter in zip(
+            self._weights, self._means, policy.parameters(), strict=True
+        ):
             mean.lerp_(local_part(parameter).to(mean.dtype), 1 - self._decay)
             _copy(weight, mean)
 
     @torch.no_grad()
     def begin(self, policy: nn.Module) -> None:
         """Be ``policy``."""
-        for weight, mean, parameter in zip(self._weights, self._means, policy.parameters(), strict=True):
+        for weight, mean, parameter in zip(
+            self._weights, self._means, policy.parameters(), strict=True
+        ):
             mean.copy_(local_part(parameter))
             _copy(weight, mean)
 
     def save(self, folder: Path) -> None:
-        """Write it beside a state; where weights are sharded a collective, and one weight after the other."""
+        """Write it beside a state; where weights are sharded a collective, and one weight after the
+        other.
+        """
         if not is_sharded(self._parameters[0]):
             if rank() == 0:
                 torch.save(self._means, folder / FILE)
             return
-        shapes = {str(index): parameter.ds_shape for index, parameter in enumerate(self._parameters)}  # type: ignore[attr-defined]
+        shapes = {
+            str(index): parameter.ds_shape  # type: ignore[attr-defined]
+            for index, parameter in enumerate(self._parameters)
+        }
         file = WeightFile(folder / SHARDED_FILE, shapes, torch.float32) if rank() == 0 else None
         for index, (parameter, mean) in enumerate(zip(self._parameters, self._means, strict=True)):
             whole = whole_of(parameter, mean)
@@ -98,7 +114,9 @@ class EmaReference:
         else:
             mapped = tensors_map(folder / SHARDED_FILE / NAME)
             saved = [mapped[str(index)] for index in range(len(self._means))]
-        for parameter, weight, mean, whole in zip(self._parameters, self._weights, self._means, saved, strict=True):
+        for parameter, weight, mean, whole in zip(
+            self._parameters, self._weights, self._means, saved, strict=True
+        ):
             part = own_part(parameter, whole)
             mean.view(-1)[: part.numel()].copy_(part)
             _copy(weight, mean)

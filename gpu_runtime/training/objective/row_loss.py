@@ -27,7 +27,8 @@ STATISTICS = (
 class LoopInputs:
     """What a row's loss is computed from, beside the policy's own log-probabilities.
 
-    The policy before a step of several updates, the references and an entropy bonus are not in every step.
+    The policy before a step of several updates, the references and an entropy bonus are not in
+    every step.
     """
 
     old_K: Tensor
@@ -49,33 +50,54 @@ class LoopInputs:
 
 
 def row_loss(config: SessionConfig, inputs: LoopInputs, scores: Tensor) -> tuple[Tensor, Tensor]:
-    """(loss, stats): the row's part of sum over tokens of scale * (policy loss + kl_coef KL + kl_base_coef KL_base -
-    entropy_coef H).
+    """(loss, stats): the row's part of sum over tokens of scale * (policy loss + kl_coef KL +
+    kl_base_coef KL_base - entropy_coef H).
 
     ``scores`` is what ``Policy.forward`` returned: logprobs_K, or [2, K] with the entropies.
     """
     logprobs_K = scores if scores.dim() == 1 else scores[0]
-    tokens = LossTokens(logprobs_K, inputs.old_K, inputs.advantages_K, inputs.sample_K, inputs.before_K)
+    tokens = LossTokens(
+        logprobs_K, inputs.old_K, inputs.advantages_K, inputs.sample_K, inputs.before_K
+    )
     loss_K = policy_loss(config, tokens)
     if inputs.reference_K is not None:
-        loss_K = loss_K + config.kl_coef * kl_estimate(config.kl_estimator, logprobs_K, inputs.reference_K)
+        loss_K = loss_K + config.kl_coef * kl_estimate(
+            config.kl_estimator, logprobs_K, inputs.reference_K
+        )
     if inputs.base_K is not None:
-        loss_K = loss_K + config.kl_base_coef * kl_estimate(config.kl_estimator, logprobs_K, inputs.base_K)
+        loss_K = loss_K + config.kl_base_coef * kl_estimate(
+            config.kl_estimator, logprobs_K, inputs.base_K
+        )
     if scores.dim() > 1:
         loss_K = loss_K - inputs.entropy_coef * scores[1]
     loss = (loss_K * inputs.scale_K).sum()
     with torch.no_grad():
-        # KL from the engine to the trainer, by k3 on tokens that the engine sampled. A token that is far off is left
-        # out of the loss, and must not make the mean infinite.
+        # KL from the engine to the trainer, by k3 on tokens that the engine sampled. A token that
+        # is far off is left out of the loss, and must not make the mean infinite.
         apart_K = (logprobs_K - inputs.old_K).clamp(-FARTHEST, FARTHEST)
         gap_K = torch.expm1(apart_K) - apart_K
-        moved_K = torch.zeros_like(gap_K) if inputs.before_K is None else kl_k3(inputs.before_K, logprobs_K)
+        moved_K = (
+            torch.zeros_like(gap_K)
+            if inputs.before_K is None
+            else kl_k3(inputs.before_K, logprobs_K)
+        )
         every_K = torch.ones_like(logprobs_K)
-        # Where a grammar is, a gap can be the grammar's: a mask that another version of its compiler makes.
+        # Where a grammar is, a gap can be the grammar's: a mask that another version of its
+        # compiler makes.
         free_K = every_K if inputs.narrowed_K is None else every_K * ~inputs.narrowed_K
         masked_K = torch.zeros_like(gap_K)
         if config.loss in RATIO_LOSSES:
-            masked_K = left_out(config.engine_correction, tokens.old_K, tokens.engine_K, tokens.sample_K)
-        told_K = [gap_K * free_K, -logprobs_K, clipped_tokens(config, tokens), every_K, moved_K, free_K, masked_K]
+            masked_K = left_out(
+                config.engine_correction, tokens.old_K, tokens.engine_K, tokens.sample_K
+            )
+        told_K = [
+            gap_K * free_K,
+            -logprobs_K,
+            clipped_tokens(config, tokens),
+            every_K,
+            moved_K,
+            free_K,
+            masked_K,
+        ]
         stats = torch.stack([loss.detach(), *(each.sum() for each in told_K)])
     return loss, stats

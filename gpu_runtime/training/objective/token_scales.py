@@ -1,4 +1,5 @@
-"""The averages of a loss, as weights of tokens: the trainer sums, and who gives it a batch says what counts how much.
+"""The averages of a loss, as weights of tokens: the trainer sums, and who gives it a batch says
+what counts how much.
 
 No torch in here.
 """
@@ -10,17 +11,24 @@ from tinkerscript.wire.config import SessionConfig
 
 
 def batch_scales(samples: Sequence[Sample], config: SessionConfig) -> list[float]:
-    """``scales_S`` of one update: the session's way of averaging over the trained tokens of ``samples``."""
+    """``scales_S`` of one update: the session's way of averaging over the trained tokens of
+    ``samples``.
+    """
     lengths_S = [sum(sample.mask_T) for sample in samples]
-    return token_scales(config.loss, lengths_S, [sample.weight for sample in samples], config.max_tokens)
+    return token_scales(
+        config.loss, lengths_S, [sample.weight for sample in samples], config.max_tokens
+    )
 
 
-def token_scales(name: str, lengths_S: list[int], weights_S: list[float], max_tokens: int) -> list[float]:
+def token_scales(
+    name: str, lengths_S: list[int], weights_S: list[float], max_tokens: int
+) -> list[float]:
     """The factor of each sample's tokens in the sum over the whole batch.
 
-    ``lengths_S`` counts trained tokens. ``weights_S`` is a sample's part of the trained tokens of its episode; they sum
-    to 1 over the samples of one, E = sum(weights_S) is the number of episodes. One rule for every loss: the samples of
-    an episode count as one sequence of all its trained tokens, weight / length = 1 / (trained tokens of the episode).
+    ``lengths_S`` counts trained tokens. ``weights_S`` is a sample's part of the trained tokens of
+    its episode; they sum to 1 over the samples of one, E = sum(weights_S) is the number of
+    episodes. One rule for every loss: the samples of an episode count as one sequence of all its
+    trained tokens, weight / length = 1 / (trained tokens of the episode).
 
     - grpo, gspo, importance_sampling, dro: weight / (E * length): mean over the episode's tokens, then over episodes
       (arXiv:2402.03300, eq. 3)

@@ -1,4 +1,5 @@
-"""The managed loop's samples as data of the primitive: what it averages by are the weights that it passes.
+"""The managed loop's samples as data of the primitive: what it averages by are the weights that it
+passes.
 
 No torch in here.
 """
@@ -24,9 +25,11 @@ class _Has:
 
 
 def sample_data(samples: Sequence[Sample], scales_S: Sequence[float] | None = None) -> list[Datum]:
-    """A datum for each sample, whose targets are the trained tokens. Without ``scales_S`` it has no weights.
+    """A datum for each sample, whose targets are the trained tokens. Without ``scales_S`` it has no
+    weights.
 
-    A sample's first token is never trained: nothing predicts it. From its last one nothing is predicted.
+    A sample's first token is never trained: nothing predicts it. From its last one nothing is
+    predicted.
     """
     has = _Has(
         temperatures=any(sample.temperatures_T is not None for sample in samples),
@@ -56,7 +59,9 @@ def _datum(sample: Sample, scale: float | None, has: _Has) -> Datum:
         tensors[BEFORE] = np.array(sample.before_T[1:], dtype=np.float32)
     counted = np.array(sample.mask_T[1:], dtype=bool)
     temperatures = _floats(sample.temperatures_T, 1.0, later) if has.temperatures else None
-    return Datum(ids_T[:-1], tensors, counted, temperatures, _sets(sample, later) if has.sets else None)
+    return Datum(
+        ids_T[:-1], tensors, counted, temperatures, _sets(sample, later) if has.sets else None
+    )
 
 
 def _floats(values_T: Sequence[float] | None, otherwise: float, later: int) -> np.ndarray:

@@ -1,19 +1,20 @@
 """Packs data as trees, so that a prefix that many of them share is computed once.
 
-The data of one row become a trie over token ids. Its nodes, numbered in depth-first order, are the row's tokens: N
-nodes, position = depth, and a node attends to itself and its ancestors alone. A target of a datum is an entry (K of
-them): it is predicted from the hidden state of the node of its token.
+The data of one row become a trie over token ids. Its nodes, numbered in depth-first order, are the
+row's tokens: N nodes, position = depth, and a node attends to itself and its ancestors alone. A
+target of a datum is an entry (K of them): it is predicted from the hidden state of the node of its
+token.
 
     data  a b c | a b d | a e      row  a b c d e      depth  0 1 2 2 1      parents of c, d: b;  of b, e: a
 
-Because a node sees exactly the tokens that its data saw, at the same positions, loss and gradients equal the unpacked
-computation up to rounding.
+Because a node sees exactly the tokens that its data saw, at the same positions, loss and gradients
+equal the unpacked computation up to rounding.
 
-Of a model that computes no trees (``kinds.py``) each datum is a tree of its own, without a fork: a row is a few of
-like length, or one.
+Of a model that computes no trees (``kinds.py``) each datum is a tree of its own, without a fork: a
+row is a few of like length, or one.
 
-No torch in here, and no object for each token: a run of tokens without a fork is one edge of the tree, compared and
-numbered by numpy. On a GPU a step waits for its rows.
+No torch in here, and no object for each token: a run of tokens without a fork is one edge of the
+tree, compared and numbered by numpy. On a GPU a step waits for its rows.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,18 +26,21 @@ from gpu_runtime.model_interfaces import TARGETS, Datum
 
 from .kinds import RowKind
 
-# Of the longest datum of a padded row, the length that its shortest has at least: at most a third is computed in vain.
+# Of the longest datum of a padded row, the length that its shortest has at least: at most a third
+# is computed in vain.
 LIKE = 0.75
 
 
 @dataclass(frozen=True)
 class TreeRow:
-    """One packed row. ``end_N[i]`` is one past the last node of i's subtree: j sees i iff i <= j < end_N[i].
+    """One packed row. ``end_N[i]`` is one past the last node of i's subtree: j sees i iff i <= j <
+    end_N[i].
 
-    ``indices`` says which data. Entries are in ascending order of ``source_K``, the node that predicts, those of one
-    node in the order of ``indices``: ``target_K`` the token id, ``datum_K`` the index of the datum, ``flat_K`` the
-    place among all targets of the row's data one after another, each flattened. Where ``kind`` shares nothing, the
-    data's tokens stand one after another in the order of ``indices``.
+    ``indices`` says which data. Entries are in ascending order of ``source_K``, the node that
+    predicts, those of one node in the order of ``indices``: ``target_K`` the token id, ``datum_K``
+    the index of the datum, ``flat_K`` the place among all targets of the row's data one after
+    another, each flattened. Where ``kind`` shares nothing, the data's tokens stand one after
+    another in the order of ``indices``.
     """
 
     indices: tuple[int, ...]
@@ -50,14 +54,18 @@ class TreeRow:
     kind: RowKind = RowKind.TREES
 
     def entry_values(self, arrays: Iterable[np.ndarray]) -> np.ndarray:
-        """Of the arrays of the row's data, each of the shape of its targets, the value of each entry."""
+        """Of the arrays of the row's data, each of the shape of its targets, the value of each
+        entry.
+        """
         return _joined(array.reshape(-1) for array in arrays)[self.flat_K]
 
 
 @dataclass
 class _Edge:
-    """Nodes of the trie without a fork between them, and the edges that follow, by their first token, in the order in
-    which they came. ``first`` is the number of its first node once they are numbered."""
+    """Nodes of the trie without a fork between them, and the edges that follow, by their first
+    token, in the order in which they came. ``first`` is the number of its first node once they are
+    numbered.
+    """
 
     tokens: np.ndarray
     children: dict[int, "_Edge"] = field(default_factory=dict)
@@ -69,9 +77,9 @@ def pack(
 ) -> list[list[int]]:
     """Split data into rows of indices, each of about ``token_budget`` nodes or one datum.
 
-    They are taken in ``order``, and share what they share with those of their own row: the split is the same on every
-    run. Where nothing is shared those of like length come together, the shortest first, and ``token_budget`` bounds
-    what is computed, padding included.
+    They are taken in ``order``, and share what they share with those of their own row: the split is
+    the same on every run. Where nothing is shared those of like length come together, the shortest
+    first, and ``token_budget`` bounds what is computed, padding included.
     """
     if not kind.shares:
         return _padded(data, 0 if kind is RowKind.SINGLE else token_budget, order)
@@ -102,8 +110,12 @@ def _padded(data: Sequence[Datum], token_budget: int, order: Iterable[int]) -> l
     return rows
 
 
-def tokens_repeated(data: Sequence[Datum], token_budget: int, order: Sequence[int], kind: RowKind) -> int:
-    """How many of the tokens that rows of ``kind`` compute are prefixes that trees would compute once."""
+def tokens_repeated(
+    data: Sequence[Datum], token_budget: int, order: Sequence[int], kind: RowKind
+) -> int:
+    """How many of the tokens that rows of ``kind`` compute are prefixes that trees would compute
+    once.
+    """
     if kind.shares:
         return 0
     shared = sum(len(pack_row(data, row).tokens_N) for row in pack(data, token_budget, order))
@@ -113,10 +125,14 @@ def tokens_repeated(data: Sequence[Datum], token_budget: int, order: Sequence[in
 def prefix_order(data: Sequence[Datum]) -> list[int]:
     """Lexicographic: a datum comes next to the one with which it shares its longest prefix."""
     # Big-endian bytes compare as the numbers do.
-    return sorted(range(len(data)), key=lambda index: (data[index].token_ids_N.astype(">u4").tobytes(), index))
+    return sorted(
+        range(len(data)), key=lambda index: (data[index].token_ids_N.astype(">u4").tobytes(), index)
+    )
 
 
-def pack_row(data: Sequence[Datum], indices: Sequence[int], kind: RowKind = RowKind.TREES) -> TreeRow:
+def pack_row(
+    data: Sequence[Datum], indices: Sequence[int], kind: RowKind = RowKind.TREES
+) -> TreeRow:
     """The tree of ``data[i] for i in indices``, or where ``kind`` shares nothing one of each."""
     own = [data[index].token_ids_N for index in indices]
     (tokens_N, depth_N, end_N), paths = _shared(own) if kind.shares else _apart(own)
@@ -150,7 +166,9 @@ def _root() -> _Edge:
 
 
 def _descend(root: _Edge, tokens: np.ndarray) -> tuple[_Edge, int, int]:
-    """(edge, shared, depth): the tree has the first ``depth`` tokens, the last ``shared`` of them on ``edge``."""
+    """(edge, shared, depth): the tree has the first ``depth`` tokens, the last ``shared`` of them
+    on ``edge``.
+    """
     edge, shared, depth = root, 0, 0
     while depth < len(tokens) and shared == len(edge.tokens):
         child = edge.children.get(int(tokens[depth]))
@@ -180,7 +198,8 @@ def _common_prefix(one: np.ndarray, other: np.ndarray) -> int:
 
 def _numbered(root: _Edge) -> _Nodes:
     """Number the nodes in depth-first order; returns ``tokens_N``, ``depth_N``, ``end_N``."""
-    # An explicit stack: a trie is as deep as a datum is long. A number closes that edge: its subtree is over.
+    # An explicit stack: a trie is as deep as a datum is long. A number closes that edge: its
+    # subtree is over.
     stack: list[tuple[_Edge, int] | int] = [(edge, 0) for edge in reversed(root.children.values())]
     edges: list[tuple[_Edge, int]] = []
     ends: list[int] = []
@@ -196,7 +215,9 @@ def _numbered(root: _Edge) -> _Nodes:
         stack.append(len(edges))
         edges.append(item)
         ends.append(0)
-        stack.extend((child, depth + len(edge.tokens)) for child in reversed(edge.children.values()))
+        stack.extend(
+            (child, depth + len(edge.tokens)) for child in reversed(edge.children.values())
+        )
     tokens_N = _joined(edge.tokens for edge, _ in edges)
     depth_N = _joined(np.arange(depth, depth + len(edge.tokens)) for edge, depth in edges)
     end_N = np.repeat(np.array(ends, dtype=np.int64), [len(edge.tokens) for edge, _ in edges])
@@ -224,7 +245,12 @@ def _entries(
         targets = datum.loss_inputs[TARGETS].reshape(-1)
         places = np.arange(len(targets)) if datum.counted is None else np.flatnonzero(datum.counted)
         by_token = max(1, len(targets) // max(1, len(path)))
-        found = path[places // by_token], targets[places], np.full(len(places), index), places + before
+        found = (
+            path[places // by_token],
+            targets[places],
+            np.full(len(places), index),
+            places + before,
+        )
         for column, values in zip(columns, found, strict=True):
             column.append(values)
         before += len(targets)

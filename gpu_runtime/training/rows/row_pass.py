@@ -1,7 +1,8 @@
-"""forward_backward: data in packed rows through a model, a loss that is a sum, its gradient accumulated.
+"""forward_backward: data in packed rows through a model, a loss that is a sum, its gradient
+accumulated.
 
-The one primitive of training. The managed loop calls it with its averages as weights, on any number of ranks; a Tinker
-client with the tensors and the loss that it names.
+The one primitive of training. The managed loop calls it with its averages as weights, on any number
+of ranks; a Tinker client with the tensors and the loss that it names.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,15 +18,18 @@ from .kinds import RowKind
 from .packing import TreeRow, pack_row
 from .tensors import RowTensors
 
-# Of a row, before its forward pass: what makes its loss (a sum) from its scores, and what is told of it.
+# Of a row, before its forward pass: what makes its loss (a sum) from its scores, and what is told
+# of it.
 RowLoss = Callable[[RowTensors], Callable[[Tensor], tuple[Tensor, Any]]]
 
 
 @dataclass(frozen=True)
 class RowModel:
-    """A model under training: ``scores`` is ``Policy.forward`` in whatever wraps it, ``backward`` accumulates the
-    gradient of a sum, or is None for a forward pass alone. Of several ranks each computes its share of the rows, or
-    with ``shares_rows`` its part of each row, which the first one counts."""
+    """A model under training: ``scores`` is ``Policy.forward`` in whatever wraps it, ``backward``
+    accumulates the gradient of a sum, or is None for a forward pass alone. Of several ranks each
+    computes its share of the rows, or with ``shares_rows`` its part of each row, which the first
+    one counts.
+    """
 
     device: torch.device
     scores: Callable[[RowTensors], Tensor]
@@ -50,10 +54,11 @@ class PassedRow:
 def rows_pass(
     model: RowModel, data: Sequence[Datum], rows: Sequence[Sequence[int]], loss: RowLoss | None
 ) -> Iterator[PassedRow]:
-    """Compute this rank's share of ``rows`` (indices of ``data``), one at a time, as the iterator is taken further.
+    """Compute this rank's share of ``rows`` (indices of ``data``), one at a time, as the iterator
+    is taken further.
 
-    Without ``loss`` its scores alone. A rank with no row left repeats its last one, and counts it as nothing, because
-    the passes of a sharded model are collectives: every rank must take part.
+    Without ``loss`` its scores alone. A rank with no row left repeats its last one, and counts it
+    as nothing, because the passes of a sharded model are collectives: every rank must take part.
     """
     for first in range(0, len(rows), 1 if model.shares_rows else model.world_size):
         mine = first if model.shares_rows else first + model.rank
@@ -65,5 +70,7 @@ def rows_pass(
         value, told = (None, None) if loss_of is None else loss_of(scores)
         if model.backward is not None and value is not None:
             model.backward(value * float(live))
-        yield PassedRow(tree, live and not (model.shares_rows and model.rank > 0), scores.detach(), told)
+        yield PassedRow(
+            tree, live and not (model.shares_rows and model.rank > 0), scores.detach(), told
+        )
         model.on_row()

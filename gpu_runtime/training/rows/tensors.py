@@ -17,8 +17,9 @@ from .packing import TreeRow
 
 @dataclass(frozen=True)
 class Timelines:
-    """The data of a row side by side, ``ids_BL``, filled up behind their ends; node n is ``place_N[n]`` of them, one
-    after another."""
+    """The data of a row side by side, ``ids_BL``, filled up behind their ends; node n is
+    ``place_N[n]`` of them, one after another.
+    """
 
     ids_BL: Tensor
     place_N: Tensor
@@ -36,13 +37,14 @@ class Timelines:
 
 @dataclass(frozen=True)
 class RowTensors:
-    """A TreeRow on the device. ``visible`` is which token may attend to which, as the device's attention takes it, or
-    where nothing is shared what the model's own forward reads.
+    """A TreeRow on the device. ``visible`` is which token may attend to which, as the device's
+    attention takes it, or where nothing is shared what the model's own forward reads.
 
-    R rows of logits, of the nodes ``source_R``, serve the K entries: entry k is predicted by row ``place_K[k]``, None
-    where each has its own. ``temperature_K`` is None where all are 1: logits are then taken as they are. ``allowed_K``
-    is None where no token was sampled under a grammar, else the row of ``allowed_SB`` (bits of ids, lowest first) that
-    it was chosen from; -1 is the last row, of every id.
+    R rows of logits, of the nodes ``source_R``, serve the K entries: entry k is predicted by row
+    ``place_K[k]``, None where each has its own. ``temperature_K`` is None where all are 1: logits
+    are then taken as they are. ``allowed_K`` is None where no token was sampled under a grammar,
+    else the row of ``allowed_SB`` (bits of ids, lowest first) that it was chosen from; -1 is the
+    last row, of every id.
     """
 
     row: TreeRow
@@ -69,14 +71,20 @@ class RowTensors:
         return self.place_K, self.target_K, self.temperature_K, self.allowed_K
 
     def cuts(self, firsts_R: Sequence[int]) -> list[int]:
-        """Where the entries are cut so that each part has its rows of logits, which begin at ``firsts_R``."""
+        """Where the entries are cut so that each part has its rows of logits, which begin at
+        ``firsts_R``.
+        """
         if self.place_K is None:
             return list(firsts_R[1:])
-        return torch.searchsorted(self.place_K, torch.tensor(firsts_R[1:], device=self.place_K.device)).tolist()
+        return torch.searchsorted(
+            self.place_K, torch.tensor(firsts_R[1:], device=self.place_K.device)
+        ).tolist()
 
     def loss_input(self, key: str) -> Tensor:
         """``[K]`` float32: the tensor of that name of the row's data."""
-        values = self.row.entry_values(self.data[index].loss_inputs[key] for index in self.row.indices)
+        values = self.row.entry_values(
+            self.data[index].loss_inputs[key] for index in self.row.indices
+        )
         return torch.from_numpy(values).to(self.datum_K.device, torch.float32)
 
     def has(self, key: str) -> bool:
@@ -117,7 +125,9 @@ def _visible(row: TreeRow, device: torch.device) -> Tree | FlexTree | Timelines:
 
 
 def sets_tensor(sets: Sequence[bytes], device: torch.device) -> Tensor:
-    """``allowed_SB``: the bits of each set of journal/allowed_tokens.py as bytes, and of every id in the last row."""
+    """``allowed_SB``: the bits of each set of journal/allowed_tokens.py as bytes, and of every id
+    in the last row.
+    """
     rows = [torch.frombuffer(bytearray(set_bits(each)), dtype=torch.uint8) for each in sets]
     return torch.stack([*rows, torch.full_like(rows[0], 255)]).to(device)
 
@@ -131,8 +141,8 @@ def _given(row: TreeRow, arrays: Sequence[np.ndarray | None]) -> np.ndarray | No
 def _logits_rows(row: TreeRow, data: Sequence[Datum]) -> tuple[np.ndarray, np.ndarray | None]:
     """(``source_R``, ``place_K``): a node's logits once for all of its targets.
 
-    Where the data say which of their targets count, few nodes have two of those: each has logits of its own then, in
-    the order in which a managed step has always summed their gradients.
+    Where the data say which of their targets count, few nodes have two of those: each has logits of
+    its own then, in the order in which a managed step has always summed their gradients.
     """
     if any(data[index].counted is not None for index in row.indices):
         return row.source_K, None

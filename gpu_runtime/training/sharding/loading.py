@@ -1,11 +1,14 @@
-"""A model that is cut into the parts of the ranks while it is loaded, for ZeRO 3: no rank ever has the whole of it.
+"""A model that is cut into the parts of the ranks while it is loaded, for ZeRO 3: no rank ever has
+the whole of it.
 
-transformers loads weights of the type that the files have as views of the mapped files: pages of the file system's
-cache, and no memory of the process. One weight after the other is then copied from there by rank 0, converted, sent to
-the others and cut (``deepspeed.zero.Init``). A rank has its parts, and one buffer as large as the largest weight.
+transformers loads weights of the type that the files have as views of the mapped files: pages of
+the file system's cache, and no memory of the process. One weight after the other is then copied
+from there by rank 0, converted, sent to the others and cut (``deepspeed.zero.Init``). A rank has
+its parts, and one buffer as large as the largest weight.
 
-transformers' own way to load for ZeRO 3 is not taken: it makes the frequencies of positions bfloat16 where the weights
-are, and puts whole modules together in memory that the process then keeps.
+transformers' own way to load for ZeRO 3 is not taken: it makes the frequencies of positions
+bfloat16 where the weights are, and puts whole modules together in memory that the process then
+keeps.
 """
 
 from collections.abc import Mapping
@@ -31,7 +34,8 @@ STORED = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}  #
 
 
 def policy_load(spec: RankSpec, dtype: torch.dtype, *, trained: bool = False) -> Policy:
-    """The base model of ``spec`` on its rank's device, in parts under ZeRO 3; ``trained``: it has a backward pass.
+    """The base model of ``spec`` on its rank's device, in parts under ZeRO 3; ``trained``: it has a
+    backward pass.
 
     In parts a collective: every rank must take part.
     """
@@ -52,18 +56,26 @@ def policy_load(spec: RankSpec, dtype: torch.dtype, *, trained: bool = False) ->
 
 
 def layers_gather_whole(model: nn.Module) -> None:
-    """Put each layer's weights together as a whole while it computes, and not each module's as it is called.
+    """Put each layer's weights together as a whole while it computes, and not each module's as it
+    is called.
 
-    Layers of hybrids read weights of modules that they do not call (a convolution's, for a kernel of their own).
+    Layers of hybrids read weights of modules that they do not call (a convolution's, for a kernel
+    of their own).
     """
-    if layers := {type(module) for module in model.modules() if isinstance(module, GradientCheckpointingLayer)}:
+    if layers := {
+        type(module) for module in model.modules() if isinstance(module, GradientCheckpointingLayer)
+    }:
         set_z3_leaf_modules(model, list(layers))
 
 
 @torch.no_grad()
 def shards_make(model: nn.Module, dtype: torch.dtype, device: torch.device) -> None:
-    """Cut each weight of ``model``, of rank 0's values in ``dtype``, and leave this rank its parts, on ``device``."""
-    buffer = torch.empty(max(weight.numel() for weight in model.parameters()), dtype=dtype, device=device)
+    """Cut each weight of ``model``, of rank 0's values in ``dtype``, and leave this rank its parts,
+    on ``device``.
+    """
+    buffer = torch.empty(
+        max(weight.numel() for weight in model.parameters()), dtype=dtype, device=device
+    )
     for weight in model.parameters():
         whole = buffer[: weight.numel()].view(weight.shape)
         if rank() == 0:
@@ -75,7 +87,9 @@ def shards_make(model: nn.Module, dtype: torch.dtype, device: torch.device) -> N
 
 
 def shards_computed(model: nn.Module, config: Mapping[str, Any]) -> nn.Module:
-    """``model``, which is cut and not trained, such that each module's weights are put together while it computes."""
+    """``model``, which is cut and not trained, such that each module's weights are put together
+    while it computes.
+    """
     zero = {**config["zero_optimization"], "stage3_param_persistence_threshold": 0}
     engine, *_ = deepspeed.initialize(model=model, config={**config, "zero_optimization": zero})
     return engine
@@ -88,7 +102,11 @@ def base_load(spec: RankSpec, dtype: torch.dtype, policy: Policy) -> nn.Module:
         base.rows_become(policy.kind, policy.apart)
     if spec.device == "cpu":
         linear_layers_use_onednn(base)
-    return shards_computed(base, deepspeed_config(spec.config, dtype)) if spec.config.zero_stage == 3 else base
+    return (
+        shards_computed(base, deepspeed_config(spec.config, dtype))
+        if spec.config.zero_stage == 3
+        else base
+    )
 
 
 def _stored_dtype(folder: Path) -> torch.dtype | None:

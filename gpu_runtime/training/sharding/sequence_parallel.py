@@ -1,12 +1,14 @@
 """Ulysses: the ranks share the tokens of each row, where otherwise each has rows of its own.
 
-A rank has the hidden states of one part of a row, in equal parts of which the last is filled up. Before attention parts
-are exchanged for heads: each rank then has all tokens of some heads, computes those as one rank would, and exchanges
-back. So a row may be as many times as long as there are ranks (Jacobs et al. 2023, "DeepSpeed Ulysses",
-arXiv:2309.14509). The exchange is DeepSpeed's operator, which has a derivative.
+A rank has the hidden states of one part of a row, in equal parts of which the last is filled up.
+Before attention parts are exchanged for heads: each rank then has all tokens of some heads,
+computes those as one rank would, and exchanges back. So a row may be as many times as long as there
+are ranks (Jacobs et al. 2023, "DeepSpeed Ulysses", arXiv:2309.14509). The exchange is DeepSpeed's
+operator, which has a derivative.
 
-Queries, keys and values travel in one exchange, keys and values copied where there are fewer heads of them than ranks.
-Shapes: n tokens of a rank, N of the row, R ranks, H query heads, G heads of keys, D head size.
+Queries, keys and values travel in one exchange, keys and values copied where there are fewer heads
+of them than ranks. Shapes: n tokens of a rank, N of the row, R ranks, H query heads, G heads of
+keys, D head size.
 """
 
 from collections.abc import Callable
@@ -26,7 +28,9 @@ Attend = Callable[..., tuple[Tensor, Any]]
 
 @dataclass(frozen=True)
 class SharedRow:
-    """A row of ``count`` tokens of which rank ``rank`` of ``ranks`` has ``size``; ``tree`` is of the whole row."""
+    """A row of ``count`` tokens of which rank ``rank`` of ``ranks`` has ``size``; ``tree`` is of
+    the whole row.
+    """
 
     tree: Any
     count: int
@@ -49,9 +53,11 @@ class SharedRow:
         return torch.cat([values_N, padding])[self.rank * self.size : (self.rank + 1) * self.size]
 
     def own(self, source_K: Tensor) -> tuple[Tensor, int]:
-        """Which of the row's trained tokens this rank computes, those whose position is in its part; and how many.
+        """Which of the row's trained tokens this rank computes, those whose position is in its
+        part; and how many.
 
-        Filled up with others, so that every rank computes as many: the head's weights may be gathered for it.
+        Filled up with others, so that every rank computes as many: the head's weights may be
+        gathered for it.
         """
         ranks_K = source_K // self.size
         own = (ranks_K == self.rank).nonzero()[:, 0]
@@ -64,8 +70,10 @@ class SharedRow:
 
 
 class WholeOfParts(torch.autograd.Function):
-    """``[..., K]`` of all ranks from what each computed, zeros elsewhere. Each rank then computes the same loss of it,
-    so the derivative of a rank's own entries is all of it, and nothing is exchanged backwards."""
+    """``[..., K]`` of all ranks from what each computed, zeros elsewhere. Each rank then computes
+    the same loss of it, so the derivative of a rank's own entries is all of it, and nothing is
+    exchanged backwards.
+    """
 
     @staticmethod
     def forward(ctx: Any, own: Tensor) -> Tensor:
@@ -79,16 +87,22 @@ class WholeOfParts(torch.autograd.Function):
 
 
 def attention_shared(inner: Attend) -> Attend:
-    """``inner`` over the whole row with this rank's heads, for a call whose ``tree`` is a SharedRow."""
+    """``inner`` over the whole row with this rank's heads, for a call whose ``tree`` is a
+    SharedRow.
+    """
 
     def attend(
         module: nn.Module, query_1HnD: Tensor, key_1GnD: Tensor, value_1GnD: Tensor, mask: None, *, tree: SharedRow,
         **options: Any,
     ) -> tuple[Tensor, None]:  # fmt: skip
         copies = max(1, tree.ranks // key_1GnD.shape[1])
-        parts = [query_1HnD[0], *(each[0].repeat_interleave(copies, dim=0) for each in (key_1GnD, value_1GnD))]
+        parts = [
+            query_1HnD[0],
+            *(each[0].repeat_interleave(copies, dim=0) for each in (key_1GnD, value_1GnD)),
+        ]
         heads = [len(part) // tree.ranks for part in parts]
-        # [R, heads of a rank, n, D], in which the heads of q, k and v that a rank gets stand together
+        # [R, heads of a rank, n, D], in which the heads of q, k and v that a rank gets stand
+        # together
         for_ranks = torch.cat([part.view(tree.ranks, -1, *part.shape[1:]) for part in parts], dim=1)
         exchanged_hND = _exchange(for_ranks).transpose(0, 1).flatten(1, 2)[:, : tree.count]
         query_hND, key_gND, value_gND = exchanged_hND.split(heads)
@@ -96,7 +110,9 @@ def attention_shared(inner: Attend) -> Attend:
             module, query_hND[None], key_gND[None], value_gND[None], mask, tree=tree.tree, **options
         )
         padding = (0, 0, 0, 0, 0, tree.size * tree.ranks - tree.count)
-        whole_RnhD = nn.functional.pad(attended_1NhD[0], padding).unflatten(0, (tree.ranks, tree.size))
+        whole_RnhD = nn.functional.pad(attended_1NhD[0], padding).unflatten(
+            0, (tree.ranks, tree.size)
+        )
         back_RnhD = _exchange(whole_RnhD)  # of each rank's heads, my tokens
         return back_RnhD.transpose(0, 1).flatten(1, 2)[None], None
 
@@ -104,16 +120,23 @@ def attention_shared(inner: Attend) -> Attend:
 
 
 def attention_register(name: str) -> str:
-    """Register the shared form of the attention that transformers has under ``name``; returns its name."""
-    from deepspeed.sequence.layer import register_all_to_all_group  # seconds, which a process without ranks saves
+    """Register the shared form of the attention that transformers has under ``name``; returns its
+    name.
+    """
+    # seconds, which a process without ranks saves
+    from deepspeed.sequence.layer import register_all_to_all_group
 
-    AttentionInterface.register(shared := f"{name}_shared", attention_shared(ALL_ATTENTION_FUNCTIONS[name]))
+    AttentionInterface.register(
+        shared := f"{name}_shared", attention_shared(ALL_ATTENTION_FUNCTIONS[name])
+    )
     register_all_to_all_group(dist.group.WORLD)
     return shared
 
 
 def heads_verify(config: Any) -> None:
-    """Raises ModelUnsupported where the heads of a model cannot be shared out evenly among the ranks."""
+    """Raises ModelUnsupported where the heads of a model cannot be shared out evenly among the
+    ranks.
+    """
     ranks, heads = dist.get_world_size(), config.num_attention_heads
     keys = getattr(config, "num_key_value_heads", None) or heads
     if heads % ranks or (keys % ranks and ranks % keys):

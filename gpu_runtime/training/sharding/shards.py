@@ -1,4 +1,6 @@
-"""The parts of a weight that the ranks have under ZeRO 3: of it as one row, equal parts, the last one filled up."""
+"""The parts of a weight that the ranks have under ZeRO 3: of it as one row, equal parts, the last
+one filled up.
+"""
 
 from collections.abc import Iterable
 
@@ -23,9 +25,11 @@ def rank() -> int:
 
 
 def wholes_drop(weights: Iterable[Tensor]) -> None:
-    """Leave the ranks nothing but their parts, so that what is next computed or handed over is put together of these.
+    """Leave the ranks nothing but their parts, so that what is next computed or handed over is put
+    together of these.
 
-    DeepSpeed keeps small weights whole from their first use to its next step (stage3_param_persistence_threshold).
+    DeepSpeed keeps small weights whole from their first use to its next step
+    (stage3_param_persistence_threshold).
     """
     for weight in weights:
         if is_sharded(weight):
@@ -33,7 +37,9 @@ def wholes_drop(weights: Iterable[Tensor]) -> None:
 
 
 def own_part(weight: Tensor, whole: Tensor) -> Tensor:
-    """What this rank has of ``whole``, which is shaped as ``weight`` is as a whole; without the filling."""
+    """What this rank has of ``whole``, which is shaped as ``weight`` is as a whole; without the
+    filling.
+    """
     row = whole.reshape(-1)
     if not is_sharded(weight):
         return row
@@ -42,7 +48,9 @@ def own_part(weight: Tensor, whole: Tensor) -> Tensor:
 
 
 def whole_of(weight: Tensor, part: Tensor) -> Tensor:
-    """The tensor, shaped as ``weight`` is as a whole, of which each rank has ``part``. A collective."""
+    """The tensor, shaped as ``weight`` is as a whole, of which each rank has ``part``. A
+    collective.
+    """
     ranks = dist.get_world_size() if dist.is_initialized() else 1
     row = part.new_empty(ranks * part.numel())
     if ranks == 1:

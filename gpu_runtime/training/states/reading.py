@@ -40,8 +40,12 @@ def state_load(path: str | Path, **options: Any) -> Any:
             return torch.load(path, weights_only=True, **options)
     except pickle.UnpicklingError as error:
         # torch's other words are on how to run it all the same.
-        named = next((line for line in str(error).splitlines() if "GLOBAL" in line), "It cannot be read.")
-        raise StateRefused(f"{Path(path).name} was not loaded: it is no state's. {named}") from error
+        named = next(
+            (line for line in str(error).splitlines() if "GLOBAL" in line), "It cannot be read."
+        )
+        raise StateRefused(
+            f"{Path(path).name} was not loaded: it is no state's. {named}"
+        ) from error
 
 
 class StateEngine(TorchCheckpointEngine):

@@ -1,4 +1,5 @@
-"""A state that some number of ranks saved, as another number of ranks would have saved it. No number is changed.
+"""A state that some number of ranks saved, as another number of ranks would have saved it. No
+number is changed.
 
 What DeepSpeed 0.19 writes per rank, beside weights that are the same for every rank:
 
@@ -7,9 +8,9 @@ ZeRO 1, 2   all trained parameters side by side, filled up to a multiple of 2 x 
 ZeRO 3      of each parameter one of ``ranks`` equal parts, the last one filled up; a rank's parts side by side, in one
             tensor for each sub-group of parameters
 
-So each number of a rank is at a known place of some parameter, and resharding moves numbers. Every rank moves its own,
-side by side. Steps that another number of ranks takes sum gradients in another order: the weights then differ by the
-rounding of that, and by nothing else.
+So each number of a rank is at a known place of some parameter, and resharding moves numbers. Every
+rank moves its own, side by side. Steps that another number of ranks takes sum gradients in another
+order: the weights then differ by the rounding of that, and by nothing else.
 """
 
 import math
@@ -34,37 +35,56 @@ Advance = Callable[[], None]
 
 
 class CannotReshard(ValueError):
-    """The state has a form that is not known here; the message says which, and how many ranks can load it."""
+    """The state has a form that is not known here; the message says which, and how many ranks can
+    load it.
+    """
 
 
-def shards_for(folder: Path, spec: RankSpec, sub_group: int, barrier: Callable[[], None], advance: Advance) -> Path:
-    """From where the ranks of ``spec`` can load the state ``folder``: itself, or ``resharded_path``, whose folder must
-    be there.
+def shards_for(
+    folder: Path, spec: RankSpec, sub_group: int, barrier: Callable[[], None], advance: Advance
+) -> Path:
+    """From where the ranks of ``spec`` can load the state ``folder``: itself, or
+    ``resharded_path``, whose folder must be there.
 
-    A collective: every rank must take part. ``sub_group`` and ``advance`` as for ``reshard``. Raises CannotReshard.
+    A collective: every rank must take part. ``sub_group`` and ``advance`` as for ``reshard``.
+    Raises CannotReshard.
     """
     if saved_by(folder) == spec.world_size:
         return folder
-    reshard(folder, resharded_path(folder), spec.rank, spec.world_size, sub_group=sub_group, advance=advance)
+    reshard(
+        folder,
+        resharded_path(folder),
+        spec.rank,
+        spec.world_size,
+        sub_group=sub_group,
+        advance=advance,
+    )
     barrier()
     return resharded_path(folder)
 
 
-def reshard(source: Path, target: Path, rank: int, ranks: int, *, sub_group: int, advance: Advance) -> None:
-    """Write into ``target`` what this one of ``ranks`` ranks would have saved where ``source`` was saved.
+def reshard(
+    source: Path, target: Path, rank: int, ranks: int, *, sub_group: int, advance: Advance
+) -> None:
+    """Write into ``target`` what this one of ``ranks`` ranks would have saved where ``source`` was
+    saved.
 
-    ``sub_group`` is DeepSpeed's sub_group_size: elements of a rank after which ZeRO 3 begins another sub-group. The
-    rank's part is in memory beside the weights that every rank has; the source is mapped. ``advance`` is called after
-    each piece. Raises CannotReshard.
+    ``sub_group`` is DeepSpeed's sub_group_size: elements of a rank after which ZeRO 3 begins
+    another sub-group. The rank's part is in memory beside the weights that every rank has; the
+    source is mapped. ``advance`` is called after each piece. Raises CannotReshard.
     """
     parts, sharded = _parts(source, "optim_states"), _parts(source, "model_states")
     saved = [_load(path)["optimizer_state_dict"] for path in parts]
     model_file = sharded[0] if sharded else source / FOLDER / WHOLE_MODEL
     model = _load(model_file)
     if len(saved) != model["dp_world_size"] or model.get("frozen_param_fragments"):
-        raise CannotReshard(f"this state has a form that only its own {model['dp_world_size']} ranks can load")
+        raise CannotReshard(
+            f"this state has a form that only its own {model['dp_world_size']} ranks can load"
+        )
     by_name = {name: shape for group in model["param_shapes"] for name, shape in group.items()}
-    shapes = [[(name, shape.numel()) for name, shape in group.items()] for group in model["param_shapes"]]
+    shapes = [
+        [(name, shape.numel()) for name, shape in group.items()] for group in model["param_shapes"]
+    ]
     new_shapes = _sub_groups(_flat(shapes), ranks, sub_group) if sharded else shapes
     model |= {
         "dp_world_size": ranks,
@@ -99,10 +119,16 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def _of_rank_cut(
-    states: Sequence[Mapping[str, Any]], shapes: Sequence[Sizes], rank: int, ranks: int, advance: Advance
+    states: Sequence[Mapping[str, Any]],
+    shapes: Sequence[Sizes],
+    rank: int,
+    ranks: int,
+    advance: Advance,
 ) -> dict[str, Any]:
     base = states[0]["base_optimizer_state"]
-    if any(any(paddings) for paddings in states[0]["param_alignment_paddings"]) or not isinstance(base, dict):
+    if any(any(paddings) for paddings in states[0]["param_alignment_paddings"]) or not isinstance(
+        base, dict
+    ):
         raise CannotReshard(f"this state has a form that only its own {len(states)} ranks can load")
     weights: list[Tensor] = []
     moments: dict[int, dict[str, Any]] = {}
@@ -195,7 +221,9 @@ def _places(shapes: Sequence[Sizes], ranks: int) -> dict[str, tuple[int, int]]:
 
 
 def _slice(parts: Sequence[Tensor], first: int, last: int, size: int, advance: Advance) -> Tensor:
-    """``torch.cat(parts)[first:last]``, of which only that is read, and zeros behind it up to ``size`` elements."""
+    """``torch.cat(parts)[first:last]``, of which only that is read, and zeros behind it up to
+    ``size`` elements.
+    """
     whole, at = parts[0].new_zeros(size), 0
     for part in _overlaps(parts, first, last):
         for chunk in part.split(CHUNK):

@@ -1,6 +1,8 @@
-"""The folder in which another number of ranks finds a state in its own form, for as long as they load it.
+"""The folder in which another number of ranks finds a state in its own form, for as long as they
+load it.
 
-The process that starts the ranks makes and removes it: whatever ends a rank, nothing is left on the volume.
+The process that starts the ranks makes and removes it: whatever ends a rank, nothing is left on the
+volume.
 """
 
 import asyncio
@@ -28,12 +30,15 @@ def saved_by(state: Path) -> int:
 
 
 async def wait_for_parts(state: Path, ranks: int) -> None:
-    """Return once this node sees what every rank saved into ``state``, of which its file system may know a little later
-    than the node that wrote it. Raises TrainerFailed."""
+    """Return once this node sees what every rank saved into ``state``, of which its file system may
+    know a little later than the node that wrote it. Raises TrainerFailed.
+    """
     deadline = asyncio.get_running_loop().time() + SEEN_S
     while len(list((state / FOLDER).glob("*optim_states.pt"))) < ranks:
         if asyncio.get_running_loop().time() > deadline:
-            raise TrainerFailed(f"{ranks} ranks saved {state.name}, and after {SEEN_S:g} s not all of it is seen here")
+            raise TrainerFailed(
+                f"{ranks} ranks saved {state.name}, and after {SEEN_S:g} s not all of it is seen here"
+            )
         await asyncio.sleep(0.2)
 
 
@@ -43,8 +48,11 @@ def resharded_path(state: Path) -> Path:
 
 
 @asynccontextmanager
-async def room_to_reshard(state: Path, ranks: int, on_progress: Callable[[], None]) -> AsyncIterator[None]:
-    """While ``ranks`` ranks load ``state``: a folder for their copy where they need one, removed after the block.
+async def room_to_reshard(
+    state: Path, ranks: int, on_progress: Callable[[], None]
+) -> AsyncIterator[None]:
+    """While ``ranks`` ranks load ``state``: a folder for their copy where they need one, removed
+    after the block.
 
     ``on_progress`` is called as its files grow. Raises DiskFull before anything is written.
     """
@@ -64,8 +72,9 @@ async def room_to_reshard(state: Path, ranks: int, on_progress: Callable[[], Non
 
 
 def resharded_bytes(state: Path, ranks: int) -> int:
-    """About how large the copy of ``state`` is: optimizer states in other parts, and weights for every rank that has
-    a file of its own."""
+    """About how large the copy of ``state`` is: optimizer states in other parts, and weights for
+    every rank that has a file of its own.
+    """
     sizes = {path.name: path.stat().st_size for path in (state / FOLDER).glob("*.pt")}
     optimizer = sum(size for name, size in sizes.items() if name.endswith("optim_states.pt"))
     weights = [size for name, size in sizes.items() if name.endswith("model_states.pt")]

@@ -1,7 +1,9 @@
-"""Runs an agent written for Agent-lightning 1.0 in an episode, by its contract of three environment variables.
+"""Runs an agent written for Agent-lightning 1.0 in an episode, by its contract of three environment
+variables.
 
-AGL_OPENAI_BASE_URL and AGL_KEY are the episode's; AGL_EVENT_URL is on this machine and takes the agent's rewards
-(``POST {"event_type": "reward", "data": {"value": 1.0}}``). Nothing of Agent-lightning is needed or changed.
+AGL_OPENAI_BASE_URL and AGL_KEY are the episode's; AGL_EVENT_URL is on this machine and takes the
+agent's rewards (``POST {"event_type": "reward", "data": {"value": 1.0}}``). Nothing of
+Agent-lightning is needed or changed.
 """
 
 import json
@@ -25,14 +27,19 @@ def run(
 ) -> WorkflowOutput:  # fmt: skip
     """The agent's reward, its last one where it sends several. ``variables`` are those of its task.
 
-    An agent that the command starts elsewhere, in a container or on another machine, sends its reward to ``public_url``
-    (``"http://10.0.0.5:{port}"``, with the port that is listened on), and ``host`` is where: ``"0.0.0.0"``.
+    An agent that the command starts elsewhere, in a container or on another machine, sends its
+    reward to ``public_url`` (``"http://10.0.0.5:{port}"``, with the port that is listened on), and
+    ``host`` is where: ``"0.0.0.0"``.
 
-    Raises RuntimeError when it fails or sends no reward, TimeoutExpired when it does not end: the attempt is then
-    abandoned and counted, never a reward of 0.
+    Raises RuntimeError when it fails or sends no reward, TimeoutExpired when it does not end: the
+    attempt is then abandoned and counted, never a reward of 0.
     """
     with events(episode.api_key, host, public_url) as (url, rewards):
-        contract = {"AGL_OPENAI_BASE_URL": episode.base_url, "AGL_KEY": episode.api_key, "AGL_EVENT_URL": url}
+        contract = {
+            "AGL_OPENAI_BASE_URL": episode.base_url,
+            "AGL_KEY": episode.api_key,
+            "AGL_EVENT_URL": url,
+        }
         ran = subprocess.run(
             command, env=os.environ | variables | contract, stdin=subprocess.DEVNULL, capture_output=True, text=True,
             timeout=timeout_s,
@@ -45,8 +52,12 @@ def run(
 
 
 @contextmanager
-def events(key: str, host: str = "127.0.0.1", public_url: str = "") -> Iterator[tuple[str, list[float]]]:
-    """The address that takes events under ``key``, and the rewards that came; other events are taken and not kept."""
+def events(
+    key: str, host: str = "127.0.0.1", public_url: str = ""
+) -> Iterator[tuple[str, list[float]]]:
+    """The address that takes events under ``key``, and the rewards that came; other events are
+    taken and not kept.
+    """
     rewards: list[float] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -77,7 +88,9 @@ def events(key: str, host: str = "127.0.0.1", public_url: str = "") -> Iterator[
 
     with ThreadingHTTPServer((host, 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = (public_url or f"http://{host}:{{port}}").replace("{port}", str(server.server_port))
+        address = (public_url or f"http://{host}:{{port}}").replace(
+            "{port}", str(server.server_port)
+        )
         try:
             yield f"{address.rstrip('/')}/events", rewards
         finally:

@@ -1,4 +1,6 @@
-"""Trains an agent of Agent-lightning 1.0, a program of its own: ``python train.py``; ``--smoke`` takes one step."""
+"""Trains an agent of Agent-lightning 1.0, a program of its own: ``python train.py``; ``--smoke``
+takes one step.
+"""
 
 import argparse
 import shlex
@@ -15,12 +17,18 @@ AGENT = shlex.join([sys.executable, str(Path(__file__).with_name("agent.py"))])
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--agent", default=AGENT, help="the command that runs the agent; its task is in NUMBER")
+    parser.add_argument(
+        "--agent", default=AGENT, help="the command that runs the agent; its task is in NUMBER"
+    )
     parser.add_argument("--base-model", default="SmolLM2-135M-Instruct")
     parser.add_argument("--tasks", type=int, default=64)
     parser.add_argument("--runners", type=int, default=8, help="agents that run side by side")
-    parser.add_argument("--host", default="127.0.0.1", help="where rewards are listened for; 0.0.0.0: every address")
-    parser.add_argument("--public-url", default="", help="how agents elsewhere reach it: http://10.0.0.5:{port}")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="where rewards are listened for; 0.0.0.0: every address"
+    )
+    parser.add_argument(
+        "--public-url", default="", help="how agents elsewhere reach it: http://10.0.0.5:{port}"
+    )
     parser.add_argument("--smoke", action="store_true")
     arguments = parser.parse_args()
     numbers = [str(number) for number in range(2 if arguments.smoke else arguments.tasks)]

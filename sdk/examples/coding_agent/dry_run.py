@@ -38,7 +38,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--agent", choices=COMMANDS, default="claude-code")
     parser.add_argument("--tasks", nargs="*", choices=TASKS, default=TASKS)
-    parser.add_argument("--length", type=int, default=LENGTH, help="tokens of a prompt and its answer")
+    parser.add_argument(
+        "--length", type=int, default=LENGTH, help="tokens of a prompt and its answer"
+    )
     arguments = parser.parse_args()
     for task in arguments.tasks:
         endpoint = Endpoint(arguments.length)

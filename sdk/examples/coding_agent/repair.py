@@ -28,7 +28,9 @@ def prompt(task: str) -> str:
 def working_copy() -> Iterator[Path]:
     """A folder of one attempt, with ``repository`` in it and ``home`` beside it."""
     with tempfile.TemporaryDirectory(prefix="coding-agent-", ignore_cleanup_errors=True) as folder:
-        shutil.copytree(REPOSITORY, Path(folder) / "repository", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            REPOSITORY, Path(folder) / "repository", ignore=shutil.ignore_patterns("__pycache__")
+        )
         (Path(folder) / "home").mkdir()
         yield Path(folder)
 

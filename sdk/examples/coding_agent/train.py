@@ -15,7 +15,9 @@ LENGTH = 32_768  # Claude Code's prompts begin with 6,500 tokens, Codex' with 12
 ATTEMPT_S = 600.0
 
 
-def attempt(task: str, episode, *, agent: str, length: int = LENGTH, timeout_s: float = ATTEMPT_S) -> WorkflowOutput:
+def attempt(
+    task: str, episode, *, agent: str, length: int = LENGTH, timeout_s: float = ATTEMPT_S
+) -> WorkflowOutput:
     """One attempt at ``task``: the reward is the share of its tests that pass."""
     with working_copy() as folder:
         work(
@@ -32,10 +34,14 @@ def attempt(task: str, episode, *, agent: str, length: int = LENGTH, timeout_s: 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--base-model", required=True, help="one that was trained for 32,768 tokens and for tools")
+    parser.add_argument(
+        "--base-model", required=True, help="one that was trained for 32,768 tokens and for tools"
+    )
     parser.add_argument("--agent", choices=COMMANDS, default="claude-code")
     parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--workers", type=int, default=8, help="attempts at one time on this machine")
+    parser.add_argument(
+        "--workers", type=int, default=8, help="attempts at one time on this machine"
+    )
     arguments = parser.parse_args()
     with TinkerScript(
         arguments.base_model,

@@ -1,4 +1,5 @@
-"""Countdown: reach a target number from three given ones by + - * and /. The tasks are made here, with a held-out part.
+"""Countdown: reach a target number from three given ones by + - * and /. The tasks are made here,
+with a held-out part.
 
 ``python train.py`` trains; ``--smoke`` plays a few games to see that everything is connected.
 """
@@ -15,7 +16,12 @@ from tinkerscript import TinkerScript, WorkflowOutput
 from tinkerscript.curve import png_check
 
 BASE_MODEL = "SmolLM2-135M-Instruct"
-SIGNS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
+SIGNS = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
 Task = dict[str, list[int] | int]
 
 
@@ -31,9 +37,12 @@ def tasks_make(count: int, seed: int = 0) -> list[Task]:
 
 
 def agent(task: Task, episode) -> WorkflowOutput:
-    """One question, one answer. 1 for the target, 0.1 for another value of the right numbers, else 0."""
+    """One question, one answer. 1 for the target, 0.1 for another value of the right numbers, else
+    0.
+    """
     asked = (
-        f"Use the numbers {task['numbers']}, each once, with + - * / to make {task['target']}. Reply with the sum only."
+        f"Use the numbers {task['numbers']}, each once, with + - "
+        f"* / to make {task['target']}. Reply with the sum only."
     )
     with OpenAI(base_url=episode.base_url, api_key=episode.api_key) as client:
         reply = client.chat.completions.create(
@@ -41,7 +50,9 @@ def agent(task: Task, episode) -> WorkflowOutput:
         )
     value = value_of(reply.choices[0].message.content or "", task["numbers"])
     solved = value == task["target"]
-    return WorkflowOutput(reward=1.0 if solved else 0.1 if value is not None else 0.0, is_success=solved)
+    return WorkflowOutput(
+        reward=1.0 if solved else 0.1 if value is not None else 0.0, is_success=solved
+    )
 
 
 def value_of(said: str, numbers: list[int]) -> Fraction | None:

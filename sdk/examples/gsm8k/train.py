@@ -1,7 +1,7 @@
 """Word problems with numbers: an exact-match reward, and a held-out part of the file.
 
-``python train.py`` trains; ``--data`` reads another file, such as GSM8K's; ``--smoke`` plays a few games to see that
-everything is connected.
+``python train.py`` trains; ``--data`` reads another file, such as GSM8K's; ``--smoke`` plays a few
+games to see that everything is connected.
 """
 
 import argparse
@@ -41,14 +41,18 @@ def last_number(text: str) -> float | None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--base-model", default=BASE_MODEL)
-    parser.add_argument("--data", type=Path, default=PROBLEMS, help="a file with columns question, answer, split")
+    parser.add_argument(
+        "--data", type=Path, default=PROBLEMS, help="a file with columns question, answer, split"
+    )
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--smoke", action="store_true", help="four problems, one step")
     arguments = parser.parse_args()
     png_check()
     read = ("train", "test")
-    train, held_out = (rows_read(arguments.data, split=split, columns=["question", "answer"]) for split in read)
+    train, held_out = (
+        rows_read(arguments.data, split=split, columns=["question", "answer"]) for split in read
+    )
     if arguments.smoke:
         train, held_out = train[:4], held_out[:2]
     with TinkerScript(

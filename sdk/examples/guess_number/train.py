@@ -1,7 +1,9 @@
-"""Guess the number: a game of several turns, in which each guess is answered by "higher" or "lower".
+"""Guess the number: a game of several turns, in which each guess is answered by "higher" or
+"lower".
 
-The conversation grows, so all turns of a game are one timeline and are trained together, with one reward at the end.
-``python train.py`` trains; ``--smoke`` plays a few games to see that everything is connected.
+The conversation grows, so all turns of a game are one timeline and are trained together, with one
+reward at the end. ``python train.py`` trains; ``--smoke`` plays a few games to see that everything
+is connected.
 """
 
 import argparse
@@ -23,11 +25,15 @@ def agent(secret: int, episode) -> WorkflowOutput:
     messages = [{"role": "user", "content": RULES}]
     with OpenAI(base_url=episode.base_url, api_key=episode.api_key) as client:
         for turn in range(TURNS):
-            reply = client.chat.completions.create(model=episode.model, messages=messages, max_tokens=8)
+            reply = client.chat.completions.create(
+                model=episode.model, messages=messages, max_tokens=8
+            )
             said = reply.choices[0].message.content or ""
             guess = number_in(said)
             if guess == secret:
-                return WorkflowOutput(reward=1.0 - 0.1 * turn, is_success=True, metrics={"turns": turn + 1})
+                return WorkflowOutput(
+                    reward=1.0 - 0.1 * turn, is_success=True, metrics={"turns": turn + 1}
+                )
             messages += [
                 {"role": "assistant", "content": said},
                 {"role": "user", "content": hint(guess, secret)},
@@ -55,15 +61,23 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true", help="four games' numbers, one step")
     arguments = parser.parse_args()
     png_check()
-    train = [number for number in range(1, LARGEST + 1) if number not in HELD_OUT][: 4 if arguments.smoke else None]
+    train = [number for number in range(1, LARGEST + 1) if number not in HELD_OUT][
+        : 4 if arguments.smoke else None
+    ]
     with TinkerScript(
         arguments.base_model, name="guess the number", grpo_n=4 if arguments.smoke else 8,
         tasks_per_batch=4, learning_rate=3e-5,
         max_context_length=512, max_tokens=8, seed=arguments.seed,
     ) as session:  # fmt: skip
-        before = session.evaluate(agent, HELD_OUT, attempts=1 if arguments.smoke else 12, task_name=str)
-        session.rollouts(agent, train, epochs=1 if arguments.smoke else arguments.epochs, task_name=str)
-        after = session.evaluate(agent, HELD_OUT, attempts=1 if arguments.smoke else 12, task_name=str)
+        before = session.evaluate(
+            agent, HELD_OUT, attempts=1 if arguments.smoke else 12, task_name=str
+        )
+        session.rollouts(
+            agent, train, epochs=1 if arguments.smoke else arguments.epochs, task_name=str
+        )
+        after = session.evaluate(
+            agent, HELD_OUT, attempts=1 if arguments.smoke else 12, task_name=str
+        )
         tuned = session.download_tuned_model("guess-number-model")
         print(session.plot("guess-number.png"))
     shares = f"{before.success_rate:.0%} before, {after.success_rate:.0%} after"

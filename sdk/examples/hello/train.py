@@ -1,7 +1,8 @@
-"""Hello: the model learns to say which number it is. The smallest agent there is, with a reward that can be negative.
+"""Hello: the model learns to say which number it is. The smallest agent there is, with a reward
+that can be negative.
 
-``python train.py`` trains; ``--queue`` lets runners on any machines play, ``tinkerscript worker train:agent``;
-``--smoke`` plays a few games to see that everything is connected.
+``python train.py`` trains; ``--queue`` lets runners on any machines play, ``tinkerscript worker
+train:agent``; ``--smoke`` plays a few games to see that everything is connected.
 """
 
 import argparse
@@ -49,7 +50,9 @@ def played_by_workers(session: TinkerScript, numbers: list[str], *, eval: bool) 
     session.tasks.put(numbers)
     for failure in session.tasks.wait(timeout_s=3600).failures:
         print(f"failed: {failure.name}: {failure.error}")
-    new = [e.reward for e in session.episodes() if e.episode_id not in before and e.reward is not None]
+    new = [
+        e.reward for e in session.episodes() if e.episode_id not in before and e.reward is not None
+    ]
     session.flush()
     return sum(new) / len(new) if new else float("nan")
 
@@ -57,9 +60,13 @@ def played_by_workers(session: TinkerScript, numbers: list[str], *, eval: bool) 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--base-model", default=BASE_MODEL)
-    parser.add_argument("--tasks", type=int, default=96, help="numbers to train on, from 0 (at most 1000)")
+    parser.add_argument(
+        "--tasks", type=int, default=96, help="numbers to train on, from 0 (at most 1000)"
+    )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--queue", action="store_true", help="put the numbers into the queue that workers pull from")
+    parser.add_argument(
+        "--queue", action="store_true", help="put the numbers into the queue that workers pull from"
+    )
     parser.add_argument("--smoke", action="store_true", help="four tasks, one step")
     arguments = parser.parse_args()
     png_check()

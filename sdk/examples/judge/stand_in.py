@@ -1,4 +1,6 @@
-"""An OpenAI endpoint on this machine that judges by a rule: for trying the example without a model that judges well."""
+"""An OpenAI endpoint on this machine that judges by a rule: for trying the example without a model
+that judges well.
+"""
 
 import json
 import re
@@ -15,7 +17,9 @@ def judged(asked: str) -> str:
     shown = re.split(r"\n\nCandidate (?=\d+:\n)", asked)[1:]
     words = [len(one.partition(":\n")[2].split()) for one in shown]
     scores = [max(0.0, 1 - count / MAX_WORDS) if count else 0.0 for count in words]
-    return json.dumps({"scores": [{"candidate": i, "score": score} for i, score in enumerate(scores, 1)]})
+    return json.dumps(
+        {"scores": [{"candidate": i, "score": score} for i, score in enumerate(scores, 1)]}
+    )
 
 
 class Endpoint(BaseHTTPRequestHandler):
@@ -24,7 +28,9 @@ class Endpoint(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         message = {"role": "assistant", "content": judged(body["messages"][-1]["content"])}
-        reply = json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}).encode()
+        reply = json.dumps(
+            {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+        ).encode()
         self.send_response(200)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(reply)))

@@ -1,4 +1,5 @@
-"""Rewards from a judge: a model compares the attempts at one task with each other, where no rule could.
+"""Rewards from a judge: a model compares the attempts at one task with each other, where no rule
+could.
 
 ``python train.py`` trains; ``--queue`` lets workers on any machines play and judge, ``tinkerscript worker train:agent
 --judge train:rank``; ``--smoke`` plays a few games to see that everything is connected. The judge is any OpenAI
@@ -30,7 +31,9 @@ def agent(thing: str, episode) -> str:
     """One question. It returns what the judge reads; the reward is the judge's."""
     with OpenAI(base_url=episode.base_url, api_key=episode.api_key) as client:
         reply = client.chat.completions.create(
-            model=episode.model, messages=[{"role": "user", "content": f"Explain to a child: {thing}"}], max_tokens=32
+            model=episode.model,
+            messages=[{"role": "user", "content": f"Explain to a child: {thing}"}],
+            max_tokens=32,
         )
     return reply.choices[0].message.content or ""
 
@@ -48,8 +51,13 @@ def rank(thing: str, texts: list[str]) -> list[WorkflowOutput]:
 
 
 def played_by_workers(session: TinkerScript, things: list[str], epochs: int, url: str) -> None:
-    """The attempts at a thing are played and judged by one worker; what has failed is printed and not rewarded."""
-    print(f"tinkerscript worker train:agent --judge train:rank --session {session.id} --workers 8", flush=True)
+    """The attempts at a thing are played and judged by one worker; what has failed is printed and
+    not rewarded.
+    """
+    print(
+        f"tinkerscript worker train:agent --judge train:rank --session {session.id} --workers 8",
+        flush=True,
+    )
     print(f"with JUDGE_BASE_URL={url}", flush=True)
     for _ in range(epochs):
         session.tasks.put(things, judged=True)
@@ -58,7 +66,9 @@ def played_by_workers(session: TinkerScript, things: list[str], epochs: int, url
 
 
 def words_of(session: TinkerScript, things: list[str]) -> float:
-    """Mean number of words of an answer, by episodes that are never trained: a measure that no judge makes."""
+    """Mean number of words of an answer, by episodes that are never trained: a measure that no
+    judge makes.
+    """
 
     def count(thing: str, episode) -> float:
         return float(len(agent(thing, episode).split()))
@@ -71,7 +81,9 @@ def main() -> None:
     parser.add_argument("--base-model", default=BASE_MODEL)
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--queue", action="store_true", help="put the things into the queue that workers pull from")
+    parser.add_argument(
+        "--queue", action="store_true", help="put the things into the queue that workers pull from"
+    )
     parser.add_argument("--smoke", action="store_true", help="four tasks, one step")
     arguments = parser.parse_args()
     png_check()
@@ -95,7 +107,9 @@ def main() -> None:
         after = words_of(session, held_out)
         tuned = session.download_tuned_model("judge-model")
         print(session.plot("judge.png"))
-    print(f"held out, words: {before:.1f} before, {after:.1f} after; the model lies in {tuned.path}")
+    print(
+        f"held out, words: {before:.1f} before, {after:.1f} after; the model lies in {tuned.path}"
+    )
 
 
 if __name__ == "__main__":

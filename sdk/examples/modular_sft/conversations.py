@@ -1,4 +1,6 @@
-"""Conversations from JSON lines, and the training data that they become: one datum for each reply of the assistant."""
+"""Conversations from JSON lines, and the training data that they become: one datum for each reply
+of the assistant.
+"""
 
 import json
 from pathlib import Path
@@ -12,8 +14,10 @@ Conversation = list[dict[str, str]]
 
 
 def conversations_read(path: Path) -> dict[str, list[Conversation]]:
-    """Rows ``{"messages": [...], "split": "train" or "test"}`` by split; where no row has a split, every tenth is held
-    out. Raises SystemExit that names a missing file, the line of a bad row, or an empty split."""
+    """Rows ``{"messages": [...], "split": "train" or "test"}`` by split; where no row has a split,
+    every tenth is held out. Raises SystemExit that names a missing file, the line of a bad row, or
+    an empty split.
+    """
     if not path.is_file():
         raise SystemExit(f"The dataset {path} does not exist.")
     splits: dict[str, list[Conversation]] = {"train": [], "test": []}
@@ -53,7 +57,9 @@ def tokenizer_load(name: str) -> Any:
     try:
         tokenizer = AutoTokenizer.from_pretrained(name)
     except (OSError, ValueError) as error:
-        raise SystemExit(f"No tokenizer {name!r}, give a folder or a Hugging Face id: {error}") from None
+        raise SystemExit(
+            f"No tokenizer {name!r}, give a folder or a Hugging Face id: {error}"
+        ) from None
     if not tokenizer.chat_template:
         raise SystemExit(f"The tokenizer {name!r} has no chat template.")
     return tokenizer
@@ -61,12 +67,15 @@ def tokenizer_load(name: str) -> Any:
 
 def prompt_ids(tokenizer: Any, messages: Conversation) -> list[int]:
     """The tokens up to where the assistant's next reply begins."""
-    return list(tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False))
+    return list(
+        tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+    )
 
 
 def data_make(tokenizer: Any, conversation: Conversation, max_length: int) -> list[types.Datum]:
-    """A datum for each reply: its tokens and its end have weight 1, the prompt before it has 0. Those longer than
-    ``max_length`` tokens are left out."""
+    """A datum for each reply: its tokens and its end have weight 1, the prompt before it has 0.
+    Those longer than ``max_length`` tokens are left out.
+    """
     data = []
     for place, message in enumerate(conversation):
         if message["role"] != "assistant":
@@ -77,7 +86,9 @@ def data_make(tokenizer: Any, conversation: Conversation, max_length: int) -> li
             raise SystemExit(
                 "This chat template writes a prompt anew once it has its reply: it cannot be trained here."
             )
-        while whole[-1] != tokenizer.eos_token_id and tokenizer.eos_token_id in whole[len(prompt) :]:
+        while (
+            whole[-1] != tokenizer.eos_token_id and tokenizer.eos_token_id in whole[len(prompt) :]
+        ):
             whole.pop()  # a template's line break after the end of the turn, which is never sampled
         if len(whole) <= max_length:
             data.append(datum(whole, len(prompt)))
@@ -85,7 +96,9 @@ def data_make(tokenizer: Any, conversation: Conversation, max_length: int) -> li
 
 
 def datum(ids: list[int], prompt_length: int) -> types.Datum:
-    weights = np.array([0.0] * (prompt_length - 1) + [1.0] * (len(ids) - prompt_length), dtype=np.float32)
+    weights = np.array(
+        [0.0] * (prompt_length - 1) + [1.0] * (len(ids) - prompt_length), dtype=np.float32
+    )
     inputs = {
         "target_tokens": types.TensorData.from_numpy(np.array(ids[1:], dtype=np.int64)),
         "weights": types.TensorData.from_numpy(weights),

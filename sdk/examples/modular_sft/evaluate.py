@@ -1,4 +1,6 @@
-"""Plays the held-out conversations with the base model and with the checkpoint, and compares the last replies."""
+"""Plays the held-out conversations with the base model and with the checkpoint, and compares the
+last replies.
+"""
 
 import json
 from pathlib import Path
@@ -14,13 +16,16 @@ def evaluate(
     experiment: Experiment, service: tinker.ServiceClient, tokenizer: Any, held_out: list[Conversation],
     checkpoint: dict[str, Any], folder: Path,
 ) -> dict[str, float]:  # fmt: skip
-    """Shares of held-out replies that are the expected ones, word for word. The replies go to replies.jsonl."""
+    """Shares of held-out replies that are the expected ones, word for word. The replies go to
+    replies.jsonl.
+    """
     samplers = {
         "base": service.create_sampling_client(base_model=experiment.base_model).result(),
         "tuned": service.create_sampling_client(model_path=checkpoint["sampler"]).result(),
     }
     replies = {
-        name: replies_sample(sampler, tokenizer, held_out, experiment.max_reply) for name, sampler in samplers.items()
+        name: replies_sample(sampler, tokenizer, held_out, experiment.max_reply)
+        for name, sampler in samplers.items()
     }
     expected = [chat[-1]["content"] for chat in held_out]
     with (folder / "replies.jsonl").open("w") as file:
@@ -28,7 +33,10 @@ def evaluate(
             said = {name: found[at] for name, found in replies.items()}
             file.write(json.dumps({"messages": chat[:-1], "expected": expected[at]} | said) + "\n")
     return {
-        name: sum(reply.strip() == right.strip() for reply, right in zip(found, expected, strict=True)) / len(expected)
+        name: sum(
+            reply.strip() == right.strip() for reply, right in zip(found, expected, strict=True)
+        )
+        / len(expected)
         for name, found in replies.items()
     }
 
@@ -39,6 +47,10 @@ def replies_sample(
     """The most likely reply to each conversation's last question; all are asked side by side."""
     params = types.SamplingParams(max_tokens=max_tokens, temperature=0.0)
     waiting = [
-        sampler.sample(types.ModelInput.from_ints(prompt_ids(tokenizer, chat[:-1])), 1, params) for chat in chats
+        sampler.sample(types.ModelInput.from_ints(prompt_ids(tokenizer, chat[:-1])), 1, params)
+        for chat in chats
     ]
-    return [tokenizer.decode(each.result().sequences[0].tokens, skip_special_tokens=True) for each in waiting]
+    return [
+        tokenizer.decode(each.result().sequences[0].tokens, skip_special_tokens=True)
+        for each in waiting
+    ]

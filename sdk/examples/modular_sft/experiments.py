@@ -1,4 +1,6 @@
-"""The sweep: pairs of a model and a dataset with their hyper-parameters. Change this list; the rest stays as it is."""
+"""The sweep: pairs of a model and a dataset with their hyper-parameters. Change this list; the rest
+stays as it is.
+"""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -8,9 +10,11 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Experiment:
-    """One training run. ``rank`` 0 trains all weights, a rank above it an adapter; the rates of the two differ by ten.
+    """One training run. ``rank`` 0 trains all weights, a rank above it an adapter; the rates of the
+    two differ by ten.
 
-    ``tokenizer`` is a folder or a Hugging Face id, where the name of the base model is neither. Lengths are in tokens.
+    ``tokenizer`` is a folder or a Hugging Face id, where the name of the base model is neither.
+    Lengths are in tokens.
     """
 
     name: str

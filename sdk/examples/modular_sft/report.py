@@ -1,11 +1,21 @@
-"""The table of all experiments, and the plot of their losses: ``python report.py`` reads what ``experiments/`` has."""
+"""The table of all experiments, and the plot of their losses: ``python report.py`` reads what
+``experiments/`` has.
+"""
 
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
-HEAD = ("experiment", "model", "dataset", "steps", "held-out loss", "same reply: base, tuned", "minutes")
+HEAD = (
+    "experiment",
+    "model",
+    "dataset",
+    "steps",
+    "held-out loss",
+    "same reply: base, tuned",
+    "minutes",
+)
 
 
 def results_read(folder: Path) -> list[dict[str, Any]]:
@@ -19,7 +29,8 @@ def results_read(folder: Path) -> list[dict[str, Any]]:
             | {"evaluation": json.loads(evaluation.read_text()) if evaluation.exists() else None}
             | {
                 "losses": [
-                    json.loads(line)["loss"] for line in found.with_name("metrics.jsonl").read_text().splitlines()
+                    json.loads(line)["loss"]
+                    for line in found.with_name("metrics.jsonl").read_text().splitlines()
                 ]
             }
         )
@@ -33,7 +44,15 @@ def table(results: list[dict[str, Any]]) -> str:
         shares = each["evaluation"]
         same = f"{shares['base']:.0%}, {shares['tuned']:.0%}" if shares else "not evaluated"
         loss = f"{each['loss_before']:.3f} to {each['loss_after']:.3f}"
-        cells = (each["name"], each["base_model"], each["dataset"], each["steps"], loss, same, f"{each['minutes']:.1f}")
+        cells = (
+            each["name"],
+            each["base_model"],
+            each["dataset"],
+            each["steps"],
+            loss,
+            same,
+            f"{each['minutes']:.1f}",
+        )
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
 
@@ -62,7 +81,9 @@ def report(folder: Path) -> str:
     (folder / "comparison.md").write_text(table(results) + "\n")
     drawn = plot(results, folder / "comparison.png")
     where = (
-        f"{folder / 'comparison.png'} has the losses." if drawn else "No plot: pip install matplotlib, then report.py."
+        f"{folder / 'comparison.png'} has the losses."
+        if drawn
+        else "No plot: pip install matplotlib, then report.py."
     )
     return f"{table(results)}\n{where}"
 

@@ -1,7 +1,9 @@
-"""Trains the experiments one after another with the ``tinker`` client, then compares them on held-out conversations.
+"""Trains the experiments one after another with the ``tinker`` client, then compares them on
+held-out conversations.
 
-``python sweep.py``; TINKER_BASE_URL and TINKER_API_KEY say where. RUN_TRAINING=0 or RUN_EVAL=0 leaves that part out.
-What is done already is kept: a sweep that was interrupted goes on with the experiments that have no checkpoint.
+``python sweep.py``; TINKER_BASE_URL and TINKER_API_KEY say where. RUN_TRAINING=0 or RUN_EVAL=0
+leaves that part out. What is done already is kept: a sweep that was interrupted goes on with the
+experiments that have no checkpoint.
 """
 
 import argparse
@@ -24,14 +26,23 @@ RUN_EVAL = os.environ.get("RUN_EVAL", "1") != "0"
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--experiments", type=Path, help="folder; else experiments, or experiments-smoke")
-    parser.add_argument("--tokenizer", help="a folder or a Hugging Face id, in place of those of the list")
+    parser.add_argument(
+        "--experiments", type=Path, help="folder; else experiments, or experiments-smoke"
+    )
+    parser.add_argument(
+        "--tokenizer", help="a folder or a Hugging Face id, in place of those of the list"
+    )
     parser.add_argument("--smoke", action="store_true", help="two experiments of two steps")
     arguments = parser.parse_args()
     if RUN_TRAINING and os.environ.get("WANDB_PROJECT") and find_spec("wandb") is None:
-        raise SystemExit("WANDB_PROJECT is set, and wandb is not installed: pip install wandb, or unset WANDB_PROJECT.")
-    # A smoke has a folder of its own: its two steps are not to be kept and ranked beside whole runs.
-    folder = arguments.experiments or Path("experiments-smoke" if arguments.smoke else "experiments")
+        raise SystemExit(
+            "WANDB_PROJECT is set, and wandb is not installed: pip install wandb, or unset WANDB_PROJECT."
+        )
+    # A smoke has a folder of its own: its two steps are not to be kept and ranked beside whole
+    # runs.
+    folder = arguments.experiments or Path(
+        "experiments-smoke" if arguments.smoke else "experiments"
+    )
     chosen = EXPERIMENTS[:2] if arguments.smoke else EXPERIMENTS
     if len({each.name for each in chosen}) < len(chosen):
         raise SystemExit("Two experiments have the same name.")
@@ -55,10 +66,14 @@ def carry_out(experiment: Experiment, folder: Path, *, smoke: bool) -> None:
     splits = conversations_read(experiment.dataset)
     if smoke:
         splits = {"train": splits["train"][:32], "test": splits["test"][:4]}
-    config, checkpoint, evaluation = (folder / f"{name}.json" for name in ("config", "checkpoint", "evaluation"))
+    config, checkpoint, evaluation = (
+        folder / f"{name}.json" for name in ("config", "checkpoint", "evaluation")
+    )
     options = json.loads(json.dumps(experiment.options())) | ({"smoke": True} if smoke else {})
     if config.exists() and json.loads(config.read_text()) != options:
-        raise SystemExit(f"{folder} is of other options: remove it, or give the experiment another name.")
+        raise SystemExit(
+            f"{folder} is of other options: remove it, or give the experiment another name."
+        )
     wants_training = RUN_TRAINING and not checkpoint.exists()
     if not wants_training and not (RUN_EVAL and checkpoint.exists() and not evaluation.exists()):
         return
@@ -70,7 +85,9 @@ def carry_out(experiment: Experiment, folder: Path, *, smoke: bool) -> None:
             training = service.create_lora_training_client(
                 base_model=experiment.base_model, rank=experiment.rank, seed=experiment.seed
             ).result()
-            trained = train(experiment, training, tokenizer, splits, folder, max_steps=2 if smoke else None)
+            trained = train(
+                experiment, training, tokenizer, splits, folder, max_steps=2 if smoke else None
+            )
             checkpoint.write_text(json.dumps(trained))
         if RUN_EVAL:
             trained = json.loads(checkpoint.read_text())

@@ -1,4 +1,6 @@
-"""Trains one experiment: batches of replies, cross-entropy, Adam with a rate that falls to zero, a checkpoint."""
+"""Trains one experiment: batches of replies, cross-entropy, Adam with a rate that falls to zero, a
+checkpoint.
+"""
 
 import json
 import os
@@ -20,9 +22,13 @@ def train(
     experiment: Experiment, training: tinker.TrainingClient, tokenizer: Any, splits: dict[str, list[Conversation]],
     folder: Path, max_steps: int | None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Writes a line of metrics.jsonl for each step; returns the checkpoint's paths, held-out losses and minutes."""
+    """Writes a line of metrics.jsonl for each step; returns the checkpoint's paths, held-out losses
+    and minutes.
+    """
     data = {
-        split: [each for chat in chats for each in data_make(tokenizer, chat, experiment.max_length)]
+        split: [
+            each for chat in chats for each in data_make(tokenizer, chat, experiment.max_length)
+        ]
         for split, chats in splits.items()
     }
     batches = batches_make(data["train"], experiment)[:max_steps]
@@ -34,11 +40,19 @@ def train(
             stepped = training.optim_step(types.AdamParams(learning_rate=rate))
             loss = mean_loss(batch, done.result())
             stepped.result()
-            line = {"step": step, "loss": loss, "learning_rate": rate, "seconds": time.monotonic() - began}
+            line = {
+                "step": step,
+                "loss": loss,
+                "learning_rate": rate,
+                "seconds": time.monotonic() - began,
+            }
             file.write(json.dumps(line) + "\n")
             file.flush()
             track(line)
-            print(f"  {experiment.name}: step {step + 1} of {len(batches)}, loss {loss:.3f}", flush=True)
+            print(
+                f"  {experiment.name}: step {step + 1} of {len(batches)}, loss {loss:.3f}",
+                flush=True,
+            )
         after = held_out_loss(training, data["test"])
         track({"held_out_loss_before": before, "held_out_loss_after": after})
     return {
@@ -50,13 +64,20 @@ def train(
 
 
 def batches_make(data: list[types.Datum], experiment: Experiment) -> list[list[types.Datum]]:
-    """All batches of all epochs, each epoch in an order of its own; the last of an epoch may be smaller."""
+    """All batches of all epochs, each epoch in an order of its own; the last of an epoch may be
+    smaller.
+    """
     if not data:
-        raise SystemExit(f"{experiment.dataset} has no reply that fits in {experiment.max_length} tokens.")
+        raise SystemExit(
+            f"{experiment.dataset} has no reply that fits in {experiment.max_length} tokens."
+        )
     rng, batches = random.Random(experiment.seed), []
     for _ in range(experiment.epochs):
         order = rng.sample(data, len(data))
-        batches += [order[at : at + experiment.batch_size] for at in range(0, len(order), experiment.batch_size)]
+        batches += [
+            order[at : at + experiment.batch_size]
+            for at in range(0, len(order), experiment.batch_size)
+        ]
     return batches
 
 

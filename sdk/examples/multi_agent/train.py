@@ -1,4 +1,5 @@
-"""Two roles of one model that learn together, each by its own reward: one describes a word, the other finds it.
+"""Two roles of one model that learn together, each by its own reward: one describes a word, the
+other finds it.
 
 ``python train.py`` trains; ``--smoke`` plays a few games to see that everything is connected.
 """
@@ -22,9 +23,12 @@ CHOICES = 3
 
 
 def agent(word: str, episode) -> WorkflowOutput:
-    """The describer sees the word, the guesser only the description. ``X-Agent`` says whose call it is."""
+    """The describer sees the word, the guesser only the description. ``X-Agent`` says whose call it
+    is.
+    """
     chance = random.Random(word)
-    words = HELD_OUT if word in HELD_OUT else TRAIN  # no word of one part is offered in a game of the other
+    # no word of one part is offered in a game of the other
+    words = HELD_OUT if word in HELD_OUT else TRAIN
     others = chance.sample([other for other in words if other != word], CHOICES - 1)
     offered = chance.sample([word, *others], CHOICES)
     with OpenAI(base_url=episode.base_url, api_key=episode.api_key) as client:
@@ -36,11 +40,17 @@ def agent(word: str, episode) -> WorkflowOutput:
             )  # fmt: skip
             return reply.choices[0].message.content or ""
 
-        described = say("describer", f"Describe a {word} in a few words. Do not write the word {word}.")
-        guessed = say("guesser", f"What is meant: {described!r}? Reply with one of: {', '.join(offered)}.")
+        described = say(
+            "describer", f"Describe a {word} in a few words. Do not write the word {word}."
+        )
+        guessed = say(
+            "guesser", f"What is meant: {described!r}? Reply with one of: {', '.join(offered)}."
+        )
     rewards = score(word, offered, described, guessed)
     return WorkflowOutput(
-        reward=sum(rewards.values()) / 2, rewards_by_agent=rewards, is_success=rewards["describer"] == 1.0
+        reward=sum(rewards.values()) / 2,
+        rewards_by_agent=rewards,
+        is_success=rewards["describer"] == 1.0,
     )
 
 

@@ -11,10 +11,14 @@ FOUND = 2
 
 
 class Index:
-    """``search("lighthouse of Varnes")`` returns the texts of the best articles, or says that there are none."""
+    """``search("lighthouse of Varnes")`` returns the texts of the best articles, or says that there
+    are none.
+    """
 
     def __init__(self, path: Path = ARTICLES) -> None:
-        self._texts = [json.loads(line)["text"] for line in path.read_text(encoding="utf-8").splitlines()]
+        self._texts = [
+            json.loads(line)["text"] for line in path.read_text(encoding="utf-8").splitlines()
+        ]
         self._words = [set(words(text)) for text in self._texts]
         self._articles_with = Counter(word for some in self._words for word in some)
 
@@ -25,7 +29,9 @@ class Index:
 
     def _score(self, query: str, article: set[str]) -> float:
         count = len(self._texts)
-        return sum(math.log(count / self._articles_with[word]) for word in set(words(query)) & article)
+        return sum(
+            math.log(count / self._articles_with[word]) for word in set(words(query)) & article
+        )
 
 
 def words(text: str) -> list[str]:

@@ -23,14 +23,20 @@ SEARCH = {
     "function": {
         "name": "search",
         "description": "Search articles about lighthouses.",
-        "parameters": {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]},
+        "parameters": {
+            "type": "object",
+            "properties": {"query": {"type": "string"}},
+            "required": ["query"],
+        },
     },
 }
 INDEX = Index()
 
 
 def agent(row: dict[str, str], episode) -> WorkflowOutput:
-    """Asks until the model replies in words. 1 for the answer, 0.1 more for one that was looked up, else 0."""
+    """Asks until the model replies in words. 1 for the answer, 0.1 more for one that was looked up,
+    else 0.
+    """
     messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": row["question"]}]
     said, searches = "", 0
     with OpenAI(base_url=episode.base_url, api_key=episode.api_key) as client:
@@ -46,12 +52,19 @@ def agent(row: dict[str, str], episode) -> WorkflowOutput:
             for call in message.tool_calls:
                 result = run(call.function.name, call.function.arguments)
                 searches += result is not None
-                content = "There is no such function, or its arguments are wrong." if result is None else result
+                content = (
+                    "There is no such function, or its arguments are wrong."
+                    if result is None
+                    else result
+                )
                 messages.append({"role": "tool", "tool_call_id": call.id, "content": content})
     right = row["answer"].lower() in words(said)
     parts = {"answer": float(right), "search": 0.1 if searches else 0.0}
     return WorkflowOutput(
-        reward=sum(parts.values()), reward_parts=parts, is_success=right, metrics={"searches": searches}
+        reward=sum(parts.values()),
+        reward_parts=parts,
+        is_success=right,
+        metrics={"searches": searches},
     )
 
 
@@ -72,7 +85,9 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true", help="two questions, one step")
     arguments = parser.parse_args()
     png_check()
-    train, held_out = (rows_read(QUESTIONS, split=s, columns=["question", "answer"]) for s in ("train", "test"))
+    train, held_out = (
+        rows_read(QUESTIONS, split=s, columns=["question", "answer"]) for s in ("train", "test")
+    )
     if arguments.smoke:
         train, held_out = train[:2], held_out[:1]
     with TinkerScript(

@@ -1,6 +1,8 @@
-"""Who answers the player's questions: fixed rules that need no model, or a model behind any OpenAI endpoint.
+"""Who answers the player's questions: fixed rules that need no model, or a model behind any OpenAI
+endpoint.
 
-Neither is ever trained: the rules sample nothing, and the model is asked with a key of its own, not the episode's.
+Neither is ever trained: the rules sample nothing, and the model is asked with a key of its own, not
+the episode's.
 """
 
 import json
@@ -30,10 +32,11 @@ Answerer = Callable[[str, Secret], Answer]
 
 
 def by_rules(question: str, secret: Secret) -> Answer:
-    """Answers what can be known from the row alone: the category, the letters, the length, the noun itself.
+    """Answers what can be known from the row alone: the category, the letters, the length, the noun
+    itself.
 
-    ``"Is it an animal?"``, ``"Does it start with o?"``, ``"Does it contain the letter t?"``, ``"Is it longer than 5
-    letters?"``, ``"Is it an otter?"``. Anything else is "n/a".
+    ``"Is it an animal?"``, ``"Does it start with o?"``, ``"Does it contain the letter t?"``, ``"Is
+    it longer than 5 letters?"``, ``"Is it an otter?"``. Anything else is "n/a".
     """
     noun, category = secret["answer"].lower(), secret["category"].lower()
     asked = " ".join(re.findall(r"[a-z]+|\d+", question.lower()))
@@ -42,9 +45,13 @@ def by_rules(question: str, secret: Secret) -> Answer:
     for known in CATEGORIES:
         if re.search(rf"\b{known}s?\b", asked):
             return _yes_if(known == category)
-    if found := re.search(r"(?:start|starts|begin|begins) with (?:the letter )?(?:an? )?([a-z])\b", asked):
+    if found := re.search(
+        r"(?:start|starts|begin|begins) with (?:the letter )?(?:an? )?([a-z])\b", asked
+    ):
         return _yes_if(noun.startswith(found[1]))
-    if found := re.search(r"(?:contain|contains|have|has|include|includes) (?:the letter|an?) ([a-z])\b", asked):
+    if found := re.search(
+        r"(?:contain|contains|have|has|include|includes) (?:the letter|an?) ([a-z])\b", asked
+    ):
         return _yes_if(found[1] in noun)
     if found := re.search(r"(longer|shorter|more|fewer|less) than (\d{1,3})", asked):
         longer = found[1] in ("longer", "more")
@@ -56,7 +63,9 @@ CATEGORIES = ("animal", "food", "tool", "place", "instrument", "vehicle", "cloth
 
 
 def answerer_client() -> OpenAI:
-    """The answerer's endpoint: ANSWERER_BASE_URL and ANSWERER_API_KEY, else OPENAI_BASE_URL and OPENAI_API_KEY."""
+    """The answerer's endpoint: ANSWERER_BASE_URL and ANSWERER_API_KEY, else OPENAI_BASE_URL and
+    OPENAI_API_KEY.
+    """
     if not (url := os.environ.get("ANSWERER_BASE_URL")):
         return OpenAI()
     if not (key := os.environ.get("ANSWERER_API_KEY")):  # OPENAI_API_KEY is of another endpoint
@@ -65,7 +74,9 @@ def answerer_client() -> OpenAI:
 
 
 def by_model(client: OpenAI, model: str) -> Answerer:
-    """Asks ``model``. What it returns has to be JSON of the fields of Answer, else the turn counts as unread."""
+    """Asks ``model``. What it returns has to be JSON of the fields of Answer, else the turn counts
+    as unread.
+    """
 
     def answer(question: str, secret: Secret) -> Answer:
         reply = client.chat.completions.create(

@@ -1,6 +1,8 @@
-"""The same game as a CrewAI flow: ask, answer, then a router that goes on or ends (``pip install crewai``).
+"""The same game as a CrewAI flow: ask, answer, then a router that goes on or ends (``pip install
+crewai``).
 
-The agent writes the history into a new prompt for each question, so its calls do not merge: a timeline for each turn.
+The agent writes the history into a new prompt for each question, so its calls do not merge: a
+timeline for each turn.
 """
 
 from typing import Any
@@ -14,7 +16,8 @@ from game import MAX_TOKENS, MAX_TOKENS_WITH_TOOL, PLAYER, RULES, TURNS, Game
 from openai import OpenAI
 from search import Search
 
-event_listener.formatter.verbose = False  # it frames each step of every game, and many are played side by side
+# it frames each step of every game, and many are played side by side
+event_listener.formatter.verbose = False
 
 
 class TwentyQuestions(Flow):
@@ -30,7 +33,9 @@ class TwentyQuestions(Flow):
 
     @listen(or_("begin", "next_turn"))
     def ask(self) -> str:
-        said = "\n".join(f"You asked: {question} Answer: {answer}" for question, answer in self.game.asked)
+        said = "\n".join(
+            f"You asked: {question} Answer: {answer}" for question, answer in self.game.asked
+        )
         return self.player.kickoff(f"{RULES}\n{said}\n{self.left} questions left.").raw
 
     @router(ask)

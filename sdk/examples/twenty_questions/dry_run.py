@@ -1,7 +1,7 @@
 """Plays a few games against a canned player: no key, no GPU, no server. ``python dry_run.py``
 
-Prints the turns of each game, the timelines that its calls merge into, which call gets which reward, and the share of
-calls that merge. With ``--crew`` the games are those of the CrewAI flow.
+Prints the turns of each game, the timelines that its calls merge into, which call gets which
+reward, and the share of calls that merge. With ``--crew`` the games are those of the CrewAI flow.
 """
 
 import argparse
@@ -24,11 +24,15 @@ def main() -> None:
     parser.add_argument("--games", type=int, default=4)
     parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--search", action="store_true", help="give the player the search tool")
-    parser.add_argument("--crew", action="store_true", help="play the CrewAI flow instead of the plain loop")
+    parser.add_argument(
+        "--crew", action="store_true", help="play the CrewAI flow instead of the plain loop"
+    )
     arguments = parser.parse_args()
     rows = rows_read(NOUNS, split="train", columns=["answer", "category"])
     if not 1 <= arguments.games <= len(rows):
-        parser.error(f"--games must be from 1 to {len(rows)}, the nouns to train on, not {arguments.games}")
+        parser.error(
+            f"--games must be from 1 to {len(rows)}, the nouns to train on, not {arguments.games}"
+        )
     if arguments.crew:
         from crew import play
     else:
@@ -43,20 +47,34 @@ def main() -> None:
         calls = list(player.calls.values())
     later, merged = (sum(map(number, calls)) for number in (lambda game: len(game) - 1, merges))
     share = f"{merged / later:.2f}" if later else "-"
-    print(f"{later} calls came after the first of their game; {merged} continue an earlier one: merge share {share}")
-    print("It is that of the canned player, whose tokens are words: of a model the session counts its own.")
+    print(
+        f"{later} calls came after the first of their game; {merged} continue an earlier one: merge share {share}"
+    )
+    print(
+        "It is that of the canned player, whose tokens are words: of a model the session counts its own."
+    )
 
 
 def shown(game: Game, calls: list[Recorded]) -> str:
     """A game in lines: its turns, its searches, and its calls with timeline and reward."""
     timelines = timelines_of(calls)
-    lines = [f"{game.secret['answer']} ({game.secret['category']}): reward {game.reward:g}, {len(game.asked)} turns"]
-    lines += [f"  {number:>2}. {question} {said}" for number, (question, said) in enumerate(game.asked, 1)]
+    lines = [
+        f"{game.secret['answer']} ({game.secret['category']}): reward {game.reward:g}, {len(game.asked)} turns"
+    ]
+    lines += [
+        f"  {number:>2}. {question} {said}" for number, (question, said) in enumerate(game.asked, 1)
+    ]
     lines += [f"  searched: {query}" for query in game.searched]
     for number, timeline in enumerate(timelines, 1):
         tokens = sum(len(calls[call].reply) for call in timeline)
-        named = f"calls {timeline[0] + 1} to {timeline[-1] + 1}" if len(timeline) > 1 else f"call {timeline[0] + 1}"
-        lines.append(f"  timeline {number}: {named}, {tokens} trained words, reward {game.reward:g}")
+        named = (
+            f"calls {timeline[0] + 1} to {timeline[-1] + 1}"
+            if len(timeline) > 1
+            else f"call {timeline[0] + 1}"
+        )
+        lines.append(
+            f"  timeline {number}: {named}, {tokens} trained words, reward {game.reward:g}"
+        )
     return "\n".join(lines)
 
 

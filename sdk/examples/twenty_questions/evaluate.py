@@ -1,9 +1,11 @@
-"""Plays every noun of a split with any model behind an OpenAI endpoint, and prints the share solved by category.
+"""Plays every noun of a split with any model behind an OpenAI endpoint, and prints the share solved
+by category.
 
-``python evaluate.py --model NAME [--before NAME] --out games.jsonl``; the endpoint is OPENAI_BASE_URL, the key
-OPENAI_API_KEY; an ``--answerer`` may be at another, ANSWERER_BASE_URL and ANSWERER_API_KEY. Games are played side by
-side, each becomes a line of the file, and a second start goes on with those that are missing. With ``--before`` both
-models play the same nouns and the table compares them.
+``python evaluate.py --model NAME [--before NAME] --out games.jsonl``; the endpoint is
+OPENAI_BASE_URL, the key OPENAI_API_KEY; an ``--answerer`` may be at another, ANSWERER_BASE_URL and
+ANSWERER_API_KEY. Games are played side by side, each becomes a line of the file, and a second start
+goes on with those that are missing. With ``--before`` both models play the same nouns and the table
+compares them.
 """
 
 import argparse
@@ -26,8 +28,12 @@ Games = dict[str, dict]  # by the noun
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--model", required=True, help="a base model, a checkpoint, or a model of another endpoint")
-    parser.add_argument("--before", metavar="NAME", help="another model of the endpoint to compare with")
+    parser.add_argument(
+        "--model", required=True, help="a base model, a checkpoint, or a model of another endpoint"
+    )
+    parser.add_argument(
+        "--before", metavar="NAME", help="another model of the endpoint to compare with"
+    )
     parser.add_argument("--split", default="test", choices=["train", "test"])
     parser.add_argument("--out", type=Path, default=Path("games.jsonl"))
     parser.add_argument("--workers", type=int, default=8)
@@ -37,12 +43,20 @@ def main() -> int:
     parser.add_argument("--search", action="store_true", help="give the player the search tool")
     arguments = parser.parse_args()
     if not os.environ.get("OPENAI_API_KEY"):
-        raise SystemExit("Set OPENAI_API_KEY, and OPENAI_BASE_URL for an endpoint other than OpenAI's.")
+        raise SystemExit(
+            "Set OPENAI_API_KEY, and OPENAI_BASE_URL for an endpoint other than OpenAI's."
+        )
     nouns = rows_read(NOUNS, split=arguments.split, columns=["answer", "category"])
     wanted = [model for model in (arguments.before, arguments.model) if model]
     with OpenAI() as client:
         played = [games_play(model, nouns, client, arguments) for model in wanted]
-    print(*[f"{model}\n{table(list(games.values()))}" for model, games in zip(wanted, played, strict=True)], sep="\n")
+    print(
+        *[
+            f"{model}\n{table(list(games.values()))}"
+            for model, games in zip(wanted, played, strict=True)
+        ],
+        sep="\n",
+    )
     if arguments.before:
         print(comparison(*played))
     unread = [game.get("answers_unread", 0) for games in played for game in games.values()]
@@ -55,7 +69,9 @@ def main() -> int:
     return int(failed > 0)
 
 
-def games_play(model: str, nouns: list[dict[str, str]], client: OpenAI, arguments: argparse.Namespace) -> Games:
+def games_play(
+    model: str, nouns: list[dict[str, str]], client: OpenAI, arguments: argparse.Namespace
+) -> Games:
     """The games of one model; a game whose endpoint fails is said, and left out."""
     settings = {"model": model, "endpoint": str(client.base_url)} | {
         name: getattr(arguments, name) for name in ("turns", "temperature", "answerer", "search")
@@ -63,14 +79,23 @@ def games_play(model: str, nouns: list[dict[str, str]], client: OpenAI, argument
     answerer = by_rules
     if arguments.answerer:
         asked = answerer_client()
-        answerer, settings["answerer_endpoint"] = by_model(asked, arguments.answerer), str(asked.base_url)
+        answerer, settings["answerer_endpoint"] = (
+            by_model(asked, arguments.answerer),
+            str(asked.base_url),
+        )
     look_up = search.by_index if arguments.search else None
     games = games_read(arguments.out, settings)
     missing = [noun for noun in nouns if noun["answer"] not in games]
 
     def one(noun: dict[str, str]) -> dict:
         game = play(
-            noun, client, model, answerer, turns=arguments.turns, search=look_up, temperature=arguments.temperature
+            noun,
+            client,
+            model,
+            answerer,
+            turns=arguments.turns,
+            search=look_up,
+            temperature=arguments.temperature,
         )
         counts = {"answers_unread": game.answers_unread, "searched": game.searched}
         return settings | noun | {"solved": game.solved, "asked": game.asked} | counts
@@ -89,7 +114,9 @@ def games_play(model: str, nouns: list[dict[str, str]], client: OpenAI, argument
 
 
 def games_read(path: Path, settings: dict) -> Games:
-    """Games that were played before with these settings; the last line may be cut if that run was killed."""
+    """Games that were played before with these settings; the last line may be cut if that run was
+    killed.
+    """
     games = {}
     for line in path.read_text().split("\n") if path.exists() else []:
         try:

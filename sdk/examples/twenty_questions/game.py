@@ -1,6 +1,8 @@
-"""One game of twenty questions as a plain loop: the player is the model that learns; answerer and search are not.
+"""One game of twenty questions as a plain loop: the player is the model that learns; answerer and
+search are not.
 
-The whole conversation is sent each time, so every question is sampled on the tokens of those before it: one timeline.
+The whole conversation is sent each time, so every question is sampled on the tokens of those before
+it: one timeline.
 """
 
 import json
@@ -28,7 +30,8 @@ class AnswersUnread(RuntimeError):
 
 @dataclass
 class Game:
-    """``asked`` is every question with its answer; ``solved`` says whether one of them named the secret.
+    """``asked`` is every question with its answer; ``solved`` says whether one of them named the
+    secret.
 
     ``answers_unread`` counts the answers that came in another form and were "n/a" to the player.
     """
@@ -46,13 +49,18 @@ class Game:
         self.solved = answer.correct
 
     def check(self) -> None:
-        """At the end. Raises AnswersUnread where every answer was unread, which a reward of 0 would hide."""
+        """At the end. Raises AnswersUnread where every answer was unread, which a reward of 0 would
+        hide.
+        """
         if self.asked and self.answers_unread == len(self.asked):
-            raise AnswersUnread(f"none of the {len(self.asked)} answers of the answerer could be read")
+            raise AnswersUnread(
+                f"none of the {len(self.asked)} answers of the answerer could be read"
+            )
 
     @property
     def reward_parts(self) -> dict[str, float]:
-        """1 for a solved game, whenever it was solved; else TOLD times the share of turns that told something.
+        """1 for a solved game, whenever it was solved; else TOLD times the share of turns that told
+        something.
 
         Those are the turns with a question that was not asked before and was answered by yes or no.
         """
@@ -81,26 +89,41 @@ def play(
         game.take(question, answer)
         if game.solved:
             break
-        messages.append({"role": "user", "content": f"{answer.said}. {turns - turn - 1} questions left."})
+        messages.append(
+            {"role": "user", "content": f"{answer.said}. {turns - turn - 1} questions left."}
+        )
     game.check()
     return game
 
 
 def ask(
-    client: OpenAI, model: str, messages: list[dict[str, Any]], game: Game, search: Search | None, sampling: dict
+    client: OpenAI,
+    model: str,
+    messages: list[dict[str, Any]],
+    game: Game,
+    search: Search | None,
+    sampling: dict,
 ) -> str:
     """The player's next question, after at most one search; ``messages`` grow by what was said."""
     sampling = {"max_tokens": MAX_TOKENS_WITH_TOOL if search else MAX_TOKENS, **sampling}
     if search:
         sampling["tools"] = [TOOL]
     for used in range(SEARCHES_A_TURN + 1):
-        reply = client.chat.completions.create(model=model, messages=messages, extra_headers=PLAYER, **sampling)
+        reply = client.chat.completions.create(
+            model=model, messages=messages, extra_headers=PLAYER, **sampling
+        )
         said = reply.choices[0].message
-        messages.append(said.model_dump(include={"role", "content", "tool_calls"}, exclude_none=True))
+        messages.append(
+            said.model_dump(include={"role", "content", "tool_calls"}, exclude_none=True)
+        )
         if not said.tool_calls or search is None:
             break
         for call in said.tool_calls:
-            found = searched(call.function.arguments, game, search) if used < SEARCHES_A_TURN else "Ask now."
+            found = (
+                searched(call.function.arguments, game, search)
+                if used < SEARCHES_A_TURN
+                else "Ask now."
+            )
             messages.append({"role": "tool", "tool_call_id": call.id, "content": found})
     return said.content or ""
 

@@ -1,4 +1,6 @@
-"""The tables of an evaluation: shares solved with their 95 % intervals, and what changed between two models."""
+"""The tables of an evaluation: shares solved with their 95 % intervals, and what changed between
+two models.
+"""
 
 import math
 from collections import defaultdict
@@ -20,7 +22,8 @@ def table(games: list[dict[str, Any]]) -> str:
 def comparison(before: dict[str, dict[str, Any]], after: dict[str, dict[str, Any]]) -> str:
     """What changed at the nouns that both played, with the 95 % interval of the difference.
 
-    d = (won - lost) / n for pairs, with standard error sqrt(won + lost - (won - lost)^2 / n) / n (McNemar, 1947).
+    d = (won - lost) / n for pairs, with standard error sqrt(won + lost - (won - lost)^2 / n) / n
+    (McNemar, 1947).
     """
     both = [noun for noun in before if noun in after]
     won = sum(after[noun]["solved"] and not before[noun]["solved"] for noun in both)
@@ -44,9 +47,13 @@ def by_category(games: list[dict[str, Any]]) -> list[tuple[str, list[bool]]]:
 
 
 def interval(successes: int, count: int) -> tuple[float, float]:
-    """Wilson's interval for a share: (p + z²/2n ± z·sqrt(p(1-p)/n + z²/4n²)) / (1 + z²/n). E. B. Wilson, 1927."""
+    """Wilson's interval for a share: (p + z²/2n ± z·sqrt(p(1-p)/n + z²/4n²)) / (1 + z²/n). E. B.
+    Wilson, 1927.
+    """
     if count == 0:
         return 0.0, 1.0
     share, square = successes / count, Z * Z / count
     half = Z * math.sqrt(share * (1 - share) / count + square / (4 * count))
-    return max(0.0, (share + square / 2 - half) / (1 + square)), min(1.0, (share + square / 2 + half) / (1 + square))
+    return max(0.0, (share + square / 2 - half) / (1 + square)), min(
+        1.0, (share + square / 2 + half) / (1 + square)
+    )

@@ -34,14 +34,23 @@ def main() -> None:
     def agent(secret: dict[str, str], episode) -> WorkflowOutput:
         with OpenAI(base_url=episode.base_url, api_key=episode.api_key) as client:
             game = play(secret, client, episode.model, answerer, turns=turns, search=look_up)
-        counts = {"turns": len(game.asked), "searches": len(game.searched), "answers_unread": game.answers_unread}
+        counts = {
+            "turns": len(game.asked),
+            "searches": len(game.searched),
+            "answers_unread": game.answers_unread,
+        }
         # Calls of models that are not the episode's: they are counted here, and never trained.
         counts["outside_calls"] = outside[0] * counts["turns"] + outside[1] * counts["searches"]
         return WorkflowOutput(
-            reward=game.reward, reward_parts=game.reward_parts, is_success=game.solved, metrics=counts
+            reward=game.reward,
+            reward_parts=game.reward_parts,
+            is_success=game.solved,
+            metrics=counts,
         )
 
-    train, test = (rows_read(NOUNS, split=split, columns=["answer", "category"]) for split in ("train", "test"))
+    train, test = (
+        rows_read(NOUNS, split=split, columns=["answer", "category"]) for split in ("train", "test")
+    )
     if arguments.smoke:
         train, test = train[:2], test[:2]
     train = random.Random(arguments.seed).sample(train, min(arguments.nouns, len(train)))
@@ -72,25 +81,47 @@ def name(secret: dict[str, str]) -> str:
 
 def arguments_read() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--base-model", default="SmolLM2-135M-Instruct", help="any of the catalogue")
+    parser.add_argument(
+        "--base-model", default="SmolLM2-135M-Instruct", help="any of the catalogue"
+    )
     parser.add_argument("--epochs", type=int, default=1)
-    parser.add_argument("--turns", type=int, default=6, help=f"questions of a game; the whole game has {TURNS}")
-    parser.add_argument("--nouns", type=int, default=32, help="nouns to train on, drawn from the 160")
-    parser.add_argument("--runners", type=int, default=16, help="games that are played side by side")
-    parser.add_argument("--answerer", help="a model of ANSWERER_BASE_URL or OPENAI_BASE_URL; without it fixed rules")
-    parser.add_argument("--search", action="store_true", help="give the player a search tool over the noun list")
-    parser.add_argument("--search-model", help="let a model of OPENAI_BASE_URL play the search engine")
-    parser.add_argument("--crew", action="store_true", help="play the CrewAI flow instead of the plain loop")
+    parser.add_argument(
+        "--turns", type=int, default=6, help=f"questions of a game; the whole game has {TURNS}"
+    )
+    parser.add_argument(
+        "--nouns", type=int, default=32, help="nouns to train on, drawn from the 160"
+    )
+    parser.add_argument(
+        "--runners", type=int, default=16, help="games that are played side by side"
+    )
+    parser.add_argument(
+        "--answerer", help="a model of ANSWERER_BASE_URL or OPENAI_BASE_URL; without it fixed rules"
+    )
+    parser.add_argument(
+        "--search", action="store_true", help="give the player a search tool over the noun list"
+    )
+    parser.add_argument(
+        "--search-model", help="let a model of OPENAI_BASE_URL play the search engine"
+    )
+    parser.add_argument(
+        "--crew", action="store_true", help="play the CrewAI flow instead of the plain loop"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--smoke", action="store_true")
     return parser.parse_args()
 
 
 def others_choose(arguments: argparse.Namespace) -> tuple[Answerer, search.Search | None]:
-    """Who answers, and what searches. A model needs OPENAI_API_KEY; without it that is said at once."""
+    """Who answers, and what searches. A model needs OPENAI_API_KEY; without it that is said at
+    once.
+    """
     is_elsewhere = bool(os.environ.get("ANSWERER_BASE_URL"))
-    if ((arguments.answerer and not is_elsewhere) or arguments.search_model) and not os.environ.get("OPENAI_API_KEY"):
-        raise SystemExit("--answerer and --search-model need OPENAI_API_KEY (and OPENAI_BASE_URL, if not OpenAI's).")
+    if ((arguments.answerer and not is_elsewhere) or arguments.search_model) and not os.environ.get(
+        "OPENAI_API_KEY"
+    ):
+        raise SystemExit(
+            "--answerer and --search-model need OPENAI_API_KEY (and OPENAI_BASE_URL, if not OpenAI's)."
+        )
     answerer = by_model(answerer_client(), arguments.answerer) if arguments.answerer else by_rules
     if arguments.search_model:
         return answerer, search.by_model(OpenAI(), arguments.search_model)

@@ -23,7 +23,9 @@ from .terminal import connection, rows_print
 def download(
     session_id: str,
     path: Annotated[Path, typer.Argument()] = Path("tuned_model"),
-    checkpoint: Annotated[str, typer.Option(help="The id of a checkpoint that is committed, of either kind.")] = "",
+    checkpoint: Annotated[
+        str, typer.Option(help="The id of a checkpoint that is committed, of either kind.")
+    ] = "",
 ) -> None:
     """Download the tuned model; of a session that has ended, the last one that was exported."""
     with connection() as transport:
@@ -35,9 +37,12 @@ def download(
 def episodes(
     session_id: str,
     path: Annotated[Path, typer.Argument()] = Path("episodes"),
-    listed: Annotated[bool, typer.Option("--list", help="Print them, newest first, and download nothing.")] = False,
+    listed: Annotated[
+        bool, typer.Option("--list", help="Print them, newest first, and download nothing.")
+    ] = False,
 ) -> None:
-    """Download every archived episode as Parquet, also of a session that has ended; prints the files.
+    """Download every archived episode as Parquet, also of a session that has ended; prints the
+    files.
 
     --list prints each with its state, reward, calls, and what was refused of its calls.
     """
@@ -52,11 +57,21 @@ def episodes(
 
 def _episode_row(view: EpisodeView) -> tuple[object, ...]:
     refused = " ".join(view.refused.sentence.split()) if view.refused else None
-    return view.episode_id, view.task, (view.fate or view.state).value, view.reward, view.calls, view.reason, refused
+    return (
+        view.episode_id,
+        view.task,
+        (view.fate or view.state).value,
+        view.reward,
+        view.calls,
+        view.reason,
+        refused,
+    )
 
 
 def record(session_id: str, path: Annotated[Path, typer.Argument()] = Path("run")) -> None:
-    """Download what the console shows of a run, to read it without a server: tinkerscript view PATH."""
+    """Download what the console shows of a run, to read it without a server: tinkerscript view
+    PATH.
+    """
     with connection() as transport:
         print(Session(transport, session_id).download_record(path))
 
@@ -81,7 +96,9 @@ def verify(folder: Annotated[Path, typer.Argument(help="A downloaded model.")]) 
     something differs.
     """
     checks = folder_verify(folder)
-    rows_print(("checked", "found"), ((check.name, check.problem or "as trained") for check in checks))
+    rows_print(
+        ("checked", "found"), ((check.name, check.problem or "as trained") for check in checks)
+    )
     if any(check.problem for check in checks):
         raise typer.Exit(1)
 
@@ -100,7 +117,9 @@ def export(
 ) -> None:
     """Write a downloaded model as GGUF, for llama.cpp, and a Modelfile for Ollama: FOLDER/gguf."""
     if find_spec("gguf") is None or find_spec("jinja2") is None:
-        raise InvalidRequest("It needs packages that are not installed.", hint="pip install 'tinkerscript[gguf]'")
+        raise InvalidRequest(
+            "It needs packages that are not installed.", hint="pip install 'tinkerscript[gguf]'"
+        )
     if gguf is GgufKind.Q4_K_M and find_spec("libgguf") is None:
         hint = "pip install 'tinkerscript[gguf,q4-k-m]'"
         raise InvalidRequest("It needs a package that is not installed: libgguf.", hint=hint)
@@ -112,16 +131,25 @@ def export(
 
 def push(
     folder: Annotated[Path, typer.Argument(help="A model or an adapter that was downloaded.")],
-    name: Annotated[str, typer.Argument(help="Of the repository: OWNER/NAME. It is made if there is none.")],
-    endpoint: Annotated[str | None, typer.Option(help="A server that speaks the Hub's API; else HF_ENDPOINT.")] = None,
-    public: Annotated[bool, typer.Option("--public", help="Everybody may read a repository that is made.")] = False,
+    name: Annotated[
+        str, typer.Argument(help="Of the repository: OWNER/NAME. It is made if there is none.")
+    ],
+    endpoint: Annotated[
+        str | None, typer.Option(help="A server that speaks the Hub's API; else HF_ENDPOINT.")
+    ] = None,
+    public: Annotated[
+        bool, typer.Option("--public", help="Everybody may read a repository that is made.")
+    ] = False,
 ) -> None:
-    """Push a downloaded model to the Hugging Face Hub, or to another server with its API; prints the commit's address.
+    """Push a downloaded model to the Hugging Face Hub, or to another server with its API; prints
+    the commit's address.
 
     The token is HF_TOKEN, or that of `hf auth login`.
     """
     if find_spec("huggingface_hub") is None:
-        raise InvalidRequest("It needs a package that is not installed.", hint="pip install 'tinkerscript[hub]'")
+        raise InvalidRequest(
+            "It needs a package that is not installed.", hint="pip install 'tinkerscript[hub]'"
+        )
     from tinkerscript.exporting.hub import folder_push
 
     print(folder_push(folder, name, endpoint=endpoint, is_public=public))

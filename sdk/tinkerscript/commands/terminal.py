@@ -1,4 +1,6 @@
-"""What commands share: a connection with the environment's settings, and lists for people or for programs."""
+"""What commands share: a connection with the environment's settings, and lists for people or for
+programs.
+"""
 
 import contextlib
 import sys

@@ -14,11 +14,15 @@ warned: set[str] = set()  # servers that were warned about, by address
 
 
 def check_server(transport: Transport, *, retry_timeout_s: float) -> ServerView:
-    """The server's version and what it requires. Raises IncompatibleServer; warns once about a server that is older.
+    """The server's version and what it requires. Raises IncompatibleServer; warns once about a
+    server that is older.
 
-    ``retry_timeout_s`` bounds the tries while nothing listens there; this is a client's first request.
+    ``retry_timeout_s`` bounds the tries while nothing listens there; this is a client's first
+    request.
     """
-    server = transport.request("GET", "/v1/server", response=ServerView, retry_timeout_s=retry_timeout_s)
+    server = transport.request(
+        "GET", "/v1/server", response=ServerView, retry_timeout_s=retry_timeout_s
+    )
     _refuse_incompatible(transport.base_url, server)
     if _parsed(server.version) < _parsed(MINIMUM_SERVER) and transport.base_url not in warned:
         warned.add(transport.base_url)
@@ -33,7 +37,10 @@ def check_server(transport: Transport, *, retry_timeout_s: float) -> ServerView:
 def _refuse_incompatible(base_url: str, server: ServerView) -> None:
     major = _parsed(server.version)[0]
     if _parsed(VERSION) < _parsed(server.minimum_client):
-        said, fits = f"it serves clients from {server.minimum_client} on", f">={server.minimum_client}"
+        said, fits = (
+            f"it serves clients from {server.minimum_client} on",
+            f">={server.minimum_client}",
+        )
     elif major < _parsed(MINIMUM_SERVER)[0]:
         said, fits = f"this client needs {MINIMUM_SERVER} or newer", f"=={major}.*"
     else:
@@ -47,7 +54,9 @@ def _refuse_incompatible(base_url: str, server: ServerView) -> None:
 def _parsed(version: str) -> tuple[int, int, int]:
     """Numbers of "major.minor.patch"; what follows the patch does not count."""
     try:
-        major, minor, patch = (int("".join(c for c in part if c.isdigit())) for part in version.split(".")[:3])
+        major, minor, patch = (
+            int("".join(c for c in part if c.isdigit())) for part in version.split(".")[:3]
+        )
     except ValueError as failure:
         raise InvalidRequest(f"{version!r} is not a version.") from failure
     return major, minor, patch

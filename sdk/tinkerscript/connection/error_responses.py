@@ -73,14 +73,20 @@ _BY_STATUS: dict[int, type[TinkerScriptError]] = {
 def error_from_response(
     status: int, body: bytes, headers: Mapping[str, str], *, what: str, url: str
 ) -> TinkerScriptError:
-    """The typed error for a response with a status of 300 and up of ``url``; ``what`` names the request. Never raises
-    itself.
+    """The typed error for a response with a status of 300 and up of ``url``; ``what`` names the
+    request. Never raises itself.
     """
     said, request_id = _read_body(body)
     code = said.get("code")
     kind = _BY_CODE.get(code) if isinstance(code, str) else None
     if kind is None:
-        other = InternalError if status >= 500 else InvalidRequest if status >= 400 else UnexpectedAnswer
+        other = (
+            InternalError
+            if status >= 500
+            else InvalidRequest
+            if status >= 400
+            else UnexpectedAnswer
+        )
         kind = _BY_STATUS.get(status, other)
     message = said.get("message")
     if not isinstance(message, str) or not message:
@@ -98,7 +104,9 @@ def error_from_response(
 
 
 def _read_body(body: bytes) -> tuple[dict[str, Any], str]:
-    """The ``error`` object and the request id of an error body; empty ones when it is not such a body."""
+    """The ``error`` object and the request id of an error body; empty ones when it is not such a
+    body.
+    """
     try:
         parsed = json.loads(body)
     except ValueError:

@@ -1,4 +1,6 @@
-"""Responses that no TinkerScript server wrote: pages of proxies, gateways and portals, and what to do about them."""
+"""Responses that no TinkerScript server wrote: pages of proxies, gateways and portals, and what to
+do about them.
+"""
 
 import html
 import re
@@ -7,7 +9,8 @@ from collections.abc import Mapping
 import httpx
 
 BEFORE_SERVER = (
-    "A proxy or a gateway answers in the server's place. Check that the server behind it runs, and ask whoever runs it."
+    "A proxy or a gateway answers in the server's place. Check "
+    "that the server behind it runs, and ask whoever runs it."
 )
 NOT_OURS = (
     "Check that the base URL, TINKERSCRIPT_BASE_URL, is a TinkerScript server's: this answer is of a proxy, a VPN, a"
@@ -30,18 +33,29 @@ def excerpt(body: bytes) -> str:
     if not is_page(body):
         return " ".join(text.split())[:MAX_TEXT] or "an empty body"
     title = re.search(r"<title[^>]*>(.*?)</title", text, re.IGNORECASE | re.DOTALL)
-    shown = title[1] if title else re.sub(r"<(script|style).*?(</\1>|$)|<[^>]*>?", " ", text, flags=re.I | re.S)
+    shown = (
+        title[1]
+        if title
+        else re.sub(r"<(script|style).*?(</\1>|$)|<[^>]*>?", " ", text, flags=re.I | re.S)
+    )
     said = " ".join(html.unescape(shown).split())[:MAX_TEXT]
     return f"a web page, {said!r}" if said else "a web page"
 
 
 def is_page(body: bytes) -> bool:
     """Whether a body is HTML."""
-    return body[:200].lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith((b"<!doctype", b"<html", b"<head", b"<body"))
+    return (
+        body[:200]
+        .lstrip(b"\xef\xbb\xbf \t\r\n")
+        .lower()
+        .startswith((b"<!doctype", b"<html", b"<head", b"<body"))
+    )
 
 
 def hint_for(status: int, body: bytes, headers: Mapping[str, str], url: str) -> str:
-    """What to do about a response of ``url`` that has no error body of ours; empty when nothing is known."""
+    """What to do about a response of ``url`` that has no error body of ours; empty when nothing is
+    known.
+    """
     if status in HINTS:
         return HINTS[status]
     if 300 <= status < 400 and (target := headers.get("location", "")):

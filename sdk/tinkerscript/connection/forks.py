@@ -1,7 +1,8 @@
-"""What a forked process must not share with its parent: sockets, threads and locks that a thread may have held.
+"""What a forked process must not share with its parent: sockets, threads and locks that a thread
+may have held.
 
-A child that sent on its parent's sockets would read its parent's responses. So every object that has sockets makes
-them anew in the child, before any other code runs there.
+A child that sent on its parent's sockets would read its parent's responses. So every object that
+has sockets makes them anew in the child, before any other code runs there.
 """
 
 import os

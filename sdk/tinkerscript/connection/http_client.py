@@ -19,8 +19,9 @@ CONNECT_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True)
 class HttpOptions:
-    """``proxy``: URL of a proxy for every connection; without it those of the environment apply, but never to this
-    machine itself. ``ca_file``: PEM file of certificates to trust beside the system's. ``timeout_s`` bounds one try.
+    """``proxy``: URL of a proxy for every connection; without it those of the environment apply,
+    but never to this machine itself. ``ca_file``: PEM file of certificates to trust beside the
+    system's. ``timeout_s`` bounds one try.
     """
 
     proxy: str | None = None
@@ -33,7 +34,9 @@ def http_client_for(url: str, options: HttpOptions = HttpOptions()) -> httpx.Cli
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
     verify, proxy = certificates(options.ca_file), proxy_for(url, options.proxy)
     try:
-        return httpx.Client(verify=verify, proxy=proxy, trust_env=False, limits=limits, follow_redirects=False)
+        return httpx.Client(
+            verify=verify, proxy=proxy, trust_env=False, limits=limits, follow_redirects=False
+        )
     except (ValueError, httpx.InvalidURL) as failure:
         raise InvalidRequest(
             f"{without_password(proxy or '')!r} is not a proxy: {failure}",
@@ -43,7 +46,8 @@ def http_client_for(url: str, options: HttpOptions = HttpOptions()) -> httpx.Cli
 
 @functools.cache
 def certificates(ca_file: str | None = None) -> ssl.SSLContext:
-    """The trusted certificates, read once: the system's, those of Mozilla (certifi), and those in ``ca_file``.
+    """The trusted certificates, read once: the system's, those of Mozilla (certifi), and those in
+    ``ca_file``.
 
     SSL_CERT_FILE and SSL_CERT_DIR, where they are set, replace the first two.
     """
@@ -55,13 +59,16 @@ def certificates(ca_file: str | None = None) -> ssl.SSLContext:
             context.load_verify_locations(cafile=Path(ca_file).expanduser())
         except (OSError, ssl.SSLError) as failure:
             raise InvalidRequest(
-                f"ca_file {ca_file} cannot be read: {failure}", hint="Give a file of PEM certificates."
+                f"ca_file {ca_file} cannot be read: {failure}",
+                hint="Give a file of PEM certificates.",
             ) from failure
     return context
 
 
 def proxy_of(url: str, options: HttpOptions) -> str | None:
-    """The proxy that a connection to ``url`` goes through, without its user and password; None without one."""
+    """The proxy that a connection to ``url`` goes through, without its user and password; None
+    without one.
+    """
     proxy = proxy_for(url, options.proxy)
     return None if proxy is None else without_password(proxy)
 
@@ -87,5 +94,7 @@ def unreachable(
     elif "CERTIFICATE_VERIFY_FAILED" in str(failure):
         hint = "The server's certificate is signed by no one this machine trusts: give ca_file=, a PEM file of who did."
     return ServerUnreachable(
-        f"No response from {base_url}: {type(failure).__name__}: {failure}".rstrip(": ") + ".", hint=hint, status=status
+        f"No response from {base_url}: {type(failure).__name__}: {failure}".rstrip(": ") + ".",
+        hint=hint,
+        status=status,
     )

@@ -16,7 +16,9 @@ class Outages:
         self._since: float | None = None  # time.monotonic(), of an outage that was told
 
     def failed(self, error: TinkerScriptError, *, since: float, deadline: float) -> None:
-        """A try failed and another follows: tries since ``since``, until ``deadline`` (both of time.monotonic())."""
+        """A try failed and another follows: tries since ``since``, until ``deadline`` (both of
+        time.monotonic()).
+        """
         now = time.monotonic()
         if self._since is not None or now - since < NOTICE_AFTER_S:
             return

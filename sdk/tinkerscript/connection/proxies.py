@@ -53,9 +53,12 @@ def is_loopback(url: str) -> bool:
 
 def _of_environment(scheme: str) -> str | None:
     for kind in (scheme, "all"):
-        if value := urllib.request.getproxies().get(kind):  # of the system's settings too, on macOS and Windows
+        # of the system's settings too, on macOS and Windows
+        if value := urllib.request.getproxies().get(kind):
             name = f"{kind}_proxy"
-            return _checked(value, next((each for each in (name, name.upper()) if each in os.environ), name))
+            return _checked(
+                value, next((each for each in (name, name.upper()) if each in os.environ), name)
+            )
     return None
 
 

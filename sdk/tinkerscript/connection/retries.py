@@ -17,7 +17,8 @@ MAX_RETRY_AFTER_S = 60.0
 # busy or starting (502, 503, 504), and what content networks and model providers return for the
 # same (520 to 524, 529). 507 is not among them: a disk stays full.
 TRANSIENT_STATUSES = frozenset({408, 425, 429, 502, 503, 504, 520, 521, 522, 523, 524, 529})
-WAITS_FOR_SESSION = ErrorCode.SESSION_NOT_READY  # no outage: the caller decides how long it waits for a session
+# no outage: the caller decides how long it waits for a session
+WAITS_FOR_SESSION = ErrorCode.SESSION_NOT_READY
 
 
 def is_transient(error: TinkerScriptError) -> bool:

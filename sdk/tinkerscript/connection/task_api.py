@@ -32,25 +32,38 @@ class TaskApi:
 
     def lease(self, body: TasksLease) -> TaskLeases:
         """Keep the leases that are held and take more. Raises Conflict when the session has ended."""
-        return self._transport.request("POST", f"{self._path}/lease", body=body, response=TaskLeases)
+        return self._transport.request(
+            "POST", f"{self._path}/lease", body=body, response=TaskLeases
+        )
 
     def episode_set(self, task: LeasedTask, episode_id: str) -> TaskView:
         """Say in which episode a task is played. Raises StaleLease when another worker has it."""
         body = TaskEpisode(lease=task.lease, episode_id=episode_id)
-        return self._transport.request("POST", f"{self._path}/{task.task_id}/episode", body=body, response=TaskView)
+        return self._transport.request(
+            "POST", f"{self._path}/{task.task_id}/episode", body=body, response=TaskView
+        )
 
     def group_set(
         self, task: LeasedTask, episode_ids: list[str], outputs: list[WorkflowOutput] | None = None
     ) -> TaskView:
-        """Say in which episodes a judged task is played, and what its judge made of them, before they are ended.
+        """Say in which episodes a judged task is played, and what its judge made of them, before
+        they are ended.
 
         Raises StaleLease when another worker has it.
         """
         body = TaskGroup(lease=task.lease, episode_ids=episode_ids, outputs=outputs)
-        return self._transport.request("POST", f"{self._path}/{task.task_id}/group", body=body, response=TaskView)
+        return self._transport.request(
+            "POST", f"{self._path}/{task.task_id}/group", body=body, response=TaskView
+        )
 
-    def finish(self, task: LeasedTask, error: str | None = None, *, final: bool = False) -> TaskView:
-        """It is done, or why not; ``final``: it is not tried again. Raises StaleLease when another worker has it."""
+    def finish(
+        self, task: LeasedTask, error: str | None = None, *, final: bool = False
+    ) -> TaskView:
+        """It is done, or why not; ``final``: it is not tried again. Raises StaleLease when another
+        worker has it.
+        """
         said = {} if error is None else {"error": error[:500]} | ({"final": True} if final else {})
         body = TaskFinish.model_validate({"lease": task.lease, **said})
-        return self._transport.request("POST", f"{self._path}/{task.task_id}/finish", body=body, response=TaskView)
+        return self._transport.request(
+            "POST", f"{self._path}/{task.task_id}/finish", body=body, response=TaskView
+        )

@@ -1,7 +1,8 @@
-"""One HTTP connection to the control plane: typed bodies, typed errors, and retries that cannot do a thing twice.
+"""One HTTP connection to the control plane: typed bodies, typed errors, and retries that cannot do
+a thing twice.
 
-Every request has a timeout and every series of retries a bound. Whatever
-may be sent twice carries one ``Idempotency-Key``, the same on each try, so a lost response costs nothing.
+Every request has a timeout and every series of retries a bound. Whatever may be sent twice carries
+one ``Idempotency-Key``, the same on each try, so a lost response costs nothing.
 """
 
 import re
@@ -16,7 +17,13 @@ import httpx
 from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from tinkerscript.errors import ClientClosed, InvalidRequest, ServerUnreachable, TinkerScriptError, UnexpectedAnswer
+from tinkerscript.errors import (
+    ClientClosed,
+    InvalidRequest,
+    ServerUnreachable,
+    TinkerScriptError,
+    UnexpectedAnswer,
+)
 from tinkerscript.wire.version import VERSION
 
 from . import forks
@@ -34,12 +41,14 @@ _INHERITED: list[httpx.Client] = []  # kept: to close the parent's sockets is no
 
 
 class Transport:
-    """Requests under one origin with one bearer token. Safe to share between threads; a forked process has its own.
+    """Requests under one origin with one bearer token. Safe to share between threads; a forked
+    process has its own.
 
-    ``options.timeout_s`` bounds one try (each connect, read and write of it), ``retry_timeout_s`` all tries of one
-    request. ``http`` replaces the client that ``options`` would make.
+    ``options.timeout_s`` bounds one try (each connect, read and write of it), ``retry_timeout_s``
+    all tries of one request. ``http`` replaces the client that ``options`` would make.
 
-    Example: ``Transport("http://127.0.0.1:8000", key).request("GET", "/v1/account", response=AccountView)``
+    Example: ``Transport("http://127.0.0.1:8000", key).request("GET", "/v1/account",
+    response=AccountView)``
     """
 
     def __init__(
@@ -111,7 +120,8 @@ class Transport:
         timeout_s: float | None = None,
         retry_timeout_s: float | None = None,
     ) -> R | None:
-        """Send, retry while the server is away or busy, and return the parsed body (None when ``response`` is None).
+        """Send, retry while the server is away or busy, and return the parsed body (None when
+        ``response`` is None).
 
         A POST without ``idempotent_key`` is given one. Lost connections and the statuses of
         retries.py are tried again until ``retry_timeout_s`` (0: one try). Every other error, and
@@ -134,7 +144,9 @@ class Transport:
             timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S)),
         )
         reply = self._send_with_retries(
-            request, self.retry_timeout_s if retry_timeout_s is None else retry_timeout_s, what=f"{method} {path}"
+            request,
+            self.retry_timeout_s if retry_timeout_s is None else retry_timeout_s,
+            what=f"{method} {path}",
         )
         return None if response is None else _decode(reply, response, what=f"{method} {path}")
 
@@ -171,7 +183,9 @@ class Transport:
         self._http.close()
 
     def after_fork(self) -> None:
-        """Connections of its own for a forked process; its parent's stay open until the parent closes them."""
+        """Connections of its own for a forked process; its parent's stay open until the parent
+        closes them.
+        """
         if self._is_own_http:
             _INHERITED.append(self._http)
             self._http = http_client_for(self.base_url, self.options)
@@ -180,7 +194,9 @@ class Transport:
         if was_closed:
             self._closed.set()
 
-    def _send_with_retries(self, request: httpx.Request, retry_timeout_s: float, *, what: str) -> httpx.Response:
+    def _send_with_retries(
+        self, request: httpx.Request, retry_timeout_s: float, *, what: str
+    ) -> httpx.Response:
         started = time.monotonic()
         deadline = started + retry_timeout_s
         attempt = 0
@@ -213,13 +229,17 @@ class Transport:
         return self._refused(reply, what=what)
 
     def _drop_if_closed(self, reply: httpx.Response) -> None:
-        """Close the connection of a request that close() overtook: one that was made meanwhile is in no pool."""
+        """Close the connection of a request that close() overtook: one that was made meanwhile is
+        in no pool.
+        """
         stream = reply.extensions.get("network_stream")
         if self.closed and stream is not None:
             stream.close()
 
     def _refused(self, reply: httpx.Response, *, what: str) -> TinkerScriptError:
-        return error_from_response(reply.status_code, reply.content, reply.headers, what=what, url=self.base_url)
+        return error_from_response(
+            reply.status_code, reply.content, reply.headers, what=what, url=self.base_url
+        )
 
     def _unreachable(self, failure: httpx.TransportError) -> ServerUnreachable:
         return unreachable(self.base_url, failure, proxy=proxy_of(self.base_url, self.options))
@@ -264,7 +284,8 @@ def _encode(body: BaseModel | None) -> bytes | None:
 
 def _decode(reply: httpx.Response, response: type[R], *, what: str) -> R:
     try:
-        # Also in the parts that are refused in a request, such as the options of a session: a newer server has more.
+        # Also in the parts that are refused in a request, such as the options of a session: a newer
+        # server has more.
         return response.model_validate_json(reply.content, extra="ignore")
     except ValidationError as failure:
         found = f": {excerpt(reply.content)}" if is_page(reply.content) else ""

@@ -16,8 +16,8 @@ def each_within(
 ) -> Iterator[tuple[T, Any]]:
     """Each item with ``function(item)``, called in order in one thread beside this one.
 
-    Raises what it raises, and WaitTimeout for a call of more than ``timeout_s``. No thread can be ended from outside:
-    that one is left, and does not keep the process alive.
+    Raises what it raises, and WaitTimeout for a call of more than ``timeout_s``. No thread can be
+    ended from outside: that one is left, and does not keep the process alive.
     """
     asked: queue.SimpleQueue[Any] = queue.SimpleQueue()
     given: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()

@@ -19,7 +19,9 @@ log = logging.getLogger("tinkerscript")
 
 @dataclass(eq=False)
 class Wait:
-    """One request that may wait. ``reason`` is what the server said last; ``given_up`` ends it at its next try."""
+    """One request that may wait. ``reason`` is what the server said last; ``given_up`` ends it at
+    its next try.
+    """
 
     since: float = field(default_factory=time.monotonic)
     reason: str = ""
@@ -29,8 +31,8 @@ class Wait:
 class WaitingNotice:
     """Logs why begins of a session wait: once, and again when the reason changes.
 
-    ``ask()`` returns the session's state and reason, and may raise TinkerScriptError. The thread exists once something
-    has waited, and never keeps the process alive.
+    ``ask()`` returns the session's state and reason, and may raise TinkerScriptError. The thread
+    exists once something has waited, and never keeps the process alive.
     """
 
     def __init__(self, what: str, ask: Callable[[], str]) -> None:
@@ -54,7 +56,10 @@ class WaitingNotice:
             is_first = len(self._waits) == 1
             if self._thread is None:
                 thread = threading.Thread(
-                    target=_run, args=(weakref.ref(self), self._changed), name="tinkerscript-waits", daemon=True
+                    target=_run,
+                    args=(weakref.ref(self), self._changed),
+                    name="tinkerscript-waits",
+                    daemon=True,
                 )
                 self._thread = thread
                 thread.start()
@@ -67,7 +72,9 @@ class WaitingNotice:
                 self._waits.discard(wait)
 
     def look(self) -> float | None:
-        """Log the reason if it is new; returns seconds until the next look, None while nothing waits."""
+        """Log the reason if it is new; returns seconds until the next look, None while nothing
+        waits.
+        """
         with self._lock:
             waits = list(self._waits)
         if not waits:

@@ -27,7 +27,9 @@ def download(session: SessionApi, batch: int | str, path: str | PathLike[str]) -
             partial.replace(target)
             return target
         except TinkerScriptError as failure:
-            if time.monotonic() >= deadline or not (isinstance(failure, DownloadFailed) or is_transient(failure)):
+            if time.monotonic() >= deadline or not (
+                isinstance(failure, DownloadFailed) or is_transient(failure)
+            ):
                 raise
         session.pause(backoff_s(attempt))
         attempt += 1

@@ -10,18 +10,26 @@ from tinkerscript.arguments import path_of
 from tinkerscript.connection.session_api import SessionApi
 from tinkerscript.connection.session_errors import raise_if_over
 from tinkerscript.errors import CheckpointFailed, PathInUse, WaitTimeout
-from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState, CheckpointView, DownloadFile
+from tinkerscript.wire.checkpoints import (
+    CheckpointKind,
+    CheckpointState,
+    CheckpointView,
+    DownloadFile,
+)
 
 from .folder import folder_fill
 
 POLL_INTERVAL_S = 0.5
-# What a loader picks up by its name alone: left behind by another model, it would be loaded instead of this one.
+# What a loader picks up by its name alone: left behind by another model, it would be loaded instead
+# of this one.
 WEIGHT_PATTERNS = ("*.safetensors", "*.safetensors.index.json", "*.bin", "*.bin.index.json")
 
 
 @dataclass(frozen=True)
 class TunedModel(PathLike[str]):
-    """A downloaded model: usable wherever a path is, e.g. ``AutoModelForCausalLM.from_pretrained(model.path)``."""
+    """A downloaded model: usable wherever a path is, e.g.
+    ``AutoModelForCausalLM.from_pretrained(model.path)``.
+    """
 
     path: Path
     step: int
@@ -42,7 +50,9 @@ def make(session: SessionApi, kind: CheckpointKind, *, deadline: float) -> Check
     checkpoint = session.when_ready(lambda: session.checkpoint_request(kind))
     while checkpoint.state is not CheckpointState.COMMITTED:
         if checkpoint.state is CheckpointState.FAILED:
-            raise CheckpointFailed(f"Checkpoint {checkpoint.id} failed: {checkpoint.failure or 'no cause was given'}")
+            raise CheckpointFailed(
+                f"Checkpoint {checkpoint.id} failed: {checkpoint.failure or 'no cause was given'}"
+            )
         if time.monotonic() >= deadline:
             raise WaitTimeout(
                 f"Checkpoint {checkpoint.id} is still {checkpoint.state.value}.",
@@ -57,9 +67,16 @@ def make(session: SessionApi, kind: CheckpointKind, *, deadline: float) -> Check
 
 
 def download(
-    session: SessionApi, checkpoint_id: str, path: str | PathLike[str], *, deadline: float, progress: bool
+    session: SessionApi,
+    checkpoint_id: str,
+    path: str | PathLike[str],
+    *,
+    deadline: float,
+    progress: bool,
 ) -> TunedModel:
-    """Download a committed checkpoint into the folder ``path``. Raises as Session.download_tuned_model() does."""
+    """Download a committed checkpoint into the folder ``path``. Raises as
+    Session.download_tuned_model() does.
+    """
     target = path_of("path", path).absolute()
     listing = session.checkpoint_urls(checkpoint_id)
     _refuse_other_model(target, listing.files)
@@ -81,13 +98,22 @@ def _refuse_other_model(target: Path, files: Iterable[DownloadFile]) -> None:
     expected = {file.path for file in files}
     found = {p.name for pattern in WEIGHT_PATTERNS for p in target.glob(pattern)} - expected
     if found:
-        raise PathInUse(f"{target} holds weights of another model: {', '.join(sorted(found))}. Nothing was written.")
+        raise PathInUse(
+            f"{target} holds weights of another model: {', '.join(sorted(found))}. Nothing was written."
+        )
 
 
 def model_to_reuse(session: SessionApi) -> CheckpointView | None:
     """The newest exported model, when no newer one can be made or none would differ."""
     view = session.status()
     for checkpoint in session.checkpoints():
-        if checkpoint.kind is CheckpointKind.MODEL and checkpoint.state is CheckpointState.COMMITTED:
-            return checkpoint if view.state.is_terminal or checkpoint.step == view.policy_version else None
+        if (
+            checkpoint.kind is CheckpointKind.MODEL
+            and checkpoint.state is CheckpointState.COMMITTED
+        ):
+            return (
+                checkpoint
+                if view.state.is_terminal or checkpoint.step == view.policy_version
+                else None
+            )
     return None

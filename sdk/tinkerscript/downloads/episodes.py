@@ -1,4 +1,6 @@
-"""Brings the archive of a session's episodes to this disk: Parquet files, a row for each episode that has ended."""
+"""Brings the archive of a session's episodes to this disk: Parquet files, a row for each episode
+that has ended.
+"""
 
 from collections.abc import Iterable, Iterator
 from os import PathLike
@@ -14,7 +16,9 @@ from .folder import folder_fill, is_there
 ANNOTATIONS = "annotations.jsonl"
 
 
-def download(session: SessionApi, path: str | PathLike[str], *, deadline: float, progress: bool) -> list[Path]:
+def download(
+    session: SessionApi, path: str | PathLike[str], *, deadline: float, progress: bool
+) -> list[Path]:
     """Have every part in the folder ``path``. Raises as Session.download_episodes() does."""
     target = path_of("path", path).absolute()
     listing = session.episode_urls()
@@ -50,10 +54,14 @@ def _annotations_write(path: Path, annotations: Iterable[EpisodeAnnotation]) -> 
 
 
 def _refuse_other_session(target: Path, files: Iterable[EpisodeFile]) -> None:
-    """Parts of two sessions have the same names: a reader of the folder as one table would mix them."""
+    """Parts of two sessions have the same names: a reader of the folder as one table would mix
+    them.
+    """
     if target.exists() and not target.is_dir():
         raise PathInUse(f"{target} is a file.", hint="Give the path of a folder.")
     ours = {file.path for file in files if is_there(target / file.path, file)}
     found = {found.name for found in target.glob("part-*.parquet")} - ours
     if found:
-        raise PathInUse(f"{target} holds episodes of another session: {', '.join(sorted(found))}. Nothing was written.")
+        raise PathInUse(
+            f"{target} holds episodes of another session: {', '.join(sorted(found))}. Nothing was written."
+        )

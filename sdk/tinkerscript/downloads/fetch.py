@@ -20,7 +20,8 @@ THREADS = 4
 CHUNK_BYTES = 1 << 20
 READ_TIMEOUT_S = 30.0
 MAX_TRIES_WITHOUT_PROGRESS = 8  # in a row, per file, with capped exponential back-off: about 30 s
-OWN_PATH = "/store/"  # of files that the server itself passes on, and not a store of its own address
+# of files that the server itself passes on, and not a store of its own address
+OWN_PATH = "/store/"
 MAX_HASH_TRIES = 2  # a wrong hash once may be a damaged partial file; twice is the store's
 
 
@@ -29,7 +30,8 @@ class _Refused(Exception):
 
 
 class Fetch:
-    """One download. ``refresh`` returns fresh URLs by file path; ``deadline`` is of time.monotonic().
+    """One download. ``refresh`` returns fresh URLs by file path; ``deadline`` is of
+    time.monotonic().
 
     Stops early, keeping what has arrived, when ``closed()`` turns true or any file fails.
     """
@@ -54,7 +56,9 @@ class Fetch:
         self._line = _ProgressLine(progress)
 
     def run(self, files: Sequence[tuple[DownloadFile, Path]]) -> None:
-        """Bring every file to its path. Raises DownloadFailed, DownloadCorrupt, DiskFull, WaitTimeout, ClientClosed."""
+        """Bring every file to its path. Raises DownloadFailed, DownloadCorrupt, DiskFull,
+        WaitTimeout, ClientClosed.
+        """
         if not files:
             return
         self._urls = {file.path: file.url for file, _ in files}
@@ -84,7 +88,9 @@ class Fetch:
             if sha256_of(path) == file.sha256:
                 return
             path.unlink()
-        raise DownloadCorrupt(f"{file.path} arrived with another SHA-256 than in its manifest, {MAX_HASH_TRIES} times.")
+        raise DownloadCorrupt(
+            f"{file.path} arrived with another SHA-256 than in its manifest, {MAX_HASH_TRIES} times."
+        )
 
     def _fetch(self, http: httpx.Client, file: DownloadFile, path: Path) -> None:
         """Bring all bytes of one file, resuming after every interruption."""
@@ -122,8 +128,14 @@ class Fetch:
             content_range = response.headers.get("content-range", "")
             if response.status_code == 206 and not content_range.startswith(f"bytes {have}-"):
                 raise _Refused("the store returned another range")
-            # A store that does not know ranges returns 200 with the whole file: then it starts from nothing.
-            self._append(file, path, have if response.status_code == 206 else 0, response.iter_bytes(CHUNK_BYTES))
+            # A store that does not know ranges returns 200 with the whole file: then it starts from
+            # nothing.
+            self._append(
+                file,
+                path,
+                have if response.status_code == 206 else 0,
+                response.iter_bytes(CHUNK_BYTES),
+            )
 
     def _append(self, file: DownloadFile, path: Path, have: int, chunks: Iterator[bytes]) -> None:
         try:
@@ -156,16 +168,25 @@ class Fetch:
         if self._stop.is_set():
             raise DownloadFailed("Another file failed.")
         if time.monotonic() >= self._deadline:
-            raise WaitTimeout(f"The download reached its time limit at {file.path}.", hint=DownloadFailed.default_hint)
+            raise WaitTimeout(
+                f"The download reached its time limit at {file.path}.",
+                hint=DownloadFailed.default_hint,
+            )
 
 
-def _not_arriving(path: str, url: str, problem: Exception | None, options: HttpOptions) -> DownloadFailed:
+def _not_arriving(
+    path: str, url: str, problem: Exception | None, options: HttpOptions
+) -> DownloadFailed:
     """The error of a file that does not come: it names the address, and who is to change what."""
     address = httpx.URL(url)
     origin = str(address.copy_with(raw_path=b"/")).rstrip("/")
     if not isinstance(problem, httpx.TransportError):
-        return DownloadFailed(f"{path} does not arrive from {origin}: {problem or 'the responses are empty'}.")
-    setting = "TINKERSCRIPT_PUBLIC_URL" if address.path.startswith(OWN_PATH) else "S3_PUBLIC_ENDPOINT_URL"
+        return DownloadFailed(
+            f"{path} does not arrive from {origin}: {problem or 'the responses are empty'}."
+        )
+    setting = (
+        "TINKERSCRIPT_PUBLIC_URL" if address.path.startswith(OWN_PATH) else "S3_PUBLIC_ENDPOINT_URL"
+    )
     told = unreachable(
         origin,
         problem,
@@ -173,7 +194,9 @@ def _not_arriving(path: str, url: str, problem: Exception | None, options: HttpO
         hint=f"The server gives {origin} as the address of its files. If it runs and this machine does not reach that "
         f"address, whoever runs the server sets {setting} to one that clients reach, and starts it again.",
     )
-    return DownloadFailed(f"{path} does not arrive. {told.message}", hint=f"{told.hint} What has arrived is kept.")
+    return DownloadFailed(
+        f"{path} does not arrive. {told.message}", hint=f"{told.hint} What has arrived is kept."
+    )
 
 
 class _ProgressLine:
@@ -184,7 +207,9 @@ class _ProgressLine:
 
     def show(self, have: int, total: int) -> None:
         if self._on:
-            sys.stderr.write(f"\rdownloading {have / 1e6:.1f} / {total / 1e6:.1f} MB  {100 * have // max(1, total)}% ")
+            sys.stderr.write(
+                f"\rdownloading {have / 1e6:.1f} / {total / 1e6:.1f} MB  {100 * have // max(1, total)}% "
+            )
             sys.stderr.flush()
 
     def end(self) -> None:

@@ -1,7 +1,9 @@
-"""Files of the store become a folder on this disk: in parallel, resumed, verified, all of them or none.
+"""Files of the store become a folder on this disk: in parallel, resumed, verified, all of them or
+none.
 
-They arrive under ``path/.partial`` and move to their names only when the hash of every one is right. A second attempt
-resumes by HTTP Range what the first one left, and fetches nothing that is there.
+They arrive under ``path/.partial`` and move to their names only when the hash of every one is
+right. A second attempt resumes by HTTP Range what the first one left, and fetches nothing that is
+there.
 """
 
 import shutil
@@ -27,7 +29,8 @@ def folder_fill(
     progress: bool,
     http: HttpOptions,
 ) -> None:
-    """Have ``files`` in ``target``; other files there are left alone. ``refresh`` returns them with fresh URLs.
+    """Have ``files`` in ``target``; other files there are left alone. ``refresh`` returns them with
+    fresh URLs.
 
     Raises DiskFull and DownloadFailed before anything is written, and as ``Fetch.run``.
     """
@@ -53,11 +56,17 @@ def folder_fill(
 
 def is_there(final: Path, file: DownloadFile) -> bool:
     """Whether the file is here, whole: its hash is read."""
-    return final.is_file() and final.stat().st_size == file.size_bytes and sha256_of(final) == file.sha256
+    return (
+        final.is_file()
+        and final.stat().st_size == file.size_bytes
+        and sha256_of(final) == file.sha256
+    )
 
 
 def _partial_name(file: DownloadFile) -> str:
-    """Where a file gathers. The hash is in the name: bytes of another checkpoint are never resumed from."""
+    """Where a file gathers. The hash is in the name: bytes of another checkpoint are never resumed
+    from.
+    """
     return f"{file.path.replace('/', '__')}.{file.sha256[:16]}"
 
 
@@ -65,16 +74,25 @@ def _refuse_unsafe(files: Iterable[DownloadFile]) -> None:
     """A path from the network must stay inside the folder."""
     for file in files:
         path = PurePosixPath(file.path)
-        parts_ok = path.parts and not path.is_absolute() and ".." not in path.parts and path.parts[0] != PARTIAL
+        parts_ok = (
+            path.parts
+            and not path.is_absolute()
+            and ".." not in path.parts
+            and path.parts[0] != PARTIAL
+        )
         if not parts_ok or "\\" in file.path or ":" in file.path or "\0" in file.path:
-            raise DownloadFailed(f"The server names a file outside its folder: {file.path!r}. Nothing was written.")
+            raise DownloadFailed(
+                f"The server names a file outside its folder: {file.path!r}. Nothing was written."
+            )
 
 
 def _refuse_full_disk(target: Path, partial: Path, missing: Iterable[DownloadFile]) -> None:
     needed = 0
     for file in missing:
         begun = partial / _partial_name(file)
-        needed += file.size_bytes - min(file.size_bytes, begun.stat().st_size if begun.is_file() else 0)
+        needed += file.size_bytes - min(
+            file.size_bytes, begun.stat().st_size if begun.is_file() else 0
+        )
     existing = next(folder for folder in (target, *target.parents) if folder.exists())
     free = shutil.disk_usage(existing).free
     if free < needed:

@@ -54,7 +54,9 @@ class RunFile(Response):
     logs: SessionLogs
 
 
-def download(session: SessionApi, path: str | PathLike[str], *, deadline: float, progress: bool) -> Path:
+def download(
+    session: SessionApi, path: str | PathLike[str], *, deadline: float, progress: bool
+) -> Path:
     """Have the run in the folder ``path``. Raises as Session.download_record() does."""
     target = path_of("path", path).absolute()
     _refuse_other_run(target, session.id)
@@ -83,7 +85,9 @@ def _episodes(session: SessionApi, deadline: float) -> Iterator[EpisodeView]:
     cursor = None
     while True:
         _check_time(deadline)
-        page = session.read("/episodes", EpisodeList, sort="oldest", limit=EPISODES_A_PAGE, cursor=cursor)
+        page = session.read(
+            "/episodes", EpisodeList, sort="oldest", limit=EPISODES_A_PAGE, cursor=cursor
+        )
         yield from page.items
         cursor = page.next_cursor
         if cursor is None:
@@ -105,7 +109,9 @@ def _document_pages(session: SessionApi, deadline: float) -> Iterator[EpisodeDoc
     cursor = None
     while True:
         _check_time(deadline)
-        page = session.read("/episodes/documents", EpisodeDocuments, limit=DOCUMENTS_A_PAGE, cursor=cursor)
+        page = session.read(
+            "/episodes/documents", EpisodeDocuments, limit=DOCUMENTS_A_PAGE, cursor=cursor
+        )
         yield page
         cursor = page.next_cursor
         if cursor is None:
@@ -126,7 +132,9 @@ def _documents_write(session: SessionApi, path: Path, deadline: float) -> list[D
 
 
 def _documents_fetch(session: SessionApi, target: Path, deadline: float, *, progress: bool) -> None:
-    """Have the documents, and where they are. Those of a run that goes on are packed anew as it trains them."""
+    """Have the documents, and where they are. Those of a run that goes on are packed anew as it
+    trains them.
+    """
     while True:
         files = _documents_write(session, target / DOCUMENT_INDEX, deadline)
         paths = {file.path for file in files}
@@ -149,7 +157,11 @@ def _documents_fetch(session: SessionApi, target: Path, deadline: float, *, prog
 
 
 def _document_files(session: SessionApi, deadline: float) -> list[DownloadFile]:
-    return list({file.path: file for page in _document_pages(session, deadline) for file in page.files}.values())
+    return list(
+        {
+            file.path: file for page in _document_pages(session, deadline) for file in page.files
+        }.values()
+    )
 
 
 def _others_remove(folder: Path, named: set[str]) -> None:
@@ -181,9 +193,14 @@ def _refuse_other_run(target: Path, session_id: str) -> None:
     except ValidationError:
         held = "something else"
     if held != session_id:
-        raise PathInUse(f"{target} holds the run {held}. Nothing was written.", hint="Give the path of another folder.")
+        raise PathInUse(
+            f"{target} holds the run {held}. Nothing was written.",
+            hint="Give the path of another folder.",
+        )
 
 
 def _check_time(deadline: float) -> None:
     if time.monotonic() >= deadline:
-        raise WaitTimeout("The export of the run reached its time limit.", hint="Give it more time: timeout_s.")
+        raise WaitTimeout(
+            "The export of the run reached its time limit.", hint="Give it more time: timeout_s."
+        )

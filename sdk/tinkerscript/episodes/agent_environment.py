@@ -19,7 +19,9 @@ CODEX_KEY = "EPISODE_KEY"  # the ``env_key`` of its configuration
 Variables = dict[str, str]
 
 
-def agent_environment(begun: EpisodeBegun, agent: str | None, environ: Mapping[str, str] = os.environ) -> Variables:
+def agent_environment(
+    begun: EpisodeBegun, agent: str | None, environ: Mapping[str, str] = os.environ
+) -> Variables:
     """``environ`` for an agent of the episode; ``agent`` adds what that one reads beyond the usual
     names.
 
@@ -40,7 +42,9 @@ def agent_environment(begun: EpisodeBegun, agent: str | None, environ: Mapping[s
         "ANTHROPIC_MODEL": begun.model,
     }
     if is_loopback(begun.base_url):
-        past_proxies = ",".join(filter(None, [environ.get("NO_PROXY"), httpx.URL(begun.base_url).host]))
+        past_proxies = ",".join(
+            filter(None, [environ.get("NO_PROXY"), httpx.URL(begun.base_url).host])
+        )
         ours |= {"NO_PROXY": past_proxies, "no_proxy": past_proxies}
     kept = {name: value for name, value in environ.items() if name not in NOT_FOR_AGENTS}
     return AGENTS[agent](begun, kept | ours) if agent is not None else kept | ours

@@ -25,7 +25,9 @@ def belongs_to_its_loop(self: object) -> NoReturn:
 
 
 class AsyncEpisode(NamedArguments):
-    """An open episode. Unpacks as ``base_url, api_key``; ``async with`` abandons what was not ended."""
+    """An open episode. Unpacks as ``base_url, api_key``; ``async with`` abandons what was not
+    ended.
+    """
 
     made_by = Episode.made_by
     __reduce__ = belongs_to_its_loop
@@ -83,14 +85,19 @@ class AsyncEpisode(NamedArguments):
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self.is_open:
             await self._run(lambda: self._episode.__exit__(kind, failure, trace))
 
 
 class BeginningEpisode:
-    """What AsyncTinkerScript.episode() returns: ``async with`` begins it and abandons what was not ended."""
+    """What AsyncTinkerScript.episode() returns: ``async with`` begins it and abandons what was not
+    ended.
+    """
 
     def __init__(self, begin: Callable[[], Awaitable[AsyncEpisode]]) -> None:
         self._begin = begin
@@ -104,7 +111,10 @@ class BeginningEpisode:
         return self._episode
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self._episode is not None:
             await self._episode.__aexit__(kind, failure, trace)

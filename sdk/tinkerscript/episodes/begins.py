@@ -27,7 +27,8 @@ BEGIN_HINT = (
     "`timeout` is in seconds."
 )
 HELD_S = 1.0  # a begin that need not wait returns within this
-# Right after one that was held: of hundreds of coroutines that begin at once, each would stop the loop that long.
+# Right after one that was held: of hundreds of coroutines that begin at once, each would stop the
+# loop that long.
 HELD_AGAIN_S = 0.05
 
 
@@ -35,13 +36,19 @@ def begin_request(*, task: Any, eval: Any, timeout: Any, supersedes: str | None)
     """What was set of it, checked. Raises InvalidRequest."""
     given = {"task": task, "eval": eval or None, "timeout_s": timeout, "supersedes": supersedes}
     try:
-        return EpisodeBegin.model_validate({field: value for field, value in given.items() if value is not None})
+        return EpisodeBegin.model_validate(
+            {field: value for field, value in given.items() if value is not None}
+        )
     except ValidationError as failure:
-        raise InvalidRequest(f"The episode cannot begin: {sentences(failure)}", hint=BEGIN_HINT) from failure
+        raise InvalidRequest(
+            f"The episode cannot begin: {sentences(failure)}", hint=BEGIN_HINT
+        ) from failure
 
 
 def is_in_event_loop() -> bool:
-    """Whether waiting here would stop an event loop. A notebook's own loop may be stopped: its cells run one by one."""
+    """Whether waiting here would stop an event loop. A notebook's own loop may be stopped: its
+    cells run one by one.
+    """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -55,8 +62,12 @@ class LoopBegins:
     def __init__(self) -> None:
         self._refused_at = -HELD_S  # time.monotonic()
 
-    def begin(self, begin: Callable[[], EpisodeBegun], abandon: Callable[[str], object], wait: Wait) -> EpisodeBegun:
-        """What ``begin()`` returns within a second. Raises BeginWouldBlock; what begins later is abandoned."""
+    def begin(
+        self, begin: Callable[[], EpisodeBegun], abandon: Callable[[str], object], wait: Wait
+    ) -> EpisodeBegun:
+        """What ``begin()`` returns within a second. Raises BeginWouldBlock; what begins later is
+        abandoned.
+        """
         begun: Future[EpisodeBegun] = Future()
 
         def run() -> None:
@@ -71,7 +82,9 @@ class LoopBegins:
             self._refused_at = time.monotonic()
             give_up(begun, lambda late: abandon(late.episode_id), wait)
             because = f": {wait.reason.rstrip('.')}" if wait.reason else ""
-            raise BeginWouldBlock(f"begin_episode() has to wait{because}. Waiting here would stop the event loop.")
+            raise BeginWouldBlock(
+                f"begin_episode() has to wait{because}. Waiting here would stop the event loop."
+            )
         return begun.result()
 
 

@@ -1,13 +1,15 @@
 """Which episode is "the current one" of the thread or asyncio task that asks.
 
-Two facts decide, because each alone is wrong. A context variable alone is inherited: a child task, or a thread started
-with a copy of the context (asyncio.to_thread), would take its parent's episode for its own. The thread's identity
-alone is reused: a pool's worker would take the episode of its previous piece of work for the present one's. So a
-context variable holds the episode together with the thread or task that set it, and only that one gets it back. A
-forked process is another caller too.
+Two facts decide, because each alone is wrong. A context variable alone is inherited: a child task,
+or a thread started with a copy of the context (asyncio.to_thread), would take its parent's episode
+for its own. The thread's identity alone is reused: a pool's worker would take the episode of its
+previous piece of work for the present one's. So a context variable holds the episode together with
+the thread or task that set it, and only that one gets it back. A forked process is another caller
+too.
 
-In a notebook every cell runs in a task and a context of its own, yet for its author the cells are one program: code
-that a cell runs itself, not a task that it started, shares one slot with all cells.
+In a notebook every cell runs in a task and a context of its own, yet for its author the cells are
+one program: code that a cell runs itself, not a task that it started, shares one slot with all
+cells.
 """
 
 import asyncio
@@ -31,7 +33,8 @@ class _Slot:
     episode: EpisodeState
 
 
-# One variable for all sessions of the process: contexts keep variables alive for ever. Never changed in place.
+# One variable for all sessions of the process: contexts keep variables alive for ever. Never
+# changed in place.
 _slots: ContextVar[Mapping["CurrentEpisode", _Slot]] = ContextVar("tinkerscript_current_episode")
 
 
@@ -57,12 +60,18 @@ class CurrentEpisode:
             self._of_cells = None if episode is None else (os.getpid(), episode)
             return
         others = {key: slot for key, slot in _slots.get({}).items() if key is not self}
-        mine = {self: _Slot(weakref.ref(_caller()), os.getpid(), episode)} if episode is not None else {}
+        mine = (
+            {self: _Slot(weakref.ref(_caller()), os.getpid(), episode)}
+            if episode is not None
+            else {}
+        )
         _slots.set({**others, **mine})
 
 
 def in_notebook_cell() -> bool:
-    """Whether the caller's code belongs to a cell that IPython runs, and not to a thread or task of its own."""
+    """Whether the caller's code belongs to a cell that IPython runs, and not to a thread or task of
+    its own.
+    """
     shell = sys.modules.get("IPython.core.interactiveshell")
     if shell is None or not shell.InteractiveShell.initialized():
         return False

@@ -22,10 +22,12 @@ log = logging.getLogger("tinkerscript")
 
 
 class Episode(NamedArguments):
-    """An open episode. Unpacks as ``base_url, api_key``; also a context manager that abandons what was not ended.
+    """An open episode. Unpacks as ``base_url, api_key``; also a context manager that abandons what
+    was not ended.
 
-    While this object is in use, or a key unpacked from it, the session sends heartbeats in the background, so that a
-    slow tool does not count as idle. An episode that was dropped without an end expires on the server.
+    While this object is in use, or a key unpacked from it, the session sends heartbeats in the
+    background, so that a slow tool does not count as idle. An episode that was dropped without an
+    end expires on the server.
 
     Example::
 
@@ -47,7 +49,9 @@ class Episode(NamedArguments):
         self.policy_version = begun.policy_version
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """In another process: the same episode, of the session as it is there. It can be ended once."""
+        """In another process: the same episode, of the session as it is there. It can be ended
+        once.
+        """
         return _in_this_process, (self._state.api, self._begun, self.task)
 
     def __iter__(self) -> Iterator[str]:
@@ -67,7 +71,9 @@ class Episode(NamedArguments):
         return self._state.result
 
     def openai(self, **options: Any) -> "OpenAI":
-        """An ``openai.OpenAI`` client for this episode; ``options`` go to its constructor. Needs the openai package."""
+        """An ``openai.OpenAI`` client for this episode; ``options`` go to its constructor. Needs
+        the openai package.
+        """
         import openai
 
         if "http_client" not in options:
@@ -83,43 +89,49 @@ class Episode(NamedArguments):
         return openai.AsyncOpenAI(base_url=self.base_url, api_key=_KeyWithEpisode(self), **options)
 
     def _http_settings(self) -> dict[str, Any]:
-        """As the session's own connection. The certificates are shared: reading them takes 60 ms of each client, which
-        in an asyncio loop of many episodes is time in which nothing else runs.
+        """As the session's own connection. The certificates are shared: reading them takes 60 ms of
+        each client, which in an asyncio loop of many episodes is time in which nothing else runs.
         """
         ours = self._state.api.http_options
         proxy = proxy_for(self.base_url, ours.proxy)
         return {"verify": certificates(ours.ca_file), "proxy": proxy, "trust_env": False}
 
     def end(self, output: Any) -> EpisodeView:
-        """Hand in the result and return what the server made of it, once it is on the server's disk.
+        """Hand in the result and return what the server made of it, once it is on the server's
+        disk.
 
-        ``output``: a WorkflowOutput, an object or dict with the same fields, or a number. Ending twice with the same
-        output returns the same view. Raises InvalidReward (before anything is sent), EmptyEpisode when no call was
-        captured (the episode stays open), EpisodeClosed when it is over, with another result or by a clock.
+        ``output``: a WorkflowOutput, an object or dict with the same fields, or a number. Ending
+        twice with the same output returns the same view. Raises InvalidReward (before anything is
+        sent), EmptyEpisode when no call was captured (the episode stays open), EpisodeClosed when
+        it is over, with another result or by a clock.
         """
         return self._state.end(output)
 
     def abandon(self, reason: str | BaseException = "abandoned") -> EpisodeView:
-        """Give it up: it is counted under ``reason`` (200 characters, or an exception) and never trained.
+        """Give it up: it is counted under ``reason`` (200 characters, or an exception) and never
+        trained.
 
         Raises EpisodeClosed when it has been ended.
         """
         return self._state.abandon(reason)
 
     def environment(self, agent: str | None = None) -> dict[str, str]:
-        """This process's environment with the episode's address and key in it, for an agent that is a program.
+        """This process's environment with the episode's address and key in it, for an agent that is
+        a program.
 
         It has what OpenAI's and Anthropic's clients read, and not the API key of the session's
         owner. ``agent`` (``claude-code``, ``codex``, ``openhands`` or ``mini-swe-agent``) adds what
         that one reads, and what keeps it from sending anything elsewhere. Raises InvalidRequest for
         any other.
 
-        Example: ``subprocess.run(["claude", "-p", task], env=episode.environment("claude-code"), check=True)``
+        Example: ``subprocess.run(["claude", "-p", task], env=episode.environment("claude-code"),
+        check=True)``
         """
         return agent_environment(self._begun, agent)
 
     def heartbeat(self) -> EpisodeView:
-        """Say now that the agent is alive; tried again while the server is away, as every request is.
+        """Say now that the agent is alive; tried again while the server is away, as every request
+        is.
 
         The session does so by itself in the background.
         """
@@ -129,7 +141,10 @@ class Episode(NamedArguments):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if not self.is_open:
             return

@@ -1,4 +1,6 @@
-"""Beginning and ending episodes: which is the current one, what keeps it alive, what is said while one waits."""
+"""Beginning and ending episodes: which is the current one, what keeps it alive, what is said while
+one waits.
+"""
 
 import time
 from collections.abc import Sequence
@@ -11,7 +13,12 @@ from tinkerscript.connection.transport import Transport
 from tinkerscript.connection.waiting import Wait, WaitingNotice
 from tinkerscript.errors import NoOpenEpisode, NotFound, TinkerScriptError
 from tinkerscript.sessions.session import Session
-from tinkerscript.wire.episodes import EpisodeBegin, EpisodeBegun, EpisodesHeartbeatResult, EpisodeView
+from tinkerscript.wire.episodes import (
+    EpisodeBegin,
+    EpisodeBegun,
+    EpisodesHeartbeatResult,
+    EpisodeView,
+)
 
 from .begins import LoopBegins, begin_request, is_in_event_loop
 from .current_episode import CurrentEpisode
@@ -30,7 +37,9 @@ ENDED_HINT = (
 class EpisodeLoop(Session):
     """A session whose episodes this process begins, keeps alive and ends."""
 
-    def __init__(self, transport: Transport, session_id: str, *, ready_timeout_s: float = 1800.0) -> None:
+    def __init__(
+        self, transport: Transport, session_id: str, *, ready_timeout_s: float = 1800.0
+    ) -> None:
         super().__init__(transport, session_id, ready_timeout_s=ready_timeout_s)
         self.heartbeats = Heartbeats(self._heartbeat)
         self._current = CurrentEpisode()
@@ -56,25 +65,35 @@ class EpisodeLoop(Session):
         return self._groups.beginning() if self._groups is not None else nullcontext()
 
     def after_fork(self) -> None:
-        """Called in a forked process: the parent's threads, which may have held locks, are not here."""
+        """Called in a forked process: the parent's threads, which may have held locks, are not
+        here.
+        """
         if self._groups is not None:
             self._groups.after_fork()
 
-    def begin_episode(self, task: str | None = None, eval: bool = False, timeout: float | None = None) -> Episode:
-        """Begin one run of the agent. It becomes the current episode of this thread or asyncio task.
+    def begin_episode(
+        self, task: str | None = None, eval: bool = False, timeout: float | None = None
+    ) -> Episode:
+        """Begin one run of the agent. It becomes the current episode of this thread or asyncio
+        task.
 
-        Attempts at one ``task`` are compared with each other; without it the first prompt of the episode tells them
-        apart. ``eval`` episodes are served and counted but never trained. ``timeout``: seconds until the episode
-        expires, whatever it does. An episode that this thread or task left open is abandoned as ``superseded``.
+        Attempts at one ``task`` are compared with each other; without it the first prompt of the
+        episode tells them apart. ``eval`` episodes are served and counted but never trained.
+        ``timeout``: seconds until the episode expires, whatever it does. An episode that this
+        thread or task left open is abandoned as ``superseded``.
 
-        In asyncio code use AsyncTinkerScript, or run whole rollouts with ``asyncio.to_thread``. A begin may wait for a
-        training step; inside a running event loop, which it would stop, it raises BeginWouldBlock instead.
+        In asyncio code use AsyncTinkerScript, or run whole rollouts with ``asyncio.to_thread``. A
+        begin may wait for a training step; inside a running event loop, which it would stop, it
+        raises BeginWouldBlock instead.
 
-        Raises WaitTimeout (the session was not ready in ``begin_timeout_s``), SessionFailed, ServerUnreachable.
+        Raises WaitTimeout (the session was not ready in ``begin_timeout_s``), SessionFailed,
+        ServerUnreachable.
         """
         return self.begin_waiting(Wait(), task=task, eval=eval, timeout=timeout)
 
-    def episode(self, task: str | None = None, eval: bool = False, timeout: float | None = None) -> Episode:
+    def episode(
+        self, task: str | None = None, eval: bool = False, timeout: float | None = None
+    ) -> Episode:
         """As begin_episode(), for a ``with`` block: what the block does not end is abandoned.
 
         Example::
@@ -84,22 +103,33 @@ class EpisodeLoop(Session):
         """
         return self.begin_episode(task, eval, timeout)
 
-    def begin_waiting(self, wait: Wait, *, task: str | None, eval: bool, timeout: float | None = None) -> Episode:
+    def begin_waiting(
+        self, wait: Wait, *, task: str | None, eval: bool, timeout: float | None = None
+    ) -> Episode:
         """As begin_episode(), with a wait that can be given up."""
         earlier = self._current.get()
         supersedes = earlier if earlier is not None and earlier.is_open else None
         if supersedes is None:
-            self._current.set(None)  # what ended before this begin is not "the current one" if the begin fails
+            # what ended before this begin is not "the current one" if the begin fails
+            self._current.set(None)
         state, episode = self.begin_for(wait, supersedes, task=task, eval=eval, timeout=timeout)
         self._current.set(state)
         return episode
 
     def put_aside(self) -> None:
-        """The current episode of this thread or task stays open, and the next begin leaves it alone."""
+        """The current episode of this thread or task stays open, and the next begin leaves it
+        alone.
+        """
         self._current.set(None)
 
     def begin_for(
-        self, wait: Wait, supersedes: EpisodeState | None, *, task: str | None, eval: bool, timeout: float | None
+        self,
+        wait: Wait,
+        supersedes: EpisodeState | None,
+        *,
+        task: str | None,
+        eval: bool,
+        timeout: float | None,
     ) -> tuple[EpisodeState, Episode]:
         """Begin for any caller; which episode is the current one is the caller's to note."""
         replaced = supersedes.id if supersedes is not None else None
@@ -112,7 +142,9 @@ class EpisodeLoop(Session):
             return self.adopt(begun, task)
 
     def adopt(self, begun: EpisodeBegun, task: str | None) -> tuple[EpisodeState, Episode]:
-        """An episode that was begun, here or in another process: from now on this process keeps it alive."""
+        """An episode that was begun, here or in another process: from now on this process keeps it
+        alive.
+        """
         state = EpisodeState(self, begun.episode_id, on_closed=self._episode_closed)
         episode = Episode(state, begun, task=task)
         if self._groups is not None:
@@ -123,7 +155,9 @@ class EpisodeLoop(Session):
     def _begun(self, body: EpisodeBegin, wait: Wait) -> EpisodeBegun:
         if not is_in_event_loop():
             return self.episode_begin(body, wait)
-        return self._loop_begins.begin(lambda: self.episode_begin(body, wait), self._abandon_late, wait)
+        return self._loop_begins.begin(
+            lambda: self.episode_begin(body, wait), self._abandon_late, wait
+        )
 
     def _abandon_late(self, episode_id: str) -> None:
         self.episode_abandon(episode_id, "begun after its caller had gone")
@@ -135,11 +169,12 @@ class EpisodeLoop(Session):
             self._groups.closed(state.id, state.result)
 
     def end_episode(self, workflow_output: Any, *, episode: Episode | None = None) -> EpisodeView:
-        """End an episode with its result: ``episode``, or else the current one of this thread or asyncio task.
+        """End an episode with its result: ``episode``, or else the current one of this thread or
+        asyncio task.
 
-        ``workflow_output``: a WorkflowOutput, an object or dict with the same fields, or a number. Returns, once the
-        server has it on disk, what became of it. Ending again with the same output returns the same. Raises
-        NoOpenEpisode and what Episode.end() raises.
+        ``workflow_output``: a WorkflowOutput, an object or dict with the same fields, or a number.
+        Returns, once the server has it on disk, what became of it. Ending again with the same
+        output returns the same. Raises NoOpenEpisode and what Episode.end() raises.
         """
         if episode is not None:
             return _an_episode(episode).end(workflow_output)
@@ -148,7 +183,9 @@ class EpisodeLoop(Session):
             raise no_open_episode(current)
         return current.end(workflow_output)
 
-    def abort_episode(self, reason: str | BaseException = "aborted", *, episode: Episode | None = None) -> EpisodeView:
+    def abort_episode(
+        self, reason: str | BaseException = "aborted", *, episode: Episode | None = None
+    ) -> EpisodeView:
         """Abandon an episode: ``episode``, or else the current one of this thread or asyncio task.
 
         Raises NoOpenEpisode, EpisodeClosed.
@@ -167,8 +204,9 @@ class EpisodeLoop(Session):
                 state.mark_closed("left to another process")
 
     def abandon_open_episodes(self, timeout_s: float) -> None:
-        """Abandon as ``closed`` every episode that this process has not ended; those that ``timeout_s`` does not reach
-        expire on the server."""
+        """Abandon as ``closed`` every episode that this process has not ended; those that
+        ``timeout_s`` does not reach expire on the server.
+        """
         deadline = time.monotonic() + timeout_s
         for state in self.heartbeats.open_episodes():
             state.mark_closed("abandoned (closed)")
@@ -176,7 +214,9 @@ class EpisodeLoop(Session):
             if left_s <= 0:
                 continue
             try:
-                self.episode_abandon(state.id, "closed", retry_timeout_s=min(left_s, self._transport.retry_timeout_s))
+                self.episode_abandon(
+                    state.id, "closed", retry_timeout_s=min(left_s, self._transport.retry_timeout_s)
+                )
             except TinkerScriptError as failure:
                 if failure.status is None:
                     return  # the server is away: it expires them all by itself

@@ -1,7 +1,8 @@
 """Whether an episode is open and how it ends: what the session itself keeps of it.
 
-The user's Episode object is apart from this on purpose. Its presence means that the agent still works on the episode;
-were it kept by the session, an agent that failed and was forgotten would look alive to the server for ever.
+The user's Episode object is apart from this on purpose. Its presence means that the agent still
+works on the episode; were it kept by the session, an agent that failed and was forgotten would look
+alive to the server for ever.
 """
 
 import logging
@@ -21,7 +22,9 @@ class EpisodeState:
     """An episode from its begin to its end, as this process knows it. ``on_closed(self)`` is called
     once it is over."""
 
-    def __init__(self, api: SessionApi, episode_id: str, *, on_closed: "Callable[[EpisodeState], object]") -> None:
+    def __init__(
+        self, api: SessionApi, episode_id: str, *, on_closed: "Callable[[EpisodeState], object]"
+    ) -> None:
         self.id = episode_id
         self.closed_because: str | None = None
         self.api = api
@@ -40,8 +43,12 @@ class EpisodeState:
         return self._ended[1] if self._ended is not None else None
 
     def can_end_with(self, output: Any) -> bool:
-        """Whether end(output) can return: it is open, or was ended with the same output. Raises InvalidReward."""
-        return self.is_open or (self._ended is not None and self._ended[0] == workflow_output(output))
+        """Whether end(output) can return: it is open, or was ended with the same output. Raises
+        InvalidReward.
+        """
+        return self.is_open or (
+            self._ended is not None and self._ended[0] == workflow_output(output)
+        )
 
     def end(self, output: Any) -> wire.EpisodeView:
         """As Episode.end()."""
@@ -67,7 +74,9 @@ class EpisodeState:
         self.mark_closed("ended" if view.state is wire.EpisodeState.COMPLETED else view.state.value)
         return view
 
-    def abandon(self, reason: str | BaseException, *, retry_timeout_s: float = ABANDON_RETRY_S) -> wire.EpisodeView:
+    def abandon(
+        self, reason: str | BaseException, *, retry_timeout_s: float = ABANDON_RETRY_S
+    ) -> wire.EpisodeView:
         """As Episode.abandon()."""
         reason = reason_of(reason)
         self._check_open()

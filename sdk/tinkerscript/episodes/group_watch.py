@@ -1,11 +1,14 @@
-"""Sees in what an episode's end returns that a loop moves on before a task's group is full: such a group never trains.
+"""Sees in what an episode's end returns that a loop moves on before a task's group is full: such a
+group never trains.
 
-Attempts may come task by task, or in rounds over all tasks, or from many threads. A group is left behind when a batch
-of groups that began after its last attempt have got as many attempts as it has: in rounds, no group begins so late.
-While an episode is open, or about to be, whose begin was asked for before, it may be one of the group's.
+Attempts may come task by task, or in rounds over all tasks, or from many threads. A group is left
+behind when a batch of groups that began after its last attempt have got as many attempts as it has:
+in rounds, no group begins so late. While an episode is open, or about to be, whose begin was asked
+for before, it may be one of the group's.
 
-A loop whose every episode is of a task of its own leaves no group behind and fills none: that is told after as many
-episodes as make a step. It may be the first of rounds over many tasks, which only its author knows.
+A loop whose every episode is of a task of its own leaves no group behind and fills none: that is
+told after as many episodes as make a step. It may be the first of rounds over many tasks, which
+only its author knows.
 """
 
 import logging
@@ -38,7 +41,8 @@ class GroupWatch:
 
     def __init__(self, grpo_n: int, tasks_per_batch: int) -> None:
         self._grpo_n, self._later = grpo_n, max(2, tasks_per_batch)
-        self._open: dict[object, int] = {}  # attempts before each open episode, and before each begin under way
+        # attempts before each open episode, and before each begin under way
+        self._open: dict[object, int] = {}
         self._groups: dict[str, _Group] = {}
         self._attempts = 0
         self._has_repeated = False  # whether any task has a second attempt
@@ -66,13 +70,22 @@ class GroupWatch:
             self._open[episode_id] = self._attempts
 
     def closed(self, episode_id: str, ended: EpisodeView | None) -> None:
-        """An episode that is over: warn if it shows that an earlier group was left behind, or that none ever fills."""
+        """An episode that is over: warn if it shows that an earlier group was left behind, or that
+        none ever fills.
+        """
         with self._lock:  # at once: another thread must not find it neither open nor counted
             self._open.pop(episode_id, None)
-            if ended is None or ended.eval or ended.fate is not SampleFate.ACCEPTED or ended.group_key is None:
+            if (
+                ended is None
+                or ended.eval
+                or ended.fate is not SampleFate.ACCEPTED
+                or ended.group_key is None
+            ):
                 return
             self._attempts += 1
-            group = self._groups.setdefault(ended.group_key, _Group(ended.task or "", self._attempts, self._attempts))
+            group = self._groups.setdefault(
+                ended.group_key, _Group(ended.task or "", self._attempts, self._attempts)
+            )
             group.last, group.attempts = self._attempts, group.attempts + 1
             self._has_repeated = self._has_repeated or group.attempts > 1
             if group.attempts >= self._grpo_n:
@@ -102,5 +115,9 @@ class GroupWatch:
             return None
         if any(attempts_before < oldest.last for attempts_before in self._open.values()):
             return None
-        later = [g for g in self._groups.values() if g.first > oldest.last and g.attempts >= oldest.attempts]
+        later = [
+            g
+            for g in self._groups.values()
+            if g.first > oldest.last and g.attempts >= oldest.attempts
+        ]
         return oldest if len(later) >= self._later else None

@@ -1,6 +1,7 @@
 """Reports to the server that open episodes are alive, so that a slow tool does not count as idle.
 
-One daemon thread per session. It never raises into user code, never keeps the process alive, and ends at close().
+One daemon thread per session. It never raises into user code, never keeps the process alive, and
+ends at close().
 """
 
 import logging
@@ -22,7 +23,9 @@ log = logging.getLogger("tinkerscript")
 
 
 def heartbeat_interval_s(idle_timeout_s: float) -> float:
-    """Seconds between two heartbeats of an episode that expires after ``idle_timeout_s`` without one."""
+    """Seconds between two heartbeats of an episode that expires after ``idle_timeout_s`` without
+    one.
+    """
     return min(MAX_INTERVAL_S, idle_timeout_s / 4)
 
 
@@ -35,10 +38,11 @@ class _Entry:
 
 
 class Heartbeats:
-    """The open episodes of a session. ``beat(episode_ids)`` sends one for all; it may raise TinkerScriptError.
+    """The open episodes of a session. ``beat(episode_ids)`` sends one for all; it may raise
+    TinkerScriptError.
 
-    The user's Episode is held weakly: when it was dropped, as by an agent that failed, no one works on the episode, and
-    it gets no more heartbeats. The server then expires it.
+    The user's Episode is held weakly: when it was dropped, as by an agent that failed, no one works
+    on the episode, and it gets no more heartbeats. The server then expires it.
     """
 
     def __init__(self, beat: Callable[[Sequence[str]], EpisodesHeartbeatResult]) -> None:
@@ -55,12 +59,18 @@ class Heartbeats:
         self._thread: threading.Thread | None = None
 
     def add(self, state: EpisodeState, user: object, *, idle_timeout_s: float) -> None:
-        """Keep an episode alive while ``user`` exists: every quarter of its idle timeout, or more often."""
+        """Keep an episode alive while ``user`` exists: every quarter of its idle timeout, or more
+        often.
+        """
         interval_s = heartbeat_interval_s(idle_timeout_s)
         with self._lock:
-            self._entries[state.id] = _Entry(state, weakref.ref(user), interval_s, time.monotonic() + interval_s)
+            self._entries[state.id] = _Entry(
+                state, weakref.ref(user), interval_s, time.monotonic() + interval_s
+            )
             if self._thread is None and not self._stopped:
-                self._thread = threading.Thread(target=self._run, name="tinkerscript-heartbeats", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._run, name="tinkerscript-heartbeats", daemon=True
+                )
                 self._thread.start()
         self._changed.set()
 
@@ -111,7 +121,8 @@ class Heartbeats:
             except ClientClosed:
                 return
             except TinkerScriptError as failure:
-                # The server is away, most likely for all of them: leave the rest of the round and come back soon.
+                # The server is away, most likely for all of them: leave the rest of the round and
+                # come back soon.
                 log.debug("No heartbeat for %s: %s", ", ".join(some), failure)
                 for entry in some.values():
                     entry.due = 0.0
@@ -126,7 +137,9 @@ class Heartbeats:
         """If one episode is due, those too that soon will be: from then on they share a request."""
         now = time.monotonic()
         with self._lock:
-            used = [(id_, entry) for id_, entry in self._entries.items() if entry.in_use() is not None]
+            used = [
+                (id_, entry) for id_, entry in self._entries.items() if entry.in_use() is not None
+            ]
         if all(entry.due > now for _, entry in used):
             return []
         return [(id_, entry) for id_, entry in used if entry.due <= now + entry.interval_s / 2]

@@ -1,7 +1,9 @@
-"""A Hugging Face folder as one GGUF file for llama.cpp and what is built on it, by the `gguf` package of llama.cpp.
+"""A Hugging Face folder as one GGUF file for llama.cpp and what is built on it, by the `gguf`
+package of llama.cpp.
 
-Only what the tests have compared with transformers, token by token, is written; everything else is refused by its name.
-Sources: the GGUF specification (ggml, docs/gguf.md); the architectures "llama", "qwen2" and "qwen3" of llama.cpp.
+Only what the tests have compared with transformers, token by token, is written; everything else is
+refused by its name. Sources: the GGUF specification (ggml, docs/gguf.md); the architectures
+"llama", "qwen2" and "qwen3" of llama.cpp.
 """
 
 from collections.abc import Iterator
@@ -25,13 +27,20 @@ ARCHITECTURES = {
 }
 DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
 # Options of a config that change the computation, with the one value that is written.
-ONLY = {"hidden_act": "silu", "attention_bias": False, "mlp_bias": False, "use_sliding_window": False}
+ONLY = {
+    "hidden_act": "silu",
+    "attention_bias": False,
+    "mlp_bias": False,
+    "use_sliding_window": False,
+}
 
 
 def gguf_export(folder: Path, kind: str) -> list[Path]:
-    """Write ``folder/gguf``: the model as ``kind`` (of FILE_TYPES), and a Modelfile. Returns both paths.
+    """Write ``folder/gguf``: the model as ``kind`` (of FILE_TYPES), and a Modelfile. Returns both
+    paths.
 
-    Raises InvalidRequest, before anything is written, for a model of another architecture or with what is not proven.
+    Raises InvalidRequest, before anything is written, for a model of another architecture or with
+    what is not proven.
     """
     target = folder / "gguf" / f"model-{kind}.gguf"
     text = modelfile(folder, target.name)
@@ -45,7 +54,8 @@ def gguf_export(folder: Path, kind: str) -> list[Path]:
 def gguf_write(folder: Path, target: Path, kind: str) -> None:
     """Write the model of ``folder`` to ``target`` as ``kind`` (of FILE_TYPES), whole or not at all.
 
-    Raises InvalidRequest for a model that is not one of ARCHITECTURES or has what was not proven; OSError.
+    Raises InvalidRequest for a model that is not one of ARCHITECTURES or has what was not proven;
+    OSError.
     """
     config = json_read(folder / "config.json")
     arch = architecture_of(config)
@@ -75,10 +85,14 @@ def architecture_of(config: Json) -> gguf.MODEL_ARCH:
     """Of a model that is written. Raises InvalidRequest, which names what is not."""
     named = (config.get("architectures") or ["none"])[0]
     if named not in ARCHITECTURES:
-        raise InvalidRequest(f"{named} is not written as GGUF.", hint=f"Those that are: {', '.join(ARCHITECTURES)}.")
+        raise InvalidRequest(
+            f"{named} is not written as GGUF.", hint=f"Those that are: {', '.join(ARCHITECTURES)}."
+        )
     for option, only in ONLY.items():
         if config.get(option, only) != only:
-            raise InvalidRequest(f"A model with {option} = {config[option]!r} is not written as GGUF.")
+            raise InvalidRequest(
+                f"A model with {option} = {config[option]!r} is not written as GGUF."
+            )
     kind = _rope(config).get("rope_type", "default")
     if kind != "default":
         raise InvalidRequest(f"A model with rope scaling ({kind}) is not written as GGUF.")
@@ -119,17 +133,23 @@ def _tensors(folder: Path, config: Json, arch: gguf.MODEL_ARCH) -> Iterator[tupl
                 continue  # llama.cpp reads the embeddings again
             new_name = names.get_name(name, try_suffixes=(".weight", ".bias"))
             if new_name is None:
-                raise InvalidRequest(f"The weight {name} has no place in a GGUF file of {arch.name.lower()}.")
+                raise InvalidRequest(
+                    f"The weight {name} has no place in a GGUF file of {arch.name.lower()}."
+                )
             values = _values(name, tensor)
             if arch is gguf.MODEL_ARCH.LLAMA and name.endswith(("q_proj.weight", "k_proj.weight")):
                 heads = "num_attention_heads" if "q_proj" in name else "num_key_value_heads"
-                values = _interleaved(values, int(config.get(heads) or config["num_attention_heads"]))
+                values = _interleaved(
+                    values, int(config.get(heads) or config["num_attention_heads"])
+                )
             yield new_name, values
 
 
 def _values(name: str, tensor: LocalTensor) -> np.ndarray:
     if tensor.dtype not in DTYPES:
-        raise InvalidRequest(f"The weight {name} is stored as {tensor.dtype}: only {', '.join(DTYPES)} are read.")
+        raise InvalidRequest(
+            f"The weight {name} is stored as {tensor.dtype}: only {', '.join(DTYPES)} are read."
+        )
     raw = tensor.mmap_bytes().view(DTYPES[tensor.dtype]).reshape(tensor.shape)
     if tensor.dtype == "BF16":  # the upper half of a float of 32 bits
         return (raw.astype(np.uint32) << 16).view(np.float32)
@@ -137,6 +157,10 @@ def _values(name: str, tensor: LocalTensor) -> np.ndarray:
 
 
 def _interleaved(weight: np.ndarray, heads: int) -> np.ndarray:
-    """Rows of each head from halves to pairs: llama.cpp rotates neighbours where transformers rotates halves."""
+    """Rows of each head from halves to pairs: llama.cpp rotates neighbours where transformers
+    rotates halves.
+    """
     rows, columns = weight.shape
-    return weight.reshape(heads, 2, rows // heads // 2, columns).swapaxes(1, 2).reshape(rows, columns)
+    return (
+        weight.reshape(heads, 2, rows // heads // 2, columns).swapaxes(1, 2).reshape(rows, columns)
+    )

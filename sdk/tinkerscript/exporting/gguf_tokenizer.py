@@ -1,4 +1,6 @@
-"""The tokenizer of a Hugging Face folder in a GGUF file: byte-level BPE whose way of splitting text llama.cpp knows."""
+"""The tokenizer of a Hugging Face folder in a GGUF file: byte-level BPE whose way of splitting text
+llama.cpp knows.
+"""
 
 from pathlib import Path
 
@@ -9,10 +11,12 @@ from tinkerscript.errors import InvalidRequest
 from .folder_files import Json, json_read
 
 QWEN2 = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| "
+    r"?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 LLAMA3 = QWEN2.replace(r"|\p{N}|", r"|\p{N}{1,3}|")
-# By what tokenizer.json says of splitting (with the options that change it): the name that llama.cpp has for it.
+# By what tokenizer.json says of splitting (with the options that change it): the name that
+# llama.cpp has for it.
 SPLITS = {
     ("Digits", "ByteLevel True"): "smollm",
     (f"Split {QWEN2}", "ByteLevel False"): "qwen2",
@@ -21,7 +25,9 @@ SPLITS = {
 
 
 def tokenizer_write(writer: gguf.GGUFWriter, folder: Path, config: Json) -> None:
-    """Tokens, merges, special tokens and the chat template. Raises InvalidRequest for another kind of tokenizer."""
+    """Tokens, merges, special tokens and the chat template. Raises InvalidRequest for another kind
+    of tokenizer.
+    """
     tokenizer = json_read(folder / "tokenizer.json")
     model = tokenizer["model"]
     if model.get("type") != "BPE" or model.get("byte_fallback"):
@@ -29,10 +35,13 @@ def tokenizer_write(writer: gguf.GGUFWriter, folder: Path, config: Json) -> None
     splits = _splits(tokenizer)
     if splits not in SPLITS:
         raise InvalidRequest(
-            "This tokenizer splits text in a way that is not written as GGUF.", hint=f"It has {splits}."
+            "This tokenizer splits text in a way that is not written as GGUF.",
+            hint=f"It has {splits}.",
         )
     if tokenizer.get("normalizer") not in (None, {"type": "NFC"}):
-        raise InvalidRequest("This tokenizer changes text before it splits it: that is not written as GGUF.")
+        raise InvalidRequest(
+            "This tokenizer changes text before it splits it: that is not written as GGUF."
+        )
     tokens = [f"[PAD{number}]" for number in range(config["vocab_size"])]
     kinds = [gguf.TokenType.UNUSED] * len(tokens)
     named = [(number, token, gguf.TokenType.NORMAL) for token, number in model["vocab"].items()]
@@ -71,6 +80,11 @@ def _named(step: Json) -> str:
             return f"ByteLevel {use}"
         case {"type": "Digits", "individual_digits": True}:
             return "Digits"
-        case {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}:
+        case {
+            "type": "Split",
+            "pattern": {"Regex": pattern},
+            "behavior": "Isolated",
+            "invert": False,
+        }:
             return f"Split {pattern}"
     return f"{step.get('type', 'nothing')} with other options"

@@ -1,7 +1,7 @@
 """How each weight of a model is stored in a GGUF file, and its rows so stored.
 
-Source of the mixture ``q4_k_m``: src/llama-quant.cpp of llama.cpp, ``llama_tensor_get_type_impl`` and
-``tensor_type_fallback``.
+Source of the mixture ``q4_k_m``: src/llama-quant.cpp of llama.cpp, ``llama_tensor_get_type_impl``
+and ``tensor_type_fallback``.
 """
 
 import re
@@ -19,7 +19,8 @@ FILE_TYPES = {
 BASE = {"f16": Stored.F16, "q8_0": Stored.Q8_0, "q4_k_m": Stored.Q4_K}
 # For rows that are no whole number of blocks of 256; what is left then is F16.
 FALLBACK = {Stored.Q4_K: Stored.Q5_0, Stored.Q5_K: Stored.Q5_1, Stored.Q6_K: Stored.Q8_0}
-OF_LIBGGUF = (Stored.Q4_K, Stored.Q5_K, Stored.Q6_K)  # the `gguf` package reads these and does not write them
+# the `gguf` package reads these and does not write them
+OF_LIBGGUF = (Stored.Q4_K, Stored.Q5_K, Stored.Q6_K)
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,9 @@ def stored_as(name: str, columns: int, dimensions: int, kind: str, shape: Shape)
 
 
 def rows_stored(values: np.ndarray, stored: Stored) -> np.ndarray:
-    """``values`` (32 bits) in blocks of ``stored``. The package `libgguf` is needed for OF_LIBGGUF alone."""
+    """``values`` (32 bits) in blocks of ``stored``. The package `libgguf` is needed for OF_LIBGGUF
+    alone.
+    """
     if stored in OF_LIBGGUF:
         import libgguf
 
@@ -57,7 +60,9 @@ def rows_stored(values: np.ndarray, stored: Stored) -> np.ndarray:
 
 
 def _mixed(name: str, shape: Shape) -> Stored:
-    """The type of a weight of ``q4_k_m``: in 4 bits; the output, and two weights of some layers, in 6."""
+    """The type of a weight of ``q4_k_m``: in 4 bits; the output, and two weights of some layers, in
+    6.
+    """
     if name == "output.weight" or (shape.is_tied and name == "token_embd.weight"):
         return Stored.Q6_K
     found = re.fullmatch(r"blk\.(\d+)\.(attn_v|ffn_down)\.weight", name)
@@ -66,6 +71,7 @@ def _mixed(name: str, shape: Shape) -> Stored:
     layer, eighth = int(found[1]), shape.layers // 8
     if layer < eighth or layer >= 7 * shape.layers // 8 or (layer - eighth) % 3 == 2:
         return Stored.Q6_K
-    if found[2] == "attn_v" and shape.layers == 80 and shape.is_grouped:  # what llama.cpp takes for a model of 70B
+    # what llama.cpp takes for a model of 70B
+    if found[2] == "attn_v" and shape.layers == 80 and shape.is_grouped:
         return Stored.Q5_K
     return Stored.Q4_K

@@ -1,7 +1,9 @@
-"""The Modelfile with which `ollama create` takes a GGUF file. Source: Ollama's documentation, docs/modelfile.md.
+"""The Modelfile with which `ollama create` takes a GGUF file. Source: Ollama's documentation,
+docs/modelfile.md.
 
-Ollama writes prompts by a template of Go's, not by the model's own of Jinja. Where that one writes ChatML, the same is
-written here; where it writes anything else there is no TEMPLATE, and Ollama looks for one that it knows in the file.
+Ollama writes prompts by a template of Go's, not by the model's own of Jinja. Where that one writes
+ChatML, the same is written here; where it writes anything else there is no TEMPLATE, and Ollama
+looks for one that it knows in the file.
 """
 
 from pathlib import Path
@@ -34,7 +36,11 @@ PARAMETERS = {
 def modelfile(folder: Path, model: str) -> str:
     """The text of the Modelfile for the file ``model`` beside it, made of the model in ``folder``."""
     config = json_read(folder / "config.json")
-    generation = json_read(folder / "generation_config.json") if (folder / "generation_config.json").exists() else {}
+    generation = (
+        json_read(folder / "generation_config.json")
+        if (folder / "generation_config.json").exists()
+        else {}
+    )
     lines = [f"FROM ./{model}", f"PARAMETER num_ctx {int(config['max_position_embeddings'])}"]
     lines += [
         f"PARAMETER {name} {float(generation[ours]):g}"
@@ -43,7 +49,9 @@ def modelfile(folder: Path, model: str) -> str:
     ]
     found = _chatml_system(folder)
     if found is None:
-        lines.append("# The chat template in the model is not ChatML: Ollama uses one that it knows, or none.")
+        lines.append(
+            "# The chat template in the model is not ChatML: Ollama uses one that it knows, or none."
+        )
     else:
         lines += [f'PARAMETER stop "{END.strip()}"', CHATML]
         if found:
@@ -52,12 +60,16 @@ def modelfile(folder: Path, model: str) -> str:
 
 
 def _chatml_system(folder: Path) -> str | None:
-    """The system message that the chat template puts before a chat without one; None of one that is not ChatML."""
+    """The system message that the chat template puts before a chat without one; None of one that is
+    not ChatML.
+    """
     source = _template(folder)
     if source is None:
         return None
     try:
-        template = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True).from_string(source)
+        template = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True).from_string(
+            source
+        )
         asked, talk, with_system = (
             template.render(messages=messages, add_generation_prompt=True)
             for messages in (ASKED, TALK, [SYSTEM, *TALK])
@@ -71,7 +83,9 @@ def _chatml_system(folder: Path) -> str | None:
         and asked == default + _chatml(ASKED)
     )
     text = default.removeprefix(f"{START}system\n").removesuffix(END)
-    is_one_message = default in ("", f"{START}system\n{text}{END}") and '"""' not in text and START not in text
+    is_one_message = (
+        default in ("", f"{START}system\n{text}{END}") and '"""' not in text and START not in text
+    )
     return text if is_chatml and is_one_message else None
 
 
@@ -86,5 +100,7 @@ def _template(folder: Path) -> str | None:
     config: Json = json_read(folder / "tokenizer_config.json")
     template = config.get("chat_template")
     if template is not None and not isinstance(template, str):
-        raise InvalidRequest("This model has several chat templates: none of them is written to a Modelfile.")
+        raise InvalidRequest(
+            "This model has several chat templates: none of them is written to a Modelfile."
+        )
     return template

@@ -26,7 +26,8 @@ def folder_verify(folder: Path) -> list[Check]:
     has."""
     proof, config = json_read(folder / NAME), json_read(folder / "config.json")
     checks = [
-        _equal(f"file {name}", digests(folder).get(name), digest) for name, digest in sorted(proof["files"].items())
+        _equal(f"file {name}", digests(folder).get(name), digest)
+        for name, digest in sorted(proof["files"].items())
     ]
     return [
         *checks,
@@ -42,8 +43,12 @@ def _of_config(config: Json, proof: Json) -> Iterator[Check]:
         yield _equal(f"config.json, {name}", found.get(name), value)
     main = trained.get("rope_parameters", trained.get("rope_parameters.full_attention"))
     if main is not None:
-        yield _equal("config.json, rope_theta beside rope_parameters", found.get("rope_theta"), main)
-    yield _equal("config.json, torch_dtype beside dtype", config.get("torch_dtype"), config.get("dtype"))
+        yield _equal(
+            "config.json, rope_theta beside rope_parameters", found.get("rope_theta"), main
+        )
+    yield _equal(
+        "config.json, torch_dtype beside dtype", config.get("torch_dtype"), config.get("dtype")
+    )
 
 
 def _of_tokenizers(folder: Path, proof: Json) -> Iterator[Check]:
@@ -78,13 +83,21 @@ def _theta(config: Any) -> float | None:
     read = config.get_text_config() if hasattr(config, "get_text_config") else config
     found = thetas({name: getattr(read, name, None) for name in ("rope_parameters", "rope_theta")})
     return next(
-        (found[key] for key in ("rope_parameters", "rope_parameters.full_attention", "rope_theta") if key in found),
+        (
+            found[key]
+            for key in ("rope_parameters", "rope_parameters.full_attention", "rope_theta")
+            if key in found
+        ),
         None,
     )
 
 
 def _equal(name: str, found: Any, expected: Any) -> Check:
-    return Check(name) if found == expected else Check(name, f"{_short(found)}, and {_short(expected)} was trained")
+    return (
+        Check(name)
+        if found == expected
+        else Check(name, f"{_short(found)}, and {_short(expected)} was trained")
+    )
 
 
 def _short(value: Any) -> str:

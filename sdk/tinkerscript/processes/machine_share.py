@@ -1,9 +1,10 @@
 """How much of a machine is this process's: processors and memory, as its kernel limits them.
 
-A container, a Slurm job or a systemd unit sees every processor and all memory of its machine, and is slowed down or
-killed when it uses them. What counts is the least of: the processors it may run on (sched_getaffinity), the quota of
-its control group and of every group above it, and TINKERSCRIPT_RUNTIME_CPUS. Formats: cgroups(7), cgroup-v2 (cpu.max,
-memory.max) and cgroup-v1 (cpu.cfs_quota_us, memory.limit_in_bytes) of the kernel's documentation.
+A container, a Slurm job or a systemd unit sees every processor and all memory of its machine, and
+is slowed down or killed when it uses them. What counts is the least of: the processors it may run
+on (sched_getaffinity), the quota of its control group and of every group above it, and
+TINKERSCRIPT_RUNTIME_CPUS. Formats: cgroups(7), cgroup-v2 (cpu.max, memory.max) and cgroup-v1
+(cpu.cfs_quota_us, memory.limit_in_bytes) of the kernel's documentation.
 """
 
 import os
@@ -17,9 +18,15 @@ UNLIMITED_BYTES = 1 << 60  # cgroup-v1 has no word for "no limit", only a number
 
 
 def cpus(
-    environ: Mapping[str, str] = os.environ, *, root: Path = ROOT, own: Path = OWN, allowed: int | None = None
+    environ: Mapping[str, str] = os.environ,
+    *,
+    root: Path = ROOT,
+    own: Path = OWN,
+    allowed: int | None = None,
 ) -> int:
-    """How many threads may compute at once, at least 1. ``allowed``: processors that it may run on (None: ask)."""
+    """How many threads may compute at once, at least 1. ``allowed``: processors that it may run on
+    (None: ask).
+    """
     found = [len(os.sched_getaffinity(0)) if allowed is None else allowed]
     found += [int(quota) for quota in _cpu_quotas(root, own)]
     if (given := environ.get(CPUS, "").strip()).isdecimal():
@@ -37,7 +44,10 @@ def memory_bytes(*, root: Path = ROOT, own: Path = OWN, machine: int | None = No
 def _cpu_quotas(root: Path, own: Path) -> Iterator[float]:
     """Processors, one number per group that limits them."""
     for group in _groups(root, own, controller="cpu"):
-        words = _words(group / "cpu.max") or [*_words(group / "cpu.cfs_quota_us"), *_words(group / "cpu.cfs_period_us")]
+        words = _words(group / "cpu.max") or [
+            *_words(group / "cpu.cfs_quota_us"),
+            *_words(group / "cpu.cfs_period_us"),
+        ]
         if len(words) == 2 and all(word.isdecimal() for word in words) and int(words[1]):
             yield int(words[0]) / int(words[1])
 
@@ -50,7 +60,9 @@ def _memory_limits(root: Path, own: Path) -> Iterator[int]:
 
 
 def _groups(root: Path, own: Path, *, controller: str) -> Iterator[Path]:
-    """The folders of this process's group and of those above it; a container sees its own group as the root."""
+    """The folders of this process's group and of those above it; a container sees its own group as
+    the root.
+    """
     try:
         lines = own.read_text().splitlines()
     except OSError:

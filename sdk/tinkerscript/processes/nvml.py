@@ -28,11 +28,16 @@ class GpuReading(NamedTuple):
 
 
 class _Utilization(ctypes.Structure):
-    _fields_ = (("gpu", ctypes.c_uint), ("memory", ctypes.c_uint))  # per cent of the last sampling period
+    # per cent of the last sampling period
+    _fields_ = (("gpu", ctypes.c_uint), ("memory", ctypes.c_uint))
 
 
 class _Memory(ctypes.Structure):
-    _fields_ = (("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong))
+    _fields_ = (
+        ("total", ctypes.c_ulonglong),
+        ("free", ctypes.c_ulonglong),
+        ("used", ctypes.c_ulonglong),
+    )
 
 
 class Nvml:
@@ -71,7 +76,16 @@ class Nvml:
         devices = self._all()
         if visible is None:
             return [device for device in devices if device is not None]
-        are_alike = len({self._text("nvmlDeviceGetName", device) for device in devices if device is not None}) <= 1
+        are_alike = (
+            len(
+                {
+                    self._text("nvmlDeviceGetName", device)
+                    for device in devices
+                    if device is not None
+                }
+            )
+            <= 1
+        )
         found: list[ctypes.c_void_p] = []
         for name in map(str.strip, visible.split(",")):
             if name.isdecimal() and not by_bus and not are_alike:
@@ -90,7 +104,9 @@ class Nvml:
         devices: list[ctypes.c_void_p | None] = []
         for index in range(count.value):
             device = ctypes.c_void_p()
-            found = self._succeeds("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(device))
+            found = self._succeeds(
+                "nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(device)
+            )
             devices.append(device if found else None)
         return devices
 

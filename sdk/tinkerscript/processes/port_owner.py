@@ -187,7 +187,11 @@ class _Kernel:
 def _user(end: End, listener: End | None) -> int:
     if end.inode:
         return end.uid
-    if end.state in (ESTABLISHED, SYN_RECV, NEW_SYN_RECV) and listener is not None and listener.state == LISTEN:
+    if (
+        end.state in (ESTABLISHED, SYN_RECV, NEW_SYN_RECV)
+        and listener is not None
+        and listener.state == LISTEN
+    ):
         return listener.uid
     raise StrangersPort("the other end has closed the connection")
 
@@ -204,7 +208,8 @@ def _listed_user(here: Address, there: Address) -> int | None:
 
 
 def _listed_listener(table: dict[tuple[Address, Address], End], there: Address) -> End | None:
-    wildcards = [_anywhere(there).packed, bytes(16)]  # what listens on every IPv6 address takes IPv4 too
+    # what listens on every IPv6 address takes IPv4 too
+    wildcards = [_anywhere(there).packed, bytes(16)]
     places = [Address(packed, there.port) for packed in (there.packed, *wildcards)]
     found = (table.get((place, _anywhere(place))) for place in places)
     return next(filter(None, found), None)

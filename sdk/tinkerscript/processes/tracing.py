@@ -1,7 +1,9 @@
-"""Traces of OpenTelemetry in our own processes: off until ``tracing_begin``, and then every ``span`` is exported.
+"""Traces of OpenTelemetry in our own processes: off until ``tracing_begin``, and then every
+``span`` is exported.
 
-A call is one trace through relay, gateway and engine. The W3C header ``traceparent`` carries it between processes,
-and from a client that traces by itself. Nothing here is needed by a client; OpenTelemetry is imported when it begins.
+A call is one trace through relay, gateway and engine. The W3C header ``traceparent`` carries it
+between processes, and from a client that traces by itself. Nothing here is needed by a client;
+OpenTelemetry is imported when it begins.
 """
 
 import threading
@@ -19,10 +21,11 @@ _provider: "TracerProvider | None" = None
 
 
 def tracing_begin(url: str, service: str) -> None:
-    """Export the spans of this process, as ``service``, to the collector at ``url`` (OTLP over HTTP), in batches.
+    """Export the spans of this process, as ``service``, to the collector at ``url`` (OTLP over
+    HTTP), in batches.
 
-    A collector that is away costs the spans and a line in the log. OTEL_TRACES_SAMPLER and its argument say which share
-    of the traces is kept, as OpenTelemetry documents them.
+    A collector that is away costs the spans and a line in the log. OTEL_TRACES_SAMPLER and its
+    argument say which share of the traces is kept, as OpenTelemetry documents them.
     """
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource
@@ -31,8 +34,12 @@ def tracing_begin(url: str, service: str) -> None:
 
     global _provider
     tracing_end()
-    _provider = TracerProvider(resource=Resource.create({"service.name": service}), shutdown_on_exit=False)
-    _provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=url + TRACES_PATH, timeout=END_S)))
+    _provider = TracerProvider(
+        resource=Resource.create({"service.name": service}), shutdown_on_exit=False
+    )
+    _provider.add_span_processor(
+        BatchSpanProcessor(OTLPSpanExporter(endpoint=url + TRACES_PATH, timeout=END_S))
+    )
 
 
 def tracing_end() -> None:
@@ -48,12 +55,14 @@ def tracing_end() -> None:
 
 @contextmanager
 def span(
-    name: str, headers: Callable[[], Mapping[str, str]] | None = None, **attributes: str | int | float
+    name: str,
+    headers: Callable[[], Mapping[str, str]] | None = None,
+    **attributes: str | int | float,
 ) -> Iterator["Span | None"]:
     """The block as a span inside the one around it; None where nothing is traced.
 
-    ``headers`` returns those of a request that this process serves, whose trace it goes on with. Exceptions are not
-    kept: their words may be those of a prompt.
+    ``headers`` returns those of a request that this process serves, whose trace it goes on with.
+    Exceptions are not kept: their words may be those of a prompt.
     """
     if _provider is None:
         yield None
@@ -65,7 +74,12 @@ def span(
     kind = SpanKind.INTERNAL if headers is None else SpanKind.SERVER
     tracer = _provider.get_tracer("tinkerscript")
     with tracer.start_as_current_span(
-        name, context=context, kind=kind, attributes=attributes, record_exception=False, set_status_on_exception=False
+        name,
+        context=context,
+        kind=kind,
+        attributes=attributes,
+        record_exception=False,
+        set_status_on_exception=False,
     ) as started:
         yield started
 
@@ -76,7 +90,9 @@ def is_traced() -> bool:
 
 
 def span_past(name: str, began_at: float, ended_at: float, **attributes: str | int | float) -> None:
-    """What another process did, as a span inside the one around this call; times as ``time.time`` returns them."""
+    """What another process did, as a span inside the one around this call; times as ``time.time``
+    returns them.
+    """
     if _provider is None:
         return
     started = _provider.get_tracer("tinkerscript").start_span(
@@ -86,7 +102,9 @@ def span_past(name: str, began_at: float, ended_at: float, **attributes: str | i
 
 
 def trace_headers() -> dict[str, str]:
-    """What a request to another process of ours carries, so that its spans belong to the span around this call."""
+    """What a request to another process of ours carries, so that its spans belong to the span
+    around this call.
+    """
     carrier: dict[str, str] = {}
     if _provider is not None:
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator

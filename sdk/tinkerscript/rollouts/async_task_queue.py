@@ -13,7 +13,9 @@ from .task_queue import TaskQueue
 class AsyncTaskQueue:
     """Example: ``await session.tasks.put(rows); await session.tasks.wait(timeout_s=3600)``"""
 
-    def __init__(self, queue: TaskQueue, run: Callable[[Callable[[], Any]], Awaitable[Any]]) -> None:
+    def __init__(
+        self, queue: TaskQueue, run: Callable[[Callable[[], Any]], Awaitable[Any]]
+    ) -> None:
         self._queue, self._run = queue, run
 
     async def put(
@@ -28,7 +30,13 @@ class AsyncTaskQueue:
     ) -> TaskCounts:
         """As TaskQueue.put()."""
         put = partial(
-            self._queue.put, rows, attempts=attempts, eval=eval, tries=tries, task_name=task_name, judged=judged
+            self._queue.put,
+            rows,
+            attempts=attempts,
+            eval=eval,
+            tries=tries,
+            task_name=task_name,
+            judged=judged,
         )
         return await self._run(put)
 

@@ -35,7 +35,8 @@ def plan(
     task_name: Callable[[Any], str] | None,
     judged: bool = False,
 ) -> "deque[Attempt]":
-    """Every attempt, task by task, so that groups are full as early as can be. Raises InvalidRequest, WaitTimeout.
+    """Every attempt, task by task, so that groups are full as early as can be. Raises
+    InvalidRequest, WaitTimeout.
 
     With ``judged`` each group has a name of its own.
     """
@@ -43,19 +44,33 @@ def plan(
     retries = count("retries", retries, least=0)
     function_or_none("task_name", task_name)
     if isinstance(tasks, str | bytes | Mapping) or not isinstance(tasks, Iterable):
-        raise InvalidRequest(f"tasks is one {type(tasks).__name__}.", hint="Give a list of tasks: [task, ...].")
+        raise InvalidRequest(
+            f"tasks is one {type(tasks).__name__}.", hint="Give a list of tasks: [task, ...]."
+        )
     named = list(tasks_named(tasks, task_name))
     for task, name in named:
         if not isinstance(name, str) or not 0 < len(name) <= 512:
             raise wrong(f"task_name({task!r:.40})", name, "a text of 1 to 512 characters")
     if not named:
-        raise InvalidRequest("There are no tasks.", hint="Give a list of them, or look at the split that was read.")
-    groups = ((task, name, group_key(name) if judged else name) for _ in range(epochs) for task, name in named)
-    return deque(Attempt(task, name, retries, group) for task, name, group in groups for _ in range(attempts))
+        raise InvalidRequest(
+            "There are no tasks.", hint="Give a list of them, or look at the split that was read."
+        )
+    groups = (
+        (task, name, group_key(name) if judged else name)
+        for _ in range(epochs)
+        for task, name in named
+    )
+    return deque(
+        Attempt(task, name, retries, group) for task, name, group in groups for _ in range(attempts)
+    )
 
 
-def tasks_named(tasks: Iterable[Any], task_name: Callable[[Any], str] | None) -> Iterator[tuple[Any, Any]]:
-    """Each task with what it is called on the server. Raises WaitTimeout for a ``task_name`` that hangs."""
+def tasks_named(
+    tasks: Iterable[Any], task_name: Callable[[Any], str] | None
+) -> Iterator[tuple[Any, Any]]:
+    """Each task with what it is called on the server. Raises WaitTimeout for a ``task_name`` that
+    hangs.
+    """
     if task_name is None:
         return ((task, name_of(task)) for task in tasks)
     return each_within(task_name, tasks, timeout_s=NAME_TIMEOUT_S, name="task_name")

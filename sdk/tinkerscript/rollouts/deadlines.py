@@ -1,7 +1,7 @@
 """How long the threads of a run may be in code of the user's: an agent, a judge.
 
-No thread can be ended from outside. One that is late loses its place to a new thread, which says what has failed; what
-the late one still does counts nothing.
+No thread can be ended from outside. One that is late loses its place to a new thread, which says
+what has failed; what the late one still does counts nothing.
 """
 
 import contextlib

@@ -1,4 +1,6 @@
-"""Evaluation as a part of training: what is played when, which policy was the best, when there is no use going on."""
+"""Evaluation as a part of training: what is played when, which policy was the best, when there is
+no use going on.
+"""
 
 import logging
 import math
@@ -20,7 +22,9 @@ log = logging.getLogger("tinkerscript")
 
 @dataclass(frozen=True)
 class EvaluationPlan:
-    """Each of ``sets`` is played ``every`` so many steps; ``measure`` of the set ``chosen`` says which one is best."""
+    """Each of ``sets`` is played ``every`` so many steps; ``measure`` of the set ``chosen`` says
+    which one is best.
+    """
 
     every: int
     sets: Mapping[str, list[Any]]
@@ -34,11 +38,15 @@ class EvaluationPlan:
 def evaluation_plan(
     *, every: Any, tasks: Any, attempts: Any, patience: Any, keep_best: Any, best_metric: Any
 ) -> EvaluationPlan | None:
-    """What rollouts() was asked for, checked; None without ``evaluate_every``. Raises InvalidRequest."""
+    """What rollouts() was asked for, checked; None without ``evaluate_every``. Raises
+    InvalidRequest.
+    """
     if every is None:
         alone = {"eval_tasks": tasks, "patience": patience, "keep_best": keep_best or None}
         if given := [name for name, value in alone.items() if value is not None]:
-            raise InvalidRequest(f"{given[0]} needs evaluate_every.", hint="Give the number of steps between two.")
+            raise InvalidRequest(
+                f"{given[0]} needs evaluate_every.", hint="Give the number of steps between two."
+            )
         return None
     sets = {name: _listed(name, some) for name, some in _sets(tasks).items()}
     if not isinstance(keep_best, bool):
@@ -57,18 +65,28 @@ def evaluation_plan(
 
 def _sets(tasks: Any) -> Mapping[Any, Any]:
     if isinstance(tasks, Mapping):
-        if not tasks or not all(isinstance(name, str) and 0 < len(name) <= 60 and "/" not in name for name in tasks):
-            raise wrong("eval_tasks", tasks, "a list of tasks, or a dict from names (60 characters, no /) to lists")
+        if not tasks or not all(
+            isinstance(name, str) and 0 < len(name) <= 60 and "/" not in name for name in tasks
+        ):
+            raise wrong(
+                "eval_tasks",
+                tasks,
+                "a list of tasks, or a dict from names (60 characters, no /) to lists",
+            )
         return tasks
     return {"eval": tasks}
 
 
 def _listed(name: str, tasks: Any) -> list[Any]:
     if isinstance(tasks, str | bytes) or not isinstance(tasks, Iterable):
-        raise wrong("eval_tasks" if name == "eval" else f"eval_tasks[{name!r}]", tasks, "a list of tasks")
+        raise wrong(
+            "eval_tasks" if name == "eval" else f"eval_tasks[{name!r}]", tasks, "a list of tasks"
+        )
     listed = list(tasks)
     if not listed:
-        raise InvalidRequest(f"There are no tasks to evaluate in {name!r}.", hint="Look at the split that was read.")
+        raise InvalidRequest(
+            f"There are no tasks to evaluate in {name!r}.", hint="Look at the split that was read."
+        )
     return listed
 
 
@@ -82,17 +100,25 @@ def _metric(named: Any, sets: list[str]) -> tuple[str, str]:
 
 
 class Evaluations:
-    """Plays the sets of ``plan`` with ``evaluate(name, tasks)`` and notes in ``report`` what is best so far."""
+    """Plays the sets of ``plan`` with ``evaluate(name, tasks)`` and notes in ``report`` what is
+    best so far.
+    """
 
     def __init__(
-        self, session: Session, plan: EvaluationPlan, report: Report, evaluate: Callable[[str, list[Any]], Evaluated]
+        self,
+        session: Session,
+        plan: EvaluationPlan,
+        report: Report,
+        evaluate: Callable[[str, list[Any]], Evaluated],
     ) -> None:
         self._session, self._plan, self._report, self._evaluate = session, plan, report, evaluate
         self._last_step = -1
         self._without_gain = 0
 
     def run(self) -> None:
-        """Evaluate the present policy; ``report.stopped_early`` after ``patience`` in a row without gain."""
+        """Evaluate the present policy; ``report.stopped_early`` after ``patience`` in a row without
+        gain.
+        """
         plan, report = self._plan, self._report
         done = [self._evaluate(name, tasks) for name, tasks in plan.sets.items()]
         report.evaluations += done
@@ -109,7 +135,12 @@ class Evaluations:
         if plan.patience is None or self._without_gain < plan.patience:
             return
         best = f"{report.best.value:.3f} at step {report.best.step}" if report.best else "none"
-        log.warning("No better %s in %d evaluations (best: %s): stopped early.", plan.measure, plan.patience, best)
+        log.warning(
+            "No better %s in %d evaluations (best: %s): stopped early.",
+            plan.measure,
+            plan.patience,
+            best,
+        )
         report.stopped_early = True
 
     def _compare(self, step: int, value: float) -> None:
@@ -123,6 +154,10 @@ class Evaluations:
             self._session.checkpoint_pin(best.checkpoint_id, pinned=False)
 
     def _kept(self) -> str:
-        """The present policy as a ``model`` checkpoint, pinned, so that no later one takes its place."""
-        made = checkpoints.make(self._session, CheckpointKind.MODEL, deadline=deadline_after(CHECKPOINT_TIMEOUT_S))
+        """The present policy as a ``model`` checkpoint, pinned, so that no later one takes its
+        place.
+        """
+        made = checkpoints.make(
+            self._session, CheckpointKind.MODEL, deadline=deadline_after(CHECKPOINT_TIMEOUT_S)
+        )
         return self._session.checkpoint_pin(made.id).id

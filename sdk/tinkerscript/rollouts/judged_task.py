@@ -1,7 +1,9 @@
-"""A judged task of the queue: one worker plays all of its attempts, judges them, and ends them with their rewards.
+"""A judged task of the queue: one worker plays all of its attempts, judges them, and ends them with
+their rewards.
 
-What the judge made of them is on the server before the first of them is ended. So a worker that is lost has ended none,
-or the next one ends the others with the same rewards: an attempt never has two ended episodes.
+What the judge made of them is on the server before the first of them is ended. So a worker that is
+lost has ended none, or the next one ends the others with the same rewards: an attempt never has two
+ended episodes.
 """
 
 import contextlib
@@ -31,7 +33,9 @@ from .judging import JudgedGroups, group_key
 from .runner import Agent, Runner
 from .session_rollouts import SessionRollouts
 
-AGENT_ENDED = "Its agent ended an episode itself, which the judge does: return what the judge is to read."
+AGENT_ENDED = (
+    "Its agent ended an episode itself, which the judge does: return what the judge is to read."
+)
 RETRIES = TRIES_OF_ATTEMPT - 1  # of an attempt, before its group is handed to another worker
 
 
@@ -57,18 +61,23 @@ class JudgedTask:
 
     @property
     def limit_s(self) -> float:
-        """How long it may take: each attempt and its retries, then the judge, which has as long as an attempt."""
+        """How long it may take: each attempt and its retries, then the judge, which has as long as
+        an attempt.
+        """
         rounds = math.ceil(self._task.attempts / self._threads) * (1 + RETRIES)
         return (rounds + 1) * self._attempt_timeout_s
 
     def cancel(self) -> None:
-        """Abandon its episodes, unless their rewards are decided: these are ended, here or by the next worker."""
+        """Abandon its episodes, unless their rewards are decided: these are ended, here or by the
+        next worker.
+        """
         with self._lock:
             if not self._is_decided:
                 self._cancelled.set()
 
     def play(self) -> tuple[str | None, bool]:
-        """None when each attempt has one ended episode, else what is wrong; and whether no other try can mend that.
+        """None when each attempt has one ended episode, else what is wrong; and whether no other
+        try can mend that.
 
         Raises StaleLease, and what ends the session.
         """
@@ -78,7 +87,10 @@ class JudgedTask:
             if over == 0:
                 return None, False
             if over < len(task.episode_ids):
-                return f"{over} of its {len(task.episode_ids)} episodes were over before they could be rewarded.", True
+                return (
+                    f"{over} of its {len(task.episode_ids)} episodes were over before they could be rewarded.",
+                    True,
+                )
         ended = [had_ended(self._session, episode_id) for episode_id in task.episode_ids]
         if any(ended):
             return AGENT_ENDED, True
@@ -127,10 +139,11 @@ class JudgedTask:
         return episode
 
     def _decide(self, episodes: list[Episode], outputs: list[WorkflowOutput]) -> None:
-        """From here on the rewards stand. Raises StaleLease when another worker has the task: nothing is ended then.
+        """From here on the rewards stand. Raises StaleLease when another worker has the task:
+        nothing is ended then.
 
-        Nor abandoned, then and where no one knows whether the server has the rewards: the next worker, who is told,
-        ends these episodes with them or gives them up.
+        Nor abandoned, then and where no one knows whether the server has the rewards: the next
+        worker, who is told, ends these episodes with them or gives them up.
         """
         with self._lock:
             self._is_decided = True

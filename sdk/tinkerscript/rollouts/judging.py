@@ -1,4 +1,6 @@
-"""Attempts that wait with an open episode until all of their group are there, so that they can be judged together."""
+"""Attempts that wait with an open episode until all of their group are there, so that they can be
+judged together.
+"""
 
 import inspect
 import secrets
@@ -18,14 +20,18 @@ from tinkerscript.wire.queue.tasks import GROUP_MARK, MAX_GROUP_NAME
 
 
 def group_key(name: str) -> str:
-    """The name of one group on the server. Attempts of other groups at the same task must not fill it: their judge is
-    another, and whose attempts wait for each other must be those that the server waits for."""
+    """The name of one group on the server. Attempts of other groups at the same task must not fill
+    it: their judge is another, and whose attempts wait for each other must be those that the server
+    waits for.
+    """
     return f"{name[:MAX_GROUP_NAME]}{GROUP_MARK}{secrets.token_hex(4)}"
 
 
 @dataclass(eq=False)
 class Candidate:
-    """What an agent returned. ``held`` keeps its episode; to close it abandons an episode that was not ended."""
+    """What an agent returned. ``held`` keeps its episode; to close it abandons an episode that was
+    not ended.
+    """
 
     attempt: Any
     episode: Episode
@@ -35,7 +41,9 @@ class Candidate:
 
 @dataclass
 class JudgedGroups:
-    """Safe to share between threads. No thread waits for a group: the one that brings its last attempt judges it."""
+    """Safe to share between threads. No thread waits for a group: the one that brings its last
+    attempt judges it.
+    """
 
     judge: Judge
     size: int
@@ -69,10 +77,20 @@ class JudgedGroups:
         Raises JudgeFailed; what the judge raises goes through.
         """
         if len(candidates) < self.size:
-            raise JudgeFailed(f"{self.size - len(candidates)} of the {self.size} candidates of a task are missing.")
-        judged = self.judge(candidates[0].attempt.task, [candidate.output for candidate in candidates])
-        if not isinstance(judged, Sequence) or isinstance(judged, str | bytes) or len(judged) != len(candidates):
-            said = f"{len(judged)} outputs" if isinstance(judged, Sequence) else type(judged).__name__
+            raise JudgeFailed(
+                f"{self.size - len(candidates)} of the {self.size} candidates of a task are missing."
+            )
+        judged = self.judge(
+            candidates[0].attempt.task, [candidate.output for candidate in candidates]
+        )
+        if (
+            not isinstance(judged, Sequence)
+            or isinstance(judged, str | bytes)
+            or len(judged) != len(candidates)
+        ):
+            said = (
+                f"{len(judged)} outputs" if isinstance(judged, Sequence) else type(judged).__name__
+            )
             raise JudgeFailed(
                 f"The judge returned {said} for {len(candidates)} candidates.",
                 hint="Return a list with a reward or WorkflowOutput for each.",
@@ -92,7 +110,9 @@ def _output(number: int, said: Any) -> WorkflowOutput:
     try:
         return workflow_output(said)
     except InvalidRequest as failure:
-        raise JudgeFailed(f"The judge's output for candidate {number} cannot be used: {failure.message}") from failure
+        raise JudgeFailed(
+            f"The judge's output for candidate {number} cannot be used: {failure.message}"
+        ) from failure
 
 
 def check_judge(judge: Any) -> None:
@@ -106,16 +126,25 @@ def check_judge(judge: Any) -> None:
     except ValueError:
         return  # some callables written in C do not tell
     except TypeError as failure:
-        raise InvalidRequest(f"The judge cannot be called with a task and outputs: {failure}.", hint=hint) from failure
+        raise InvalidRequest(
+            f"The judge cannot be called with a task and outputs: {failure}.", hint=hint
+        ) from failure
 
 
 def check_judgeable(episode: Episode, output: Any) -> None:
-    """Raises InvalidRequest for an agent that left the judge nothing to do, EmptyEpisode for one that called nothing:
-    it could not be ended, and the group would lack it once the others are.
+    """Raises InvalidRequest for an agent that left the judge nothing to do, EmptyEpisode for one
+    that called nothing: it could not be ended, and the group would lack it once the others are.
     """
     if episode.result is not None:
-        raise InvalidRequest("The agent ended its episode, which the judge does.", hint="Return what it is to read.")
+        raise InvalidRequest(
+            "The agent ended its episode, which the judge does.", hint="Return what it is to read."
+        )
     if output is None:
-        raise InvalidRequest("The agent returned nothing for the judge.", hint="Return a text or messages.")
+        raise InvalidRequest(
+            "The agent returned nothing for the judge.", hint="Return a text or messages."
+        )
     if episode.heartbeat().calls == 0:
-        raise EmptyEpisode("The agent made no LLM call in its episode.", hint="Give its client the episode's base_url.")
+        raise EmptyEpisode(
+            "The agent made no LLM call in its episode.",
+            hint="Give its client the episode's base_url.",
+        )

@@ -1,4 +1,6 @@
-"""What an evaluation measured, put into the session's record, where the console and every program find it."""
+"""What an evaluation measured, put into the session's record, where the console and every program
+find it.
+"""
 
 import logging
 import math
@@ -15,23 +17,33 @@ log = logging.getLogger("tinkerscript")
 
 
 def evaluation_record(session: SessionApi, report: Report, name: str) -> int | None:
-    """Keep it at the step of the policy that played, which is returned; None where nothing was measured."""
+    """Keep it at the step of the policy that played, which is returned; None where nothing was
+    measured.
+    """
     if not report.count:
         step = session.status().policy_version
-        log.warning("Nothing was measured of %r at step %d: no attempt ended with a reward.", name, step)
+        log.warning(
+            "Nothing was measured of %r at step %d: no attempt ended with a reward.", name, step
+        )
         return None
     if len(report.versions) > 1:
-        log.warning("The policy changed while %r was evaluated: versions %s.", name, sorted(report.versions))
+        log.warning(
+            "The policy changed while %r was evaluated: versions %s.", name, sorted(report.versions)
+        )
     step = max(report.versions) if report.versions else session.status().policy_version
     try:
         session.evaluation_record(evaluation_of(report, name, step))
     except TinkerScriptError as failure:  # the report is the caller's all the same
-        log.warning("The evaluation %r of step %d is not in the session's record: %s", name, step, failure)
+        log.warning(
+            "The evaluation %r of step %d is not in the session's record: %s", name, step, failure
+        )
     return step
 
 
 def evaluation_of(report: Report, name: str, step: int) -> Evaluation:
-    """As the record has it: of more tasks or metrics than it holds those whose names come first, the same each time."""
+    """As the record has it: of more tasks or metrics than it holds those whose names come first,
+    the same each time.
+    """
     spread = report.spread_by_task
     return Evaluation(
         name=name,
@@ -42,7 +54,11 @@ def evaluation_of(report: Report, name: str, step: int) -> Evaluation:
         episodes=report.count,
         failed=len(report.failures),
         by_task={
-            task: TaskScore(reward_mean=mean, reward_std=_measured(spread[task]), episodes=len(report.rewards[task]))
+            task: TaskScore(
+                reward_mean=mean,
+                reward_std=_measured(spread[task]),
+                episodes=len(report.rewards[task]),
+            )
             for task, mean in sorted(report.by_task.items())[:MAX_TASKS]
         },
         metrics=dict(sorted(report.metrics.items())[:MAX_METRICS]),
@@ -61,7 +77,9 @@ def episodes_since(session: SessionApi, latest: EpisodeView | None) -> Iterator[
     while True:
         page = session.episode_page(cursor)
         for episode in page.items:
-            if latest and (episode.episode_id == latest.episode_id or episode.begun_at < latest.begun_at):
+            if latest and (
+                episode.episode_id == latest.episode_id or episode.begun_at < latest.begun_at
+            ):
                 return
             yield episode
         cursor = page.next_cursor

@@ -1,4 +1,6 @@
-"""Runs an agent on many tasks, several attempts each, in threads: for session.rollouts() and session.evaluate()."""
+"""Runs an agent on many tasks, several attempts each, in threads: for session.rollouts() and
+session.evaluate().
+"""
 
 import asyncio
 import contextlib
@@ -38,7 +40,8 @@ Agent = Callable[[Any, Episode], Any]
 Begin = Callable[[Wait, str], Episode]
 
 INTERRUPTED_WAIT_S = 5.0
-# What an agent may raise beside an Exception: sys.exit(), as programs call it, ends its attempt and not the run.
+# What an agent may raise beside an Exception: sys.exit(), as programs call it, ends its attempt and
+# not the run.
 EXITS = (SystemExit, asyncio.CancelledError)
 # What an attempt can get wrong by itself. Any other error of ours would meet every attempt.
 OF_ONE_ATTEMPT = (EmptyEpisode, EpisodeClosed, InvalidRequest, JudgeFailed, NoOpenEpisode)
@@ -46,7 +49,9 @@ OF_ONE_ATTEMPT = (EmptyEpisode, EpisodeClosed, InvalidRequest, JudgeFailed, NoOp
 
 @dataclass
 class Runner:
-    """One run over ``attempts``; each worker thread takes the next. The first fatal error ends them all."""
+    """One run over ``attempts``; each worker thread takes the next. The first fatal error ends them
+    all.
+    """
 
     agent: Agent
     begin: Begin
@@ -57,7 +62,8 @@ class Runner:
     judging: JudgedGroups | None = None
     put_aside: Callable[[], None] = lambda: None  # the thread's current episode, which stays open
     attempt_timeout_s: float = math.inf
-    decided: Callable[[list[Episode], list[WorkflowOutput]], None] = lambda episodes, outputs: None  # before they end
+    # before they end
+    decided: Callable[[list[Episode], list[WorkflowOutput]], None] = lambda episodes, outputs: None
     agent_ended: bool = False  # an episode that was the judge's to end
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -67,9 +73,11 @@ class Runner:
     _deadlines: Deadlines = field(default_factory=Deadlines)
 
     def run(self, workers: int) -> Report:
-        """Carry out every attempt. Ctrl-C, and ``cancelled``, abandon the open episodes and begin no more.
+        """Carry out every attempt. Ctrl-C, and ``cancelled``, abandon the open episodes and begin
+        no more.
 
-        Raises InvalidRequest for an agent that cannot be called with a task and an episode, before any begins.
+        Raises InvalidRequest for an agent that cannot be called with a task and an episode, before
+        any begins.
         """
         workers = count("workers", workers, least=1)
         if not isinstance(self.cancelled, threading.Event):
@@ -157,12 +165,16 @@ class Runner:
                     self._judge(self.judging.add(attempt.group, candidate))
 
     def _end(self, attempt: Attempt, episode: Episode, output: Any) -> None:
-        view = episode.result if output is None and episode.result is not None else episode.end(output)
+        view = (
+            episode.result if output is None and episode.result is not None else episode.end(output)
+        )
         with self._lock:
             self.report.add(attempt.name, view)
 
     def _judge(self, group: list[Candidate]) -> None:
-        """End every episode of a group with what the judge says; none is played again for the judge's failure."""
+        """End every episode of a group with what the judge says; none is played again for the
+        judge's failure.
+        """
         if self.judging is None or not group:
             return
         with contextlib.ExitStack() as held:
@@ -171,7 +183,9 @@ class Runner:
             outputs: list[WorkflowOutput] = []
             played = [(candidate.attempt, candidate.episode) for candidate in group]
             with self._counted(*played, again=False):
-                with self._deadlines.limit(self.attempt_timeout_s, partial(self._late, "judge", played, again=False)):
+                with self._deadlines.limit(
+                    self.attempt_timeout_s, partial(self._late, "judge", played, again=False)
+                ):
                     judged = self.judging.outputs(group)
                 self.decided([candidate.episode for candidate in group], judged)
                 outputs = judged
@@ -194,7 +208,9 @@ class Runner:
                     _abandon(episode, type(failure).__name__)
                 self._failed(attempt, episode, failure, again)
 
-    def _failed(self, attempt: Attempt, episode: Episode, failure: BaseException, again: bool) -> None:
+    def _failed(
+        self, attempt: Attempt, episode: Episode, failure: BaseException, again: bool
+    ) -> None:
         if self._stop.is_set():
             return
         with self._lock:
@@ -209,11 +225,16 @@ class Runner:
             self._judge(self.judging.miss(attempt.group))
 
     def _interrupt(self, threads: list[threading.Thread]) -> None:
-        """Takes INTERRUPTED_WAIT_S at most, however many episodes are open; a second Ctrl-C ends it at once."""
+        """Takes INTERRUPTED_WAIT_S at most, however many episodes are open; a second Ctrl-C ends it
+        at once.
+        """
         self._stop.set()
         for wait in list(self._waits):
             wait.given_up.set()
-        abandoning = [threading.Thread(target=_abandon, args=(episode,), daemon=True) for episode in list(self._open)]
+        abandoning = [
+            threading.Thread(target=_abandon, args=(episode,), daemon=True)
+            for episode in list(self._open)
+        ]
         for thread in abandoning:
             thread.start()
         deadline = time.monotonic() + INTERRUPTED_WAIT_S
@@ -222,7 +243,9 @@ class Runner:
 
 
 def _started(target: Callable[..., None], *arguments: Any) -> threading.Thread:
-    thread = threading.Thread(target=target, args=arguments, name="tinkerscript-rollout", daemon=True)
+    thread = threading.Thread(
+        target=target, args=arguments, name="tinkerscript-rollout", daemon=True
+    )
     thread.start()
     return thread
 

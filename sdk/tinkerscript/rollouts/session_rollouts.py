@@ -38,7 +38,9 @@ class SessionRollouts(EpisodeLoop):
     def tasks(self) -> TaskQueue:
         """The queue that workers pull from: ``session.tasks.put(rows)``."""
         config = self.config
-        return TaskQueue(self._transport, self.id, attempts=config.grpo_n, groups=config.tasks_per_batch)
+        return TaskQueue(
+            self._transport, self.id, attempts=config.grpo_n, groups=config.tasks_per_batch
+        )
 
     def rollouts(
         self,
@@ -63,36 +65,43 @@ class SessionRollouts(EpisodeLoop):
     ) -> Report:
         """Run ``agent(task, episode)`` in ``workers`` threads, ``grpo_n`` attempts at each task.
 
-        The agent returns a WorkflowOutput, an object or dict with the same fields, or a number; it may be a coroutine
-        function. An attempt that raises is abandoned, counted and tried again ``retries`` times, so that its group can
-        become full; it is never a reward of 0. Tasks that are not short texts are distinguished by their JSON, or by
-        ``task_name(task)``. ``progress`` writes one line and the table of failures to stderr. Ctrl-C, or setting
-        ``cancelled`` from elsewhere, abandons the open episodes.
+        The agent returns a WorkflowOutput, an object or dict with the same fields, or a number; it
+        may be a coroutine function. An attempt that raises is abandoned, counted and tried again
+        ``retries`` times, so that its group can become full; it is never a reward of 0. Tasks that
+        are not short texts are distinguished by their JSON, or by ``task_name(task)``. ``progress``
+        writes one line and the table of failures to stderr. Ctrl-C, or setting ``cancelled`` from
+        elsewhere, abandons the open episodes.
 
-        ``attempt_timeout_s``: how long an agent may take (``episode_timeout_s`` of the session, when its episode is
-        over anyway). One that has not returned then is a failed attempt, and another thread goes on in its place. A
-        ``judge`` has as long; then its whole group is abandoned and counted.
+        ``attempt_timeout_s``: how long an agent may take (``episode_timeout_s`` of the session,
+        when its episode is over anyway). One that has not returned then is a failed attempt, and
+        another thread goes on in its place. A ``judge`` has as long; then its whole group is
+        abandoned and counted.
 
-        ``report_to``: "wandb", "mlflow", "tensorboard", "jsonl" (a file named by the session), the path of a
-        ``.jsonl`` file, or a list of these. The metrics of each step done meanwhile are logged there as ``train/...``;
-        the call then returns when every complete batch is trained, as after flush(). A tracker that fails is named in
-        the log and left out; training goes on.
+        ``report_to``: "wandb", "mlflow", "tensorboard", "jsonl" (a file named by the session), the
+        path of a ``.jsonl`` file, or a list of these. The metrics of each step done meanwhile are
+        logged there as ``train/...``; the call then returns when every complete batch is trained,
+        as after flush(). A tracker that fails is named in the log and left out; training goes on.
 
-        ``evaluate_every``: before the first step and after each so many steps' worth of attempts, the complete batches
-        are trained, then the policy plays ``eval_tasks`` (a list, or a dict of lists by name), ``eval_attempts`` times
-        each; what it earns is recorded at its step and drawn in the console. ``best_metric`` ("reward_mean" or
-        "success_rate", of another than the first set as "name/reward_mean") says which policy is ``report.best``;
-        ``patience`` evaluations in a row without a better one end the call. ``keep_best`` makes a ``model`` checkpoint
-        of each best policy and pins the last: ``session.download_checkpoint(report.best.checkpoint_id, path)``.
+        ``evaluate_every``: before the first step and after each so many steps' worth of attempts,
+        the complete batches are trained, then the policy plays ``eval_tasks`` (a list, or a dict of
+        lists by name), ``eval_attempts`` times each; what it earns is recorded at its step and
+        drawn in the console. ``best_metric`` ("reward_mean" or "success_rate", of another than the
+        first set as "name/reward_mean") says which policy is ``report.best``; ``patience``
+        evaluations in a row without a better one end the call. ``keep_best`` makes a ``model``
+        checkpoint of each best policy and pins the last:
+        ``session.download_checkpoint(report.best.checkpoint_id, path)``.
 
-        ``judge(task, outputs)`` rewards the ``grpo_n`` attempts at a task together: the agent returns what the judge
-        reads, and the judge a reward or WorkflowOutput for each, in their order; LlmJudge asks a model. Episodes stay
-        open until their group is complete. Where the judge fails or hangs, or an attempt does and has no retry left,
-        the whole group is abandoned and counted. ``eval_tasks`` are judged too, in groups of ``eval_attempts``.
+        ``judge(task, outputs)`` rewards the ``grpo_n`` attempts at a task together: the agent
+        returns what the judge reads, and the judge a reward or WorkflowOutput for each, in their
+        order; LlmJudge asks a model. Episodes stay open until their group is complete. Where the
+        judge fails or hangs, or an attempt does and has no retry left, the whole group is abandoned
+        and counted. ``eval_tasks`` are judged too, in groups of ``eval_attempts``.
 
-        Raises InvalidRequest, and what ends the session: SessionFailed, SessionEnded, ServerUnreachable.
+        Raises InvalidRequest, and what ends the session: SessionFailed, SessionEnded,
+        ServerUnreachable.
 
-        Example: ``session.rollouts(lambda task, episode: my_agent(task, *episode), ["3+4", "5+6"], epochs=10)``
+        Example: ``session.rollouts(lambda task, episode: my_agent(task, *episode), ["3+4", "5+6"],
+        epochs=10)``
         """
         size = self.config.grpo_n
         evaluation = evaluation_plan(
@@ -100,7 +109,9 @@ class SessionRollouts(EpisodeLoop):
             best_metric=best_metric,
         )  # fmt: skip
         judged = judge is not None
-        attempts = plan(tasks, attempts=size, epochs=epochs, retries=retries, task_name=task_name, judged=judged)
+        attempts = plan(
+            tasks, attempts=size, epochs=epochs, retries=retries, task_name=task_name, judged=judged
+        )
         self._warn_of_tail(len(attempts) // size)
         report = Report(wanted=len(attempts), attempts_per_task=size)
         cancelled = cancelled or threading.Event()
@@ -110,7 +121,14 @@ class SessionRollouts(EpisodeLoop):
             self._run(self._runner(agent, some, report, *settings, eval=False), workers)
 
         def evaluate(name: str, some: list[Any]) -> Evaluated:
-            todo = plan(some, attempts=eval_attempts, epochs=1, retries=0, task_name=task_name, judged=judged)
+            todo = plan(
+                some,
+                attempts=eval_attempts,
+                epochs=1,
+                retries=0,
+                task_name=task_name,
+                judged=judged,
+            )
             played = Report(wanted=len(todo), attempts_per_task=eval_attempts)
             self._run(self._runner(agent, todo, played, *settings, eval=True), workers)
             return Evaluated(self._evaluation_record(played, name, steps), name, played)
@@ -146,18 +164,31 @@ class SessionRollouts(EpisodeLoop):
         attempt_timeout_s: float | None = None,
         cancelled: threading.Event | None = None,
     ) -> Report:
-        """As rollouts(), with episodes that are served and counted but never trained; ``attempts`` at each task.
+        """As rollouts(), with episodes that are served and counted but never trained; ``attempts``
+        at each task.
 
-        What they earned is recorded under ``name`` at the step of the policy, and drawn in the console; ``report_to``
-        gets it as ``eval/...``, of another name as ``eval/<name>/...``. ``judge`` rewards the attempts at a task;
-        ``attempt_timeout_s`` as in rollouts().
+        What they earned is recorded under ``name`` at the step of the policy, and drawn in the
+        console; ``report_to`` gets it as ``eval/...``, of another name as ``eval/<name>/...``.
+        ``judge`` rewards the attempts at a task; ``attempt_timeout_s`` as in rollouts().
         """
         evaluation_name_check(name)
-        todo = plan(tasks, attempts=attempts, epochs=1, retries=0, task_name=task_name, judged=judge is not None)
+        todo = plan(
+            tasks,
+            attempts=attempts,
+            epochs=1,
+            retries=0,
+            task_name=task_name,
+            judged=judge is not None,
+        )
         report = Report(wanted=len(todo), attempts_per_task=attempts)
         with self._step_log(report_to) as steps:
             over = cancelled or threading.Event()
-            self._run(self._runner(agent, todo, report, progress, over, judge, attempt_timeout_s, eval=True), workers)
+            self._run(
+                self._runner(
+                    agent, todo, report, progress, over, judge, attempt_timeout_s, eval=True
+                ),
+                workers,
+            )
             self._evaluation_record(report, name, steps)
         return report
 
@@ -194,14 +225,18 @@ class SessionRollouts(EpisodeLoop):
             return self.begin_waiting(wait, task=task, eval=eval)
 
         judging = None if judge is None else JudgedGroups(judge, report.attempts_per_task)
-        return Runner(agent, begin, attempts, report, progress, cancelled, judging, self.put_aside, limit_s)
+        return Runner(
+            agent, begin, attempts, report, progress, cancelled, judging, self.put_aside, limit_s
+        )
 
     def _run(self, runner: Runner, workers: int) -> None:
         with self.planned_attempts():
             runner.run(workers)
 
     def _warn_of_tail(self, groups: int) -> None:
-        """Say how many groups fill no batch; where they follow whole batches once, as a later call may fill it."""
+        """Say how many groups fill no batch; where they follow whole batches once, as a later call
+        may fill it.
+        """
         steps, left = divmod(groups, self.config.tasks_per_batch)
         if not steps:
             log.warning(
@@ -218,7 +253,9 @@ class SessionRollouts(EpisodeLoop):
             )  # fmt: skip
 
     def _evaluation_record(self, report: Report, name: str, steps: StepLog | None) -> int:
-        """Keep what was measured where the console and the trackers show it; returns the step of the policy."""
+        """Keep what was measured where the console and the trackers show it; returns the step of
+        the policy.
+        """
         step = evaluation_record(self, report, name)
         if step is None:
             return self.status().policy_version

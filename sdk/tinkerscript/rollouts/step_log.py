@@ -22,10 +22,11 @@ log = logging.getLogger("tinkerscript")
 
 
 class StepLog:
-    """A ``with`` block: steps done since the one before are logged as ``train/...``, evaluations as ``eval/...``.
+    """A ``with`` block: steps done since the one before are logged as ``train/...``, evaluations as
+    ``eval/...``.
 
-    A target that fails or hangs is named in the log and left out: training does not end for it. ``cursor`` is
-    where in the session's record to begin; steps up to ``after_step`` are not logged.
+    A target that fails or hangs is named in the log and left out: training does not end for it.
+    ``cursor`` is where in the session's record to begin; steps up to ``after_step`` are not logged.
     """
 
     def __init__(self, session: Session, report_to: ReportTo, *, cursor: int | None) -> None:
@@ -36,14 +37,19 @@ class StepLog:
         self._after_step = view.policy_version if cursor is None else 0
         self._over = threading.Event()
         self._writing = threading.Lock()
-        self._thread = threading.Thread(target=self._follow, name="tinkerscript-step-log", daemon=True)
+        self._thread = threading.Thread(
+            target=self._follow, name="tinkerscript-step-log", daemon=True
+        )
 
     def __enter__(self) -> "StepLog":
         self._thread.start()
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._over.set()
         self._thread.join(END_WAIT_S)
@@ -69,12 +75,23 @@ class StepLog:
                 for event in self._session.events(self.cursor, [EventKind.METRIC]):
                     self.cursor = event.cursor
                     if event.data["step"] > self._after_step:
-                        self._send({f"train/{name}": value for name, value in event.data.items()}, event.data["step"])
-            except TinkerScriptError as failure:  # the next round, or the end, reads what is missing
-                log.warning("The steps of session %s could not be read for report_to: %s", self._session.id, failure)
+                        self._send(
+                            {f"train/{name}": value for name, value in event.data.items()},
+                            event.data["step"],
+                        )
+            except (
+                TinkerScriptError
+            ) as failure:  # the next round, or the end, reads what is missing
+                log.warning(
+                    "The steps of session %s could not be read for report_to: %s",
+                    self._session.id,
+                    failure,
+                )
 
     def _send(self, values: Mapping[str, Any], step: int) -> None:
-        measures = {name: float(value) for name, value in values.items() if _is_measure(name, value)}
+        measures = {
+            name: float(value) for name, value in values.items() if _is_measure(name, value)
+        }
         for target in self._targets:
             target.log(measures, step)
 

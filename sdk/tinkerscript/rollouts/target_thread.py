@@ -1,4 +1,6 @@
-"""Each target of ``report_to`` has a thread of its own: a tracker that fails or hangs holds nothing up."""
+"""Each target of ``report_to`` has a thread of its own: a tracker that fails or hangs holds nothing
+up.
+"""
 
 import logging
 import queue
@@ -27,10 +29,14 @@ class TargetThread:
         self._todo.put(None)
 
     def wait(self, until: float) -> None:
-        """``time.monotonic()`` until which it may take to be closed; of one that takes longer the log says so."""
+        """``time.monotonic()`` until which it may take to be closed; of one that takes longer the
+        log says so.
+        """
         self._thread.join(max(0.0, until - time.monotonic()))
         if self._thread.is_alive():
-            log.warning("report_to=%r hangs at step %d and is left out.", self._target.name, self._step)
+            log.warning(
+                "report_to=%r hangs at step %d and is left out.", self._target.name, self._step
+            )
 
     def _write(self) -> None:
         try:
@@ -39,4 +45,9 @@ class TargetThread:
                 self._target.log(measures, self._step)
             self._target.close()
         except Exception as failure:  # noqa: BLE001 - of every kind, and none is worth the training
-            log.warning("report_to=%r failed at step %d and is left out: %r", self._target.name, self._step, failure)
+            log.warning(
+                "report_to=%r failed at step %d and is left out: %r",
+                self._target.name,
+                self._step,
+                failure,
+            )

@@ -1,6 +1,7 @@
 """Where ``report_to`` sends measures: a file of JSON lines, Weights & Biases, MLflow, TensorBoard.
 
-As in Transformers, a run of the tracker that is active already is used, and stays open for what the program logs next.
+As in Transformers, a run of the tracker that is active already is used, and stays open for what the
+program logs next.
 """
 
 import contextlib
@@ -33,18 +34,28 @@ class Target:
 
 
 def targets_check(report_to: ReportTo) -> list[tuple[str, Path | None]]:
-    """The names in ``report_to``, each with the file that it names. Raises InvalidRequest for others."""
-    wanted = [report_to] if report_to is None or isinstance(report_to, str | PathLike) else report_to
+    """The names in ``report_to``, each with the file that it names. Raises InvalidRequest for
+    others.
+    """
+    wanted = (
+        [report_to] if report_to is None or isinstance(report_to, str | PathLike) else report_to
+    )
     if not isinstance(wanted, Sequence):
         raise wrong("report_to", report_to, KNOWN)
-    if len(wanted) == 1 and wanted[0] in (None, "none"):  # as Transformers takes it, alone or in a list
+    # as Transformers takes it, alone or in a list
+    if len(wanted) == 1 and wanted[0] in (None, "none"):
         return []
     return [_named(one) for one in wanted]
 
 
 def targets_open(report_to: ReportTo, view: SessionView) -> list[Target]:
-    """Every target, ready to log. Raises InvalidRequest for an unknown name and for a package that is not installed."""
-    return [OPENERS[name](view) if path is None else _json_lines(path) for name, path in targets_check(report_to)]
+    """Every target, ready to log. Raises InvalidRequest for an unknown name and for a package that
+    is not installed.
+    """
+    return [
+        OPENERS[name](view) if path is None else _json_lines(path)
+        for name, path in targets_check(report_to)
+    ]
 
 
 def _named(one: Any) -> tuple[str, Path | None]:
@@ -57,10 +68,14 @@ def _named(one: Any) -> tuple[str, Path | None]:
 
 def _json_lines(path: Path) -> Target:
     if not path.parent.is_dir():
-        raise InvalidRequest(f"report_to={str(path)!r}: there is no folder {path.parent}.", hint="Make it first.")
+        raise InvalidRequest(
+            f"report_to={str(path)!r}: there is no folder {path.parent}.", hint="Make it first."
+        )
 
     def log(measures: Measures, step: int) -> None:
-        line = json.dumps({"step": step, "at": datetime.now(UTC).isoformat(timespec="seconds"), **measures})
+        line = json.dumps(
+            {"step": step, "at": datetime.now(UTC).isoformat(timespec="seconds"), **measures}
+        )
         with path.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
 
@@ -72,8 +87,15 @@ def _wandb(view: SessionView) -> Target:
     run = wandb.run
     if run is None:
         project = os.environ.get("WANDB_PROJECT", PROJECT)
-        run = wandb.init(project=project, id=view.id, name=view.name or view.id, config=_options(view), resume="allow")
-    # A step axis of its own: the evaluation of a step comes after later steps were logged by others.
+        run = wandb.init(
+            project=project,
+            id=view.id,
+            name=view.name or view.id,
+            config=_options(view),
+            resume="allow",
+        )
+    # A step axis of its own: the evaluation of a step comes after later steps were logged by
+    # others.
     run.define_metric("train/*", step_metric="step")
     run.define_metric("eval/*", step_metric="step")
     return Target("wandb", lambda measures, step: run.log({**measures, "step": step}))
@@ -87,7 +109,10 @@ def _mlflow(view: SessionView) -> Target:
         mlflow.log_params(_options(view))
     # A run is active in one thread alone: in another the metrics would begin a run of their own.
     return Target(
-        "mlflow", lambda measures, step: mlflow.log_metrics(dict(measures), step=step, run_id=run.info.run_id)
+        "mlflow",
+        lambda measures, step: mlflow.log_metrics(
+            dict(measures), step=step, run_id=run.info.run_id
+        ),
     )
 
 
@@ -103,7 +128,9 @@ def _tensorboard(view: SessionView) -> Target:
 
 
 def _summary_writer() -> Any:
-    """The class of PyTorch where it and the tensorboard package are installed, else that of tensorboardX."""
+    """The class of PyTorch where it and the tensorboard package are installed, else that of
+    tensorboardX.
+    """
     with contextlib.suppress(ImportError):
         return import_module("torch.utils.tensorboard").SummaryWriter
     return _package("tensorboardX", "tensorboard").SummaryWriter
@@ -114,12 +141,17 @@ def _package(package: str, name: str) -> Any:
         return import_module(package)
     except ImportError as missing:
         raise InvalidRequest(
-            f"report_to={name!r} needs {package}, which is not installed ({missing}).", hint=f"pip install {package}"
+            f"report_to={name!r} needs {package}, which is not installed ({missing}).",
+            hint=f"pip install {package}",
         ) from missing
 
 
 def _options(view: SessionView) -> dict[str, Any]:
-    return {"session": view.id, "base_model": view.base_model, **view.config.model_dump(mode="json")}
+    return {
+        "session": view.id,
+        "base_model": view.base_model,
+        **view.config.model_dump(mode="json"),
+    }
 
 
 OPENERS: dict[str, Callable[[SessionView], Target]] = {

@@ -14,7 +14,14 @@ from tinkerscript.connection.transport import Transport
 from tinkerscript.errors import InvalidRequest, WaitTimeout
 from tinkerscript.reports import Failure, Report
 from tinkerscript.wire.episodes import EpisodeState
-from tinkerscript.wire.queue.tasks import GROUP_MARK, MAX_GROUP_NAME, MAX_ROW_BYTES, TaskCounts, TaskRow, TasksPut
+from tinkerscript.wire.queue.tasks import (
+    GROUP_MARK,
+    MAX_GROUP_NAME,
+    MAX_ROW_BYTES,
+    TaskCounts,
+    TaskRow,
+    TasksPut,
+)
 
 from .attempts import tasks_named
 from .recording import episodes_since, evaluation_name_check, evaluation_record
@@ -27,12 +34,15 @@ log = logging.getLogger("tinkerscript")
 
 
 class TaskQueue(TaskApi):
-    """The tasks of a session that wait for a worker: ``tinkerscript worker my_agent:run --session ID``.
+    """The tasks of a session that wait for a worker: ``tinkerscript worker my_agent:run --session
+    ID``.
 
     Example: ``session.tasks.put(rows); session.tasks.wait(timeout_s=3600)``
     """
 
-    def __init__(self, transport: Transport, session_id: str, *, attempts: int, groups: int = 1) -> None:
+    def __init__(
+        self, transport: Transport, session_id: str, *, attempts: int, groups: int = 1
+    ) -> None:
         """``attempts`` make a full group, ``groups`` of them a step."""
         super().__init__(transport, session_id)
         self._session = SessionApi(transport, session_id)
@@ -50,18 +60,23 @@ class TaskQueue(TaskApi):
     ) -> TaskCounts:
         """Add ``attempts`` at each row (``grpo_n``; 1 with ``eval``) at the end of the queue.
 
-        A row is what the agent is given: JSON of at most 16 KiB. Its name is as in rollouts(). An attempt whose agent
-        fails or whose worker is lost is handed out ``tries`` times, then it has failed, with its error.
+        A row is what the agent is given: JSON of at most 16 KiB. Its name is as in rollouts(). An
+        attempt whose agent fails or whose worker is lost is handed out ``tries`` times, then it has
+        failed, with its error.
 
-        ``judged``: one worker, ``tinkerscript worker my_agent:run --judge my_judge:rank``, plays all attempts at a row
-        and its judge rewards them together, as ``rollouts(judge=...)`` does. A try is then one of all of them.
+        ``judged``: one worker, ``tinkerscript worker my_agent:run --judge my_judge:rank``, plays
+        all attempts at a row and its judge rewards them together, as ``rollouts(judge=...)`` does.
+        A try is then one of all of them.
 
-        Raises InvalidRequest for a row that is not JSON, for none, for one that is there twice; Conflict for a task
-        that still waits or runs, and when the session has ended. Many rows are sent in parts, each all or none.
+        Raises InvalidRequest for a row that is not JSON, for none, for one that is there twice;
+        Conflict for a task that still waits or runs, and when the session has ended. Many rows are
+        sent in parts, each all or none.
         """
         if attempts is None:
             attempts = 1 if eval else self._attempts
-        bodies = _bodies(rows, attempts=attempts, eval=eval, tries=tries, task_name=task_name, judged=judged)
+        bodies = _bodies(
+            rows, attempts=attempts, eval=eval, tries=tries, task_name=task_name, judged=judged
+        )
         if not eval:
             self._warn_if_too_few(sum(len(body.rows) for body in bodies), attempts)
         return self._put(bodies)
@@ -77,16 +92,24 @@ class TaskQueue(TaskApi):
         name: str = "eval",
         timeout_s: float = 86_400.0,
     ) -> Report:
-        """As session.evaluate(), played by workers: ``attempts`` episodes of each row that are never trained.
+        """As session.evaluate(), played by workers: ``attempts`` episodes of each row that are
+        never trained.
 
-        Returns when no attempt waits or runs, those among them that were put before. What was earned is recorded under
-        ``name`` at the step of the policy; an attempt that has failed on every worker is in ``failures`` and in no
-        mean. Raises as put() and wait() do.
+        Returns when no attempt waits or runs, those among them that were put before. What was
+        earned is recorded under ``name`` at the step of the policy; an attempt that has failed on
+        every worker is in ``failures`` and in no mean. Raises as put() and wait() do.
         """
         evaluation_name_check(name)
-        bodies = _bodies(rows, attempts=attempts, eval=True, tries=tries, task_name=task_name, judged=judged)
-        # Episodes of a judged task have the beginning of its name, and something of their group's own.
-        names = {row.name[:MAX_GROUP_NAME] if judged else row.name: row.name for body in bodies for row in body.rows}
+        bodies = _bodies(
+            rows, attempts=attempts, eval=True, tries=tries, task_name=task_name, judged=judged
+        )
+        # Episodes of a judged task have the beginning of its name, and something of their group's
+        # own.
+        names = {
+            row.name[:MAX_GROUP_NAME] if judged else row.name: row.name
+            for body in bodies
+            for row in body.rows
+        }
         report = Report(wanted=attempts * len(names), attempts_per_task=attempts)
         started, latest = time.monotonic(), next(iter(self._session.episode_page(None).items), None)
         self._put(bodies)
@@ -120,7 +143,9 @@ class TaskQueue(TaskApi):
                 notice = time.monotonic() + NO_WORKER_S
             elif time.monotonic() >= notice:
                 notice = math.inf
-                log.warning("%d attempts wait, and no worker pulls them. %s", now.waiting, _advice(now))
+                log.warning(
+                    "%d attempts wait, and no worker pulls them. %s", now.waiting, _advice(now)
+                )
             if time.monotonic() >= deadline:
                 raise WaitTimeout(
                     f"After {timeout_s:g} s {now.waiting} attempts wait and {now.running} run ({now.workers} workers).",
@@ -171,7 +196,13 @@ def _bodies(
         raise wrong("judged", judged, "True or False; a judge is given to the workers")
     attempts, tries = count("attempts", attempts, least=1), count("tries", tries, least=1)
     return [
-        TasksPut(rows=part, attempts=attempts, eval=eval, tries=tries, **({"judged": True} if judged else {}))
+        TasksPut(
+            rows=part,
+            attempts=attempts,
+            eval=eval,
+            tries=tries,
+            **({"judged": True} if judged else {}),
+        )
         for part in _parts(rows, task_name)
     ]
 
@@ -179,7 +210,9 @@ def _bodies(
 def _parts(rows: Iterable[Any], task_name: Callable[[Any], str] | None) -> list[list[TaskRow]]:
     """The rows as requests can carry them. Raises InvalidRequest."""
     if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
-        raise InvalidRequest(f"rows is one {type(rows).__name__}.", hint="Give a list of rows: [row, ...].")
+        raise InvalidRequest(
+            f"rows is one {type(rows).__name__}.", hint="Give a list of rows: [row, ...]."
+        )
     parts: list[list[TaskRow]] = []
     names: set[str] = set()
     room = 0
@@ -193,9 +226,13 @@ def _parts(rows: Iterable[Any], task_name: Callable[[Any], str] | None) -> list[
     for at, (row, named) in enumerate(tasks_named(sized(), task_name)):
         size = sizes[at]
         if not isinstance(named, str) or not 0 < len(named) <= 512:
-            raise InvalidRequest(f"The name of row {at} must be a text of 1 to 512 characters, not {named!r:.80}.")
+            raise InvalidRequest(
+                f"The name of row {at} must be a text of 1 to 512 characters, not {named!r:.80}."
+            )
         if named in names:
-            raise InvalidRequest(f"Row {at} is there twice: {named!r:.80}.", hint="More attempts at it: attempts=...")
+            raise InvalidRequest(
+                f"Row {at} is there twice: {named!r:.80}.", hint="More attempts at it: attempts=..."
+            )
         names.add(named)
         if not parts or len(parts[-1]) == ROWS_AT_ONCE or room < size:
             parts.append([])
@@ -203,7 +240,9 @@ def _parts(rows: Iterable[Any], task_name: Callable[[Any], str] | None) -> list[
         room -= size
         parts[-1].append(TaskRow(name=named, row=row))
     if not parts:
-        raise InvalidRequest("There are no rows.", hint="Give a list of them, or look at the split that was read.")
+        raise InvalidRequest(
+            "There are no rows.", hint="Give a list of them, or look at the split that was read."
+        )
     return parts
 
 
@@ -212,7 +251,8 @@ def _size(at: int, row: Any) -> int:
         size = len(json.dumps(row, allow_nan=False))
     except (TypeError, ValueError) as failure:
         raise InvalidRequest(
-            f"Row {at} is not JSON: {failure}", hint="Use strings, numbers, booleans, lists and dicts only."
+            f"Row {at} is not JSON: {failure}",
+            hint="Use strings, numbers, booleans, lists and dicts only.",
         ) from failure
     if size > MAX_ROW_BYTES:
         raise InvalidRequest(f"Row {at} has {size} bytes of JSON; {MAX_ROW_BYTES} are allowed.")

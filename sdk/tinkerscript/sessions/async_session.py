@@ -1,4 +1,6 @@
-"""A session's lists, waits and downloads, awaited: each is the same call of a Session, made in a thread."""
+"""A session's lists, waits and downloads, awaited: each is the same call of a Session, made in a
+thread.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
@@ -70,16 +72,25 @@ class AsyncSession(ABC):
         return await self._run(partial(self.sync.save_checkpoint, timeout_s=timeout_s))
 
     async def download_tuned_model(
-        self, path: str | PathLike[str] = "tuned_model", timeout_s: float = 1800.0, progress: bool = True
+        self,
+        path: str | PathLike[str] = "tuned_model",
+        timeout_s: float = 1800.0,
+        progress: bool = True,
     ) -> TunedModel:
         """As TinkerScript.download_tuned_model()."""
         return await self._run(partial(self.sync.download_tuned_model, path, timeout_s, progress))
 
     async def download_checkpoint(
-        self, checkpoint_id: str, path: str | PathLike[str], timeout_s: float = 1800.0, progress: bool = True
+        self,
+        checkpoint_id: str,
+        path: str | PathLike[str],
+        timeout_s: float = 1800.0,
+        progress: bool = True,
     ) -> TunedModel:
         """As TinkerScript.download_checkpoint()."""
-        return await self._run(partial(self.sync.download_checkpoint, checkpoint_id, path, timeout_s, progress))
+        return await self._run(
+            partial(self.sync.download_checkpoint, checkpoint_id, path, timeout_s, progress)
+        )
 
     async def download_batch(self, batch: int | str, path: str | PathLike[str]) -> Path:
         """As TinkerScript.download_batch()."""
@@ -96,7 +107,10 @@ class AsyncSession(ABC):
         return await self._run(partial(self.sync.download_record, path, timeout_s, progress))
 
     async def download_episodes(
-        self, path: str | PathLike[str] = "episodes", timeout_s: float = 1800.0, progress: bool = True
+        self,
+        path: str | PathLike[str] = "episodes",
+        timeout_s: float = 1800.0,
+        progress: bool = True,
     ) -> list[Path]:
         """As TinkerScript.download_episodes()."""
         return await self._run(partial(self.sync.download_episodes, path, timeout_s, progress))

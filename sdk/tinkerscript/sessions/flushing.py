@@ -34,7 +34,11 @@ def flush(session: SessionApi, timeout_s: float) -> Accounting:
             )
         session.pause(POLL_INTERVAL_S)
     if waiting:
-        log.warning("What is left of session %s is not enough for a step: %s.", session.id, _left_over(view, waiting))
+        log.warning(
+            "What is left of session %s is not enough for a step: %s.",
+            session.id,
+            _left_over(view, waiting),
+        )
     return session.accounting()
 
 
@@ -49,11 +53,16 @@ def warn_about_waiting(session: SessionApi) -> None:
         log.debug("What waits in session %s is not known: %s", session.id, failure)
         return
     if stands.waiting and not view.state.is_terminal:
-        left, advice = describe(view), "Call flush() before close() to train the batches that are complete"
+        left, advice = (
+            describe(view),
+            "Call flush() before close() to train the batches that are complete",
+        )
         if groups is not None:
             left = _left_over(view, groups)
             if not _step_is_due(view, groups):
-                advice = "They fill no batch: play as many tasks as are whole batches, each grpo_n times"
+                advice = (
+                    "They fill no batch: play as many tasks as are whole batches, each grpo_n times"
+                )
         log.warning(
             "Session %s closes while %d episodes wait to be trained, which they never will be then (%s). %s.",
             session.id, stands.waiting, left, advice,
@@ -74,13 +83,17 @@ def warn_about_waiting(session: SessionApi) -> None:
 
 
 def waiting_groups(session: SessionApi) -> Counter[str] | None:
-    """How many episodes of each group wait to be trained; None when a step changed that while it was read."""
+    """How many episodes of each group wait to be trained; None when a step changed that while it
+    was read.
+    """
     left = session.accounting().waiting
     groups: Counter[str] = Counter()
     cursor: str | None = None
     while left > 0:
         page = session.episode_page(cursor)
-        accepted = [e.group_key or e.episode_id for e in page.items if e.fate is SampleFate.ACCEPTED]
+        accepted = [
+            e.group_key or e.episode_id for e in page.items if e.fate is SampleFate.ACCEPTED
+        ]
         groups.update(accepted)
         left -= len(accepted)
         cursor = page.next_cursor
@@ -90,9 +103,13 @@ def waiting_groups(session: SessionApi) -> Counter[str] | None:
 
 
 def left_over(config: SessionConfig, waiting: Mapping[str, int]) -> str:
-    """What waits, in words: full groups of those that a step needs, and the others with what they lack."""
+    """What waits, in words: full groups of those that a step needs, and the others with what they
+    lack.
+    """
     full = sum(count // config.grpo_n for count in waiting.values())
-    parts = {group: count % config.grpo_n for group, count in waiting.items() if count % config.grpo_n}
+    parts = {
+        group: count % config.grpo_n for group, count in waiting.items() if count % config.grpo_n
+    }
     said = f"{full} of {config.tasks_per_batch} groups are full"
     if parts:
         group, count = next(iter(parts.items()))

@@ -1,4 +1,6 @@
-"""The sessions that this process holds: found again by id, and stopped when Ctrl-C ends the process."""
+"""The sessions that this process holds: found again by id, and stopped when Ctrl-C ends the
+process.
+"""
 
 import atexit
 import contextlib
@@ -22,7 +24,8 @@ class Closable(Protocol):
 
 
 _sessions: "weakref.WeakValueDictionary[tuple[str, str], Closable]" = weakref.WeakValueDictionary()
-_to_stop: "weakref.WeakKeyDictionary[Closable, int]" = weakref.WeakKeyDictionary()  # by the process that made it
+# by the process that made it
+_to_stop: "weakref.WeakKeyDictionary[Closable, int]" = weakref.WeakKeyDictionary()
 
 
 def add(session: Closable, key: tuple[str, str], *, stop_if_interrupted: bool) -> None:

@@ -1,4 +1,6 @@
-"""Other rewards for episodes that wait to be trained: what people said of them, say, or a better judge."""
+"""Other rewards for episodes that wait to be trained: what people said of them, say, or a better
+judge.
+"""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -9,7 +11,13 @@ from pydantic import ValidationError
 from tinkerscript.connection.session_api import SessionApi
 from tinkerscript.connection.user_calls import each_within
 from tinkerscript.errors import InvalidReward
-from tinkerscript.wire.episodes import MAX_RESCORED, EpisodeList, EpisodesRescore, EpisodesRescored, EpisodeView
+from tinkerscript.wire.episodes import (
+    MAX_RESCORED,
+    EpisodeList,
+    EpisodesRescore,
+    EpisodesRescored,
+    EpisodeView,
+)
 
 Rewards = Mapping[str, float] | Callable[[EpisodeView], float | None]
 PAGE = 200
@@ -23,7 +31,9 @@ def rescore(session: SessionApi, rewards: Rewards) -> EpisodesRescored:
     if isinstance(rewards, Mapping):
         wanted = dict(rewards)
     else:
-        judged = each_within(rewards, list(_waiting(session)), timeout_s=REWARD_TIMEOUT_S, name="rewards")
+        judged = each_within(
+            rewards, list(_waiting(session)), timeout_s=REWARD_TIMEOUT_S, name="rewards"
+        )
         wanted = {episode.episode_id: reward for episode, reward in judged if reward is not None}
     done = EpisodesRescored(changes=[], unchanged=[], refused={})
     for body in list(_requests(wanted)):  # all are checked before the first is sent
@@ -53,7 +63,9 @@ def _waiting(session: SessionApi) -> Iterator[EpisodeView]:
     """Those that wait to be trained, as the server was told of them: seconds after their end."""
     cursor = None
     while True:
-        page = session.read("/episodes", EpisodeList, fate="waiting", sort="oldest", limit=PAGE, cursor=cursor)
+        page = session.read(
+            "/episodes", EpisodeList, fate="waiting", sort="oldest", limit=PAGE, cursor=cursor
+        )
         yield from page.items
         cursor = page.next_cursor
         if cursor is None:

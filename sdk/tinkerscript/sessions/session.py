@@ -31,7 +31,8 @@ OnProgress = Callable[[str, str, int | None], object]
 log = logging.getLogger("tinkerscript")
 
 CURVE_KINDS = (EventKind.METRIC, EventKind.EVALUATION)
-FOLLOW_WAIT_S = 5.0  # a closed client ends its followers within this; the server would hold a long poll for 20 s
+# a closed client ends its followers within this; the server would hold a long poll for 20 s
+FOLLOW_WAIT_S = 5.0
 POLL_INTERVAL_S = 2.0  # phase and queue position change without an event
 
 
@@ -39,7 +40,9 @@ def session_list(transport: Transport) -> Iterator[SessionView]:
     """Every session of the key's project, newest first."""
     cursor = None
     while True:
-        page = transport.request("GET", "/v1/sessions", params={"cursor": cursor}, response=SessionList)
+        page = transport.request(
+            "GET", "/v1/sessions", params={"cursor": cursor}, response=SessionList
+        )
         yield from page.items
         cursor = page.next_cursor
         if not cursor:
@@ -64,9 +67,13 @@ class Session(NamedArguments, SessionApi):
         "Session(transport, session_id) needs a connection that was made."
     )
 
-    def __init__(self, transport: Transport, session_id: str, *, ready_timeout_s: float = 1800.0) -> None:
+    def __init__(
+        self, transport: Transport, session_id: str, *, ready_timeout_s: float = 1800.0
+    ) -> None:
         if not isinstance(transport, Transport):
-            raise wrong("transport", transport, "a Transport; to attach, use TinkerScript(session_id=...)")
+            raise wrong(
+                "transport", transport, "a Transport; to attach, use TinkerScript(session_id=...)"
+            )
         super().__init__(transport, session_id, ready_timeout_s=ready_timeout_s)
 
     def episodes(self) -> Iterator[EpisodeView]:
@@ -80,7 +87,9 @@ class Session(NamedArguments, SessionApi):
                 return
 
     def episode_calls(self, episode_id: str) -> EpisodeCalls:
-        """Every LLM call of an episode with its token ids, in the order of recording, and how they merged."""
+        """Every LLM call of an episode with its token ids, in the order of recording, and how they
+        merged.
+        """
         items: list[CallView] = []
         cursor: str | None = None
         while True:
@@ -93,9 +102,11 @@ class Session(NamedArguments, SessionApi):
     def events(
         self, after: int = 0, kinds: Collection[EventKind | str] | None = None, follow: bool = False
     ) -> Iterator[Event]:
-        """The session's record after cursor ``after``, in order: state changes, metrics, events, logs.
+        """The session's record after cursor ``after``, in order: state changes, metrics, events,
+        logs.
 
-        ``kinds`` keeps only those. ``follow`` waits for more until the session has ended or the client is closed.
+        ``kinds`` keeps only those. ``follow`` waits for more until the session has ended or the
+        client is closed.
         """
         wanted = None if kinds is None else _kinds_checked(kinds)
         only = next(iter(wanted)) if wanted is not None and len(wanted) == 1 else None
@@ -115,43 +126,58 @@ class Session(NamedArguments, SessionApi):
             after = max(after, page.next_cursor)
 
     def plot(self, path: str | PathLike[str] | None = None, *, measure: str = REWARD) -> Plot:
-        """``measure`` of every step, by default the mean reward, and with it what evaluations measured.
+        """``measure`` of every step, by default the mean reward, and with it what evaluations
+        measured.
 
-        The last expression of a notebook's cell shows it as a picture, print() as text; ``path`` also writes it, as
-        ``.svg``, or as ``.png`` where matplotlib is installed. Raises InvalidRequest for a measure that steps have not.
+        The last expression of a notebook's cell shows it as a picture, print() as text; ``path``
+        also writes it, as ``.svg``, or as ``.png`` where matplotlib is installed. Raises
+        InvalidRequest for a measure that steps have not.
         """
         if measures_unknown([measure]):
-            raise wrong("measure", measure, f"one of {', '.join(sorted(MEASURES))}, or metrics/<name>")
+            raise wrong(
+                "measure", measure, f"one of {', '.join(sorted(MEASURES))}, or metrics/<name>"
+            )
         if path is not None:
             path = picture_path(path)
         view = self.status()
-        drawn = session_plot(f"{view.name or view.id}: {measure} by step", self.events(kinds=CURVE_KINDS), measure)
+        drawn = session_plot(
+            f"{view.name or view.id}: {measure} by step", self.events(kinds=CURVE_KINDS), measure
+        )
         if path is not None:
             drawn.save(path)
         return drawn
 
     def save_checkpoint(self, *, timeout_s: float = 1800.0) -> CheckpointView:
-        """Make a ``state`` checkpoint, from which training can resume, and wait until it is committed.
+        """Make a ``state`` checkpoint, from which training can resume, and wait until it is
+        committed.
 
         Raises CheckpointFailed, SessionFailed, WaitTimeout.
         """
         return checkpoints.make(self, CheckpointKind.STATE, deadline=deadline_after(timeout_s))
 
     def download_tuned_model(
-        self, path: str | PathLike[str] = "tuned_model", timeout_s: float = 1800.0, progress: bool = True
+        self,
+        path: str | PathLike[str] = "tuned_model",
+        timeout_s: float = 1800.0,
+        progress: bool = True,
     ) -> TunedModel:
         """Export the tuned model and download it to the folder ``path`` as a Hugging Face folder.
 
-        Resumes what an earlier attempt left and verifies the SHA-256 of every file. ``progress`` writes one line to
-        stderr when it is a terminal. Raises DiskFull and PathInUse before anything is written, DownloadCorrupt,
-        DownloadFailed, CheckpointFailed, SessionFailed, WaitTimeout after ``timeout_s`` seconds.
+        Resumes what an earlier attempt left and verifies the SHA-256 of every file. ``progress``
+        writes one line to stderr when it is a terminal. Raises DiskFull and PathInUse before
+        anything is written, DownloadCorrupt, DownloadFailed, CheckpointFailed, SessionFailed,
+        WaitTimeout after ``timeout_s`` seconds.
         """
         deadline = deadline_after(timeout_s)
         view = self.status()
         before = describe(view)  # the phase of an export says nothing of the episodes
         made = checkpoints.make(self, CheckpointKind.MODEL, deadline=deadline)
         if made.step == 0:
-            began = f"checkpoint {view.started_from.checkpoint_id}" if view.started_from else "base model"
+            began = (
+                f"checkpoint {view.started_from.checkpoint_id}"
+                if view.started_from
+                else "base model"
+            )
             log.warning(
                 "Session %s has trained no step: this is the %s as it was. Before the export it was in %s.",
                 self.id, began, before,
@@ -159,54 +185,73 @@ class Session(NamedArguments, SessionApi):
         return checkpoints.download(self, made.id, path, deadline=deadline, progress=progress)
 
     def download_checkpoint(
-        self, checkpoint_id: str, path: str | PathLike[str], timeout_s: float = 1800.0, progress: bool = True
+        self,
+        checkpoint_id: str,
+        path: str | PathLike[str],
+        timeout_s: float = 1800.0,
+        progress: bool = True,
     ) -> TunedModel:
         """Download a checkpoint that is committed already; otherwise as download_tuned_model()."""
-        return checkpoints.download(self, checkpoint_id, path, deadline=deadline_after(timeout_s), progress=progress)
+        return checkpoints.download(
+            self, checkpoint_id, path, deadline=deadline_after(timeout_s), progress=progress
+        )
 
     def download_batch(self, batch: int | str, path: str | PathLike[str]) -> Path:
-        """Write a batch as JSON lines: by its step, or by the name in a step_refused event. Raises NotFound."""
+        """Write a batch as JSON lines: by its step, or by the name in a step_refused event. Raises
+        NotFound.
+        """
         return batches.download(self, batch, path)
 
     def download_episodes(
-        self, path: str | PathLike[str] = "episodes", timeout_s: float = 1800.0, progress: bool = True
+        self,
+        path: str | PathLike[str] = "episodes",
+        timeout_s: float = 1800.0,
+        progress: bool = True,
     ) -> list[Path]:
-        """Bring every archived episode to the folder ``path``, as Parquet files with a row for each; returns them.
+        """Bring every archived episode to the folder ``path``, as Parquet files with a row for
+        each; returns them.
 
         What people said of episodes is beside them in ``annotations.jsonl``, where anybody did.
 
-        An episode is archived with the next checkpoint after its fate is known, or when the session is suspended or
-        stopped: call it again for the rest. Raises Conflict while there is none; else as download_tuned_model().
+        An episode is archived with the next checkpoint after its fate is known, or when the session
+        is suspended or stopped: call it again for the rest. Raises Conflict while there is none;
+        else as download_tuned_model().
         """
-        return episode_files.download(self, path, deadline=deadline_after(timeout_s), progress=progress)
+        return episode_files.download(
+            self, path, deadline=deadline_after(timeout_s), progress=progress
+        )
 
     def rescore(self, rewards: Rewards) -> EpisodesRescored:
         """Give episodes that have ended and are not trained yet other rewards.
 
-        ``rewards`` is a dict by episode id, or a function that is given each waiting episode, with what people said of
-        it (``annotations``), and returns its reward or None to leave it. The rewards of single agents and calls stay.
-        What was there before is kept, with who changed it. An episode that is trained, in a batch that is fixed, stale,
-        open or for evaluation keeps its reward and is named in ``refused`` of the result. Raises InvalidReward before
-        anything is sent, SessionEnded, WaitTimeout.
+        ``rewards`` is a dict by episode id, or a function that is given each waiting episode, with
+        what people said of it (``annotations``), and returns its reward or None to leave it. The
+        rewards of single agents and calls stay. What was there before is kept, with who changed it.
+        An episode that is trained, in a batch that is fixed, stale, open or for evaluation keeps
+        its reward and is named in ``refused`` of the result. Raises InvalidReward before anything
+        is sent, SessionEnded, WaitTimeout.
         """
         return rescoring.rescore(self, rewards)
 
     def download_record(
         self, path: str | PathLike[str] = "run", timeout_s: float = 1800.0, progress: bool = True
     ) -> Path:
-        """Bring what the console shows of the run to the folder ``path``, as it is now, for ``tinkerscript view``.
+        """Bring what the console shows of the run to the folder ``path``, as it is now, for
+        ``tinkerscript view``.
 
-        Record, curves, log, samples of the machine, and every episode that has ended, down to the token. Called again
-        it brings it up to date. Returns the folder. Raises PathInUse where it holds another run; else as
-        download_tuned_model().
+        Record, curves, log, samples of the machine, and every episode that has ended, down to the
+        token. Called again it brings it up to date. Returns the folder. Raises PathInUse where it
+        holds another run; else as download_tuned_model().
         """
         return record.download(self, path, deadline=deadline_after(timeout_s), progress=progress)
 
     def flush(self, timeout_s: float = 1800.0) -> Accounting:
-        """Wait until every batch that is complete has been trained; returns where every episode went.
+        """Wait until every batch that is complete has been trained; returns where every episode
+        went.
 
-        Says in the log what is left: groups that are not full, and full ones that are too few for a step. Call it
-        before close() or download_tuned_model(). Raises WaitTimeout, SessionFailed, SessionEnded.
+        Says in the log what is left: groups that are not full, and full ones that are too few for a
+        step. Call it before close() or download_tuned_model(). Raises WaitTimeout, SessionFailed,
+        SessionEnded.
         """
         return flushing.flush(self, timeout_s)
 
@@ -215,9 +260,11 @@ class Session(NamedArguments, SessionApi):
         return self._wait_until(lambda view: view.state.is_terminal, timeout_s, "end", None)
 
     def wait_ready(self, timeout_s: float, on_progress: OnProgress | None = None) -> SessionView:
-        """Wait until the session serves; ``on_progress(state, phase, queue_position)`` is called at every change.
+        """Wait until the session serves; ``on_progress(state, phase, queue_position)`` is called at
+        every change.
 
-        A suspended session counts: its next episode wakes it. Raises SessionFailed, SessionEnded, WaitTimeout.
+        A suspended session counts: its next episode wakes it. Raises SessionFailed, SessionEnded,
+        WaitTimeout.
         """
 
         def serves(view: SessionView) -> bool:
@@ -227,7 +274,11 @@ class Session(NamedArguments, SessionApi):
         return self._wait_until(serves, timeout_s, "become ready", on_progress)
 
     def _wait_until(
-        self, done: Callable[[SessionView], bool], timeout_s: float, goal: str, on_progress: OnProgress | None
+        self,
+        done: Callable[[SessionView], bool],
+        timeout_s: float,
+        goal: str,
+        on_progress: OnProgress | None,
     ) -> SessionView:
         deadline = deadline_after(timeout_s)
         notice = time.monotonic() + NOTICE_AFTER_S
@@ -253,7 +304,9 @@ class Session(NamedArguments, SessionApi):
             cursor = self._next_change(cursor, min(POLL_INTERVAL_S, left_s))
 
     def _next_change(self, cursor: int, wait_s: float) -> int:
-        """Wait for the next entry of the record, for ``wait_s`` at most; returns the cursor after it."""
+        """Wait for the next entry of the record, for ``wait_s`` at most; returns the cursor after
+        it.
+        """
         started = time.monotonic()
         page = self.event_page(cursor, kind=EventKind.STATE, wait_s=wait_s)
         if not page.items:

@@ -42,7 +42,17 @@ class SessionOptions(TypedDict, total=False):
     minibatches: int
     epochs: int
     kl_stop: float | None
-    loss: Literal["grpo", "dr_grpo", "dapo", "gspo", "cispo", "ppo", "importance_sampling", "dro", "cross_entropy"]
+    loss: Literal[
+        "grpo",
+        "dr_grpo",
+        "dapo",
+        "gspo",
+        "cispo",
+        "ppo",
+        "importance_sampling",
+        "dro",
+        "cross_entropy",
+    ]
     engine_correction: EngineCorrectionOptions
     clip_low: float | None
     clip_high: float | None

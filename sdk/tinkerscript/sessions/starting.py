@@ -1,4 +1,6 @@
-"""How a client starts: its connection, the options of its session checked before any traffic, the session itself."""
+"""How a client starts: its connection, the options of its session checked before any traffic, the
+session itself.
+"""
 
 import contextlib
 import difflib
@@ -12,7 +14,12 @@ from pydantic import ValidationError
 
 from tinkerscript.connection.http_client import HttpOptions
 from tinkerscript.connection.transport import Transport
-from tinkerscript.errors import AuthenticationError, InvalidRequest, TinkerScriptError, UnknownOption
+from tinkerscript.errors import (
+    AuthenticationError,
+    InvalidRequest,
+    TinkerScriptError,
+    UnknownOption,
+)
 from tinkerscript.outputs import sentences
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.sessions import Budget, SessionCreate, SessionView
@@ -32,7 +39,9 @@ def connect(
     retry_timeout_s: float = 300.0,
     options: HttpOptions = HttpOptions(),
 ) -> Transport:
-    """A connection by the given or the environment's address and key. Raises AuthenticationError without a key."""
+    """A connection by the given or the environment's address and key. Raises AuthenticationError
+    without a key.
+    """
     base_url = base_url or os.environ.get("TINKERSCRIPT_BASE_URL") or DEFAULT_BASE_URL
     api_key = (api_key or os.environ.get("TINKERSCRIPT_API_KEY") or "").strip()
     where = (
@@ -41,21 +50,31 @@ def connect(
     )
     if not api_key:
         raise AuthenticationError("There is no API key.", hint=where)
-    if not api_key.isascii() or not api_key.isprintable() or any(mark in api_key for mark in " '\""):
+    if (
+        not api_key.isascii()
+        or not api_key.isprintable()
+        or any(mark in api_key for mark in " '\"")
+    ):
         raise AuthenticationError(
-            "The API key has characters that no key has. Give the key alone, without `Bearer` or quotes.", hint=where
+            "The API key has characters that no key has. Give the key alone, without `Bearer` or quotes.",
+            hint=where,
         )
     return Transport(base_url, api_key, retry_timeout_s=retry_timeout_s, options=options)
 
 
 def session_config(options: Mapping[str, Any]) -> SessionConfig:
-    """The checked options of a session. Raises UnknownOption, which names it and lists the known, or InvalidRequest."""
+    """The checked options of a session. Raises UnknownOption, which names it and lists the known,
+    or InvalidRequest.
+    """
     known = list(SessionConfig.model_fields)
     unknown = [name for name in options if name not in known]
     if unknown:
         close = [match for name in unknown for match in difflib.get_close_matches(name, known, n=1)]
         meant = f"Did you mean {', '.join(close)}? " if close else ""
-        raise UnknownOption(f"Unknown option {', '.join(unknown)}.", hint=f"{meant}Known options: {', '.join(known)}.")
+        raise UnknownOption(
+            f"Unknown option {', '.join(unknown)}.",
+            hint=f"{meant}Known options: {', '.join(known)}.",
+        )
     try:
         return SessionConfig(**options)
     except ValidationError as failure:
@@ -92,8 +111,14 @@ def session_request(
     try:
         return SessionCreate(base_model=base_model, **given)
     except ValidationError as failure:
-        hint = CREATE_HINT if {error["loc"][0] for error in failure.errors()} & {"priority", "budget"} else ""
-        raise InvalidRequest(f"The session cannot start: {sentences(failure)}", hint=hint) from failure
+        hint = (
+            CREATE_HINT
+            if {error["loc"][0] for error in failure.errors()} & {"priority", "budget"}
+            else ""
+        )
+        raise InvalidRequest(
+            f"The session cannot start: {sentences(failure)}", hint=hint
+        ) from failure
 
 
 def names_of(session: SessionView) -> list[str | None]:
@@ -103,7 +128,9 @@ def names_of(session: SessionView) -> list[str | None]:
 
 
 def session_create(transport: Transport, wanted: SessionCreate) -> SessionView:
-    """Make the session. Interrupted, as by Ctrl-C, it makes sure that none is left behind that no client knows of."""
+    """Make the session. Interrupted, as by Ctrl-C, it makes sure that none is left behind that no
+    client knows of.
+    """
     send = partial(
         transport.request,
         "POST",

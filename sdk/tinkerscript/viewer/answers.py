@@ -1,4 +1,6 @@
-"""The requests of the console's pages, served from an exported run: those of the REST API that read one run."""
+"""The requests of the console's pages, served from an exported run: those of the REST API that read
+one run.
+"""
 
 import re
 from collections.abc import Callable
@@ -13,7 +15,16 @@ from tinkerscript.wire.sessions import SessionLogs
 from tinkerscript.wire.version import VERSION
 
 from .facets import episode_facets
-from .lists import Asked, episode_neighbours, episode_page, event_page, metric_columns, number, one, step_view
+from .lists import (
+    Asked,
+    episode_neighbours,
+    episode_page,
+    event_page,
+    metric_columns,
+    number,
+    one,
+    step_view,
+)
 from .nearest import episodes_nearest
 from .run_folder import Json, RunFolder
 
@@ -43,7 +54,10 @@ class Answers:
             (r"/episodes/facets", lambda asked: episode_facets(folder, asked)),
             (r"/episodes/nearest", lambda asked: episodes_nearest(folder, asked)),
             (r"/episodes/([^/]+)", lambda asked, episode_id: self._episode(episode_id)),
-            (r"/episodes/([^/]+)/neighbours", lambda asked, episode_id: episode_neighbours(folder, asked, episode_id)),
+            (
+                r"/episodes/([^/]+)/neighbours",
+                lambda asked, episode_id: episode_neighbours(folder, asked, episode_id),
+            ),
             (r"/episodes/([^/]+)/timelines", self._timelines),
             (r"/steps/([0-9]{1,9})", lambda asked, step: step_view(folder, int(step))),
         ]
@@ -61,18 +75,24 @@ class Answers:
             return {"items": [self._whole[""]], "next_cursor": None}
         below = path.removeprefix(f"/v1/sessions/{session.id}")
         if below == path or (below and not below.startswith("/")):
-            raise NotFound("An exported run has nothing of the kind.", hint="Ask the server that it came from.")
+            raise NotFound(
+                "An exported run has nothing of the kind.", hint="Ask the server that it came from."
+            )
         if below in self._whole:
             return self._whole[below]
         for pattern, answer in self._computed:
             if matched := re.fullmatch(pattern, below):
                 return answer(asked, *matched.groups())
-        raise NotFound("An exported run has nothing of the kind.", hint="Ask the server that it came from.")
+        raise NotFound(
+            "An exported run has nothing of the kind.", hint="Ask the server that it came from."
+        )
 
     def _logs(self, asked: Asked) -> Json:
         """After the place that a page ended with comes nothing: no runtime writes any more."""
         lines, containing = self._folder.run.logs.lines, one(asked, "q").lower()
-        found = [] if one(asked, "after") else [line for line in lines if containing in line.lower()]
+        found = (
+            [] if one(asked, "after") else [line for line in lines if containing in line.lower()]
+        )
         most = number(asked, "lines", 200, least=1, most=MAX_LOG_LINES)
         return _plain(SessionLogs(lines=found[-most:], cursor=self._folder.run.logs.cursor))
 
@@ -95,7 +115,9 @@ class Answers:
             first = whole | {"outline": outline(document, advantages)} if start == 0 else {}
             output = document["output"] or {}
         except (KeyError, TypeError, AttributeError, ValueError) as failure:
-            raise InvalidRequest("The document of this episode is damaged.", hint="Export the run again.") from failure
+            raise InvalidRequest(
+                "The document of this episode is damaged.", hint="Export the run again."
+            ) from failure
         reported = {name: output.get(name) for name in ("rewards_by_call", "metadata")}
         page: Json = {
             "episode": episode | reported,

@@ -1,4 +1,6 @@
-"""Lists of an exported run: episodes with filters, steps as columns, the record. The answers of the REST API."""
+"""Lists of an exported run: episodes with filters, steps as columns, the record. The answers of the
+REST API.
+"""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -39,7 +41,10 @@ def episode_page(folder: RunFolder, asked: Asked) -> Json:
     limit, start = number(asked, "limit", 50, least=1, most=200), number(asked, "cursor", 0)
     found = _sorted(folder, asked)
     page = found[start : start + limit]
-    return {"items": page, "next_cursor": str(start + limit) if start + limit < len(found) else None}
+    return {
+        "items": page,
+        "next_cursor": str(start + limit) if start + limit < len(found) else None,
+    }
 
 
 def episode_neighbours(folder: RunFolder, asked: Asked, episode_id: str) -> Json:
@@ -48,7 +53,9 @@ def episode_neighbours(folder: RunFolder, asked: Asked, episode_id: str) -> Json
         raise NotFound("There is no such episode in this session.")
     ids = [None, *(episode["episode_id"] for episode in _sorted(folder, asked)), None]
     at = ids.index(episode_id) if episode_id in ids else 0
-    return {"previous": ids[at - 1], "next": ids[at + 1]} if at else {"previous": None, "next": None}
+    return (
+        {"previous": ids[at - 1], "next": ids[at + 1]} if at else {"previous": None, "next": None}
+    )
 
 
 def _sorted(folder: RunFolder, asked: Asked) -> list[Json]:
@@ -67,11 +74,17 @@ def episodes_matching(folder: RunFolder, asked: Asked) -> list[Json]:
 
 
 def _matches(episode: Json, asked: Asked) -> bool:
-    return all(test(episode, values) for name, values in asked.items() if (test := FILTERS.get(name)) and any(values))
+    return all(
+        test(episode, values)
+        for name, values in asked.items()
+        if (test := FILTERS.get(name)) and any(values)
+    )
 
 
 def _says(episode: Json, text: str) -> bool:
-    return any(text.lower() in (episode[name] or "").lower() for name in ("task", "prompt", "answer"))
+    return any(
+        text.lower() in (episode[name] or "").lower() for name in ("task", "prompt", "answer")
+    )
 
 
 def _sampled_by(episode: Json, version: int) -> bool:
@@ -91,14 +104,20 @@ FILTERS: dict[str, Callable[[Json, list[str]], bool]] = {
     "task": lambda episode, asked: episode["task"] == asked[-1],
     "fate": lambda episode, asked: fate_of(episode) in asked,
     "eval": lambda episode, asked: episode["eval"] == (asked[-1] == "true"),
-    "reward_min": lambda episode, asked: episode["reward"] is not None and episode["reward"] >= float(asked[-1]),
-    "reward_max": lambda episode, asked: episode["reward"] is not None and episode["reward"] <= float(asked[-1]),
+    "reward_min": lambda episode, asked: (
+        episode["reward"] is not None and episode["reward"] >= float(asked[-1])
+    ),
+    "reward_max": lambda episode, asked: (
+        episode["reward"] is not None and episode["reward"] <= float(asked[-1])
+    ),
     "version": lambda episode, asked: _sampled_by(episode, int(asked[-1])),
     "step": lambda episode, asked: episode["trained_step"] == int(asked[-1]),
     "agent": lambda episode, asked: asked[-1] in episode["agents"],
     "q": lambda episode, asked: _says(episode, asked[-1]),
     "metric": lambda episode, asked: all(_is_within(episode, each) for each in asked),
-    "thumb": lambda episode, asked: any(said["thumb"] == asked[-1] for said in episode["annotations"]),
+    "thumb": lambda episode, asked: any(
+        said["thumb"] == asked[-1] for said in episode["annotations"]
+    ),
     "commented": lambda episode, asked: (
         any(said["comment"] for said in episode["annotations"]) == (asked[-1] == "true")
     ),
@@ -116,15 +135,27 @@ def event_page(folder: RunFolder, asked: Asked) -> Json:
     """``GET .../events``."""
     after, limit = number(asked, "after", 0), number(asked, "limit", 200, least=1, most=1000)
     kinds = set(asked.get("kind", []))
-    found = [each for each in folder.events if each["cursor"] > after and (not kinds or each["kind"] in kinds)]
+    found = [
+        each
+        for each in folder.events
+        if each["cursor"] > after and (not kinds or each["kind"] in kinds)
+    ]
     if one(asked, "marks") == "true":
         found = [each for each in found if is_mark(each["kind"], each["data"])]
     page = found[-limit:] if one(asked, "newest") == "true" else found[:limit]
     left_out = 0
     if one(asked, "spread") == "true":
-        kept = set(marks_thin([(each["cursor"], each["data"].get("name", each["kind"])) for each in found], limit))
+        kept = set(
+            marks_thin(
+                [(each["cursor"], each["data"].get("name", each["kind"])) for each in found], limit
+            )
+        )
         page, left_out = [each for each in found if each["cursor"] in kept], len(found) - len(kept)
-    return {"items": page, "next_cursor": max([after, *(each["cursor"] for each in page)]), "left_out": left_out}
+    return {
+        "items": page,
+        "next_cursor": max([after, *(each["cursor"] for each in page)]),
+        "left_out": left_out,
+    }
 
 
 def metric_columns(folder: RunFolder, asked: Asked) -> Json:
@@ -159,7 +190,9 @@ def _place(asked: Asked, name: str) -> float | None:
 
 
 def _steps(folder: RunFolder) -> list[Json]:
-    """Every step as it was last recorded, with ``id``, its cursor, and ``at``, seconds since the session began."""
+    """Every step as it was last recorded, with ``id``, its cursor, and ``at``, seconds since the
+    session began.
+    """
     created_at = folder.run.session.created_at
     by_step: dict[int, Json] = {}
     for event in folder.events:
@@ -171,7 +204,9 @@ def _steps(folder: RunFolder) -> list[Json]:
 
 def step_view(folder: RunFolder, step: int) -> Json:
     """``GET .../steps/{step}``. Raises NotFound where nothing of it is recorded."""
-    metrics = {each["data"]["step"]: each for each in reversed(folder.events) if each["kind"] == "metric"}
+    metrics = {
+        each["data"]["step"]: each for each in reversed(folder.events) if each["kind"] == "metric"
+    }
     refused = [
         each for each in folder.events
         if each["kind"] == "event" and each["data"].get("name") == "step_refused" and each["data"].get("step") == step

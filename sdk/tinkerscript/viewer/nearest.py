@@ -1,4 +1,6 @@
-"""Each task of an exported run as it was played nearest to two versions. The answer of the REST API."""
+"""Each task of an exported run as it was played nearest to two versions. The answer of the REST
+API.
+"""
 
 from statistics import fmean
 
@@ -22,10 +24,14 @@ def episodes_nearest(folder: RunFolder, asked: Asked) -> Json:
             and fate_of(episode) == ("eval" if held_out else "trained")
         ):
             rewards.setdefault((known[0], known[1]), []).append(known[2])
-    plays = [Play(*key, len(those), nine_digits(fmean(those)) or 0.0) for key, those in rewards.items()]
+    plays = [
+        Play(*key, len(those), nine_digits(fmean(those)) or 0.0) for key, those in rewards.items()
+    ]
     found = NearestPlays(items=[], tasks_in_all=0, reach=None)
     for reach in REACHES:
-        found = nearest_plays([play for play in plays if is_within(play.version, of, reach)], of, reach)
+        found = nearest_plays(
+            [play for play in plays if is_within(play.version, of, reach)], of, reach
+        )
         if found.items:
             break
     plain: Json = found.model_dump(mode="json")

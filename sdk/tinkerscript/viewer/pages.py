@@ -1,4 +1,6 @@
-"""The console's pages as they were built: in the wheel beside this file, in a checkout in frontend/dist."""
+"""The console's pages as they were built: in the wheel beside this file, in a checkout in
+frontend/dist.
+"""
 
 import mimetypes
 from datetime import datetime
@@ -8,7 +10,12 @@ from tinkerscript.errors import InvalidRequest
 
 HERE = Path(__file__).resolve().parent
 PLACES = (HERE / "pages", HERE.parents[2] / "frontend" / "dist")
-TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html"}
+TYPES = {
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".svg": "image/svg+xml",
+    ".html": "text/html",
+}
 # How a page knows that no server stands behind it: frontend/src/api/offline.ts.
 MARK = '<meta name="tinkerscript-exported-at" content="{}">'
 
@@ -16,7 +23,9 @@ File = tuple[str, bytes]  # media type, content
 
 
 def pages_read(exported_at: datetime) -> dict[str, File]:
-    """Every file by its path in the address; ``/`` is the page. Raises InvalidRequest where there are none."""
+    """Every file by its path in the address; ``/`` is the page. Raises InvalidRequest where there
+    are none.
+    """
     folder = next((place for place in PLACES if (place / "index.html").is_file()), None)
     if folder is None:
         raise InvalidRequest(
@@ -35,5 +44,7 @@ def pages_read(exported_at: datetime) -> dict[str, File]:
 
 
 def _type_of(path: Path) -> str:
-    kind = TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    kind = (
+        TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    )
     return f"{kind}; charset=utf-8" if kind.startswith("text/") else kind

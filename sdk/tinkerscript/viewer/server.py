@@ -1,7 +1,8 @@
 """A small HTTP server on this machine alone, which shows one exported run and changes nothing.
 
-It answers only to its own address (no other name may lead a browser here) and only who has opened the printed address,
-whose key becomes a cookie: other users of the machine and other pages of the browser read nothing.
+It answers only to its own address (no other name may lead a browser here) and only who has opened
+the printed address, whose key becomes a cookie: other users of the machine and other pages of the
+browser read nothing.
 """
 
 import hmac
@@ -21,7 +22,8 @@ from .pages import File, pages_read
 from .run_folder import RunFolder
 
 IDLE_S = 30.0  # a connection that sends nothing is closed
-# A page loads nothing from elsewhere, runs nothing inline and stands in no frame; dialogs put a style into the page.
+# A page loads nothing from elsewhere, runs nothing inline and stands in no frame; dialogs put a
+# style into the page.
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline';"
     " img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none';"
@@ -40,9 +42,11 @@ REFUSALS: dict[type[TinkerScriptError], tuple[HTTPStatus, ErrorCode]] = {
 
 
 class Viewer(ThreadingHTTPServer):
-    """Listens on a free port of 127.0.0.1 from its making on; ``serve_forever`` serves, ``server_close`` ends it.
+    """Listens on a free port of 127.0.0.1 from its making on; ``serve_forever`` serves,
+    ``server_close`` ends it.
 
-    Example: ``with Viewer(RunFolder(Path("run"))) as viewer: print(viewer.address); viewer.serve_forever()``
+    Example: ``with Viewer(RunFolder(Path("run"))) as viewer: print(viewer.address);
+    viewer.serve_forever()``
     """
 
     daemon_threads = True
@@ -54,7 +58,8 @@ class Viewer(ThreadingHTTPServer):
         self.key = secrets.token_urlsafe(32)
         super().__init__(("127.0.0.1", 0), _Handler)
         self.host = f"127.0.0.1:{self.server_port}"
-        self.cookie = f"tinkerscript_view_{self.server_port}"  # cookies know no ports: each viewer has its own
+        # cookies know no ports: each viewer has its own
+        self.cookie = f"tinkerscript_view_{self.server_port}"
 
     @property
     def address(self) -> str:
@@ -70,18 +75,26 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "tinkerscript", ""
     timeout = IDLE_S
-    wbufsize = -1  # head and body leave together, without a wait of 40 ms for the first to be acknowledged
+    # head and body leave together, without a wait of 40 ms for the first to be acknowledged
+    wbufsize = -1
 
     def do_GET(self) -> None:
         """Pages, their files, and what they read."""
         if self.headers.get("Host") != self.server.host:
-            return self._refuse(HTTPStatus.FORBIDDEN, ErrorCode.FORBIDDEN, f"This is {self.server.host} and no other.")
+            return self._refuse(
+                HTTPStatus.FORBIDDEN,
+                ErrorCode.FORBIDDEN,
+                f"This is {self.server.host} and no other.",
+            )
         address = urlsplit(self.path)
         path, asked = unquote(address.path), parse_qs(address.query, keep_blank_values=True)
         if path == "/" and self._is_key(asked.get("key", [""])[-1]):
             cookie = f"{self.server.cookie}={self.server.key}; Path=/; HttpOnly; SameSite=Strict"
             return self._send(
-                HTTPStatus.SEE_OTHER, "text/plain", b"", {"Location": self.server.first_page, "Set-Cookie": cookie}
+                HTTPStatus.SEE_OTHER,
+                "text/plain",
+                b"",
+                {"Location": self.server.first_page, "Set-Cookie": cookie},
             )
         if not self._is_key(self._kept_key()):
             what = "Open the address that `tinkerscript view` printed, with its key."
@@ -107,7 +120,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(HTTPStatus.OK, *self.server.files[path])
         if path.startswith("/assets/"):
             return self._refuse(HTTPStatus.NOT_FOUND, ErrorCode.NOT_FOUND, "There is no such file.")
-        return self._send(HTTPStatus.OK, *self.server.files["/"])  # every address of the console's own is the same page
+        # every address of the console's own is the same page
+        return self._send(HTTPStatus.OK, *self.server.files["/"])
 
     def _kept_key(self) -> str:
         try:
@@ -120,13 +134,21 @@ class _Handler(BaseHTTPRequestHandler):
         return hmac.compare_digest(key.encode(), self.server.key.encode())
 
     def _refuse(
-        self, status: HTTPStatus, code: ErrorCode, message: str, hint: str = "", *, close: bool = False
+        self,
+        status: HTTPStatus,
+        code: ErrorCode,
+        message: str,
+        hint: str = "",
+        *,
+        close: bool = False,
     ) -> None:
         body = ErrorBody(error=ErrorDetail(code=code, message=message, hint=hint))
         more = {"Connection": "close"} if close else {}  # the rest of the request is not read
         self._send(status, "application/json", body.model_dump_json().encode(), more)
 
-    def _send(self, status: HTTPStatus, kind: str, body: bytes, more: dict[str, str] | None = None) -> None:
+    def _send(
+        self, status: HTTPStatus, kind: str, body: bytes, more: dict[str, str] | None = None
+    ) -> None:
         self.send_response(status)
         for name, value in (HEADERS | (more or {})).items():
             self.send_header(name, value)

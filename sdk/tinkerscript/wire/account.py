@@ -45,7 +45,9 @@ class InvitationView(Response):
 
 
 class AccountView(Response):
-    """``GET /v1/account``. Invitations are shown to a person whose address is confirmed, and to no key."""
+    """``GET /v1/account``. Invitations are shown to a person whose address is confirmed, and to no
+    key.
+    """
 
     email: str
     projects: list[ProjectView]
@@ -53,7 +55,8 @@ class AccountView(Response):
 
 
 class SignInView(Response):
-    """One thing that happened to how the caller comes in: a sign-in, a refused one, a changed password or factor.
+    """One thing that happened to how the caller comes in: a sign-in, a refused one, a changed
+    password or factor.
 
     ``address`` and ``agent`` are those of the browser that did it, as far as the server can see.
     """
@@ -79,11 +82,15 @@ class KeyCreate(Request):
 
     name: str = Field("", max_length=120)
     scopes: list[Scope] = Field(
-        [Scope.SESSIONS_READ, Scope.SESSIONS_WRITE, Scope.EPISODES, Scope.CHECKPOINTS_READ], max_length=len(Scope)
+        [Scope.SESSIONS_READ, Scope.SESSIONS_WRITE, Scope.EPISODES, Scope.CHECKPOINTS_READ],
+        max_length=len(Scope),
     )
     expires_in_days: int | None = Field(None, ge=1, le=3650)
     allowed_models: list[BaseModelName] | None = Field(
-        None, min_length=1, max_length=100, description="The base models that it may be used with; none means all."
+        None,
+        min_length=1,
+        max_length=100,
+        description="The base models that it may be used with; none means all.",
     )
     spend_cap_s: int | None = Field(
         None,
@@ -96,8 +103,8 @@ class KeyCreate(Request):
 class KeyView(Response):
     """A key without its secret, which is stored only as a hash.
 
-    ``spent_s`` is measured: the seconds in which a runtime was seen to serve a session of this key, times its GPUs (a
-    runtime without a GPU counts as one device).
+    ``spent_s`` is measured: the seconds in which a runtime was seen to serve a session of this key,
+    times its GPUs (a runtime without a GPU counts as one device).
     """
 
     id: str

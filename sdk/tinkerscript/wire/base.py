@@ -6,11 +6,14 @@ from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
 
 class Request(BaseModel):
-    """A message to a server. An unknown field is refused, so that no option is ever silently ignored."""
+    """A message to a server. An unknown field is refused, so that no option is ever silently
+    ignored.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    if not TYPE_CHECKING:  # type checkers know the fields; an __init__ of our own would change how pydantic validates
+    # type checkers know the fields; an __init__ of our own would change how pydantic validates
+    if not TYPE_CHECKING:
 
         def __new__(cls, *values: Any, **fields: Any) -> "Request":
             """Raises TypeError with the names of the fields for what is given without one."""
@@ -43,9 +46,13 @@ class Changes(Request):
 
 
 class Response(BaseModel):
-    """A message from a server. Unknown fields are ignored, so that an old client survives a new server.
+    """A message from a server. Unknown fields are ignored, so that an old client survives a new
+    server.
 
-    A server always sends every field, so the OpenAPI document calls those with a default required too.
+    A server always sends every field, so the OpenAPI document calls those with a default required
+    too.
     """
 
-    model_config = ConfigDict(extra="ignore", frozen=True, json_schema_serialization_defaults_required=True)
+    model_config = ConfigDict(
+        extra="ignore", frozen=True, json_schema_serialization_defaults_required=True
+    )

@@ -1,11 +1,14 @@
-"""One batch as a file of JSON lines: all that recomputing its loss and gradient needs, and where each number came from.
+"""One batch as a file of JSON lines: all that recomputing its loss and gradient needs, and where
+each number came from.
 
-The first line is a BatchHeader, then come its episodes, then the samples that they became, in the trainer's order.
+The first line is a BatchHeader, then come its episodes, then the samples that they became, in the
+trainer's order.
 
-The loss is the sum over samples s in the gradient and their trained tokens t of scale(s) * loss(p, ``logprobs[t]``,
-``advantages[t]``), where p is the log-probability under the weights of the step before, over the ids of ``allowed[t]``,
-with logits divided by ``temperatures[t]``: gpu_runtime/training/losses.py has scale and loss of each ``config.loss`` in
-a line. ``metrics.loss`` and ``metrics.grad_norm`` (before the clip) are what came of it.
+The loss is the sum over samples s in the gradient and their trained tokens t of scale(s) * loss(p,
+``logprobs[t]``, ``advantages[t]``), where p is the log-probability under the weights of the step
+before, over the ids of ``allowed[t]``, with logits divided by ``temperatures[t]``:
+gpu_runtime/training/losses.py has scale and loss of each ``config.loss`` in a line.
+``metrics.loss`` and ``metrics.grad_norm`` (before the clip) are what came of it.
 """
 
 import base64
@@ -25,11 +28,17 @@ class BatchHeader(Response):
     """The first line."""
 
     kind: Literal["batch"] = "batch"
-    name: str = Field(description="The step's number; of a refused batch the name that the event gave it.")
+    name: str = Field(
+        description="The step's number; of a refused batch the name that the event gave it."
+    )
     session_id: str
     base_model: str
-    step: int = Field(description="The step that it was for; a refused one's number was given to a later batch.")
-    state: Literal["trained", "refused", "journaled"] = Field(description="journaled: its step is not done yet.")
+    step: int = Field(
+        description="The step that it was for; a refused one's number was given to a later batch."
+    )
+    state: Literal["trained", "refused", "journaled"] = Field(
+        description="journaled: its step is not done yet."
+    )
     reason: str = Field("", description="Why it was refused.")
     policy_version: int = Field(description="The version served when the batch was fixed.")
     seed: int
@@ -37,7 +46,9 @@ class BatchHeader(Response):
     metrics: StepMetrics | None = Field(description="What the step measured, once it is done.")
     groups: int
     episodes: int = Field(description="Lines of kind episode.")
-    samples: int = Field(description="Lines of kind sample: the file is whole when they are all there.")
+    samples: int = Field(
+        description="Lines of kind sample: the file is whole when they are all there."
+    )
 
 
 class BatchEpisode(Response):
@@ -55,7 +66,8 @@ class BatchEpisode(Response):
 
 
 class BatchSample(Response):
-    """One trained token sequence. All lists have the same length; a token is trained where ``mask`` is 1.
+    """One trained token sequence. All lists have the same length; a token is trained where ``mask``
+    is 1.
 
     A token that was the only one which a grammar allowed is no trained one.
     """
@@ -83,7 +95,9 @@ class BatchSample(Response):
         [],
         description="The same under the weights after the step; null where the session has no logprobs_after_step too.",
     )
-    temperatures: list[float] = Field(description="At which the token was sampled; 1 where the mask is 0.")
+    temperatures: list[float] = Field(
+        description="At which the token was sampled; 1 where the mask is 0."
+    )
     allowed: list[int] = Field(
         description="Which of allowed_sets a token was chosen from, under a grammar; -1 where it was every token id."
         " The logits of other ids are left out of p."
@@ -91,14 +105,20 @@ class BatchSample(Response):
     allowed_sets: list[str] = Field(
         description="Sets of token ids: a bit for each id, the lowest bit of the first byte first; zlib, then base64."
     )
-    policy_versions: list[int] = Field(description="Whose weights sampled the token; -1 where the mask is 0.")
+    policy_versions: list[int] = Field(
+        description="Whose weights sampled the token; -1 where the mask is 0."
+    )
     advantages: list[float] = Field(description="0 where the mask is 0.")
     weight: float = Field(description="Sums to 1 over the samples of an episode.")
-    in_gradient: bool = Field(description="False where its group has nothing to learn from: left out of every mean.")
+    in_gradient: bool = Field(
+        description="False where its group has nothing to learn from: left out of every mean."
+    )
 
     def allowed_ids(self, position: int) -> list[int] | None:
         """The token ids that the one at ``position`` was chosen from; None for all of them."""
         if self.allowed[position] < 0:
             return None
-        bits = int.from_bytes(zlib.decompress(base64.b64decode(self.allowed_sets[self.allowed[position]])), "little")
+        bits = int.from_bytes(
+            zlib.decompress(base64.b64decode(self.allowed_sets[self.allowed[position]])), "little"
+        )
         return [token for token in range(bits.bit_length()) if bits >> token & 1]

@@ -35,14 +35,17 @@ class CheckpointCreate(Request):
 class CheckpointUpdate(Request):
     """``PATCH /v1/sessions/{id}/checkpoints/{checkpoint_id}``."""
 
-    pinned: bool = Field(description="A pinned checkpoint is kept until it is deleted, whatever its age.")
+    pinned: bool = Field(
+        description="A pinned checkpoint is kept until it is deleted, whatever its age."
+    )
 
 
 class ManifestFile(Response):
     """One file of a checkpoint. ``path`` is relative, with forward slashes."""
 
     path: str
-    size_bytes: int = Field(ge=0, le=1 << 46)  # 64 TiB; the sum over all files of an upload fits a column too
+    # 64 TiB; the sum over all files of an upload fits a column too
+    size_bytes: int = Field(ge=0, le=1 << 46)
     sha256: str = Field(pattern="^[0-9a-f]{64}$")
 
 
@@ -68,8 +71,12 @@ class CheckpointView(Response):
     size_bytes: int | None = None
     pinned: bool = False
     failure: str = ""
-    tinker_path: str | None = Field(None, description="Of one that a tinker client named: tinker://MODEL/weights/NAME.")
-    public: bool = Field(False, description="Of such a one: whether every project of this server may read it.")
+    tinker_path: str | None = Field(
+        None, description="Of one that a tinker client named: tinker://MODEL/weights/NAME."
+    )
+    public: bool = Field(
+        False, description="Of such a one: whether every project of this server may read it."
+    )
     created_at: datetime
     committed_at: datetime | None = None
 
@@ -81,9 +88,11 @@ class CheckpointList(Response):
 
 
 class AncestryEnd(StrEnum):
-    """What the oldest known ancestor of a checkpoint came from; without ancestors, the checkpoint itself.
+    """What the oldest known ancestor of a checkpoint came from; without ancestors, the checkpoint
+    itself.
 
-    ``upload``: files that a Tinker client uploaded. ``unknown``: a state that is not listed, or not known any more.
+    ``upload``: files that a Tinker client uploaded. ``unknown``: a state that is not listed, or not
+    known any more.
     """
 
     BASE_MODEL = "base_model"
@@ -94,12 +103,16 @@ class AncestryEnd(StrEnum):
 class Ancestor(Response):
     """A checkpoint that another one came from."""
 
-    checkpoint_id: str | None = Field(description="None: it is not of this project, or is not known any more.")
+    checkpoint_id: str | None = Field(
+        description="None: it is not of this project, or is not known any more."
+    )
     session_id: str | None
     kind: CheckpointKind | None
     step: int | None
     tinker_path: str | None = Field(None, description="As a Tinker client named it.")
-    is_deleted: bool = Field(False, description="It is recorded alone: it cannot be downloaded or looked at.")
+    is_deleted: bool = Field(
+        False, description="It is recorded alone: it cannot be downloaded or looked at."
+    )
 
 
 class CheckpointProvenance(Response):
@@ -110,21 +123,31 @@ class CheckpointProvenance(Response):
     session_name: str
     kind: CheckpointKind
     step: int | None
-    base_model: str = Field(description="Of its session. Its weights began there if ancestry_end says so.")
+    base_model: str = Field(
+        description="Of its session. Its weights began there if ancestry_end says so."
+    )
     ancestors: list[Ancestor] = Field(
         description="Saved states that it came from, the latest first, then the checkpoint that its session began "
         "from, and what that came from; 20 at most. Of a Tinker model: the state that it was created from, and so on."
     )
     ancestry_end: AncestryEnd = Field(description="What the last of these came from.")
-    loads_recorded: bool = Field(description="False of a Tinker model: what its client loaded later is not recorded.")
+    loads_recorded: bool = Field(
+        description="False of a Tinker model: what its client loaded later is not recorded."
+    )
     config: SessionConfig = Field(
         description="The session's options; resuming with another trainer_ranks changes that one."
     )
-    config_sha256: str = Field(description="Of these options as JSON, sorted by name, without spaces.")
+    config_sha256: str = Field(
+        description="Of these options as JSON, sorted by name, without spaces."
+    )
     created_at: datetime
     committed_at: datetime | None
-    files: list[ManifestFile] = Field(description="As committed: what is downloaded has these hashes.")
-    hashes_checked: bool = Field(description="The server has compared the stored files with the hashes.")
+    files: list[ManifestFile] = Field(
+        description="As committed: what is downloaded has these hashes."
+    )
+    hashes_checked: bool = Field(
+        description="The server has compared the stored files with the hashes."
+    )
 
 
 class DownloadFile(ManifestFile):

@@ -4,8 +4,9 @@
     payload = "session_id|episode_id|expires_at|key_id"
     session_key = HMAC-SHA256(server_secret, "episode-key|" + session_id)
 
-The control plane derives ``session_key`` from its secret; the session's runtime is given that one key and no other, so
-that it can make keys for its own session alone. Nothing signed carries an address.
+The control plane derives ``session_key`` from its secret; the session's runtime is given that one
+key and no other, so that it can make keys for its own session alone. Nothing signed carries an
+address.
 """
 
 import base64
@@ -29,8 +30,8 @@ class BadEpisodeKey(ValueError):
 class EpisodeClaim:
     """What a key grants. ``expires_at`` is Unix time in whole seconds.
 
-    ``key_id`` is the API key that began the episode, or ``user:<id>:<project>:<membership>`` of a person:
-    once that one ends, so does this.
+    ``key_id`` is the API key that began the episode, or ``user:<id>:<project>:<membership>`` of a
+    person: once that one ends, so does this.
     """
 
     session_id: str
@@ -51,14 +52,20 @@ def sign(key: bytes, claim: EpisodeClaim) -> str:
 
 
 def read(token: str) -> EpisodeClaim:
-    """What a key claims, unverified: enough to find the session whose key verifies it. Raises BadEpisodeKey."""
+    """What a key claims, unverified: enough to find the session whose key verifies it. Raises
+    BadEpisodeKey.
+    """
     return _parse(token)[0]
 
 
 def verify(token: str, *keys: bytes, now: float) -> EpisodeClaim:
-    """The claim of a key that one of ``keys`` signed and whose time has not passed. Raises BadEpisodeKey."""
+    """The claim of a key that one of ``keys`` signed and whose time has not passed. Raises
+    BadEpisodeKey.
+    """
     claim, payload, signature = _parse(token)
-    if not any(hmac.compare_digest(signature, hmac.digest(key, payload, hashlib.sha256)) for key in keys):
+    if not any(
+        hmac.compare_digest(signature, hmac.digest(key, payload, hashlib.sha256)) for key in keys
+    ):
         raise BadEpisodeKey("the signature does not match")
     if now >= claim.expires_at:
         raise BadEpisodeKey("the key has expired", expired=True)

@@ -1,4 +1,6 @@
-"""The one JSON error body of REST, the list of its codes, and the error body of Anthropic's dialect."""
+"""The one JSON error body of REST, the list of its codes, and the error body of Anthropic's
+dialect.
+"""
 
 from enum import StrEnum
 from typing import Any
@@ -7,15 +9,21 @@ from .base import Response
 
 
 class ErrorCode(StrEnum):
-    """What went wrong, for programs. A code keeps its meaning for ever; the message beside it may change."""
+    """What went wrong, for programs. A code keeps its meaning for ever; the message beside it may
+    change.
+    """
 
-    INVALID_REQUEST = "invalid_request"  # 400: a field is missing, malformed, out of bounds or unknown
-    MODEL_UNSUPPORTED = "model_unsupported"  # 400: the model cannot be trained right; its config's field is named
+    # 400: a field is missing, malformed, out of bounds or unknown
+    INVALID_REQUEST = "invalid_request"
+    # 400: the model cannot be trained right; its config's field is named
+    MODEL_UNSUPPORTED = "model_unsupported"
     UNKNOWN_BASE_MODEL = "unknown_base_model"  # 400: details.known lists the catalogue
-    DOES_NOT_FIT = "does_not_fit"  # 400: more memory than one runtime may use; details.memory is the estimate
+    # 400: more memory than one runtime may use; details.memory is the estimate
+    DOES_NOT_FIT = "does_not_fit"
     INVALID_REWARD = "invalid_reward"  # 400: not a finite number
     UNAUTHENTICATED = "unauthenticated"  # 401: no key, or a wrong or revoked one
-    BUDGET_EXHAUSTED = "budget_exhausted"  # 402: what the key was allowed to spend is spent; details say how much
+    # 402: what the key was allowed to spend is spent; details say how much
+    BUDGET_EXHAUSTED = "budget_exhausted"
     FORBIDDEN = "forbidden"  # 403: the key is good but lacks the scope
     NOT_FOUND = "not_found"  # 404: no such row, or not yours
     METHOD_NOT_ALLOWED = "method_not_allowed"  # 405
@@ -24,7 +32,8 @@ class ErrorCode(StrEnum):
     STALE_LEASE = "stale_lease"  # 409: another runtime holds the session now
     EPISODE_CLOSED = "episode_closed"  # 410: ended, abandoned or expired
     EMPTY_EPISODE = "empty_episode"  # 422: no LLM call was captured
-    QUOTA_EXCEEDED = "quota_exceeded"  # 429: the project has as many as it may have; details.limit, details.used
+    # 429: the project has as many as it may have; details.limit, details.used
+    QUOTA_EXCEEDED = "quota_exceeded"
     RATE_LIMITED = "rate_limited"  # 429: details.retry_after_s, and Retry-After
     SESSION_FAILED = "session_failed"  # 409: details carry the failure's code, cause and hint
     SESSION_NOT_READY = "session_not_ready"  # 503: retry after a moment
@@ -70,7 +79,11 @@ ANTHROPIC_TYPES = {
 }
 
 
-def anthropic_error_body(status: int, message: str, request_id: str | None = None) -> dict[str, Any]:
-    """What an Anthropic client expects of a response with ``status``. Source: Anthropic's API reference, "Errors"."""
+def anthropic_error_body(
+    status: int, message: str, request_id: str | None = None
+) -> dict[str, Any]:
+    """What an Anthropic client expects of a response with ``status``. Source: Anthropic's API
+    reference, "Errors".
+    """
     kind = ANTHROPIC_TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": request_id}

@@ -37,7 +37,9 @@ class EventPage(Response):
 
     items: list[Event]
     next_cursor: int
-    left_out: int = Field(0, description="With spread: how many marks after the cursor are not among the items.")
+    left_out: int = Field(
+        0, description="With spread: how many marks after the cursor are not among the items."
+    )
 
 
 class StepMetrics(Response):
@@ -46,13 +48,17 @@ class StepMetrics(Response):
     step: int
     reward_mean: float
     reward_std: float
-    reward_p10: float | None = Field(None, description="A tenth of the batch's episodes earned less.")
+    reward_p10: float | None = Field(
+        None, description="A tenth of the batch's episodes earned less."
+    )
     reward_p50: float | None = None
     reward_p90: float | None = None
     loss: float
     grad_norm: float
     learning_rate: float
-    kl_engine: float = Field(description="Mean k3 KL from the engine's to the trainer's log-probabilities.")
+    kl_engine: float = Field(
+        description="Mean k3 KL from the engine's to the trainer's log-probabilities."
+    )
     engine_gap_mean: float | None = Field(
         None,
         description="|trainer - engine| of the log-probabilities of trained tokens before the step, nats.",
@@ -61,40 +67,58 @@ class StepMetrics(Response):
     engine_gap_p90: float | None = None
     engine_gap_p99: float | None = None
     engine_gap_max: float | None = None
-    engine_gap_far: float | None = Field(None, description="Share of tokens whose gap is above 1 nat.")
+    engine_gap_far: float | None = Field(
+        None, description="Share of tokens whose gap is above 1 nat."
+    )
     engine_gap_by_position: list[float | None] | None = Field(
         None, description="The mean gap in each quarter of a sequence's trained tokens."
     )
     engine_gap_by_probability: list[float | None] | None = Field(
-        None, description="The mean gap of tokens sampled with a probability below 0.01, 0.1, 0.5, and above."
+        None,
+        description="The mean gap of tokens sampled with a probability below 0.01, 0.1, 0.5, and above.",
     )
-    tokens_masked: int = Field(0, description="Trained tokens that engine_correction left out of the loss.")
+    tokens_masked: int = Field(
+        0, description="Trained tokens that engine_correction left out of the loss."
+    )
     entropy: float = Field(description="Mean negative log-probability of the sampled tokens.")
     clip_fraction: float = Field(
         description="Share of trained tokens that the loss's clip or a bound of engine_correction changes."
     )
     episodes: int
     groups: int
-    groups_skipped: int = Field(description="Groups whose rewards were all equal: no gradient in them.")
+    groups_skipped: int = Field(
+        description="Groups whose rewards were all equal: no gradient in them."
+    )
     groups_replaced: int = Field(
         0, description="Groups without a gradient that were set aside on the way to this step."
     )
     answers_distinct: float | None = Field(
-        None, description="Spread of the answers within groups: 0 where all are the same, 1 where no two are."
+        None,
+        description="Spread of the answers within groups: 0 where all are the same, 1 where no two are.",
     )
-    truncated: float | None = Field(None, description="Share of the answers that their length ended: max_tokens.")
+    truncated: float | None = Field(
+        None, description="Share of the answers that their length ended: max_tokens."
+    )
     grammars_lost: int | None = Field(
-        None, description="Answers that left their grammar as the runtime follows it: the rest of each is not trained."
+        None,
+        description="Answers that left their grammar as the runtime follows it: the rest of each is not trained.",
     )
-    entropy_coef: float | None = Field(None, description="The weight that the entropy had in the loss.")
-    updates: int = Field(1, description="Optimizer updates of the step: minibatches times epochs, or fewer by kl_stop.")
+    entropy_coef: float | None = Field(
+        None, description="The weight that the entropy had in the loss."
+    )
+    updates: int = Field(
+        1,
+        description="Optimizer updates of the step: minibatches times epochs, or fewer by kl_stop.",
+    )
     kl_before: float | None = Field(
-        None, description="Mean k3 KL of the last update's tokens from the policy before the step to the one then."
+        None,
+        description="Mean k3 KL of the last update's tokens from the policy before the step to the one then.",
     )
     tokens_trained: int
     tokens_computed: int
     tokens_repeated: int = Field(
-        0, description="Of those, prefixes that were computed again, as the model's layers share none."
+        0,
+        description="Of those, prefixes that were computed again, as the model's layers share none.",
     )
     staleness_max: int
     completion_length_mean: float
@@ -117,18 +141,26 @@ class TaskScore(Request):
 
 
 class Evaluation(Request):
-    """``POST /v1/sessions/{id}/evaluations``: what eval episodes of one policy version earned, for the record."""
+    """``POST /v1/sessions/{id}/evaluations``: what eval episodes of one policy version earned, for
+    the record.
+    """
 
     name: str = Field("eval", min_length=1, max_length=60, description="Of the set of tasks.")
     step: int = Field(ge=0, le=2**31 - 1, description="The policy version that played.")
     reward_mean: FiniteFloat
-    reward_std: FiniteFloat | None = Field(None, ge=0, description="Of the episodes; none of a single one.")
+    reward_std: FiniteFloat | None = Field(
+        None, ge=0, description="Of the episodes; none of a single one."
+    )
     success_rate: float | None = Field(None, ge=0, le=1, description="Among the episodes that say.")
     episodes: int = Field(ge=1, le=2**31 - 1, description="That ended with a reward.")
-    failed: int = Field(0, ge=0, le=2**31 - 1, description="That were abandoned, and are in no mean.")
+    failed: int = Field(
+        0, ge=0, le=2**31 - 1, description="That were abandoned, and are in no mean."
+    )
     by_task: dict[Annotated[str, Field(max_length=512)], TaskScore] = Field(
         {}, max_length=MAX_TASKS, description="Of a larger set the first tasks by name."
     )
     metrics: dict[Annotated[str, Field(max_length=200)], FiniteFloat] = Field(
-        {}, max_length=MAX_METRICS, description="Means of what the agent measured itself: reward/<part> among them."
+        {},
+        max_length=MAX_METRICS,
+        description="Means of what the agent measured itself: reward/<part> among them.",
     )

@@ -59,10 +59,16 @@ class MemberList(Response):
 class Usage(Response):
     """What was used, as measured. Lost heartbeats count as nothing used."""
 
-    runtime_s: float = Field(description="Seconds in which a runtime held the session, from its registration on.")
+    runtime_s: float = Field(
+        description="Seconds in which a runtime held the session, from its registration on."
+    )
     gpu_s: float = Field(description="The same, times the GPUs of the runtime.")
-    device_s: float = Field(0.0, description="The same as gpu_s, with a runtime without GPU as one device.")
-    cost: float | None = Field(None, description="At the prices of today; none: the server has none.")
+    device_s: float = Field(
+        0.0, description="The same as gpu_s, with a runtime without GPU as one device."
+    )
+    cost: float | None = Field(
+        None, description="At the prices of today; none: the server has none."
+    )
     steps: int
     tokens_trained: int
 
@@ -72,7 +78,9 @@ class TimeUsage(Response):
 
     runtime_s: float
     gpu_s: float
-    cost: float | None = Field(None, description="At the prices of today; none: the server has none.")
+    cost: float | None = Field(
+        None, description="At the prices of today; none: the server has none."
+    )
 
 
 class DevicePrices(Response):
@@ -86,7 +94,9 @@ class DevicePrices(Response):
 class PayerUsage(Response):
     """What the sessions of one key or one member used, deleted ones too."""
 
-    id: str | None = Field(description="Of the key or the member; none: no longer known, or no longer a member.")
+    id: str | None = Field(
+        description="Of the key or the member; none: no longer known, or no longer a member."
+    )
     name: str
     device_s: float
     cost: float | None = None
@@ -95,7 +105,9 @@ class PayerUsage(Response):
 class LimitForecast(Response):
     """A limit of a session's budget, and where it is heading at the pace that it had so far."""
 
-    limit: str = Field(description="steps, wall_s, device_s, spend_cap_s (of the key that started it) or hours.")
+    limit: str = Field(
+        description="steps, wall_s, device_s, spend_cap_s (of the key that started it) or hours."
+    )
     allowed: float
     used: float
     left_s: float | None = Field(
@@ -103,7 +115,8 @@ class LimitForecast(Response):
         "or, of spend_cap_s, other sessions of the key use it too."
     )
     cost_at_limit: float | None = Field(
-        None, description="What the session will have cost then; none without prices, or where left_s is none."
+        None,
+        description="What the session will have cost then; none without prices, or where left_s is none.",
     )
 
 
@@ -111,14 +124,19 @@ class SessionSpending(Response):
     """``GET /v1/sessions/{id}/usage``: what the session used up to its runtime's last heartbeat."""
 
     runtime_s: float = Field(description="Seconds in which a runtime held it.")
-    device_s: float = Field(description="The same, times its GPUs; a runtime without one counts as one.")
-    cost: float | None = Field(None, description="At the prices of today; none: the server has none.")
+    device_s: float = Field(
+        description="The same, times its GPUs; a runtime without one counts as one."
+    )
+    cost: float | None = Field(
+        None, description="At the prices of today; none: the server has none."
+    )
     cost_per_hour: float | None = Field(
         None, description="Once its runtime has registered; none: it has none now, or no price."
     )
     prices: DevicePrices | None = Field(None, description="None: no money is shown.")
     limits: list[LimitForecast] = Field(
-        [], description="Those that it has; spend_cap_s for people, keys with the admin scope and the very key alone."
+        [],
+        description="Those that it has; spend_cap_s for people, keys with the admin scope and the very key alone.",
     )
 
 
@@ -132,24 +150,32 @@ class SessionUsage(Usage):
 
 
 class Held(Response):
-    """How much of something the project has now, and how much it may have at once; none: as much as there is."""
+    """How much of something the project has now, and how much it may have at once; none: as much as
+    there is.
+    """
 
     used: int
     limit: int | None = None
 
 
 class Quotas(Response):
-    """What the project has now. Limits are set by who runs the server, with ``manage.py set_quota``."""
+    """What the project has now. Limits are set by who runs the server, with ``manage.py
+    set_quota``.
+    """
 
     devices: Held = Field(description="GPUs of its runtimes; a runtime without one counts as one.")
     sessions: Held = Field(description="Sessions that have not ended.")
-    storage_bytes: Held = Field(description="Checkpoints, archived episodes, copies of journals and uploads under way.")
+    storage_bytes: Held = Field(
+        description="Checkpoints, archived episodes, copies of journals and uploads under way."
+    )
 
 
 class UsageList(Response):
-    """``GET /v1/usage``: one page of sessions, newest first, and the sum over all sessions of the project.
+    """``GET /v1/usage``: one page of sessions, newest first, and the sum over all sessions of the
+    project.
 
-    The time of sessions that were deleted stays in the sum; their steps and tokens went with their record.
+    The time of sessions that were deleted stays in the sum; their steps and tokens went with their
+    record.
     """
 
     items: list[SessionUsage]
@@ -170,7 +196,9 @@ class UsageList(Response):
 
 
 class AuditEntry(Response):
-    """Who did what to what. ``content`` is what ``sha256`` covers: SHA-256(previous_sha256 + newline + content)."""
+    """Who did what to what. ``content`` is what ``sha256`` covers: SHA-256(previous_sha256 +
+    newline + content).
+    """
 
     number: int
     at: datetime
@@ -186,9 +214,11 @@ class AuditEntry(Response):
 
 
 class AuditPage(Response):
-    """Newest first; ``next_cursor`` is what to pass as ``before`` next time, null at the end of the log.
+    """Newest first; ``next_cursor`` is what to pass as ``before`` next time, null at the end of the
+    log.
 
-    A search reads 10,000 entries for a page at most: a page that is short or empty may be followed by another.
+    A search reads 10,000 entries for a page at most: a page that is short or empty may be followed
+    by another.
     """
 
     items: list[AuditEntry]

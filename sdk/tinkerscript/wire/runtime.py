@@ -1,6 +1,7 @@
 """What a runtime and the control plane say to each other. Every message is sent under a lease.
 
-The lease token goes in ``Authorization: Bearer``. 409 ``stale_lease``: another runtime holds the session, end.
+The lease token goes in ``Authorization: Bearer``. 409 ``stale_lease``: another runtime holds the
+session, end.
 """
 
 from enum import StrEnum
@@ -38,7 +39,8 @@ class ResumePoint(Response):
 
 
 class Assignment(Response):
-    """``POST /v1/runtime/register``: everything a runtime needs to know, and no credential but these keys.
+    """``POST /v1/runtime/register``: everything a runtime needs to know, and no credential but
+    these keys.
 
     ``episode_signing_key`` (hex) signs this session's episode keys and no other's.
     """
@@ -46,24 +48,39 @@ class Assignment(Response):
     session_id: str
     kind: SessionKind = SessionKind.EPISODES
     base_model: str
-    base_model_path: str = Field(description="A folder or Hugging Face id that transformers and vLLM can load.")
+    base_model_path: str = Field(
+        description="A folder or Hugging Face id that transformers and vLLM can load."
+    )
     config: SessionConfig
-    engine_nodes: int = Field(1, ge=1, description="Over how many of its machines (config.nodes) the engine is spread.")
-    public_url: str = Field(description="The origin that clients see; base_url is this plus /openai/v1.")
+    engine_nodes: int = Field(
+        1, ge=1, description="Over how many of its machines (config.nodes) the engine is spread."
+    )
+    public_url: str = Field(
+        description="The origin that clients see; base_url is this plus /openai/v1."
+    )
     episode_signing_key: str
     previous_episode_signing_keys: list[str] = Field(
-        [], description="What signed keys before the server's secret was rotated: they are taken, none is made."
+        [],
+        description="What signed keys before the server's secret was rotated: they are taken, none is made.",
     )
-    relay_key: str = Field(description="What the control plane sends in X-Relay-Key on internal calls.")
+    relay_key: str = Field(
+        description="What the control plane sends in X-Relay-Key on internal calls."
+    )
     lease_seconds: float
-    traces_url: str | None = Field(None, description="Where the runtime exports spans of OpenTelemetry to.")
+    traces_url: str | None = Field(
+        None, description="Where the runtime exports spans of OpenTelemetry to."
+    )
     resume_from: ResumePoint | None = Field(None, description="The latest `state` of this session.")
-    starts_from: ResumePoint | None = Field(None, description="Another session's `state`, at step 0 of this one.")
+    starts_from: ResumePoint | None = Field(
+        None, description="Another session's `state`, at step 0 of this one."
+    )
     serves: ResumePoint | None = Field(
         None,
         description="In the base model's place: a `model`, or what a Tinker client saved, to be added to the base.",
     )
-    started_from: StartedFrom | None = Field(None, description="For the record: the checkpoint that it began from.")
+    started_from: StartedFrom | None = Field(
+        None, description="For the record: the checkpoint that it began from."
+    )
     journal_files: list[StoredFile] = Field(
         [],
         description="The last copy of the journal, for a volume that lost its own: a whole file, then what changed, "
@@ -71,12 +88,13 @@ class Assignment(Response):
     )
 
 
-# What the phase of a ready runtime that has nothing to do begins with; how far the next batch is may follow. Only then
-# may a session be suspended for being idle.
+# What the phase of a ready runtime that has nothing to do begins with; how far the next batch is
+# may follow. Only then may a session be suspended for being idle.
 PHASE_WAITING = "waiting for episodes"
 PHASE_SERVING = "waiting for calls"  # the same of a session of kind serving
 PHASE_TINKER = "waiting for requests"  # the same of a session of kind tinker
-# What every phase begins with once this runtime's machine is about to be taken away: its end is no failure of its own.
+# What every phase begins with once this runtime's machine is about to be taken away: its end is no
+# failure of its own.
 PHASE_PREEMPTED = "this machine is taken away"
 
 
@@ -96,7 +114,8 @@ class StopReason(StrEnum):
 
 
 class RuntimeState(Request):
-    """One heartbeat. ``progress`` grows whenever real work advances; the control plane watches that it does.
+    """One heartbeat. ``progress`` grows whenever real work advances; the control plane watches that
+    it does.
 
     Waiting is work as long as the loop that waits turns.
     """
@@ -105,7 +124,9 @@ class RuntimeState(Request):
     phase: str = Field("", max_length=200, description="What it is doing, in words.")
     progress: int = Field(ge=0, lt=2**53)
     address: str = Field(
-        "", max_length=200, description="host:port of the gateway, once it listens. The port alone counts."
+        "",
+        max_length=200,
+        description="host:port of the gateway, once it listens. The port alone counts.",
     )
     policy_version: int = Field(0, ge=0, lt=MAX_COUNT)
     reward_mean: float | None = None
@@ -114,9 +135,14 @@ class RuntimeState(Request):
         None, ge=0, lt=MAX_TIME_S, description="Unix time of the last call, begin or end."
     )
     deadline_s: float | None = Field(
-        None, ge=0, lt=MAX_TIME_S, description="How long this phase may go without progress before it counts as stuck."
+        None,
+        ge=0,
+        lt=MAX_TIME_S,
+        description="How long this phase may go without progress before it counts as stuck.",
     )
-    resources: ResourceSample | None = Field(None, description="Once per sample: what it uses of its machine.")
+    resources: ResourceSample | None = Field(
+        None, description="Once per sample: what it uses of its machine."
+    )
 
 
 class CheckpointOrder(Response):
@@ -127,11 +153,15 @@ class CheckpointOrder(Response):
 
 
 class Orders(Response):
-    """The response to a heartbeat: what is wanted now, complete each time, so that a lost response costs nothing."""
+    """The response to a heartbeat: what is wanted now, complete each time, so that a lost response
+    costs nothing.
+    """
 
     lease_seconds: float
     stop: StopReason | None = Field(None, description="End when the state is safe.")
-    last_try: bool = Field(False, description="The session fails if this runtime ends by a fault: no other follows.")
+    last_try: bool = Field(
+        False, description="The session fails if this runtime ends by a fault: no other follows."
+    )
     checkpoints: list[CheckpointOrder] = []
     heartbeat_s: float = Field(
         1.0,
@@ -162,7 +192,9 @@ class FailureReport(Request):
 
 
 class CheckpointFailure(Request):
-    """``POST /v1/runtime/failed-checkpoints``: an ordered checkpoint that cannot be made; the session goes on."""
+    """``POST /v1/runtime/failed-checkpoints``: an ordered checkpoint that cannot be made; the
+    session goes on.
+    """
 
     checkpoint_id: str = Field(max_length=40)
     reason: str = Field(max_length=4000)
@@ -175,7 +207,9 @@ class _Upload(Request):
 
 
 class CheckpointUpload(_Upload):
-    """A checkpoint. ``checkpoint_id`` names the order that asked for it; without one a new row is made."""
+    """A checkpoint. ``checkpoint_id`` names the order that asked for it; without one a new row is
+    made.
+    """
 
     kind: Literal[CheckpointKind.STATE, CheckpointKind.MODEL]
     checkpoint_id: str | None = None
@@ -212,7 +246,9 @@ class PackedEpisode(Request):
 
 
 class EpisodesUpload(_Upload):
-    """Documents of ended episodes (``tinkerscript.wire.reading.trajectories``), one after the other in one file."""
+    """Documents of ended episodes (``tinkerscript.wire.reading.trajectories``), one after the other
+    in one file.
+    """
 
     kind: Literal["episodes"] = "episodes"
     packed: list[PackedEpisode] = Field(min_length=1, max_length=1000)
@@ -222,7 +258,9 @@ class EpisodesUpload(_Upload):
 class DocumentsFind(Request):
     """``POST /v1/runtime/documents``: where are the documents of these episodes?"""
 
-    episode_ids: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]] = Field(max_length=500)
+    episode_ids: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]] = Field(
+        max_length=500
+    )
 
 
 class DocumentPlace(Response):

@@ -19,10 +19,14 @@ class PlaceView(Response):
     """One of them. A session names it, or its kind, in ``config.place``."""
 
     name: str = Field(description="`here` is the one that every server has.")
-    kind: str = Field(description="What the operator calls its machines, such as h100x8; empty for `here`.")
+    kind: str = Field(
+        description="What the operator calls its machines, such as h100x8; empty for `here`."
+    )
     launcher: str = Field(description="process, docker, kubernetes or slurm.")
     max_runtimes: int = Field(description="So many sessions run there at once.")
-    running: int = Field(description="Sessions of the project; for an operator those of all projects.")
+    running: int = Field(
+        description="Sessions of the project; for an operator those of all projects."
+    )
     queued: int
 
 

@@ -31,7 +31,9 @@ class SessionState(StrEnum):
 
 
 class SessionKind(StrEnum):
-    """Who drives a session: its episodes, a Tinker client's primitives, or calls of a model that is not trained."""
+    """Who drives a session: its episodes, a Tinker client's primitives, or calls of a model that is
+    not trained.
+    """
 
     EPISODES = "episodes"
     TINKER = "tinker"
@@ -39,7 +41,9 @@ class SessionKind(StrEnum):
 
 
 class Budget(Request):
-    """What a session may use; none means no limit. At a limit it takes a ``model`` checkpoint and stops."""
+    """What a session may use; none means no limit. At a limit it takes a ``model`` checkpoint and
+    stops.
+    """
 
     device_s: int | None = Field(
         default=None,
@@ -51,7 +55,10 @@ class Budget(Request):
         default=None, ge=60, le=10**12, description="Seconds since it was made, waiting included."
     )
     steps: int | None = Field(
-        default=None, ge=1, le=10**9, description="Completed steps. (config.max_steps ends training alone.)"
+        default=None,
+        ge=1,
+        le=10**9,
+        description="Completed steps. (config.max_steps ends training alone.)",
     )
 
 
@@ -64,21 +71,35 @@ class SessionCreate(Request):
         description="A name in the catalogue (GET /v1/base-models), or what this project has trained: the id of a "
         "committed checkpoint (ckp_...), or the path that a Tinker client saved it under (tinker://...).",
     )
-    name: str = Field("", max_length=120, description="What the console calls it; the id when empty.")
+    name: str = Field(
+        "", max_length=120, description="What the console calls it; the id when empty."
+    )
     config: SessionConfig = SessionConfig()
-    priority: int = Field(0, ge=-100, le=100, description="Among the project's own queued sessions, higher goes first.")
+    priority: int = Field(
+        0,
+        ge=-100,
+        le=100,
+        description="Among the project's own queued sessions, higher goes first.",
+    )
     budget: Budget = Budget()
 
 
-# A word or a few: no bar, which stands between tags where they are kept, and no comma, which stands between typed ones.
-Tag = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=40, pattern=r"^[^|,]+$")]
+# A word or a few: no bar, which stands between tags where they are kept, and no comma, which stands
+# between typed ones.
+Tag = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=40, pattern=r"^[^|,]+$")
+]
 
 
 class SessionUpdate(Request):
-    """``PATCH /v1/sessions/{id}``, in every state: what people write on a session. What is absent stays as it is."""
+    """``PATCH /v1/sessions/{id}``, in every state: what people write on a session. What is absent
+    stays as it is.
+    """
 
     name: str | None = Field(None, max_length=120, description="Empty: its id.")
-    tags: list[Tag] | None = Field(None, max_length=20, description="All of them; each is kept once.")
+    tags: list[Tag] | None = Field(
+        None, max_length=20, description="All of them; each is kept once."
+    )
     notes: str | None = Field(None, max_length=20_000)
     pinned: bool | None = None
 
@@ -89,7 +110,8 @@ class SessionSort(StrEnum):
     NEWEST = "newest"
     PINNED = "pinned"  # those first, each part newest first
     NAME = "name"
-    REWARD = "reward"  # like the next ones: the most first, those without it last, each part newest first
+    # like the next ones: the most first, those without it last, each part newest first
+    REWARD = "reward"
     STEPS = "steps"
     ACTIVE = "active"  # when its runtime was last used
     DEVICE_TIME = "device_time"  # of all its runtimes: what its cost follows
@@ -99,7 +121,9 @@ class MemoryPlace(Response):
     """Predicted memory of a machine or a GPU, by part. ``total_bytes`` is the sum of the parts."""
 
     name: str = Field(description="machine, machine 1 of 2, GPU 1 of 4, host.")
-    engines: int = Field(description="Engines that begin on it; one over several begins on the first.")
+    engines: int = Field(
+        description="Engines that begin on it; one over several begins on the first."
+    )
     ranks: int = Field(description="Ranks of the trainer on it.")
     weights_bytes: int = Field(
         description="The trainer's weights; under ZeRO 3 a part, and what is put together of it at one time."
@@ -107,7 +131,9 @@ class MemoryPlace(Response):
     gradient_bytes: int
     optimizer_bytes: int
     reference_bytes: int
-    activation_bytes: int = Field(description="Of one micro-batch, at most; 0 where the model's shape is not known.")
+    activation_bytes: int = Field(
+        description="Of one micro-batch, at most; 0 where the model's shape is not known."
+    )
     head_bytes: int = Field(description="Logits and their gradient, at most.")
     handover_bytes: int
     engine_weights_bytes: int
@@ -116,18 +142,24 @@ class MemoryPlace(Response):
     )
     process_bytes: int = Field(description="Libraries and buffers, measured.")
     total_bytes: int
-    available_bytes: int | None = Field(description="What it may use there; None where it is not known.")
+    available_bytes: int | None = Field(
+        description="What it may use there; None where it is not known."
+    )
 
 
 class MemoryEstimate(Response):
-    """Predicted memory of all processes of a session, host and devices together (catalogue/memory_estimate.py)."""
+    """Predicted memory of all processes of a session, host and devices together
+    (catalogue/memory_estimate.py).
+    """
 
     total_bytes: int
     engines: int = Field(
-        1, description="At most: one on each GPU that is an engine's. A model that needs several GPUs has fewer."
+        1,
+        description="At most: one on each GPU that is an engine's. A model that needs several GPUs has fewer.",
     )
     engine_nodes: int = Field(
-        1, description="Machines that the engine is spread over: all, where the first has too little memory for it."
+        1,
+        description="Machines that the engine is spread over: all, where the first has too little memory for it.",
     )
     engine_bytes: int = Field(description="Of all engines.")
     trainer_bytes: int = Field(description="Weights and gradients.")
@@ -143,7 +175,8 @@ class MemoryEstimate(Response):
 
 
 class StartedFrom(Response):
-    """The checkpoint that a session began from. It is recorded for good; the checkpoint may be deleted later.
+    """The checkpoint that a session began from. It is recorded for good; the checkpoint may be
+    deleted later.
 
     Of a ``model``, and of what a Tinker client saved, come the weights alone; of another ``state``
     the optimizer's moments too. Steps count from 0 again.
@@ -157,30 +190,45 @@ class StartedFrom(Response):
 
 
 class SessionPlan(Response):
-    """What would be started. ``config`` is the effective one: every option with the value that it would have."""
+    """What would be started. ``config`` is the effective one: every option with the value that it
+    would have.
+    """
 
-    base_model: str = Field(description="In the catalogue. Of a session that begins from a checkpoint, that one's own.")
+    base_model: str = Field(
+        description="In the catalogue. Of a session that begins from a checkpoint, that one's own."
+    )
     started_from: StartedFrom | None = None
     config: SessionConfig
-    memory: MemoryEstimate | None = Field(None, description="None where the model's size is not known.")
-    memory_limit_bytes: int | None = Field(None, description="What one runtime may use; None where it is not known.")
+    memory: MemoryEstimate | None = Field(
+        None, description="None where the model's size is not known."
+    )
+    memory_limit_bytes: int | None = Field(
+        None, description="What one runtime may use; None where it is not known."
+    )
     queue_position: int = Field(description="Where it would stand now; 1 is next.")
     prefixes: str | None = Field(
-        None, description="That the model's layers share no prefixes, why, and what it costs; None where they do."
+        None,
+        description="That the model's layers share no prefixes, why, and what it costs; None where they do.",
     )
 
 
 class Failure(Response):
-    """Why a session failed: a stable code, what happened, what to do, and the last lines of its runtime."""
+    """Why a session failed: a stable code, what happened, what to do, and the last lines of its
+    runtime.
+    """
 
     code: str
     cause: str
     hint: str = ""
-    log: list[str] = Field([], description="What its runtime wrote last, oldest first; none: it failed without one.")
+    log: list[str] = Field(
+        [], description="What its runtime wrote last, oldest first; none: it failed without one."
+    )
 
 
 class Accounting(Response):
-    """Where every begun episode went. ``begun`` equals the sum of all the others; ``abandoned`` is split by reason."""
+    """Where every begun episode went. ``begun`` equals the sum of all the others; ``abandoned`` is
+    split by reason.
+    """
 
     begun: int = 0
     open: int = 0
@@ -195,18 +243,30 @@ class Accounting(Response):
     @property
     def balances(self) -> bool:
         """The invariant of the episode ledger."""
-        parts = self.open + self.waiting + self.trained + self.eval + self.abandoned + self.expired + self.stale
+        parts = (
+            self.open
+            + self.waiting
+            + self.trained
+            + self.eval
+            + self.abandoned
+            + self.expired
+            + self.stale
+        )
         return self.begun == parts
 
 
 class SessionView(Response):
-    """What a client may know of a session. ``policy_version`` counts the steps whose weights the engine serves."""
+    """What a client may know of a session. ``policy_version`` counts the steps whose weights the
+    engine serves.
+    """
 
     id: str
     project_id: str
     kind: SessionKind = SessionKind.EPISODES
     name: str
-    base_model: str = Field(description="In the catalogue. Of a session that began from a checkpoint, that one's own.")
+    base_model: str = Field(
+        description="In the catalogue. Of a session that began from a checkpoint, that one's own."
+    )
     started_from: StartedFrom | None = Field(None, description="None: from the base model itself.")
     served_checkpoint_id: str | None = Field(
         None, description="Of kind serving: the checkpoint that it serves; none: the base model."
@@ -215,7 +275,9 @@ class SessionView(Response):
     phase: str = Field("", description="What it is doing inside its state, in words.")
     queue_position: int | None = Field(None, description="1 is next; only while queued.")
     failure: Failure | None = None
-    config: SessionConfig = Field(description="The effective one: every option, also those that were not given.")
+    config: SessionConfig = Field(
+        description="The effective one: every option, also those that were not given."
+    )
     priority: int = 0
     budget: Budget = Budget()
     policy_version: int = 0
@@ -226,12 +288,15 @@ class SessionView(Response):
         " GET .../metrics.",
     )
     accounting: Accounting = Accounting()
-    restarts: int = Field(0, description="How often it lost its runtime and was queued again, ever.")
+    restarts: int = Field(
+        0, description="How often it lost its runtime and was queued again, ever."
+    )
     tags: list[str] = []
     notes: str = ""
     pinned: bool = False
     episodes_removed_at: datetime | None = Field(
-        None, description="Long after its end: since when the server keeps none of its episodes any more."
+        None,
+        description="Long after its end: since when the server keeps none of its episodes any more.",
     )
     created_at: datetime
     updated_at: datetime
@@ -257,28 +322,40 @@ class SessionChange(Response):
 
 
 class SessionChanges(Response):
-    """A message of the channel ``/ws/v1/projects/{id}?after=cursor``: which sessions moved, each as it is now.
+    """A message of the channel ``/ws/v1/projects/{id}?after=cursor``: which sessions moved, each as
+    it is now.
 
     A cursor is a time. After it at least what changed is told, and maybe what did not.
     """
 
     items: list[SessionChange]
     next_cursor: int
-    is_cut: bool = Field(False, description="More moved since the cursor than is told: read the list of sessions anew.")
+    is_cut: bool = Field(
+        False,
+        description="More moved since the cursor than is told: read the list of sessions anew.",
+    )
 
 
 class SessionLogs(Response):
-    """What the session's runtime, or its last one, wrote last, oldest first; empty before the first.
+    """What the session's runtime, or its last one, wrote last, oldest first; empty before the
+    first.
 
-    With ``after`` what came after that place, in the runtimes that followed too: of the last ten the end is kept.
+    With ``after`` what came after that place, in the runtimes that followed too: of the last ten
+    the end is kept.
     """
 
     lines: list[str]
-    cursor: str = Field("", description="What to pass as ``after`` to go on behind these lines, and those without q.")
-    continues: bool = Field(
-        False, description="The first line is the rest of the last one before it, which was not finished then."
+    cursor: str = Field(
+        "",
+        description="What to pass as ``after`` to go on behind these lines, and those without q.",
     )
-    is_cut: bool = Field(False, description="Lines between ``after`` and the first of these are not kept any more.")
+    continues: bool = Field(
+        False,
+        description="The first line is the rest of the last one before it, which was not finished then.",
+    )
+    is_cut: bool = Field(
+        False, description="Lines between ``after`` and the first of these are not kept any more."
+    )
 
 
 class BaseModelView(Response):

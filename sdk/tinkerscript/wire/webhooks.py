@@ -4,8 +4,9 @@ A delivery is a POST of a WebhookEvent with the header
 
     TinkerScript-Signature: t=<Unix time>,v1=<hex of HMAC-SHA256(secret, t + "." + body)>
 
-``tinkerscript.webhooks.verify`` checks it. Any response from 200 to 299 within ten seconds counts as delivered; others
-are tried again, later each time, for about two days. The same event may arrive more than once, with the same ``id``.
+``tinkerscript.webhooks.verify`` checks it. Any response from 200 to 299 within ten seconds counts
+as delivered; others are tried again, later each time, for about two days. The same event may arrive
+more than once, with the same ``id``.
 """
 
 from datetime import datetime
@@ -22,13 +23,18 @@ class WebhookTopic(StrEnum):
 
     SESSION_STATE = "session.state"  # data: {"session_id", "from", "to", "reason"}
     SESSION_FAILED = "session.failed"  # data: {"session_id", "code", "cause"}
-    SESSION_STUCK = "session.stuck"  # data: {"session_id", "state", "cause"}; its runtime is replaced
-    BUDGET_NEAR = "budget.near"  # data: {"session_id", "limit", "allowed", "used"}; once, at nine tenths
+    # data: {"session_id", "state", "cause"}; its runtime is replaced
+    SESSION_STUCK = "session.stuck"
+    # data: {"session_id", "limit", "allowed", "used"}; once, at nine tenths
+    BUDGET_NEAR = "budget.near"
     TRAINING_DRIFT = (
-        "training.drift"  # data: {"session_id", "step", "kl_engine", "bound"}; the mean of five steps, when it begins
+        # data: {"session_id", "step", "kl_engine", "bound"}; the mean of five steps, when it begins
+        "training.drift"
     )
-    ALERT_RAISED = "alert.raised"  # data: {"session_id", "rule", "text", "step"}; once until it is over
-    CHECKPOINT_COMMITTED = "checkpoint.committed"  # data: {"session_id", "checkpoint_id", "kind", "step"}
+    # data: {"session_id", "rule", "text", "step"}; once until it is over
+    ALERT_RAISED = "alert.raised"
+    # data: {"session_id", "checkpoint_id", "kind", "step"}
+    CHECKPOINT_COMMITTED = "checkpoint.committed"
     CHECKPOINT_FAILED = "checkpoint.failed"  # data: {"session_id", "checkpoint_id", "reason"}
 
 

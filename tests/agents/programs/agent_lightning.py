@@ -1,8 +1,10 @@
-"""Agent-lightning 0.3: its runner, store, tracer, adapters and proxy, unmodified, with an episode's URL for a backend.
+"""Agent-lightning 0.3: its runner, store, tracer, adapters and proxy, unmodified, with an episode's
+URL for a backend.
 
-Usage: agent_lightning.py BASE_URL API_KEY MODEL CASE...; a case is "CALL", "CALL over PROVIDER" (of Agent-lightning's
-proxy), or "CALL over PROVIDER spans" (read from the proxy's spans). Prints, by case, what the adapter recovered: for
-each triplet its prompt ids, response ids, number of log-probabilities and reward.
+Usage: agent_lightning.py BASE_URL API_KEY MODEL CASE...; a case is "CALL", "CALL over PROVIDER" (of
+Agent-lightning's proxy), or "CALL over PROVIDER spans" (read from the proxy's spans). Prints, by
+case, what the adapter recovered: for each triplet its prompt ids, response ids, number of
+log-probabilities and reward.
 """
 
 import asyncio
@@ -35,7 +37,11 @@ def asked_for(client: openai.OpenAI, model: str) -> None:
 
 
 def tool(client: openai.OpenAI, model: str) -> None:
-    said = client.chat.completions.create(model=model, messages=QUESTION, tools=[TOOL]).choices[0].message
+    said = (
+        client.chat.completions.create(model=model, messages=QUESTION, tools=[TOOL])
+        .choices[0]
+        .message
+    )
     assert said.tool_calls[0].function.name == "get_weather"
 
 
@@ -61,7 +67,9 @@ CALLS: dict[str, Callable[[openai.OpenAI, str], None]] = {
 def agent_of(call: Callable[[openai.OpenAI, str], None]) -> Any:
     @agl.rollout
     def agent(task: str, llm: agl.LLM) -> float:
-        with openai.OpenAI(base_url=llm.endpoint, api_key=llm.api_key or "none", max_retries=0) as client:
+        with openai.OpenAI(
+            base_url=llm.endpoint, api_key=llm.api_key or "none", max_retries=0
+        ) as client:
             call(client, llm.model)
         return 0.5
 
@@ -92,7 +100,11 @@ async def through_proxy(
     server = agl.LightningStoreServer(agl.InMemoryLightningStore(), "127.0.0.1", port_free())
     await server.start()
     model = backend.model
-    entry = {"model": f"{provider}/{model}", "api_base": backend.endpoint, "api_key": backend.api_key}
+    entry = {
+        "model": f"{provider}/{model}",
+        "api_base": backend.endpoint,
+        "api_key": backend.api_key,
+    }
     proxy = agl.LLMProxy(
         host="127.0.0.1", port=port_free(),
         model_list=[{"model_name": model, "litellm_params": entry}], store=server,
@@ -121,7 +133,9 @@ async def main(base_url: str, api_key: str, model: str, *cases: str) -> None:
         if provider:
             found[case] = await through_proxy(backend, CALLS[call], provider, adapter)
         else:
-            found[case] = await play(agl.InMemoryLightningStore(), agent_of(CALLS[call]), backend, adapter)
+            found[case] = await play(
+                agl.InMemoryLightningStore(), agent_of(CALLS[call]), backend, adapter
+            )
     print(json.dumps(found))
 
 

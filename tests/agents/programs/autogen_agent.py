@@ -16,9 +16,13 @@ async def play(base_url: str, api_key: str) -> str:
         vision=False, function_calling=True, json_output=True, structured_output=True, family="unknown",
         multiple_system_messages=True,
     )  # fmt: skip
-    client = OpenAIChatCompletionClient(model=MODEL, base_url=base_url, api_key=api_key, model_info=info, max_retries=0)
+    client = OpenAIChatCompletionClient(
+        model=MODEL, base_url=base_url, api_key=api_key, model_info=info, max_retries=0
+    )
     weather_tool.__name__ = "get_weather"
-    agent = AssistantAgent("forecaster", client, tools=[weather_tool], system_message=SYSTEM, max_tool_iterations=5)
+    agent = AssistantAgent(
+        "forecaster", client, tools=[weather_tool], system_message=SYSTEM, max_tool_iterations=5
+    )
     result = await agent.run(task=QUESTION)
     await client.close()
     return result.messages[-1].content

@@ -1,4 +1,6 @@
-"""CAMEL: a chat agent with a tool. Its own counter of tokens fetches a file from elsewhere; this one needs none."""
+"""CAMEL: a chat agent with a tool. Its own counter of tokens fetches a file from elsewhere; this
+one needs none.
+"""
 
 from camel.agents import ChatAgent
 from camel.models import ModelFactory
@@ -22,6 +24,15 @@ class Letters(BaseTokenCounter):
 def play(base_url: str, api_key: str) -> str:
     platform = ModelPlatformType.OPENAI_COMPATIBLE_MODEL
     model = ModelFactory.create(
-        model_platform=platform, model_type=MODEL, url=base_url, api_key=api_key, token_counter=Letters()
+        model_platform=platform,
+        model_type=MODEL,
+        url=base_url,
+        api_key=api_key,
+        token_counter=Letters(),
     )
-    return ChatAgent(SYSTEM, model=model, tools=[FunctionTool(get_weather)]).step(QUESTION).msgs[0].content
+    return (
+        ChatAgent(SYSTEM, model=model, tools=[FunctionTool(get_weather)])
+        .step(QUESTION)
+        .msgs[0]
+        .content
+    )

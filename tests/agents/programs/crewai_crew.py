@@ -13,6 +13,12 @@ def weather_tool(city: str) -> str:
 
 def play(base_url: str, api_key: str) -> str:
     llm = LLM(model=f"openai/{MODEL}", base_url=base_url, api_key=api_key)
-    agent = Agent(role="forecaster", goal="answer", backstory="You know the weather.", llm=llm, tools=[weather_tool])
+    agent = Agent(
+        role="forecaster",
+        goal="answer",
+        backstory="You know the weather.",
+        llm=llm,
+        tools=[weather_tool],
+    )
     task = Task(description=QUESTION, expected_output="one sentence", agent=agent)
     return Crew(agents=[agent], tasks=[task], verbose=False).kickoff().raw

@@ -27,7 +27,10 @@ def weather_tool() -> Tool:
 def play(base_url: str, api_key: str) -> str:
     os.environ |= {"OURS_API_KEY": api_key, "OURS_BASE_URL": base_url}
     model = get_model(f"openai-api/ours/{MODEL}", base_url=base_url, api_key=api_key, memoize=False)
-    task = Task(dataset=[Sample(QUESTION)], solver=[system_message(SYSTEM), use_tools(weather_tool()), generate()])
+    task = Task(
+        dataset=[Sample(QUESTION)],
+        solver=[system_message(SYSTEM), use_tools(weather_tool()), generate()],
+    )
     with tempfile.TemporaryDirectory() as folder:
         (log,) = eval(task, model=model, display="none", log_dir=folder)
         assert log.status == "success", log.error

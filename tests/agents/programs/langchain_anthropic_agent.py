@@ -1,4 +1,6 @@
-"""LangChain: its agent over Anthropic's dialect, whose last answer has the form that output_config asks for."""
+"""LangChain: its agent over Anthropic's dialect, whose last answer has the form that output_config
+asks for.
+"""
 
 from langchain.agents import create_agent
 from langchain.agents.structured_output import ProviderStrategy
@@ -15,6 +17,10 @@ class Report(BaseModel):
 
 def play(base_url: str, api_key: str) -> str:
     origin = base_url.removesuffix("/v1")  # its client adds /v1 itself
-    model = ChatAnthropic(model=MODEL, base_url=origin, api_key=api_key, max_tokens=300, max_retries=0)
-    agent = create_agent(model, [get_weather], system_prompt=SYSTEM, response_format=ProviderStrategy(Report))
+    model = ChatAnthropic(
+        model=MODEL, base_url=origin, api_key=api_key, max_tokens=300, max_retries=0
+    )
+    agent = create_agent(
+        model, [get_weather], system_prompt=SYSTEM, response_format=ProviderStrategy(Report)
+    )
     return agent.invoke({"messages": [("user", QUESTION)]})["structured_response"].summary

@@ -5,7 +5,9 @@ from weather import MODEL, QUESTION, SYSTEM, get_weather
 
 
 def play(base_url: str, api_key: str) -> str:
-    llm.register_provider("openai:completions", scope=f"openai/{MODEL}", base_url=base_url, api_key=api_key)
+    llm.register_provider(
+        "openai:completions", scope=f"openai/{MODEL}", base_url=base_url, api_key=api_key
+    )
 
     @llm.call(f"openai/{MODEL}", tools=[llm.tool(get_weather)])
     def ask() -> list:

@@ -9,7 +9,11 @@ def play(base_url: str, api_key: str) -> str:
     tools = [{"type": "function", "function": FUNCTION}]
     with OpenAI(base_url=base_url, api_key=api_key, max_retries=0) as client:
         while True:
-            message = client.chat.completions.create(model=MODEL, messages=messages, tools=tools).choices[0].message
+            message = (
+                client.chat.completions.create(model=MODEL, messages=messages, tools=tools)
+                .choices[0]
+                .message
+            )
             messages.append(message.model_dump(exclude_none=True))
             if not message.tool_calls:
                 return message.content

@@ -1,7 +1,9 @@
-"""``python play.py PROGRAM BASE_URL API_KEY [BASE_URL API_KEY]... [-- PROGRAM ...]``: agents, each at its addresses.
+"""``python play.py PROGRAM BASE_URL API_KEY [BASE_URL API_KEY]... [-- PROGRAM ...]``: agents, each
+at its addresses.
 
-The agent of PROGRAM.py is played once at each of its addresses. The last line of output is a JSON list of all answers,
-with {"error": ...} in the place of one that did not come. One process for many: importing a framework takes seconds.
+The agent of PROGRAM.py is played once at each of its addresses. The last line of output is a JSON
+list of all answers, with {"error": ...} in the place of one that did not come. One process for
+many: importing a framework takes seconds.
 """
 
 import asyncio

@@ -18,5 +18,7 @@ class Weather:
 async def play(base_url: str, api_key: str) -> str:
     async with AsyncOpenAI(base_url=base_url, api_key=api_key, max_retries=0) as client:
         service = OpenAIChatCompletion(ai_model_id=MODEL, async_client=client)
-        agent = ChatCompletionAgent(service=service, name="forecaster", instructions=SYSTEM, plugins=[Weather()])
+        agent = ChatCompletionAgent(
+            service=service, name="forecaster", instructions=SYSTEM, plugins=[Weather()]
+        )
         return str((await agent.get_response(messages=QUESTION)).message.content)

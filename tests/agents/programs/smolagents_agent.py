@@ -17,5 +17,7 @@ class GetWeather(Tool):
 
 def play(base_url: str, api_key: str) -> str:
     model = OpenAIModel(model_id=MODEL, api_base=base_url, api_key=api_key)
-    agent = ToolCallingAgent(tools=[GetWeather()], model=model, max_steps=5, verbosity_level=LogLevel.OFF)
+    agent = ToolCallingAgent(
+        tools=[GetWeather()], model=model, max_steps=5, verbosity_level=LogLevel.OFF
+    )
     return agent.run(QUESTION)

@@ -6,6 +6,10 @@ from weather import MODEL, QUESTION, SYSTEM, get_weather
 
 
 def play(base_url: str, api_key: str) -> str:
-    model = OpenAIModel(client_args={"base_url": base_url, "api_key": api_key, "max_retries": 0}, model_id=MODEL)
-    agent = Agent(model=model, tools=[tool(get_weather)], system_prompt=SYSTEM, callback_handler=None)
+    model = OpenAIModel(
+        client_args={"base_url": base_url, "api_key": api_key, "max_retries": 0}, model_id=MODEL
+    )
+    agent = Agent(
+        model=model, tools=[tool(get_weather)], system_prompt=SYSTEM, callback_handler=None
+    )
     return str(agent(QUESTION))

@@ -6,7 +6,11 @@ MODEL = "tiny-model"
 SYSTEM = "You answer questions about the weather."
 QUESTION = "What is the weather in Paris, and then in Rome?"
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-FUNCTION = {"name": "get_weather", "description": "Tell the weather of a city.", "parameters": PARAMETERS}
+FUNCTION = {
+    "name": "get_weather",
+    "description": "Tell the weather of a city.",
+    "parameters": PARAMETERS,
+}
 
 
 def get_weather(city: str) -> str:

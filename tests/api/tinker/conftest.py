@@ -27,4 +27,8 @@ async def alices(project: Project, alice: User) -> AsyncIterator[Client]:
 
 @pytest.fixture
 async def eves() -> Client:
-    return Client(await sync_to_async(lambda: key_make((user := user_make("eve")).memberships.get().project, user))())
+    return Client(
+        await sync_to_async(
+            lambda: key_make((user := user_make("eve")).memberships.get().project, user)
+        )()
+    )

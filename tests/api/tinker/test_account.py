@@ -50,13 +50,21 @@ async def test_a_token_stands_for_its_key_until_either_ends(
 ) -> None:
     token = (await alices.post("auth/token"))["jwt"]
     claims = claims_of(token)
-    assert (claims["sub"], claims["org_id"], claims["email"]) == (f"tml:user:{alice.pk}", project.id, alice.email)
+    assert (claims["sub"], claims["org_id"], claims["email"]) == (
+        f"tml:user:{alice.pk}",
+        project.id,
+        alice.email,
+    )
     assert 0 < claims["exp"] - claims["iat"] <= 3600
     by_token = Client(token)
     session_id = await by_token.session()
     assert (await alices.get("sessions"))["sessions"] == [session_id]
     head, payload, signature = token.split(".")
-    forged = base64.urlsafe_b64encode(json.dumps(claims | {"kid": "key_other"}).encode()).decode().rstrip("=")
+    forged = (
+        base64.urlsafe_b64encode(json.dumps(claims | {"kid": "key_other"}).encode())
+        .decode()
+        .rstrip("=")
+    )
     for bad in (
         f"{head}.{forged}.{signature}",
         f"{head}.{payload}.{signature[:-2]}",
@@ -93,12 +101,20 @@ async def test_a_key_revokes_itself_alone(alices: Client, project: Project, alic
 async def test_sessions_are_searched_by_all_that_is_given_page_by_page(alices: Client) -> None:
     made = []
     for number in range(3):
-        body = {"tags": [], "display_name": f"Run {number} of mine", "user_metadata": {"n": str(number), "a.b__c": "x"}}
+        body = {
+            "tags": [],
+            "display_name": f"Run {number} of mine",
+            "user_metadata": {"n": str(number), "a.b__c": "x"},
+        }
         made.append((await alices.post("create_session", body))["session_id"])
-    await alices.send("POST", f"sessions/{made[0]}/finish", {"reason": {"type": "errored"}, "detail": "d"})
+    await alices.send(
+        "POST", f"sessions/{made[0]}/finish", {"reason": {"type": "errored"}, "detail": "d"}
+    )
 
     async def found(**query: Any) -> list[str]:
-        return [each["session_id"] for each in (await alices.post("sessions/search", query))["sessions"]]
+        return [
+            each["session_id"] for each in (await alices.post("sessions/search", query))["sessions"]
+        ]
 
     assert await found() == made[::-1]
     assert await found(display_name="mine run 1") == [made[1]]
@@ -106,12 +122,19 @@ async def test_sessions_are_searched_by_all_that_is_given_page_by_page(alices: C
     assert await found(user_metadata={"n": "2", "a.b__c": "x"}) == [made[2]]
     assert await found(user_metadata={"n": "2", "a.b__c": "y"}) == []
     assert await found(statuses=[{"type": "client_finished", "reasons": ["errored"]}]) == [made[0]]
-    assert await found(statuses=[{"type": "client_finished", "reasons": ["success"]}, {"type": "failed"}]) == []
+    assert (
+        await found(
+            statuses=[{"type": "client_finished", "reasons": ["success"]}, {"type": "failed"}]
+        )
+        == []
+    )
     assert await found(statuses=[{"type": "active"}]) == made[:0:-1]
     first = await alices.post("sessions/search", {"limit": 2, "owner": {"type": "accessible"}})
     assert [each["status"]["type"] for each in first["sessions"]] == ["active", "active"]
     rest = await alices.post("sessions/search", {"limit": 2, "cursor": first["next_cursor"]})
-    assert [each["session_id"] for each in rest["sessions"]] == [made[0]] and rest["next_cursor"] is None
+    assert [each["session_id"] for each in rest["sessions"]] == [made[0]] and rest[
+        "next_cursor"
+    ] is None
     owner = rest["sessions"][0]["owner"]
     assert await found(owner={"type": "user", "owner_urns": [owner]}) == made[::-1]
     assert await found(owner={"type": "user", "owner_urns": ["tml:user:99999", "nonsense"]}) == []
@@ -119,14 +142,21 @@ async def test_sessions_are_searched_by_all_that_is_given_page_by_page(alices: C
     assert (await alices.send("POST", "sessions/search", {"statuses": []}))[0] == 400
 
 
-async def test_a_page_of_sessions_counts_the_checkpoints_of_all_in_one_query(alices: Client) -> None:
+async def test_a_page_of_sessions_counts_the_checkpoints_of_all_in_one_query(
+    alices: Client,
+) -> None:
     @sync_to_async
     def page() -> tuple[list[tuple[int, int]], int]:
         key = ApiKey.objects.select_related("project", "user").get()
-        caller = KeyCaller(user=key.user, project=key.project, scopes=frozenset(), id=key.id, key=key)
+        caller = KeyCaller(
+            user=key.user, project=key.project, scopes=frozenset(), id=key.id, key=key
+        )
         with CaptureQueriesContext(connection) as queries:
             answer = json.loads(search.sessions_search(caller, SessionSearch()).body)
-        told = [(each["checkpoints_count"], each["checkpoint_storage_bytes"]) for each in answer["sessions"]]
+        told = [
+            (each["checkpoints_count"], each["checkpoint_storage_bytes"])
+            for each in answer["sessions"]
+        ]
         return told, len(queries)
 
     pages = []
@@ -134,13 +164,16 @@ async def test_a_page_of_sessions_counts_the_checkpoints_of_all_in_one_query(ali
         made = await alices.model(session := await alices.session())
         for name in range(number):
             await stored(made["model_id"], f"c{name}", seq_id=name + 1)
-        await Session.objects.filter(tinker__tinker_session_id=session).aupdate(state="stopped")  # for the next one
+        # for the next one
+        await Session.objects.filter(tinker__tinker_session_id=session).aupdate(state="stopped")
         pages.append(await page())
     assert pages[-1][0] == [(2, 14), (1, 7), (0, 0)]
     assert len({queries for _, queries in pages}) == 1
 
 
-async def test_checkpoints_are_searched_and_counted(alices: Client, alice: User, project: Project) -> None:
+async def test_checkpoints_are_searched_and_counted(
+    alices: Client, alice: User, project: Project
+) -> None:
     made = await alices.model(await alices.session())
     await stored(made["model_id"], "a", user_metadata={"k": "v"})
     await stored(made["model_id"], "b", "sampler_weights", 2)
@@ -150,18 +183,31 @@ async def test_checkpoints_are_searched_and_counted(alices: Client, alice: User,
         return [each["checkpoint_id"] for each in answer["checkpoints"]]
 
     assert await found() == ["sampler_weights/b", "weights/a"]
-    assert await found(checkpoint_type="training") == await found(user_metadata={"k": "v"}) == ["weights/a"]
+    assert (
+        await found(checkpoint_type="training")
+        == await found(user_metadata={"k": "v"})
+        == ["weights/a"]
+    )
     assert await found(base_models=["another"]) == await found(base_models=[]) == []
     first = await alices.post("checkpoints/search", {"limit": 1})
     assert first["next_cursor"].keys() == {"last_created_at", "last_checkpoint_uuid"}
     assert await found(cursor=first["next_cursor"]) == ["weights/a"]
     assert first["checkpoints"][0]["base_model"] == BASE_MODEL
     (item,) = (await alices.get("billing/usage/checkpoints/current"))["data"]
-    assert (item["user_email"], item["checkpoint_count"], item["size_bytes"]) == (alice.email, 2, 14)
+    assert (item["user_email"], item["checkpoint_count"], item["size_bytes"]) == (
+        alice.email,
+        2,
+        14,
+    )
     usage = await alices.get("billing/usage/events")
     (event,) = usage["data"]
-    assert event["event_info"] == {"type": "checkpoint", "count": 2} and event["session_id"] in usage["sessions"]
-    assert (await alices.get("billing/usage/events?starting_on=2020-01-01&ending_before=2020-02-01"))["data"] == []
+    assert (
+        event["event_info"] == {"type": "checkpoint", "count": 2}
+        and event["session_id"] in usage["sessions"]
+    )
+    assert (
+        await alices.get("billing/usage/events?starting_on=2020-01-01&ending_before=2020-02-01")
+    )["data"] == []
     for wrong in (
         "starting_on=x",
         "starting_on=2020-01-01",
@@ -177,34 +223,59 @@ async def test_the_audit_log_is_for_admin_keys(
 ) -> None:
     await alices.model(await alices.session())
     assert (await alices.send("GET", "audit"))[0] == 403
-    admin = await sync_to_async(key_create)(project=project, user=alice, name="admin", scopes=[Scope.ADMIN])
+    admin = await sync_to_async(key_create)(
+        project=project, user=alice, name="admin", scopes=[Scope.ADMIN]
+    )
     admins = Client(admin[1])
     entries = (await admins.get("audit"))["entries"]
-    assert entries[-1]["event"] == "tinker_runtime_start" and entries[-1]["event_details"]["actor"] == alice.email
+    assert (
+        entries[-1]["event"] == "tinker_runtime_start"
+        and entries[-1]["event_details"]["actor"] == alice.email
+    )
     today = entries[-1]["timestamp"][:10]
     monkeypatch.setattr(account, "AUDIT_PAGE", 1)
-    assert (await admins.get(f"audit?day={today}"))["entries"] == (await admins.get("audit"))["entries"]
-    assert len((await admins.get("audit"))["entries"]) >= len(entries) > 1, "more than the newest page"
+    assert (await admins.get(f"audit?day={today}"))["entries"] == (await admins.get("audit"))[
+        "entries"
+    ]
+    assert len((await admins.get("audit"))["entries"]) >= len(entries) > 1, (
+        "more than the newest page"
+    )
     assert (await admins.get("audit?event_type=teams"))["entries"] == []
     assert (await admins.get("audit?day=2020-01-01"))["entries"] == []
     assert (await admins.send("GET", "audit?event_type=nonsense"))[0] == 400
 
 
 async def test_copies_of_a_sampling_client_get_numbers_of_their_own(alices: Client) -> None:
-    body = {"session_id": await alices.session(), "sampling_session_seq_id": 0, "base_model": BASE_MODEL}
-    sampler = {"sampling_session_id": (await alices.post("create_sampling_session", body))["sampling_session_id"]}
-    numbers = [(await alices.post("join_sampling_session", sampler))["client_counter"] for _ in range(2)]
+    body = {
+        "session_id": await alices.session(),
+        "sampling_session_seq_id": 0,
+        "base_model": BASE_MODEL,
+    }
+    sampler = {
+        "sampling_session_id": (await alices.post("create_sampling_session", body))[
+            "sampling_session_id"
+        ]
+    }
+    numbers = [
+        (await alices.post("join_sampling_session", sampler))["client_counter"] for _ in range(2)
+    ]
     assert numbers == [1, 2]
-    assert (await alices.send("POST", "join_sampling_session", {"sampling_session_id": "nonsense"}))[0] == 404
+    assert (
+        await alices.send("POST", "join_sampling_session", {"sampling_session_id": "nonsense"})
+    )[0] == 404
 
 
-async def test_a_session_stays_in_the_one_project_of_its_key(alices: Client, project: Project) -> None:
+async def test_a_session_stays_in_the_one_project_of_its_key(
+    alices: Client, project: Project
+) -> None:
     where = f"sessions/{await alices.session()}/project"
     assert (await alices.send("PUT", where, {"project_id": project.id}))[0] == 204
     assert (await alices.send("PUT", where, {"project_id": "prj_other"}))[0] == 404
 
 
-async def test_a_key_that_was_given_away_reads_its_owners_paths(alices: Client, eves: Client) -> None:
+async def test_a_key_that_was_given_away_reads_its_owners_paths(
+    alices: Client, eves: Client
+) -> None:
     made = await alices.model(await alices.session())
     await stored(made["model_id"], "a")
     load = {
@@ -215,8 +286,12 @@ async def test_a_key_that_was_given_away_reads_its_owners_paths(alices: Client, 
     assert await eves.mistake("load_weights", load | {"weights_access_token": "tml-ts_wrong"})
     of_model = await eves.model(load["session_id"], number=1)
     found = await state_found(of_model["model_id"], load["path"])
-    assert found.checkpoint_id is None and found.refusal == f"There is no checkpoint {load['path']}."
-    found = await state_found(made["model_id"], load["path"].replace("/weights/", "/sampler_weights/"))
+    assert (
+        found.checkpoint_id is None and found.refusal == f"There is no checkpoint {load['path']}."
+    )
+    found = await state_found(
+        made["model_id"], load["path"].replace("/weights/", "/sampler_weights/")
+    )
     assert "There is no checkpoint" in found.refusal
     assert (await state_found(made["model_id"], load["path"])).checkpoint_id
     loaded = await eves.post("load_weights", load | {"weights_access_token": alices.secret})
@@ -240,4 +315,6 @@ async def test_lists_are_of_ones_own_or_of_the_project_and_say_when_a_model_was_
     await alices.send("POST", "optim_step", step(1, model_id=made["model_id"]))
     asked = (await alices.get(run))["last_request_time"]
     await alices.send("POST", "optim_step", step(2, model_id=made["model_id"]))
-    assert before < asked == (await alices.get(run))["last_request_time"], "written down once a minute at most"
+    assert before < asked == (await alices.get(run))["last_request_time"], (
+        "written down once a minute at most"
+    )

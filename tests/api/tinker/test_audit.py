@@ -33,7 +33,11 @@ WITHOUT = {
 
 
 def test_every_call_that_changes_something_has_an_entry_or_a_reason() -> None:
-    changing = {route.view.__name__ for route in wire if not (route.method == "GET" or route.is_async or route.audit)}
+    changing = {
+        route.view.__name__
+        for route in wire
+        if not (route.method == "GET" or route.is_async or route.audit)
+    }
     assert changing == READ_BY_POST | BY_THEMSELVES.keys() | WITHOUT.keys()
     assert {route.audit for route in wire} - {""} == ACTIONS
 
@@ -56,15 +60,24 @@ async def test_who_publishes_lets_expire_deletes_or_ends_is_written_down(
         ("DELETE", f"{path}/publish", None, "checkpoint_unpublish"),
         ("PUT", f"{path}/ttl", {"ttl_seconds": 7200}, "checkpoint_ttl"),
         ("DELETE", path, None, "checkpoint_delete"),
-        ("POST", f"sessions/{session}/finish", {"reason": {"type": "success"}}, "tinker_session_finish"),
+        (
+            "POST",
+            f"sessions/{session}/finish",
+            {"reason": {"type": "success"}},
+            "tinker_session_finish",
+        ),
         ("DELETE", "auth/apikey/me", None, "key_revoke"),
     ]
     for method, where, body, _ in calls:
         assert (await eves.send(method, where, body))[0] in (204, 404)
         assert (await alices.send(method, where, body))[0] == 204
     found = (await entries(project))[before:]
-    assert [entry["action"] for entry in found] == [action for *_, action in calls], "and none of what was refused"
+    assert [entry["action"] for entry in found] == [action for *_, action in calls], (
+        "and none of what was refused"
+    )
     assert {(entry["actor"], entry["project_id"]) for entry in found} == {(alice.email, project.id)}
     assert found[0]["target"] == {"model_id": model, "segment": "weights", "name": "a"}
     assert found[2]["details"] == {"ttl_seconds": 7200}
-    assert len({entry["key_id"] for entry in found}) == 1 and found[-1]["target"] == {"key_id": found[0]["key_id"]}
+    assert len({entry["key_id"] for entry in found}) == 1 and found[-1]["target"] == {
+        "key_id": found[0]["key_id"]
+    }

@@ -25,11 +25,20 @@ def training(model_id: str, *seq_ids: int) -> CallColumns:
     measures = {"loss:sum": losses, "learning_rate": rates}
     at = [1_700_000_000.0 + seq_id for seq_id in seq_ids]
     tokens = [seq_id % 2 * 4 for seq_id in seq_ids]
-    return CallColumns(model_id=model_id, seq_ids=list(seq_ids), kinds=kinds, at=at, tokens=tokens, measures=measures)
+    return CallColumns(
+        model_id=model_id,
+        seq_ids=list(seq_ids),
+        kinds=kinds,
+        at=at,
+        tokens=tokens,
+        measures=measures,
+    )
 
 
 @sync_to_async
-def tell(session_id: str, key: str, *reported: CallColumns, tokens: TokensUsed | None = None) -> None:
+def tell(
+    session_id: str, key: str, *reported: CallColumns, tokens: TokensUsed | None = None
+) -> None:
     lease_issue(session=Session.objects.get(id=session_id))
     body = WorkReport(key=key, tokens=tokens or TokensUsed(), spans=[], calls=list(reported))
     work.work_record(session=Session.objects.get(id=session_id), body=body)
@@ -43,28 +52,47 @@ async def made(client: Client, **changes: Any) -> tuple[str, str]:
 
 @sync_to_async
 def read(client: Client, path: str) -> tuple[int, Any]:
-    answer = Browser().get(f"/v1/sessions/{path}", headers={"Authorization": f"Bearer {client.secret}"})
+    answer = Browser().get(
+        f"/v1/sessions/{path}", headers={"Authorization": f"Bearer {client.secret}"}
+    )
     return answer.status_code, answer.json()
 
 
 @sync_to_async
 def publish(client: Client, path: str, public: bool) -> tuple[int, Any]:
     send = Browser().post if public else Browser().delete
-    answer = send(f"/v1/sessions/{path}/publish", headers={"Authorization": f"Bearer {client.secret}"})
+    answer = send(
+        f"/v1/sessions/{path}/publish", headers={"Authorization": f"Bearer {client.secret}"}
+    )
     return answer.status_code, answer.json()
 
 
-async def test_a_model_is_shown_with_its_rank_steps_rate_and_the_loss_of_each_call(alices: Client) -> None:
+async def test_a_model_is_shown_with_its_rank_steps_rate_and_the_loss_of_each_call(
+    alices: Client,
+) -> None:
     session, model = await made(alices, user_metadata={"recipe": "sft"})
     await tell(session, "a-1", training(model, 1, 2, 3))
-    await tell(session, "b-1", training(model, 2, 3, 4, 5))  # a runtime that did 2 and 3 again after a kill
+    # a runtime that did 2 and 3 again after a kill
+    await tell(session, "b-1", training(model, 2, 3, 4, 5))
     status, run = await read(alices, f"{session}/tinker")
-    assert status == 200 and (run["sdk_version"], run["finished"], run["samplers"]) == ("0.38.0", None, 0)
+    assert status == 200 and (run["sdk_version"], run["finished"], run["samplers"]) == (
+        "0.38.0",
+        None,
+        0,
+    )
     (shown,) = run["models"]
-    assert (shown["id"], shown["lora"]["rank"], shown["user_metadata"]) == (model, 8, {"recipe": "sft"})
+    assert (shown["id"], shown["lora"]["rank"], shown["user_metadata"]) == (
+        model,
+        8,
+        {"recipe": "sft"},
+    )
     assert (shown["steps"], shown["calls"], shown["learning_rate"]) == (2, 3, 0.025)
     _, losses = await read(alices, f"{session}/tinker/{model}/calls")
-    assert (losses["numbers"], losses["steps"], losses["tokens"]) == ([1, 2, 3], [0, 1, 2], [4, 4, 4])
+    assert (losses["numbers"], losses["steps"], losses["tokens"]) == (
+        [1, 2, 3],
+        [0, 1, 2],
+        [4, 4, 4],
+    )
     assert losses["columns"]["loss:sum"]["last"] == [1.0, 3.0, 5.0]
     _, steps = await read(alices, f"{session}/tinker/{model}/calls?kind=optim_step&points=1")
     assert (steps["numbers"], steps["calls_in_all"]) == ([2], 2)
@@ -84,7 +112,12 @@ async def test_of_many_calls_the_newest_are_kept_and_all_are_counted(
     _, losses = await read(alices, f"{session}/tinker/{model}/calls")
     assert losses["numbers"] == [5, 6] and losses["steps"] == [4, 5]
     _, part = await read(alices, f"{session}/tinker/{model}/calls?number_from=6&number_to=9")
-    assert (part["numbers"], part["steps"], part["calls_within"], part["calls_in_all"]) == ([6], [5], 1, 6)
+    assert (part["numbers"], part["steps"], part["calls_within"], part["calls_in_all"]) == (
+        [6],
+        [5],
+        1,
+        6,
+    )
 
 
 async def test_a_part_of_the_calls_is_read_in_as_many_points_as_the_whole(alices: Client) -> None:
@@ -107,10 +140,13 @@ async def test_tokens_and_samplers_of_a_session_are_shown(alices: Client) -> Non
     assert run["newest_samplers"] == []
 
 
-async def test_another_project_and_a_session_of_another_kind_have_none(alices: Client, eves: Client) -> None:
+async def test_another_project_and_a_session_of_another_kind_have_none(
+    alices: Client, eves: Client
+) -> None:
     session, model = await made(alices)
     other, foreign = await made(eves)
-    await tell(other, "e-1", training(model, 1), training(foreign, 1))  # names a model that is not its own
+    # names a model that is not its own
+    await tell(other, "e-1", training(model, 1), training(foreign, 1))
     for path in (f"{session}/tinker", f"{session}/tinker/{model}/calls"):
         assert (await read(eves, path))[0] == 404
     assert (await read(alices, f"{session}/tinker/{foreign}/calls"))[0] == 404
@@ -128,7 +164,9 @@ async def test_a_checkpoint_has_the_path_that_its_client_gave_it(alices: Client)
     assert shown["tinker_path"] == f"tinker://{model}/weights/first"
 
 
-async def test_a_checkpoint_is_published_for_every_project_and_taken_back(alices: Client, eves: Client) -> None:
+async def test_a_checkpoint_is_published_for_every_project_and_taken_back(
+    alices: Client, eves: Client
+) -> None:
     session, model = await made(alices)
     await sync_to_async(checkpoint_store)(model, "first")
     (shown,) = (await read(alices, f"{session}/checkpoints"))[1]["items"]

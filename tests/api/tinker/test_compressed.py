@@ -1,4 +1,6 @@
-"""Compressed training data: unpacked once, for a runtime that sees what it sees of every client; bombs cost nothing."""
+"""Compressed training data: unpacked once, for a runtime that sees what it sees of every client;
+bombs cost nothing.
+"""
 
 import json
 import tracemalloc
@@ -25,13 +27,19 @@ def streamed(data: bytes) -> bytes:
 
 
 def promising(size: int, data: bytes) -> bytes:
-    """A frame whose head says ``size``, in eight bytes after mark and descriptor. RFC 8878, 3.1.1.1."""
+    """A frame whose head says ``size``, in eight bytes after mark and descriptor. RFC 8878,
+    3.1.1.1.
+    """
     return zstandard.FRAME_HEADER + bytes([0b11100000]) + size.to_bytes(8, "little") + data
 
 
-async def send(client: Client, body: bytes, path: str = "forward_backward", encoding: str = "zstd") -> tuple[int, Any]:
+async def send(
+    client: Client, body: bytes, path: str = "forward_backward", encoding: str = "zstd"
+) -> tuple[int, Any]:
     given = {"x_api_key": client.secret, "content_encoding": encoding}
-    status, _, answer = await Call(application, "POST", f"/api/v1/{path}", body=body, **given).answer()
+    status, _, answer = await Call(
+        application, "POST", f"/api/v1/{path}", body=body, **given
+    ).answer()
     return status, json.loads(answer)
 
 
@@ -75,7 +83,11 @@ async def test_what_cannot_be_unpacked_is_refused_before_memory_is_spent(
 
 
 async def test_other_compressions_and_other_calls_are_refused_as_they_come(alices: Client) -> None:
-    for path, encoding in (("forward_backward", "gzip"), ("optim_step", "zstd"), ("create_session", "zstd")):
+    for path, encoding in (
+        ("forward_backward", "gzip"),
+        ("optim_step", "zstd"),
+        ("create_session", "zstd"),
+    ):
         status, answer = await send(alices, GOOD, path, encoding)
         assert status == 415 and "forward_backward reads zstd" in answer["detail"]
 
@@ -83,5 +95,7 @@ async def test_other_compressions_and_other_calls_are_refused_as_they_come(alice
 async def test_an_encoding_is_not_hidden_by_a_header_after_it(alices: Client) -> None:
     for first, last in (("gzip", "identity"), ("identity", "gzip"), ("zstd", "zstd")):
         twice = {"content_encoding": first, "Content_Encoding": last, "x_api_key": alices.secret}
-        status, _, answer = await Call(application, "POST", "/api/v1/forward_backward", body=GOOD, **twice).answer()
+        status, _, answer = await Call(
+            application, "POST", "/api/v1/forward_backward", body=GOOD, **twice
+        ).answer()
         assert status == 415 and b"reads zstd" in answer

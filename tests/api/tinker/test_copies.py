@@ -1,4 +1,6 @@
-"""Checkpoints are copied into the caller's project: bytes of their own, under a training run that nothing trains."""
+"""Checkpoints are copied into the caller's project: bytes of their own, under a training run that
+nothing trains.
+"""
 
 import json
 
@@ -43,7 +45,9 @@ def written(checkpoint_id: str) -> None:
 
 @sync_to_async
 def bytes_of(path: str) -> tuple[bytes | None, dict]:
-    row = TinkerCheckpoint.objects.select_related("checkpoint__session").get(model_id=path.split("/")[2])
+    row = TinkerCheckpoint.objects.select_related("checkpoint__session").get(
+        model_id=path.split("/")[2]
+    )
     manifest = json.loads(object_store.get(checkpoint_key(row.checkpoint, "manifest.json")))
     return object_store.get(checkpoint_key(row.checkpoint, FILE["path"])), manifest
 
@@ -51,24 +55,40 @@ def bytes_of(path: str) -> tuple[bytes | None, dict]:
 async def test_a_copy_outlives_its_source_and_is_loaded_listed_and_deleted_like_any(
     alices: Client, path: str, project: Project
 ) -> None:
-    copied = (await alices.post("copy_weights", {"source_path": path, "destination_project_id": project.id}))[
-        "tinker_path"
-    ]
+    copied = (
+        await alices.post(
+            "copy_weights", {"source_path": path, "destination_project_id": project.id}
+        )
+    )["tinker_path"]
     assert copied != path and copied.endswith("/weights/final")
     source = path.removeprefix("tinker://").replace("/weights", "/checkpoints/weights")
     assert (await alices.send("DELETE", f"training_runs/{source}"))[0] == 204
     stored, manifest = await bytes_of(copied)
     assert stored == WEIGHTS and manifest["files"] == [FILE]
-    assert [each["tinker_path"] for each in (await alices.get("checkpoints"))["checkpoints"]] == [copied]
-    load = {"session_id": await alices.session(), "model_seq_id": 0, "path": copied, "optimizer": True}
+    assert [each["tinker_path"] for each in (await alices.get("checkpoints"))["checkpoints"]] == [
+        copied
+    ]
+    load = {
+        "session_id": await alices.session(),
+        "model_seq_id": 0,
+        "path": copied,
+        "optimizer": True,
+    }
     assert (await alices.post("load_weights", load))["model_id"]
     run = copied.removeprefix("tinker://").partition("/")[0]
     assert "stopped" in await alices.mistake("optim_step", {"model_id": run, "seq_id": 1})
     assert (await alices.send("DELETE", f"training_runs/{run}/checkpoints/weights/final"))[0] == 204
 
 
-async def test_a_request_that_comes_again_makes_no_second_copy(alices: Client, path: str, project: Project) -> None:
-    slot = {"session_id": await alices.session(), "model_seq_id": 4, "source_path": path, "ttl_seconds": 7200}
+async def test_a_request_that_comes_again_makes_no_second_copy(
+    alices: Client, path: str, project: Project
+) -> None:
+    slot = {
+        "session_id": await alices.session(),
+        "model_seq_id": 4,
+        "source_path": path,
+        "ttl_seconds": 7200,
+    }
     first = await alices.post("copy_weights", slot)
     assert first == await alices.post("copy_weights", slot)
     assert first["tinker_path"] == f"tinker://{slot['session_id']}:train:4/weights/final"
@@ -91,15 +111,23 @@ async def test_what_is_copied_is_what_the_caller_may_read_to_where_it_may_write(
     assert (await eves.send("POST", "copy_weights", slot))[0] == 404
     elsewhere = {"source_path": path, "destination_project_id": "prj_x"}
     assert (await alices.send("POST", "copy_weights", elsewhere))[0] == 404
-    for wrong in (slot | {"destination_project_id": project.id}, {"source_path": path}, slot | {"session_id": None}):
+    for wrong in (
+        slot | {"destination_project_id": project.id},
+        {"source_path": path},
+        slot | {"session_id": None},
+    ):
         assert (await eves.send("POST", "copy_weights", wrong))[0] == 400
     assert (await eves.send("POST", "copy_weights", slot | {"ttl_seconds": 5}))[0] == 400
-    copied = (await eves.post("copy_weights", slot | {"weights_access_token": alices.secret}))["tinker_path"]
+    copied = (await eves.post("copy_weights", slot | {"weights_access_token": alices.secret}))[
+        "tinker_path"
+    ]
     assert (await bytes_of(copied))[0] == WEIGHTS
     assert (await alices.send("POST", "weights_info", {"tinker_path": copied}))[0] == 404
 
 
-async def test_a_copy_that_the_store_does_not_make_leaves_no_row(alices: Client, path: str, project: Project) -> None:
+async def test_a_copy_that_the_store_does_not_make_leaves_no_row(
+    alices: Client, path: str, project: Project
+) -> None:
     await sync_to_async(Checkpoint.objects.update)(files=[FILE, FILE | {"path": "gone"}])
     body = {"source_path": path, "destination_project_id": project.id}
     status, said = await alices.send("POST", "copy_weights", body)
@@ -112,7 +140,9 @@ async def test_a_copy_that_the_store_does_not_make_leaves_no_row(alices: Client,
 async def test_a_copy_that_is_killed_leaves_no_bytes_for_ever(
     alices: Client, path: str, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before the first byte a row says what goes if nothing else comes; while it is written it stays."""
+    """Before the first byte a row says what goes if nothing else comes; while it is written it
+    stays.
+    """
     body = {"source_path": path, "destination_project_id": project.id}
     written_keys: list[str] = []
 

@@ -1,4 +1,6 @@
-"""OpenAI's and Anthropic's dialects with an API key: which model a name means, whose it is, what a runtime is told."""
+"""OpenAI's and Anthropic's dialects with an API key: which model a name means, whose it is, what a
+runtime is told.
+"""
 
 import json
 from datetime import timedelta
@@ -31,12 +33,16 @@ stored = sync_to_async(checkpoint_store)
 async def ask(client: Client, model: Any, path: str = CHAT, **headers: str) -> tuple[int, Any]:
     body = json.dumps({"model": model, "messages": []}).encode()
     sent = {"x_api_key": client.secret} if path.startswith("/anthropic") else {"key": client.secret}
-    status, _, answer = await Call(application, "POST", path, body=body, **(sent | headers)).answer()
+    status, _, answer = await Call(
+        application, "POST", path, body=body, **(sent | headers)
+    ).answer()
     return status, json.loads(answer)
 
 
 async def trained(client: Client, gateway: FakeGateway) -> tuple[str, str]:
-    """A model that was saved for its sampler, on a runtime that is up: its path, and the id of its checkpoint."""
+    """A model that was saved for its sampler, on a runtime that is up: its path, and the id of its
+    checkpoint.
+    """
     made = await client.model(await client.session())
     opened = await stored(made["model_id"], "final", "sampler_weights")
     await Session.objects.filter(id=made["request_id"].partition("|")[0]).aupdate(
@@ -56,17 +62,23 @@ async def test_every_name_of_a_model_leads_to_the_runtime_that_serves_its_client
     for of_both in ("/openai/v1/completions", "/openai/v1/messages/count_tokens"):
         assert await ask(alices, path, of_both) == (200, {"path": of_both.removeprefix("/openai")})
     assert await Session.objects.acount() == 1, "no second runtime"
-    told = [json.loads(body) for request, body in gateway.requests if request.path == "/tinker/samplers"]
+    told = [
+        json.loads(body) for request, body in gateway.requests if request.path == "/tinker/samplers"
+    ]
     assert [(each.get("model_path"), each.get("checkpoint_id")) for each in told] == [
         (path, checkpoint_id), (None, None),
     ]  # fmt: skip
     samplers = {request.headers.get("X-Tinker-Sampler") for request, _ in gateway.requests} - {None}
     assert samplers == {each["sampling_session_id"] for each in told}
     for request, _ in gateway.requests:
-        assert request.headers["X-Relay-Key"] and not {"Authorization", "X-Api-Key"} & set(request.headers)
+        assert request.headers["X-Relay-Key"] and not {"Authorization", "X-Api-Key"} & set(
+            request.headers
+        )
     calls = [request for request, _ in gateway.requests if request.path.startswith("/v1/")]
     callers = {request.headers.get("X-Tinker-Caller") for request in calls}
-    assert len(callers) == 1 and callers != {None}, "so that another key of the project is another caller"
+    assert len(callers) == 1 and callers != {None}, (
+        "so that another key of the project is another caller"
+    )
 
 
 async def test_a_serving_session_that_would_be_waited_for_takes_no_call_from_a_runtime_that_is_ready(
@@ -82,10 +94,14 @@ async def test_a_serving_session_that_would_be_waited_for_takes_no_call_from_a_r
     assert (await row.aget()).state == "suspended"
     await row.aupdate(state="ready", address=gateway.address)
     assert await ask(alices, BASE_MODEL, MESSAGES) == (200, {"path": "/v1/messages"})
-    assert not gateway.requests[-1][0].headers.get("X-Tinker-Sampler"), "that of the serving session"
+    assert not gateway.requests[-1][0].headers.get("X-Tinker-Sampler"), (
+        "that of the serving session"
+    )
 
 
-async def test_a_path_that_is_saved_anew_is_sampled_anew(alices: Client, gateway: FakeGateway) -> None:
+async def test_a_path_that_is_saved_anew_is_sampled_anew(
+    alices: Client, gateway: FakeGateway
+) -> None:
     path, _ = await trained(alices, gateway)
     model_id = path.split("/")[2]
     await ask(alices, path)
@@ -95,18 +111,31 @@ async def test_a_path_that_is_saved_anew_is_sampled_anew(alices: Client, gateway
     assert (await TinkerSampler.objects.aget(id=last)).checkpoint_id == second.checkpoint_id
 
 
-async def test_a_foreign_model_is_as_if_it_did_not_exist(alices: Client, eves: Client, gateway: FakeGateway) -> None:
+async def test_a_foreign_model_is_as_if_it_did_not_exist(
+    alices: Client, eves: Client, gateway: FakeGateway
+) -> None:
     path, checkpoint_id = await trained(alices, gateway)
     nothing = path.replace("final", "nothing")
-    for name, none in ((path, nothing), (f"{BASE_MODEL};{path}", f"{BASE_MODEL};{nothing}"), (checkpoint_id, "ckp_0")):
+    for name, none in (
+        (path, nothing),
+        (f"{BASE_MODEL};{path}", f"{BASE_MODEL};{nothing}"),
+        (checkpoint_id, "ckp_0"),
+    ):
         for dialect in (CHAT, MESSAGES, "/openai/v1/chat/completions"):
-            (status, said), (as_none, said_of_none) = await ask(eves, name, dialect), await ask(eves, none, dialect)
+            (status, said), (as_none, said_of_none) = (
+                await ask(eves, name, dialect),
+                await ask(eves, none, dialect),
+            )
             assert (status, as_none) == (404, 404)
-            as_foreign = json.dumps(said).replace("final", "nothing").replace(checkpoint_id, "ckp_0")
+            as_foreign = (
+                json.dumps(said).replace("final", "nothing").replace(checkpoint_id, "ckp_0")
+            )
             assert as_foreign == json.dumps(said_of_none), "but for the names, the same words"
     assert gateway.requests == []
     status, listed = await models(eves, "/oai/api/v1/models")
-    assert path not in json.dumps(listed) and path in json.dumps(await models(alices, "/oai/api/v1/models"))
+    assert path not in json.dumps(listed) and path in json.dumps(
+        await models(alices, "/oai/api/v1/models")
+    )
     assert await alices.send(
         "POST", f"training_runs/{path.split('/')[2]}/checkpoints/sampler_weights/final/publish", {}
     )
@@ -121,7 +150,9 @@ async def models(client: Client, path: str) -> tuple[int, Any]:
     return status, json.loads(answer)
 
 
-async def test_without_a_client_a_runtime_is_started_and_ends_after_the_last_request(alices: Client) -> None:
+async def test_without_a_client_a_runtime_is_started_and_ends_after_the_last_request(
+    alices: Client,
+) -> None:
     for _ in range(2):
         status, answer = await ask(alices, BASE_MODEL)
         assert status == 503 and "queued" in answer["error"]["message"]
@@ -145,12 +176,20 @@ async def test_a_loop_that_took_its_api_key_for_an_episodes_is_told_so_when_it_w
     status, answer = await ask(alices, BASE_MODEL, "/openai/v1/chat/completions")
     assert status == 503 and "belongs to no episode" in answer["error"]["message"]
     assert "begin_episode()" in answer["error"]["message"]
-    assert "episode" not in (await ask(alices, BASE_MODEL))[1]["error"]["message"], "who asks there means the model"
+    assert "episode" not in (await ask(alices, BASE_MODEL))[1]["error"]["message"], (
+        "who asks there means the model"
+    )
 
 
-async def test_while_its_own_loop_trains_a_key_cannot_be_an_episodes_by_mistake(alices: Client) -> None:
-    """The agent got the session's API key instead of the episode's: served, it would train nothing, without a word."""
-    key = await ApiKey.objects.select_related("project").aget(sha256=sha256(alices.secret.encode()).hexdigest())
+async def test_while_its_own_loop_trains_a_key_cannot_be_an_episodes_by_mistake(
+    alices: Client,
+) -> None:
+    """The agent got the session's API key instead of the episode's: served, it would train nothing,
+    without a word.
+    """
+    key = await ApiKey.objects.select_related("project").aget(
+        sha256=sha256(alices.secret.encode()).hexdigest()
+    )
     loop = await sync_to_async(session_make)(key.project, key=key, base_model=BASE_MODEL)
     for path in ("/openai/v1/chat/completions", "/openai/v1/messages"):
         status, answer = await ask(alices, BASE_MODEL, path)
@@ -168,7 +207,9 @@ async def test_while_its_own_loop_trains_a_key_cannot_be_an_episodes_by_mistake(
 
 
 async def test_a_loop_of_another_key_forbids_nothing(alices: Client) -> None:
-    key = await ApiKey.objects.select_related("project").aget(sha256=sha256(alices.secret.encode()).hexdigest())
+    key = await ApiKey.objects.select_related("project").aget(
+        sha256=sha256(alices.secret.encode()).hexdigest()
+    )
     await sync_to_async(session_make)(key.project, base_model=BASE_MODEL)
     assert (await ask(alices, BASE_MODEL, "/openai/v1/chat/completions"))[0] == 503
 
@@ -203,35 +244,58 @@ async def test_a_training_state_and_a_model_of_episodes_are_sampled_too(
 ) -> None:
     path, _ = await trained(alices, gateway)
     state = await stored(path.split("/")[2], "state", "weights", 2)
-    of_episodes = await Session.objects.acreate(project=project, base_model=BASE_MODEL, state="stopped")
+    of_episodes = await Session.objects.acreate(
+        project=project, base_model=BASE_MODEL, state="stopped"
+    )
     model, resumable = [
         await Checkpoint.objects.acreate(
-            session=of_episodes, kind=kind, state="committed", step=3, files=[], committed_at=timezone.now()
+            session=of_episodes,
+            kind=kind,
+            state="committed",
+            step=3,
+            files=[],
+            committed_at=timezone.now(),
         )
         for kind in ("model", "state")
     ]
-    for name in (path.replace("sampler_weights/final", "weights/state"), state.checkpoint_id, model.id):
+    for name in (
+        path.replace("sampler_weights/final", "weights/state"),
+        state.checkpoint_id,
+        model.id,
+    ):
         assert (await ask(alices, name))[0] == 200
-        told = json.loads([body for request, body in gateway.requests if request.path == "/tinker/samplers"][-1])
+        told = json.loads(
+            [body for request, body in gateway.requests if request.path == "/tinker/samplers"][-1]
+        )
         assert told["checkpoint_id"] == (model.id if name == model.id else state.checkpoint_id)
     status, answer = await ask(alices, resumable.id)
     assert status == 400 and "kind model" in answer["error"]["message"]
     assert (await ask(eves, model.id))[0] == 404
 
 
-async def test_a_runtime_that_was_started_anew_is_told_again(alices: Client, gateway: FakeGateway) -> None:
+async def test_a_runtime_that_was_started_anew_is_told_again(
+    alices: Client, gateway: FakeGateway
+) -> None:
     path, _ = await trained(alices, gateway)
-    for address in (gateway.address, gateway.address, gateway.address.replace("127.0.0.1", "localhost")):
+    for address in (
+        gateway.address,
+        gateway.address,
+        gateway.address.replace("127.0.0.1", "localhost"),
+    ):
         await Session.objects.aupdate(address=address)
         routes.drop((await Session.objects.aget()).id)
         assert (await ask(alices, path))[0] == 200
     assert [request.path for request, _ in gateway.requests].count("/tinker/samplers") == 2
 
 
-async def test_files_for_others_another_base_and_another_path_are_refused(alices: Client, gateway: FakeGateway) -> None:
+async def test_files_for_others_another_base_and_another_path_are_refused(
+    alices: Client, gateway: FakeGateway
+) -> None:
     path, _ = await trained(alices, gateway)
     await stored(path.split("/")[2], "files", "external_weights", 2)
-    status, answer = await ask(alices, path.replace("sampler_weights/final", "external_weights/files"))
+    status, answer = await ask(
+        alices, path.replace("sampler_weights/final", "external_weights/files")
+    )
     assert status == 400 and "save_weights_for_sampler" in answer["error"]["message"]
     status, answer = await ask(alices, f"another;{path}")
     assert status == 400 and "another" in answer["error"]["message"]
@@ -254,8 +318,12 @@ async def test_a_key_is_needed_and_its_limits_hold(
     )
     status, answer = await ask(Client(of_other_models[1]), path)
     assert status == 403 and BASE_MODEL in answer["error"]["message"]
-    capped = await sync_to_async(key_create)(project=project, user=alice, name="k", scopes=EVERY_SCOPE, spend_cap_s=60)
-    assert (await ask(Client(capped[1]), path))[0] == 503, "a capped key pays for a runtime of its own"
+    capped = await sync_to_async(key_create)(
+        project=project, user=alice, name="k", scopes=EVERY_SCOPE, spend_cap_s=60
+    )
+    assert (await ask(Client(capped[1]), path))[0] == 503, (
+        "a capped key pays for a runtime of its own"
+    )
     assert await Session.objects.acount() == 2
 
 
@@ -264,4 +332,7 @@ async def test_models_are_listed_in_both_dialects(alices: Client, gateway: FakeG
     _, listed = await models(alices, "/oai/api/v1/models")
     assert {BASE_MODEL, path} <= {each["id"] for each in listed["data"]}
     _, listed = await models(alices, "/anthropic/api/v1/models")
-    assert path in {each["id"] for each in listed["data"] if each["type"] == "model"} and not listed["has_more"]
+    assert (
+        path in {each["id"] for each in listed["data"] if each["type"] == "model"}
+        and not listed["has_more"]
+    )

@@ -1,4 +1,6 @@
-"""Each call of the wire, and each way in which a client notices that a server fails it, with the test that shows it."""
+"""Each call of the wire, and each way in which a client notices that a server fails it, with the
+test that shows it.
+"""
 
 import json
 import re
@@ -15,18 +17,27 @@ from tinkerscript.wire.account import Scope
 
 TESTS = Path(__file__).resolve().parents[2]
 API, LEDGER, SAMPLING, WHOLE, SAVING = (
-    f"api/tinker/test_{name}.py" if name == "tinker_api" else f"gpu_runtime/gateway/tinker/test_tinker_{name}.py"
+    f"api/tinker/test_{name}.py"
+    if name == "tinker_api"
+    else f"gpu_runtime/gateway/tinker/test_tinker_{name}.py"
     for name in ("tinker_api", "ledger", "sampling", "whole", "saving")
 )
-ACCOUNT, WORK, UPLOADS = (f"api/tinker/test_{name}.py" for name in ("account", "work", "external_uploads"))
-CLIENT = "e2e/test_tinker.py::test_a_tinker_program_runs_as_it_is"  # the unmodified client, every part of ours real
+ACCOUNT, WORK, UPLOADS = (
+    f"api/tinker/test_{name}.py" for name in ("account", "work", "external_uploads")
+)
+# the unmodified client, every part of ours real
+CLIENT = "e2e/test_tinker.py::test_a_tinker_program_runs_as_it_is"
 COMMANDS = "e2e/test_tinker.py::test_the_command_line_lists_changes_downloads_and_deletes"
 FIRST = "api/tinker/test_every_call.py::test_what_a_client_reads_before_anything_else"
 NAMES = f"{API}::test_names_are_taken_once_listed_expire_and_go"
 MODEL = f"{API}::test_a_model_gets_a_session_of_its_own_kind_and_the_promise_names_it"
-VANISHES = f"{API}::test_a_client_that_finishes_or_vanishes_frees_its_runtimes_and_its_checkpoints_stay"
+VANISHES = (
+    f"{API}::test_a_client_that_finishes_or_vanishes_frees_its_runtimes_and_its_checkpoints_stay"
+)
 STEPS = f"{WHOLE}::test_snapshots_and_the_base_are_sampled_side_by_side_and_outlive_the_runtime"
-UPLOADED = f"{UPLOADS}::test_uploaded_weights_are_a_checkpoint_that_is_listed_downloaded_and_deleted"
+UPLOADED = (
+    f"{UPLOADS}::test_uploaded_weights_are_a_checkpoint_that_is_listed_downloaded_and_deleted"
+)
 RUN, POINT = "training_runs/{model_id}", "training_runs/{model_id}/checkpoints/{segment}/{name}"
 CALLS = {
     "POST client/config": FIRST,
@@ -134,7 +145,11 @@ async def test_every_call_needs_the_scopes_of_its_row(project: Project, alice: U
 @pytest.mark.django_db(transaction=True)
 async def test_the_document_has_each_row_and_the_types_of_its_body(alices: Client) -> None:
     document = await alices.get("openapi.json")
-    described = {f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods}
+    described = {
+        f"{method.upper()} {path}"
+        for path, methods in document["paths"].items()
+        for method in methods
+    }
     assert described == {f"{route.method} /api/v1{route.path}" for route in wire}
     names = set(re.findall(r"#/components/schemas/(\w+)", json.dumps(document)))
     assert names == document["components"]["schemas"].keys()
@@ -143,8 +158,12 @@ async def test_the_document_has_each_row_and_the_types_of_its_body(alices: Clien
 
 @pytest.mark.django_db(transaction=True)
 async def test_clients_compute_losses_of_their_own(alices: Client) -> None:
-    """Where the flag is off ``create_custom_loss`` of the client stays there, and a loss takes two passes."""
-    assert (await alices.post("client/config", {"sdk_version": "0.38.0"}))["custom_loss_server_side"] is False
+    """Where the flag is off ``create_custom_loss`` of the client stays there, and a loss takes two
+    passes.
+    """
+    assert (await alices.post("client/config", {"sdk_version": "0.38.0"}))[
+        "custom_loss_server_side"
+    ] is False
     assert await alices.post("create_custom_loss", {}, 404)
 
 
@@ -159,5 +178,9 @@ async def test_what_a_client_reads_before_anything_else(alices: Client) -> None:
     }  # fmt: skip
     assert await alices.get("healthz") == {"status": "ok"}
     (model,) = (await alices.get("get_server_capabilities"))["supported_models"]
-    assert (model["model_name"], model["trainable"], model["sampleable"]) == (BASE_MODEL, True, True)
+    assert (model["model_name"], model["trainable"], model["sampleable"]) == (
+        BASE_MODEL,
+        True,
+        True,
+    )
     assert model["max_context_length"] > 0

@@ -1,4 +1,6 @@
-"""External weights of 0.39: files go to signed URLs, and a path comes back once they are the base model's."""
+"""External weights of 0.39: files go to signed URLs, and a path comes back once they are the base
+model's.
+"""
 
 import json
 from datetime import datetime, timedelta
@@ -18,7 +20,12 @@ from console.sessions.checkpoints.leftovers import uploads_sweep
 from console.sessions.checkpoints.removal import removals_finish
 from console.sessions.models import Checkpoint, Session, Upload
 from console.tinker import external_uploads, uploaded_files
-from console.tinker.external_uploads import FINISH, MAX_OPEN, external_uploads_bound, external_uploads_expire
+from console.tinker.external_uploads import (
+    FINISH,
+    MAX_OPEN,
+    external_uploads_bound,
+    external_uploads_expire,
+)
 from console.users.keys import key_create
 from console.users.models import ApiKey, Project, User
 from support.factories import EVERY_SCOPE
@@ -79,7 +86,11 @@ async def test_uploaded_weights_are_a_checkpoint_that_is_listed_downloaded_and_d
     path = (await alices.post(*finish(started)[1:]))["tinker_path"]
     assert (await alices.post(*finish(started)[1:]))["tinker_path"] == path, "a retry gets the same"
     (listed,) = (await alices.get("checkpoints"))["checkpoints"]
-    assert (listed["tinker_path"], listed["checkpoint_type"], listed["base_model"]) == (path, "external", "mine")
+    assert (listed["tinker_path"], listed["checkpoint_type"], listed["base_model"]) == (
+        path,
+        "external",
+        "mine",
+    )
     assert listed["size_bytes"] == sum(map(len, FILES.values()))
     info = await alices.post("weights_info", {"tinker_path": path})
     assert (info["base_model"], info["is_lora"], info["lora_rank"]) == ("mine", True, 8)
@@ -107,17 +118,25 @@ async def test_what_is_no_folder_of_the_base_gets_no_path_and_stays_nowhere(alic
     session = await Session.objects.aget()
     status, said = await alices.send(*finish(missing))
     assert status == 400 and "model.safetensors was not uploaded" in said["detail"]
-    await put(missing["urls"], {"model.safetensors": safetensors_bytes(SHAPES | {"model.norm.weight": [5]})})
+    await put(
+        missing["urls"],
+        {"model.safetensors": safetensors_bytes(SHAPES | {"model.norm.weight": [5]})},
+    )
     status, said = await alices.send(*finish(missing))
     assert status == 400 and "'model.norm.weight' has the shape [5]" in said["detail"]
     assert (await alices.send(*finish(missing)))[0] == 404, "it has ended with that"
     await sync_to_async(removals_finish)()
     assert await kept(session.id) == ([], 0)
-    assert not await Session.objects.aexists() and (await alices.get("checkpoints"))["checkpoints"] == []
+    assert (
+        not await Session.objects.aexists()
+        and (await alices.get("checkpoints"))["checkpoints"] == []
+    )
 
 
 @pytest.mark.usefixtures("base")
-async def test_an_upload_counts_against_the_projects_storage_from_its_start(alices: Client, project: Project) -> None:
+async def test_an_upload_counts_against_the_projects_storage_from_its_start(
+    alices: Client, project: Project
+) -> None:
     started = await begun(alices)
     assert (await Checkpoint.objects.aget()).size_bytes == 4 * 24
     await Project.objects.filter(id=project.id).aupdate(storage_quota_bytes=4 * 24)
@@ -133,7 +152,9 @@ async def test_an_upload_counts_against_the_projects_storage_from_its_start(alic
 
 
 @pytest.mark.usefixtures("base")
-@pytest.mark.parametrize("limits", [{"allowed_models": ["x"]}, {"spend_cap_s": 60}], ids=lambda each: next(iter(each)))
+@pytest.mark.parametrize(
+    "limits", [{"allowed_models": ["x"]}, {"spend_cap_s": 60}], ids=lambda each: next(iter(each))
+)
 async def test_a_limited_key_finishes_no_upload_that_another_key_has_begun(
     alices: Client, project: Project, alice: User, limits: dict[str, Any]
 ) -> None:
@@ -194,12 +215,16 @@ async def test_an_upload_with_a_file_larger_than_any_may_be_is_ended_before_its_
     await sync_to_async(removals_finish)()
     left = await sync_to_async(lambda: list(object_store.multipart_list("sessions/")))()
     open_ids = {key.split("/")[3] for key, _, _ in left}
-    assert small["upload_id"] in open_ids and large["upload_id"] not in open_ids, "its parts are gone"
+    assert small["upload_id"] in open_ids and large["upload_id"] not in open_ids, (
+        "its parts are gone"
+    )
     assert (await alices.post(*finish(small)[1:]))["tinker_path"]
 
 
 @pytest.mark.usefixtures("base")
-async def test_what_cannot_be_uploaded_is_refused_at_the_start(alices: Client, project: Project, alice: User) -> None:
+async def test_what_cannot_be_uploaded_is_refused_at_the_start(
+    alices: Client, project: Project, alice: User
+) -> None:
     for wrong, wanted in (
         ({"base_model": "none"}, 400), ({"destination_project_id": "prj_x"}, 404), ({"lora_config": {"rank": -1}}, 400),
         ({"more": 1}, 400), ({"base_model": "SmolLM2-135M-Instruct-none"}, 400),

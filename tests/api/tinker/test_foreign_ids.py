@@ -15,24 +15,37 @@ from support.tinker_rows import checkpoint_store
 
 pytestmark = pytest.mark.django_db(transaction=True)
 stored = sync_to_async(checkpoint_store)
-# What in a route or a body names something of somebody: each route is called with alice's id and with one of nobody's.
+# What in a route or a body names something of somebody: each route is called with alice's id and
+# with one of nobody's.
 BODIES: dict[str, dict[str, Any]] = {
     "session_heartbeat": {"session_id": "SESSION"},
     "sessions/SESSION/finish": {"reason": {"type": "success"}},
     "sessions/SESSION/project": {"project_id": "x"},
     "create_model": {"session_id": "SESSION", "model_seq_id": 7, "base_model": BASE_MODEL},
     "get_info": {"model_id": "MODEL"},
-    "create_sampling_session": {"session_id": "OWN", "sampling_session_seq_id": 0, "model_path": "SAMPLER_PATH"},
+    "create_sampling_session": {
+        "session_id": "OWN",
+        "sampling_session_seq_id": 0,
+        "model_path": "SAMPLER_PATH",
+    },
     "join_sampling_session": {"sampling_session_id": "SAMPLING"},
     "weights_info": {"tinker_path": "STATE_PATH"},
     "optim_step": step(1, model_id="MODEL"),
     "save_weights": {"model_id": "MODEL", "seq_id": 1, "path": "x"},
     "save_weights_for_sampler": {"model_id": "MODEL", "seq_id": 1, "path": "x"},
     "save_weights_external": {"model_id": "MODEL", "seq_id": 1, "path": "x"},
-    "load_weights": {"session_id": "OWN", "model_seq_id": 3, "path": "STATE_PATH", "optimizer": True},
+    "load_weights": {
+        "session_id": "OWN",
+        "model_seq_id": 3,
+        "path": "STATE_PATH",
+        "optimizer": True,
+    },
     "copy_weights": {"session_id": "OWN", "model_seq_id": 5, "source_path": "STATE_PATH"},
     "asample": {"sampling_session_id": "SAMPLING", "seq_id": 0, "prompt": {"chunks": []}},
-    "retrieve_futures": {"target": {"type": "sampling_session", "sampling_session_id": "SAMPLING"}, "prev_cursor": 0},
+    "retrieve_futures": {
+        "target": {"type": "sampling_session", "sampling_session_id": "SAMPLING"},
+        "prev_cursor": 0,
+    },
     "retrieve_future": {"request_id": "PROMISE"},
     "cancel_future": {"request_id": "PROMISE"},
     "checkpoints/weights/a/ttl": {"ttl_seconds": 7200},
@@ -53,7 +66,11 @@ def cases() -> list[tuple[str, str]]:
     found = []
     for route in wire:
         path = route.path[1:].replace("{segment}", "weights").replace("{name}", "a")
-        for name, id_of in (("{model_id}", "MODEL"), ("{session_id}", "SESSION"), ("{sampler_id}", "SAMPLING")):
+        for name, id_of in (
+            ("{model_id}", "MODEL"),
+            ("{session_id}", "SESSION"),
+            ("{sampler_id}", "SAMPLING"),
+        ):
             path = path.replace(name, id_of)
         assert "{" not in path, f"{route.path} has a place that this table does not fill"
         if path not in NAMES_NOTHING | ELSEWHERE:
@@ -69,7 +86,8 @@ async def test_what_is_another_projects_is_as_if_it_did_not_exist(
     await stored(made["model_id"], "a")
     await stored(made["model_id"], "a", "sampler_weights", 2)
     sampling = await alices.post(
-        "create_sampling_session", {"session_id": session, "sampling_session_seq_id": 9, "base_model": BASE_MODEL}
+        "create_sampling_session",
+        {"session_id": session, "sampling_session_seq_id": 9, "base_model": BASE_MODEL},
     )
     own = await eves.session()
     foreign = ids_of(session, sampling["sampling_session_id"].rpartition(":")[2], own)
@@ -88,13 +106,15 @@ async def test_what_is_another_projects_is_as_if_it_did_not_exist(
     assert answers[0][0] == (200 if path in THROUGH_FUTURES else 404), answers[0]
     if path in THROUGH_FUTURES:
         assert answers[0][1]["request_id"].startswith(PROMISE)
-    assert (await alices.get(f"training_runs/{made['model_id']}/checkpoints/"[:-1]))["checkpoints"], (
-        "and nothing changed"
-    )
+    assert (await alices.get(f"training_runs/{made['model_id']}/checkpoints/"[:-1]))[
+        "checkpoints"
+    ], "and nothing changed"
 
 
 def ids_of(tinker_session: str, session: str, own: str) -> dict[str, str]:
-    """What a Tinker session and its runtime's session have, by the names of the table; OWN is the caller's."""
+    """What a Tinker session and its runtime's session have, by the names of the table; OWN is the
+    caller's.
+    """
     model = f"{tinker_session}:train:0"
     return {
         "SESSION": tinker_session, "MODEL": model, "SAMPLING": f"{tinker_session}:sample:9:{session}",
@@ -116,9 +136,14 @@ def _body(path: str, ids: dict[str, str]) -> Any:
     return None if body is None else json.loads(_filled(json.dumps(body), ids))
 
 
-async def test_what_is_unpublished_is_no_more_read_in_what_it_replaced(alices: Client, eves: Client) -> None:
+async def test_what_is_unpublished_is_no_more_read_in_what_it_replaced(
+    alices: Client, eves: Client
+) -> None:
     model = (await alices.model(await alices.session()))["model_id"]
-    where, path = f"training_runs/{model}/checkpoints/weights/a/publish", {"tinker_path": f"tinker://{model}/weights/a"}
+    where, path = (
+        f"training_runs/{model}/checkpoints/weights/a/publish",
+        {"tinker_path": f"tinker://{model}/weights/a"},
+    )
     await stored(model, "a")
     assert (await alices.send("POST", where))[0] == 204
     assert (await eves.send("POST", "weights_info", path))[0] == 200

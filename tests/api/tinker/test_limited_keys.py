@@ -1,4 +1,6 @@
-"""A key with a list of models or a spend cap, and what another key of its project has made by the Tinker wire."""
+"""A key with a list of models or a spend cap, and what another key of its project has made by the
+Tinker wire.
+"""
 
 from typing import Any
 
@@ -19,18 +21,29 @@ Calls = list[tuple[str, str, Any]]
 
 async def limited(project: Project, user: User, **limits: Any) -> Client:
     make = sync_to_async(key_create)
-    return Client((await make(project=project, user=user, name="limited", scopes=EVERY_SCOPE, **limits))[1])
+    return Client(
+        (await make(project=project, user=user, name="limited", scopes=EVERY_SCOPE, **limits))[1]
+    )
 
 
 async def made_by(client: Client) -> tuple[Calls, Calls]:
-    """Every call that changes what the client makes here, or has it run; then those whose refusal is in a future."""
+    """Every call that changes what the client makes here, or has it run; then those whose refusal
+    is in a future.
+    """
     session = await client.session()
     promised = await client.model(session)
     model, promise = promised["model_id"], {"request_id": promised["request_id"]}
     await sync_to_async(checkpoint_store)(model, "a")
     sampler = {"session_id": session, "sampling_session_seq_id": 0, "base_model": BASE_MODEL}
-    sampling = {"sampling_session_id": (await client.post("create_sampling_session", sampler))["sampling_session_id"]}
-    named, kept = {"model_id": model, "seq_id": 1, "path": "x"}, f"training_runs/{model}/checkpoints/weights/a"
+    sampling = {
+        "sampling_session_id": (await client.post("create_sampling_session", sampler))[
+            "sampling_session_id"
+        ]
+    }
+    named, kept = (
+        {"model_id": model, "seq_id": 1, "path": "x"},
+        f"training_runs/{model}/checkpoints/weights/a",
+    )
     state = f"tinker://{model}/weights/a"
     calls: Calls = [
         ("POST", "session_heartbeat", {"session_id": session}),
@@ -40,9 +53,17 @@ async def made_by(client: Client) -> tuple[Calls, Calls]:
         ("POST", "save_weights", named),
         ("POST", "save_weights_for_sampler", named),
         ("POST", "save_weights_external", named),
-        ("POST", "load_weights", {"model_id": model, "seq_id": 1, "path": state, "optimizer": True}),
+        (
+            "POST",
+            "load_weights",
+            {"model_id": model, "seq_id": 1, "path": state, "optimizer": True},
+        ),
         ("POST", "asample", sampling | {"seq_id": 0, "prompt": {"chunks": []}}),
-        ("POST", "retrieve_futures", {"target": {"type": "sampling_session"} | sampling, "prev_cursor": 0}),
+        (
+            "POST",
+            "retrieve_futures",
+            {"target": {"type": "sampling_session"} | sampling, "prev_cursor": 0},
+        ),
         ("POST", "retrieve_future", promise),
         ("POST", "cancel_future", promise),
         ("POST", "copy_weights", {"session_id": session, "model_seq_id": 5, "source_path": state}),
@@ -55,8 +76,16 @@ async def made_by(client: Client) -> tuple[Calls, Calls]:
         ("POST", f"sessions/{session}/finish", {"reason": {"type": "success"}}),
     ]
     futures: Calls = [
-        ("POST", "create_model", {"session_id": session, "model_seq_id": 7, "base_model": BASE_MODEL}),
-        ("POST", "load_weights", {"session_id": session, "model_seq_id": 8, "path": state, "optimizer": True}),
+        (
+            "POST",
+            "create_model",
+            {"session_id": session, "model_seq_id": 7, "base_model": BASE_MODEL},
+        ),
+        (
+            "POST",
+            "load_weights",
+            {"session_id": session, "model_seq_id": 8, "path": state, "optimizer": True},
+        ),
     ]
     return calls, futures
 

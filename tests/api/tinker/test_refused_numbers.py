@@ -1,4 +1,6 @@
-"""An operation that is refused before its runtime sees it: its number is used up, and nothing after it waits for it."""
+"""An operation that is refused before its runtime sees it: its number is used up, and nothing after
+it waits for it.
+"""
 
 import json
 from pathlib import Path
@@ -29,7 +31,9 @@ def promising(size: int, data: bytes) -> bytes:
 
 async def send(client: Client, body: bytes, encoding: str) -> tuple[int, Any]:
     given = {"x_api_key": client.secret} | ({"content_encoding": encoding} if encoding else {})
-    status, _, answer = await Call(application, "POST", "/api/v1/forward_backward", body=body, **given).answer()
+    status, _, answer = await Call(
+        application, "POST", "/api/v1/forward_backward", body=body, **given
+    ).answer()
     return status, json.loads(answer)
 
 
@@ -37,9 +41,15 @@ def passed_on(wire: Wire) -> Any:
     """Handles a gateway's requests by a runtime's routes."""
 
     async def handle(request: web.Request) -> web.Response:
-        headers = {name: request.headers[name] for name in ("X-Relay-Key", "Content-Type") if name in request.headers}
+        headers = {
+            name: request.headers[name]
+            for name in ("X-Relay-Key", "Content-Type")
+            if name in request.headers
+        }
         answer = await wire.http.post(request.path, content=await request.read(), headers=headers)
-        return web.Response(body=answer.content, status=answer.status_code, content_type="application/json")
+        return web.Response(
+            body=answer.content, status=answer.status_code, content_type="application/json"
+        )
 
     return handle
 
@@ -55,7 +65,11 @@ async def test_what_is_too_large_or_cannot_be_unpacked_uses_its_number_up(
         gateway.answer = passed_on(wire)
         refused: list[tuple[bytes, str, str]] = [
             (training(1, model_id=model) + LARGE, "", "larger than 16777216"),
-            (zstandard.ZstdCompressor().compress(training(2, model_id=model) + LARGE), "zstd", "unpacks to more"),
+            (
+                zstandard.ZstdCompressor().compress(training(2, model_id=model) + LARGE),
+                "zstd",
+                "unpacks to more",
+            ),
             (promising(2**60, training(3, model_id=model)), "zstd", "unpacks to more"),
             (promising(16 << 20, training(4, model_id=model)), "zstd", "cut off"),
         ]
@@ -86,4 +100,6 @@ async def test_a_model_that_is_anothers_or_a_runtime_that_cannot_gets_the_plain_
     for client in (eves, alices):
         status, answer = await send(client, body, "")
         assert status == 413 and "larger than" in answer["detail"]
-    assert len([request for request, _ in gateway.requests if request.path == "/tinker/refusals"]) == 1, "alice's"
+    assert (
+        len([request for request, _ in gateway.requests if request.path == "/tinker/refusals"]) == 1
+    ), "alice's"

@@ -1,4 +1,6 @@
-"""What a runtime tells of its work: tokens in the usage of their hour, durations in the trace of their session."""
+"""What a runtime tells of its work: tokens in the usage of their hour, durations in the trace of
+their session.
+"""
 
 import json
 from typing import Any
@@ -19,7 +21,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def report(key: str, model_id: str, **tokens: int) -> WorkReport:
-    span = WorkSpan(kind="forward_backward", of=model_id, began_at=1_700_000_000.0, seconds=0.25, tokens=7)
+    span = WorkSpan(
+        kind="forward_backward", of=model_id, began_at=1_700_000_000.0, seconds=0.25, tokens=7
+    )
     save = WorkSpan(kind="save_weights", of=model_id, began_at=1_700_000_000.1, seconds=2.0)
     return WorkReport(key=key, tokens=TokensUsed(**tokens), spans=[span, save])
 
@@ -47,7 +51,9 @@ async def test_tokens_are_in_the_usage_of_their_hour_once_and_for_their_own_proj
         {"type": "sampling_prefill", "cached": False, "token_count": 5},
         {"type": "sampling_prefill", "cached": True, "token_count": 3},
     ]  # fmt: skip
-    assert {event["session_id"] for event in usage["data"]} == {session_id} == set(usage["sessions"])
+    assert (
+        {event["session_id"] for event in usage["data"]} == {session_id} == set(usage["sessions"])
+    )
     assert (await eves.get("billing/usage/events"))["data"] == []
     assert (await Session.objects.aget(id=own)).tokens_trained == 111
 
@@ -59,10 +65,16 @@ async def test_durations_are_in_the_trace_and_what_overlaps_is_a_thread_of_its_o
     made = await alices.model(session_id)
     await tell(made["request_id"].partition("|")[0], report("a-1", made["model_id"]))
     stored: dict[str, Any] = {}
-    monkeypatch.setattr(object_store, "put", lambda key, data: stored.update({key: json.loads(data)}))
+    monkeypatch.setattr(
+        object_store, "put", lambda key, data: stored.update({key: json.loads(data)})
+    )
     assert (await alices.get(f"sessions/{session_id}/trace_export"))["status"] == "ready"
     (trace,) = stored.values()
-    threads = {each["tid"]: each["args"]["name"] for each in trace["traceEvents"] if each["name"] == "thread_name"}
+    threads = {
+        each["tid"]: each["args"]["name"]
+        for each in trace["traceEvents"]
+        if each["name"] == "thread_name"
+    }
     spans = [each for each in trace["traceEvents"] if each["ph"] == "X"]
     assert [(each["name"], threads[each["tid"]], each["ts"], each["dur"]) for each in spans] == [
         ("forward_backward", made["model_id"], 1_700_000_000_000_000, 250_000),

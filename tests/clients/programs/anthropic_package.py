@@ -1,12 +1,30 @@
-"""The anthropic package alone: a tool loop, plain, streamed, and by the package's own runner of tools."""
+"""The anthropic package alone: a tool loop, plain, streamed, and by the package's own runner of
+tools.
+"""
 
 import asyncio
 
 from anthropic import Anthropic, AsyncAnthropic, beta_tool
-from weather import API_KEY, BASE_URL, MODEL, PARAMETERS, QUESTION, SECOND_QUESTION, SYSTEM, result_print, weather_of
+from weather import (
+    API_KEY,
+    BASE_URL,
+    MODEL,
+    PARAMETERS,
+    QUESTION,
+    SECOND_QUESTION,
+    SYSTEM,
+    result_print,
+    weather_of,
+)
 
 SERVER = BASE_URL.removesuffix("/v1")
-TOOLS = [{"name": "get_weather", "description": "Tell the weather of a city.", "input_schema": PARAMETERS}]
+TOOLS = [
+    {
+        "name": "get_weather",
+        "description": "Tell the weather of a city.",
+        "input_schema": PARAMETERS,
+    }
+]
 OPTIONS = {"model": MODEL, "max_tokens": 256, "system": SYSTEM}
 
 
@@ -49,7 +67,10 @@ async def streamed(messages: list) -> list[str]:
 
 def results(answer) -> list[dict]:
     calls = [block for block in answer.content if block.type == "tool_use"]
-    return [{"type": "tool_result", "tool_use_id": call.id, "content": weather_of(**call.input)} for call in calls]
+    return [
+        {"type": "tool_result", "tool_use_id": call.id, "content": weather_of(**call.input)}
+        for call in calls
+    ]
 
 
 def by_runner() -> str:

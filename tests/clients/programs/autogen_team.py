@@ -1,4 +1,6 @@
-"""AutoGen: a team whose next speaker is chosen by the model, one of them with a tool, streamed; each agent is named."""
+"""AutoGen: a team whose next speaker is chosen by the model, one of them with a tool, streamed;
+each agent is named.
+"""
 
 import asyncio
 
@@ -34,10 +36,17 @@ async def main() -> None:
         description="Knows the weather.", max_tool_iterations=3,
     )  # fmt: skip
     writer = AssistantAgent(
-        "writer", clients["writer"], system_message="You write poems.", description="Writes.", model_client_stream=True
+        "writer",
+        clients["writer"],
+        system_message="You write poems.",
+        description="Writes.",
+        model_client_stream=True,
     )
     critic = AssistantAgent(
-        "critic", clients["critic"], system_message="Say APPROVE when the poem is good.", description="Criticises."
+        "critic",
+        clients["critic"],
+        system_message="Say APPROVE when the poem is good.",
+        description="Criticises.",
     )
     team = SelectorGroupChat(
         [forecaster, writer, critic], model_client=clients["selector"], allow_repeated_speaker=True,

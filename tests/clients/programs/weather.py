@@ -1,4 +1,6 @@
-"""What the programs beside this file share: where the model is, what they ask it, and the one tool that they have."""
+"""What the programs beside this file share: where the model is, what they ask it, and the one tool
+that they have.
+"""
 
 import json
 import os

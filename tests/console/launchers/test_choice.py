@@ -9,7 +9,9 @@ from console.scheduling.launchers.options import LauncherOptions
 from console.scheduling.launchers.protocol import Resources
 from support import factories
 
-OPTIONS = LauncherOptions(name="process", resources=Resources(memory_bytes=1 << 30, cpus=1), image="runtime:1")
+OPTIONS = LauncherOptions(
+    name="process", resources=Resources(memory_bytes=1 << 30, cpus=1), image="runtime:1"
+)
 
 
 @pytest.mark.django_db
@@ -21,7 +23,9 @@ def test_the_setting_names_the_launcher(settings, monkeypatch) -> None:
 
 
 def test_runtimes_of_another_launcher_are_not_left_unwatched(project, settings) -> None:
-    session = factories.session_make(project, state="ready", launcher="docker", launch_handle={"launch": "x"})
+    session = factories.session_make(
+        project, state="ready", launcher="docker", launch_handle={"launch": "x"}
+    )
     settings.LAUNCHER = OPTIONS
     with pytest.raises(OtherLauncher, match="TINKERSCRIPT_LAUNCHER=docker"):
         launcher_get()
@@ -31,4 +35,7 @@ def test_runtimes_of_another_launcher_are_not_left_unwatched(project, settings) 
 
 def test_every_folder_of_models_is_shown_to_containers(settings) -> None:
     settings.EXTRA_MODELS = {"mine": "/srv/mine"}
-    assert [str(folder) for folder in model_folders()] == [str(settings.DATA / "models"), "/srv/mine"]
+    assert [str(folder) for folder in model_folders()] == [
+        str(settings.DATA / "models"),
+        "/srv/mine",
+    ]

@@ -1,6 +1,8 @@
-"""What every launcher promises, tried with each that is available here: processes, Docker, Slurm, Kubernetes.
+"""What every launcher promises, tried with each that is available here: processes, Docker, Slurm,
+Kubernetes.
 
-Kubernetes twice: a stand-in for its API, and a real cluster of one node where TESTS_KUBERNETES_BIN names its programs.
+Kubernetes twice: a stand-in for its API, and a real cluster of one node where TESTS_KUBERNETES_BIN
+names its programs.
 """
 
 import secrets
@@ -27,10 +29,14 @@ def is_alive(launcher, handle) -> bool:
     return launcher.inspect(handle).is_alive
 
 
-def test_what_was_started_is_seen_running_in_its_folder_with_its_environment(backend: Backend) -> None:
+def test_what_was_started_is_seen_running_in_its_folder_with_its_environment(
+    backend: Backend,
+) -> None:
     launcher, handle = backend.start(f"pwd; echo $TINKERSCRIPT_LEASE; touch mine; {WAIT}")
     assert is_seen(launcher, handle, "running")
-    assert wait_until(lambda: launcher.logs(handle, lines=9) == [handle["folder"], "tml-ls-x"], timeout_s=WAIT_S)
+    assert wait_until(
+        lambda: launcher.logs(handle, lines=9) == [handle["folder"], "tml-ls-x"], timeout_s=WAIT_S
+    )
     assert launcher.logs(handle, lines=1) == ["tml-ls-x"]
     session = handle["launch"].partition("-")[0]
     assert wait_until((backend.folder / session / "mine").exists, timeout_s=WAIT_S)
@@ -38,7 +44,9 @@ def test_what_was_started_is_seen_running_in_its_folder_with_its_environment(bac
 
 def test_a_log_that_is_not_all_text_is_read_all_the_same(backend: Backend) -> None:
     launcher, handle = backend.start(f"printf 'caf\\351 \\303\\251\\n'; {WAIT}")
-    assert launcher.logs(handle, lines=5) == ["caf\N{REPLACEMENT CHARACTER} \N{LATIN SMALL LETTER E WITH ACUTE}"]
+    assert launcher.logs(handle, lines=5) == [
+        "caf\N{REPLACEMENT CHARACTER} \N{LATIN SMALL LETTER E WITH ACUTE}"
+    ]
 
 
 @pytest.mark.parametrize("code", [0, 3])
@@ -75,7 +83,9 @@ def test_what_ends_when_asked_is_not_killed(backend: Backend) -> None:
 
 
 @pytest.mark.parametrize("grace_s", [0, 1.5])
-def test_what_does_not_end_when_asked_is_killed_after_its_grace(backend: Backend, grace_s: float) -> None:
+def test_what_does_not_end_when_asked_is_killed_after_its_grace(
+    backend: Backend, grace_s: float
+) -> None:
     launcher, handle = backend.start(STUBBORN.replace("sleep 0.1", "echo beat >beat; sleep 0.1"))
     assert is_seen(launcher, handle, "running")
     began = time.monotonic()
@@ -123,7 +133,9 @@ def test_an_orphan_of_an_older_lease_is_found_and_ended_and_no_one_else(backend:
     _, orphan = backend.start(STUBBORN, launcher, backend.new_handle(launcher, session_id))
     _, neighbour = backend.start(STUBBORN)
     # A copy of this server, such as a restored backup, has a session of the same name.
-    _, of_a_copy = backend.start(STUBBORN, launcher, backend.new_handle(launcher, session_id, instance_id="2" * 8))
+    _, of_a_copy = backend.start(
+        STUBBORN, launcher, backend.new_handle(launcher, session_id, instance_id="2" * 8)
+    )
     successor = backend.launcher()
     _, handle = backend.start(POLITE, successor, backend.new_handle(successor, session_id))
     assert is_seen(successor, handle, "running")
@@ -131,8 +143,16 @@ def test_an_orphan_of_an_older_lease_is_found_and_ended_and_no_one_else(backend:
     assert is_alive(backend.launcher(), neighbour) and is_alive(backend.launcher(), of_a_copy)
 
 
-def test_a_runtime_knows_nothing_of_the_servers_secrets(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
-    secret_names = ("S3_SECRET_KEY", "DATABASE_URL", "TINKERSCRIPT_SECRET_KEY", "AWS_SECRET_ACCESS_KEY", "REDIS_URL")
+def test_a_runtime_knows_nothing_of_the_servers_secrets(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret_names = (
+        "S3_SECRET_KEY",
+        "DATABASE_URL",
+        "TINKERSCRIPT_SECRET_KEY",
+        "AWS_SECRET_ACCESS_KEY",
+        "REDIS_URL",
+    )
     for name in secret_names:
         monkeypatch.setenv(name, "secret-value")
     launcher, handle = backend.start(f"env; echo end; {WAIT}")

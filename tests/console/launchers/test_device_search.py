@@ -1,4 +1,6 @@
-"""Which devices a machine has, with made-up tools and drivers; and that start-up refuses what cannot be."""
+"""Which devices a machine has, with made-up tools and drivers; and that start-up refuses what
+cannot be.
+"""
 
 import os
 from pathlib import Path
@@ -17,13 +19,17 @@ TWO = "GPU 0: NVIDIA H100 (UUID: GPU-aaaaaaaa)\nGPU 1: NVIDIA H100 (UUID: GPU-bb
 DIVIDED = f"{TWO}\n  MIG 1g.10gb     Device  0: (UUID: MIG-cccccccc)"
 
 
-def options(name: str = "process", gpus: int | None = None, devices: tuple[str, ...] | None = None) -> LauncherOptions:
+def options(
+    name: str = "process", gpus: int | None = None, devices: tuple[str, ...] | None = None
+) -> LauncherOptions:
     return LauncherOptions(name=name, resources=Resources(gpus=gpus), devices=devices)
 
 
 @pytest.fixture
 def nvidia_smi(tmp_path: Path, monkeypatch):
-    """``nvidia_smi("exit 1")``: a tool of that name, and of no other, is on the path, for the build for GPUs."""
+    """``nvidia_smi("exit 1")``: a tool of that name, and of no other, is on the path, for the build
+    for GPUs.
+    """
     monkeypatch.setattr(device_search, "engine_build", lambda: FOR_GPUS)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.delenv("DOCKER_HOST", raising=False)
@@ -81,7 +87,9 @@ def test_an_engine_on_another_machine_has_other_devices(nvidia_smi, monkeypatch)
 @pytest.mark.system
 def test_start_up_refuses_more_devices_for_a_runtime_than_there_are(nvidia_smi) -> None:
     nvidia_smi(f'echo "{TWO}"')
-    with pytest.raises(ImproperlyConfigured, match=r"TINKERSCRIPT_RUNTIME_GPUS=3 .* has 2 \(0, 1\)"):
+    with pytest.raises(
+        ImproperlyConfigured, match=r"TINKERSCRIPT_RUNTIME_GPUS=3 .* has 2 \(0, 1\)"
+    ):
         devices_find(options(gpus=3))
 
 
@@ -89,7 +97,10 @@ def test_start_up_refuses_more_devices_for_a_runtime_than_there_are(nvidia_smi) 
 @pytest.mark.parametrize(
     ("script", "named"),
     [
-        ("echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18", "version mismatch"),
+        (
+            "echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18",
+            "version mismatch",
+        ),
         (f'echo "{DIVIDED}"', "MIG"),
     ],
 )
@@ -122,11 +133,16 @@ def test_devices_that_the_engine_here_cannot_use_are_none_and_are_refused_where_
     for module in (device_search, engine_build):
         monkeypatch.setattr(module, "engine_build", lambda: build)
     assert devices_find(options()) == devices_find(options(gpus=0)) == ()
-    assert f"2 GPU(s) of this machine stay unused: here is {named}" in gpus_unused(options()).replace(
-        "the engine's ", ""
-    )
-    for asking, setting in ((options(gpus=1), "RUNTIME_GPUS"), (options(devices=("0",)), "DEVICES")):
-        with pytest.raises(ImproperlyConfigured, match=f"TINKERSCRIPT_{setting} .*{named}.*BUILD=cuda"):
+    assert f"2 GPU(s) of this machine stay unused: here is {named}" in gpus_unused(
+        options()
+    ).replace("the engine's ", "")
+    for asking, setting in (
+        (options(gpus=1), "RUNTIME_GPUS"),
+        (options(devices=("0",)), "DEVICES"),
+    ):
+        with pytest.raises(
+            ImproperlyConfigured, match=f"TINKERSCRIPT_{setting} .*{named}.*BUILD=cuda"
+        ):
             devices_find(asking)
     assert devices_find(options("docker", gpus=2)) == ("0", "1"), "an image has its own engine"
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")

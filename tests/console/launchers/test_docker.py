@@ -1,4 +1,6 @@
-"""The Docker launcher against a real engine: what a container may not do, and how an engine's errors are reported."""
+"""The Docker launcher against a real engine: what a container may not do, and how an engine's
+errors are reported.
+"""
 
 import secrets
 from pathlib import Path
@@ -14,7 +16,12 @@ from console.scheduling.launchers import docker as docker_launcher
 from console.scheduling.launchers import docker_networks
 from console.scheduling.launchers.docker import DockerLauncher
 from console.scheduling.launchers.docker_networks import ICC, LAUNCH
-from console.scheduling.launchers.protocol import GATEWAY_PORT, LauncherUnavailable, RuntimeStatus, SlowToEnd
+from console.scheduling.launchers.protocol import (
+    GATEWAY_PORT,
+    LauncherUnavailable,
+    RuntimeStatus,
+    SlowToEnd,
+)
 from console.scheduling.processes import wait_until
 from launching.backends import SMALL, WAIT, Backend
 
@@ -78,14 +85,20 @@ def test_runtimes_do_not_reach_one_another(docker_backend: Backend) -> None:
     (network,) = containers.get(first["launch"]).attrs["NetworkSettings"]["Networks"].values()
     call = ["sh", "-c", f"sleep 2 | nc -w 3 {network['IPAddress']} 7000"]
     assert wait_until(
-        lambda: b"hello" in containers.get(first["launch"]).exec_run(call).output, timeout_s=WAIT_S, poll_s=0.2
+        lambda: b"hello" in containers.get(first["launch"]).exec_run(call).output,
+        timeout_s=WAIT_S,
+        poll_s=0.2,
     )
     _, second = docker_backend.start(f"echo up; {WAIT}", launcher)
     assert b"hello" not in containers.get(second["launch"]).exec_run(call).output
 
 
-def test_runtimes_beside_a_server_in_containers_do_not_reach_one_another(docker_backend: Backend) -> None:
-    """As Compose has it: the network is somebody else's, and the server's containers are on it under their names."""
+def test_runtimes_beside_a_server_in_containers_do_not_reach_one_another(
+    docker_backend: Backend,
+) -> None:
+    """As Compose has it: the network is somebody else's, and the server's containers are on it
+    under their names.
+    """
     engine = docker_backend.client
     shared = engine.networks.create(f"tinkerscript-tests-{secrets.token_hex(4)}", driver="bridge")
     launcher = docker_backend.launcher(network=shared.name)
@@ -104,21 +117,30 @@ def test_runtimes_beside_a_server_in_containers_do_not_reach_one_another(docker_
         return b"hello" in container.exec_run(call).output
 
     def all_of(handle: dict[str, Any]) -> tuple[Container, str]:
-        return engine.containers.get(handle["launch"]), launcher.address(handle, port=GATEWAY_PORT).partition(":")[0]
+        return engine.containers.get(handle["launch"]), launcher.address(
+            handle, port=GATEWAY_PORT
+        ).partition(":")[0]
 
     try:
         server = server_start()
-        (first, at_first), (second, at_second) = (all_of(docker_backend.start(serve, launcher)[1]) for _ in range(2))
+        (first, at_first), (second, at_second) = (
+            all_of(docker_backend.start(serve, launcher)[1]) for _ in range(2)
+        )
         for runtime, own, others in ((first, at_first, at_second), (second, at_second, at_first)):
-            assert wait_until(lambda runtime=runtime, own=own: reaches(runtime, own), timeout_s=WAIT_S, poll_s=0.2)
+            assert wait_until(
+                lambda runtime=runtime, own=own: reaches(runtime, own), timeout_s=WAIT_S, poll_s=0.2
+            )
             assert reaches(server, own) and reaches(runtime, "lease")
             assert not reaches(runtime, others)
         server.remove(force=True)
         replaced = server_start()
         handle = docker_backend.started[-1][1]
         launcher.logs(handle, lines=1)
-        docker_backend.launcher(network=shared.name).inspect(handle)  # a new reconciler's first look
-        assert wait_until(lambda: reaches(replaced, at_second) and reaches(second, "lease"), timeout_s=WAIT_S)
+        # a new reconciler's first look
+        docker_backend.launcher(network=shared.name).inspect(handle)
+        assert wait_until(
+            lambda: reaches(replaced, at_second) and reaches(second, "lease"), timeout_s=WAIT_S
+        )
     finally:
         docker_backend.clear()
         assert not [network.name for network in engine.networks.list(filters={"label": LAUNCH})]
@@ -151,7 +173,9 @@ def test_no_network_stays_of_a_runtime_that_did_not_start_or_that_somebody_remov
         assert not left()
         _, forgotten = docker_backend.start(f"echo up; {WAIT}", launcher)
         engine.containers.get(forgotten["launch"]).remove(force=True)
-        assert launcher.inspect(forgotten) == RuntimeStatus("gone") and left(), "it may be of one that is being made"
+        assert launcher.inspect(forgotten) == RuntimeStatus("gone") and left(), (
+            "it may be of one that is being made"
+        )
         monkeypatch.setattr(docker_networks, "UNUSED_S", 0.0)
         docker_backend.launcher(network=shared.name).inspect(forgotten)
         assert not left()
@@ -165,10 +189,14 @@ def test_gpus_that_are_not_there_are_an_os_error_and_leave_nothing(docker_backen
     fresh = docker_backend.new_handle(launcher, gpus=2, devices=["0", "1"])
     if "nvidia" in docker_backend.client.info().get("Runtimes", {}):
         pytest.skip("this engine has GPUs")
-    with pytest.raises(OSError, match="2 GPUs were asked for, and the engine's machine offers none.*gpu"):
+    with pytest.raises(
+        OSError, match="2 GPUs were asked for, and the engine's machine offers none.*gpu"
+    ):
         launcher.start(fresh, environment={"PROGRAM": "exit 0"})
     assert launcher.inspect(fresh) == RuntimeStatus("gone")
-    assert fresh["launch"] not in [found.name for found in docker_backend.client.containers.list(all=True)]
+    assert fresh["launch"] not in [
+        found.name for found in docker_backend.client.containers.list(all=True)
+    ]
 
 
 def test_the_engine_is_asked_for_the_devices_by_name_and_for_none_otherwise(tmp_path: Path) -> None:
@@ -180,14 +208,18 @@ def test_the_engine_is_asked_for_the_devices_by_name_and_for_none_otherwise(tmp_
         handle = launcher.new_handle(**names, gpus=len(devices), devices=devices)
         launcher.start(handle, environment={})
     two, none = engine.created
-    assert [(request["DeviceIDs"], request["Count"]) for request in two["device_requests"]] == [(["2", "5"], 0)]
+    assert [(request["DeviceIDs"], request["Count"]) for request in two["device_requests"]] == [
+        (["2", "5"], 0)
+    ]
     assert two["environment"]["TINKERSCRIPT_RUNTIME_GPUS"] == "2"
     assert two["environment"]["TINKERSCRIPT_RUNTIME_CPUS"] == "1"
     assert none["device_requests"] == [] and none["environment"]["TINKERSCRIPT_RUNTIME_GPUS"] == "0"
 
 
 class FakeEngine:
-    """Takes every container and says what it was asked for: ``created`` holds the arguments, in order."""
+    """Takes every container and says what it was asked for: ``created`` holds the arguments, in
+    order.
+    """
 
     def __init__(self) -> None:
         self.created: list[dict[str, Any]] = []
@@ -230,7 +262,9 @@ def test_a_container_that_was_made_and_not_started_is_gone_and_can_be_started(
 
 
 @pytest.mark.smoke
-def test_an_engine_that_does_not_answer_is_away_and_no_runtime_is_reported_as_gone(docker_backend: Backend) -> None:
+def test_an_engine_that_does_not_answer_is_away_and_no_runtime_is_reported_as_gone(
+    docker_backend: Backend,
+) -> None:
     launcher, handle = docker_backend.start(f"echo up; {WAIT}")
     unreachable = docker.DockerClient("tcp://127.0.0.1:9", version="1.41", timeout=2)
     broken = docker_backend.launcher(client=unreachable)
@@ -246,18 +280,26 @@ def test_an_engine_that_does_not_answer_is_away_and_no_runtime_is_reported_as_go
     assert launcher.inspect(handle) == RuntimeStatus("running")
 
 
-def test_many_looks_cost_one_question(docker_backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_looks_cost_one_question(
+    docker_backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
     launcher, handle = docker_backend.start(f"echo up; {WAIT}")
     asked, listing = [], docker_backend.client.api.containers
     monkeypatch.setattr(
-        docker_backend.client.api, "containers", lambda **options: asked.append(1) or listing(**options)
+        docker_backend.client.api,
+        "containers",
+        lambda **options: asked.append(1) or listing(**options),
     )
     unknown = [{"launch": f"ses_{secrets.token_hex(8)}-1"} for _ in range(50)]
-    assert [launcher.inspect(each).state for each in [handle, *unknown]] == ["running"] + ["gone"] * 50
+    assert [launcher.inspect(each).state for each in [handle, *unknown]] == ["running"] + [
+        "gone"
+    ] * 50
     assert len(asked) <= 2
 
 
-def test_a_container_whose_removal_takes_long_is_not_taken_for_gone(docker_backend: Backend, monkeypatch) -> None:
+def test_a_container_whose_removal_takes_long_is_not_taken_for_gone(
+    docker_backend: Backend, monkeypatch
+) -> None:
     """The engine responds 409 to a second request for it, and the container has its devices still."""
     launcher, handle = docker_backend.start(f"echo up; {WAIT}")
 

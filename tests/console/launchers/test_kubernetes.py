@@ -1,4 +1,5 @@
-"""The Kubernetes launcher: manifests against the published schemas, the official client against an API of our own.
+"""The Kubernetes launcher: manifests against the published schemas, the official client against an
+API of our own.
 
 test_real_kubernetes.py has the same launcher on a real one.
 """
@@ -51,7 +52,9 @@ def all_of(wanted: Wanted) -> list[dict]:
 @pytest.mark.system
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(
-    "changes", [{}, {"claim": "", "nodes": {}, "resources": Resources()}, {"pods": 3}], ids=["full", "least", "several"]
+    "changes",
+    [{}, {"claim": "", "nodes": {}, "resources": Resources()}, {"pods": 3}],
+    ids=["full", "least", "several"],
 )
 def test_every_manifest_is_what_kubernetes_takes(version: str, changes: dict) -> None:
     for manifest in all_of(wanted_make(**changes)):
@@ -59,7 +62,10 @@ def test_every_manifest_is_what_kubernetes_takes(version: str, changes: dict) ->
 
 
 def test_the_schemas_refuse_what_kubernetes_would() -> None:
-    for path, value in ((("spec", "parallelism"), "many"), (("spec", "template", "spec", "unknown"), 1)):
+    for path, value in (
+        (("spec", "parallelism"), "many"),
+        (("spec", "template", "spec", "unknown"), 1),
+    ):
         broken = copy.deepcopy(manifests.job_make(wanted_make()))
         inner = broken
         for key in path[:-1]:
@@ -82,8 +88,14 @@ def test_a_pod_has_no_rights_no_account_and_bounded_resources() -> None:
     amounts = {"cpu": "8", "memory": str(64 << 30), GPU: "2"}
     assert container["resources"] == {"requests": amounts, "limits": amounts}
     assert pod["nodeSelector"] == {"accelerator": "h200"}
-    models = next(mount for mount in container["volumeMounts"] if mount["mountPath"] == "/data/models")
-    session = next(mount for mount in container["volumeMounts"] if mount["mountPath"].startswith("/data/runtimes/"))
+    models = next(
+        mount for mount in container["volumeMounts"] if mount["mountPath"] == "/data/models"
+    )
+    session = next(
+        mount
+        for mount in container["volumeMounts"]
+        if mount["mountPath"].startswith("/data/runtimes/")
+    )
     assert models["readOnly"] and session["subPath"] == "runtimes/ses_0123456789abcdef"
 
 
@@ -97,7 +109,9 @@ def test_only_the_server_reaches_a_runtime_and_it_reaches_no_node_metadata() -> 
     policy = manifests.network_policy_make(wanted_make(), OWNER)["spec"]
     (rule,) = policy["ingress"]
     assert rule["from"] == [{"podSelector": {"matchLabels": manifests.SERVER}}]
-    elsewhere = manifests.network_policy_make(wanted_make(server_namespace="servers"), OWNER)["spec"]
+    elsewhere = manifests.network_policy_make(wanted_make(server_namespace="servers"), OWNER)[
+        "spec"
+    ]
     (peer,) = elsewhere["ingress"][0]["from"]
     assert peer["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "servers"}}
     assert peer["podSelector"] == {"matchLabels": manifests.SERVER}
@@ -118,7 +132,9 @@ def launcher(cluster: FakeKubernetes):
 
 
 def handle_of(launcher, tmp_path: Path) -> dict:
-    return launcher.new_handle(session_id="ses_0123456789abcdef", instance_id="0123abcd", folder=tmp_path / "session")
+    return launcher.new_handle(
+        session_id="ses_0123456789abcdef", instance_id="0123abcd", folder=tmp_path / "session"
+    )
 
 
 def start(launcher, tmp_path: Path, program: str = FOREVER) -> dict:
@@ -135,9 +151,17 @@ def left_in(cluster: FakeKubernetes) -> list[tuple[str, str]]:
 
 
 @pytest.mark.system
-def test_everything_that_was_made_for_a_runtime_goes_with_it(cluster, launcher, tmp_path: Path) -> None:
+def test_everything_that_was_made_for_a_runtime_goes_with_it(
+    cluster, launcher, tmp_path: Path
+) -> None:
     handle = start(launcher, tmp_path)
-    assert {kind for kind, _ in cluster.objects} == {"jobs", "secrets", "services", "networkpolicies", "pods"}
+    assert {kind for kind, _ in cluster.objects} == {
+        "jobs",
+        "secrets",
+        "services",
+        "networkpolicies",
+        "pods",
+    }
     launcher.stop(handle, grace_s=1)
     assert left_in(cluster) == []
 
@@ -146,15 +170,23 @@ def test_everything_that_was_made_for_a_runtime_goes_with_it(cluster, launcher, 
 def test_a_runtime_is_reached_by_the_name_of_its_service(cluster, launcher, tmp_path: Path) -> None:
     handle = start(launcher, tmp_path, "echo $TINKERSCRIPT_RUNTIME_ADDRESS; sleep 30")
     (service,) = cluster.names("services")
-    assert wait_until(lambda: launcher.logs(handle, lines=1) == [f"{service}.tests.svc:7000"], timeout_s=WAIT_S)
+    assert wait_until(
+        lambda: launcher.logs(handle, lines=1) == [f"{service}.tests.svc:7000"], timeout_s=WAIT_S
+    )
     launcher.stop(handle, grace_s=0)
 
 
 @pytest.mark.system
-def test_each_runtime_asks_for_as_many_devices_as_its_session_has(cluster, launcher, tmp_path: Path) -> None:
+def test_each_runtime_asks_for_as_many_devices_as_its_session_has(
+    cluster, launcher, tmp_path: Path
+) -> None:
     for number, gpus in enumerate((0, 1, 4)):
         folder = tmp_path / str(number)
-        names = {"session_id": f"ses_{number}123456789abcde", "instance_id": "0123abcd", "folder": folder}
+        names = {
+            "session_id": f"ses_{number}123456789abcde",
+            "instance_id": "0123abcd",
+            "folder": folder,
+        }
         handle = launcher.new_handle(**names, gpus=gpus)
         launcher.start(handle, environment={"PROGRAM": FOREVER})
     asked = []
@@ -163,7 +195,9 @@ def test_each_runtime_asks_for_as_many_devices_as_its_session_has(cluster, launc
             (container,) = job["spec"]["template"]["spec"]["containers"]
             variables = {entry["name"]: entry.get("value") for entry in container["env"]}
             limits = container["resources"]["limits"]
-            asked.append((limits.get("nvidia.com/gpu", "0"), variables["TINKERSCRIPT_RUNTIME_GPUS"]))
+            asked.append(
+                (limits.get("nvidia.com/gpu", "0"), variables["TINKERSCRIPT_RUNTIME_GPUS"])
+            )
     assert sorted(asked) == [("0", "0"), ("1", "1"), ("4", "4")]
 
 
@@ -188,7 +222,9 @@ def test_a_node_that_does_not_answer_for_a_log_keeps_no_one_from_ending_its_runt
     assert launcher.inspect(handle) == RuntimeStatus("gone")
 
 
-def test_an_image_that_cannot_be_had_is_an_end_with_its_reason(cluster, launcher, tmp_path: Path) -> None:
+def test_an_image_that_cannot_be_had_is_an_end_with_its_reason(
+    cluster, launcher, tmp_path: Path
+) -> None:
     cluster.image_missing = True
     handle = start(launcher, tmp_path)
     status = launcher.inspect(handle)
@@ -197,22 +233,34 @@ def test_an_image_that_cannot_be_had_is_an_end_with_its_reason(cluster, launcher
 
 
 @pytest.mark.parametrize("began", [None, "1970-01-01T00:00:00Z"])
-def test_a_container_that_cannot_start_is_an_end_with_why(cluster, launcher, tmp_path: Path, began: str | None) -> None:
+def test_a_container_that_cannot_start_is_an_end_with_why(
+    cluster, launcher, tmp_path: Path, began: str | None
+) -> None:
     """Kubelets say of it that it began at the epoch."""
     cluster.preparing = True
     handle = start(launcher, tmp_path)
-    ended = {"exitCode": 128, "reason": "StartError", "message": 'exec: "x": not found'} | {"startedAt": began}
+    ended = {"exitCode": 128, "reason": "StartError", "message": 'exec: "x": not found'} | {
+        "startedAt": began
+    }
     status = {"image": "x", "imageID": "", "name": "runtime", "restartCount": 0, "ready": False}
     (pod,) = cluster.names("pods")
-    status["state"] = {"terminated": {key: value for key, value in ended.items() if value is not None}}
+    status["state"] = {
+        "terminated": {key: value for key, value in ended.items() if value is not None}
+    }
     cluster.objects["pods", pod]["status"] = {"phase": "Failed", "containerStatuses": [status]}
-    assert fresh(cluster).inspect(handle) == RuntimeStatus("exited", 128, 'StartError: exec: "x": not found')
+    assert fresh(cluster).inspect(handle) == RuntimeStatus(
+        "exited", 128, 'StartError: exec: "x": not found'
+    )
 
 
 @pytest.mark.system
-def test_a_start_that_was_broken_off_is_gone_and_can_be_done_again(cluster, launcher, tmp_path, monkeypatch) -> None:
+def test_a_start_that_was_broken_off_is_gone_and_can_be_done_again(
+    cluster, launcher, tmp_path, monkeypatch
+) -> None:
     fresh = handle_of(launcher, tmp_path)
-    monkeypatch.setattr(BatchV1Api, "patch_namespaced_job", lambda *_, **__: (_ for _ in ()).throw(SystemExit))
+    monkeypatch.setattr(
+        BatchV1Api, "patch_namespaced_job", lambda *_, **__: (_ for _ in ()).throw(SystemExit)
+    )
     with pytest.raises(SystemExit):
         launcher.start(fresh, environment={"PROGRAM": FOREVER})
     monkeypatch.undo()
@@ -224,13 +272,17 @@ def test_a_start_that_was_broken_off_is_gone_and_can_be_done_again(cluster, laun
     assert left_in(cluster) == []
 
 
-def test_what_kubernetes_refuses_is_an_os_error_with_its_words(cluster, launcher, tmp_path: Path) -> None:
+def test_what_kubernetes_refuses_is_an_os_error_with_its_words(
+    cluster, launcher, tmp_path: Path
+) -> None:
     cluster.quota = "exceeded quota: gpus"
     with pytest.raises(OSError, match="refuses the Job.*exceeded quota: gpus"):
         start(launcher, tmp_path)
 
 
-def test_an_api_that_does_not_answer_is_away_and_no_runtime_is_reported_as_gone(tmp_path: Path) -> None:
+def test_an_api_that_does_not_answer_is_away_and_no_runtime_is_reported_as_gone(
+    tmp_path: Path,
+) -> None:
     unreachable = Configuration(host="http://127.0.0.1:9")
     unreachable.retries = False
     broken = kubernetes_launcher(ApiClient(unreachable))
@@ -250,10 +302,15 @@ def test_an_api_that_takes_calls_and_responds_to_none_is_away_at_its_first_deadl
 ) -> None:
     monkeypatch.setattr(kubernetes, "TIMEOUT_S", (0.5, 0.5))
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{silent.getsockname()[1]}"}}
+        cluster = {
+            "name": "c",
+            "cluster": {"server": f"http://127.0.0.1:{silent.getsockname()[1]}"},
+        }
         context = {"name": "c", "context": {"cluster": "c", "user": ""}}
         path = tmp_path / "kubeconfig"
-        path.write_text(json.dumps({"clusters": [cluster], "contexts": [context], "current-context": "c"}))
+        path.write_text(
+            json.dumps({"clusters": [cluster], "contexts": [context], "current-context": "c"})
+        )
         monkeypatch.setenv("KUBECONFIG", str(path))
         launcher = kubernetes_launcher(kubernetes.cluster_connect())
         with pytest.raises(LauncherUnavailable):
@@ -269,9 +326,13 @@ def test_a_context_names_one_of_several_clusters(tmp_path: Path, monkeypatch) ->
     path = tmp_path / "kubeconfig"
     clusters = [{"name": name, "cluster": {"server": f"http://{name}.example"}} for name in names]
     contexts = [{"name": name, "context": {"cluster": name, "user": ""}} for name in names]
-    path.write_text(json.dumps({"clusters": clusters, "contexts": contexts, "current-context": "near"}))
+    path.write_text(
+        json.dumps({"clusters": clusters, "contexts": contexts, "current-context": "near"})
+    )
     monkeypatch.setenv("KUBECONFIG", str(path))
-    found = [kubernetes.cluster_connect(context).configuration.host for context in ("", "far", "near")]
+    found = [
+        kubernetes.cluster_connect(context).configuration.host for context in ("", "far", "near")
+    ]
     assert found == ["http://near.example", "http://far.example", "http://near.example"]
     with pytest.raises(LauncherUnavailable, match="gone"):
         kubernetes.cluster_connect("gone")
@@ -286,29 +347,50 @@ def on_index(first: str, other: str) -> str:
     return f'if [ "$JOB_COMPLETION_INDEX" = 0 ]; then {first}; else {other}; fi'
 
 
-def test_pods_of_one_session_have_names_machines_and_a_key_of_their_own_and_reach_one_another_alone() -> None:
+def test_pods_of_one_session_have_names_machines_and_a_key_of_their_own_and_reach_one_another_alone() -> (
+    None
+):
     job, secret, service, policy = all_of(wanted_make(pods=2))
     assert job["spec"]["completionMode"] == "Indexed" and job["spec"]["completions"] == 2
-    pod, labels = job["spec"]["template"]["spec"], {"matchLabels": {manifests.LAUNCH: wanted_make().launch}}
+    pod, labels = (
+        job["spec"]["template"]["spec"],
+        {"matchLabels": {manifests.LAUNCH: wanted_make().launch}},
+    )
     (apart,) = pod["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert apart == {"labelSelector": labels, "topologyKey": "kubernetes.io/hostname"}
-    assert pod["subdomain"] == service["metadata"]["name"] and service["spec"]["clusterIP"] == "None"
-    lost = {each["key"].partition("/")[2]: each["tolerationSeconds"] for each in pod["tolerations"][1:]}
-    assert lost == {"not-ready": 60, "unreachable": 60}, "a pod that is bound to a lost machine holds up the others"
+    assert (
+        pod["subdomain"] == service["metadata"]["name"] and service["spec"]["clusterIP"] == "None"
+    )
+    lost = {
+        each["key"].partition("/")[2]: each["tolerationSeconds"] for each in pod["tolerations"][1:]
+    }
+    assert lost == {"not-ready": 60, "unreachable": 60}, (
+        "a pod that is bound to a lost machine holds up the others"
+    )
     variables = {entry["name"]: entry.get("value") for entry in pod["containers"][0]["env"]}
     hosts = variables[manifests.PODS].split(",")
-    assert hosts == [f"{job['metadata']['name']}-{index}.{pod['subdomain']}.tinkerscript.svc" for index in (0, 1)]
+    assert hosts == [
+        f"{job['metadata']['name']}-{index}.{pod['subdomain']}.tinkerscript.svc" for index in (0, 1)
+    ]
     assert variables["TINKERSCRIPT_RUNTIME_ADDRESS"] == f"{hosts[0]}:7000"
     server, each_other = policy["spec"]["ingress"]
-    assert each_other["from"] == [{"podSelector": labels}] and server["ports"] == [{"protocol": "TCP", "port": 7000}]
-    assert each_other["ports"] == [{"protocol": "TCP"}], "ranks and the engine's parts choose theirs; nothing of UDP"
-    assert "PRIVATE KEY" in secret["stringData"][manifests.PODS_KEY] and "PRIVATE KEY" not in str(job)
+    assert each_other["from"] == [{"podSelector": labels}] and server["ports"] == [
+        {"protocol": "TCP", "port": 7000}
+    ]
+    assert each_other["ports"] == [{"protocol": "TCP"}], (
+        "ranks and the engine's parts choose theirs; nothing of UDP"
+    )
+    assert "PRIVATE KEY" in secret["stringData"][manifests.PODS_KEY] and "PRIVATE KEY" not in str(
+        job
+    )
     assert manifests.PODS_KEY not in all_of(wanted_make())[1]["stringData"]
 
 
 @pytest.mark.system
 def test_the_first_pod_speaks_for_all_and_all_go_with_it(cluster, launcher, tmp_path: Path) -> None:
-    handle = several_start(launcher, tmp_path, on_index(f"echo first; {WAIT}", f"echo other; {WAIT}"))
+    handle = several_start(
+        launcher, tmp_path, on_index(f"echo first; {WAIT}", f"echo other; {WAIT}")
+    )
     assert len(cluster.names("pods")) == 2
     assert wait_until(lambda: launcher.logs(handle, lines=5) == ["first"], timeout_s=WAIT_S)
     assert launcher.inspect(handle) == RuntimeStatus("running")
@@ -319,7 +401,9 @@ def test_the_first_pod_speaks_for_all_and_all_go_with_it(cluster, launcher, tmp_
 
 
 @pytest.mark.system
-def test_a_pod_that_finds_no_machine_of_its_own_is_waited_for_by_its_number(cluster, launcher, tmp_path: Path) -> None:
+def test_a_pod_that_finds_no_machine_of_its_own_is_waited_for_by_its_number(
+    cluster, launcher, tmp_path: Path
+) -> None:
     cluster.machines = 1
     handle = several_start(launcher, tmp_path)
     said = "pod 2 of 2: Kubernetes: 0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules."
@@ -328,8 +412,12 @@ def test_a_pod_that_finds_no_machine_of_its_own_is_waited_for_by_its_number(clus
 
 
 @pytest.mark.system
-def test_the_end_of_another_pod_ends_the_first_and_is_the_reason(cluster, launcher, tmp_path: Path) -> None:
-    handle = several_start(launcher, tmp_path, on_index(f"echo first; {WAIT}", "echo missing library; exit 3"))
+def test_the_end_of_another_pod_ends_the_first_and_is_the_reason(
+    cluster, launcher, tmp_path: Path
+) -> None:
+    handle = several_start(
+        launcher, tmp_path, on_index(f"echo first; {WAIT}", "echo missing library; exit 3")
+    )
     assert wait_until(lambda: fresh(cluster).inspect(handle).state == "exited", timeout_s=WAIT_S)
     assert fresh(cluster).inspect(handle).reason == "pod 2 of 2: it ended with code 3"
     assert "pod 2 of 2: missing library" in fresh(cluster).logs(handle, lines=5)
@@ -337,7 +425,9 @@ def test_the_end_of_another_pod_ends_the_first_and_is_the_reason(cluster, launch
     assert left_in(cluster) == []
 
 
-def test_images_that_are_missing_name_the_pods_of_several(cluster, launcher, tmp_path: Path) -> None:
+def test_images_that_are_missing_name_the_pods_of_several(
+    cluster, launcher, tmp_path: Path
+) -> None:
     cluster.image_missing = True
     handle = several_start(launcher, tmp_path)
     assert launcher.logs(handle, lines=5) == [
@@ -356,14 +446,20 @@ def test_a_pod_that_is_taken_from_a_lost_machine_before_it_ran_is_an_end_by_name
     assert launcher.inspect(handle).state == "waiting"
     pod = cluster.objects["pods", cluster.names("pods")[index]]
     pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    told = {"reason": "DeletionByTaintManager", "message": "Taint manager: deleting due to NoExecute taint"}
+    told = {
+        "reason": "DeletionByTaintManager",
+        "message": "Taint manager: deleting due to NoExecute taint",
+    }
     pod["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True"} | told]
     if index:  # then the first runs, and waits for it
         cluster.objects["pods", cluster.names("pods")[0]]["status"] = {"phase": "Running"}
     said = (
-        "the pod was taken away before it ran: DeletionByTaintManager: Taint manager: deleting due to NoExecute taint"
+        "the pod was taken away before it ran: DeletionByTaintManager: "
+        "Taint manager: deleting due to NoExecute taint"
     )
-    assert fresh(cluster).inspect(handle) == RuntimeStatus("exited", reason="pod 2 of 2: " * index + said)
+    assert fresh(cluster).inspect(handle) == RuntimeStatus(
+        "exited", reason="pod 2 of 2: " * index + said
+    )
     launcher.stop(handle, grace_s=0)
 
 
@@ -376,16 +472,27 @@ def test_a_job_that_fails_is_an_end_although_not_all_of_its_pods_are_heard_of(
     first, second = cluster.names("pods")
     del cluster.objects["pods", first]
     ended = {"terminated": {"exitCode": 3, "startedAt": "2026-01-01T00:00:00Z"}}
-    status = {"image": "x", "imageID": "", "name": "runtime", "restartCount": 0, "ready": False, "state": ended}
+    status = {
+        "image": "x",
+        "imageID": "",
+        "name": "runtime",
+        "restartCount": 0,
+        "ready": False,
+        "state": ended,
+    }
     cluster.objects["pods", second]["status"] = {"phase": "Failed", "containerStatuses": [status]}
     assert fresh(cluster).inspect(handle).state == "waiting"
     cluster.objects["jobs", cluster.names("jobs")[0]]["status"] = {
         "conditions": [{"type": condition, "status": "True"}]
     }
-    assert fresh(cluster).inspect(handle) == RuntimeStatus("exited", reason="pod 2 of 2: it ended with code 3")
+    assert fresh(cluster).inspect(handle) == RuntimeStatus(
+        "exited", reason="pod 2 of 2: it ended with code 3"
+    )
 
 
-def test_a_kubernetes_without_indexed_jobs_is_refused_and_nothing_stays(cluster, launcher, tmp_path: Path) -> None:
+def test_a_kubernetes_without_indexed_jobs_is_refused_and_nothing_stays(
+    cluster, launcher, tmp_path: Path
+) -> None:
     cluster.old = True
     with pytest.raises(OSError, match="no Indexed Jobs"):
         several_start(launcher, tmp_path)

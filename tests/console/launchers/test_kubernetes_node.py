@@ -1,4 +1,6 @@
-"""The Kubernetes launcher on a cluster with a real node: what a pod may not do, and how its end is reported."""
+"""The Kubernetes launcher on a cluster with a real node: what a pod may not do, and how its end is
+reported.
+"""
 
 from console.scheduling.processes import wait_until
 from launching.backends import WAIT, Backend
@@ -26,28 +28,40 @@ def test_a_runtime_that_takes_more_memory_than_it_was_given_is_reported_to_have_
     cluster_backend: Backend,
 ) -> None:
     launcher, handle = cluster_backend.start("echo up; x=a; while :; do x=$x$x$x$x; done")
-    assert wait_until(lambda: launcher.inspect(handle).state == "exited", timeout_s=WAIT_S, poll_s=0.2)
+    assert wait_until(
+        lambda: launcher.inspect(handle).state == "exited", timeout_s=WAIT_S, poll_s=0.2
+    )
     status = launcher.inspect(handle)
     assert (status.code, status.reason) == (-9, "OOMKilled")
 
 
-def test_an_image_that_cannot_be_had_is_an_end_with_the_kubelets_words(cluster_backend: Backend) -> None:
+def test_an_image_that_cannot_be_had_is_an_end_with_the_kubelets_words(
+    cluster_backend: Backend,
+) -> None:
     launcher = cluster_backend.launcher(image="127.0.0.1:9/no-such-image:1")
     handle = cluster_backend.new_handle(launcher)
     cluster_backend.started.append((launcher, handle))
     launcher.start(handle, environment={})
-    assert wait_until(lambda: launcher.inspect(handle).state == "exited", timeout_s=WAIT_S, poll_s=0.1)
+    assert wait_until(
+        lambda: launcher.inspect(handle).state == "exited", timeout_s=WAIT_S, poll_s=0.1
+    )
     reason = launcher.inspect(handle).reason
-    assert reason.startswith(("ErrImagePull: ", "ImagePullBackOff: ")) and "no-such-image" in reason, reason
+    assert (
+        reason.startswith(("ErrImagePull: ", "ImagePullBackOff: ")) and "no-such-image" in reason
+    ), reason
     (said,) = launcher.logs(handle, lines=5)
     assert "no-such-image" in said
 
 
-def test_a_container_that_cannot_start_is_an_end_with_the_words_of_what_starts_it(cluster_backend: Backend) -> None:
+def test_a_container_that_cannot_start_is_an_end_with_the_words_of_what_starts_it(
+    cluster_backend: Backend,
+) -> None:
     launcher = cluster_backend.launcher(image=BROKEN)
     handle = cluster_backend.new_handle(launcher)
     cluster_backend.started.append((launcher, handle))
     launcher.start(handle, environment={})
-    assert wait_until(lambda: launcher.inspect(handle).state == "exited", timeout_s=WAIT_S, poll_s=0.1)
+    assert wait_until(
+        lambda: launcher.inspect(handle).state == "exited", timeout_s=WAIT_S, poll_s=0.1
+    )
     reason = launcher.inspect(handle).reason
     assert reason.startswith("StartError: ") and "/no-such-program" in reason, reason

@@ -1,4 +1,6 @@
-"""A runtime may write for ever: its log stays small, and its last lines are there across the change of files."""
+"""A runtime may write for ever: its log stays small, and its last lines are there across the change
+of files.
+"""
 
 import fcntl
 import os
@@ -73,12 +75,16 @@ def test_a_log_that_no_one_looked_at_for_long_leaves_its_end_from_a_whole_line_o
     write(path, 0, 50_000)
     assert log_bound(path, limit_bytes=LIMIT)
     older = path.with_name(f"{LOG}.1").read_text().splitlines()
-    assert numbers(older) == list(range(50_000 - len(older), 50_000)) and older[0].startswith("line ")
+    assert numbers(older) == list(range(50_000 - len(older), 50_000)) and older[0].startswith(
+        "line "
+    )
     assert LIMIT - 20 < path.with_name(f"{LOG}.1").stat().st_size <= LIMIT
 
 
 @pytest.mark.system
-def test_a_runtime_that_writes_on_meanwhile_leaves_no_hole_no_torn_and_no_doubled_line(path) -> None:
+def test_a_runtime_that_writes_on_meanwhile_leaves_no_hole_no_torn_and_no_doubled_line(
+    path,
+) -> None:
     with path.open("ab") as log:
         writer = subprocess.Popen([sys.executable, "-c", WRITER, f"{5 * LIMIT}"], stdout=log)
     emptied, last = 0, 0
@@ -86,7 +92,11 @@ def test_a_runtime_that_writes_on_meanwhile_leaves_no_hole_no_torn_and_no_double
         deadline = time.monotonic() + 150  # of a slow machine
         while writer.poll() is None and time.monotonic() < deadline:
             emptied += log_bound(path, limit_bytes=LIMIT)
-            tail = [int(found[1]) for line in log_tail(path, lines=5) if (found := re.match(r"line (\d+) of", line))]
+            tail = [
+                int(found[1])
+                for line in log_tail(path, lines=5)
+                if (found := re.match(r"line (\d+) of", line))
+            ]
             assert tail == sorted(set(tail))
             last = max([last, *tail])
     finally:
@@ -95,13 +105,19 @@ def test_a_runtime_that_writes_on_meanwhile_leaves_no_hole_no_torn_and_no_double
     assert emptied > 3 and last > 100
     text = held(path)
     assert b"\0" not in text and log_tail(path, lines=1) == ["last"]
-    assert all(re.fullmatch(r"line \d+ of a runtime|last", line) for line in text.decode().splitlines())
+    assert all(
+        re.fullmatch(r"line \d+ of a runtime|last", line) for line in text.decode().splitlines()
+    )
     seen = [int(number) for number in re.findall(rb"line (\d+)", text)]
     assert seen == sorted(set(seen))
 
 
-def test_a_log_that_outgrows_its_limit_while_it_is_emptied_stays_small_and_loses_nothing(path, monkeypatch) -> None:
-    """By threefold between two looks and within each copy: a writer that no machine's speed makes slower."""
+def test_a_log_that_outgrows_its_limit_while_it_is_emptied_stays_small_and_loses_nothing(
+    path, monkeypatch
+) -> None:
+    """By threefold between two looks and within each copy: a writer that no machine's speed makes
+    slower.
+    """
     copy, written, grown = shutil.copyfileobj, 0, 4000
 
     def write_on() -> None:
@@ -155,7 +171,9 @@ def test_where_there_is_no_room_for_the_copy_the_log_stays_as_it_was(path, monke
 # -- Who does it ------------------------------------------------------------------------------------------------------
 
 
-def test_the_reconcilers_tasks_do_it_for_the_runtimes_of_this_machine(project, tmp_path, monkeypatch, caplog) -> None:
+def test_the_reconcilers_tasks_do_it_for_the_runtimes_of_this_machine(
+    project, tmp_path, monkeypatch, caplog
+) -> None:
     folders = {name: tmp_path / name for name in ("gone", "ours", "refused", "slurms")}
     for name, folder in folders.items():
         folder.mkdir()
@@ -180,7 +198,9 @@ def test_the_reconcilers_tasks_do_it_for_the_runtimes_of_this_machine(project, t
     ]
 
 
-def test_the_log_of_the_store_is_kept_small_while_it_writes(settings, tmp_path, monkeypatch, caplog) -> None:
+def test_the_log_of_the_store_is_kept_small_while_it_writes(
+    settings, tmp_path, monkeypatch, caplog
+) -> None:
     settings.DATA = tmp_path
     path = tmp_path / "s3" / "weed.log"
     assert logs.store_log_bound in periodic_tasks.PERIODIC_TASKS
@@ -195,12 +215,18 @@ def test_the_log_of_the_store_is_kept_small_while_it_writes(settings, tmp_path, 
 
     monkeypatch.setattr(seaweedfs, "start", store)
     up.store_start()
-    assert path.read_bytes() == b"line 2000\n" and path.with_name("weed.log.1").read_bytes().endswith(b"line 1999\n")
-    monkeypatch.setattr(logs, "log_bound", lambda path: (_ for _ in ()).throw(OSError(13, "Permission denied")))
+    assert path.read_bytes() == b"line 2000\n" and path.with_name(
+        "weed.log.1"
+    ).read_bytes().endswith(b"line 1999\n")
+    monkeypatch.setattr(
+        logs, "log_bound", lambda path: (_ for _ in ()).throw(OSError(13, "Permission denied"))
+    )
     logs.store_log_bound()
     assert "log of the embedded store could not be kept small" in caplog.text
 
 
 def test_all_lines_that_are_searched_and_kept_are_read(path) -> None:
     path.write_text("".join(f"line {number} {'x' * 150}\n" for number in range(2 * logs.MAX_LINES)))
-    assert numbers(log_tail(path, lines=logs.MAX_LINES)) == list(range(logs.MAX_LINES, 2 * logs.MAX_LINES))
+    assert numbers(log_tail(path, lines=logs.MAX_LINES)) == list(
+        range(logs.MAX_LINES, 2 * logs.MAX_LINES)
+    )

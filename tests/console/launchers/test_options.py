@@ -1,4 +1,6 @@
-"""The launcher's settings: what is malformed, lacking or without effect stops start-up and is named."""
+"""The launcher's settings: what is malformed, lacking or without effect stops start-up and is
+named.
+"""
 
 import shutil
 
@@ -8,7 +10,11 @@ from django.core.exceptions import ImproperlyConfigured
 from console.scheduling.launchers.options import USED_BY, launcher_options_read, slurm_notice_s
 from console.scheduling.launchers.protocol import Resources
 
-REACHABLE = {"server_url": "http://10.0.0.1:8000", "s3_endpoint_url": "http://10.0.0.1:9000", "most": 4}
+REACHABLE = {
+    "server_url": "http://10.0.0.1:8000",
+    "s3_endpoint_url": "http://10.0.0.1:9000",
+    "most": 4,
+}
 DOCKER = {
     "TINKERSCRIPT_LAUNCHER": "docker",
     "TINKERSCRIPT_RUNTIME_IMAGE": "runtime:1",
@@ -42,7 +48,9 @@ def test_amounts_are_read_in_their_units(read) -> None:
         "TINKERSCRIPT_RUNTIME_GPU_MEMORY_GIB": "80",
     }
     options = read(DOCKER | given)
-    assert options.resources == Resources(memory_bytes=16 << 30, cpus=8, gpus=2, gpu_memory_bytes=80 << 30)
+    assert options.resources == Resources(
+        memory_bytes=16 << 30, cpus=8, gpus=2, gpu_memory_bytes=80 << 30
+    )
 
 
 @pytest.mark.parametrize(
@@ -53,11 +61,20 @@ def test_amounts_are_read_in_their_units(read) -> None:
         ({"TINKERSCRIPT_RUNTIME_MEMORY_GIB": ""}, "needs TINKERSCRIPT_RUNTIME_MEMORY_GIB"),
         ({"TINKERSCRIPT_RUNTIME_MEMORY_GIB": "0"}, "TINKERSCRIPT_RUNTIME_MEMORY_GIB='0'"),
         ({"TINKERSCRIPT_RUNTIME_GPUS": "all"}, "TINKERSCRIPT_RUNTIME_GPUS='all'"),
-        ({"TINKERSCRIPT_RUNTIME_GPU_MEMORY_GIB": "80"}, "does nothing without TINKERSCRIPT_RUNTIME_GPUS"),
-        ({"TINKERSCRIPT_RUNTIME_GPU_MEMORY_GIB": "80 GB", "TINKERSCRIPT_RUNTIME_GPUS": "1"}, "GPU_MEMORY_GIB='80 GB'"),
+        (
+            {"TINKERSCRIPT_RUNTIME_GPU_MEMORY_GIB": "80"},
+            "does nothing without TINKERSCRIPT_RUNTIME_GPUS",
+        ),
+        (
+            {"TINKERSCRIPT_RUNTIME_GPU_MEMORY_GIB": "80 GB", "TINKERSCRIPT_RUNTIME_GPUS": "1"},
+            "GPU_MEMORY_GIB='80 GB'",
+        ),
         ({"TINKERSCRIPT_DEVICES": "0,all"}, "'all' is not an index"),
         ({"TINKERSCRIPT_DEVICES": "0,1,0"}, "names device 0 twice"),
-        ({"TINKERSCRIPT_SLURM_OPTIONS": "--partition=x"}, "TINKERSCRIPT_SLURM_OPTIONS does nothing"),
+        (
+            {"TINKERSCRIPT_SLURM_OPTIONS": "--partition=x"},
+            "TINKERSCRIPT_SLURM_OPTIONS does nothing",
+        ),
         ({"TINKERSCRIPT_KUBERNETES_NODES": "a=b"}, "TINKERSCRIPT_KUBERNETES_NODES does nothing"),
         ({"TINKERSCRIPT_WARM": "1"}, "TINKERSCRIPT_WARM does nothing"),
     ],
@@ -90,11 +107,17 @@ def test_warm_runtimes_are_a_number_no_larger_than_may_run(read, text, named) ->
 
 
 def test_one_runtime_waits_where_nothing_else_is_asked_for(read) -> None:
-    assert [read({"TINKERSCRIPT_WARM": text} if text else {}).warm for text in ("", "0", "4")] == [1, 0, 4]
+    assert [read({"TINKERSCRIPT_WARM": text} if text else {}).warm for text in ("", "0", "4")] == [
+        1,
+        0,
+        4,
+    ]
     assert read(DOCKER).warm == 0, "in a container it would be another container's"
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:8000", "http://localhost", "http://0.0.0.0:80", "http://[::1]:1"])
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:8000", "http://localhost", "http://0.0.0.0:80", "http://[::1]:1"]
+)
 def test_runtimes_with_a_network_of_their_own_need_an_address_that_they_reach(read, url) -> None:
     with pytest.raises(ImproperlyConfigured, match="TINKERSCRIPT_RUNTIME_SERVER_URL"):
         read(DOCKER, server_url=url)
@@ -110,10 +133,20 @@ def test_node_labels_and_slurm_options_are_split_as_they_are_written(read, monke
         read(DOCKER | kubernetes | {"TINKERSCRIPT_KUBERNETES_NODES": "a"})
 
     monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
-    slurm = {"TINKERSCRIPT_LAUNCHER": "slurm", "TINKERSCRIPT_RUNTIME_CPUS": "4", "TINKERSCRIPT_RUNTIME_MEMORY_GIB": "9"}
+    slurm = {
+        "TINKERSCRIPT_LAUNCHER": "slurm",
+        "TINKERSCRIPT_RUNTIME_CPUS": "4",
+        "TINKERSCRIPT_RUNTIME_MEMORY_GIB": "9",
+    }
     options = read(slurm | {"TINKERSCRIPT_SLURM_OPTIONS": "--partition=gpu '--comment=a b'"})
     assert options.slurm_options == ("--partition=gpu", "--comment=a b")
-    for bad in ("script.sh", "--unclosed='", "--signal=B:USR1@90", "--signal=TERM@90", "--signal=B:TERM"):
+    for bad in (
+        "script.sh",
+        "--unclosed='",
+        "--signal=B:USR1@90",
+        "--signal=TERM@90",
+        "--signal=B:TERM",
+    ):
         with pytest.raises(ImproperlyConfigured, match="TINKERSCRIPT_SLURM_OPTIONS"):
             read(slurm | {"TINKERSCRIPT_SLURM_OPTIONS": bad})
 
@@ -127,5 +160,9 @@ def test_slurm_without_its_commands_stops_start_up(read, monkeypatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(ImproperlyConfigured, match="there is no sbatch"):
         read(
-            {"TINKERSCRIPT_LAUNCHER": "slurm", "TINKERSCRIPT_RUNTIME_CPUS": "4", "TINKERSCRIPT_RUNTIME_MEMORY_GIB": "9"}
+            {
+                "TINKERSCRIPT_LAUNCHER": "slurm",
+                "TINKERSCRIPT_RUNTIME_CPUS": "4",
+                "TINKERSCRIPT_RUNTIME_MEMORY_GIB": "9",
+            }
         )

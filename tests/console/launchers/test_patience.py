@@ -25,7 +25,9 @@ class Clock:
         return self.now
 
 
-def pod(index: int = 0, machine: str | None = "n1", phase: str = "Pending", **status: Any) -> client.V1Pod:
+def pod(
+    index: int = 0, machine: str | None = "n1", phase: str = "Pending", **status: Any
+) -> client.V1Pod:
     return client.V1Pod(
         metadata=client.V1ObjectMeta(uid=f"uid-{index}", annotations={INDEX: str(index)}),
         spec=client.V1PodSpec(containers=[client.V1Container(name="runtime")], node_name=machine),
@@ -57,7 +59,9 @@ def test_a_machine_that_does_not_take_its_pod_is_lost_after_a_minute(patience, c
 
 def test_of_several_pods_the_one_whose_machine_is_lost_is_named(patience, clock) -> None:
     first = pod(phase="Running", start_time=NOW)
-    assert seen(patience, clock, UNHEARD_S, first, pod(1)) == RuntimeStatus("exited", reason=f"pod 2 of 2: {TAKEN}")
+    assert seen(patience, clock, UNHEARD_S, first, pod(1)) == RuntimeStatus(
+        "exited", reason=f"pod 2 of 2: {TAKEN}"
+    )
 
 
 def test_a_pod_that_has_no_machine_yet_waits_as_long_as_it_takes(patience, clock) -> None:
@@ -70,7 +74,9 @@ def test_a_machine_that_has_taken_its_pod_may_prepare_it_for_half_an_hour(patien
     assert seen(patience, clock, 1, pod(start_time=NOW)) == RuntimeStatus("exited", reason=said)
 
 
-def test_a_pod_that_runs_on_a_machine_that_is_not_heard_runs_with_that_reason(patience, clock) -> None:
+def test_a_pod_that_runs_on_a_machine_that_is_not_heard_runs_with_that_reason(
+    patience, clock
+) -> None:
     """Whether it is lost says its lease."""
     silent = pod(phase="Running", start_time=NOW, conditions=NOT_READY)
     assert seen(patience, clock, UNHEARD_S - 1, silent) == RuntimeStatus("running")
@@ -78,12 +84,18 @@ def test_a_pod_that_runs_on_a_machine_that_is_not_heard_runs_with_that_reason(pa
 
 
 def test_a_machine_that_is_heard_again_has_the_whole_time_anew(patience, clock) -> None:
-    silent, heard = (pod(phase="Running", start_time=NOW, conditions=it) for it in (NOT_READY, None))
+    silent, heard = (
+        pod(phase="Running", start_time=NOW, conditions=it) for it in (NOT_READY, None)
+    )
     seen(patience, clock, UNHEARD_S - 1, silent)
     assert seen(patience, clock, 1, heard) == RuntimeStatus("running")
     assert seen(patience, clock, UNHEARD_S - 1, silent) == RuntimeStatus("running")
 
 
-def test_what_waits_longer_ago_than_the_launcher_looks_is_not_judged_by_the_clock_of_the_cluster(clock) -> None:
-    """The first look of a launcher is the beginning: a pod made long ago, or in the future, waits a minute more."""
+def test_what_waits_longer_ago_than_the_launcher_looks_is_not_judged_by_the_clock_of_the_cluster(
+    clock,
+) -> None:
+    """The first look of a launcher is the beginning: a pod made long ago, or in the future, waits a
+    minute more.
+    """
     assert seen(Patience(clock), clock, 0, pod(conditions=[])).state == "waiting"

@@ -1,4 +1,6 @@
-"""The process launcher with real, tiny children: they are found again, ended whole, and no other process is."""
+"""The process launcher with real, tiny children: they are found again, ended whole, and no other
+process is.
+"""
 
 import os
 import platform
@@ -46,9 +48,12 @@ def launch(tmp_path):
 
     def start(program: str, *, memory_bytes: int | None = None, **environment: str):
         launcher = ProcessLauncher([sys.executable, "-c", program], memory_bytes=memory_bytes)
-        # A session of its own: a start ends whatever other launches of its session it finds on the machine.
+        # A session of its own: a start ends whatever other launches of its session it finds on the
+        # machine.
         handle = launcher.new_handle(
-            session_id=f"ses_{secrets.token_hex(8)}", instance_id="0123abcd", folder=tmp_path / "ses_1"
+            session_id=f"ses_{secrets.token_hex(8)}",
+            instance_id="0123abcd",
+            folder=tmp_path / "ses_1",
         )
         handle = launcher.start(handle, environment=environment)
         started.append((launcher, handle))
@@ -60,9 +65,16 @@ def launch(tmp_path):
         launcher.stop(handle, grace_s=0)
 
 
-def test_a_runtime_sees_its_devices_alone_and_gets_its_share_of_the_processors(tmp_path, monkeypatch) -> None:
+def test_a_runtime_sees_its_devices_alone_and_gets_its_share_of_the_processors(
+    tmp_path, monkeypatch
+) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")  # the server's own
-    names = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "TINKERSCRIPT_RUNTIME_GPUS", "TINKERSCRIPT_RUNTIME_CPUS")
+    names = (
+        "CUDA_VISIBLE_DEVICES",
+        "CUDA_DEVICE_ORDER",
+        "TINKERSCRIPT_RUNTIME_GPUS",
+        "TINKERSCRIPT_RUNTIME_CPUS",
+    )
     program = f"import os, time; print([os.environ.get(name) for name in {names}], flush=True); time.sleep(60)"
     launcher = ProcessLauncher([sys.executable, "-c", program], cpus=6)
     names = {"session_id": "ses_seen", "instance_id": "0123abcd", "folder": tmp_path / "ses_seen"}
@@ -77,9 +89,13 @@ def test_a_runtime_sees_its_devices_alone_and_gets_its_share_of_the_processors(t
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("chosen", ["", "/a/folder"])
-def test_what_torch_compiles_is_kept_where_no_other_user_can_put_it(chosen, launch, settings, monkeypatch) -> None:
+def test_what_torch_compiles_is_kept_where_no_other_user_can_put_it(
+    chosen, launch, settings, monkeypatch
+) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", chosen)
-    program = "import os, time; print(os.environ['TORCHINDUCTOR_CACHE_DIR'], flush=True); time.sleep(60)"
+    program = (
+        "import os, time; print(os.environ['TORCHINDUCTOR_CACHE_DIR'], flush=True); time.sleep(60)"
+    )
     launcher, handle = launch(program)
     assert launcher.logs(handle, lines=1) == [chosen or str(settings.DATA / "compiled")]
 
@@ -93,7 +109,13 @@ def is_alive(pid: int) -> bool:
 def test_a_runtime_runs_in_its_folder_with_its_environment_and_without_the_servers_secrets(
     launch, monkeypatch, tmp_path
 ):
-    for name in ("S3_SECRET_KEY", "DATABASE_URL", "TINKERSCRIPT_SECRET_KEY", "AWS_SECRET_ACCESS_KEY", "REDIS_URL"):
+    for name in (
+        "S3_SECRET_KEY",
+        "DATABASE_URL",
+        "TINKERSCRIPT_SECRET_KEY",
+        "AWS_SECRET_ACCESS_KEY",
+        "REDIS_URL",
+    ):
         monkeypatch.setenv(name, "secret-value")
     program = "import os, time; print(os.getcwd()); print(sorted(os.environ.items()), flush=True); time.sleep(60)"
     launcher, handle = launch(program, TINKERSCRIPT_LEASE="tml-ls-x")
@@ -110,7 +132,8 @@ def test_a_runtime_that_runs_is_seen_running_also_by_a_launcher_that_did_not_sta
 
 
 @pytest.mark.parametrize(
-    ("end", "code"), [("raise SystemExit(3)", 3), ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", -9)]
+    ("end", "code"),
+    [("raise SystemExit(3)", 3), ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", -9)],
 )
 def test_how_a_child_ended_is_known_to_its_launcher_and_its_absence_by_another(launch, end, code):
     launcher, handle = launch(f"print('up', flush=True); {end}")
@@ -123,7 +146,8 @@ def test_how_a_child_ended_is_known_to_its_launcher_and_its_absence_by_another(l
 
 def test_a_runtime_that_ends_when_asked_is_not_killed(launch):
     program = (
-        "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: (print('bye', flush=True), sys.exit(0)));"
+        "import signal, sys, time; signal.signal(signal.SIGTERM, "
+        "lambda *_: (print('bye', flush=True), sys.exit(0)));"
     )
     launcher, handle = launch(program + "print('up', flush=True); time.sleep(60)")
     launcher.stop(handle, grace_s=10)
@@ -159,13 +183,19 @@ ctypes.CDLL(None).syscall({exit}, 0)  # exit of this thread alone
 """.format(exit=60 if platform.machine() == "x86_64" else 93)
 
 
-@pytest.mark.parametrize("program", [SLEEP, THREAD_LEFT], ids=["all of it is there", "its first thread is gone"])
+@pytest.mark.parametrize(
+    "program", [SLEEP, THREAD_LEFT], ids=["all of it is there", "its first thread is gone"]
+)
 @pytest.mark.parametrize("by_another", [False, True])
-def test_a_runtime_that_is_slow_to_end_is_not_taken_for_gone(launch, monkeypatch, program, by_another):
+def test_a_runtime_that_is_slow_to_end_is_not_taken_for_gone(
+    launch, monkeypatch, program, by_another
+):
     """As a process is that waits in a driver: here a signal has no effect for a while."""
     launcher, handle = launch(program)
     if program == THREAD_LEFT:
-        assert wait_until(lambda: Path(f"/proc/{handle['pid']}/stat").read_text().split()[2] == "Z", timeout_s=60)
+        assert wait_until(
+            lambda: Path(f"/proc/{handle['pid']}/stat").read_text().split()[2] == "Z", timeout_s=60
+        )
     launcher = ProcessLauncher() if by_another else launcher
     monkeypatch.setattr(process, "KILL_WAIT_S", 0.1)
     with monkeypatch.context() as patch:
@@ -177,7 +207,9 @@ def test_a_runtime_that_is_slow_to_end_is_not_taken_for_gone(launch, monkeypatch
         if program == SLEEP:  # the kernel shows no environment of the other
             session_id, instance_id, _ = handle["launch"].split("-")
             folder = Path(handle["folder"])
-            other = launcher.new_handle(session_id=session_id, instance_id=instance_id, folder=folder)
+            other = launcher.new_handle(
+                session_id=session_id, instance_id=instance_id, folder=folder
+            )
             for wait_s in (0.1, 60.0):  # the second time it only looks
                 patch.setattr(process, "KILL_WAIT_S", wait_s)
                 with pytest.raises(SlowToEnd, match="slow to end"):
@@ -195,7 +227,9 @@ def test_a_runtime_that_is_slow_to_end_is_not_taken_for_gone(launch, monkeypatch
 
 def test_a_pid_that_was_given_to_someone_else_is_never_signalled(launch, tmp_path):
     launcher, handle = launch(SLEEP)
-    bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
+    bystander = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True
+    )
     try:
         recycled = handle | {"pid": bystander.pid, "launch": "another"}
         assert launcher.inspect(recycled) == RuntimeStatus("gone")
@@ -252,7 +286,8 @@ def test_a_program_that_does_not_exist_is_an_os_error(tmp_path):
     launcher = ProcessLauncher(["/no/such/program"])
     with pytest.raises(OSError):
         launcher.start(
-            launcher.new_handle(session_id="s", instance_id="0123abcd", folder=tmp_path / "s"), environment={}
+            launcher.new_handle(session_id="s", instance_id="0123abcd", folder=tmp_path / "s"),
+            environment={},
         )
 
 
@@ -287,6 +322,8 @@ def test_a_runtime_is_reached_on_a_port_that_it_listens_on_and_on_no_others(laun
     launcher, handle = launch(LISTEN)
     port = int(launcher.logs(handle, lines=1)[0])
     assert launcher.address(handle, port=port) == f"127.0.0.1:{port}"
-    assert ProcessLauncher().address(handle, port=port) == f"127.0.0.1:{port}", "a new server finds it too"
+    assert ProcessLauncher().address(handle, port=port) == f"127.0.0.1:{port}", (
+        "a new server finds it too"
+    )
     with socket.create_server(("127.0.0.1", 0)) as database:
         assert launcher.address(handle, port=database.getsockname()[1]) == ""

@@ -45,7 +45,9 @@ def namespace(admin: client.ApiClient) -> Iterator[str]:
 
 
 def launcher_of(api: client.ApiClient, namespace: str, **options: object) -> KubernetesLauncher:
-    return kubernetes_launcher(api, **({"kubernetes_namespace": namespace, "kubernetes_nodes": NOWHERE} | options))
+    return kubernetes_launcher(
+        api, **({"kubernetes_namespace": namespace, "kubernetes_nodes": NOWHERE} | options)
+    )
 
 
 @pytest.fixture
@@ -56,7 +58,9 @@ def launcher(admin: client.ApiClient, namespace: str) -> KubernetesLauncher:
 def handle_of(launcher: KubernetesLauncher, session_id: str = "", gpus: int = 0) -> Handle:
     session_id = session_id or f"ses_{secrets.token_hex(8)}"
     folder = Path("/data/runtimes") / session_id
-    return launcher.new_handle(session_id=session_id, instance_id="0123abcd", folder=folder, gpus=gpus)
+    return launcher.new_handle(
+        session_id=session_id, instance_id="0123abcd", folder=folder, gpus=gpus
+    )
 
 
 def start(launcher: KubernetesLauncher, fresh: Handle | None = None) -> Handle:
@@ -64,8 +68,13 @@ def start(launcher: KubernetesLauncher, fresh: Handle | None = None) -> Handle:
 
 
 def made_for(api: client.ApiClient, namespace: str, handle: Handle) -> dict[str, Any]:
-    """Every object in the namespace that carries the launch's label, by kind; of each kind one at most."""
-    core, labelled = client.CoreV1Api(api), {"label_selector": f"tinkerscript/launch={handle['launch']}"}
+    """Every object in the namespace that carries the launch's label, by kind; of each kind one at
+    most.
+    """
+    core, labelled = (
+        client.CoreV1Api(api),
+        {"label_selector": f"tinkerscript/launch={handle['launch']}"},
+    )
     lists = {
         "Job": client.BatchV1Api(api).list_namespaced_job,
         "Pod": core.list_namespaced_pod,
@@ -79,10 +88,14 @@ def made_for(api: client.ApiClient, namespace: str, handle: Handle) -> dict[str,
 
 
 def is_said(launcher: KubernetesLauncher, handle: Handle, words: str) -> bool:
-    return wait_until(lambda: words in launcher.inspect(handle).reason, timeout_s=WAIT_S, poll_s=0.1)
+    return wait_until(
+        lambda: words in launcher.inspect(handle).reason, timeout_s=WAIT_S, poll_s=0.1
+    )
 
 
-def test_a_start_makes_five_objects_and_a_stop_leaves_none_of_them(admin, namespace, launcher) -> None:
+def test_a_start_makes_five_objects_and_a_stop_leaves_none_of_them(
+    admin, namespace, launcher
+) -> None:
     handle = start(launcher)
     assert wait_until(lambda: "Pod" in made_for(admin, namespace, handle), timeout_s=WAIT_S)
     made = made_for(admin, namespace, handle)
@@ -93,7 +106,9 @@ def test_a_start_makes_five_objects_and_a_stop_leaves_none_of_them(admin, namesp
     assert handle["uid"] == job.metadata.uid
     launcher.stop(handle, grace_s=1)
     assert launcher.inspect(handle) == RuntimeStatus("gone")
-    assert wait_until(lambda: made_for(admin, namespace, handle) == {}, timeout_s=WAIT_S, poll_s=0.1)
+    assert wait_until(
+        lambda: made_for(admin, namespace, handle) == {}, timeout_s=WAIT_S, poll_s=0.1
+    )
     launcher.stop(handle, grace_s=1)
 
 
@@ -106,10 +121,15 @@ def test_a_runtime_without_a_node_waits_with_the_schedulers_words_and_has_no_log
     launcher.stop(handle, grace_s=0)
 
 
-def test_two_starts_of_one_handle_at_the_same_time_make_one_runtime(admin, namespace, launcher) -> None:
+def test_two_starts_of_one_handle_at_the_same_time_make_one_runtime(
+    admin, namespace, launcher
+) -> None:
     fresh, started = handle_of(launcher), []
     others = [launcher_of(admin, namespace) for _ in range(4)]
-    threads = [threading.Thread(target=lambda other=other: started.append(start(other, fresh))) for other in others]
+    threads = [
+        threading.Thread(target=lambda other=other: started.append(start(other, fresh)))
+        for other in others
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -123,13 +143,19 @@ def test_what_a_dead_server_left_of_a_start_never_runs_and_is_finished_by_the_ne
     admin, namespace, launcher, monkeypatch
 ) -> None:
     fresh = handle_of(launcher)
-    monkeypatch.setattr(client.BatchV1Api, "patch_namespaced_job", lambda *_, **__: (_ for _ in ()).throw(SystemExit))
+    monkeypatch.setattr(
+        client.BatchV1Api,
+        "patch_namespaced_job",
+        lambda *_, **__: (_ for _ in ()).throw(SystemExit),
+    )
     with pytest.raises(SystemExit):
         start(launcher, fresh)
 
     monkeypatch.undo()
     later = start(launcher)
-    assert wait_until(lambda: "Pod" in made_for(admin, namespace, later), timeout_s=WAIT_S, poll_s=0.1)
+    assert wait_until(
+        lambda: "Pod" in made_for(admin, namespace, later), timeout_s=WAIT_S, poll_s=0.1
+    )
     assert "Pod" not in made_for(admin, namespace, fresh), (
         "the Job controller, which made the later one's, made this too"
     )
@@ -147,19 +173,26 @@ def test_a_start_ends_what_an_older_lease_left_and_nothing_else(admin, namespace
     orphan, neighbour = start(launcher, handle_of(launcher, session_id)), start(launcher)
     handle = start(launcher_of(admin, namespace), handle_of(launcher, session_id))
     assert launcher_of(admin, namespace).inspect(orphan) == RuntimeStatus("gone")
-    assert wait_until(lambda: made_for(admin, namespace, orphan) == {}, timeout_s=WAIT_S, poll_s=0.1)
+    assert wait_until(
+        lambda: made_for(admin, namespace, orphan) == {}, timeout_s=WAIT_S, poll_s=0.1
+    )
     for alive in (handle, neighbour):
         assert launcher.inspect(alive).state == "waiting"
         launcher.stop(alive, grace_s=0)
 
 
-def test_what_a_quota_forbids_and_what_is_malformed_is_an_os_error_with_kubernetes_own_words(admin, namespace) -> None:
+def test_what_a_quota_forbids_and_what_is_malformed_is_an_os_error_with_kubernetes_own_words(
+    admin, namespace
+) -> None:
     core, hard = client.CoreV1Api(admin), {"count/jobs.batch": "0"}
     with pytest.raises(OSError, match='refuses the Job: Job.batch "ts-ses-.*nodeSelector'):
         start(launcher_of(admin, namespace, kubernetes_nodes={"label": "no label's value!"}))
-    core.create_namespaced_resource_quota(namespace, {"metadata": {"name": "none"}, "spec": {"hard": hard}})
+    core.create_namespaced_resource_quota(
+        namespace, {"metadata": {"name": "none"}, "spec": {"hard": hard}}
+    )
     assert wait_until(
-        lambda: core.read_namespaced_resource_quota("none", namespace).status.hard == hard, timeout_s=WAIT_S
+        lambda: core.read_namespaced_resource_quota("none", namespace).status.hard == hard,
+        timeout_s=WAIT_S,
     )
     launcher = launcher_of(admin, namespace)
     with pytest.raises(OSError, match='refuses the Job: jobs.batch "ts-ses-.*exceeded quota'):
@@ -176,7 +209,9 @@ def node_make(admin: client.ApiClient, capacity: dict[str, str]) -> Iterator[str
         "allocatable": capacity,
         "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": 9}},
-        "conditions": [{"type": "Ready", "status": "True", "reason": "Tests", "message": "it says so"}],
+        "conditions": [
+            {"type": "Ready", "status": "True", "reason": "Tests", "message": "it says so"}
+        ],
     }
     core.patch_node_status(name, {"status": status})
     core.patch_node(name, {"spec": {"taints": []}})
@@ -198,11 +233,17 @@ def test_a_runtime_for_which_a_node_is_too_small_waits_and_reports_what_there_is
         launcher.stop(handle, grace_s=0)
 
 
-def test_a_runtime_whose_volume_is_not_there_waits_and_names_it(admin, namespace, tmp_path: Path) -> None:
+def test_a_runtime_whose_volume_is_not_there_waits_and_names_it(
+    admin, namespace, tmp_path: Path
+) -> None:
     with node_make(admin, {"cpu": "8", "memory": "8Gi", "pods": "9"}) as node:
         nodes = {"tests.tinkerscript/node": node}
         launcher = kubernetes_launcher(
-            admin, data=tmp_path, kubernetes_namespace=namespace, kubernetes_nodes=nodes, kubernetes_claim="lost-claim"
+            admin,
+            data=tmp_path,
+            kubernetes_namespace=namespace,
+            kubernetes_nodes=nodes,
+            kubernetes_claim="lost-claim",
         )
         fresh = launcher.new_handle(
             session_id="ses_0123456789abcdef",
@@ -214,7 +255,9 @@ def test_a_runtime_whose_volume_is_not_there_waits_and_names_it(admin, namespace
         launcher.stop(fresh, grace_s=0)
 
 
-def test_a_runtime_on_a_lost_node_can_be_given_up_although_its_log_cannot_be_read(admin, namespace) -> None:
+def test_a_runtime_on_a_lost_node_can_be_given_up_although_its_log_cannot_be_read(
+    admin, namespace
+) -> None:
     core = client.CoreV1Api(admin)
     with node_make(admin, {"cpu": "8", "memory": "8Gi", "pods": "9"}) as node:
         launcher = launcher_of(admin, namespace, kubernetes_nodes={"tests.tinkerscript/node": node})
@@ -223,19 +266,33 @@ def test_a_runtime_on_a_lost_node_can_be_given_up_although_its_log_cannot_be_rea
         def pod() -> Any:
             return made_for(admin, namespace, handle).get("Pod")
 
-        assert wait_until(lambda: pod() is not None and pod().spec.node_name == node, timeout_s=WAIT_S, poll_s=0.1)
-        core.patch_namespaced_pod_status(pod().metadata.name, namespace, {"status": {"phase": "Running"}})
-        assert wait_until(lambda: launcher.inspect(handle) == RuntimeStatus("running"), timeout_s=WAIT_S, poll_s=0.1)
+        assert wait_until(
+            lambda: pod() is not None and pod().spec.node_name == node, timeout_s=WAIT_S, poll_s=0.1
+        )
+        core.patch_namespaced_pod_status(
+            pod().metadata.name, namespace, {"status": {"phase": "Running"}}
+        )
+        assert wait_until(
+            lambda: launcher.inspect(handle) == RuntimeStatus("running"),
+            timeout_s=WAIT_S,
+            poll_s=0.1,
+        )
         (said,) = launcher.logs(handle, lines=5)
         assert "no log" in said and "connection refused" in said, said
         launcher.stop(handle, grace_s=0)
         assert launcher.inspect(handle) == RuntimeStatus("gone")
-        assert pod().metadata.deletion_timestamp is not None, "its node would run it for ever once it came back"
+        assert pod().metadata.deletion_timestamp is not None, (
+            "its node would run it for ever once it came back"
+        )
         core.delete_namespaced_pod(pod().metadata.name, namespace, grace_period_seconds=0)
-        assert wait_until(lambda: made_for(admin, namespace, handle) == {}, timeout_s=WAIT_S, poll_s=0.1)
+        assert wait_until(
+            lambda: made_for(admin, namespace, handle) == {}, timeout_s=WAIT_S, poll_s=0.1
+        )
 
 
-def test_a_pod_that_is_taken_away_from_a_lost_node_before_it_ran_is_an_end_and_not_a_wait(admin, namespace) -> None:
+def test_a_pod_that_is_taken_away_from_a_lost_node_before_it_ran_is_an_end_and_not_a_wait(
+    admin, namespace
+) -> None:
     """Nobody confirms that it has ended, so it stays listed."""
     core = client.CoreV1Api(admin)
     with node_make(admin, {"cpu": "8", "memory": "8Gi", "pods": "9"}) as node:
@@ -245,7 +302,9 @@ def test_a_pod_that_is_taken_away_from_a_lost_node_before_it_ran_is_an_end_and_n
         def pod() -> Any:
             return made_for(admin, namespace, handle).get("Pod")
 
-        assert wait_until(lambda: pod() is not None and pod().spec.node_name == node, timeout_s=WAIT_S, poll_s=0.1)
+        assert wait_until(
+            lambda: pod() is not None and pod().spec.node_name == node, timeout_s=WAIT_S, poll_s=0.1
+        )
         core.delete_namespaced_pod(pod().metadata.name, namespace)
         assert is_said(launcher, handle, "the pod was taken away before it ran")
         assert launcher.inspect(handle).state == "exited"
@@ -253,7 +312,9 @@ def test_a_pod_that_is_taken_away_from_a_lost_node_before_it_ran_is_an_end_and_n
         launcher.stop(handle, grace_s=0)
 
 
-def test_a_job_that_has_failed_is_seen_ended_although_a_lost_node_has_one_of_its_pods(admin, namespace) -> None:
+def test_a_job_that_has_failed_is_seen_ended_although_a_lost_node_has_one_of_its_pods(
+    admin, namespace
+) -> None:
     """Three pods: the first was removed, the second failed, of the third nothing is heard any more."""
     core, capacity = client.CoreV1Api(admin), {"cpu": "8", "memory": "8Gi", "pods": "9"}
     with node_make(admin, capacity), node_make(admin, capacity), node_make(admin, capacity):
@@ -261,7 +322,10 @@ def test_a_job_that_has_failed_is_seen_ended_although_a_lost_node_has_one_of_its
         handle = start(launcher, handle_of(launcher) | {"nodes": 3})
 
         def pods() -> list[Any]:
-            return sorted((it for it in core.list_namespaced_pod(namespace).items if it.spec.node_name), key=pod_index)
+            return sorted(
+                (it for it in core.list_namespaced_pod(namespace).items if it.spec.node_name),
+                key=pod_index,
+            )
 
         assert wait_until(lambda: len(pods()) == 3, timeout_s=WAIT_S, poll_s=0.1)
         first, second, third = [pod.metadata.name for pod in pods()]
@@ -271,7 +335,9 @@ def test_a_job_that_has_failed_is_seen_ended_although_a_lost_node_has_one_of_its
             core.patch_namespaced_pod_status(name, namespace, {"status": {"phase": "Running"}})
         failed = {"phase": "Failed", "containerStatuses": [ended]}
         core.patch_namespaced_pod_status(second, namespace, {"status": failed})
-        assert wait_until(lambda: pods()[0].metadata.deletion_timestamp is not None, timeout_s=WAIT_S, poll_s=0.1)
+        assert wait_until(
+            lambda: pods()[0].metadata.deletion_timestamp is not None, timeout_s=WAIT_S, poll_s=0.1
+        )
         core.delete_namespaced_pod(first, namespace, grace_period_seconds=0)
         assert is_said(launcher, handle, "pod 2 of 3: it ended with code 3")
         assert launcher.inspect(handle).state == "exited"
@@ -281,12 +347,20 @@ def test_a_job_that_has_failed_is_seen_ended_although_a_lost_node_has_one_of_its
 
 def manifests_for(namespace: str, name: str) -> list[dict[str, Any]]:
     """Those of both namespaces, in one."""
-    text = re.sub(r"namespace: tinkerscript(-runtimes)?\n", f"namespace: {namespace}\n", (MANIFESTS / name).read_text())
+    text = re.sub(
+        r"namespace: tinkerscript(-runtimes)?\n",
+        f"namespace: {namespace}\n",
+        (MANIFESTS / name).read_text(),
+    )
     return list(yaml.safe_load_all(text))
 
 
-@pytest.mark.parametrize("name", yaml.safe_load((MANIFESTS / "kustomization.yaml").read_text())["resources"])
-def test_a_real_api_server_takes_what_stands_in_docker_kubernetes(admin, namespace, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", yaml.safe_load((MANIFESTS / "kustomization.yaml").read_text())["resources"]
+)
+def test_a_real_api_server_takes_what_stands_in_docker_kubernetes(
+    admin, namespace, name: str
+) -> None:
     for manifest in manifests_for(namespace, name):
         if manifest["kind"] == "Namespace":
             manifest["metadata"]["name"] += f"-{namespace}"
@@ -294,12 +368,16 @@ def test_a_real_api_server_takes_what_stands_in_docker_kubernetes(admin, namespa
 
 
 @pytest.fixture
-def reconciler(admin, namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[client.ApiClient]:
+def reconciler(
+    admin, namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[client.ApiClient]:
     """The client of a pod that has the account of docker/kubernetes/access.yaml."""
     for manifest in manifests_for(namespace, "access.yaml"):
         utils.create_from_dict(admin, manifest)
     body = {"spec": {"expirationSeconds": 600}}
-    granted = client.CoreV1Api(admin).create_namespaced_service_account_token("reconcile", namespace, body)
+    granted = client.CoreV1Api(admin).create_namespaced_service_account_token(
+        "reconcile", namespace, body
+    )
     token, server = tmp_path / "token", urlsplit(admin.configuration.host)
     token.write_text(granted.status.token)
     monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(token))
@@ -311,7 +389,9 @@ def reconciler(admin, namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         yield api
 
 
-def test_the_reconcilers_account_may_do_all_that_the_launcher_does(admin, namespace, reconciler) -> None:
+def test_the_reconcilers_account_may_do_all_that_the_launcher_does(
+    admin, namespace, reconciler
+) -> None:
     launcher = launcher_of(reconciler, namespace)
     orphan = start(launcher)
     session_id = orphan["launch"].partition("-")[0]
@@ -321,7 +401,11 @@ def test_the_reconcilers_account_may_do_all_that_the_launcher_does(admin, namesp
     assert launcher.logs(handle, lines=5) == []
     launcher.stop(handle, grace_s=0)
     for ended in (orphan, handle):
-        assert wait_until(lambda ended=ended: made_for(admin, namespace, ended) == {}, timeout_s=WAIT_S, poll_s=0.1)
+        assert wait_until(
+            lambda ended=ended: made_for(admin, namespace, ended) == {},
+            timeout_s=WAIT_S,
+            poll_s=0.1,
+        )
 
 
 def test_the_reconcilers_account_is_refused_everything_else(admin, namespace, reconciler) -> None:
@@ -337,12 +421,14 @@ def test_the_reconcilers_account_is_refused_everything_else(admin, namespace, re
         "list pods everywhere": lambda: core.list_pod_for_all_namespaces(),
         "make a pod": lambda: core.create_namespaced_pod(namespace, pod),
         "enter a pod": lambda: core.connect_get_namespaced_pod_exec("x", namespace),
-        "make a job elsewhere": lambda: jobs.create_namespaced_job("default", {"metadata": {"name": "x"}}),
+        "make a job elsewhere": lambda: jobs.create_namespaced_job(
+            "default", {"metadata": {"name": "x"}}
+        ),
         "remove a service": lambda: core.delete_namespaced_service(name, namespace),
         "list nodes": lambda: core.list_node(),
-        "take its own rights further": lambda: client.RbacAuthorizationV1Api(reconciler).patch_namespaced_role(
-            "reconcile", namespace, {"rules": []}
-        ),
+        "take its own rights further": lambda: client.RbacAuthorizationV1Api(
+            reconciler
+        ).patch_namespaced_role("reconcile", namespace, {"rules": []}),
     }
     for act, attempt in refused.items():
         with pytest.raises(ApiException) as refusal:

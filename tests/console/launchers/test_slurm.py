@@ -1,4 +1,6 @@
-"""The Slurm launcher against a real cluster of two nodes: its queue, its GPUs, its refusals, its absence."""
+"""The Slurm launcher against a real cluster of two nodes: its queue, its GPUs, its refusals, its
+absence.
+"""
 
 import os
 import re
@@ -32,18 +34,24 @@ def test_a_runtime_gets_the_gpus_that_it_asked_for(slurm_backend: Backend) -> No
 
 def test_a_runtime_knows_the_notice_of_the_operators_own_signal(slurm_backend: Backend) -> None:
     launcher = SlurmLauncher(SHELL, resources=SMALL, options=["--signal=B:TERM@30"])
-    launcher, handle = slurm_backend.start('echo "$TINKERSCRIPT_RUNTIME_NOTICE_S"; sleep 60', launcher)
+    launcher, handle = slurm_backend.start(
+        'echo "$TINKERSCRIPT_RUNTIME_NOTICE_S"; sleep 60', launcher
+    )
     assert launcher.logs(handle, lines=1) == ["20"]
 
 
-def test_a_runtime_without_a_slot_waits_gives_the_reason_and_can_be_ended(slurm_backend: Backend) -> None:
+def test_a_runtime_without_a_slot_waits_gives_the_reason_and_can_be_ended(
+    slurm_backend: Backend,
+) -> None:
     whole = SlurmLauncher(SHELL, resources=Resources(cpus=8), options=["--exclusive"])
     for _ in range(2):
         slurm_backend.start(FOREVER, whole)
     fresh = slurm_backend.new_handle(whole)
     handle = whole.start(fresh, environment={"PROGRAM": FOREVER})
     slurm_backend.started.append((whole, handle))
-    assert wait_until(lambda: "Resources" in whole.inspect(handle).reason, timeout_s=WAIT_S, poll_s=0.2)
+    assert wait_until(
+        lambda: "Resources" in whole.inspect(handle).reason, timeout_s=WAIT_S, poll_s=0.2
+    )
     status = whole.inspect(fresh)
     assert status.state == "waiting" and status.is_alive
     whole.stop(handle, grace_s=5)
@@ -60,7 +68,10 @@ def test_a_job_that_slurm_held_is_over(slurm_backend: Backend) -> None:
     assert wait_until(lambda: not later.inspect(handle).is_alive, timeout_s=WAIT_S, poll_s=0.2)
     later.stop(handle, grace_s=0)
     assert (
-        slurm("squeue", "--noheader", f"--jobs={handle['job']}", "--states=all", "--format=%T").strip() == "CANCELLED"
+        slurm(
+            "squeue", "--noheader", f"--jobs={handle['job']}", "--states=all", "--format=%T"
+        ).strip()
+        == "CANCELLED"
     )
 
 
@@ -81,7 +92,9 @@ def test_a_controller_that_does_not_answer_is_away_and_no_runtime_is_reported_as
 ) -> None:
     launcher, handle = slurm_backend.start(FOREVER)
     unreachable = re.sub(
-        r"SlurmctldPort=\d+", "SlurmctldPort=9\nMessageTimeout=1", Path(os.environ["SLURM_CONF"]).read_text()
+        r"SlurmctldPort=\d+",
+        "SlurmctldPort=9\nMessageTimeout=1",
+        Path(os.environ["SLURM_CONF"]).read_text(),
     )
     (tmp_path / "slurm.conf").write_text(unreachable)
     monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
@@ -99,9 +112,13 @@ def test_a_controller_that_does_not_answer_is_away_and_no_runtime_is_reported_as
 
 def test_a_stop_is_told_apart_from_slurms_own_notice(slurm_backend: Backend) -> None:
     """A runtime takes its time after a notice; one that its server stops has only the grace."""
-    program = f"trap 'echo notice >told; exit 0' TERM; trap 'echo stop >told; exit 0' INT; {FOREVER}"
+    program = (
+        f"trap 'echo notice >told; exit 0' TERM; trap 'echo stop >told; exit 0' INT; {FOREVER}"
+    )
     launcher, handle = slurm_backend.start(program)
-    assert wait_until(lambda: launcher.inspect(handle).state == "running", timeout_s=WAIT_S, poll_s=0.2)
+    assert wait_until(
+        lambda: launcher.inspect(handle).state == "running", timeout_s=WAIT_S, poll_s=0.2
+    )
     launcher.stop(handle, grace_s=20)
     assert (Path(handle["folder"]) / "told").read_text() == "stop\n"
 
@@ -117,7 +134,9 @@ def test_a_runtime_over_two_nodes_starts_on_the_first_and_its_stop_ends_what_it_
     launcher, handle = slurm_backend.start(program, launcher, fresh)
     assert launcher.logs(handle, lines=1) == ["2 n1"]
     beats = Path(handle["folder"]) / "beat"
-    assert wait_until(lambda: beats.exists() and beats.read_text().startswith("n2\n"), timeout_s=WAIT_S)
+    assert wait_until(
+        lambda: beats.exists() and beats.read_text().startswith("n2\n"), timeout_s=WAIT_S
+    )
     assert launcher.address(handle, port=7000) == "127.0.0.1:7000"
     launcher.stop(handle, grace_s=0)
     assert not launcher.inspect(handle).is_alive
@@ -125,10 +144,16 @@ def test_a_runtime_over_two_nodes_starts_on_the_first_and_its_stop_ends_what_it_
     assert not wait_until(lambda: beats.stat().st_size > counted, timeout_s=1.0)
 
 
-def test_more_nodes_than_the_cluster_has_are_waited_for_with_slurms_reason(slurm_backend: Backend) -> None:
+def test_more_nodes_than_the_cluster_has_are_waited_for_with_slurms_reason(
+    slurm_backend: Backend,
+) -> None:
     """Some may be drained and come back: Slurm itself makes no difference."""
     launcher = slurm_backend.launcher()
-    handle = launcher.start(slurm_backend.new_handle(launcher) | {"nodes": 3}, environment={"PROGRAM": FOREVER})
+    handle = launcher.start(
+        slurm_backend.new_handle(launcher) | {"nodes": 3}, environment={"PROGRAM": FOREVER}
+    )
     slurm_backend.started.append((launcher, handle))
-    assert wait_until(lambda: "NodeLimit" in launcher.inspect(handle).reason, timeout_s=WAIT_S, poll_s=0.2)
+    assert wait_until(
+        lambda: "NodeLimit" in launcher.inspect(handle).reason, timeout_s=WAIT_S, poll_s=0.2
+    )
     assert launcher.inspect(handle).state == "waiting"

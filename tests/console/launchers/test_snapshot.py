@@ -49,7 +49,9 @@ def test_an_engine_that_went_away_is_not_served_from_memory() -> None:
             listing.seen.find("a")
 
 
-def test_an_engine_that_hangs_holds_up_one_look_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_hangs_holds_up_one_look_and_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(snapshot, "PATIENCE_S", 0.2)
     responds, asked = threading.Event(), []
 
@@ -67,12 +69,19 @@ def test_an_engine_that_hangs_holds_up_one_look_and_no_other(monkeypatch: pytest
     assert len(said) == 1, "a session's record has one line for each reason"
     assert len(asked) == 1, "the others were told at once"
     responds.set()
-    assert wait_until(lambda: not [it for it in threading.enumerate() if it.name == "launcher-listing"], timeout_s=20)
+    assert wait_until(
+        lambda: not [it for it in threading.enumerate() if it.name == "launcher-listing"],
+        timeout_s=20,
+    )
     assert seen.find("a") == 1
 
 
-def test_an_engine_that_goes_on_hanging_is_not_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its commands end by their own deadlines, and what is tried there meanwhile asks for what has changed."""
+def test_an_engine_that_goes_on_hanging_is_not_waited_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its commands end by their own deadlines, and what is tried there meanwhile asks for what has
+    changed.
+    """
     monkeypatch.setattr(snapshot, "PATIENCE_S", 0.2)
     asked: list[threading.Event] = []
 
@@ -112,7 +121,9 @@ def test_an_engine_that_goes_on_hanging_is_not_waited_for_again(monkeypatch: pyt
     assert wait_until(is_back, timeout_s=20)
 
 
-def test_what_was_being_listed_when_we_changed_it_is_asked_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_being_listed_when_we_changed_it_is_asked_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(snapshot, "PATIENCE_S", 0.2)
     responds, listings = threading.Event(), [{"a": 1}, {"a": 2}]
 
@@ -127,5 +138,8 @@ def test_what_was_being_listed_when_we_changed_it_is_asked_anew(monkeypatch: pyt
         seen.find("a")
     seen.forget()
     responds.set()
-    assert wait_until(lambda: not [it for it in threading.enumerate() if it.name == "launcher-listing"], timeout_s=20)
+    assert wait_until(
+        lambda: not [it for it in threading.enumerate() if it.name == "launcher-listing"],
+        timeout_s=20,
+    )
     assert seen.find("a") == 2

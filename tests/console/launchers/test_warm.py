@@ -1,4 +1,6 @@
-"""Runtimes that import their libraries before a session asks: taken by the next one, never by two, ended with us."""
+"""Runtimes that import their libraries before a session asks: taken by the next one, never by two,
+ended with us.
+"""
 
 import os
 import signal
@@ -62,7 +64,10 @@ class Server:
         session.refresh_from_db()
         handle = session.launch_handle
         lines = lambda: self.launcher.logs(handle, lines=9)  # noqa: E731
-        assert wait_until(lambda: len(lines()) > before and lines()[-1].startswith(("cold", "serves")), timeout_s=60)
+        assert wait_until(
+            lambda: len(lines()) > before and lines()[-1].startswith(("cold", "serves")),
+            timeout_s=60,
+        )
         return session, lines()
 
 
@@ -86,12 +91,15 @@ def server(transactional_db, settings, tmp_path, monkeypatch) -> Iterator[Server
 
 
 def left_over(name: str) -> list[int]:
-    """Processes whose mark begins so, of this module's servers: others of this machine have warm runtimes too."""
+    """Processes whose mark begins so, of this module's servers: others of this machine have warm
+    runtimes too.
+    """
     folder = f"TINKERSCRIPT_RUNTIME_DIR={settings.DATA}/"
     return [
         it.pid
         for it in processes.processes_list()
-        if processes.environment_find(it.pid, f"{MARK}={name}") and processes.environment_find(it.pid, folder)
+        if processes.environment_find(it.pid, f"{MARK}={name}")
+        and processes.environment_find(it.pid, folder)
     ]
 
 
@@ -102,7 +110,9 @@ def reasons(session: Session) -> list[str]:
 
 @pytest.mark.system
 @pytest.mark.parametrize("kind", SessionKind)
-def test_a_session_of_any_kind_takes_the_runtime_that_waits(server, project, tmp_path, kind) -> None:
+def test_a_session_of_any_kind_takes_the_runtime_that_waits(
+    server, project, tmp_path, kind
+) -> None:
     name = server.waiting()
     waits = left_over(name)
     session = factories.session_make(project)
@@ -111,7 +121,9 @@ def test_a_session_of_any_kind_takes_the_runtime_that_waits(server, project, tmp
     lease = lines[-1].split()[-1]
     assert lines[0].startswith("imports beside ")
     assert lines[-1] == f"serves {session.id} in {tmp_path / 'runtimes' / session.id} with {lease}"
-    assert session.launch_handle["pid"] in waits and "a slot is free: a warm runtime" in reasons(session)
+    assert session.launch_handle["pid"] in waits and "a slot is free: a warm runtime" in reasons(
+        session
+    )
     for pid in waits:
         for what in ("cmdline", "environ"):
             assert lease.encode() not in Path(f"/proc/{pid}/{what}").read_bytes()
@@ -119,9 +131,17 @@ def test_a_session_of_any_kind_takes_the_runtime_that_waits(server, project, tmp
     server.tick()
     assert left_over("warm-") == waits, "one session is all that this server has room for"
 
-    # What another reconciler knows of it, with its start written down or not, is enough to see it and to end all of it.
-    written, unwritten = session.launch_handle, {k: v for k, v in session.launch_handle.items() if "pid" not in k}
-    assert ProcessLauncher().inspect(written).state == ProcessLauncher().inspect(unwritten).state == "running"
+    # What another reconciler knows of it, with its start written down or not, is enough to see it
+    # and to end all of it.
+    written, unwritten = (
+        session.launch_handle,
+        {k: v for k, v in session.launch_handle.items() if "pid" not in k},
+    )
+    assert (
+        ProcessLauncher().inspect(written).state
+        == ProcessLauncher().inspect(unwritten).state
+        == "running"
+    )
     ProcessLauncher().stop(unwritten, grace_s=0)
     assert not left_over(name)
 
@@ -138,7 +158,9 @@ def test_it_is_never_another_sessions_and_the_next_is_another_one(server, projec
 
 
 @pytest.mark.system
-def test_a_session_that_is_woken_keeps_its_log_and_ends_what_an_earlier_warm_launch_left(server, project) -> None:
+def test_a_session_that_is_woken_keeps_its_log_and_ends_what_an_earlier_warm_launch_left(
+    server, project
+) -> None:
     server.waiting()
     session, _ = server.started(factories.session_make(project))
     forgotten, start_time = session.launch_handle["pid"], session.launch_handle["start_time"]
@@ -156,7 +178,9 @@ def test_a_session_that_is_woken_keeps_its_log_and_ends_what_an_earlier_warm_lau
 
 
 @pytest.mark.system
-def test_while_none_is_ready_a_session_starts_a_new_one_and_its_record_has_that(server, project) -> None:
+def test_while_none_is_ready_a_session_starts_a_new_one_and_its_record_has_that(
+    server, project
+) -> None:
     name = server.waiting(ready=False)
     server.pool._waiting[0].is_ready = False  # noqa: SLF001
     session, lines = server.started(factories.session_make(project))
@@ -165,7 +189,9 @@ def test_while_none_is_ready_a_session_starts_a_new_one_and_its_record_has_that(
 
 
 @pytest.mark.system
-def test_none_waits_where_memory_is_short_and_the_log_says_so_once(server, tmp_path, caplog) -> None:
+def test_none_waits_where_memory_is_short_and_the_log_says_so_once(
+    server, tmp_path, caplog
+) -> None:
     server = Server(tmp_path)
     said = lambda: [each for each in caplog.messages if "are available, and 6 are needed" in each]  # noqa: E731
     try:
@@ -192,7 +218,9 @@ def test_none_waits_where_sessions_have_devices(server, settings) -> None:
 
 
 @pytest.mark.system
-def test_one_that_does_not_answer_is_killed_and_the_session_starts_without_it(server, project, monkeypatch) -> None:
+def test_one_that_does_not_answer_is_killed_and_the_session_starts_without_it(
+    server, project, monkeypatch
+) -> None:
     name = server.waiting()
     monkeypatch.setattr(warm_module, "TAKE_S", 0.2)
     for pid in left_over(name):
@@ -204,7 +232,9 @@ def test_one_that_does_not_answer_is_killed_and_the_session_starts_without_it(se
 
 
 @pytest.mark.system
-def test_it_ends_by_itself_when_its_server_is_killed_while_it_starts_and_while_it_waits(server) -> None:
+def test_it_ends_by_itself_when_its_server_is_killed_while_it_starts_and_while_it_waits(
+    server,
+) -> None:
     for is_ready in (True, False):
         name = server.waiting(ready=is_ready)
         server.pool._waiting[0].link.shutdown(socket.SHUT_RDWR)  # noqa: SLF001 - as a kill -9 does
@@ -214,12 +244,16 @@ def test_it_ends_by_itself_when_its_server_is_killed_while_it_starts_and_while_i
 
 
 @pytest.mark.system
-def test_one_that_was_stopped_under_a_server_that_was_killed_is_ended_by_the_next_that_leads(server, tmp_path) -> None:
+def test_one_that_was_stopped_under_a_server_that_was_killed_is_ended_by_the_next_that_leads(
+    server, tmp_path
+) -> None:
     name = server.waiting()
     for pid in left_over(name):
         os.kill(pid, signal.SIGSTOP)
     WarmRuntimes(server.launcher, 1, tmp_path / "warm").clear_predecessors()
-    assert wait_until(lambda: not left_over(name), timeout_s=60) and not WarmRuntime.objects.exists()
+    assert (
+        wait_until(lambda: not left_over(name), timeout_s=60) and not WarmRuntime.objects.exists()
+    )
 
 
 @pytest.mark.system
@@ -268,7 +302,9 @@ def test_one_that_cannot_be_started_leaves_nothing_and_is_tried_again(server, pr
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("is_leader_dead", [True, False], ids=["its first process is gone", "all of it is there"])
+@pytest.mark.parametrize(
+    "is_leader_dead", [True, False], ids=["its first process is gone", "all of it is there"]
+)
 def test_one_that_is_slow_to_end_keeps_its_place_until_nothing_of_it_lives(
     server, settings, tmp_path, monkeypatch, is_leader_dead
 ) -> None:
@@ -288,7 +324,9 @@ def test_one_that_is_slow_to_end_keeps_its_place_until_nothing_of_it_lives(
         server.memory_gib = 16.0
         for _ in range(2):
             server.tick()
-            assert left_over(name) and list(kept.all()) == [name], "no other is started in its place"
+            assert left_over(name) and list(kept.all()) == [name], (
+                "no other is started in its place"
+            )
         server.reconciler.close()
         WarmRuntimes(server.launcher, 1, tmp_path / "warm").clear_predecessors()
         assert list(kept.all()) == [name]

@@ -9,15 +9,34 @@ from tinkerscript.wire.episodes import EpisodeState
 def record(seq: int, key: str, end_seq: int, version: int = 0) -> EpisodeRecord:
     nothing = dict.fromkeys(["fate", "reason", "output", "report", "trained_step"])
     return EpisodeRecord(
-        **{"seq": seq, "id": f"e{seq}", "task": key, "group_key": key, "eval": False, "calls": 1, "sampled_tokens": 1},
-        **{"state": EpisodeState.COMPLETED, "version_first": version, "version_last": version, "end_seq": end_seq},
+        **{
+            "seq": seq,
+            "id": f"e{seq}",
+            "task": key,
+            "group_key": key,
+            "eval": False,
+            "calls": 1,
+            "sampled_tokens": 1,
+        },
+        **{
+            "state": EpisodeState.COMPLETED,
+            "version_first": version,
+            "version_last": version,
+            "end_seq": end_seq,
+        },
         **{"begun_at": 0.0, "deadline_at": 1.0, "ended_at": 1.0},
         **nothing,
     )
 
 
 def test_groups_are_exact_and_ordered_by_when_they_became_full() -> None:
-    waiting = [record(1, "a", 9), record(2, "b", 1), record(3, "b", 2), record(4, "a", 3), record(5, "a", 4)]
+    waiting = [
+        record(1, "a", 9),
+        record(2, "b", 1),
+        record(3, "b", 2),
+        record(4, "a", 3),
+        record(5, "a", 4),
+    ]
     groups = full_groups(waiting, 2)
     assert [[episode.seq for episode in group] for group in groups] == [[2, 3], [1, 4]]
 
@@ -54,5 +73,7 @@ def test_no_more_episodes_are_begun_than_the_groups_that_can_be_trained_in_time_
     begun = [Begun(f"e{n}", "ab"[n % 2], 0, is_open=True) for n in range(4)]
     three, four = Places(2, 2, begun[:3]), Places(2, 2, begun)
     assert three.has_room and not four.has_room
-    assert three.admit("b") and not three.admit("a") and not three.admit("c"), "the place that is left is of b"
+    assert three.admit("b") and not three.admit("a") and not three.admit("c"), (
+        "the place that is left is of b"
+    )
     assert not four.is_exceeded and Places(1, 2, begun).is_exceeded

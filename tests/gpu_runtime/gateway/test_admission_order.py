@@ -1,4 +1,6 @@
-"""Many begins that wait for a step together: those go first that make whole groups, whatever order they arrived in."""
+"""Many begins that wait for a step together: those go first that make whole groups, whatever order
+they arrived in.
+"""
 
 import asyncio
 from collections import Counter
@@ -22,7 +24,9 @@ async def finish(gateway: Gateway, begun: EpisodeBegun, reward: float) -> None:
     assert (await gateway.end(begun.episode_id, reward)).status_code == 200
 
 
-async def test_begins_that_waited_long_still_make_whole_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_begins_that_waited_long_still_make_whole_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As of hundreds of coroutines: what is begun beyond the coming batch would be stale after it."""
     monkeypatch.setattr(admission_queue, "SORT_S", 0.2)
     async with running_gateway(tmp_path, grpo_n=4, tasks_per_batch=2, max_staleness=0) as gateway:

@@ -1,4 +1,6 @@
-"""Options of Anthropic's dialect that agents send by habit, and what a text model lacks in every dialect."""
+"""Options of Anthropic's dialect that agents send by habit, and what a text model lacks in every
+dialect.
+"""
 
 import json
 from pathlib import Path
@@ -14,8 +16,14 @@ HELLO = [{"role": "user", "content": "hello"}]
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
 
 
-async def raw(gateway: Gateway, begun: dict[str, Any], path: str = "/v1/messages", **body: Any) -> Any:
-    body = {"model": MODEL, "messages": HELLO} | ({"max_tokens": 64} if path == "/v1/messages" else {}) | body
+async def raw(
+    gateway: Gateway, begun: dict[str, Any], path: str = "/v1/messages", **body: Any
+) -> Any:
+    body = (
+        {"model": MODEL, "messages": HELLO}
+        | ({"max_tokens": 64} if path == "/v1/messages" else {})
+        | body
+    )
     return await gateway.http.post(path, json=body, headers={"X-Api-Key": begun["api_key"]})
 
 
@@ -46,7 +54,9 @@ async def test_the_format_of_output_config_binds_the_answer(gateway: Gateway) ->
 
 
 @pytest.mark.parametrize("kind", ["enabled", "disabled"])
-async def test_thinking_is_switched_where_the_template_has_a_switch(tmp_path: Path, kind: str) -> None:
+async def test_thinking_is_switched_where_the_template_has_a_switch(
+    tmp_path: Path, kind: str
+) -> None:
     async with running_gateway(tmp_path, family="qwen3") as gateway:
         begun = await gateway.begin()
         budget = {"budget_tokens": 1024} if kind == "enabled" else {}
@@ -55,7 +65,9 @@ async def test_thinking_is_switched_where_the_template_has_a_switch(tmp_path: Pa
         assert prompt(gateway).endswith("</think>\n\n") == (kind == "disabled")
         counted = await raw(gateway, begun, "/v1/messages/count_tokens", thinking=thinking)
         assert counted.json()["input_tokens"] == len(gateway.engine.requests[0].prompt_ids)
-        contradicted = await raw(gateway, begun, thinking=thinking, output_config={"effort": "none"})
+        contradicted = await raw(
+            gateway, begun, thinking=thinking, output_config={"effort": "none"}
+        )
         assert contradicted.status_code == (400 if kind == "enabled" else 200)
 
 
@@ -68,14 +80,18 @@ async def test_thinking_that_the_model_cannot_do_is_a_label_or_refused(tmp_path:
         begun = await gateway.begin()
         for option in asked:
             assert (await raw(gateway, begun, **option)).status_code == 200
-        labels = [call.options["labels"] for call in gateway.journal.calls.of_episode(begun["episode_id"])]
+        labels = [
+            call.options["labels"] for call in gateway.journal.calls.of_episode(begun["episode_id"])
+        ]
         assert labels == [
             {"thinking.budget_tokens": 1024, "thinking": "enabled"},
             {"reasoning_effort": "high"},
         ]
     async with running_gateway(tmp_path / "refuse", unsupported_effort="refuse") as gateway:
         begun = await gateway.begin()
-        said = [(await raw(gateway, begun, **option)).json()["error"]["message"] for option in asked]
+        said = [
+            (await raw(gateway, begun, **option)).json()["error"]["message"] for option in asked
+        ]
         assert "no thoughts" in said[0] and "reasoning effort" in said[1]
         assert gateway.engine.requests == []
         assert (await raw(gateway, begun, thinking={"type": "disabled"})).status_code == 200
@@ -84,15 +100,33 @@ async def test_thinking_that_the_model_cannot_do_is_a_label_or_refused(tmp_path:
 IMAGE_URL = {"type": "image_url", "image_url": {"url": "data:"}}
 SENSES: list[tuple[str, dict[str, Any], str]] = [
     ("/v1/chat/completions", {"messages": [{"role": "user", "content": [IMAGE_URL]}]}, "vision"),
-    ("/v1/chat/completions", {"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]}, "hearing"),
-    ("/v1/responses", {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]}, "vision"),
-    ("/v1/messages", {"messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}]}, "vision"),
-    ("/v1/messages", {"messages": [{"role": "user", "content": [{"type": "document"}]}]}, "reader of files"),
+    (
+        "/v1/chat/completions",
+        {"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]},
+        "hearing",
+    ),
+    (
+        "/v1/responses",
+        {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]},
+        "vision",
+    ),
+    (
+        "/v1/messages",
+        {"messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}]},
+        "vision",
+    ),
+    (
+        "/v1/messages",
+        {"messages": [{"role": "user", "content": [{"type": "document"}]}]},
+        "reader of files",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("path", "body", "sense"), SENSES)
-async def test_a_text_model_says_what_it_lacks(gateway: Gateway, path: str, body: dict[str, Any], sense: str) -> None:
+async def test_a_text_model_says_what_it_lacks(
+    gateway: Gateway, path: str, body: dict[str, Any], sense: str
+) -> None:
     key = (await gateway.begin())["api_key"]
     body = {"model": MODEL} | ({"max_tokens": 8} if path == "/v1/messages" else {}) | body
     refused = await gateway.http.post(path, json=body, headers={"X-Api-Key": key})
@@ -107,13 +141,19 @@ async def test_a_stream_of_tool_calls_has_no_empty_chunk_and_every_token(gateway
     gateway.engine.say(text)
     function = {"name": "get_weather", "parameters": TOOL["input_schema"]}
     tools = [{"type": "function", "function": function}]
-    answer = await gateway.raw_chat(begun["api_key"], tools=tools, stream=True, logprobs=True, max_tokens=100)
+    answer = await gateway.raw_chat(
+        begun["api_key"], tools=tools, stream=True, logprobs=True, max_tokens=100
+    )
     lines = [line[6:] for line in answer.text.splitlines() if line.startswith("data: {")]
     choices = [json.loads(line)["choices"][0] for line in lines]
     assert all(choice["delta"] or choice["finish_reason"] for choice in choices)
     (seen,) = gateway.engine.requests
     assert [token for choice in choices for token in choice.get("token_ids", [])] == seen.token_ids
-    logprobs = [token["logprob"] for choice in choices for token in (choice["logprobs"] or {"content": []})["content"]]
+    logprobs = [
+        token["logprob"]
+        for choice in choices
+        for token in (choice["logprobs"] or {"content": []})["content"]
+    ]
     assert logprobs == seen.logprobs
 
 
@@ -131,12 +171,18 @@ async def test_the_package_streams_a_tool_loop_with_its_options(tmp_path: Path) 
             "thinking": {"type": "enabled", "budget_tokens": 1024},
             "cache_control": {"type": "ephemeral"},
         }
-        async with anthropic.AsyncAnthropic(base_url=url, api_key=begun["api_key"], max_retries=0) as client:
+        async with anthropic.AsyncAnthropic(
+            base_url=url, api_key=begun["api_key"], max_retries=0
+        ) as client:
             async with client.messages.stream(messages=HELLO, **options) as events:
                 first = await events.get_final_message()
             assert [block.type for block in first.content] == ["thinking", "tool_use"]
             result = {"type": "tool_result", "tool_use_id": first.content[1].id, "content": "sun"}
-            history = [*HELLO, {"role": "assistant", "content": first.content}, {"role": "user", "content": [result]}]
+            history = [
+                *HELLO,
+                {"role": "assistant", "content": first.content},
+                {"role": "user", "content": [result]},
+            ]
             second = await client.messages.create(messages=history, **options)
         assert [block.type for block in second.content] == ["thinking", "text"]
         one, two = gateway.engine.requests

@@ -38,7 +38,9 @@ async def test_gateway_is_gone_once_it_is_left(tmp_path) -> None:
 
 
 async def test_who_waits_when_the_gateway_ends_is_cut_off_and_not_refused() -> None:
-    """A connection that is lost is tried again elsewhere, by the relay and by REST; an answer would be final."""
+    """A connection that is lost is tried again elsewhere, by the relay and by REST; an answer would
+    be final.
+    """
     waits = asyncio.Event()
 
     async def held(_: Request) -> Response:

@@ -1,4 +1,6 @@
-"""What bad input gets on every path: a refusal in the dialect's own words, the right status; the episode lives on."""
+"""What bad input gets on every path: a refusal in the dialect's own words, the right status; the
+episode lives on.
+"""
 
 import asyncio
 import json
@@ -34,10 +36,14 @@ SOURCE = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
 
 
 async def post(gateway: Gateway, path: str, key: str, body: Any) -> tuple[int, dict[str, Any]]:
-    """(status, error) of a raw body, or of a value as JSON, checked for the dialect's form of an error."""
+    """(status, error) of a raw body, or of a value as JSON, checked for the dialect's form of an
+    error.
+    """
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     headers = {"Authorization": f"Bearer {key}"}
-    answer = await asyncio.wait_for(gateway.http.post(path, content=content, headers=headers, timeout=120), 120)
+    answer = await asyncio.wait_for(
+        gateway.http.post(path, content=content, headers=headers, timeout=120), 120
+    )
     if answer.status_code < 400:
         return answer.status_code, answer.json()
     found = answer.json()
@@ -63,7 +69,16 @@ async def refused(gateway: Gateway, path: str, body: Any, status: int = 400) -> 
 
 @every_path
 async def test_malformed_json(gateway: Gateway, path: str) -> None:
-    for body in (b"", b"{", b"[]", b'"x"', b"null", b"[" * 100_000, b'{"model": NaN}', b'{"a": 1}}'):
+    for body in (
+        b"",
+        b"{",
+        b"[]",
+        b'"x"',
+        b"null",
+        b"[" * 100_000,
+        b'{"model": NaN}',
+        b'{"a": 1}}',
+    ):
         await refused(gateway, path, body)
 
 
@@ -87,7 +102,10 @@ async def test_unknown_roles(gateway: Gateway) -> None:
         turn = [{"role": role, "content": "x"}]
         for path in ("/v1/chat/completions", "/v1/messages", "/v1/messages/count_tokens"):
             place = "messages[0]" if path == "/v1/chat/completions" else "messages.0"
-            assert place in (await refused(gateway, path, BODIES[path] | {"messages": turn}))["message"]
+            assert (
+                place
+                in (await refused(gateway, path, BODIES[path] | {"messages": turn}))["message"]
+            )
         body = BODIES["/v1/responses"] | {"input": turn}
         assert "input" in (await refused(gateway, "/v1/responses", body))["message"]
 
@@ -101,8 +119,12 @@ async def test_unknown_roles(gateway: Gateway) -> None:
         ("/v1/messages/count_tokens", "messages", {"type": "image", "source": SOURCE}),
     ],
 )
-async def test_an_image_for_a_text_model(gateway: Gateway, path: str, name: str, part: dict[str, Any]) -> None:
-    error = await refused(gateway, path, BODIES[path] | {name: [{"role": "user", "content": [part]}]})
+async def test_an_image_for_a_text_model(
+    gateway: Gateway, path: str, name: str, part: dict[str, Any]
+) -> None:
+    error = await refused(
+        gateway, path, BODIES[path] | {name: [{"role": "user", "content": [part]}]}
+    )
     place = f"{name}.0.content" if path.startswith("/v1/messages") else f"{name}[0].content"
     assert place in error["message"]
 
@@ -114,7 +136,9 @@ async def test_an_image_for_a_text_model(gateway: Gateway, path: str, name: str,
         ("/v1/responses", {"type": "function", "name": "now"}),
     ],
 )
-async def test_a_tool_without_parameters_takes_none(gateway: Gateway, path: str, tool: dict[str, Any]) -> None:
+async def test_a_tool_without_parameters_takes_none(
+    gateway: Gateway, path: str, tool: dict[str, Any]
+) -> None:
     begun = await gateway.begin()
     assert (await post(gateway, path, begun["api_key"], BODIES[path] | {"tools": [tool]}))[0] == 200
     prompt = gateway.renderer.decode(gateway.engine.requests[-1].prompt_ids, special=True)
@@ -126,8 +150,12 @@ async def test_a_tool_of_the_other_dialect_without_a_schema_is_named(gateway: Ga
     assert "tools.0.input_schema" in (await refused(gateway, "/v1/messages", body))["message"]
 
 
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages"])
-async def test_a_prompt_of_ten_megabytes(gateway: Gateway, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "path", ["/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages"]
+)
+async def test_a_prompt_of_ten_megabytes(
+    gateway: Gateway, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Refused by its size: encoding it would take seconds of everybody's time."""
     encode = gateway.renderer.encode
 
@@ -159,9 +187,14 @@ def test_the_bound_on_tokens_is_never_above_what_there_are(tmp_path: Path, famil
 
 
 async def test_ten_thousand_messages(gateway: Gateway) -> None:
-    turns = [{"role": role, "content": f"{n}"} for n in range(5_000) for role in ("user", "assistant")]
+    turns = [
+        {"role": role, "content": f"{n}"} for n in range(5_000) for role in ("user", "assistant")
+    ]
     body = BODIES["/v1/chat/completions"] | {"messages": [*turns, *HELLO]}
-    assert "maximum context length" in (await refused(gateway, "/v1/chat/completions", body))["message"]
+    assert (
+        "maximum context length"
+        in (await refused(gateway, "/v1/chat/completions", body))["message"]
+    )
 
 
 async def test_a_body_over_sixteen_mebibytes(gateway: Gateway) -> None:
@@ -182,12 +215,16 @@ async def test_a_body_over_sixteen_mebibytes(gateway: Gateway) -> None:
         ("/v1/messages", "max_tokens", [-1, 0, None]),
     ],
 )
-async def test_stop_lists_and_lengths_out_of_bounds(gateway: Gateway, path: str, name: str, values: list) -> None:
+async def test_stop_lists_and_lengths_out_of_bounds(
+    gateway: Gateway, path: str, name: str, values: list
+) -> None:
     for value in values:
         assert name in (await refused(gateway, path, BODIES[path] | {name: value}))["message"]
 
 
-async def test_more_tokens_than_there_is_room_for_are_as_many_as_there_is_room_for(gateway: Gateway) -> None:
+async def test_more_tokens_than_there_is_room_for_are_as_many_as_there_is_room_for(
+    gateway: Gateway,
+) -> None:
     begun = await gateway.begin()
     assert (await gateway.raw_chat(begun["api_key"], max_tokens=10**30)).status_code == 200
     seen = gateway.engine.requests[0]
@@ -225,13 +262,17 @@ async def test_an_expired_key(tmp_path, path: str) -> None:
 
 @pytest.mark.system
 async def test_a_key_opens_its_own_episode_and_no_other(gateway: Gateway) -> None:
-    """Not by path, and not a closed one for ever; an id that the session never gave has no key at all."""
+    """Not by path, and not a closed one for ever; an id that the session never gave has no key at
+    all.
+    """
     first, second = await gateway.begin(), await gateway.begin()
     for begun in (first, second):
         await gateway.chat(begun)
     headers = {"Authorization": f"Bearer {first['api_key']}"}
     for other in (second["episode_id"], "epi_0000000000000000", "..", "%2e%2e", "x" * 500):
-        assert (await gateway.http.get(f"/v1/episodes/{other}/calls", headers=headers)).status_code == 404
+        assert (
+            await gateway.http.get(f"/v1/episodes/{other}/calls", headers=headers)
+        ).status_code == 404
     own_key, expires_at = bytes.fromhex("ab" * 32), episode_key.read(first["api_key"]).expires_at
     never = episode_key.sign(own_key, episode_key.EpisodeClaim(SESSION, "epi_never", expires_at))
     assert (await gateway.raw_chat(never)).status_code == 410
@@ -245,7 +286,9 @@ async def test_a_key_opens_its_own_episode_and_no_other(gateway: Gateway) -> Non
 async def test_an_episode_of_another_session_is_none_here(gateway: Gateway, path: str) -> None:
     assert (await gateway.internal("GET", path)).status_code == 404
     for action, body in (("end", {"output": {"reward": 1}}), ("abandon", {}), ("heartbeat", {})):
-        assert (await gateway.internal("POST", f"/episodes/epi_x/{action}", json=body)).status_code == 404
+        assert (
+            await gateway.internal("POST", f"/episodes/epi_x/{action}", json=body)
+        ).status_code == 404
 
 
 async def test_options_that_the_engine_refuses_are_the_clients_error(gateway: Gateway) -> None:
@@ -272,14 +315,25 @@ async def test_options_that_the_engine_refuses_are_the_clients_error(gateway: Ga
         ({"enum": [str(number) for number in range(60_000)]}, "60000 values in its enums"),
         ({"enum": ["x" * 1000] * 200}, "200000 characters"),
         ({"anyOf": [{"enum": [str(number) for number in range(600)]}] * 2}, "1200 values"),
-        ({"type": "object", "properties": {f"p{number}": {} for number in range(6000)}}, "6000 properties"),
+        (
+            {"type": "object", "properties": {f"p{number}": {} for number in range(6000)}},
+            "6000 properties",
+        ),
         ({"type": "string", "maxLength": 10**9}, "maxLength"),
         ({"type": "array", "items": {"type": "array", "minItems": 10**6}}, "minItems"),
-        ({"type": "string", "pattern": "^([a-z]{1,10}){1,100}$"}, "repeats what repeats, up to 1000 times"),
-        ({"type": "object", "patternProperties": {"^([a-z]{1,10}){1,100}$": {}}}, "repeats what repeats"),
+        (
+            {"type": "string", "pattern": "^([a-z]{1,10}){1,100}$"},
+            "repeats what repeats, up to 1000 times",
+        ),
+        (
+            {"type": "object", "patternProperties": {"^([a-z]{1,10}){1,100}$": {}}},
+            "repeats what repeats",
+        ),
     ],
 )
-async def test_a_schema_whose_grammar_would_stall_the_engine_is_refused(gateway: Gateway, schema, said) -> None:
+async def test_a_schema_whose_grammar_would_stall_the_engine_is_refused(
+    gateway: Gateway, schema, said
+) -> None:
     begun = await gateway.begin()
     response_format = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
     answer = await gateway.raw_chat(begun["api_key"], response_format=response_format)
@@ -291,19 +345,32 @@ async def test_a_schema_whose_grammar_would_stall_the_engine_is_refused(gateway:
     }
     forced = await gateway.raw_chat(begun["api_key"], tools=[tool], tool_choice="required")
     assert forced.status_code == 400
-    assert forced.json()["error"]["param"] in ("tools", "messages"), "larger than the context already"
+    assert forced.json()["error"]["param"] in ("tools", "messages"), (
+        "larger than the context already"
+    )
     text = {"model": MODEL, "prompt": "hello", "structured_outputs": {"json": schema}}
     headers = {"Authorization": f"Bearer {begun['api_key']}"}
     answer = await gateway.http.post("/v1/completions", json=text, headers=headers)
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "structured_outputs")
     regex = {"structured_outputs": {"regex": "([a-z]{1,10}){1,100}"}}
-    assert (await gateway.http.post("/v1/completions", json=text | regex, headers=headers)).status_code == 400
+    assert (
+        await gateway.http.post("/v1/completions", json=text | regex, headers=headers)
+    ).status_code == 400
     assert (await gateway.raw_chat(begun["api_key"], **regex)).status_code == 400
     assert gateway.engine.requests == []
 
 
 @pytest.mark.parametrize(
-    "body", [b"{", b"", b"\xff", b"[]", b'{"output": {"reward": "high"}}', b'{"output": {"reward": NaN}}', b'{"x": 1}']
+    "body",
+    [
+        b"{",
+        b"",
+        b"\xff",
+        b"[]",
+        b'{"output": {"reward": "high"}}',
+        b'{"output": {"reward": NaN}}',
+        b'{"x": 1}',
+    ],
 )
 async def test_an_end_that_is_none_leaves_the_episode_open(gateway: Gateway, body: bytes) -> None:
     begun = await gateway.begin()

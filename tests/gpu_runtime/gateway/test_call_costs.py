@@ -103,5 +103,8 @@ def test_each_token_is_decoded_a_few_times_however_many_marks_there_are() -> Non
 
 
 def test_alternatives_that_refer_to_each_other_are_looked_at_a_bounded_number_of_times() -> None:
-    schema = {"properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"anyOf": [{"$ref": "#/$defs/A"}] * 30}}}
+    schema = {
+        "properties": {"a": {"$ref": "#/$defs/A"}},
+        "$defs": {"A": {"anyOf": [{"$ref": "#/$defs/A"}] * 30}},
+    }
     assert argument("5", "a", schema) == 5

@@ -33,11 +33,16 @@ def bracketed(param: str) -> str:
 async def send(
     gateway: Gateway, begun: dict[str, Any], path: str, body: dict[str, Any], **headers: str
 ) -> httpx.Response:
-    return await gateway.http.post(path, json=body, headers={"Authorization": f"Bearer {begun['api_key']}"} | headers)
+    return await gateway.http.post(
+        path, json=body, headers={"Authorization": f"Bearer {begun['api_key']}"} | headers
+    )
 
 
 def labels_of(gateway: Gateway, begun: dict[str, Any]) -> list[dict[str, Any]]:
-    return [call.options.get("labels", {}) for call in gateway.journal.calls.of_episode(begun["episode_id"])]
+    return [
+        call.options.get("labels", {})
+        for call in gateway.journal.calls.of_episode(begun["episode_id"])
+    ]
 
 
 def prompt(gateway: Gateway, number: int = -1) -> str:
@@ -49,14 +54,18 @@ def written(agent: str, family: str, number: int) -> str:
     name, arguments = CALLS[agent]
     said = {key: value.format(number) for key, value in arguments.items()}
     if family == "qwen3_6":
-        inside = "".join(f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in said.items())
+        inside = "".join(
+            f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in said.items()
+        )
         return f"I look.\n</think>\n\n<tool_call>\n<function={name}>\n{inside}</function>\n</tool_call>"
     return f"<tool_call>\n{json.dumps({'name': name, 'arguments': said})}\n</tool_call>"
 
 
 @pytest.mark.parametrize("family", ["qwen2_5", "qwen3", "qwen3_6"])
 @pytest.mark.parametrize("agent", PATHS)
-async def test_three_recorded_turns_are_one_timeline(tmp_path: Path, agent: str, family: str) -> None:
+async def test_three_recorded_turns_are_one_timeline(
+    tmp_path: Path, agent: str, family: str
+) -> None:
     turns = "messages" if agent == "claude_code" else "input"
     async with running_gateway(tmp_path, family=family, **ROOM) as gateway:
         gateway.engine.say(*(written(agent, family, number) for number in (0, 1)), "done 2")
@@ -77,10 +86,15 @@ async def test_three_recorded_turns_are_one_timeline(tmp_path: Path, agent: str,
         ("/v1/messages", {"cache_control": {"type": "ephemeral"}}),
         ("/v1/chat/completions", {"prediction": {"type": "content", "content": "x"}}),
         ("/v1/chat/completions", {"service_tier": "flex", "store": False}),
-        ("/v1/responses", {"client_metadata": {"session": "s1"}, "reasoning": {"effort": "medium"}}),
+        (
+            "/v1/responses",
+            {"client_metadata": {"session": "s1"}, "reasoning": {"effort": "medium"}},
+        ),
     ],
 )
-async def test_what_some_dialects_alone_have_is_a_label(gateway: Gateway, path: str, option: dict[str, Any]) -> None:
+async def test_what_some_dialects_alone_have_is_a_label(
+    gateway: Gateway, path: str, option: dict[str, Any]
+) -> None:
     begun = await gateway.begin()
     answer = await send(gateway, begun, path, body_of(path, **option))
     assert answer.status_code == 200, answer.text
@@ -91,12 +105,18 @@ async def test_the_labels_of_both_agents_are_kept(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, **ROOM) as gateway:
         begun = await gateway.begin()
         for agent, path in PATHS.items():
-            answer = await send(gateway, begun, path, recorded(agent)["first"], **{"anthropic-beta": "x-2026-01-01"})
+            answer = await send(
+                gateway, begun, path, recorded(agent)["first"], **{"anthropic-beta": "x-2026-01-01"}
+            )
             assert answer.status_code == 200, answer.text
         claude, codex = labels_of(gateway, begun)
-    assert claude["context_management"] == {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}
+    assert claude["context_management"] == {
+        "edits": [{"type": "clear_thinking_20251015", "keep": "all"}]
+    }
     assert claude["tools.*.defer_loading"] == [True] and claude["thinking.display"] == "omitted"
-    assert claude["reasoning_effort"] == "high" and claude["header anthropic-beta"] == "x-2026-01-01"
+    assert (
+        claude["reasoning_effort"] == "high" and claude["header anthropic-beta"] == "x-2026-01-01"
+    )
     assert claude["accounting line"].startswith("x-anthropic-billing-header: cc_version=2.1.332")
     assert claude["later system messages"] == {"messages": [2], "written": "as turns of the system"}
     assert codex["tools left out"] == [{"type": "web_search", "external_web_access": True}]
@@ -120,7 +140,12 @@ def body_of(path: str, **options: Any) -> dict[str, Any]:
         "input" if path == "/v1/responses" else "messages": turns,
         "model": MODEL,
     }
-    return asked | ({"max_tokens": 8} if path == "/v1/messages" else {}) | {"tools": [TOOL[path]]} | options
+    return (
+        asked
+        | ({"max_tokens": 8} if path == "/v1/messages" else {})
+        | {"tools": [TOOL[path]]}
+        | options
+    )
 
 
 @pytest.mark.parametrize("path", TOOL)
@@ -128,13 +153,19 @@ def body_of(path: str, **options: Any) -> dict[str, Any]:
     "option",
     [
         {"context_management": {"edits": []}},
-        {"context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": {"type": "all"}}]}},
+        {
+            "context_management": {
+                "edits": [{"type": "clear_thinking_20251015", "keep": {"type": "all"}}]
+            }
+        },
         {"defer_loading": False},
         {"defer_loading": True},
         {"service_tier": "auto"},
     ],
 )
-async def test_a_label_changes_no_prompt_in_any_dialect(gateway: Gateway, path: str, option: dict[str, Any]) -> None:
+async def test_a_label_changes_no_prompt_in_any_dialect(
+    gateway: Gateway, path: str, option: dict[str, Any]
+) -> None:
     begun, body = await gateway.begin(), body_of(path)
     with_it = copy.deepcopy(body) | ({} if "defer_loading" in option else option)
     if "defer_loading" in option:
@@ -227,18 +258,26 @@ async def test_a_namespace_is_functions_to_the_model_and_apart_in_calls(gateway:
     begun = await gateway.begin()
     body = body_of("/v1/responses", tools=[group, same], max_output_tokens=256)
     for stream in (False, True):
-        gateway.engine.say('<tool_call>\n{"name": "agents__spawn", "arguments": {}}\n</tool_call>', "done")
+        gateway.engine.say(
+            '<tool_call>\n{"name": "agents__spawn", "arguments": {}}\n</tool_call>', "done"
+        )
         answer = await send(gateway, begun, "/v1/responses", body | {"stream": stream})
         assert "Of agents.\\nStart one." in prompt(gateway)
-        events = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: ")]
+        events = [
+            json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: ")
+        ]
         item = (events[-1]["response"] if stream else answer.json())["output"][0]
         assert item["type"] == "function_call"
         assert (item["name"], item["namespace"]) == ("spawn", "agents")
         if stream:
-            begun_items = [each["item"] for each in events if each["type"] == "response.output_item.added"]
+            begun_items = [
+                each["item"] for each in events if each["type"] == "response.output_item.added"
+            ]
             assert begun_items[0]["namespace"] == "agents"
         output = {"type": "function_call_output", "call_id": item["call_id"], "output": "ok"}
-        after = await send(gateway, begun, "/v1/responses", body | {"input": [*body["input"], item, output]})
+        after = await send(
+            gateway, begun, "/v1/responses", body | {"input": [*body["input"], item, output]}
+        )
         assert after.status_code == 200, after.text
         assert gateway.journal.calls.of_episode(begun["episode_id"])[-1].parent is not None
     clash = {"type": "function", "name": "agents__spawn"}
@@ -264,7 +303,9 @@ async def test_names_have_128_letters_and_tools_no_number(gateway: Gateway, path
     ):
         refused = await send(gateway, begun, path, body_of(path, tools=tools))
         words = refused.json()["error"]["message"]
-        assert refused.status_code == 400 and (said in words or "prompt is too long" in words), words
+        assert refused.status_code == 400 and (said in words or "prompt is too long" in words), (
+            words
+        )
 
 
 def in_dialects(messages: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -295,7 +336,9 @@ LATER_FORMS = {
 
 
 @pytest.mark.parametrize("family", LATER_FORMS)
-async def test_a_later_system_message_is_written_one_way_in_every_dialect(tmp_path: Path, family: str) -> None:
+async def test_a_later_system_message_is_written_one_way_in_every_dialect(
+    tmp_path: Path, family: str
+) -> None:
     async with running_gateway(tmp_path, family=family) as gateway:
         begun = await gateway.begin()
         for path, body in in_dialects(LATER).items():
@@ -303,7 +346,10 @@ async def test_a_later_system_message_is_written_one_way_in_every_dialect(tmp_pa
             assert answer.status_code == 200, answer.text
         assert len({prompt(gateway, number) for number in range(3)}) == 1
         assert LATER_FORMS[family] in prompt(gateway)
-        assert all(labels["later system messages"]["messages"] == [2] for labels in labels_of(gateway, begun))
+        assert all(
+            labels["later system messages"]["messages"] == [2]
+            for labels in labels_of(gateway, begun)
+        )
 
 
 @pytest.mark.parametrize("family", ["qwen2_5", "qwen3_6", "gemma3"])
@@ -329,11 +375,15 @@ async def test_several_at_the_start_are_one_in_every_dialect(tmp_path: Path, fam
         merged = [each.get("system messages merged") for each in labels_of(gateway, begun)]
         assert merged == [None, 2, 2, 2, 2]
         goes_on = {"previous_response_id": json.loads(answer.text)["id"], "input": "more"}
-        assert (await send(gateway, begun, "/v1/responses", {"model": MODEL} | goes_on)).status_code == 400
+        assert (
+            await send(gateway, begun, "/v1/responses", {"model": MODEL} | goes_on)
+        ).status_code == 400
 
 
 @pytest.mark.parametrize("name", ["x-anthropic-billing-header", "X-Other-Session"])
-async def test_an_accounting_line_that_changes_keeps_the_conversation(gateway: Gateway, name: str) -> None:
+async def test_an_accounting_line_that_changes_keeps_the_conversation(
+    gateway: Gateway, name: str
+) -> None:
     def body(count: int, turns: list[dict[str, Any]]) -> dict[str, Any]:
         line = f"{name}: cc_version=2.1; cch={count};"
         system = [{"type": "text", "text": line}, {"type": "text", "text": "You help."}]
@@ -355,14 +405,20 @@ async def test_an_accounting_line_that_changes_keeps_the_conversation(gateway: G
 
 
 @pytest.mark.parametrize("family", ["qwen2_5", "qwen3_6"])
-async def test_arguments_that_are_none_are_one_prompt_in_every_dialect(tmp_path: Path, family: str) -> None:
+async def test_arguments_that_are_none_are_one_prompt_in_every_dialect(
+    tmp_path: Path, family: str
+) -> None:
     user = {"role": "user", "content": "look"}
     missing = object()
     async with running_gateway(tmp_path, family=family, **ROOM) as gateway:
         begun = await gateway.begin()
         for path in TOOL:
             for value in ("", "{}", None, "null", {}, missing):
-                given = {} if value is missing else {("input" if path == "/v1/messages" else "arguments"): value}
+                given = (
+                    {}
+                    if value is missing
+                    else {("input" if path == "/v1/messages" else "arguments"): value}
+                )
                 if path == "/v1/chat/completions":
                     call = {
                         "role": "assistant",
@@ -417,7 +473,9 @@ async def test_a_reference_to_a_tool_is_a_sentence(gateway: Gateway) -> None:
         {"role": "assistant", "content": [call]},
         {"role": "user", "content": [found]},
     ]
-    answer = await send(gateway, await gateway.begin(), "/v1/messages", body_of("/v1/messages", messages=turns))
+    answer = await send(
+        gateway, await gateway.begin(), "/v1/messages", body_of("/v1/messages", messages=turns)
+    )
     assert answer.status_code == 200 and "The tool Web is loaded." in prompt(gateway)
 
 
@@ -434,19 +492,33 @@ async def test_what_the_agents_ask_for_beside_calls_is_answered(gateway: Gateway
     for path in ("/v1/responses", "/v1/realtime", "/v1/messages", "/v1/models"):
         refused = await gateway.http.get(path, headers=upgrade)
         assert refused.status_code == 426 and "over HTTP" in refused.json()["error"]["message"]
-    ours = (await gateway.http.get("/v1/models?limit=1000", headers=key | {"anthropic-version": "2023-06-01"})).json()
-    assert ours["data"][0]["type"] == "model" and ours["has_more"] is False and ours["first_id"] == MODEL
+    ours = (
+        await gateway.http.get(
+            "/v1/models?limit=1000", headers=key | {"anthropic-version": "2023-06-01"}
+        )
+    ).json()
+    assert (
+        ours["data"][0]["type"] == "model"
+        and ours["has_more"] is False
+        and ours["first_id"] == MODEL
+    )
     body = {"model": MODEL, "messages": [{"role": "user", "content": "hi"}]}
     counted = await send(gateway, begun, "/v1/messages/count_tokens?beta=true", body)
     assert counted.json()["input_tokens"] > 0
 
 
 @pytest.mark.parametrize("length", [600, 6000])
-async def test_a_prompt_that_is_too_long_names_the_length_to_set(gateway: Gateway, length: int) -> None:
+async def test_a_prompt_that_is_too_long_names_the_length_to_set(
+    gateway: Gateway, length: int
+) -> None:
     body = body_of("/v1/messages", messages=[{"role": "user", "content": "q9 " * length}])
     begun = await gateway.begin()
     said = (await send(gateway, begun, "/v1/messages", body)).json()["error"]["message"]
-    assert said.startswith("prompt is too long: ") and " tokens > 512 maximum" in said and "max_context_length" in said
+    assert (
+        said.startswith("prompt is too long: ")
+        and " tokens > 512 maximum" in said
+        and "max_context_length" in said
+    )
     chat = body_of("/v1/chat/completions", messages=body["messages"])
     error = (await send(gateway, begun, "/v1/chat/completions", chat)).json()["error"]
     assert error["code"] == "context_length_exceeded" and "need " in error["message"]

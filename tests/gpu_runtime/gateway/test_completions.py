@@ -38,9 +38,14 @@ async def test_text_that_continues_an_answer_reuses_its_ids(gateway: Gateway) ->
 
 async def test_stream_is_the_same_text(gateway: Gateway) -> None:
     gateway.engine.say("jumps over the lazy dog")
-    stream = await complete(gateway, await gateway.begin(), "fox ", stream=True, stream_options={"include_usage": True})
+    stream = await complete(
+        gateway, await gateway.begin(), "fox ", stream=True, stream_options={"include_usage": True}
+    )
     chunks = [chunk async for chunk in stream]
-    assert "".join(chunk.choices[0].text for chunk in chunks if chunk.choices) == "jumps over the lazy dog"
+    assert (
+        "".join(chunk.choices[0].text for chunk in chunks if chunk.choices)
+        == "jumps over the lazy dog"
+    )
     assert chunks[-2].choices[0].finish_reason == "stop"
     assert chunks[-1].usage.completion_tokens == len(gateway.engine.requests[0].token_ids)
 

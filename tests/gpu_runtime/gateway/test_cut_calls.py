@@ -1,4 +1,6 @@
-"""Calls that are cut short or named as no call can be: the answer is kept, and the conversation goes on."""
+"""Calls that are cut short or named as no call can be: the answer is kept, and the conversation
+goes on.
+"""
 
 import json
 from pathlib import Path
@@ -9,13 +11,24 @@ import pytest
 
 from gpu_runtime.rendering.calls.gemma import parse_gemma
 from gpu_runtime.rendering.calls.xml import XmlScanner, parse_xml
-from gpu_runtime.rendering.tool_formats import GEMMA, HERMES, LLAMA3, MISTRAL_ARGS, SMOLLM2, XML, ToolFormat
+from gpu_runtime.rendering.tool_formats import (
+    GEMMA,
+    HERMES,
+    LLAMA3,
+    MISTRAL_ARGS,
+    SMOLLM2,
+    XML,
+    ToolFormat,
+)
 from support.gateway_harness import MODEL, Gateway, running_gateway
 from support.tiny_tokenizers import GEMMA4
 
 PLACE = {"type": "object", "properties": {"at": {"type": "array", "items": {"type": "number"}}}}
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}, "near": PLACE}}
-TOOL = {"type": "function", "function": {"name": "get_weather", "description": "It.", "parameters": PARAMETERS}}
+TOOL = {
+    "type": "function",
+    "function": {"name": "get_weather", "description": "It.", "parameters": PARAMETERS},
+}
 ASK = [{"role": "user", "content": "weather?"}]
 XML_CALL = "<function=get_weather>\n<parameter=city>\nRome\n</parameter>\n"
 GEMMA_CALL = ("call:get_weather{city:", '<|"|>', "Rome", '<|"|>')
@@ -31,7 +44,10 @@ CUT = [
 def say_cut(gateway: Gateway, parts: list[str]) -> None:
     """The next answer ends with ``parts``, where max_tokens has it end; marks are their tokens."""
     encode = gateway.engine.encode
-    letters = [encode(part) if part in GEMMA4 else [t for letter in part for t in encode(letter)] for part in parts]
+    letters = [
+        encode(part) if part in GEMMA4 else [t for letter in part for t in encode(letter)]
+        for part in parts
+    ]
     gateway.engine.say(sum(letters, []))
 
 
@@ -39,7 +55,9 @@ def say_cut(gateway: Gateway, parts: list[str]) -> None:
 async def test_a_call_that_is_cut_has_what_is_whole_and_is_continued(
     tmp_path: Path, family: str, parts: list[str], kept: dict[str, Any]
 ) -> None:
-    async with running_gateway(tmp_path, family=family, max_tokens=300, max_context_length=4096) as gateway:
+    async with running_gateway(
+        tmp_path, family=family, max_tokens=300, max_context_length=4096
+    ) as gateway:
         begun = await gateway.begin()
         options = {"messages": ASK, "tools": [TOOL], "tool_choice": "required"}
         say_cut(gateway, parts)
@@ -48,28 +66,38 @@ async def test_a_call_that_is_cut_has_what_is_whole_and_is_continued(
         assert (json.loads(call.function.arguments), choice.finish_reason) == (kept, "length")
         say_cut(gateway, parts)
         streamed = ""
-        async for chunk in await gateway.openai(begun).chat.completions.create(model=MODEL, stream=True, **options):
+        async for chunk in await gateway.openai(begun).chat.completions.create(
+            model=MODEL, stream=True, **options
+        ):
             for more in chunk.choices[0].delta.tool_calls or []:
                 streamed += more.function.arguments
         assert streamed == call.function.arguments
         result = {"role": "tool", "tool_call_id": call.id, "content": "sun"}
         echo = {"role": "assistant", "tool_calls": [call.model_dump(exclude_none=True)]}
-        again = await gateway.raw_chat(begun["api_key"], messages=[*ASK, echo, result], tools=[TOOL])
+        again = await gateway.raw_chat(
+            begun["api_key"], messages=[*ASK, echo, result], tools=[TOOL]
+        )
         assert again.status_code == 200, again.text
 
 
 async def test_the_other_dialects_stream_a_cut_call_as_an_object_too(tmp_path: Path) -> None:
-    async with running_gateway(tmp_path, family="qwen3_5_think", max_tokens=300, max_context_length=4096) as gateway:
+    async with running_gateway(
+        tmp_path, family="qwen3_5_think", max_tokens=300, max_context_length=4096
+    ) as gateway:
         begun, options = await gateway.begin(), {"name": "get_weather"}
         say_cut(gateway, [XML_CALL + "<parameter=near>"])
         tool = options | {"type": "function", "parameters": PARAMETERS, "strict": False}
         async with gateway.openai(begun).responses.stream(
             model=MODEL, input="weather?", tools=[tool], tool_choice="required"
         ) as events:
-            pieces = [e.delta async for e in events if e.type == "response.function_call_arguments.delta"]
+            pieces = [
+                e.delta async for e in events if e.type == "response.function_call_arguments.delta"
+            ]
         assert json.loads("".join(pieces)) == {"city": "Rome"}
         say_cut(gateway, [XML_CALL + "<parameter=near>"])
-        client = anthropic.AsyncAnthropic(base_url=f"http://{gateway.address}", api_key=begun["api_key"], max_retries=0)
+        client = anthropic.AsyncAnthropic(
+            base_url=f"http://{gateway.address}", api_key=begun["api_key"], max_retries=0
+        )
         async with client, client.messages.stream(
             model=MODEL, max_tokens=300, messages=ASK, tool_choice={"type": "any"},
             tools=[options | {"input_schema": PARAMETERS}],
@@ -83,8 +111,13 @@ LONG = "f" * 300
 
 @pytest.mark.parametrize("name", [" ", LONG])
 async def test_a_call_under_no_possible_name_is_text_and_is_kept(tmp_path: Path, name: str) -> None:
-    async with running_gateway(tmp_path, family="qwen3_5_nothink", max_tokens=900, max_context_length=4096) as gateway:
-        begun, text = await gateway.begin(), f"<tool_call>\n<function={name}>\n</function>\n</tool_call>"
+    async with running_gateway(
+        tmp_path, family="qwen3_5_nothink", max_tokens=900, max_context_length=4096
+    ) as gateway:
+        begun, text = (
+            await gateway.begin(),
+            f"<tool_call>\n<function={name}>\n</function>\n</tool_call>",
+        )
         say_cut(gateway, [text])
         message = (await gateway.chat(begun, messages=ASK, tools=[TOOL])).choices[0].message
         assert (message.content, message.tool_calls) == (text, None)
@@ -109,7 +142,10 @@ def test_a_name_is_as_long_as_a_message_can_give_back(call_format: ToolFormat, t
 
 
 def test_of_an_argument_that_is_given_twice_the_first_counts() -> None:
-    inside = "".join(f"<parameter={name}>\n{value}\n</parameter>\n" for name, value in (("a", 1), ("b", 2), ("a", 3)))
+    inside = "".join(
+        f"<parameter={name}>\n{value}\n</parameter>\n"
+        for name, value in (("a", 1), ("b", 2), ("a", 3))
+    )
     text = f"<tool_call>\n<function=f>\n{inside}</function>\n</tool_call>"
     streamed = "".join(piece.arguments for piece in XmlScanner({}).feed(text))
     assert streamed == parse_xml(text, {})[1][0].arguments == '{"a": 1, "b": 2}'

@@ -27,7 +27,12 @@ DIALECTS: dict[str, tuple[type[BaseModel], Table]] = {
 def named(section: str) -> set[str]:
     """The names in the first column of a section's table."""
     rows = PAGE.read_text().partition(f"\n## {section}\n")[2].partition("\n## ")[0].splitlines()
-    return {name for row in rows if row.startswith("| `") for name in re.findall(r"`(\w+)`", row.split(" | ")[0])}
+    return {
+        name
+        for row in rows
+        if row.startswith("| `")
+        for name in re.findall(r"`(\w+)`", row.split(" | ")[0])
+    }
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -43,11 +48,17 @@ def test_every_option_is_on_the_page(dialect: str) -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_label_is_once_in_its_table_with_a_source(dialect: str) -> None:
     _, labels = DIALECTS[dialect]
-    assert len({label.path for label in labels}) == len(labels) and all(label.source for label in labels)
+    assert len({label.path for label in labels}) == len(labels) and all(
+        label.source for label in labels
+    )
 
 
-async def test_an_option_that_is_not_there_is_refused_in_sentences_that_say_what_to_do(gateway: Gateway) -> None:
+async def test_an_option_that_is_not_there_is_refused_in_sentences_that_say_what_to_do(
+    gateway: Gateway,
+) -> None:
     begun = await gateway.begin()
-    refused = await gateway.raw_chat(begun["api_key"], messages=[{"role": "user", "content": "x"}], foo=1)
+    refused = await gateway.raw_chat(
+        begun["api_key"], messages=[{"role": "user", "content": "x"}], foo=1
+    )
     said = refused.json()["error"]["message"]
     assert said.startswith("the option foo is not supported. Leave it out"), said

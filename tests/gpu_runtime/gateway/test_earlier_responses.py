@@ -1,4 +1,6 @@
-"""What clients of the Responses dialect name instead of sending it again, and the options that they send by habit."""
+"""What clients of the Responses dialect name instead of sending it again, and the options that they
+send by habit.
+"""
 
 import json
 from pathlib import Path
@@ -8,18 +10,28 @@ import pytest
 
 from support.gateway_harness import MODEL, Gateway, running_gateway
 
-TOOL = {"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {}}, "strict": False}
+TOOL = {
+    "type": "function",
+    "name": "get_weather",
+    "parameters": {"type": "object", "properties": {}},
+    "strict": False,
+}
 OTHER = TOOL | {"name": "get_time"}
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
 
 
 async def raw(gateway: Gateway, begun: dict[str, Any], **body: Any) -> Any:
     headers = {"Authorization": f"Bearer {begun['api_key']}"}
-    return await gateway.http.post("/v1/responses", json={"model": MODEL, "input": "hello"} | body, headers=headers)
+    return await gateway.http.post(
+        "/v1/responses", json={"model": MODEL, "input": "hello"} | body, headers=headers
+    )
 
 
 def prompts(gateway: Gateway) -> list[str]:
-    return [gateway.renderer.decode(request.prompt_ids, special=True) for request in gateway.engine.requests]
+    return [
+        gateway.renderer.decode(request.prompt_ids, special=True)
+        for request in gateway.engine.requests
+    ]
 
 
 def result_of(answer: dict[str, Any]) -> dict[str, Any]:
@@ -31,7 +43,12 @@ async def test_a_conversation_goes_on_by_the_id_of_its_last_response(gateway: Ga
     begun = await gateway.begin()
     gateway.engine.say(f"let me see\n{CALL}", "Sunny.", "You are welcome.")
     client = gateway.openai(begun).responses
-    asked: dict[str, Any] = {"model": MODEL, "tools": [TOOL], "instructions": "Be brief.", "max_output_tokens": 100}
+    asked: dict[str, Any] = {
+        "model": MODEL,
+        "tools": [TOOL],
+        "instructions": "Be brief.",
+        "max_output_tokens": 100,
+    }
     first = await client.create(input="Paris?", **asked)
     result = {"type": "function_call_output", "call_id": first.output[1].call_id, "output": "sun"}
     second = await client.create(input=[result], previous_response_id=first.id, **asked)
@@ -52,12 +69,20 @@ async def test_instructions_of_an_earlier_response_are_not_taken_over(gateway: G
 
 
 async def test_items_are_named_by_reference(tmp_path: Path) -> None:
-    """As Vercel's AI SDK sends a history: every item of an answer as a reference, with or without its type."""
-    async with running_gateway(tmp_path, family="qwen3", max_tokens=200, max_context_length=4096) as gateway:
+    """As Vercel's AI SDK sends a history: every item of an answer as a reference, with or without
+    its type.
+    """
+    async with running_gateway(
+        tmp_path, family="qwen3", max_tokens=200, max_context_length=4096
+    ) as gateway:
         begun = await gateway.begin()
         gateway.engine.say(f"<think>\nhm\n</think>\n\nlet me see\n{CALL}", "Sunny.")
         first = (await raw(gateway, begun, tools=[TOOL])).json()
-        assert [item["type"] for item in first["output"]] == ["reasoning", "message", "function_call"]
+        assert [item["type"] for item in first["output"]] == [
+            "reasoning",
+            "message",
+            "function_call",
+        ]
         references = [{"type": "item_reference", "id": item["id"]} for item in first["output"]]
         del references[1]["type"]
         history = [{"role": "user", "content": "hello"}, *references, result_of(first)]
@@ -77,13 +102,17 @@ async def test_items_are_named_by_reference(tmp_path: Path) -> None:
         ({"input": [{"type": "item_reference", "id": "fc"}]}, "input"),
     ],
 )
-async def test_a_name_of_nothing_is_refused_and_nothing_sampled(gateway: Gateway, body, param) -> None:
+async def test_a_name_of_nothing_is_refused_and_nothing_sampled(
+    gateway: Gateway, body, param
+) -> None:
     refused = await raw(gateway, await gateway.begin(), **body)
     assert refused.status_code == 400 and refused.json()["error"]["param"] == param, refused.text
     assert gateway.engine.requests == []
 
 
-async def test_another_episodes_responses_items_and_calls_are_not_to_be_named(gateway: Gateway) -> None:
+async def test_another_episodes_responses_items_and_calls_are_not_to_be_named(
+    gateway: Gateway,
+) -> None:
     mine, other = await gateway.begin(), await gateway.begin()
     gateway.engine.say(CALL)
     answer = (await raw(gateway, mine, tools=[TOOL])).json()
@@ -98,7 +127,9 @@ async def test_another_episodes_responses_items_and_calls_are_not_to_be_named(ga
     assert len(gateway.engine.requests) == 1
 
 
-async def test_options_that_clients_send_by_habit_are_accepted_and_returned(gateway: Gateway) -> None:
+async def test_options_that_clients_send_by_habit_are_accepted_and_returned(
+    gateway: Gateway,
+) -> None:
     habits: dict[str, Any] = {
         "include": ["reasoning.encrypted_content", "web_search_call.action.sources"],
         "reasoning": {"effort": None, "summary": "auto"},
@@ -116,28 +147,45 @@ async def test_options_that_clients_send_by_habit_are_accepted_and_returned(gate
 
 async def test_what_is_too_long_is_refused_where_truncation_is_asked_for(gateway: Gateway) -> None:
     refused = await raw(gateway, await gateway.begin(), input="fox " * 600, truncation="auto")
-    assert refused.status_code == 400 and refused.json()["error"]["code"] == "context_length_exceeded"
+    assert (
+        refused.status_code == 400 and refused.json()["error"]["code"] == "context_length_exceeded"
+    )
     assert gateway.engine.requests == []
 
 
-@pytest.mark.parametrize("asked", [{"include": ["message.output_text.logprobs"]}, {"top_logprobs": 2}])
-async def test_logprobs_are_those_of_the_text_alone(gateway: Gateway, asked: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "asked", [{"include": ["message.output_text.logprobs"]}, {"top_logprobs": 2}]
+)
+async def test_logprobs_are_those_of_the_text_alone(
+    gateway: Gateway, asked: dict[str, Any]
+) -> None:
     begun = await gateway.begin()
     gateway.engine.say(f"let me see\n{CALL}")
     answer = (await raw(gateway, begun, tools=[TOOL], max_output_tokens=100, **asked)).json()
     (part,) = answer["output"][0]["content"]
     assert "".join(token["token"] for token in part["logprobs"]) == part["text"] == "let me see"
     (request,) = gateway.engine.requests
-    assert [token["logprob"] for token in part["logprobs"]] == request.logprobs[: len(part["logprobs"])]
-    assert all(len(token["top_logprobs"]) == (2 if "top_logprobs" in asked else 0) for token in part["logprobs"])
+    assert [token["logprob"] for token in part["logprobs"]] == request.logprobs[
+        : len(part["logprobs"])
+    ]
+    assert all(
+        len(token["top_logprobs"]) == (2 if "top_logprobs" in asked else 0)
+        for token in part["logprobs"]
+    )
 
 
 @pytest.mark.parametrize("mode", ["auto", "required"])
-async def test_allowed_tools_alone_can_be_called_and_all_are_described(gateway: Gateway, mode: str) -> None:
+async def test_allowed_tools_alone_can_be_called_and_all_are_described(
+    gateway: Gateway, mode: str
+) -> None:
     begun = await gateway.begin()
     text = '{"name": "get_weather", "arguments": {"city": "Paris"}}'
     gateway.engine.say(text if mode == "required" else f"<tool_call>\n{text}\n</tool_call>")
-    choice = {"type": "allowed_tools", "mode": mode, "tools": [{"type": "function", "name": "get_weather"}]}
+    choice = {
+        "type": "allowed_tools",
+        "mode": mode,
+        "tools": [{"type": "function", "name": "get_weather"}],
+    }
     answer = await raw(gateway, begun, tools=[TOOL, OTHER], tool_choice=choice)
     assert [item["type"] for item in answer.json()["output"]] == ["function_call"], answer.text
     (seen,) = gateway.engine.requests

@@ -1,4 +1,6 @@
-"""Arguments of calls that clients send back: one form of them, whatever came, and a refusal by its path."""
+"""Arguments of calls that clients send back: one form of them, whatever came, and a refusal by its
+path.
+"""
 
 import asyncio
 import json
@@ -13,16 +15,38 @@ from support.gateway_harness import MODEL, Gateway, running_gateway
 
 TOOL = {"name": "now", "description": "It.", "parameters": {"type": "object", "properties": {}}}
 EMPTY = ['""', "null", '" "', '"{}"', '"null"', "{}", '" {} "']
-NO_OBJECT = ['"[1]"', '"5"', '"true"', '"now"', '"\\"{}\\""', "[]", "5", "true", '"{\\"a\\": 1"', '"{\\"a\\": NaN}"']
+NO_OBJECT = [
+    '"[1]"',
+    '"5"',
+    '"true"',
+    '"now"',
+    '"\\"{}\\""',
+    "[]",
+    "5",
+    "true",
+    '"{\\"a\\": 1"',
+    '"{\\"a\\": NaN}"',
+]
 # In the decoded text: half a surrogate pair, a raw newline.
 NO_TEXT = [json.dumps('{"a": "\\ud800"}'), json.dumps('{"a": "x\ny"}'), json.dumps('{"a": "\x00"}')]
-FAMILIES = ["chatml", "llama3", "mistral", "qwen2_5", "qwen3", "qwen3_6", "nemotron_3_nano", "gemma4_v5", "gptoss"]
+FAMILIES = [
+    "chatml",
+    "llama3",
+    "mistral",
+    "qwen2_5",
+    "qwen3",
+    "qwen3_6",
+    "nemotron_3_nano",
+    "gemma4_v5",
+    "gptoss",
+]
 ID = "abcde1234"  # as Mistral's templates want it
 
 
 def bodies(arguments: str) -> dict[str, tuple[str, str]]:
-    """A call with these arguments, as JSON, and its result: each dialect's body, and the path of the
-    arguments in it."""
+    """A call with these arguments, as JSON, and its result: each dialect's body, and the path of
+    the arguments in it.
+    """
     call = {"id": ID, "type": "function", "function": {"name": "now", "arguments": "HERE"}}
     chat = [
         {"role": "user", "content": "when?"},
@@ -36,8 +60,14 @@ def bodies(arguments: str) -> dict[str, tuple[str, str]]:
     ]
     turns = [
         {"role": "user", "content": "when?"},
-        {"role": "assistant", "content": [{"type": "tool_use", "id": ID, "name": "now", "input": "HERE"}]},
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": ID, "content": "noon"}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": ID, "name": "now", "input": "HERE"}],
+        },
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": ID, "content": "noon"}],
+        },
     ]
     schema = {name: value for name, value in TOOL.items() if name != "parameters"}
     made: dict[str, tuple[dict[str, Any], str]] = {
@@ -50,7 +80,11 @@ def bodies(arguments: str) -> dict[str, tuple[str, str]]:
             "input[1].arguments",
         ),
         "/v1/messages": (
-            {"messages": turns, "tools": [schema | {"input_schema": TOOL["parameters"]}], "max_tokens": 4},
+            {
+                "messages": turns,
+                "tools": [schema | {"input_schema": TOOL["parameters"]}],
+                "max_tokens": 4,
+            },
             "messages.1.content.0.input",
         ),
     }
@@ -62,12 +96,16 @@ def bodies(arguments: str) -> dict[str, tuple[str, str]]:
 
 async def post(gateway: Gateway, key: str, path: str, body: str) -> tuple[int, Any]:
     headers = {"Authorization": f"Bearer {key}"}
-    answer = await asyncio.wait_for(gateway.http.post(path, content=body.encode(), headers=headers), 60)
+    answer = await asyncio.wait_for(
+        gateway.http.post(path, content=body.encode(), headers=headers), 60
+    )
     return answer.status_code, answer.json()
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-async def test_a_call_without_arguments_makes_one_prompt_however_it_is_echoed(tmp_path: Path, family: str) -> None:
+async def test_a_call_without_arguments_makes_one_prompt_however_it_is_echoed(
+    tmp_path: Path, family: str
+) -> None:
     async with running_gateway(tmp_path, family=family, max_context_length=4096) as gateway:
         key = (await gateway.begin(eval=True))["api_key"]
         for arguments in EMPTY:
@@ -84,7 +122,8 @@ async def test_arguments_that_are_no_object_are_refused_by_their_path(gateway: G
         for path, (body, where) in bodies(arguments).items():
             status, answer = await post(gateway, key, path, body)
             assert status == 400, (path, arguments, answer)
-            # Text that begins as an object may be an answer's that was cut: its place is that of the conversation.
+            # Text that begins as an object may be an answer's that was cut: its place is that of
+            # the conversation.
             begins = arguments.startswith('"{') and path != "/v1/messages"
             shown = "messages[1].tool_calls[0].function.arguments" if begins else where
             assert shown in answer["error"]["message"], (path, arguments, answer)
@@ -94,7 +133,11 @@ async def test_arguments_that_are_no_object_are_refused_by_their_path(gateway: G
 def test_arguments_have_one_form() -> None:
     for given in (None, "", " ", "null", "{}", {}):
         assert arguments_of_call(given) == {}
-    assert arguments_of_call('{"a": "\\ud83d\\ude00"}') == arguments_of_call({"a": "\U0001f600"}) == {"a": "\U0001f600"}
+    assert (
+        arguments_of_call('{"a": "\\ud83d\\ude00"}')
+        == arguments_of_call({"a": "\U0001f600"})
+        == {"a": "\U0001f600"}
+    )
 
 
 @pytest.mark.parametrize("text", ['{"a": "\\ud800"}', '{"\\udc00": 1}', '["\\ud800\\ud800"]'])

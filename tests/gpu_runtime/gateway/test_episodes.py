@@ -47,9 +47,18 @@ async def test_begin_returns_all_that_an_agent_needs(gateway: Gateway) -> None:
 async def test_end_returns_what_became_of_the_episode_and_repeats_it(gateway: Gateway) -> None:
     begun = await gateway.begin(task="t")
     await gateway.chat(begun)
-    said = {"is_success": True, "metrics": {"turns": 3}, "metadata": {"a": [1]}, "reward_parts": {"format": 0.5}}
+    said = {
+        "is_success": True,
+        "metrics": {"turns": 3},
+        "metadata": {"a": [1]},
+        "reward_parts": {"format": 0.5},
+    }
     first = await gateway.end(begun["episode_id"], 0.5, **said)
-    assert (first.json()["fate"], first.json()["reward"], first.json()["timelines"]) == ("accepted", 0.5, 1)
+    assert (first.json()["fate"], first.json()["reward"], first.json()["timelines"]) == (
+        "accepted",
+        0.5,
+        1,
+    )
     assert first.json()["metrics"] == {"turns": 3.0, "reward/format": 0.5}
     again = await gateway.end(begun["episode_id"], 0.5, **said)
     assert (again.status_code, again.json()) == (200, first.json())
@@ -110,7 +119,8 @@ async def test_forged_foreign_and_missing_keys_are_401(gateway: Gateway) -> None
     claim = episode_key.read(begun["api_key"])
     forged = episode_key.sign(b"other key", claim)
     foreign = episode_key.sign(
-        bytes.fromhex("ab" * 32), episode_key.EpisodeClaim("ses_other", claim.episode_id, claim.expires_at)
+        bytes.fromhex("ab" * 32),
+        episode_key.EpisodeClaim("ses_other", claim.episode_id, claim.expires_at),
     )
     for key in (forged, foreign, "tml-ep-x", "", "sk-something", begun["api_key"][:-4] + "AAAA"):
         answer = await gateway.raw_chat(key) if key else await gateway.http.get("/v1/models")
@@ -120,7 +130,9 @@ async def test_forged_foreign_and_missing_keys_are_401(gateway: Gateway) -> None
 
 async def test_the_key_of_an_episode_names_the_api_key_that_begins_it(gateway: Gateway) -> None:
     async def begun_with(**headers: str) -> str:
-        answer = await gateway.http.post("/episodes", json={}, headers={"X-Relay-Key": RELAY_KEY, **headers})
+        answer = await gateway.http.post(
+            "/episodes", json={}, headers={"X-Relay-Key": RELAY_KEY, **headers}
+        )
         return answer.json()["api_key"]
 
     assert episode_key.read(await begun_with(**{"X-Key-Id": "key_1"})).key_id == "key_1"
@@ -140,14 +152,20 @@ async def test_internal_paths_need_the_relay_key(gateway: Gateway) -> None:
 
 
 async def test_unknown_paths_and_ids_are_404_in_their_dialect(gateway: Gateway) -> None:
-    assert (await gateway.internal("GET", "/episodes/epi_none")).json()["error"]["code"] == "not_found"
-    assert (await gateway.internal("PUT", "/episodes")).json()["error"]["code"] == "method_not_allowed"
+    assert (await gateway.internal("GET", "/episodes/epi_none")).json()["error"][
+        "code"
+    ] == "not_found"
+    assert (await gateway.internal("PUT", "/episodes")).json()["error"][
+        "code"
+    ] == "method_not_allowed"
     assert "message" in (await gateway.http.post("/v1/embeddings")).json()["error"]
 
 
 async def test_repeated_begin_with_one_idempotency_key_is_one_episode(gateway: Gateway) -> None:
     headers = {"X-Relay-Key": RELAY_KEY, "Idempotency-Key": "k1"}
-    answers = await asyncio.gather(*[gateway.http.post("/episodes", json={}, headers=headers) for _ in range(4)])
+    answers = await asyncio.gather(
+        *[gateway.http.post("/episodes", json={}, headers=headers) for _ in range(4)]
+    )
     assert len({answer.json()["episode_id"] for answer in answers}) == 1
     assert (await gateway.accounting())["begun"] == 1
 
@@ -175,11 +193,15 @@ async def test_idle_episode_expires_and_a_heartbeat_keeps_it(tmp_path: Path) -> 
     async with running_gateway(tmp_path, now=clock, episode_idle_timeout_s=100) as gateway:
         kept, lost = await gateway.begin(), await gateway.begin()
         clock.now += 60
-        assert (await gateway.internal("POST", f"/episodes/{kept['episode_id']}/heartbeat")).status_code == 200
+        assert (
+            await gateway.internal("POST", f"/episodes/{kept['episode_id']}/heartbeat")
+        ).status_code == 200
         clock.now += 60
         assert (await gateway.raw_chat(lost["api_key"])).status_code == 410
         assert (await gateway.raw_chat(kept["api_key"])).status_code == 200
-        await eventually(lambda: gateway.journal.episodes.get(lost["episode_id"]).state.value == "expired")
+        await eventually(
+            lambda: gateway.journal.episodes.get(lost["episode_id"]).state.value == "expired"
+        )
         assert gateway.journal.episodes.get(lost["episode_id"]).reason == "idle"
         assert (await gateway.accounting())["expired"] == 1
 
@@ -193,12 +215,16 @@ async def test_deadline_ends_an_episode_whatever_it_does(tmp_path: Path) -> None
         await eventually(lambda: gateway.engine.requests)
         clock.now += 51
         assert (await call).status_code == 503
-        await eventually(lambda: gateway.journal.episodes.get(begun["episode_id"]).state.value == "expired")
+        await eventually(
+            lambda: gateway.journal.episodes.get(begun["episode_id"]).state.value == "expired"
+        )
         assert gateway.journal.episodes.get(begun["episode_id"]).reason == "deadline"
         assert (await gateway.raw_chat(begun["api_key"])).status_code == 410
 
 
-async def test_restart_keeps_open_episodes_open_and_all_that_was_acknowledged(tmp_path: Path) -> None:
+async def test_restart_keeps_open_episodes_open_and_all_that_was_acknowledged(
+    tmp_path: Path,
+) -> None:
     async with running_gateway(tmp_path) as gateway:
         begun = await gateway.begin(task="t")
         await gateway.chat(begun)
@@ -210,7 +236,9 @@ async def test_restart_keeps_open_episodes_open_and_all_that_was_acknowledged(tm
         assert (await gateway.raw_chat(begun["api_key"])).status_code == 410
 
 
-async def test_full_disk_is_507_and_nothing_is_half_done(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_full_disk_is_507_and_nothing_is_half_done(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begun = await gateway.begin()
 
     def full() -> None:
@@ -240,7 +268,9 @@ async def test_batch_is_exact_journaled_and_reported(gateway: Gateway) -> None:
         for reward in (0.0, 1.0):
             await play(gateway, task, reward)
     batch = await gateway.episodes.batches.next_batch()
-    assert [[episode.reward for episode in group.episodes] for group in batch.groups] == [[0.0, 1.0]] * 2
+    assert [[episode.reward for episode in group.episodes] for group in batch.groups] == [
+        [0.0, 1.0]
+    ] * 2
     assert gateway.journal.batches.get(1).groups == tuple(
         tuple(episode.record.id for episode in group.episodes) for group in batch.groups
     )
@@ -282,7 +312,9 @@ async def test_flush_trains_full_groups_only(gateway: Gateway) -> None:
     assert await gateway.episodes.batches.flush_batch() is None
 
 
-async def test_flushed_batch_is_not_returned_to_one_who_waits_for_a_full_one(gateway: Gateway) -> None:
+async def test_flushed_batch_is_not_returned_to_one_who_waits_for_a_full_one(
+    gateway: Gateway,
+) -> None:
     batches = gateway.episodes.batches
     waiting = asyncio.ensure_future(batches.next_batch())
     for task in ("a", "a", "b"):
@@ -331,7 +363,11 @@ async def test_episode_of_a_silent_client_is_not_waited_for_and_is_reported_as_s
         await step(gateway)
         await gateway.chat(late)
         view = (await gateway.end(late["episode_id"])).json()
-        assert (view["fate"], view["policy_version_first"], view["policy_version_last"]) == ("stale", 0, 1)
+        assert (view["fate"], view["policy_version_first"], view["policy_version_last"]) == (
+            "stale",
+            0,
+            1,
+        )
         later = await play(gateway, "c")
         assert later["fate"] == "accepted"
         assert (await gateway.accounting())["stale"] == 1
@@ -371,9 +407,14 @@ async def test_both_clocks_are_shown(tmp_path: Path) -> None:
         begun = await gateway.begin(timeout_s=200)
         path = f"/episodes/{begun['episode_id']}"
 
-        async def clocks(method: str = "GET", path: str = path) -> tuple[float | None, float | None]:
+        async def clocks(
+            method: str = "GET", path: str = path
+        ) -> tuple[float | None, float | None]:
             view = (await gateway.internal(method, path)).json()
-            return tuple(view[name] and pytest.approx(view[name] - began) for name in ("deadline_at", "idle_at"))
+            return tuple(
+                view[name] and pytest.approx(view[name] - began)
+                for name in ("deadline_at", "idle_at")
+            )
 
         assert await clocks() == (200, 50)
         clock.now += 30
@@ -395,13 +436,17 @@ async def test_client_that_goes_away_while_held_leaves_no_episode(
         await play(gateway, task)
     begins = calls_watch(monkeypatch, gateway.episodes, "begin")
     with pytest.raises(httpx.ReadTimeout):
-        await gateway.http.post("/episodes", json={}, headers={"X-Relay-Key": RELAY_KEY}, timeout=0.2)
+        await gateway.http.post(
+            "/episodes", json={}, headers={"X-Relay-Key": RELAY_KEY}, timeout=0.2
+        )
     await eventually(lambda: begins.over == 1)
     await step(gateway)
     assert (await gateway.accounting())["begun"] == 4
 
 
-async def test_calls_wait_while_a_strict_step_runs(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_calls_wait_while_a_strict_step_runs(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begun = await gateway.begin()
     waits = calls_watch(monkeypatch, gateway.episodes.batches, "wait_for_calls")
     with gateway.episodes.batches.stepping():
@@ -429,14 +474,22 @@ async def test_training_ends_at_max_steps_and_episodes_are_still_served(tmp_path
             assert (await play(gateway, "a"))["fate"] == "accepted"
 
 
-@pytest.mark.parametrize(("workers", "with_task"), [(1, True), (1, False), (5, True), (16, False), (16, True)])
-async def test_strict_loop_never_deadlocks_and_wastes_no_episode(tmp_path: Path, workers: int, with_task: bool) -> None:
-    """The loop of any number of workers over tasks x attempts: every episode is trained on the version it sampled."""
+@pytest.mark.parametrize(
+    ("workers", "with_task"), [(1, True), (1, False), (5, True), (16, False), (16, True)]
+)
+async def test_strict_loop_never_deadlocks_and_wastes_no_episode(
+    tmp_path: Path, workers: int, with_task: bool
+) -> None:
+    """The loop of any number of workers over tasks x attempts: every episode is trained on the
+    version it sampled.
+    """
     async with running_gateway(tmp_path, grpo_n=4, tasks_per_batch=2, max_staleness=0) as gateway:
 
         async def begin(task: str) -> dict:
             # In process: the workers arrive in the order of the loop.
-            begun = await gateway.episodes.begin(EpisodeBegin(task=task if with_task else None), hold_s=30)
+            begun = await gateway.episodes.begin(
+                EpisodeBegin(task=task if with_task else None), hold_s=30
+            )
             return begun.model_dump()
 
         await _run_loop(gateway, workers, begin)
@@ -446,7 +499,9 @@ async def test_strict_loop_never_deadlocks_and_wastes_no_episode(tmp_path: Path,
 
 
 async def test_strict_loop_out_of_order_ends_well_and_balances(tmp_path: Path) -> None:
-    """Without tasks no one knows an episode's group before its first call: some may be left over, none is lost."""
+    """Without tasks no one knows an episode's group before its first call: some may be left over,
+    none is lost.
+    """
     async with running_gateway(tmp_path, grpo_n=4, tasks_per_batch=2, max_staleness=0) as gateway:
         await _run_loop(gateway, 16, lambda task: gateway.begin())
         found = await gateway.accounting()
@@ -465,7 +520,9 @@ async def _run_loop(gateway: Gateway, workers: int, begin) -> None:
         while not jobs.empty():
             task, reward = jobs.get_nowait()
             begun = await begin(task)
-            answer = await gateway.raw_chat(begun["api_key"], messages=[{"role": "user", "content": task}])
+            answer = await gateway.raw_chat(
+                begun["api_key"], messages=[{"role": "user", "content": task}]
+            )
             assert answer.status_code == 200
             assert (await gateway.end(begun["episode_id"], reward)).status_code == 200
 
@@ -494,6 +551,8 @@ async def _train_forever(gateway: Gateway) -> None:
         await step(gateway)
 
 
-async def test_call_that_waits_too_long_for_a_step_is_refused_with_retry_after(gateway: Gateway) -> None:
+async def test_call_that_waits_too_long_for_a_step_is_refused_with_retry_after(
+    gateway: Gateway,
+) -> None:
     with gateway.episodes.batches.stepping(), pytest.raises(NotAdmitted):
         await gateway.episodes.batches.wait_for_calls(gate_s=0.02)

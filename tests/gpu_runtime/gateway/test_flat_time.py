@@ -1,4 +1,6 @@
-"""What is done for each episode and each second takes no longer in a journal of a hundred thousand episodes."""
+"""What is done for each episode and each second takes no longer in a journal of a hundred thousand
+episodes.
+"""
 
 import sqlite3
 from collections.abc import Iterator
@@ -12,7 +14,8 @@ from gpu_runtime.trajectories.outbox import Due, documents_due, rows_due, rows_r
 from support.gateway_harness import running_gateway
 from tinkerscript.wire.episodes import WorkflowOutput
 
-BOUNDED = {"meta", "episode_counts"}  # a row of each name, of each state: they do not grow with episodes
+# a row of each name, of each state: they do not grow with episodes
+BOUNDED = {"meta", "episode_counts"}
 
 
 @contextmanager
@@ -29,9 +32,12 @@ def statements(connection: sqlite3.Connection) -> Iterator[set[str]]:
 def scans(connection: sqlite3.Connection, texts: set[str]) -> list[str]:
     """Where a plan goes through a whole table that grows."""
     tables = {
-        row["name"] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        row["name"]
+        for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
     } - BOUNDED
-    reads = [text for text in texts if text.split(" ", 1)[0] in ("SELECT", "INSERT", "UPDATE", "DELETE")]
+    reads = [
+        text for text in texts if text.split(" ", 1)[0] in ("SELECT", "INSERT", "UPDATE", "DELETE")
+    ]
     found = []
     for text in sorted(reads):
         for row in connection.execute(f"EXPLAIN QUERY PLAN {text}"):
@@ -52,9 +58,13 @@ async def test_a_begin_a_call_an_end_and_the_ledger_go_through_no_table(tmp_path
                 if end is not None:
                     await end(begun["episode_id"])
                 else:
-                    await gateway.internal("POST", f"/episodes/{begun['episode_id']}/abandon", json={"reason": "x"})
+                    await gateway.internal(
+                        "POST", f"/episodes/{begun['episode_id']}/abandon", json={"reason": "x"}
+                    )
             assert (await gateway.accounting())["begun"] == 2
-        assert any("end_seq" in text for text in seen) and any("episode_counts" in text for text in seen)
+        assert any("end_seq" in text for text in seen) and any(
+            "episode_counts" in text for text in seen
+        )
         assert scans(connection, seen) == []
 
 
@@ -79,12 +89,16 @@ def test_what_the_control_plane_has_is_forgotten_one_by_one(tmp_path: Path) -> N
     with statements(connection) as seen:
         rows_due(journal, 10)
         documents_due(journal, 10)
-    assert {found.split(" ")[1].rstrip(":") for found in scans(connection, seen)} == {"episodes_to_report"}
+    assert {found.split(" ")[1].rstrip(":") for found in scans(connection, seen)} == {
+        "episodes_to_report"
+    }
     assert [due.episode_id for due in rows_due(journal, 10)] == ["b"]
     journal.close()
 
 
-@pytest.mark.parametrize("is_earlier", [False, True], ids=["counted by triggers", "counted when it is opened"])
+@pytest.mark.parametrize(
+    "is_earlier", [False, True], ids=["counted by triggers", "counted when it is opened"]
+)
 def test_counts_are_those_of_the_episodes(tmp_path: Path, is_earlier: bool) -> None:
     path = tmp_path / "journal.sqlite3"
     journal = Journal(path, min_free_bytes=0)

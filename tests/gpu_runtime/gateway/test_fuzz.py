@@ -14,15 +14,39 @@ pytestmark = pytest.mark.system
 
 junk = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 OPTIONS = [
-    *("max_tokens", "temperature", "top_p", "n", "stop", "seed", "logprobs", "top_logprobs", "tools", "tool_choice"),
-    *("response_format", "stream_options", "metadata", "user", "top_k", "logit_bias", "return_token_ids"),
+    *(
+        "max_tokens",
+        "temperature",
+        "top_p",
+        "n",
+        "stop",
+        "seed",
+        "logprobs",
+        "top_logprobs",
+        "tools",
+        "tool_choice",
+    ),
+    *(
+        "response_format",
+        "stream_options",
+        "metadata",
+        "user",
+        "top_k",
+        "logit_bias",
+        "return_token_ids",
+    ),
     *("parallel_tool_calls", "max_completion_tokens", "functions"),
 ]
-parts = st.lists(st.fixed_dictionaries({"type": st.sampled_from(["text", "image_url", "x"]), "text": junk}), max_size=2)
+parts = st.lists(
+    st.fixed_dictionaries({"type": st.sampled_from(["text", "image_url", "x"]), "text": junk}),
+    max_size=2,
+)
 message = st.fixed_dictionaries(
     {
         "role": st.sampled_from(["system", "user", "assistant", "tool", "x"]),
@@ -43,7 +67,9 @@ async def test_chat_bodies_are_served_or_refused_by_name(tmp_path_factory, bodie
         begun = await gateway.begin()
         headers = {"Authorization": f"Bearer {begun['api_key']}"}
         for body in bodies:
-            answer = await gateway.http.post("/v1/chat/completions", content=json.dumps(body), headers=headers)
+            answer = await gateway.http.post(
+                "/v1/chat/completions", content=json.dumps(body), headers=headers
+            )
             assert answer.status_code in (200, 400), answer.text
             if answer.status_code == 400:
                 assert answer.json()["error"]["message"]

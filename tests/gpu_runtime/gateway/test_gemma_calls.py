@@ -1,4 +1,6 @@
-"""Calls and thoughts between special tokens, by the templates of Gemma 4: a loop of calls is one turn of the model."""
+"""Calls and thoughts between special tokens, by the templates of Gemma 4: a loop of calls is one
+turn of the model.
+"""
 
 import json
 from collections.abc import AsyncIterator
@@ -19,13 +21,27 @@ from support.real_templates import OTHER_CALLS
 from support.tiny_tokenizers import GEMMA4, build_tokenizer
 from support.tool_answers import TOOLS, xgrammar
 
-PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}, "near": {"type": "object"}}}
-TOOL = {"type": "function", "function": {"name": "get_weather", "description": "It.", "parameters": PARAMETERS}}
+PARAMETERS = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "near": {"type": "object"}},
+}
+TOOL = {
+    "type": "function",
+    "function": {"name": "get_weather", "description": "It.", "parameters": PARAMETERS},
+}
 ASK = [{"role": "user", "content": "weather?"}]
 ROME, OSLO = {"city": 'a "b" {c}, d: \n1', "near": {"at": [1, 2.5, True, None]}}, {"city": ""}
 Q = '<|"|>'
 CALLS = [
-    ("<|tool_call>", "call:get_weather{near:{at:[1,2.5,true,null]},city:", Q, ROME["city"], Q, "}", "<tool_call|>"),
+    (
+        "<|tool_call>",
+        "call:get_weather{near:{at:[1,2.5,true,null]},city:",
+        Q,
+        ROME["city"],
+        Q,
+        "}",
+        "<tool_call|>",
+    ),
     ("<|tool_call>", "call:get_weather{ city : ", Q, Q, "}", "<tool_call|>"),
 ]
 TEXTS = ["".join(call) for call in CALLS]
@@ -35,7 +51,9 @@ THINK = {"chat_template_kwargs": {"enable_thinking": True}}
 
 @pytest.fixture
 async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
-    async with running_gateway(tmp_path, family="gemma4_v5", max_tokens=600, max_context_length=8192) as gateway:
+    async with running_gateway(
+        tmp_path, family="gemma4_v5", max_tokens=600, max_context_length=8192
+    ) as gateway:
         yield gateway
 
 
@@ -43,7 +61,10 @@ def say(gateway: Gateway, *parts: str) -> None:
     """The next answer: marks as their tokens, text in ids that encoding it would never make."""
     encode = gateway.engine.encode
     parts = (*parts, "<|tool_response>" if parts[-1] == "<tool_call|>" else "<turn|>")
-    letters = [encode(part) if part in GEMMA4 else [t for letter in part for t in encode(letter)] for part in parts]
+    letters = [
+        encode(part) if part in GEMMA4 else [t for letter in part for t in encode(letter)]
+        for part in parts
+    ]
     gateway.engine.say(sum(letters, []))
 
 
@@ -63,11 +84,14 @@ def arguments(message: Any) -> list[Any]:
 
 @pytest.mark.parametrize("thinks", [False, True])
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_loop_of_parallel_calls_is_one_timeline(gateway: Gateway, stream: bool, thinks: bool) -> None:
+async def test_a_loop_of_parallel_calls_is_one_timeline(
+    gateway: Gateway, stream: bool, thinks: bool
+) -> None:
     begun, messages = await gateway.begin(), list[Any](ASK)
     options = {"extra_body": THINK} if thinks else {}
     for number, parts in enumerate(((*CALLS[0], *CALLS[1]), CALLS[1], ("It is sunny.",))):
-        inside = THOUGHT[bool(number) :] if thinks else ()  # the prompt opens thoughts after a result
+        # the prompt opens thoughts after a result
+        inside = THOUGHT[bool(number) :] if thinks else ()
         first = inside and (inside[0].removeprefix("thought\n"), *inside[1:]) if number else inside
         say(gateway, *first, *parts)
         answer = await asked(gateway, begun, stream=stream, messages=messages, **options)
@@ -75,7 +99,10 @@ async def test_a_loop_of_parallel_calls_is_one_timeline(gateway: Gateway, stream
         assert arguments(answer) == [[ROME, OSLO], [OSLO], []][number]
         assert (answer.content or "") == ("It is sunny." if number == 2 else "")
         messages.append(answer.model_dump(exclude_none=True, exclude={"parsed": True}))
-        messages += [{"role": "tool", "tool_call_id": c.id, "content": "sun"} for c in answer.tool_calls or []]
+        messages += [
+            {"role": "tool", "tool_call_id": c.id, "content": "sun"}
+            for c in answer.tool_calls or []
+        ]
     calls = gateway.journal.calls.of_episode(begun["episode_id"])
     assert [each.drift for each in calls] == [None] * 3
     assert sum(len(merge(pieces)) for pieces in agents_of(calls).values()) == 1
@@ -91,7 +118,9 @@ async def test_a_forced_call_is_continued(gateway: Gateway, stream: bool) -> Non
     answer = await asked(gateway, begun, stream=stream, tool_choice="required")
     assert arguments(answer) == [ROME]
     seen = gateway.engine.requests[0]
-    assert gateway.renderer.decode(seen.prompt_ids, special=True).endswith("<|turn>model\n<|tool_call>")
+    assert gateway.renderer.decode(seen.prompt_ids, special=True).endswith(
+        "<|turn>model\n<|tool_call>"
+    )
     assert '"grammar"' in seen.options.structural_tag
     assert set(gateway.engine.encode("<|tool_response>")) <= set(seen.options.stop_token_ids)
     messages = [*ASK, answer.model_dump(exclude_none=True)]
@@ -102,7 +131,9 @@ async def test_a_forced_call_is_continued(gateway: Gateway, stream: bool) -> Non
     assert second.drift is None and second.prompt_ids_P[: len(ids)] == ids
 
 
-@pytest.mark.parametrize("family", [family for family in OTHER_CALLS if family.startswith("gemma4")])
+@pytest.mark.parametrize(
+    "family", [family for family in OTHER_CALLS if family.startswith("gemma4")]
+)
 def test_the_form_is_read_off_each_revision_of_the_template(tmp_path: Path, family: str) -> None:
     renderer = Renderer(LightTokenizer(build_tokenizer(tmp_path, family)))
     assert renderer.tool_format.name == "gemma" and renderer.tool_format.quote_id is not None
@@ -139,20 +170,30 @@ SCHEMA = {
         "d": {},
     },
     "required": ["a"],
-    "$defs": {"Tree": {"type": "object", "properties": {"next": {"$ref": "#/$defs/Tree"}, "on": {"type": "boolean"}}}},
+    "$defs": {
+        "Tree": {
+            "type": "object",
+            "properties": {"next": {"$ref": "#/$defs/Tree"}, "on": {"type": "boolean"}},
+        }
+    },
 }
 MARKS = [*GEMMA4[4:6], Q]
 LISTED = xgrammar.TokenizerInfo(
-    [*map(chr, range(32, 127)), "\n", "</s>", *(mark.encode() for mark in MARKS)], stop_token_ids=[96]
+    [*map(chr, range(32, 127)), "\n", "</s>", *(mark.encode() for mark in MARKS)],
+    stop_token_ids=[96],
 )
 
 
 def takes(tag: str, text: str) -> bool:
-    """Whether the whole of ``text``, its marks as their tokens, is an answer under the structural tag."""
+    """Whether the whole of ``text``, its marks as their tokens, is an answer under the structural
+    tag.
+    """
     ids, rest = list[int](), text
     while rest:
         mark = next((mark for mark in MARKS if rest.startswith(mark)), rest[0])
-        ids.append(97 + MARKS.index(mark) if mark in MARKS else 95 if mark == "\n" else ord(mark) - 32)
+        ids.append(
+            97 + MARKS.index(mark) if mark in MARKS else 95 if mark == "\n" else ord(mark) - 32
+        )
         rest = rest.removeprefix(mark)
     compiled = xgrammar.GrammarCompiler(LISTED).compile_structural_tag(tag)
     matcher = xgrammar.GrammarMatcher(compiled)
@@ -165,9 +206,23 @@ def test_a_grammar_holds_a_call_to_its_schema(tmp_path: Path) -> None:
     tree = {"type": "function", "function": {"name": "f", "parameters": SCHEMA}}
     forced = forced_call(call_format, [*TOOLS, tree], many=False)
     rest = f"{{value:{{}},c:[{Q}x{Q},1],b:{{next:{{on:true}},on:false}}"
-    right = [f"call:get_weather{{city:{Q}Rome{Q}}}", "call:now{}", "call:f{a:null}", "call:f{a:-5,b:{}}"]
-    right += [f"call:f{{a:1,b:{{next:{{on:true}},on:false}},c:[{Q}x{Q},1],d:{{k:[{Q}any thing{Q},1.5e3,null]}}}}"]
-    wrong = [f"call:get_weather{{city:{Q}Mars{Q}}}", "call:get_weather{}", "call:rm{}", "call:f{}", "call:f{a:x}", rest]
+    right = [
+        f"call:get_weather{{city:{Q}Rome{Q}}}",
+        "call:now{}",
+        "call:f{a:null}",
+        "call:f{a:-5,b:{}}",
+    ]
+    right += [
+        f"call:f{{a:1,b:{{next:{{on:true}},on:false}},c:[{Q}x{Q},1],d:{{k:[{Q}any thing{Q},1.5e3,null]}}}}"
+    ]
+    wrong = [
+        f"call:get_weather{{city:{Q}Mars{Q}}}",
+        "call:get_weather{}",
+        "call:rm{}",
+        "call:f{}",
+        "call:f{a:x}",
+        rest,
+    ]
     wrong += ["call:f{a:1,c:[2]}", "call:f{a:1,}", f"call:f{{a:1,d:{Q}open}}"]
     for text in right:
         assert takes(forced, f"{text}<tool_call|>"), text
@@ -175,7 +230,11 @@ def test_a_grammar_holds_a_call_to_its_schema(tmp_path: Path) -> None:
         assert not takes(forced, f"{text}<tool_call|>"), text
     several = text_then_calls(call_format, TOOLS, many=True)
     one = f"<|tool_call>{right[0]}<tool_call|>"
-    assert takes(several, "It is sunny.") and takes(several, f"So: {one}{one}") and not takes(several, "<|tool_call>")
+    assert (
+        takes(several, "It is sunny.")
+        and takes(several, f"So: {one}{one}")
+        and not takes(several, "<|tool_call>")
+    )
 
 
 def test_a_schema_that_the_grammar_cannot_hold_a_call_to_is_refused_by_name() -> None:
@@ -199,7 +258,9 @@ def test_a_grammar_is_as_long_as_its_schema() -> None:
     five, ten, twenty = (len(nested(depth)) for depth in (5, 10, 20))
     assert twenty - ten < 3 * (ten - five)
     values = [f"value {number}" for number in range(500)]
-    names = {f"a{number}": {"$ref": "#" + "/" * (number % 9 + 1) + "$defs/E"} for number in range(500)}
+    names = {
+        f"a{number}": {"$ref": "#" + "/" * (number % 9 + 1) + "$defs/E"} for number in range(500)
+    }
     referring = grammar_of(properties=names, **{"$defs": {"E": {"enum": values}}})
     assert referring.count("value 7 ") + referring.count('"value 7"') == 1
 
@@ -218,7 +279,10 @@ def test_a_grammar_is_as_long_as_its_schema() -> None:
         ({"properties": {"a": {"enum": [float("inf")]}}}, "not finite"),
         ({"properties": {"a": {"$ref": "#/$defs/B"}}}, "refers to nothing"),
         ({"properties": {"a": {"$ref": "other.json"}}}, "refers to nothing"),
-        ({"$ref": "#/$defs/A", "$defs": {"A": {"anyOf": [{"$ref": "#/$defs/A"}]}}}, "refers to itself"),
+        (
+            {"$ref": "#/$defs/A", "$defs": {"A": {"anyOf": [{"$ref": "#/$defs/A"}]}}},
+            "refers to itself",
+        ),
         ({"$ref": "#"}, "refers to itself"),
         ({"properties": {"dc:title": {}}}, "'dc:title'"),
         ({"properties": {" a": {}}}, "' a'"),
@@ -245,7 +309,10 @@ def test_a_schema_that_is_nested_too_deeply_is_refused() -> None:
 def test_objects_within_objects_are_held_to_the_schema_of_the_whole(tmp_path: Path) -> None:
     read = Renderer(LightTokenizer(build_tokenizer(tmp_path, "gemma4_v5"))).tool_format
     call_format = type(read)(**{**vars(read), "marker_id": 97, "end_id": 98, "quote_id": 99})
-    counts = {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "integer"}}}
+    counts = {
+        "type": "object",
+        "additionalProperties": {"type": "array", "items": {"type": "integer"}},
+    }
     schema = {"properties": {"next": {"$ref": "#"}, "a b": {"type": "number"}, "counts": counts}}
     function = {"type": "function", "function": {"name": "f", "parameters": schema}}
     forced = forced_call(call_format, [function], many=False)
@@ -255,12 +322,23 @@ def test_objects_within_objects_are_held_to_the_schema_of_the_whole(tmp_path: Pa
         assert not takes(forced, f"call:f{text}<tool_call|>"), text
 
 
-async def test_a_tool_whose_schema_is_too_large_is_refused_before_a_grammar_is_made(gateway: Gateway) -> None:
+async def test_a_tool_whose_schema_is_too_large_is_refused_before_a_grammar_is_made(
+    gateway: Gateway,
+) -> None:
     begun = await gateway.begin()
     values = {"enum": [str(number) for number in range(1_001)]}
-    parameters = {"type": "object", "properties": {"a": {"$ref": "#/$defs/E"}}, "$defs": {"E": values}}
-    tool = {"type": "function", "function": {"name": "f", "description": "It.", "parameters": parameters}}
-    answer = await gateway.raw_chat(begun["api_key"], messages=ASK, tools=[tool], tool_choice="required")
+    parameters = {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/E"}},
+        "$defs": {"E": values},
+    }
+    tool = {
+        "type": "function",
+        "function": {"name": "f", "description": "It.", "parameters": parameters},
+    }
+    answer = await gateway.raw_chat(
+        begun["api_key"], messages=ASK, tools=[tool], tool_choice="required"
+    )
     error = answer.json()["error"]
     assert (answer.status_code, error["param"]) == (400, "tools")
     assert "1001 values in its enums" in error["message"]

@@ -16,33 +16,64 @@ from support.tool_answers import CITIES, TOOLS, xgrammar
 
 TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": CITIES}}
 ASK = [{"role": "user", "content": "weather?"}]
-THINK = ("<|channel|>", "analysis", "<|message|>", "I look\n it <|end|> up.", "<|end|>", "<|start|>", "assistant")
+THINK = (
+    "<|channel|>",
+    "analysis",
+    "<|message|>",
+    "I look\n it <|end|> up.",
+    "<|end|>",
+    "<|start|>",
+    "assistant",
+)
 THOUGHT = THINK[3]
-ASIDE = ("<|channel|>", "commentary", "<|message|>", "Let me see.", "<|end|>", "<|start|>", "assistant")
+ASIDE = (
+    "<|channel|>",
+    "commentary",
+    "<|message|>",
+    "Let me see.",
+    "<|end|>",
+    "<|start|>",
+    "assistant",
+)
 FINAL = ("<|channel|>", "final", "<|message|>", "Sunny.", "<|return|>")
 TO = "commentary to=functions.get_weather "
 CALL = ("<|channel|>", TO, "<|constrain|>", "json", "<|message|>", '{"city":  "Rome"}', "<|call|>")
 # As the template writes it, which a model may do too.
-HEADED = (" to=functions.get_weather", "<|channel|>", "commentary json", "<|message|>", '{"city": "Rome"}', "<|call|>")
+HEADED = (
+    " to=functions.get_weather",
+    "<|channel|>",
+    "commentary json",
+    "<|message|>",
+    '{"city": "Rome"}',
+    "<|call|>",
+)
 ROME = [("get_weather", {"city": "Rome"})]
 
 
 @pytest.fixture
 async def gptoss(tmp_path: Path) -> AsyncIterator[Gateway]:
-    async with running_gateway(tmp_path, family="gptoss", max_tokens=400, max_context_length=8192) as gateway:
+    async with running_gateway(
+        tmp_path, family="gptoss", max_tokens=400, max_context_length=8192
+    ) as gateway:
         yield gateway
 
 
 def say(gateway: Gateway, *parts: str) -> None:
     """The next answer: marks as their tokens, text in ids that encoding it would never make."""
     encode = gateway.engine.encode
-    letters = [encode(part) if part in MARKS else [t for letter in part for t in encode(letter)] for part in parts]
+    letters = [
+        encode(part) if part in MARKS else [t for letter in part for t in encode(letter)]
+        for part in parts
+    ]
     gateway.engine.say(sum(letters, []))
 
 
 def read(message: Any) -> tuple[str, str, list[Any]]:
     """Thoughts, text and calls of an answer."""
-    calls = [(call.function.name, json.loads(call.function.arguments)) for call in message.tool_calls or []]
+    calls = [
+        (call.function.name, json.loads(call.function.arguments))
+        for call in message.tool_calls or []
+    ]
     return getattr(message, "reasoning_content", None) or "", message.content or "", calls
 
 
@@ -94,8 +125,13 @@ async def test_channels_are_apart_whole_and_streamed(
         say(gptoss, *parts)
     whole = (await gptoss.chat(begun, messages=ASK, tools=[TOOL])).choices[0]
     assert read(whole.message) == expected
-    assert whole.finish_reason == ("tool_calls" if expected[2] else "stop" if parts[-1] in MARKS else "length")
-    assert await read_stream(await gptoss.chat(begun, messages=ASK, tools=[TOOL], stream=True)) == expected
+    assert whole.finish_reason == (
+        "tool_calls" if expected[2] else "stop" if parts[-1] in MARKS else "length"
+    )
+    assert (
+        await read_stream(await gptoss.chat(begun, messages=ASK, tools=[TOOL], stream=True))
+        == expected
+    )
 
 
 async def test_a_call_ends_the_answer_though_the_tokenizer_has_another_end(gptoss: Gateway) -> None:
@@ -115,20 +151,29 @@ async def test_without_tools_a_call_is_text(gptoss: Gateway) -> None:
 @pytest.mark.parametrize("drops_thoughts", [False, True])
 async def test_a_tool_loop_is_one_timeline(gptoss: Gateway, drops_thoughts: bool) -> None:
     """Thoughts without the letters of a mark: in a template's text these are the mark."""
-    begun, messages, thought = await gptoss.begin(), list[Any](ASK), (*THINK[:3], "I look\n it up.", *THINK[4:])
+    begun, messages, thought = (
+        await gptoss.begin(),
+        list[Any](ASK),
+        (*THINK[:3], "I look\n it up.", *THINK[4:]),
+    )
     for parts in ((*thought, *CALL), (*thought, *ASIDE, *HEADED), CALL, (*thought, *FINAL)):
         say(gptoss, *parts)
         answer = (await gptoss.chat(begun, messages=messages, tools=[TOOL])).choices[0].message
         echo = answer.model_dump(exclude_none=True)
         if drops_thoughts:
             echo.pop("reasoning_content", None)
-        results = [{"role": "tool", "tool_call_id": c.id, "content": "sunny"} for c in answer.tool_calls or []]
+        results = [
+            {"role": "tool", "tool_call_id": c.id, "content": "sunny"}
+            for c in answer.tool_calls or []
+        ]
         messages += [echo, *results]
     assert [call.drift for call in calls_of(gptoss, begun)] == [None] * 4
     assert timelines(gptoss, begun) == 1
     # The template leaves thoughts out of the history as soon as there is a final answer.
     say(gptoss, *FINAL)
-    await gptoss.chat(begun, messages=[*messages, {"role": "user", "content": "and Oslo?"}], tools=[TOOL])
+    await gptoss.chat(
+        begun, messages=[*messages, {"role": "user", "content": "and Oslo?"}], tools=[TOOL]
+    )
     drift = calls_of(gptoss, begun)[-1].drift
     assert (drift["cause"], timelines(gptoss, begun)) == ("template", 2)
 
@@ -138,7 +183,11 @@ async def test_an_end_that_the_template_writes_otherwise_is_its_doing(gptoss: Ga
     for _ in range(2):
         say(gptoss, *FINAL)
     await gptoss.chat(begun, messages=ASK)
-    history = [*ASK, {"role": "assistant", "content": "Sunny."}, {"role": "user", "content": "thanks"}]
+    history = [
+        *ASK,
+        {"role": "assistant", "content": "Sunny."},
+        {"role": "user", "content": "thanks"},
+    ]
     await gptoss.chat(begun, messages=history)
     drift = calls_of(gptoss, begun)[1].drift
     assert (drift["cause"], drift["message"]) == ("template", 1)
@@ -155,7 +204,9 @@ async def test_a_forced_call_begins_with_its_recipient(gptoss: Gateway, stream: 
     found = await read_stream(answer) if stream else read(answer.choices[0].message)
     assert found == ("", "", ROME)
     (call,) = calls_of(gptoss, begun)
-    assert gptoss.renderer.decode(call.prompt_ids_P, special=True).endswith("<|start|>assistant to=functions.")
+    assert gptoss.renderer.decode(call.prompt_ids_P, special=True).endswith(
+        "<|start|>assistant to=functions."
+    )
     assert gptoss.engine.requests[0].options.structural_tag is not None
     call_id = call.completions[0].message["tool_calls"][0]["id"]
     echo = {"role": "assistant", "tool_calls": [{"id": call_id, "type": "function",
@@ -180,14 +231,20 @@ async def test_the_other_dialects(gptoss: Gateway, stream: bool) -> None:
     assert answer.output[0].content[0].text == THOUGHT
     url, anthropics = f"http://{gptoss.address}", {"name": "get_weather", "input_schema": CITIES}
     options = {"model": MODEL, "max_tokens": 300, "tools": [anthropics], "messages": ASK}
-    async with anthropic.AsyncAnthropic(base_url=url, api_key=begun["api_key"], max_retries=0) as client:
+    async with anthropic.AsyncAnthropic(
+        base_url=url, api_key=begun["api_key"], max_retries=0
+    ) as client:
         if stream:
             async with client.messages.stream(**options) as events:
                 blocks = (await events.get_final_message()).content
         else:
             blocks = (await client.messages.create(**options)).content
     assert [block.type for block in blocks] == ["thinking", "text", "tool_use"]
-    assert (blocks[0].thinking, blocks[1].text, blocks[2].input) == (THOUGHT, "Let me see.", {"city": "Rome"})
+    assert (blocks[0].thinking, blocks[1].text, blocks[2].input) == (
+        THOUGHT,
+        "Let me see.",
+        {"city": "Rome"},
+    )
 
 
 async def test_effort_is_one_of_the_levels_that_the_model_has(gptoss: Gateway) -> None:
@@ -208,10 +265,15 @@ YES = {"type": "object", "properties": {"answer": {"enum": ["yes", "no"]}}, "req
 
 
 def takes(tag: str, *parts: str) -> bool:
-    """Whether an answer of ``parts`` follows ``tag`` to its end. The engine tells a grammar all tokens that stop."""
+    """Whether an answer of ``parts`` follows ``tag`` to its end. The engine tells a grammar all
+    tokens that stop.
+    """
     compiled = xgrammar.GrammarCompiler(LISTED).compile_structural_tag(tag)
     matcher = xgrammar.GrammarMatcher(compiled, override_stop_tokens=STOPS)
-    tokens = [[len(LETTERS) + MARKS.index(p)] if p in MARKS else [LETTERS.index(c) for c in p] for p in parts]
+    tokens = [
+        [len(LETTERS) + MARKS.index(p)] if p in MARKS else [LETTERS.index(c) for c in p]
+        for p in parts
+    ]
     return all(matcher.accept_token(token) for token in sum(tokens, [])) and matcher.is_terminated()
 
 

@@ -16,7 +16,9 @@ async def test_one_heartbeat_for_many_episodes_names_those_that_are_over(gateway
     result = await gateway.internal("POST", "/heartbeats", json={"episode_ids": names})
     assert result.json() == {"over": names[1:], "warnings": {names[0]: "what looks wrong"}}
     for wrong in ([], ["epi"] * 501, "epi", [1]):
-        assert (await gateway.internal("POST", "/heartbeats", json={"episode_ids": wrong})).status_code == 400
+        assert (
+            await gateway.internal("POST", "/heartbeats", json={"episode_ids": wrong})
+        ).status_code == 400
     assert (await gateway.http.post("/heartbeats", json={"episode_ids": names})).status_code == 401
 
 

@@ -10,17 +10,28 @@ from gpu_runtime.journal.timelines import agents_of, merge
 from support.gateway_harness import Gateway, running_gateway
 from tinkerscript.wire import episode_key
 
-TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
+TOOL = {
+    "type": "function",
+    "function": {"name": "f", "parameters": {"type": "object", "properties": {}}},
+}
 
 
 def merged(gateway: Gateway, begun: dict):
-    return [t for p in agents_of(gateway.journal.calls.of_episode(begun["episode_id"])).values() for t in merge(p)]
+    return [
+        t
+        for p in agents_of(gateway.journal.calls.of_episode(begun["episode_id"])).values()
+        for t in merge(p)
+    ]
 
 
 async def test_zombie_agent_writes_into_no_other_episode(gateway: Gateway) -> None:
-    """An agent whose episode was taken away still has a key: it opens nothing, and the next attempt has another."""
+    """An agent whose episode was taken away still has a key: it opens nothing, and the next attempt
+    has another.
+    """
     zombie = await gateway.begin(task="t")
-    await gateway.internal("POST", f"/episodes/{zombie['episode_id']}/abandon", json={"reason": "swept"})
+    await gateway.internal(
+        "POST", f"/episodes/{zombie['episode_id']}/abandon", json={"reason": "swept"}
+    )
     fresh = await gateway.begin(task="t")
     assert fresh["episode_id"] != zombie["episode_id"]
     assert fresh["api_key"] != zombie["api_key"]
@@ -33,11 +44,15 @@ async def test_zombie_reward_closes_no_other_episode(gateway: Gateway) -> None:
     await gateway.chat(zombie)
     fresh = await gateway.begin(task="t", supersedes=zombie["episode_id"])
     assert (await gateway.end(zombie["episode_id"], 9.0)).status_code == 410
-    assert (await gateway.internal("GET", f"/episodes/{fresh['episode_id']}")).json()["state"] == "open"
+    assert (await gateway.internal("GET", f"/episodes/{fresh['episode_id']}")).json()[
+        "state"
+    ] == "open"
 
 
 async def test_no_one_without_the_relay_key_aborts_or_ends_an_episode(gateway: Gateway) -> None:
-    """Ownership is the control plane's to check; its gateway takes orders from it alone, never from an episode key."""
+    """Ownership is the control plane's to check; its gateway takes orders from it alone, never from
+    an episode key.
+    """
     victim, other = await gateway.begin(), await gateway.begin()
     headers = {"Authorization": f"Bearer {other['api_key']}"}
     for action in ("abandon", "end", "heartbeat"):
@@ -48,7 +63,9 @@ async def test_no_one_without_the_relay_key_aborts_or_ends_an_episode(gateway: G
 
 
 async def test_success_is_never_reported_before_it_is_true(tmp_path: Path) -> None:
-    """Every acknowledged end is found again by a runtime that starts on the same disk, as are all its tokens."""
+    """Every acknowledged end is found again by a runtime that starts on the same disk, as are all
+    its tokens.
+    """
     acknowledged = {}
     async with running_gateway(tmp_path) as gateway:
         for number in range(3):
@@ -59,7 +76,10 @@ async def test_success_is_never_reported_before_it_is_true(tmp_path: Path) -> No
     async with running_gateway(tmp_path) as gateway:
         for episode_id, (view, token_ids) in acknowledged.items():
             assert (await gateway.internal("GET", f"/episodes/{episode_id}")).json() == view
-            assert list(gateway.journal.calls.of_episode(episode_id)[0].completions[0].token_ids_T) == token_ids
+            assert (
+                list(gateway.journal.calls.of_episode(episode_id)[0].completions[0].token_ids_T)
+                == token_ids
+            )
 
 
 async def test_no_call_is_returned_but_unrecorded_across_a_weight_update(tmp_path: Path) -> None:
@@ -69,7 +89,9 @@ async def test_no_call_is_returned_but_unrecorded_across_a_weight_update(tmp_pat
         answered = []
         for version in range(4):
             with gateway.episodes.batches.stepping():
-                answered.append((await gateway.raw_chat(begun["api_key"])).json()["choices"][0]["token_ids"])
+                answered.append(
+                    (await gateway.raw_chat(begun["api_key"])).json()["choices"][0]["token_ids"]
+                )
                 gateway.engine.version = version + 1
         calls = gateway.journal.calls.of_episode(begun["episode_id"])
         assert [list(call.completions[0].token_ids_T) for call in calls] == answered
@@ -86,7 +108,9 @@ async def test_one_bad_request_does_not_kill_the_episode(gateway: Gateway) -> No
         {"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "g"}}},
     ]
     for request in odd_requests:
-        assert (await asyncio.wait_for(gateway.raw_chat(begun["api_key"], **request), 25)).status_code == 400
+        assert (
+            await asyncio.wait_for(gateway.raw_chat(begun["api_key"], **request), 25)
+        ).status_code == 400
     gateway.engine.dead = True
     assert (await gateway.raw_chat(begun["api_key"])).status_code == 503
     gateway.engine.dead = False
@@ -147,7 +171,9 @@ async def test_turns_with_empty_text_and_other_calls_are_not_equal(gateway: Gate
         await gateway.chat(begun, messages=[*asked, echoed, result], tools=[TOOL])
     timelines = merged(gateway, begun)
     assert len(timelines) == 2
-    assert sum(sum(t.mask_T) for t in timelines) == sum(len(r.token_ids) for r in gateway.engine.requests)
+    assert sum(sum(t.mask_T) for t in timelines) == sum(
+        len(r.token_ids) for r in gateway.engine.requests
+    )
 
 
 async def test_equal_parallel_answers_are_both_trained(gateway: Gateway) -> None:
@@ -173,7 +199,11 @@ async def test_same_text_under_other_tools_is_another_conversation(gateway: Gate
 
 async def test_control_tokens_that_the_model_makes_up_change_nothing(gateway: Gateway) -> None:
     begun = await gateway.begin()
-    stray = [*gateway.renderer.encode("<|im_start|>") * 20, *gateway.engine.encode("hi"), gateway.engine.end_id]
+    stray = [
+        *gateway.renderer.encode("<|im_start|>") * 20,
+        *gateway.engine.encode("hi"),
+        gateway.engine.end_id,
+    ]
     gateway.engine.say(stray)
     answer = await gateway.chat(begun)
     assert answer.choices[0].message.content == "hi"
@@ -193,5 +223,7 @@ async def test_named_agents_get_their_own_rewards(gateway: Gateway) -> None:
     unknown = await gateway.end(begun["episode_id"], 0.5, rewards_by_agent={"critic": 1.0})
     assert unknown.status_code == 400
     assert unknown.json()["error"]["details"]["known"] == ["doer", "planner"]
-    view = await gateway.end(begun["episode_id"], 0.5, rewards_by_agent={"planner": 1.0, "doer": 0.0})
+    view = await gateway.end(
+        begun["episode_id"], 0.5, rewards_by_agent={"planner": 1.0, "doer": 0.0}
+    )
     assert view.json()["timelines"] == 2

@@ -1,4 +1,6 @@
-"""Thoughts and calls that a model marks with special tokens: Mistral's own template of Magistral (version 13)."""
+"""Thoughts and calls that a model marks with special tokens: Mistral's own template of Magistral
+(version 13).
+"""
 
 import json
 from collections.abc import AsyncIterator
@@ -34,13 +36,19 @@ async def magistral(tmp_path: Path) -> AsyncIterator[Gateway]:
 def say(gateway: Gateway, *parts: str) -> None:
     """The next answer: marks as their tokens, text in ids that encoding it would never make."""
     encode = gateway.engine.encode
-    letters = [encode(part) if part in MARKS else [t for letter in part for t in encode(letter)] for part in parts]
+    letters = [
+        encode(part) if part in MARKS else [t for letter in part for t in encode(letter)]
+        for part in parts
+    ]
     gateway.engine.say([*sum(letters, []), gateway.engine.end_id])
 
 
 def read(message: Any) -> tuple[str, str, list[Any]]:
     """Thoughts, text and calls of an answer."""
-    calls = [(call.function.name, json.loads(call.function.arguments)) for call in message.tool_calls or []]
+    calls = [
+        (call.function.name, json.loads(call.function.arguments))
+        for call in message.tool_calls or []
+    ]
     return getattr(message, "reasoning_content", None) or "", message.content or "", calls
 
 
@@ -59,8 +67,14 @@ def timelines(gateway: Gateway, begun: dict[str, Any]) -> int:
         ((*THOUGHT, "four"), ("I look\n it [ARGS] up.", "four", [])),
         (("[THINK]", "never done"), ("never done", "", [])),
         ((*THOUGHT, *PARIS), ("I look\n it [ARGS] up.", "", [("get_weather", {"city": "Paris"})])),
-        (("I look. ", *PARIS, *ODD), ("", "I look.", [("get_weather", {"city": "Paris"}), ("get_weather", CITY)])),
-        ((*THOUGHT, "[TOOL_CALLS]", "get_weather"), ("I look\n it [ARGS] up.", "[TOOL_CALLS]get_weather", [])),
+        (
+            ("I look. ", *PARIS, *ODD),
+            ("", "I look.", [("get_weather", {"city": "Paris"}), ("get_weather", CITY)]),
+        ),
+        (
+            (*THOUGHT, "[TOOL_CALLS]", "get_weather"),
+            ("I look\n it [ARGS] up.", "[TOOL_CALLS]get_weather", []),
+        ),
     ],
 )
 async def test_thoughts_text_and_calls_are_apart_whole_and_streamed(
@@ -76,7 +90,10 @@ async def test_thoughts_text_and_calls_are_apart_whole_and_streamed(
         delta = chunk.choices[0].delta
         thoughts += getattr(delta, "reasoning_content", None) or ""
         text += delta.content or ""
-        calls += [(call.function.name, json.loads(call.function.arguments)) for call in delta.tool_calls or []]
+        calls += [
+            (call.function.name, json.loads(call.function.arguments))
+            for call in delta.tool_calls or []
+        ]
     assert (thoughts, text, calls) == expected
 
 
@@ -89,30 +106,45 @@ async def test_a_tool_loop_is_one_timeline(magistral: Gateway, drops_thoughts: b
         echo = answer.model_dump(exclude_none=True)
         if drops_thoughts:
             del echo["reasoning_content"]
-        results = [{"role": "tool", "tool_call_id": c.id, "content": "sunny"} for c in answer.tool_calls or []]
+        results = [
+            {"role": "tool", "tool_call_id": c.id, "content": "sunny"}
+            for c in answer.tool_calls or []
+        ]
         messages += [echo, *results]
     say(magistral, "Warm.")
-    await magistral.chat(begun, messages=[*messages, {"role": "user", "content": "and Rome?"}], tools=[TOOL])
+    await magistral.chat(
+        begun, messages=[*messages, {"role": "user", "content": "and Rome?"}], tools=[TOOL]
+    )
     assert [call.drift for call in calls_of(magistral, begun)] == [None] * 4
     assert timelines(magistral, begun) == 1
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_forced_call_begins_behind_its_special_token(magistral: Gateway, stream: bool) -> None:
+async def test_a_forced_call_begins_behind_its_special_token(
+    magistral: Gateway, stream: bool
+) -> None:
     begun = await magistral.begin()
     say(magistral, *PARIS[1:])
     options = {"messages": ASK, "tools": [TOOL], "tool_choice": "required"}
     if stream:
         pieces = [
-            c.choices[0].delta.tool_calls or [] async for c in await magistral.chat(begun, **options, stream=True)
+            c.choices[0].delta.tool_calls or []
+            async for c in await magistral.chat(begun, **options, stream=True)
         ]
-        name, arguments = pieces[1][0].function.name, "".join(p[0].function.arguments for p in pieces if p)
+        name, arguments = (
+            pieces[1][0].function.name,
+            "".join(p[0].function.arguments for p in pieces if p),
+        )
         assert len([p for p in pieces if p]) > 2, "it streams while it is written"
     else:
-        function = (await magistral.chat(begun, **options)).choices[0].message.tool_calls[0].function
+        function = (
+            (await magistral.chat(begun, **options)).choices[0].message.tool_calls[0].function
+        )
         name, arguments = function.name, function.arguments
     assert (name, arguments) == ("get_weather", PARIS[-1])
-    assert magistral.renderer.decode(magistral.engine.requests[0].prompt_ids, special=True).endswith("[TOOL_CALLS]")
+    assert magistral.renderer.decode(
+        magistral.engine.requests[0].prompt_ids, special=True
+    ).endswith("[TOOL_CALLS]")
 
 
 async def test_one_call_alone_is_asked_for_by_a_grammar(magistral: Gateway) -> None:
@@ -135,9 +167,14 @@ async def test_the_other_dialects(magistral: Gateway, stream: bool) -> None:
         answer = [event async for event in answer][-1].response
     assert [item.type for item in answer.output] == ["reasoning", "function_call"]
     assert answer.output[0].content[0].text == THOUGHT[1]
-    url, anthropics = f"http://{magistral.address}", {"name": "get_weather", "input_schema": PARAMETERS}
+    url, anthropics = (
+        f"http://{magistral.address}",
+        {"name": "get_weather", "input_schema": PARAMETERS},
+    )
     options = {"model": MODEL, "max_tokens": 300, "tools": [anthropics], "messages": ASK}
-    async with anthropic.AsyncAnthropic(base_url=url, api_key=begun["api_key"], max_retries=0) as client:
+    async with anthropic.AsyncAnthropic(
+        base_url=url, api_key=begun["api_key"], max_retries=0
+    ) as client:
         if stream:
             async with client.messages.stream(**options) as events:
                 blocks = (await events.get_final_message()).content
@@ -150,7 +187,9 @@ async def test_the_other_dialects(magistral: Gateway, stream: bool) -> None:
 def test_marks_stand_where_they_were_sampled_however_late_the_text_comes() -> None:
     """An engine holds back text that may become a stop string, and drops what follows one."""
     words = {1: "a", 2: "b", 3: "c"}
-    text = MarkedText({7: "[M]", 8: "[N]"}, lambda ids: "".join(words.get(token, "") for token in ids))
+    text = MarkedText(
+        {7: "[M]", 8: "[N]"}, lambda ids: "".join(words.get(token, "") for token in ids)
+    )
     assert text.feed("", [7, 1]) == "[M]"
     assert text.feed("a", [8, 2]) == "a[N]"
     assert text.feed("", [7, 3]) == ""

@@ -24,13 +24,17 @@ async def test_any_name_is_the_sessions_model_and_labels_its_calls(tmp_path: Pat
         calls = gateway.journal.calls.of_episode(begun["episode_id"])
         assert [call.agent for call in calls] == [None, "gpt-4o", "gpt-4o-mini", "judge"]
         body = {"model": "claude-opus-4-5", "max_tokens": 8, "messages": HELLO}
-        assert (await gateway.http.post("/v1/messages", json=body, headers={"X-Api-Key": key})).status_code == 200
+        assert (
+            await gateway.http.post("/v1/messages", json=body, headers={"X-Api-Key": key})
+        ).status_code == 200
         client = gateway.openai(begun)
         assert (await client.models.retrieve("gpt-4o")).id == "gpt-4o"
         assert MODEL in [model.id async for model in client.models.list()]
 
 
-async def test_a_map_names_the_agents_of_its_models_and_refuses_every_other_name(tmp_path: Path) -> None:
+async def test_a_map_names_the_agents_of_its_models_and_refuses_every_other_name(
+    tmp_path: Path,
+) -> None:
     names = {"gpt-4o": "planner", "gpt-4o-mini": "judge"}
     async with running_gateway(tmp_path, model_names=names) as gateway:
         begun = await gateway.begin()
@@ -39,7 +43,10 @@ async def test_a_map_names_the_agents_of_its_models_and_refuses_every_other_name
             answer = await gateway.raw_chat(key, model=name)
             assert answer.status_code == 200 and answer.json()["model"] == name
         refused = await gateway.raw_chat(key, model="o3")
-        assert refused.status_code == 404 and "'gpt-4o', 'gpt-4o-mini'" in refused.json()["error"]["message"]
+        assert (
+            refused.status_code == 404
+            and "'gpt-4o', 'gpt-4o-mini'" in refused.json()["error"]["message"]
+        )
         calls = gateway.journal.calls.of_episode(begun["episode_id"])
         assert [call.agent for call in calls] == [None, "planner", "judge"]
         assert {model.id async for model in gateway.openai(begun).models.list()} >= {MODEL, *names}

@@ -52,13 +52,16 @@ class World:
     max_staleness: int
     beginning: list[asyncio.Task[EpisodeBegun]] = field(default_factory=list)
     begun: list[str] = field(default_factory=list)  # no call yet
-    sampling: list[tuple[str, int]] = field(default_factory=list)  # and the version at which the call began
+    # and the version at which the call began
+    sampling: list[tuple[str, int]] = field(default_factory=list)
     played: list[str] = field(default_factory=list)
     step: tuple[int, ExitStack] | None = None
 
     def acts(self) -> list[Callable[[], Any]]:
         """What can happen now."""
-        idle = self.runners - sum(map(len, (self.beginning, self.begun, self.sampling, self.played)))
+        idle = self.runners - sum(
+            map(len, (self.beginning, self.begun, self.sampling, self.played))
+        )
         found: list[Callable[[], Any]] = []
         found += [self.begin] * bool(idle and self.tasks)
         found += [self.call] * bool(self.begun and self.episodes.batches.calls_may_run)
@@ -129,14 +132,18 @@ class World:
                     return await self.episodes.accounting()
                 else:  # only time goes on
                     still += 1
-                    assert still < 40, f"nothing goes on: {batches.phase()}, {len(self.beginning)} begins wait"
+                    assert still < 40, (
+                        f"nothing goes on: {batches.phase()}, {len(self.beginning)} begins wait"
+                    )
                     self.clock.now += 1.0
                     self.episodes._changes.notify()  # noqa: SLF001 - as the time of the loop would
                 self.check(await self.episodes.accounting())
         finally:
             for task in [*self.beginning, *([batch] if batch else [])]:
                 task.cancel()
-            await asyncio.gather(*self.beginning, *([batch] if batch else []), return_exceptions=True)
+            await asyncio.gather(
+                *self.beginning, *([batch] if batch else []), return_exceptions=True
+            )
 
     def check(self, found: Accounting) -> None:
         kept = found.trained + found.waiting + found.open
@@ -164,7 +171,9 @@ def played(
         journal.database.connection.execute("PRAGMA synchronous = OFF")
         episodes = Episodes(journal, make_assignment(**size), now=clock, events=Events())
         bound = grpo_n * tasks_per_batch
-        world = World(episodes, clock, random.Random(seed), tasks, runners, failing, bound, max_staleness)
+        world = World(
+            episodes, clock, random.Random(seed), tasks, runners, failing, bound, max_staleness
+        )
         try:
             return asyncio.run(world.run())
         finally:
@@ -185,7 +194,9 @@ staleness, runners = st.integers(0, 2), st.integers(1, 14)
 
 @pytest.mark.smoke
 @any_speed
-@given(**sizes, max_staleness=staleness, runners=runners, batches=st.integers(1, 3), same=st.booleans())
+@given(
+    **sizes, max_staleness=staleness, runners=runners, batches=st.integers(1, 3), same=st.booleans()
+)
 @example(seed=0, grpo_n=4, tasks_per_batch=2, max_staleness=1, runners=8, batches=3, same=False)
 def test_no_ended_episode_is_dropped_where_all_complete(
     seed: int,
@@ -197,7 +208,11 @@ def test_no_ended_episode_is_dropped_where_all_complete(
     same: bool,
 ) -> None:
     """``same``: every attempt is at one task."""
-    names = [f"t{0 if same else number}" for number in range(batches * tasks_per_batch) for _ in range(grpo_n)]
+    names = [
+        f"t{0 if same else number}"
+        for number in range(batches * tasks_per_batch)
+        for _ in range(grpo_n)
+    ]
     found = played(seed, runners, grpo_n, tasks_per_batch, max_staleness, names)
     assert (found.trained, found.stale) == (batches * tasks_per_batch * grpo_n, 0)
 
@@ -242,5 +257,7 @@ def test_step_waits_for_the_open_episode_that_it_would_make_stale_and_for_no_oth
     assert step_is_early(young, [Begun("3", "c", 0, is_open=True)], step=2, **size)
     assert not step_is_early(young, [Begun("3", "c", 1, is_open=True)], step=2, **size)
     alone = Begun("3", "c", 0, is_open=False)
-    assert not step_is_early(young, [alone], step=2, **(size | {"grpo_n": 2})), "no one plays the rest of its group"
+    assert not step_is_early(young, [alone], step=2, **(size | {"grpo_n": 2})), (
+        "no one plays the rest of its group"
+    )
     assert begun_groups([alone], 2, {"c"})[0].can_fill

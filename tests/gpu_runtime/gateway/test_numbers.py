@@ -1,4 +1,6 @@
-"""Of a token the engine always has a number: a call without one fails, and takes nothing else with it."""
+"""Of a token the engine always has a number: a call without one fails, and takes nothing else with
+it.
+"""
 
 import math
 
@@ -22,4 +24,9 @@ async def test_a_token_without_a_number_fails_its_call_and_no_other(
     assert (await gateway.end(begun["episode_id"])).status_code == 200
     calls = gateway.journal.calls.of_episode(begun["episode_id"])
     assert [call.status for call in calls] == ["completed"] * 2 and gateway.faults == []
-    assert all(math.isfinite(lp) for call in calls for answer in call.completions for lp in answer.logprobs_T)
+    assert all(
+        math.isfinite(lp)
+        for call in calls
+        for answer in call.completions
+        for lp in answer.logprobs_T
+    )

@@ -14,7 +14,11 @@ WEATHER = {
     "type": "function",
     "function": {
         "name": "get_weather",
-        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}},
+            "required": ["city"],
+        },
     },
 }
 CALL_TEXT = '<tool_call>\n{"name": "get_weather", "arguments": {"city":"Paris"}}\n</tool_call>'
@@ -34,7 +38,9 @@ async def test_answer_is_what_the_engine_sampled(gateway: Gateway) -> None:
     )
     assert answer.usage.prompt_tokens == len(seen.prompt_ids)
     assert answer.usage.completion_tokens == len(seen.token_ids)
-    assert [entry.logprob for entry in answer.choices[0].logprobs.content] == pytest.approx(seen.logprobs, abs=1e-6)
+    assert [entry.logprob for entry in answer.choices[0].logprobs.content] == pytest.approx(
+        seen.logprobs, abs=1e-6
+    )
     assert answer.policy_version == 0
 
 
@@ -52,14 +58,18 @@ async def test_stream_gives_the_same_as_the_whole_answer(gateway: Gateway) -> No
     assert sum(bool(c.choices and c.choices[0].delta.content) for c in chunks) > 2, "token by token"
     assert chunks[-2].choices[0].finish_reason == "stop"
     assert chunks[-1].usage.completion_tokens == len(ids)
-    assert sum(len(c.choices[0].logprobs.content) for c in chunks if c.choices and c.choices[0].logprobs) == len(ids)
+    assert sum(
+        len(c.choices[0].logprobs.content) for c in chunks if c.choices and c.choices[0].logprobs
+    ) == len(ids)
 
 
 async def test_call_is_on_disk_before_its_last_byte(gateway: Gateway) -> None:
     begun = await gateway.begin(task="t")
     async for chunk in await gateway.chat(begun, stream=True):
         if chunk.choices[0].finish_reason:
-            assert [call.status for call in gateway.journal.calls.of_episode(begun["episode_id"])] == ["completed"]
+            assert [
+                call.status for call in gateway.journal.calls.of_episode(begun["episode_id"])
+            ] == ["completed"]
             break
     else:
         pytest.fail("no chunk had a finish reason")
@@ -76,7 +86,9 @@ async def test_ids_and_logprobs_are_left_out_when_refused(gateway: Gateway) -> N
 async def test_logprobs_may_be_the_number_one_or_zero(gateway: Gateway) -> None:
     begun = await gateway.begin()
     for sent, wanted in ((1, True), (0, False)):
-        answer = (await gateway.raw_chat(begun["api_key"], logprobs=sent, return_token_ids=False)).json()
+        answer = (
+            await gateway.raw_chat(begun["api_key"], logprobs=sent, return_token_ids=False)
+        ).json()
         assert bool(answer["choices"][0]["logprobs"]) is wanted, sent
     refused = await gateway.raw_chat(begun["api_key"], logprobs=2)
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, "logprobs")
@@ -146,7 +158,9 @@ async def test_calls_of_one_episode_run_concurrently(gateway: Gateway) -> None:
     gateway.engine.hang = True
     calls = [asyncio.ensure_future(gateway.raw_chat(begun["api_key"])) for _ in range(3)]
     await eventually(lambda: len(gateway.engine.requests) == 3)
-    await gateway.internal("POST", f"/episodes/{begun['episode_id']}/abandon", json={"reason": "done"})
+    await gateway.internal(
+        "POST", f"/episodes/{begun['episode_id']}/abandon", json={"reason": "done"}
+    )
     assert {answer.status_code for answer in await asyncio.gather(*calls)} == {503}
     assert all(request.cancelled for request in gateway.engine.requests)
 
@@ -160,10 +174,14 @@ async def test_client_that_goes_away_cancels_its_call(gateway: Gateway, stream: 
     call.cancel()
     await eventually(lambda: gateway.engine.requests[0].cancelled)
     await eventually(lambda: gateway.journal.calls.of_episode(begun["episode_id"]))
-    assert [c.status for c in gateway.journal.calls.of_episode(begun["episode_id"])] == ["cancelled"]
+    assert [c.status for c in gateway.journal.calls.of_episode(begun["episode_id"])] == [
+        "cancelled"
+    ]
     gateway.engine.hang = False
     assert (await gateway.raw_chat(begun["api_key"])).status_code == 200, "the episode lives on"
-    assert gateway.journal.episodes.get(begun["episode_id"]).calls == 1, "a cancelled call is not trained"
+    assert gateway.journal.episodes.get(begun["episode_id"]).calls == 1, (
+        "a cancelled call is not trained"
+    )
 
 
 async def test_prompt_over_the_context_is_refused_before_the_engine(gateway: Gateway) -> None:
@@ -182,7 +200,9 @@ async def test_models_lists_what_the_session_serves(gateway: Gateway) -> None:
     assert [model.id async for model in await client.models.list()] == [MODEL, SESSION]
     assert (await client.models.retrieve(MODEL)).id == MODEL
     with pytest.raises(openai.NotFoundError) as refused:
-        await client.chat.completions.create(model="gpt-4o", messages=[{"role": "user", "content": "x"}])
+        await client.chat.completions.create(
+            model="gpt-4o", messages=[{"role": "user", "content": "x"}]
+        )
     assert refused.value.code == "model_not_found"
 
 
@@ -205,7 +225,11 @@ async def test_tool_calls_are_parsed_and_streamed(gateway: Gateway) -> None:
             reason = chunks[-1].finish_reason
         else:
             message = answer.choices[0].message
-            content, calls, reason = message.content, message.tool_calls, answer.choices[0].finish_reason
+            content, calls, reason = (
+                message.content,
+                message.tool_calls,
+                answer.choices[0].finish_reason,
+            )
         assert content == "let me see"
         assert [call.function.name for call in calls] == ["get_weather"] * 2
         assert json.loads(calls[0].function.arguments) == {"city": "Paris"}
@@ -229,13 +253,22 @@ async def test_tool_choice_none_calls_nothing(gateway: Gateway) -> None:
 
 @pytest.mark.parametrize(
     ("choice", "reason"),
-    [("required", "tool_calls"), ({"type": "function", "function": {"name": "get_weather"}}, "stop")],
+    [
+        ("required", "tool_calls"),
+        ({"type": "function", "function": {"name": "get_weather"}}, "stop"),
+    ],
 )
-async def test_forced_tool_call_is_constrained_to_the_schema(gateway: Gateway, choice, reason) -> None:
+async def test_forced_tool_call_is_constrained_to_the_schema(
+    gateway: Gateway, choice, reason
+) -> None:
     gateway.engine.say('{"name": "get_weather", "arguments": {"city": "Paris"}}')
-    answer = await gateway.chat(await gateway.begin(), tools=[WEATHER], tool_choice=choice, max_tokens=200)
+    answer = await gateway.chat(
+        await gateway.begin(), tools=[WEATHER], tool_choice=choice, max_tokens=200
+    )
     seen = gateway.engine.requests[0]
-    assert gateway.renderer.decode(seen.prompt_ids, special=True).endswith("<|im_start|>assistant\n<tool_call>\n")
+    assert gateway.renderer.decode(seen.prompt_ids, special=True).endswith(
+        "<|im_start|>assistant\n<tool_call>\n"
+    )
     assert WEATHER["function"]["parameters"] == _schemas(json.loads(seen.options.structural_tag))[0]
     assert answer.choices[0].message.tool_calls[0].function.arguments == '{"city": "Paris"}'
     assert answer.choices[0].message.content is None
@@ -248,7 +281,11 @@ def _schemas(part: Any) -> list[Any]:
         return [schema for each in part for schema in _schemas(each)]
     if not isinstance(part, dict):
         return []
-    return [part["json_schema"]] if part.get("type") == "json_schema" else _schemas(list(part.values()))
+    return (
+        [part["json_schema"]]
+        if part.get("type") == "json_schema"
+        else _schemas(list(part.values()))
+    )
 
 
 async def test_tools_are_refused_where_the_template_has_none(tmp_path) -> None:
@@ -263,8 +300,14 @@ async def test_response_format_reaches_the_engine(gateway: Gateway) -> None:
     gateway.engine.say("{}", "{}")
     await gateway.chat(begun, response_format={"type": "json_object"})
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
-    await gateway.chat(begun, response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": schema}})
-    assert [request.options.json_schema for request in gateway.engine.requests] == ["{}", json.dumps(schema)]
+    await gateway.chat(
+        begun,
+        response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": schema}},
+    )
+    assert [request.options.json_schema for request in gateway.engine.requests] == [
+        "{}",
+        json.dumps(schema),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -288,7 +331,14 @@ async def test_response_format_reaches_the_engine(gateway: Gateway) -> None:
         ({"messages": [{"role": "user", "content": "x", "zip": 1}]}, "messages[0].zip"),
         ({"messages": [{"role": "user"}]}, "messages[0].content"),
         (
-            {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]}]},
+            {
+                "messages": [
+                    {
+                        "role": "user",
+                        "content": [{"type": "image_url", "image_url": {"url": "data:"}}],
+                    }
+                ]
+            },
             "messages[0].content[0].type",
         ),
         ({"tools": [{"type": "function"}]}, "tools[0].function"),
@@ -296,7 +346,9 @@ async def test_response_format_reaches_the_engine(gateway: Gateway) -> None:
         ({"top_logprobs": 3}, "top_logprobs"),
     ],
 )
-async def test_bad_or_unsupported_option_is_named_and_the_episode_lives_on(gateway: Gateway, option, param) -> None:
+async def test_bad_or_unsupported_option_is_named_and_the_episode_lives_on(
+    gateway: Gateway, option, param
+) -> None:
     begun = await gateway.begin()
     answer = await gateway.raw_chat(begun["api_key"], **option)
     assert answer.status_code == 400, answer.text
@@ -307,7 +359,9 @@ async def test_bad_or_unsupported_option_is_named_and_the_episode_lives_on(gatew
 
 async def test_what_clients_add_to_an_echoed_answer_changes_nothing(gateway: Gateway) -> None:
     begun = await gateway.begin()
-    gateway.engine.say('<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>')
+    gateway.engine.say(
+        '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
+    )
     asked = {"tools": [WEATHER], "max_tokens": 100}
     message = (await gateway.raw_chat(begun["api_key"], **asked)).json()["choices"][0]["message"]
     message |= {"parsed": {"a": 1}, "provider_specific_fields": {"refusal": None}}
@@ -320,15 +374,35 @@ async def test_what_clients_add_to_an_echoed_answer_changes_nothing(gateway: Gat
     assert second.prompt_ids[: len(seen)] == seen
 
 
-async def test_what_clients_send_by_habit_and_changes_no_answer_is_accepted(gateway: Gateway) -> None:
-    labels = {"user": "me", "safety_identifier": "me", "prompt_cache_key": "k", "prompt_cache_retention": "24h"}
-    habits = {"store": True, "service_tier": "flex", "verbosity": "medium", "metadata": {"run": "1"}}
-    answer = await gateway.raw_chat((await gateway.begin())["api_key"], **labels, **habits, parallel_tool_calls=True)
+async def test_what_clients_send_by_habit_and_changes_no_answer_is_accepted(
+    gateway: Gateway,
+) -> None:
+    labels = {
+        "user": "me",
+        "safety_identifier": "me",
+        "prompt_cache_key": "k",
+        "prompt_cache_retention": "24h",
+    }
+    habits = {
+        "store": True,
+        "service_tier": "flex",
+        "verbosity": "medium",
+        "metadata": {"run": "1"},
+    }
+    answer = await gateway.raw_chat(
+        (await gateway.begin())["api_key"], **labels, **habits, parallel_tool_calls=True
+    )
     assert answer.status_code == 200, answer.text
 
 
 async def test_neutral_values_and_nulls_are_accepted(gateway: Gateway) -> None:
-    neutral = {"frequency_penalty": 0, "presence_penalty": 0.0, "logit_bias": None, "store": False, "top_k": -1}
+    neutral = {
+        "frequency_penalty": 0,
+        "presence_penalty": 0.0,
+        "logit_bias": None,
+        "store": False,
+        "top_k": -1,
+    }
     nulls = {
         "tools": None,
         "stop": None,
@@ -337,11 +411,15 @@ async def test_neutral_values_and_nulls_are_accepted(gateway: Gateway) -> None:
         "functions": None,
         "reasoning_effort": None,
     }
-    answer = await gateway.raw_chat((await gateway.begin())["api_key"], **neutral, **nulls, user="me")
+    answer = await gateway.raw_chat(
+        (await gateway.begin())["api_key"], **neutral, **nulls, user="me"
+    )
     assert answer.status_code == 200, answer.text
 
 
-@pytest.mark.parametrize("body", [b"{", b"\xff\xfe", b"[]", b'"x"', b"", b"[" * 100_000, b'{"model": NaN}'])
+@pytest.mark.parametrize(
+    "body", [b"{", b"\xff\xfe", b"[]", b'"x"', b"", b"[" * 100_000, b'{"model": NaN}']
+)
 async def test_malformed_body_gets_400(gateway: Gateway, body: bytes) -> None:
     headers = {"Authorization": f"Bearer {(await gateway.begin())['api_key']}"}
     answer = await gateway.http.post("/v1/chat/completions", content=body, headers=headers)
@@ -351,7 +429,9 @@ async def test_malformed_body_gets_400(gateway: Gateway, body: bytes) -> None:
 
 async def test_body_over_16_mib_gets_413(gateway: Gateway) -> None:
     headers = {"Authorization": f"Bearer {(await gateway.begin())['api_key']}"}
-    answer = await gateway.http.post("/v1/chat/completions", content=b" " * (17 * 2**20), headers=headers)
+    answer = await gateway.http.post(
+        "/v1/chat/completions", content=b" " * (17 * 2**20), headers=headers
+    )
     assert answer.status_code == 413
 
 
@@ -392,9 +472,13 @@ async def test_calls_are_read_with_their_tokens(gateway: Gateway) -> None:
     begun = await gateway.begin()
     await gateway.chat(begun, extra_headers={"X-Agent": "planner"})
     headers = {"Authorization": f"Bearer {begun['api_key']}"}
-    (call,) = (await gateway.http.get(f"/v1/episodes/{begun['episode_id']}/calls", headers=headers)).json()["items"]
+    (call,) = (
+        await gateway.http.get(f"/v1/episodes/{begun['episode_id']}/calls", headers=headers)
+    ).json()["items"]
     seen = gateway.engine.requests[0]
     assert call["prompt_token_ids"] == list(seen.prompt_ids)
     assert call["completions"][0]["token_ids"] == seen.token_ids
     assert call["agent"] == "planner"
-    assert (await gateway.http.get("/v1/episodes/epi_other/calls", headers=headers)).status_code == 404
+    assert (
+        await gateway.http.get("/v1/episodes/epi_other/calls", headers=headers)
+    ).status_code == 404

@@ -13,7 +13,11 @@ CHAT: list[tuple[dict[str, Any], str | None, str | None]] = [
     ({"messages": []}, "messages", "empty_array"),
     ({"messages": [{"role": "wizard", "content": "x"}]}, "messages[0].role", "invalid_value"),
     ({"messages": [{"role": "user"}]}, "messages[0].content", "missing_required_parameter"),
-    ({"messages": [{"role": "user", "content": "x", "zip": 1}]}, "messages[0].zip", "unknown_parameter"),
+    (
+        {"messages": [{"role": "user", "content": "x", "zip": 1}]},
+        "messages[0].zip",
+        "unknown_parameter",
+    ),
     ({"zip": 1}, "zip", "unknown_parameter"),
     ({"audio": {}}, "audio", "unsupported_parameter"),
     ({"seed": "x"}, "seed", "invalid_type"),
@@ -24,7 +28,11 @@ CHAT: list[tuple[dict[str, Any], str | None, str | None]] = [
         "tools[0].function.name",
         "string_above_max_length",
     ),
-    ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools[0].function.name", "invalid_value"),
+    (
+        {"tools": [{"type": "function", "function": {"name": "a b"}}]},
+        "tools[0].function.name",
+        "invalid_value",
+    ),
     ({"model": "gpt-4o"}, "model", "model_not_found"),
 ]
 
@@ -34,7 +42,11 @@ async def test_an_error_has_openais_code_and_param(
     gateway: Gateway, option: dict[str, Any], param: str, code: str
 ) -> None:
     error = (await gateway.raw_chat((await gateway.begin())["api_key"], **option)).json()["error"]
-    assert (error["param"], error["code"], error["type"]) == (param, code, "invalid_request_error"), error
+    assert (error["param"], error["code"], error["type"]) == (
+        param,
+        code,
+        "invalid_request_error",
+    ), error
 
 
 @pytest.mark.parametrize(
@@ -57,5 +69,7 @@ async def test_an_error_of_responses_has_its_own_names(
 
 async def test_a_body_that_is_no_json_has_no_code(gateway: Gateway) -> None:
     key = {"Authorization": f"Bearer {(await gateway.begin())['api_key']}"}
-    error = (await gateway.http.post("/v1/chat/completions", content=b"{", headers=key)).json()["error"]
+    error = (await gateway.http.post("/v1/chat/completions", content=b"{", headers=key)).json()[
+        "error"
+    ]
     assert (error["param"], error["code"]) == (None, None)

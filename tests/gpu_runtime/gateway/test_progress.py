@@ -21,7 +21,10 @@ async def play(gateway: Gateway, task: str, reward: float = 1.0) -> dict[str, An
         ({}, ""),
         ({"a": 8}, ": 1 of 4 groups complete"),
         ({"a": 7}, ": 0 of 4 groups complete; 1 group waits with 7 of 8; task a lacks 1"),
-        ({"17": 6, "b": 6, "c": 14}, ": 1 of 4 groups complete; 3 groups wait with 6 of 8; task 17 lacks 2"),
+        (
+            {"17": 6, "b": 6, "c": 14},
+            ": 1 of 4 groups complete; 3 groups wait with 6 of 8; task 17 lacks 2",
+        ),
         (
             {"a": 1, "b": 1, "c": 2, "d": 3},
             ": 0 of 4 groups complete; 2 groups wait with 1 of 8, 1 group waits with 2 of 8, 1 with other numbers; "
@@ -51,7 +54,8 @@ async def test_every_way_of_dropping_ended_episodes_is_told(gateway: Gateway) ->
     batches, told = gateway.episodes.batches, []
     keys = lambda event: [record.group_key for record in event.records]  # noqa: E731
     gateway.bus.subscribe(
-        EpisodesDropped, lambda event: told.append(episodes_stale(keys(event), event.why, event.hint))
+        EpisodesDropped,
+        lambda event: told.append(episodes_stale(keys(event), event.why, event.hint)),
     )
     for task in ("a", "a", "b", "b"):
         await play(gateway, task)
@@ -72,5 +76,8 @@ async def test_every_way_of_dropping_ended_episodes_is_told(gateway: Gateway) ->
         (4, ["a", "b"], "nothing to learn"),
         (1, ["left over"], "stale"),
     ]
-    assert told[2]["reason"].startswith("1 ended episode was dropped") and "max_staleness" in told[2]["hint"]
+    assert (
+        told[2]["reason"].startswith("1 ended episode was dropped")
+        and "max_staleness" in told[2]["hint"]
+    )
     assert sum(event["n"] for event in told) == (await gateway.accounting())["stale"]

@@ -1,4 +1,6 @@
-"""Conversations under the chat templates of real model families: one timeline wherever the template allows it."""
+"""Conversations under the chat templates of real model families: one timeline wherever the template
+allows it.
+"""
 
 from pathlib import Path
 
@@ -14,7 +16,10 @@ from support.real_templates import MISTRAL_VERSIONS, REAL_TEMPLATES
 from support.tiny_tokenizers import build_tokenizer
 
 BOUNDS = {"max_tokens": 300, "max_context_length": 4096}
-TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}}}
+TOOL = {
+    "type": "function",
+    "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}},
+}
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
 
 
@@ -28,7 +33,10 @@ def timelines(gateway: Gateway, begun: dict) -> int:
 
 def odd(gateway: Gateway, text: str) -> list[int]:
     """``text`` in ids that encoding it would never make, with the end of the turn."""
-    return [*(token for letter in text for token in gateway.engine.encode(letter)), gateway.engine.end_id]
+    return [
+        *(token for letter in text for token in gateway.engine.encode(letter)),
+        gateway.engine.end_id,
+    ]
 
 
 @pytest.mark.parametrize("family", REAL_TEMPLATES)
@@ -43,7 +51,8 @@ async def test_a_conversation_without_thoughts_is_one_timeline(tmp_path: Path, f
             answer = await gateway.chat(begun, messages=messages)
             assert answer.choices[0].message.content == f"answer {number}"
             messages.append({"role": "assistant", "content": answer.choices[0].message.content})
-        if family in ("deepseek_r1_distill", "gptoss"):  # their templates write an answer in history in another way
+        # their templates write an answer in history in another way
+        if family in ("deepseek_r1_distill", "gptoss"):
             assert {call.drift["cause"] for call in calls(gateway, begun)[1:]} == {"template"}
             return
         assert [call.drift for call in calls(gateway, begun)] == [None] * 3
@@ -66,8 +75,12 @@ async def test_a_tool_loop_is_one_timeline(tmp_path: Path, family: str) -> None:
 
 
 @pytest.mark.parametrize("family", ["qwen2_5", "qwen3_instruct_2507"])
-async def test_a_last_word_without_tools_goes_on_in_the_timeline_of_the_loop(tmp_path: Path, family: str) -> None:
-    """tool_choice none forbids calls and describes the tools all the same, as vLLM does: the prompt stays as it was."""
+async def test_a_last_word_without_tools_goes_on_in_the_timeline_of_the_loop(
+    tmp_path: Path, family: str
+) -> None:
+    """tool_choice none forbids calls and describes the tools all the same, as vLLM does: the prompt
+    stays as it was.
+    """
     async with running_gateway(tmp_path, family=family, **BOUNDS) as gateway:
         begun = await gateway.begin()
         gateway.engine.say(odd(gateway, CALL), odd(gateway, "It is sunny."))
@@ -97,11 +110,16 @@ async def test_mistrals_own_templates(tmp_path: Path, family: str) -> None:
             assert (message.content, getattr(message, "reasoning_content", "")) == (
                 f"answer {number}", "I look." if thinks else "",
             )  # fmt: skip
-            messages += [message.model_dump(exclude_none=True), {"role": "user", "content": "and then?"}]
+            messages += [
+                message.model_dump(exclude_none=True),
+                {"role": "user", "content": "and then?"},
+            ]
         assert timelines(gateway, begun) == 1
 
 
-def test_a_template_with_channels_between_special_tokens_that_are_not_known_is_refused(tmp_path: Path) -> None:
+def test_a_template_with_channels_between_special_tokens_that_are_not_known_is_refused(
+    tmp_path: Path,
+) -> None:
     folder = build_tokenizer(tmp_path, "gptoss")
     template = folder / "chat_template.jinja"
     template.write_text(template.read_text().replace("final<|message|>", "last<|message|>"))

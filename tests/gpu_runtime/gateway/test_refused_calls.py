@@ -12,7 +12,9 @@ HELLO = [{"role": "user", "content": "Hi"}]
 BAD = {"model": "tiny-model", "messages": HELLO, "no_such_option": 1}
 
 
-async def send(gateway: Gateway, begun: dict[str, Any], path: str, body: Any = BAD, method: str = "POST") -> int:
+async def send(
+    gateway: Gateway, begun: dict[str, Any], path: str, body: Any = BAD, method: str = "POST"
+) -> int:
     headers = {"X-Api-Key": begun["api_key"]}
     return (await gateway.http.request(method, path, json=body, headers=headers)).status_code
 
@@ -28,7 +30,9 @@ async def test_an_agent_whose_every_call_is_refused_is_told_why_at_the_end(
     assert error["hint"].startswith("26 calls were refused: ") and "no_such_option" in error["hint"]
     assert "(400, POST /chat/completions)" in error["hint"]
     view = (await gateway.internal("GET", f"/episodes/{begun['episode_id']}")).json()
-    assert view["refused"]["count"] == 26 and len(view["refused"]["last"]) == 1, "it is open, and so told"
+    assert view["refused"]["count"] == 26 and len(view["refused"]["last"]) == 1, (
+        "it is open, and so told"
+    )
 
 
 async def test_a_call_that_never_arrived_is_blamed_on_no_one(gateway: Gateway) -> None:
@@ -82,15 +86,24 @@ async def test_they_stay_with_the_episode_bounded_and_are_events_each_time_their
             if number < 4:
                 await gateway.chat(begun)
                 warned = (await gateway.end(ids[-1])).json()["warning"]
-                assert (warned is not None) == (number in {0, 1, 3}), "each time that their number has doubled"
+                assert (warned is not None) == (number in {0, 1, 3}), (
+                    "each time that their number has doubled"
+                )
             else:
-                await gateway.internal("POST", f"/episodes/{ids[-1]}/abandon", json={"reason": "no answer"})
+                await gateway.internal(
+                    "POST", f"/episodes/{ids[-1]}/abandon", json={"reason": "no answer"}
+                )
         assert [event["episode_id"] for event in events] == [ids[0], ids[1], ids[3]]
-        assert events[0]["name"] == "calls_refused" and f"9 calls of episode {ids[0]}" in events[0]["reason"]
+        assert (
+            events[0]["name"] == "calls_refused"
+            and f"9 calls of episode {ids[0]}" in events[0]["reason"]
+        )
         assert "option_" not in str(events), "what may quote an agent is erased with the episode"
     async with running_gateway(tmp_path) as gateway:
         listed = (await gateway.internal("GET", "/episodes")).json()["items"]
         assert [row["refused"]["count"] for row in listed] == [9] * 5
         view = (await gateway.internal("GET", f"/episodes/{ids[-1]}")).json()
-        assert view["warning"].startswith("9 calls were refused") and len(view["refused"]["last"]) == 3
+        assert (
+            view["warning"].startswith("9 calls were refused") and len(view["refused"]["last"]) == 3
+        )
         assert all(len(call["message"]) <= 400 for call in view["refused"]["last"])

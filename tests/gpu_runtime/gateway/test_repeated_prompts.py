@@ -1,4 +1,6 @@
-"""A loop that begins its episode outside is told so; runs of several agents, votes and retries are not."""
+"""A loop that begins its episode outside is told so; runs of several agents, votes and retries are
+not.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -17,13 +19,17 @@ def told(gateway: Gateway) -> list[dict[str, Any]]:
     return gateway.events
 
 
-async def attempts(gateway: Gateway, begun: dict[str, Any], task: str, count: int, **options: Any) -> None:
+async def attempts(
+    gateway: Gateway, begun: dict[str, Any], task: str, count: int, **options: Any
+) -> None:
     for _ in range(count):
         await gateway.chat(begun, task, **options)
 
 
 @pytest.mark.system
-async def test_an_episode_begun_outside_the_loop_is_told(gateway: Gateway, told: list[dict[str, Any]]) -> None:
+async def test_an_episode_begun_outside_the_loop_is_told(
+    gateway: Gateway, told: list[dict[str, Any]]
+) -> None:
     begun = await gateway.begin()
     for task in ("two and two", "three and three"):
         assert told == []
@@ -51,7 +57,9 @@ async def test_an_episode_for_each_task_instead_of_each_attempt_is_told(
 
 
 @pytest.mark.system
-async def test_one_task_for_ever_in_one_episode_is_told(gateway: Gateway, told: list[dict[str, Any]]) -> None:
+async def test_one_task_for_ever_in_one_episode_is_told(
+    gateway: Gateway, told: list[dict[str, Any]]
+) -> None:
     begun = await gateway.begin()
     await attempts(gateway, begun, "guess", OF_ONE_PROMPT * LIMIT - 1)
     assert told == []
@@ -81,7 +89,9 @@ async def one_prompt_again_and_again(gateway: Gateway, begun: dict[str, Any]) ->
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("run", [many_agents, a_vote_at_once, a_labelled_vote, one_prompt_again_and_again])
+@pytest.mark.parametrize(
+    "run", [many_agents, a_vote_at_once, a_labelled_vote, one_prompt_again_and_again]
+)
 async def test_real_runs_are_not(
     gateway: Gateway, told: list[dict[str, Any]], run: Callable[[Gateway, dict[str, Any]], Any]
 ) -> None:
@@ -91,7 +101,9 @@ async def test_real_runs_are_not(
     assert (await gateway.end(begun["episode_id"])).json()["warning"] is None
 
 
-async def test_a_session_that_fills_its_groups_is_not(gateway: Gateway, told: list[dict[str, Any]]) -> None:
+async def test_a_session_that_fills_its_groups_is_not(
+    gateway: Gateway, told: list[dict[str, Any]]
+) -> None:
     for task in ("a", "a"):
         begun = await gateway.begin(task=task)
         await gateway.chat(begun, task)

@@ -11,10 +11,16 @@ WEATHER = {
     "type": "function",
     "name": "get_weather",
     "description": "Tell the weather.",
-    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    "parameters": {
+        "type": "object",
+        "properties": {"city": {"type": "string"}},
+        "required": ["city"],
+    },
     "strict": False,
 }
-CALL_TEXT = 'let me see\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
+CALL_TEXT = (
+    'let me see\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
+)
 
 
 async def raw(gateway: Gateway, key: str, headers: dict[str, str] | None = None, **body: Any):
@@ -33,7 +39,9 @@ async def ask(gateway: Gateway, begun: dict[str, Any], stream: bool = False, **o
 
 async def test_answer_is_what_the_engine_sampled(gateway: Gateway) -> None:
     gateway.engine.say("It is four.")
-    answer = await ask(gateway, await gateway.begin(), instructions="Be brief.", input="What is two plus two?")
+    answer = await ask(
+        gateway, await gateway.begin(), instructions="Be brief.", input="What is two plus two?"
+    )
     (seen,) = gateway.engine.requests
     assert answer.output_text == "It is four."
     assert answer.status == "completed"
@@ -47,7 +55,9 @@ async def test_answer_is_what_the_engine_sampled(gateway: Gateway) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_tool_loop_continues_the_ids_that_were_sampled(gateway: Gateway, stream: bool) -> None:
+async def test_tool_loop_continues_the_ids_that_were_sampled(
+    gateway: Gateway, stream: bool
+) -> None:
     begun = await gateway.begin()
     gateway.engine.say(f"{CALL_TEXT}\n{CALL_TEXT[11:]}", "Sunny.", "You are welcome.")
     items: list[Any] = [{"role": "user", "content": [{"type": "input_text", "text": "Paris?"}]}]
@@ -58,7 +68,9 @@ async def test_tool_loop_continues_the_ids_that_were_sampled(gateway: Gateway, s
     assert {call.name for call in calls} == {"get_weather"}
     assert json.loads(calls[0].arguments) == {"city": "Paris"}
     items += [item.to_dict() for item in first.output]
-    items += [{"type": "function_call_output", "call_id": call.call_id, "output": "sun"} for call in calls]
+    items += [
+        {"type": "function_call_output", "call_id": call.call_id, "output": "sun"} for call in calls
+    ]
     second = await ask(gateway, begun, stream, input=items, tools=tools)
     items += [item.to_dict() for item in second.output] + [{"role": "user", "content": "Thanks."}]
     third = await ask(gateway, begun, stream, input=items, tools=tools)
@@ -67,11 +79,17 @@ async def test_tool_loop_continues_the_ids_that_were_sampled(gateway: Gateway, s
     for earlier, later in zip(seen, seen[1:], strict=False):
         so_far = (*earlier.prompt_ids, *earlier.token_ids)
         assert later.prompt_ids[: len(so_far)] == so_far
-    assert [call.drift for call in gateway.journal.calls.of_episode(begun["episode_id"])] == [None] * 3
+    assert [call.drift for call in gateway.journal.calls.of_episode(begun["episode_id"])] == [
+        None
+    ] * 3
 
 
-@pytest.mark.parametrize("text", ["The capital of France is Paris.", CALL_TEXT, CALL_TEXT[11:], "", "a < b <tool"])
-async def test_stream_has_the_same_content_as_the_whole_response(gateway: Gateway, text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["The capital of France is Paris.", CALL_TEXT, CALL_TEXT[11:], "", "a < b <tool"]
+)
+async def test_stream_has_the_same_content_as_the_whole_response(
+    gateway: Gateway, text: str
+) -> None:
     begun = await gateway.begin()
     headers = {"X-Request-Id": "req-1"}
     options = {"tools": [WEATHER], "max_output_tokens": 100}
@@ -79,7 +97,9 @@ async def test_stream_has_the_same_content_as_the_whole_response(gateway: Gatewa
     whole = (await raw(gateway, begun["api_key"], **options)).json()
     streamed = await raw(gateway, begun["api_key"], headers, stream=True, **options)
     assert streamed.headers["content-type"].startswith("text/event-stream")
-    events = [json.loads(line[6:]) for line in streamed.text.splitlines() if line.startswith("data: ")]
+    events = [
+        json.loads(line[6:]) for line in streamed.text.splitlines() if line.startswith("data: ")
+    ]
     names = [line[7:] for line in streamed.text.splitlines() if line.startswith("event: ")]
     assert names == [event["type"] for event in events]
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
@@ -87,14 +107,21 @@ async def test_stream_has_the_same_content_as_the_whole_response(gateway: Gatewa
     end = events[-1]["response"]
 
     def without_ids(answer: dict[str, Any]) -> list[dict[str, Any]]:
-        return [{k: v for k, v in item.items() if k not in ("id", "call_id")} for item in answer["output"]]
+        return [
+            {k: v for k, v in item.items() if k not in ("id", "call_id")}
+            for item in answer["output"]
+        ]
 
     assert without_ids(end) == without_ids(whole)
     assert end["usage"] == whole["usage"]
     done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
     assert done == end["output"]
-    deltas = "".join(event["delta"] for event in events if event["type"] == "response.output_text.delta")
-    assert deltas == "".join(item["content"][0]["text"] for item in end["output"] if item["type"] == "message")
+    deltas = "".join(
+        event["delta"] for event in events if event["type"] == "response.output_text.delta"
+    )
+    assert deltas == "".join(
+        item["content"][0]["text"] for item in end["output"] if item["type"] == "message"
+    )
     again = await raw(gateway, begun["api_key"], headers, stream=True, **options)
     replayed = json.loads(again.text.strip().rpartition("data: ")[2])
     assert replayed["response"]["output"] == end["output"]
@@ -103,7 +130,9 @@ async def test_stream_has_the_same_content_as_the_whole_response(gateway: Gatewa
 
 async def test_text_is_streamed_token_by_token_in_the_real_order(gateway: Gateway) -> None:
     gateway.engine.say("The capital of France is Paris.")
-    stream = await gateway.openai(await gateway.begin()).responses.create(model=MODEL, input="hello", stream=True)
+    stream = await gateway.openai(await gateway.begin()).responses.create(
+        model=MODEL, input="hello", stream=True
+    )
     kinds = [event.type.removeprefix("response.") async for event in stream]
     assert kinds.count("output_text.delta") > 2
     assert list(dict.fromkeys(kinds)) == [
@@ -120,7 +149,9 @@ async def test_text_is_streamed_token_by_token_in_the_real_order(gateway: Gatewa
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_answer_cut_by_max_output_tokens_is_incomplete(gateway: Gateway, stream: bool) -> None:
+async def test_answer_cut_by_max_output_tokens_is_incomplete(
+    gateway: Gateway, stream: bool
+) -> None:
     gateway.engine.say("the quick brown fox jumps over the lazy dog")
     client = gateway.openai(await gateway.begin()).responses
     answer = await client.create(model=MODEL, input="hello", max_output_tokens=3, stream=stream)
@@ -147,7 +178,9 @@ async def test_schema_and_sampling_options_reach_the_engine(gateway: Gateway) ->
 async def test_forced_tool_is_called(gateway: Gateway) -> None:
     gateway.engine.say('{"name": "get_weather", "arguments": {"city": "Paris"}}')
     choice = {"type": "function", "name": "get_weather"}
-    answer = await ask(gateway, await gateway.begin(), input="x", tools=[WEATHER], tool_choice=choice)
+    answer = await ask(
+        gateway, await gateway.begin(), input="x", tools=[WEATHER], tool_choice=choice
+    )
     assert [item.type for item in answer.output] == ["function_call"]
     assert answer.tool_choice.name == "get_weather"
 
@@ -155,7 +188,9 @@ async def test_forced_tool_is_called(gateway: Gateway) -> None:
 async def test_agent_is_named_by_metadata(gateway: Gateway) -> None:
     begun = await gateway.begin()
     await ask(gateway, begun, input="x", metadata={"agent": "planner"})
-    assert [call.agent for call in gateway.journal.calls.of_episode(begun["episode_id"])] == ["planner"]
+    assert [call.agent for call in gateway.journal.calls.of_episode(begun["episode_id"])] == [
+        "planner"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -172,20 +207,35 @@ async def test_agent_is_named_by_metadata(gateway: Gateway) -> None:
         ({"input": []}, "input"),
         ({"input": [{"type": "computer_call"}]}, "input[0].type"),
         ({"input": [{"role": "wizard", "content": "x"}]}, "input[0].role"),
-        ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input[0].content[0]"),
+        (
+            {"input": [{"role": "user", "content": [{"type": "input_image"}]}]},
+            "input[0].content[0]",
+        ),
         ({"tools": [{"type": "web_search"}]}, "tools[0]"),
         ({"model": "gpt-4o"}, "model"),
     ],
 )
-async def test_bad_or_unsupported_option_is_named_and_the_episode_lives_on(gateway: Gateway, option, param) -> None:
+async def test_bad_or_unsupported_option_is_named_and_the_episode_lives_on(
+    gateway: Gateway, option, param
+) -> None:
     begun = await gateway.begin()
     answer = await raw(gateway, begun["api_key"], **option)
     assert answer.status_code == (404 if param == "model" else 400), answer.text
     assert answer.json()["error"]["param"] == param, answer.text
-    assert (await raw(gateway, begun["api_key"], store=False, truncation="disabled")).status_code == 200
+    assert (
+        await raw(gateway, begun["api_key"], store=False, truncation="disabled")
+    ).status_code == 200
 
 
 async def test_what_an_agent_framework_sends_by_habit_is_accepted(gateway: Gateway) -> None:
-    habit = {"include": [], "store": False, "previous_response_id": None, "reasoning": None, "prompt_cache_key": "k"}
-    answer = await raw(gateway, (await gateway.begin())["api_key"], parallel_tool_calls=False, tools=[], **habit)
+    habit = {
+        "include": [],
+        "store": False,
+        "previous_response_id": None,
+        "reasoning": None,
+        "prompt_cache_key": "k",
+    }
+    answer = await raw(
+        gateway, (await gateway.begin())["api_key"], parallel_tool_calls=False, tools=[], **habit
+    )
     assert answer.status_code == 200, answer.text

@@ -1,4 +1,6 @@
-"""A model that is served and not trained: every dialect with a key of the session, and nothing of episodes."""
+"""A model that is served and not trained: every dialect with a key of the session, and nothing of
+episodes.
+"""
 
 import asyncio
 import time
@@ -34,7 +36,9 @@ class Served:
     async def chat(self, key: str = "", **body: Any) -> httpx.Response:
         headers = {"Authorization": f"Bearer {key or key_of()}"}
         return await self.http.post(
-            "/v1/chat/completions", json={"model": MODEL, "messages": MESSAGES} | body, headers=headers
+            "/v1/chat/completions",
+            json={"model": MODEL, "messages": MESSAGES} | body,
+            headers=headers,
         )
 
 
@@ -54,11 +58,15 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
     renderer = Renderer(engine.tokenizer)
     model = ServedModel(engine, renderer, assignment, version=8, on_fault=faults.append)
     transport = httpx.ASGITransport(model.app(), raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url="http://runtime", timeout=30) as http:
+    async with httpx.AsyncClient(
+        transport=transport, base_url="http://runtime", timeout=30
+    ) as http:
         yield Served(http, engine, model, faults)
 
 
-async def test_both_dialects_sample_under_its_own_key_by_every_name_that_it_has(served: Served) -> None:
+async def test_both_dialects_sample_under_its_own_key_by_every_name_that_it_has(
+    served: Served,
+) -> None:
     served.engine.say("one", "two", "three", "four")
     for name, said in ((MODEL, "one"), (SESSION, "two"), ("ckp_1", "three")):
         answer = await served.chat(model=name)
@@ -78,13 +86,24 @@ async def test_a_stream_brings_the_log_probability_of_each_token(served: Served)
     assert '"logprob"' in answer.text and answer.text.rstrip().endswith("[DONE]")
 
 
-async def test_the_control_plane_calls_with_the_relays_key_and_no_one_else_without_one(served: Served) -> None:
+async def test_the_control_plane_calls_with_the_relays_key_and_no_one_else_without_one(
+    served: Served,
+) -> None:
     body = {"model": MODEL, "messages": MESSAGES}
-    relayed = await served.http.post("/v1/chat/completions", json=body, headers={"X-Relay-Key": RELAY_KEY})
+    relayed = await served.http.post(
+        "/v1/chat/completions", json=body, headers={"X-Relay-Key": RELAY_KEY}
+    )
     assert relayed.status_code == 200
-    for key in (key_of("ses_other"), key_of(signing=b"x" * 32), key_of(lives_s=-1), "tml-sk-nothing"):
+    for key in (
+        key_of("ses_other"),
+        key_of(signing=b"x" * 32),
+        key_of(lives_s=-1),
+        "tml-sk-nothing",
+    ):
         assert (await served.chat(key)).status_code in (401, 410)
-    refused = await served.http.post("/v1/chat/completions", json=body, headers={"X-Relay-Key": "wrong"})
+    refused = await served.http.post(
+        "/v1/chat/completions", json=body, headers={"X-Relay-Key": "wrong"}
+    )
     assert refused.status_code == 401
     assert (await served.http.get("/v1/models")).status_code == 401
 
@@ -101,8 +120,12 @@ async def test_its_models_are_listed_with_their_length(served: Served) -> None:
 
 async def test_calls_count_as_activity_and_none_continues_another(served: Served) -> None:
     before, said = served.model.last_activity_at, "The capital is Paris."
-    odd, fresh = [token for letter in said for token in served.engine.encode(letter)], served.engine.encode(said)
-    served.engine.say([*odd, served.engine.end_id], "two")  # in ids that encoding it would never make
+    odd, fresh = (
+        [token for letter in said for token in served.engine.encode(letter)],
+        served.engine.encode(said),
+    )
+    # in ids that encoding it would never make
+    served.engine.say([*odd, served.engine.end_id], "two")
     await served.chat()
     assert served.model.last_activity_at > before
     await served.chat(messages=[*MESSAGES, {"role": "assistant", "content": said}, *MESSAGES])
@@ -110,24 +133,36 @@ async def test_calls_count_as_activity_and_none_continues_another(served: Served
     assert odd != fresh and holds(prompt, fresh) and not holds(prompt, odd)
 
 
-async def test_an_id_that_requests_have_in_common_joins_a_request_to_its_retry_alone(served: Served) -> None:
+async def test_an_id_that_requests_have_in_common_joins_a_request_to_its_retry_alone(
+    served: Served,
+) -> None:
     """A trace's id, say, of one client or of clients that know nothing of each other."""
     served.engine.hang = True
-    one, another = ({"Authorization": f"Bearer {key_of(lives_s=lives_s)}"} for lives_s in (600, 700))
-    relayed = [{"X-Relay-Key": RELAY_KEY, "X-Tinker-Caller": caller} for caller in ("key_1", "key_2")]
+    one, another = (
+        {"Authorization": f"Bearer {key_of(lives_s=lives_s)}"} for lives_s in (600, 700)
+    )
+    relayed = [
+        {"X-Relay-Key": RELAY_KEY, "X-Tinker-Caller": caller} for caller in ("key_1", "key_2")
+    ]
     body = {"model": MODEL, "messages": MESSAGES}
     sent = [(one, body), (one, body), (one, body | {"max_tokens": 9})]
     sent += [(headers, body) for headers in (another, *relayed)]
     async with asyncio.TaskGroup() as group:
         tasks = [
             group.create_task(
-                served.http.post("/v1/chat/completions", json=content, headers=headers | {"X-Request-Id": "trace"})
+                served.http.post(
+                    "/v1/chat/completions",
+                    json=content,
+                    headers=headers | {"X-Request-Id": "trace"},
+                )
             )
             for headers, content in sent
         ]
         await eventually(lambda: len(served.engine.requests) >= 5)
         served.engine.released.set()
-    assert [task.result().status_code for task in tasks] == [200] * 6 and len(served.engine.requests) == 5
+    assert [task.result().status_code for task in tasks] == [200] * 6 and len(
+        served.engine.requests
+    ) == 5
     assert tasks[0].result().json()["id"] == tasks[1].result().json()["id"]
 
 

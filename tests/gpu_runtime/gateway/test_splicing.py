@@ -11,7 +11,10 @@ from support.gateway_harness import Gateway, running_gateway
 
 FAMILIES = ["chatml", "chatml_strips_thinking", "smollm2", "llama3", "mistral"]
 WITH_TOOLS = ["chatml", "llama3"]
-TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}}}
+TOOL = {
+    "type": "function",
+    "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}},
+}
 
 
 def odd(gateway: Gateway, text: str) -> list[int]:
@@ -43,7 +46,9 @@ async def test_conversation_reuses_the_sampled_ids_exactly(tmp_path: Path, famil
         begun = await gateway.begin()
         messages: list = []
         # Mistral's template writes a space before an answer, and its models sample one.
-        said = odd(gateway, " The capital is Paris." if family == "mistral" else "The capital is Paris.")
+        said = odd(
+            gateway, " The capital is Paris." if family == "mistral" else "The capital is Paris."
+        )
         for number in range(3):
             messages.append({"role": "user", "content": f"question {number}"})
             await turn(gateway, begun, messages, [*said, gateway.engine.end_id])
@@ -71,7 +76,9 @@ async def test_answer_cut_by_length_is_closed_by_the_template(tmp_path: Path, fa
         first, second = gateway.engine.requests
         kept = first.prompt_ids + tuple(first.token_ids)
         assert second.prompt_ids[: len(kept)] == kept
-        assert second.prompt_ids[len(kept)] == gateway.engine.end_id, "the end of turn is context, not sampled"
+        assert second.prompt_ids[len(kept)] == gateway.engine.end_id, (
+            "the end of turn is context, not sampled"
+        )
         (timeline,) = timelines(gateway, begun)
         assert timeline.mask_T[len(kept)] == 0
 
@@ -85,7 +92,9 @@ async def test_stop_string_at_a_token_edge_keeps_the_ids_before_it(gateway: Gate
     first, second = gateway.engine.requests
     kept = first.prompt_ids + tuple(odd(gateway, "the"))
     assert second.prompt_ids[: len(kept) + 1] == (*kept, gateway.engine.end_id)
-    assert sum(sum(t.mask_T) for t in timelines(gateway, begun)) == len(first.token_ids) + len(second.token_ids)
+    assert sum(sum(t.mask_T) for t in timelines(gateway, begun)) == len(first.token_ids) + len(
+        second.token_ids
+    )
 
 
 async def test_stop_string_inside_a_token_starts_a_new_timeline(gateway: Gateway) -> None:
@@ -100,7 +109,9 @@ async def test_stop_string_inside_a_token_starts_a_new_timeline(gateway: Gateway
     assert len(timelines(gateway, begun)) == 2
 
 
-async def test_end_that_is_not_the_templates_own_is_left_out_of_the_context(gateway: Gateway) -> None:
+async def test_end_that_is_not_the_templates_own_is_left_out_of_the_context(
+    gateway: Gateway,
+) -> None:
     begun = await gateway.begin()
     messages = [{"role": "user", "content": "hello"}]
     other_end = gateway.renderer.encode("<|endoftext|>")
@@ -112,7 +123,9 @@ async def test_end_that_is_not_the_templates_own_is_left_out_of_the_context(gate
     first, second = gateway.engine.requests
     kept = first.prompt_ids + tuple(first.token_ids[:-1])
     assert second.prompt_ids[: len(kept) + 1] == (*kept, gateway.engine.end_id)
-    assert sum(sum(t.mask_T) for t in timelines(gateway, begun)) == len(first.token_ids) + len(second.token_ids)
+    assert sum(sum(t.mask_T) for t in timelines(gateway, begun)) == len(first.token_ids) + len(
+        second.token_ids
+    )
 
 
 async def test_thinking_that_the_template_strips_starts_a_new_timeline(tmp_path: Path) -> None:
@@ -148,11 +161,15 @@ async def test_tool_turns_reuse_the_call_as_it_was_sampled(tmp_path: Path, famil
         "chatml": '<tool_call>\n{"name":"get_weather","arguments":{"b":1, "a":2}}\n</tool_call>',
         "llama3": '{"name":"get_weather","parameters":{"b":1, "a":2}}',
     }[family]
-    async with running_gateway(tmp_path, family=family, max_tokens=200, max_context_length=2048) as gateway:
+    async with running_gateway(
+        tmp_path, family=family, max_tokens=200, max_context_length=2048
+    ) as gateway:
         begun = await gateway.begin()
         messages: list = [{"role": "user", "content": "weather?"}]
         for _ in range(2):
-            await turn(gateway, begun, messages, [*odd(gateway, said), gateway.engine.end_id], tools=[TOOL])
+            await turn(
+                gateway, begun, messages, [*odd(gateway, said), gateway.engine.end_id], tools=[TOOL]
+            )
             call_id = messages[-1]["tool_calls"][0]["id"]
             messages.append({"role": "tool", "tool_call_id": call_id, "content": "sunny"})
         await turn(gateway, begun, messages, "It is sunny.", tools=[TOOL])
@@ -177,16 +194,21 @@ async def test_a_forced_call_is_continued_on_its_own_tokens(gateway: Gateway) ->
     messages: list = [{"role": "user", "content": "weather?"}]
     said = '{"name": "get_weather", "arguments": {"a": 2}}\n</tool_call>'
     await turn(gateway, begun, messages, said, tools=[TOOL], tool_choice="required", max_tokens=200)
-    messages.append({"role": "tool", "tool_call_id": messages[-1]["tool_calls"][0]["id"], "content": "sunny"})
+    messages.append(
+        {"role": "tool", "tool_call_id": messages[-1]["tool_calls"][0]["id"], "content": "sunny"}
+    )
     await turn(gateway, begun, messages, "fine", tools=[TOOL])
     first, second = gateway.engine.requests
-    kept = first.prompt_ids + tuple(first.token_ids)  # with the end of the turn, which comes after the frame
+    # with the end of the turn, which comes after the frame
+    kept = first.prompt_ids + tuple(first.token_ids)
     assert second.prompt_ids[: len(kept)] == kept
     assert len(timelines(gateway, begun)) == 1
 
 
 async def test_mistral_moves_its_tools_and_that_is_seen(tmp_path: Path) -> None:
-    async with running_gateway(tmp_path, family="mistral", max_tokens=200, max_context_length=2048) as gateway:
+    async with running_gateway(
+        tmp_path, family="mistral", max_tokens=200, max_context_length=2048
+    ) as gateway:
         begun = await gateway.begin()
         messages: list = [{"role": "user", "content": "weather?"}]
         said = '[TOOL_CALLS] [{"name": "get_weather", "arguments": {}}]'
@@ -197,13 +219,17 @@ async def test_mistral_moves_its_tools_and_that_is_seen(tmp_path: Path) -> None:
         await turn(gateway, begun, messages, "fine", tools=[TOOL])
         assert calls(gateway, begun)[1].drift
         assert calls(gateway, begun)[1].drift["saw"].startswith("<s>[AVAILABLE_TOOLS]")
-        assert "[AVAILABLE_TOOLS]" not in gateway.renderer.decode(calls(gateway, begun)[1].prompt_ids_P, special=True)
+        assert "[AVAILABLE_TOOLS]" not in gateway.renderer.decode(
+            calls(gateway, begun)[1].prompt_ids_P, special=True
+        )
 
 
 async def test_template_that_refuses_a_role_is_a_400(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, family="mistral") as gateway:
         begun = await gateway.begin()
-        answer = await gateway.raw_chat(begun["api_key"], messages=[{"role": "system", "content": "x"}])
+        answer = await gateway.raw_chat(
+            begun["api_key"], messages=[{"role": "system", "content": "x"}]
+        )
         assert answer.status_code == 400
         assert "only user and assistant" in answer.json()["error"]["message"]
 
@@ -224,7 +250,8 @@ async def test_equal_texts_with_other_ids_continue_their_own_answer(gateway: Gat
     begun = await gateway.begin()
     said = '<tool_call>\n{"name": "get_weather", "arguments": {}}\n</tool_call>'
     gateway.engine.say(
-        [*gateway.engine.encode(said), gateway.engine.end_id], [*odd(gateway, said), gateway.engine.end_id]
+        [*gateway.engine.encode(said), gateway.engine.end_id],
+        [*odd(gateway, said), gateway.engine.end_id],
     )
     messages: list = [{"role": "user", "content": "weather?"}]
     answer = await gateway.chat(begun, messages=messages, tools=[TOOL], n=2, max_tokens=200)
@@ -267,13 +294,19 @@ async def test_very_long_conversation_takes_seconds_of_the_processor(tmp_path: P
         begun = await gateway.begin()
         messages: list = []
         for number in range(5_000):
-            messages += [{"role": "user", "content": f"q{number}"}, {"role": "assistant", "content": "a"}]
+            messages += [
+                {"role": "user", "content": f"q{number}"},
+                {"role": "assistant", "content": "a"},
+            ]
         messages[-1:] = []
         gateway.engine.say("ok", "ok")
         started = time.process_time()  # not of the clock: other processes may have the machine
         for _ in range(2):
             answer = await gateway.raw_chat(begun["api_key"], messages=messages)
             assert answer.status_code == 200, answer.text
-            messages += [answer.json()["choices"][0]["message"], {"role": "user", "content": "again"}]
+            messages += [
+                answer.json()["choices"][0]["message"],
+                {"role": "user", "content": "again"},
+            ]
         assert calls(gateway, begun)[1].parent
         assert time.process_time() - started < 20

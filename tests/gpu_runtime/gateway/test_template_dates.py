@@ -1,4 +1,6 @@
-"""A template that writes the date writes that of the episode's begin: midnight changes no conversation."""
+"""A template that writes the date writes that of the episode's begin: midnight changes no
+conversation.
+"""
 
 import time
 from collections.abc import Iterator
@@ -12,7 +14,12 @@ from support.gateway_harness import MODEL, running_gateway
 from support.waiting import FakeClock
 
 EVENING = datetime(2031, 2, 3, 23, 59, tzinfo=UTC)
-LONG = {"max_tokens": 64, "max_context_length": 4096, "episode_timeout_s": 86400, "episode_idle_timeout_s": 86400}
+LONG = {
+    "max_tokens": 64,
+    "max_context_length": 4096,
+    "episode_timeout_s": 86400,
+    "episode_idle_timeout_s": 86400,
+}
 
 
 @pytest.fixture
@@ -37,7 +44,10 @@ async def test_a_conversation_that_crosses_midnight_goes_on_wherever_the_runtime
         begun, messages = await gateway.begin(), [{"role": "user", "content": "hello"}]
         for question in ("and now?", "and then?"):
             answer = (await gateway.chat(begun, messages=messages)).choices[0].message
-            messages += [{"role": "assistant", "content": answer.content}, {"role": "user", "content": question}]
+            messages += [
+                {"role": "assistant", "content": answer.content},
+                {"role": "user", "content": question},
+            ]
             clock.now += timedelta(minutes=2).total_seconds()
         counted = {"model": MODEL, "messages": messages}
         headers = {"X-Api-Key": begun["api_key"]}

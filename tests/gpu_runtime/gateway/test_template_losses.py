@@ -1,4 +1,6 @@
-"""What a chat template leaves out of a conversation without a word is refused by name, and told at the start."""
+"""What a chat template leaves out of a conversation without a word is refused by name, and told at
+the start.
+"""
 
 import json
 from pathlib import Path
@@ -12,7 +14,10 @@ from support.gateway_harness import MODEL, Gateway, running_gateway
 from support.light_tokenizer import LightTokenizer
 from support.tiny_tokenizers import build_tokenizer
 
-TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}}}
+TOOL = {
+    "type": "function",
+    "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}},
+}
 ASK = {"role": "user", "content": "weather?"}
 IDS = ("call12345", "call67890")
 
@@ -37,8 +42,12 @@ async def refused(gateway: Gateway, **body: Any) -> str:
 
 
 async def test_a_template_that_leaves_results_out_has_no_tools(tmp_path: Path) -> None:
-    async with running_gateway(tmp_path, family="chatml_drops_results", max_context_length=2048) as gateway:
-        assert "leaves out what a tool returned" in await refused(gateway, messages=[ASK], tools=[TOOL])
+    async with running_gateway(
+        tmp_path, family="chatml_drops_results", max_context_length=2048
+    ) as gateway:
+        assert "leaves out what a tool returned" in await refused(
+            gateway, messages=[ASK], tools=[TOOL]
+        )
         loop = [ASK, calling(IDS[0]), result(IDS[0])]
         assert "messages[2] is the result" in await refused(gateway, messages=loop)
         block = {"type": "tool_result", "tool_use_id": IDS[0], "content": "sunny"}
@@ -58,19 +67,27 @@ async def test_a_template_that_leaves_calls_out_takes_no_history_with_calls(tmp_
 
 
 @pytest.mark.parametrize("family", ["llama3", "llama3_1", "gptoss"])
-async def test_a_template_that_writes_one_call_takes_no_message_with_two(tmp_path: Path, family: str) -> None:
-    async with running_gateway(tmp_path, family=family, max_tokens=64, max_context_length=4096) as gateway:
+async def test_a_template_that_writes_one_call_takes_no_message_with_two(
+    tmp_path: Path, family: str
+) -> None:
+    async with running_gateway(
+        tmp_path, family=family, max_tokens=64, max_context_length=4096
+    ) as gateway:
         loop = [ASK, calling(*IDS), result(IDS[0]), result(IDS[1])]
         assert "messages[1] makes 2 calls" in await refused(gateway, messages=loop, tools=[TOOL])
         one_by_one = [ASK, calling(IDS[0]), result(IDS[0]), calling(IDS[1]), result(IDS[1])]
-        taken = await gateway.raw_chat((await gateway.begin())["api_key"], messages=one_by_one, tools=[TOOL])
+        taken = await gateway.raw_chat(
+            (await gateway.begin())["api_key"], messages=one_by_one, tools=[TOOL]
+        )
         assert taken.status_code == 200, taken.text
 
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_calls_that_the_history_could_not_hold_are_text(tmp_path: Path, stream: bool) -> None:
     """Llama's template writes one: the agent would be refused at its next request."""
-    async with running_gateway(tmp_path, family="llama3_1", max_tokens=200, max_context_length=4096) as gateway:
+    async with running_gateway(
+        tmp_path, family="llama3_1", max_tokens=200, max_context_length=4096
+    ) as gateway:
         one = json.dumps({"name": "get_weather", "parameters": {"city": "Rome"}})
         gateway.engine.say(f"{one}; {one}")
         begun = await gateway.begin()
@@ -84,11 +101,18 @@ async def test_calls_that_the_history_could_not_hold_are_text(tmp_path: Path, st
             text = message.content
         assert text == f"{one}; {one}"
         history = [ASK, {"role": "assistant", "content": text}, ASK]
-        assert (await gateway.raw_chat(begun["api_key"], messages=history, tools=[TOOL])).status_code == 200
+        assert (
+            await gateway.raw_chat(begun["api_key"], messages=history, tools=[TOOL])
+        ).status_code == 200
 
 
 @pytest.mark.parametrize(
-    ("family", "lost"), [("chatml_drops_results", "leaves out"), ("chatml_odd_calls", "unknown form"), ("chatml", None)]
+    ("family", "lost"),
+    [
+        ("chatml_drops_results", "leaves out"),
+        ("chatml_odd_calls", "unknown form"),
+        ("chatml", None),
+    ],
 )
 def test_tools_that_cannot_be_used_are_told_when_the_session_starts(
     tmp_path: Path, family: str, lost: str | None

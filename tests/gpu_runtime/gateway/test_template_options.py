@@ -1,4 +1,6 @@
-"""``chat_template_kwargs`` and ``reasoning_effort`` reach the template, and belong to the conversation's identity."""
+"""``chat_template_kwargs`` and ``reasoning_effort`` reach the template, and belong to the
+conversation's identity.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -18,12 +20,17 @@ BODIES: dict[str, dict[str, Any]] = {
 
 
 def prompts(gateway: Gateway) -> list[str]:
-    return [gateway.renderer.decode(request.prompt_ids, special=True) for request in gateway.engine.requests]
+    return [
+        gateway.renderer.decode(request.prompt_ids, special=True)
+        for request in gateway.engine.requests
+    ]
 
 
 async def send(gateway: Gateway, begun: dict[str, Any], path: str, **options: Any) -> Any:
     headers = {"Authorization": f"Bearer {begun['api_key']}"}
-    return await gateway.http.post(path, json={"model": MODEL} | BODIES[path] | options, headers=headers)
+    return await gateway.http.post(
+        path, json={"model": MODEL} | BODIES[path] | options, headers=headers
+    )
 
 
 @pytest.mark.parametrize("path", BODIES)
@@ -49,7 +56,9 @@ async def test_conversations_under_other_variables_are_never_mixed(tmp_path: Pat
         await gateway.chat(begun, messages=messages, extra_body={"chat_template_kwargs": OFF})
         first, other, again = gateway.journal.calls.of_episode(begun["episode_id"])
         assert other.parent is None, "another conversation"
-        assert first.options["template_variables"] == OFF and "template_variables" not in other.options
+        assert (
+            first.options["template_variables"] == OFF and "template_variables" not in other.options
+        )
         assert again.parent is None or again.parent.call_id == first.id
 
 
@@ -60,16 +69,24 @@ async def test_a_variable_changes_how_an_answer_is_read(tmp_path: Path) -> None:
         gateway.engine.say("hm</think>four", "four")
         thought = await gateway.chat(begun)
         plain = await gateway.chat(begun, extra_body={"chat_template_kwargs": OFF})
-        assert (thought.choices[0].message.reasoning_content, thought.choices[0].message.content) == ("hm", "four")
+        assert (
+            thought.choices[0].message.reasoning_content,
+            thought.choices[0].message.content,
+        ) == ("hm", "four")
         assert plain.choices[0].message.content == "four"
         assert not hasattr(plain.choices[0].message, "reasoning_content")
 
 
-async def test_a_variable_that_the_template_does_not_read_is_refused_with_those_that_it_reads(tmp_path: Path) -> None:
+async def test_a_variable_that_the_template_does_not_read_is_refused_with_those_that_it_reads(
+    tmp_path: Path,
+) -> None:
     async with running_gateway(tmp_path, family="qwen3") as gateway:
         key = (await gateway.begin())["api_key"]
         refused = await gateway.raw_chat(key, chat_template_kwargs={"enable_thoughts": False})
-        assert refused.status_code == 400 and refused.json()["error"]["param"] == "chat_template_kwargs"
+        assert (
+            refused.status_code == 400
+            and refused.json()["error"]["param"] == "chat_template_kwargs"
+        )
         assert "enable_thinking" in refused.json()["error"]["message"]
         assert gateway.engine.requests == []
         assert (await gateway.raw_chat(key, chat_template_kwargs={})).status_code == 200
@@ -83,10 +100,15 @@ async def test_effort_is_written_where_the_template_has_levels(tmp_path: Path) -
         contradicted = await gateway.raw_chat(
             key, reasoning_effort="high", chat_template_kwargs={"reasoning_effort": "low"}
         )
-        assert contradicted.status_code == 400 and contradicted.json()["error"]["param"] == "reasoning_effort"
+        assert (
+            contradicted.status_code == 400
+            and contradicted.json()["error"]["param"] == "reasoning_effort"
+        )
 
 
-async def test_no_effort_switches_thoughts_off_where_that_is_all_the_template_has(tmp_path: Path) -> None:
+async def test_no_effort_switches_thoughts_off_where_that_is_all_the_template_has(
+    tmp_path: Path,
+) -> None:
     async with running_gateway(tmp_path, family="qwen3") as gateway:
         begun = await gateway.begin()
         await gateway.chat(begun, reasoning_effort="none")
@@ -94,11 +116,15 @@ async def test_no_effort_switches_thoughts_off_where_that_is_all_the_template_ha
 
 
 @pytest.mark.parametrize("family", ["qwen2_5", "qwen3", "qwen3_6"])
-async def test_an_effort_that_the_template_has_not_is_a_label_or_refused(tmp_path: Path, family: str) -> None:
+async def test_an_effort_that_the_template_has_not_is_a_label_or_refused(
+    tmp_path: Path, family: str
+) -> None:
     async with running_gateway(tmp_path / "label", family=family) as gateway:
         begun = await gateway.begin()
         for effort in ("low", "xhigh"):
-            assert (await gateway.raw_chat(begun["api_key"], reasoning_effort=effort)).status_code == 200
+            assert (
+                await gateway.raw_chat(begun["api_key"], reasoning_effort=effort)
+            ).status_code == 200
         plain = await gateway.raw_chat(begun["api_key"])
         assert plain.status_code == 200 and len(set(prompts(gateway))) == 1
         calls = gateway.journal.calls.of_episode(begun["episode_id"])
@@ -107,7 +133,9 @@ async def test_an_effort_that_the_template_has_not_is_a_label_or_refused(tmp_pat
             {"reasoning_effort": "xhigh"},
             None,
         ]
-    async with running_gateway(tmp_path / "refuse", family=family, unsupported_effort="refuse") as gateway:
+    async with running_gateway(
+        tmp_path / "refuse", family=family, unsupported_effort="refuse"
+    ) as gateway:
         key = (await gateway.begin())["api_key"]
         refused = await gateway.raw_chat(key, reasoning_effort="high")
         assert refused.status_code == 400 and refused.json()["error"]["param"] == "reasoning_effort"

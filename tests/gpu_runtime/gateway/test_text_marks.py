@@ -38,7 +38,12 @@ def tools_of(text: str, renderer: Renderer) -> list[dict[str, Any]]:
     if renderer.tool_format is None:
         return []
     schema = {"type": "object", "properties": {"at": {"type": "string", "description": f"{text}."}}}
-    return [{"type": "function", "function": {"name": "look", "description": f"{text}.", "parameters": schema}}]
+    return [
+        {
+            "type": "function",
+            "function": {"name": "look", "description": f"{text}.", "parameters": schema},
+        }
+    ]
 
 
 def marks_in(renderer: Renderer, ids: tuple[int, ...]) -> Counter[int]:
@@ -58,34 +63,52 @@ def test_what_a_tool_or_a_user_wrote_adds_no_control_token(tmp_path: Path, famil
         written, ids = prompt(renderer, forged)
         _, expected = prompt(renderer, PLAIN)
         assert marks_in(renderer, ids) == marks_in(renderer, expected)
-        assert renderer.decode(ids, special=True) == written.replace(BREAK, ""), "it is read as it was written"
+        assert renderer.decode(ids, special=True) == written.replace(BREAK, ""), (
+            "it is read as it was written"
+        )
     by_option = Renderer(LightTokenizer(tmp_path), config=ReadingOptions(text_marks="tokens"))
     written, ids = prompt(by_option, FORGED)
-    assert BREAK not in written and ids == by_option.encode(written), "the option leaves it to the tokenizer"
+    assert BREAK not in written and ids == by_option.encode(written), (
+        "the option leaves it to the tokenizer"
+    )
     assert marks_in(by_option, ids) != marks_in(by_option, expected)
 
 
-@pytest.mark.parametrize("family", ["chatml", "llama3", "qwen3_6", "mistral_v11", "gemma4_v5", "gptoss"])
+@pytest.mark.parametrize(
+    "family", ["chatml", "llama3", "qwen3_6", "mistral_v11", "gemma4_v5", "gptoss"]
+)
 def test_text_without_marks_is_encoded_as_ever(tmp_path: Path, family: str) -> None:
     renderer = Renderer(LightTokenizer(build_tokenizer(tmp_path, family)))
     written, ids = prompt(renderer, "a <b> [c] <|d|> |im_end|>")
     assert BREAK not in written and ids == renderer.encode(written)
 
 
-@pytest.mark.parametrize("family", ["chatml", "qwen2_5", "llama3", "mistral_v11", "gemma4_v5", "gptoss"])
-async def test_a_conversation_with_such_text_stays_one_timeline(tmp_path: Path, family: str) -> None:
-    async with running_gateway(tmp_path, family=family, max_tokens=64, max_context_length=4096) as gateway:
+@pytest.mark.parametrize(
+    "family", ["chatml", "qwen2_5", "llama3", "mistral_v11", "gemma4_v5", "gptoss"]
+)
+async def test_a_conversation_with_such_text_stays_one_timeline(
+    tmp_path: Path, family: str
+) -> None:
+    async with running_gateway(
+        tmp_path, family=family, max_tokens=64, max_context_length=4096
+    ) as gateway:
         begun, messages = await gateway.begin(eval=True), [{"role": "user", "content": FORGED}]
         for said in ("one <|im_end|> two", "three", "four"):
             # An answer can hold the letters of a mark that are none.
             letters = [token for letter in said for token in gateway.engine.encode(letter)]
-            begin = gateway.engine.encode("<|channel|>final<|message|>") if family == "gptoss" else []
+            begin = (
+                gateway.engine.encode("<|channel|>final<|message|>") if family == "gptoss" else []
+            )
             gateway.engine.say([*begin, *letters, gateway.engine.end_id])
             answer = (await gateway.chat(begun, messages=messages)).choices[0].message
             assert answer.content == said
-            messages += [{"role": "assistant", "content": said}, {"role": "user", "content": f"{FORGED} more"}]
+            messages += [
+                {"role": "assistant", "content": said},
+                {"role": "user", "content": f"{FORGED} more"},
+            ]
         calls = gateway.journal.calls.of_episode(begun["episode_id"])
-        if family != "gptoss":  # its template ends an earlier answer with another mark than was sampled
+        # its template ends an earlier answer with another mark than was sampled
+        if family != "gptoss":
             assert [call.drift for call in calls] == [None] * 3
         assert all(call.parent is not None for call in calls[1:])
         special = [marks_in(gateway.renderer, call.prompt_ids_P) for call in calls]
@@ -93,10 +116,19 @@ async def test_a_conversation_with_such_text_stays_one_timeline(tmp_path: Path, 
 
 
 def test_marks_that_are_no_special_tokens_are_marks_of_results_alone(tmp_path: Path) -> None:
-    """As Qwen's: <think> and <tool_response> are tokens of their own that a tokenizer takes for text."""
+    """As Qwen's: <think> and <tool_response> are tokens of their own that a tokenizer takes for
+    text.
+    """
     folder = build_tokenizer(tmp_path, "qwen3")
     added = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    names = ["<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>"]
+    names = [
+        "<think>",
+        "</think>",
+        "<tool_call>",
+        "</tool_call>",
+        "<tool_response>",
+        "</tool_response>",
+    ]
     added.add_tokens([AddedToken(name, special=False, normalized=False) for name in names])
     added.save(str(folder / "tokenizer.json"))
     renderer = Renderer(LightTokenizer(folder))
@@ -133,15 +165,28 @@ async def test_a_session_may_ask_for_marks_in_texts(tmp_path: Path) -> None:
     counts = []
     for rule in ("text", "tokens"):
         async with running_gateway(tmp_path / rule, text_marks=rule) as gateway:
-            await gateway.chat(await gateway.begin(eval=True), messages=[{"role": "user", "content": FORGED}])
-            counts.append(sum(marks_in(gateway.renderer, gateway.engine.requests[0].prompt_ids).values()))
+            await gateway.chat(
+                await gateway.begin(eval=True), messages=[{"role": "user", "content": FORGED}]
+            )
+            counts.append(
+                sum(marks_in(gateway.renderer, gateway.engine.requests[0].prompt_ids).values())
+            )
     assert counts[0] == 3 < counts[1]
 
 
 def test_the_longest_of_a_thousand_marks_is_broken() -> None:
-    special = {f"<SPECIAL_{n}>" for n in range(1000)} | {"</s>", "[INST]", "<|a|>", "<|a|>b", "\n\n"}
+    special = {f"<SPECIAL_{n}>" for n in range(1000)} | {
+        "</s>",
+        "[INST]",
+        "<|a|>",
+        "<|a|>b",
+        "\n\n",
+    }
     marks = TextMarks({mark: re.escape(mark) for mark in special}, special)
     for mark in special - {"\n\n"}:
-        assert marks.message({"role": "user", "content": f"<{mark}."})["content"] == f"<{mark[0]}{BREAK}{mark[1:]}."
+        assert (
+            marks.message({"role": "user", "content": f"<{mark}."})["content"]
+            == f"<{mark[0]}{BREAK}{mark[1:]}."
+        )
     plain = {"role": "user", "content": "<div>\n\n<SPECIAL_> [INS] <|a"}
     assert marks.message(plain) == plain

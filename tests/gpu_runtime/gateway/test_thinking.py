@@ -1,4 +1,6 @@
-"""Models that think: their thoughts are returned apart, and taken under every name that clients have for them."""
+"""Models that think: their thoughts are returned apart, and taken under every name that clients
+have for them.
+"""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,7 +17,10 @@ from gpu_runtime.rendering.thoughts import ThoughtFormat, ThoughtSplitter
 from support.gateway_harness import MODEL, Gateway, running_gateway
 from support.generated import any_speed
 
-TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}}}
+TOOL = {
+    "type": "function",
+    "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}},
+}
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
 THOUGHT = f"<think>\nI look\n it up.\n</think>\n\n{CALL}"
 ASK = [{"role": "user", "content": "weather?"}]
@@ -25,14 +30,18 @@ ECHOES: dict[str, Any] = {
     "reasoning_content": lambda thoughts: thoughts,
     "reasoning": lambda thoughts: thoughts,
     "reasoning_details": lambda thoughts: [{"type": "reasoning.text", "text": thoughts}],
-    "thinking_blocks": lambda thoughts: [{"type": "thinking", "thinking": thoughts, "signature": ""}],
+    "thinking_blocks": lambda thoughts: [
+        {"type": "thinking", "thinking": thoughts, "signature": ""}
+    ],
 }
 
 
 @pytest.fixture
 async def qwen(tmp_path: Path) -> AsyncIterator[Gateway]:
     """A gateway with the template of Qwen3."""
-    async with running_gateway(tmp_path, family="qwen3", max_tokens=300, max_context_length=4096) as gateway:
+    async with running_gateway(
+        tmp_path, family="qwen3", max_tokens=300, max_context_length=4096
+    ) as gateway:
         yield gateway
 
 
@@ -57,7 +66,9 @@ async def test_thoughts_are_apart_from_the_answer(qwen: Gateway) -> None:
     assert (message.content, message.reasoning_content) == ("four", "Two and two.")
 
 
-@pytest.mark.parametrize("said", ["<think>\nTwo and two.\n</think>\n\nfour", "<think>\nnever done", "four", THOUGHT])
+@pytest.mark.parametrize(
+    "said", ["<think>\nTwo and two.\n</think>\n\nfour", "<think>\nnever done", "four", THOUGHT]
+)
 async def test_a_stream_has_the_same_content(qwen: Gateway, said: str) -> None:
     begun = await qwen.begin()
     qwen.engine.say(said, said)
@@ -71,10 +82,18 @@ async def test_a_stream_has_the_same_content(qwen: Gateway, said: str) -> None:
 
 
 @pytest.mark.parametrize("echo", [*ECHOES, "stripped", "indented"])
-async def test_a_tool_loop_is_one_timeline_however_the_client_echoes_thoughts(qwen: Gateway, echo: str) -> None:
+async def test_a_tool_loop_is_one_timeline_however_the_client_echoes_thoughts(
+    qwen: Gateway, echo: str
+) -> None:
     begun = await qwen.begin()
-    qwen.engine.say([*(token for letter in THOUGHT for token in qwen.engine.encode(letter)), qwen.engine.end_id])
-    answer = (await qwen.chat(begun, messages=ASK, tools=[TOOL])).choices[0].message.model_dump(exclude_none=True)
+    qwen.engine.say(
+        [*(token for letter in THOUGHT for token in qwen.engine.encode(letter)), qwen.engine.end_id]
+    )
+    answer = (
+        (await qwen.chat(begun, messages=ASK, tools=[TOOL]))
+        .choices[0]
+        .message.model_dump(exclude_none=True)
+    )
     thoughts = answer.pop("reasoning_content")
     if echo in ECHOES:
         answer[echo] = ECHOES[echo](thoughts)
@@ -86,8 +105,9 @@ async def test_a_tool_loop_is_one_timeline_however_the_client_echoes_thoughts(qw
 
 
 async def test_a_text_that_the_client_strips_of_thoughts_is_found_again(qwen: Gateway) -> None:
-    """In the content, where clients that know no thoughts have them, and without: before a next question Qwen3 drops
-    them, so that the new timeline is the template's doing and no client's."""
+    """In the content, where clients that know no thoughts have them, and without: before a next
+    question Qwen3 drops them, so that the new timeline is the template's doing and no client's.
+    """
     begun = await qwen.begin()
     qwen.engine.say("<think>\nhm\n</think>\n\nfour  and\n more", "five")
     await qwen.chat(begun, messages=ASK)
@@ -102,7 +122,10 @@ async def test_thoughts_for_a_model_without_any_are_refused_by_name(gateway: Gat
     begun = await gateway.begin()
     echo = {"role": "assistant", "content": "four", "reasoning_content": "hm"}
     answer = await gateway.raw_chat(begun["api_key"], messages=[*ASK, echo, *ASK])
-    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "messages[1].reasoning_content")
+    assert (answer.status_code, answer.json()["error"]["param"]) == (
+        400,
+        "messages[1].reasoning_content",
+    )
     assert gateway.engine.requests == []
 
 
@@ -111,7 +134,9 @@ async def test_anthropics_thinking_blocks(qwen: Gateway, stream: bool) -> None:
     begun = await qwen.begin()
     tool = {"name": "get_weather", "input_schema": {"type": "object", "properties": {}}}
     url = f"http://{qwen.address}"
-    async with anthropic.AsyncAnthropic(base_url=url, api_key=begun["api_key"], max_retries=0) as client:
+    async with anthropic.AsyncAnthropic(
+        base_url=url, api_key=begun["api_key"], max_retries=0
+    ) as client:
 
         async def ask(messages: list[Any]) -> Any:
             options = {"model": MODEL, "max_tokens": 300, "tools": [tool], "messages": messages}
@@ -141,14 +166,18 @@ async def test_a_signature_of_ours_finds_the_answer_that_it_came_with(qwen: Gate
         body = {"model": MODEL, "max_tokens": 100, "messages": messages}
         return (await qwen.http.post("/v1/messages", json=body, headers=key)).json()["content"]
 
-    qwen.engine.say(*(f"<think>\n{thought}\n</think>\n\nfour" for thought in ("One way.", "Another way.")))
+    qwen.engine.say(
+        *(f"<think>\n{thought}\n</think>\n\nfour" for thought in ("One way.", "Another way."))
+    )
     first, _ = [await ask(ASK) for _ in range(2)]
     echo = {"role": "assistant", "content": [first[0] | {"thinking": ""}, first[1]]}
     foreign = {"role": "assistant", "content": [first[0] | {"signature": "EqQBCg=="}, first[1]]}
     for answer in (echo, foreign):
         await ask([*ASK, answer, {"role": "user", "content": "go on"}])
     one, _, *later = calls(qwen, begun)
-    assert [call.parent.call_id if call.parent else call.drift["continues"] for call in later] == [one.id] * 2
+    assert [call.parent.call_id if call.parent else call.drift["continues"] for call in later] == [
+        one.id
+    ] * 2
 
 
 async def test_an_answer_of_thoughts_alone_has_no_empty_message(qwen: Gateway) -> None:
@@ -161,14 +190,21 @@ async def test_an_answer_of_thoughts_alone_has_no_empty_message(qwen: Gateway) -
     assert 0 < thoughts <= first["usage"]["output_tokens"]
     goes_on = ask | {"input": [*ASK, *first["output"], {"role": "user", "content": "And?"}]}
     assert (await qwen.http.post("/v1/responses", json=goes_on, headers=key)).status_code == 200
-    assert [message["role"] for message in calls(qwen, begun)[1].messages][-2:] == ["assistant", "user"]
+    assert [message["role"] for message in calls(qwen, begun)[1].messages][-2:] == [
+        "assistant",
+        "user",
+    ]
 
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_reasoning_items_of_responses(qwen: Gateway, stream: bool) -> None:
     begun, client = await qwen.begin(), None
     client = qwen.openai(begun)
-    tool = {"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {}}}
+    tool = {
+        "type": "function",
+        "name": "get_weather",
+        "parameters": {"type": "object", "properties": {}},
+    }
 
     async def ask(items: list[Any]) -> Any:
         options = {"model": MODEL, "tools": [tool], "input": items}
@@ -183,14 +219,18 @@ async def test_reasoning_items_of_responses(qwen: Gateway, stream: bool) -> None
     assert [item.type for item in first.output] == ["reasoning", "function_call"]
     assert first.output[0].content[0].text == "I look\n it up."
     result = {"type": "function_call_output", "call_id": first.output[1].call_id, "output": "sunny"}
-    second = await ask([*ASK, *(item.model_dump(exclude_none=True) for item in first.output), result])
+    second = await ask(
+        [*ASK, *(item.model_dump(exclude_none=True) for item in first.output), result]
+    )
     assert [item.type for item in second.output] == ["reasoning", "message"]
     assert timelines(qwen, begun) == 1
 
 
 async def test_an_answer_that_starts_in_thoughts(tmp_path: Path) -> None:
     """DeepSeek-R1's template opens the turn with the mark."""
-    async with running_gateway(tmp_path, family="deepseek_r1_distill", max_context_length=2048) as gateway:
+    async with running_gateway(
+        tmp_path, family="deepseek_r1_distill", max_context_length=2048
+    ) as gateway:
         gateway.engine.say("Two and two.\n</think>\n\nfour")
         message = (await gateway.chat(await gateway.begin())).choices[0].message
         assert (message.content, message.reasoning_content) == ("four", "Two and two.")
@@ -199,11 +239,20 @@ async def test_an_answer_that_starts_in_thoughts(tmp_path: Path) -> None:
 @any_speed
 @given(
     text=st.sampled_from(
-        [THOUGHT, "four", "<think>\n\n</think>\n\nx", "<think>\na\n\nb", "<thin", " <think>a</think>b"]
+        [
+            THOUGHT,
+            "four",
+            "<think>\n\n</think>\n\nx",
+            "<think>\na\n\nb",
+            "<thin",
+            " <think>a</think>b",
+        ]
     ),
     cuts=st.lists(st.integers(0, 60), max_size=8),
 )
-def test_thoughts_are_separated_the_same_however_the_text_is_cut(text: str, cuts: list[int]) -> None:
+def test_thoughts_are_separated_the_same_however_the_text_is_cut(
+    text: str, cuts: list[int]
+) -> None:
     splitter, thoughts, rest = ThoughtSplitter(FORM), "", ""
     edges = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
     for start, end in zip(edges, edges[1:], strict=False):
@@ -214,7 +263,11 @@ def test_thoughts_are_separated_the_same_however_the_text_is_cut(text: str, cuts
 
 
 THOUGHT_OF = [
-    ("opens_thoughts", "A Question: what?\n</think>\n\nfour.\nQuestion: and?", ("A Question: what?", "four.\n")),
+    (
+        "opens_thoughts",
+        "A Question: what?\n</think>\n\nfour.\nQuestion: and?",
+        ("A Question: what?", "four.\n"),
+    ),
     ("opens_thoughts", "A Question: what?", ("A Question: what?", "")),
     ("qwen3", "<think>\nA Question: what?\n</think>\n\nQuestion: and?", ("A Question: what?", "")),
     ("qwen3", "four.\nQuestion: and?", ("", "four.\n")),
@@ -227,9 +280,14 @@ THOUGHT_OF = [
 async def test_stop_strings_inside_thoughts_stop_nothing(
     tmp_path: Path, family: str, text: str, read: tuple[str, str], stream: bool
 ) -> None:
-    async with running_gateway(tmp_path, family=family, max_tokens=128, max_context_length=1024) as gateway:
+    async with running_gateway(
+        tmp_path, family=family, max_tokens=128, max_context_length=1024
+    ) as gateway:
         gateway.engine.say(text)
-        begun, options = await gateway.begin(), {"messages": [{"role": "user", "content": "?"}], "stop": ["Question:"]}
+        begun, options = (
+            await gateway.begin(),
+            {"messages": [{"role": "user", "content": "?"}], "stop": ["Question:"]},
+        )
         thoughts, content, reason = "", "", None
         if stream:
             async for chunk in await gateway.openai(begun).chat.completions.create(
@@ -253,7 +311,9 @@ async def test_stop_strings_inside_thoughts_stop_nothing(
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_thoughts_end_at_their_budget_with_a_bound_mark(tmp_path: Path, stream: bool) -> None:
-    async with running_gateway(tmp_path, family="opens_thoughts", max_tokens=128, max_context_length=1024) as gateway:
+    async with running_gateway(
+        tmp_path, family="opens_thoughts", max_tokens=128, max_context_length=1024
+    ) as gateway:
         encode = gateway.engine.encode
         thoughts = [token for letter in "abcdefghij" for token in encode(letter)]
         gateway.engine.say([*thoughts, gateway.engine.end_id], "\n\nfour.")
@@ -261,7 +321,9 @@ async def test_thoughts_end_at_their_budget_with_a_bound_mark(tmp_path: Path, st
         options = asked | {"extra_body": {"thinking_budget": 5}}
         said, content = "", ""
         if stream:
-            async for chunk in await gateway.openai(begun).chat.completions.create(model=MODEL, stream=True, **options):
+            async for chunk in await gateway.openai(begun).chat.completions.create(
+                model=MODEL, stream=True, **options
+            ):
                 said += getattr(chunk.choices[0].delta, "reasoning_content", None) or ""
                 content += chunk.choices[0].delta.content or ""
         else:
@@ -272,7 +334,8 @@ async def test_thoughts_end_at_their_budget_with_a_bound_mark(tmp_path: Path, st
         (answer,), mark = call.completions, tuple(encode("</think>"))
         ids = (*thoughts[:5], *mark, *encode("\n\nfour."), gateway.engine.end_id)
         assert answer.token_ids_T == ids
-        # The mark is what alone could come; all else is what the engine sampled behind exactly what was before.
+        # The mark is what alone could come; all else is what the engine sampled behind exactly what
+        # was before.
         sizes = [None if each is None else set_size(each) for each in answer.allowed_T]
         assert sizes == [None] * 5 + [1] * len(mark) + [None] * (len(ids) - 5 - len(mark))
         assert answer.logprobs_T[5 : 5 + len(mark)] == (0.0,) * len(mark)

@@ -28,9 +28,14 @@ async def test_behind_its_thoughts_a_budget_decodes_nothing() -> None:
 
     def reader() -> AnswerParser:
         marks = MarkedText({}, decode)
-        return AnswerParser(None, is_forced=False, is_guaranteed=False, marks=marks, thoughts=OPENED)
+        return AnswerParser(
+            None, is_forced=False, is_guaranteed=False, marks=marks, thoughts=OPENED
+        )
 
     budget = ThinkingBudget(20, (0,), reader, decode, 256)
-    deltas = [delta async for delta in budget.generate(Engine(), "call", (1,), SamplingOptions(max_tokens=999))]
+    deltas = [
+        delta
+        async for delta in budget.generate(Engine(), "call", (1,), SamplingOptions(max_tokens=999))
+    ]
     assert "".join(delta.text for delta in deltas) == text
     assert decoded == []

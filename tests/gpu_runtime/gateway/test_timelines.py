@@ -8,11 +8,17 @@ from support.generated import any_speed
 
 
 def piece(prompt, sampled, base: float = 0.0) -> Segment:
-    return Segment(tuple(prompt), tuple(sampled), tuple(-1.0 - base - i for i in range(len(sampled))))
+    return Segment(
+        tuple(prompt), tuple(sampled), tuple(-1.0 - base - i for i in range(len(sampled)))
+    )
 
 
 def sampled_of(timeline) -> list[int]:
-    return [token for token, trained in zip(timeline.token_ids_T, timeline.mask_T, strict=True) if trained]
+    return [
+        token
+        for token, trained in zip(timeline.token_ids_T, timeline.mask_T, strict=True)
+        if trained
+    ]
 
 
 def test_conversation_is_one_timeline() -> None:
@@ -51,7 +57,9 @@ def test_answer_without_tokens_adds_nothing() -> None:
 
 @st.composite
 def episodes(draw) -> list[Segment]:
-    """A random tree of calls: each starts afresh or continues (all, or part of) what an earlier one ended with."""
+    """A random tree of calls: each starts afresh or continues (all, or part of) what an earlier one
+    ended with.
+    """
     token = st.integers(0, 2)
     pieces: list[Segment] = []
     for index in range(draw(st.integers(1, 12))):
@@ -76,7 +84,9 @@ def test_every_sampled_token_is_trained_exactly_once(pieces: list[Segment]) -> N
             else:
                 assert timeline.logprobs_T[position] == 0.0
     # Log-probabilities are unique per piece and position here: they tell tokens apart.
-    assert sorted(trained) == sorted((t, lp) for p in pieces for t, lp in zip(p.token_ids, p.logprobs, strict=True))
+    assert sorted(trained) == sorted(
+        (t, lp) for p in pieces for t, lp in zip(p.token_ids, p.logprobs, strict=True)
+    )
 
 
 @any_speed
@@ -94,15 +104,23 @@ def test_every_timeline_is_a_sequence_that_the_engine_saw(pieces: list[Segment])
 
 @any_speed
 @given(episodes())
-def test_timelines_are_the_maximal_sequences_when_nothing_was_sampled_twice(pieces: list[Segment]) -> None:
+def test_timelines_are_the_maximal_sequences_when_nothing_was_sampled_twice(
+    pieces: list[Segment],
+) -> None:
     sampled = [piece for piece in pieces if piece.token_ids]
     whole = [piece.prompt_ids + piece.token_ids for piece in sampled]
     # Brute force: the sequences that no other one extends.
-    leaves = {one for one in whole if not any(other != one and other[: len(one)] == one for other in whole)}
+    leaves = {
+        one
+        for one in whole
+        if not any(other != one and other[: len(one)] == one for other in whole)
+    }
     found = [timeline.token_ids_T for timeline in merge(pieces)]
     assert leaves <= set(found)
     nodes = [
-        one[:end] for one, p in zip(whole, sampled, strict=True) for end in range(len(p.prompt_ids) + 1, len(one) + 1)
+        one[:end]
+        for one, p in zip(whole, sampled, strict=True)
+        for end in range(len(p.prompt_ids) + 1, len(one) + 1)
     ]
     if len(nodes) == len(set(nodes)):
         assert sorted(found) == sorted(leaves)

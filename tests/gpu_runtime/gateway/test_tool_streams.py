@@ -1,4 +1,6 @@
-"""Strict tools are called as their schema says, and calls that a grammar vouches for stream while they are written."""
+"""Strict tools are called as their schema says, and calls that a grammar vouches for stream while
+they are written.
+"""
 
 import json
 from dataclasses import replace
@@ -26,13 +28,20 @@ def hermes(*cities: str) -> str:
 
 
 @pytest.mark.parametrize("call_format", [HERMES, LLAMA3])
-def test_a_strict_tool_is_called_as_its_schema_requires_or_not_at_all(call_format: ToolFormat) -> None:
+def test_a_strict_tool_is_called_as_its_schema_requires_or_not_at_all(
+    call_format: ToolFormat,
+) -> None:
     several, single = (text_then_calls(call_format, TOOLS, many=many) for many in (True, False))
     call = f"{call_format.prefill}{weather('Rome', call_format.arguments_key)}{call_format.list_frame[1]}"
     for right in ("", "It is sunny.", "a < b { c }", call):
         assert accepts(several, right)
         assert accepts(single, right)
-    for wrong in (call.replace("Rome", "Mars"), call.replace("get_weather", "rm"), call[:-1], call_format.marker):
+    for wrong in (
+        call.replace("Rome", "Mars"),
+        call.replace("get_weather", "rm"),
+        call[:-1],
+        call_format.marker,
+    ):
         assert not accepts(several, wrong)
     if call_format is HERMES:
         assert accepts(several, f"I look: {call}")
@@ -62,16 +71,26 @@ def test_a_strict_tool_is_held_to_its_schema_after_a_special_token_too() -> None
 
 def test_a_call_with_two_special_tokens_is_held_to_its_schema() -> None:
     call, args = LISTED.vocab_size, LISTED.vocab_size + 1
-    listed = xgrammar.TokenizerInfo([*LISTED.decoded_vocab, b"[TOOL_CALLS]", b"[ARGS]"], stop_token_ids=[96])
+    listed = xgrammar.TokenizerInfo(
+        [*LISTED.decoded_vocab, b"[TOOL_CALLS]", b"[ARGS]"], stop_token_ids=[96]
+    )
     call_format = replace(MISTRAL_ARGS, marker_id=call, arguments_mark_id=args)
 
     def takes(*parts: int | str, many: bool) -> bool:
         tag = text_then_calls(call_format, TOOLS, many=many)
-        matcher = xgrammar.GrammarMatcher(xgrammar.GrammarCompiler(listed).compile_structural_tag(tag))
-        ids = [[part] if isinstance(part, int) else [ord(letter) - 32 for letter in part] for part in parts]
+        matcher = xgrammar.GrammarMatcher(
+            xgrammar.GrammarCompiler(listed).compile_structural_tag(tag)
+        )
+        ids = [
+            [part] if isinstance(part, int) else [ord(letter) - 32 for letter in part]
+            for part in parts
+        ]
         return all(matcher.accept_token(token) for token in [*sum(ids, []), 96])
 
-    rome, mars = [call, "get_weather", args, '{"city": "Rome"}'], [call, "get_weather", args, '{"city": "Mars"}']
+    rome, mars = (
+        [call, "get_weather", args, '{"city": "Rome"}'],
+        [call, "get_weather", args, '{"city": "Mars"}'],
+    )
     for many in (False, True):
         assert takes("It is sunny.", many=many)
         assert takes("So: ", *rome, many=many)
@@ -90,12 +109,16 @@ VALUES = st.recursive(
 @pytest.mark.system
 @settings(any_speed, max_examples=40)
 @given(
-    calls=st.lists(st.tuples(st.text(min_size=1), st.dictionaries(st.text(), VALUES)), min_size=1, max_size=3),
+    calls=st.lists(
+        st.tuples(st.text(min_size=1), st.dictionaries(st.text(), VALUES)), min_size=1, max_size=3
+    ),
     cuts=st.lists(st.integers(0, 400), max_size=20),
     between=st.sampled_from([", ", "\n</tool_call>\n<tool_call>\n", "[TOOL_CALLS]"]),
     is_ascii=st.booleans(),
 )
-def test_calls_are_read_the_same_however_their_text_is_cut(calls, cuts, between: str, is_ascii: bool) -> None:
+def test_calls_are_read_the_same_however_their_text_is_cut(
+    calls, cuts, between: str, is_ascii: bool
+) -> None:
     is_mistrals = between == "[TOOL_CALLS]"
     if is_mistrals:
         calls = [(f"tool_{number}", arguments) for number, (_, arguments) in enumerate(calls)]
@@ -124,8 +147,12 @@ def test_calls_are_read_the_same_however_their_text_is_cut(calls, cuts, between:
 # Through the gateway, with the clients' own reading of a stream.
 
 
-async def streamed(gateway: Gateway, begun: dict[str, Any], **options: Any) -> tuple[str, list[dict[str, Any]], str]:
-    """The text, the calls with the pieces of their arguments, and the finish reason of a streamed answer."""
+async def streamed(
+    gateway: Gateway, begun: dict[str, Any], **options: Any
+) -> tuple[str, list[dict[str, Any]], str]:
+    """The text, the calls with the pieces of their arguments, and the finish reason of a streamed
+    answer.
+    """
     text, calls, reason = "", [], None
     async for chunk in await gateway.openai(begun).chat.completions.create(
         model="tiny-model", messages=ASK, stream=True, **options
@@ -147,12 +174,20 @@ async def streamed(gateway: Gateway, begun: dict[str, Any], **options: Any) -> t
         ("chatml", weather("Rome"), {"tools": TOOLS, "tool_choice": "required"}),
         ("chatml", weather("Rome"), {"tools": TOOLS, "tool_choice": NAMED}),
         ("llama3", weather("Rome", "parameters"), {"tools": STRICT}),
-        ("mistral", f"I look.[TOOL_CALLS] [{weather('Rome')}, {weather('Oslo')}]", {"tools": STRICT}),
+        (
+            "mistral",
+            f"I look.[TOOL_CALLS] [{weather('Rome')}, {weather('Oslo')}]",
+            {"tools": STRICT},
+        ),
         ("mistral", f" [{weather('Rome')}]", {"tools": TOOLS, "tool_choice": "required"}),
     ],
 )
-async def test_arguments_stream_while_they_are_written(tmp_path, family: str, said: str, options) -> None:
-    async with running_gateway(tmp_path, family=family, max_tokens=300, max_context_length=2048) as gateway:
+async def test_arguments_stream_while_they_are_written(
+    tmp_path, family: str, said: str, options
+) -> None:
+    async with running_gateway(
+        tmp_path, family=family, max_tokens=300, max_context_length=2048
+    ) as gateway:
         begun = await gateway.begin()
         gateway.engine.say(said, said)
         text, calls, reason = await streamed(gateway, begun, **options)
@@ -160,20 +195,36 @@ async def test_arguments_stream_while_they_are_written(tmp_path, family: str, sa
         whole = answer.choices[0].message
         assert text == (whole.content or "") == ("I look." if "I look." in said else "")
         assert [call["name"] for call in calls] == [call.function.name for call in whole.tool_calls]
-        assert ["".join(call["pieces"]) for call in calls] == [call.function.arguments for call in whole.tool_calls]
+        assert ["".join(call["pieces"]) for call in calls] == [
+            call.function.arguments for call in whole.tool_calls
+        ]
         assert all(len(call["pieces"]) > 3 for call in calls), "piece by piece"
-        assert {json.loads(call.function.arguments)["city"] for call in whole.tool_calls} <= {"Rome", "Oslo"}
+        assert {json.loads(call.function.arguments)["city"] for call in whole.tool_calls} <= {
+            "Rome",
+            "Oslo",
+        }
         assert reason == answer.choices[0].finish_reason
-        assert gateway.engine.requests[0].options.structural_tag == gateway.engine.requests[1].options.structural_tag
+        assert (
+            gateway.engine.requests[0].options.structural_tag
+            == gateway.engine.requests[1].options.structural_tag
+        )
 
 
 async def test_tools_that_are_not_strict_are_called_as_the_model_likes(gateway: Gateway) -> None:
     begun = await gateway.begin()
     gateway.engine.say(hermes("Mars"), hermes("Mars")[:-15])
     text, (call,), reason = await streamed(gateway, begun, tools=TOOLS, max_tokens=200)
-    assert (text, json.loads("".join(call["pieces"])), reason) == ("", {"city": "Mars"}, "tool_calls")
+    assert (text, json.loads("".join(call["pieces"])), reason) == (
+        "",
+        {"city": "Mars"},
+        "tool_calls",
+    )
     assert gateway.engine.requests[0].options.structural_tag is None
-    assert await streamed(gateway, begun, tools=TOOLS, max_tokens=200) == (hermes("Mars")[:-15], [], "stop")
+    assert await streamed(gateway, begun, tools=TOOLS, max_tokens=200) == (
+        hermes("Mars")[:-15],
+        [],
+        "stop",
+    )
 
 
 async def test_beside_a_strict_tool_the_others_take_any_object(gateway: Gateway) -> None:
@@ -201,23 +252,40 @@ async def test_a_call_that_is_cut_short_keeps_what_it_has(gateway: Gateway, stre
         text, arguments = message.content or "", message.tool_calls[0].function.arguments
     assert (text, reason) == ("", "length")
     assert '{"city": "Rome"}'.startswith(arguments) and 0 < len(arguments) < len('{"city": "Rome"}')
-    # No template can write half a call as it was sampled: the conversation goes on in a timeline of its own.
-    call = {"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": arguments}}
-    turns = [*ASK, {"role": "assistant", "tool_calls": [call]}, {"role": "user", "content": "go on"}]
+    # No template can write half a call as it was sampled: the conversation goes on in a timeline of
+    # its own.
+    call = {
+        "id": "call_1",
+        "type": "function",
+        "function": {"name": "get_weather", "arguments": arguments},
+    }
+    turns = [
+        *ASK,
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "user", "content": "go on"},
+    ]
     await gateway.chat(begun, messages=turns, tools=STRICT, max_tokens=20)
     drift = gateway.journal.calls.of_episode(begun["episode_id"])[1].drift
     assert (drift["reason"], drift["message"]) == ("the template rewrites the answer", 1)
 
 
 async def test_a_call_marked_by_a_special_token_is_never_shown_as_text(tmp_path) -> None:
-    async with running_gateway(tmp_path, family="mistral", max_tokens=300, max_context_length=2048) as gateway:
+    async with running_gateway(
+        tmp_path, family="mistral", max_tokens=300, max_context_length=2048
+    ) as gateway:
         begun = await gateway.begin()
         gateway.engine.say(f"I look.[TOOL_CALLS] [{weather('Rome')}]")
         text, (call,), reason = await streamed(gateway, begun, tools=TOOLS)
-        assert (text, reason, json.loads(call["pieces"][0])) == ("I look.", "tool_calls", {"city": "Rome"})
+        assert (text, reason, json.loads(call["pieces"][0])) == (
+            "I look.",
+            "tool_calls",
+            {"city": "Rome"},
+        )
 
 
-async def test_responses_stream_arguments_and_end_each_item_before_the_next(gateway: Gateway) -> None:
+async def test_responses_stream_arguments_and_end_each_item_before_the_next(
+    gateway: Gateway,
+) -> None:
     begun = await gateway.begin()
     gateway.engine.say(f"I look.\n{hermes('Rome', 'Oslo')}")
     tool = {"type": "function", "name": "get_weather", "parameters": CITIES, "strict": True}
@@ -227,11 +295,18 @@ async def test_responses_stream_arguments_and_end_each_item_before_the_next(gate
     ) as events:
         async for event in events:
             if event.type == "response.function_call_arguments.delta":
-                streamed_text[event.output_index] = streamed_text.get(event.output_index, "") + event.delta
+                streamed_text[event.output_index] = (
+                    streamed_text.get(event.output_index, "") + event.delta
+                )
             if not kinds or kinds[-1] != event.type:
                 kinds.append(event.type.removeprefix("response."))
         final = await events.get_final_response()
-    item = ["output_item.added", "function_call_arguments.delta", "function_call_arguments.done", "output_item.done"]
+    item = [
+        "output_item.added",
+        "function_call_arguments.delta",
+        "function_call_arguments.done",
+        "output_item.done",
+    ]
     begun_text = ["output_item.added", "content_part.added", "output_text.delta"]
     ended_text = ["output_text.done", "content_part.done", "output_item.done"]
     runs = [kind for number, kind in enumerate(kinds) if number == 0 or kinds[number - 1] != kind]
@@ -245,7 +320,9 @@ async def test_responses_stream_arguments_and_end_each_item_before_the_next(gate
 async def test_anthropic_streams_the_input_of_a_strict_tool(gateway: Gateway) -> None:
     begun = await gateway.begin()
     number = hermes("Rome").replace('"Rome"', "1e999")
-    gateway.engine.say(f"I look.\n{hermes('Rome')}", gateway.engine.encode(hermes("Rome"))[:-14], number)
+    gateway.engine.say(
+        f"I look.\n{hermes('Rome')}", gateway.engine.encode(hermes("Rome"))[:-14], number
+    )
     tools = [{"name": "get_weather", "input_schema": CITIES, "strict": True}]
     options = {"model": "tiny-model", "max_tokens": 200, "messages": ASK, "tools": tools}
     async with anthropic.AsyncAnthropic(

@@ -1,4 +1,6 @@
-"""A training episode samples only what the trainer can compute; what it sampled at is kept with each call."""
+"""A training episode samples only what the trainer can compute; what it sampled at is kept with
+each call.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -39,27 +41,40 @@ async def test_a_greedy_session_sees_it_at_its_first_training_call(tmp_path: Pat
         assert (await gateway.raw_chat(begun["api_key"], temperature=1.0)).status_code == 200
 
 
-async def test_of_a_call_under_a_grammar_is_kept_what_each_token_was_chosen_from(gateway: Gateway) -> None:
+async def test_of_a_call_under_a_grammar_is_kept_what_each_token_was_chosen_from(
+    gateway: Gateway,
+) -> None:
     begun, evaluated = await gateway.begin(), await gateway.begin(eval=True)
     await gateway.chat(begun)
     for each in (begun, evaluated):
         gateway.engine.say("{}")
         await gateway.chat(each, content="again", response_format={"type": "json_object"})
-    assert [request.options.for_training for request in gateway.engine.requests] == [True, True, False]
+    assert [request.options.for_training for request in gateway.engine.requests] == [
+        True,
+        True,
+        False,
+    ]
     free, bound = agents_of(gateway.journal.calls.of_episode(begun["episode_id"]))[None]
     assert free.allowed == () and len(bound.allowed) == len(bound.token_ids)
     chosen = [int.from_bytes(set_bits(each), "little") for each in bound.allowed]
     assert chosen == [3 << token for token in bound.token_ids]
 
 
-async def test_beside_what_was_sampled_from_are_the_log_probabilities_of_temperature_1(gateway: Gateway) -> None:
+async def test_beside_what_was_sampled_from_are_the_log_probabilities_of_temperature_1(
+    gateway: Gateway,
+) -> None:
     """Recorded where the two differ; of a call that is not trained they are not known then."""
     begun, evaluated = await gateway.begin(), await gateway.begin(eval=True)
     for each in (begun, evaluated):
         await gateway.chat(each)
         await gateway.chat(each, content="again", temperature=0.5)
-    of_trained, of_evaluated = (gateway.journal.calls.of_episode(each["episode_id"]) for each in (begun, evaluated))
-    shown = [call.completions[0] for call in episode_calls([*of_trained, *of_evaluated], start=0, limit=4).items]
+    of_trained, of_evaluated = (
+        gateway.journal.calls.of_episode(each["episode_id"]) for each in (begun, evaluated)
+    )
+    shown = [
+        call.completions[0]
+        for call in episode_calls([*of_trained, *of_evaluated], start=0, limit=4).items
+    ]
     plain, tempered = shown[:2]
     assert plain.raw_logprobs == plain.logprobs
     assert tempered.raw_logprobs == pytest.approx([logprob - 1.5 for logprob in tempered.logprobs])
@@ -69,7 +84,9 @@ async def test_beside_what_was_sampled_from_are_the_log_probabilities_of_tempera
     assert kept["call_id"] == of_trained[1].id, "equal ones are kept once"
 
 
-async def test_each_call_keeps_the_temperature_and_the_limit_that_it_was_sampled_with(tmp_path: Path) -> None:
+async def test_each_call_keeps_the_temperature_and_the_limit_that_it_was_sampled_with(
+    tmp_path: Path,
+) -> None:
     async with running_gateway(tmp_path, temperature=0.7) as gateway:
         begun = await gateway.begin()
         await gateway.chat(begun)

@@ -39,7 +39,9 @@ OSLO = {"city": "</parameter> of\n\n</tool_call> Oslo", "near": None}
 
 
 def written(**arguments: str) -> str:
-    inside = "".join(f"<parameter={name}>\n{value}\n</parameter>\n" for name, value in arguments.items())
+    inside = "".join(
+        f"<parameter={name}>\n{value}\n</parameter>\n" for name, value in arguments.items()
+    )
     return f"<tool_call>\n<function=get_weather>\n{inside}</function>\n</tool_call>"
 
 
@@ -52,8 +54,13 @@ THINKING, PLAIN = ("qwen3_5_think", "nemotron_3_nano"), ("qwen3_5_nothink",)
 
 @pytest.fixture(params=THINKING + PLAIN)
 async def gateway(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Gateway]:
-    # Strict: a value may quote what ends it, which vLLM's parser takes for its end (test_tool_parsing.py).
-    bounds: dict[str, Any] = {"max_tokens": 600, "max_context_length": 8192, "tool_parsing": "strict"}
+    # Strict: a value may quote what ends it, which vLLM's parser takes for its end
+    # (test_tool_parsing.py).
+    bounds: dict[str, Any] = {
+        "max_tokens": 600,
+        "max_context_length": 8192,
+        "tool_parsing": "strict",
+    }
     async with running_gateway(tmp_path, family=request.param, **bounds) as gateway:
         gateway.inside = "I look.\n</think>\n\n" if request.param in THINKING else ""
         yield gateway
@@ -61,7 +68,10 @@ async def gateway(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
 
 def odd(gateway: Gateway, text: str) -> list[int]:
     """``text`` in ids that encoding it would never make, with the end of the turn."""
-    return [*(token for letter in text for token in gateway.engine.encode(letter)), gateway.engine.end_id]
+    return [
+        *(token for letter in text for token in gateway.engine.encode(letter)),
+        gateway.engine.end_id,
+    ]
 
 
 async def asked(gateway: Gateway, begun: dict[str, Any], *, stream: bool, **options: Any) -> Any:
@@ -79,13 +89,18 @@ def arguments(message: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_loop_of_parallel_calls_has_typed_arguments_and_is_one_timeline(gateway: Gateway, stream: bool) -> None:
+async def test_a_loop_of_parallel_calls_has_typed_arguments_and_is_one_timeline(
+    gateway: Gateway, stream: bool
+) -> None:
     begun, messages = await gateway.begin(), list[Any](ASK)
     for said in ("So:\n\n" + "\n".join(CALLS), CALLS[1], "It is sunny."):
         gateway.engine.say(odd(gateway, gateway.inside + said))
         answer = await asked(gateway, begun, stream=stream, messages=messages)
         messages.append(answer.model_dump(exclude_none=True, exclude={"parsed": True}))
-        results = [{"role": "tool", "tool_call_id": c.id, "content": "sunny"} for c in answer.tool_calls or []]
+        results = [
+            {"role": "tool", "tool_call_id": c.id, "content": "sunny"}
+            for c in answer.tool_calls or []
+        ]
         messages += results
         if said.startswith("So"):
             assert (answer.content, arguments(answer)) == ("So:", [ROME, OSLO])
@@ -97,7 +112,9 @@ async def test_a_loop_of_parallel_calls_has_typed_arguments_and_is_one_timeline(
     for message in messages:
         message.pop("reasoning_content", None)
         for call in message.get("tool_calls", []):
-            call["function"]["arguments"] = json.dumps(json.loads(call["function"]["arguments"]), indent=1)
+            call["function"]["arguments"] = json.dumps(
+                json.loads(call["function"]["arguments"]), indent=1
+            )
     gateway.engine.say(odd(gateway, gateway.inside + "Yes."))
     await asked(gateway, begun, stream=False, messages=messages[:-1])
     calls = gateway.journal.calls.of_episode(begun["episode_id"])
@@ -105,7 +122,9 @@ async def test_a_loop_of_parallel_calls_has_typed_arguments_and_is_one_timeline(
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_forced_call_is_made_outside_of_thoughts_and_continued(gateway: Gateway, stream: bool) -> None:
+async def test_a_forced_call_is_made_outside_of_thoughts_and_continued(
+    gateway: Gateway, stream: bool
+) -> None:
     begun = await gateway.begin()
     gateway.engine.say(odd(gateway, CALLS[0].removeprefix("<tool_call>\n")))
     answer = await asked(gateway, begun, stream=stream, tool_choice="required")
@@ -118,16 +137,22 @@ async def test_a_forced_call_is_made_outside_of_thoughts_and_continued(gateway: 
     first, second = gateway.journal.calls.of_episode(begun["episode_id"])
     seen = first.prompt_ids_P + first.completions[0].token_ids_T
     read = gateway.renderer.decode(second.prompt_ids_P, special=True)
-    if "<think></think>" in read:  # Nemotron's template writes an answer without thoughts as no prompt begins one
+    # Nemotron's template writes an answer without thoughts as no prompt begins one
+    if "<think></think>" in read:
         assert second.drift["cause"] == "template"
     else:
         assert second.drift is None and second.prompt_ids_P[: len(seen)] == seen
 
 
-async def test_a_strict_call_streams_argument_by_argument_in_anthropics_dialect(gateway: Gateway) -> None:
+async def test_a_strict_call_streams_argument_by_argument_in_anthropics_dialect(
+    gateway: Gateway,
+) -> None:
     begun = await gateway.begin()
     gateway.engine.say(odd(gateway, gateway.inside + CALLS[0]))
-    url, tool = f"http://{gateway.address}", {"name": "get_weather", "input_schema": PARAMETERS, "strict": True}
+    url, tool = (
+        f"http://{gateway.address}",
+        {"name": "get_weather", "input_schema": PARAMETERS, "strict": True},
+    )
     options = {"model": MODEL, "max_tokens": 500, "tools": [tool], "messages": ASK}
     client = anthropic.AsyncAnthropic(base_url=url, api_key=begun["api_key"], max_retries=0)
     async with client, client.messages.stream(**options) as events:
@@ -153,7 +178,9 @@ def test_the_form_is_read_off_the_template(tmp_path: Path, family: str) -> None:
 
 
 def test_a_prompt_that_closes_thoughts_says_nothing_else_about_them(tmp_path: Path) -> None:
-    renderer = Renderer(LightTokenizer(build_tokenizer(tmp_path, "qwen3"))).with_variables({"enable_thinking": False})
+    renderer = Renderer(LightTokenizer(build_tokenizer(tmp_path, "qwen3"))).with_variables(
+        {"enable_thinking": False}
+    )
     assert renderer.thoughts == ThoughtFormat("<think>", "</think>")
 
 
@@ -183,7 +210,10 @@ def test_a_stream_of_calls_is_read_as_the_whole(size: int) -> None:
                 names.append(piece.name)
                 found.append("")
             found[piece.index] += piece.arguments
-    assert (names, [json.loads(each) for each in found]) == (["get_weather", "get_weather", "now"], [ROME, OSLO, {}])
+    assert (names, [json.loads(each) for each in found]) == (
+        ["get_weather", "get_weather", "now"],
+        [ROME, OSLO, {}],
+    )
     assert found == [call.arguments for call in parse_xml(text, SCHEMAS)[1]]
 
 
@@ -213,7 +243,9 @@ def test_a_stream_of_calls_is_read_as_the_whole(size: int) -> None:
     ],
 )
 def test_an_argument_has_the_type_that_its_schema_says(schema: Any, text: str, value: Any) -> None:
-    found = argument(text, "a", {"type": "object", "properties": {"a": schema} if schema is not None else {}})
+    found = argument(
+        text, "a", {"type": "object", "properties": {"a": schema} if schema is not None else {}}
+    )
     assert (found, type(found)) == (value, type(value))
 
 
@@ -229,14 +261,23 @@ def test_a_grammar_holds_a_call_to_its_schema() -> None:
     assert not accepts(strict, f"{XML.prefill}<function=rm>\n</function>\n</tool_call>")
 
 
-TEXT, NUMBER = ({"type": "object", "properties": {"a": {"type": kind}}} for kind in ("string", "integer"))
+TEXT, NUMBER = (
+    {"type": "object", "properties": {"a": {"type": kind}}} for kind in ("string", "integer")
+)
 
 
 @pytest.mark.parametrize(
     ("schema", "text", "value"),
     [
         ({"$ref": "#/$defs/Args", "$defs": {"Args": TEXT}}, "5", "5"),
-        ({"allOf": [{"properties": {"b": {}}}, {"$ref": "#/$defs/Args"}], "$defs": {"Args": TEXT}}, "true", "true"),
+        (
+            {
+                "allOf": [{"properties": {"b": {}}}, {"$ref": "#/$defs/Args"}],
+                "$defs": {"Args": TEXT},
+            },
+            "true",
+            "true",
+        ),
         ({"anyOf": [TEXT, NUMBER]}, "5", 5),
         ({"anyOf": [TEXT, NUMBER]}, "[1]", "[1]"),
         ({"oneOf": [{"additionalProperties": {"type": "string"}}]}, "5", "5"),
@@ -248,5 +289,7 @@ TEXT, NUMBER = ({"type": "object", "properties": {"a": {"type": kind}}} for kind
         ({"properties": ["a"], "anyOf": 5, "allOf": []}, "5", 5),
     ],
 )
-def test_the_root_of_a_schema_may_be_a_reference_or_alternatives(schema: Any, text: str, value: Any) -> None:
+def test_the_root_of_a_schema_may_be_a_reference_or_alternatives(
+    schema: Any, text: str, value: Any
+) -> None:
     assert argument(text, "a", schema) == value

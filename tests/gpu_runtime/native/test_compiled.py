@@ -1,4 +1,6 @@
-"""Kernels in C: compiled once for a processor, kept for their user alone, and not needed where there is no compiler."""
+"""Kernels in C: compiled once for a processor, kept for their user alone, and not needed where
+there is no compiler.
+"""
 
 import os
 import shutil
@@ -50,7 +52,9 @@ def test_the_compiler_has_nothing_to_warn_of(tmp_path, name, side):
     level = 4 if side == 16 else 3
     processor = (f"-march=x86-64-v{level}", f"-DSIDE={side}", "-fopenmp")
     command = ["cc", "-O3", *processor, "-Wall", "-Wextra", "-Werror", f"-I{SOURCES}", "-c"]
-    subprocess.run([*command, str(SOURCES / f"{name}.c"), "-o", str(tmp_path / "made.o")], check=True)
+    subprocess.run(
+        [*command, str(SOURCES / f"{name}.c"), "-o", str(tmp_path / "made.o")], check=True
+    )
 
 
 @pytest.mark.system

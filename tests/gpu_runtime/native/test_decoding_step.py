@@ -1,4 +1,6 @@
-"""A decoding step through all layers: the formulas in float64, for sequences of any length in any blocks."""
+"""A decoding step through all layers: the formulas in float64, for sequences of any length in any
+blocks.
+"""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -25,7 +27,9 @@ def step(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
     from gpu_runtime.engine.cpu import decoding_step as module
 
-    def made(layers: list[SimpleNamespace], lengths: list[int], blocks: Tensor, **changes: Any) -> Any:
+    def made(
+        layers: list[SimpleNamespace], lengths: list[int], blocks: Tensor, **changes: Any
+    ) -> Any:
         lengths_N = torch.tensor(lengths, dtype=torch.int32)
         places = lengths_N.long() - 1
         slots = blocks.gather(1, places[:, None] // TOKENS)[:, 0] * TOKENS + places % TOKENS
@@ -37,7 +41,9 @@ def step(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
         for name, value in changes.items():
             setattr(batch, name, value)
         names = [layer.self_attn.attn.layer_name for layer in layers]
-        context = SimpleNamespace(attn_metadata=dict.fromkeys(names, batch), slot_mapping=dict.fromkeys(names, slots))
+        context = SimpleNamespace(
+            attn_metadata=dict.fromkeys(names, batch), slot_mapping=dict.fromkeys(names, slots)
+        )
         monkeypatch.setattr(module, "get_forward_context", lambda: context)
         return module.DecodingStep([LayerKernels(library(), layer) for layer in layers])
 
@@ -65,12 +71,18 @@ def cached(layer: SimpleNamespace) -> tuple[Tensor, Tensor]:
     )
 
 
-def expected_of(layers: list[SimpleNamespace], hidden: Tensor, lengths: list[int], blocks: Tensor) -> Tensor:
-    """The layers' output plus the residual, in float64; their caches get the step's keys and values."""
+def expected_of(
+    layers: list[SimpleNamespace], hidden: Tensor, lengths: list[int], blocks: Tensor
+) -> Tensor:
+    """The layers' output plus the residual, in float64; their caches get the step's keys and
+    values.
+    """
     total = hidden.double()
     for layer in layers:
         attention, mlp, queries = layer.self_attn, layer.mlp, layer.self_attn.num_heads
-        heads = product(normed(total, layer.input_layernorm), attention.qkv_proj).view(-1, queries + 2 * KEPT, SIZE)
+        heads = product(normed(total, layer.input_layernorm), attention.qkv_proj).view(
+            -1, queries + 2 * KEPT, SIZE
+        )
         positions = torch.tensor(lengths) - 1
         both = turned(heads[:, : queries + KEPT], attention.rotary_emb.cos_sin_cache, positions)
         attended, (keys, values) = [], cached(layer)
@@ -78,12 +90,17 @@ def expected_of(layers: list[SimpleNamespace], hidden: Tensor, lengths: list[int
             block, place = blocks[row, (length - 1) // TOKENS], (length - 1) % TOKENS
             keys[block, :, place] = both[row, queries:].float()
             values[block, :, place] = heads[row, queries + KEPT :].float()
-            key, value = (each[blocks[row]].transpose(1, 2).flatten(0, 1)[:length].double() for each in (keys, values))
+            key, value = (
+                each[blocks[row]].transpose(1, 2).flatten(0, 1)[:length].double()
+                for each in (keys, values)
+            )
             key, value = (each.repeat_interleave(queries // KEPT, 1) for each in (key, value))
             weights = (0.4 * torch.einsum("hd,thd->ht", both[row, :queries], key)).softmax(-1)
             attended.append(torch.einsum("ht,thd->hd", weights, value).flatten())
         total = total + product(torch.stack(attended), attention.o_proj)
-        gate, up = product(normed(total, layer.post_attention_layernorm), mlp.gate_up_proj).chunk(2, -1)
+        gate, up = product(normed(total, layer.post_attention_layernorm), mlp.gate_up_proj).chunk(
+            2, -1
+        )
         total = total + product(silu(gate) * up, mlp.down_proj)
     return total
 
@@ -106,7 +123,10 @@ def test_every_sequence_attends_to_its_own_tokens_through_all_layers(step, share
     for layer, before in zip(layers, others, strict=True):
         layer.self_attn.attn.kv_cache.copy_(before)
     torch.testing.assert_close(
-        (out + residual).double(), expected_of(layers, hidden, LENGTHS, blocks), rtol=1e-4, atol=1e-4
+        (out + residual).double(),
+        expected_of(layers, hidden, LENGTHS, blocks),
+        rtol=1e-4,
+        atol=1e-4,
     )
     for layer, found, before in zip(layers, kept, others, strict=True):
         torch.testing.assert_close(found, layer.self_attn.attn.kv_cache, rtol=1e-4, atol=1e-4)
@@ -115,12 +135,20 @@ def test_every_sequence_attends_to_its_own_tokens_through_all_layers(step, share
 
 @pytest.mark.system
 def test_a_sequence_has_the_same_bits_alone_and_among_others(step):
-    layers, blocks, hidden = layers_make(2 * len(LENGTHS)), blocks_of(len(LENGTHS)), torch.randn(len(LENGTHS), WIDTH)
+    layers, blocks, hidden = (
+        layers_make(2 * len(LENGTHS)),
+        blocks_of(len(LENGTHS)),
+        torch.randn(len(LENGTHS), WIDTH),
+    )
     positions = torch.tensor(LENGTHS) - 1
     together = step(layers, LENGTHS, blocks)(hidden.clone(), positions)
     for row, length in enumerate(LENGTHS):
-        alone = step(layers, [length], blocks[row : row + 1])(hidden[row : row + 1].clone(), positions[row : row + 1])
-        assert all(torch.equal(one[0], among[row]) for one, among in zip(alone, together, strict=True))
+        alone = step(layers, [length], blocks[row : row + 1])(
+            hidden[row : row + 1].clone(), positions[row : row + 1]
+        )
+        assert all(
+            torch.equal(one[0], among[row]) for one, among in zip(alone, together, strict=True)
+        )
 
 
 @pytest.mark.system
@@ -135,8 +163,17 @@ def test_large_scores_and_what_is_not_a_number(step):
 
 @pytest.mark.system
 @pytest.mark.parametrize(
-    "changes", [{"max_query_len": 2}, {"causal": False}, {"num_actual_tokens": 3}, {"dynamic_causal": torch.ones(2)}]
+    "changes",
+    [
+        {"max_query_len": 2},
+        {"causal": False},
+        {"num_actual_tokens": 3},
+        {"dynamic_causal": torch.ones(2)},
+    ],
 )
 def test_a_batch_of_another_kind_is_left_to_the_layers(step, changes):
     layers, blocks = layers_make(4), blocks_of(2)
-    assert step(layers, [3, 40], blocks, **changes)(torch.randn(2, WIDTH), torch.tensor([2, 39])) is None
+    assert (
+        step(layers, [3, 40], blocks, **changes)(torch.randn(2, WIDTH), torch.tensor([2, 39]))
+        is None
+    )

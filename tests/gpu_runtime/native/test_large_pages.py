@@ -39,7 +39,10 @@ def mapped() -> int:
 
 
 @pytest.mark.system
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system does not say what a process has mapped")
+@pytest.mark.skipif(
+    not Path("/proc/self/statm").exists(),
+    reason="this system does not say what a process has mapped",
+)
 def test_a_region_is_given_back_with_its_last_room():
     size, pages = 1 << 30, LargePages()
     room = pages.room(size // 4)
@@ -53,19 +56,26 @@ def test_a_region_is_given_back_with_its_last_room():
 
 def mapping_at(address: int) -> str:
     """What Linux says of the mapping that has this address: its part of smaps, as proc(5) has it."""
-    for mapping in re.finditer(r"^([0-9a-f]+)-([0-9a-f]+) .*?^VmFlags: .*?$", SMAPS.read_text(), re.M | re.S):
+    for mapping in re.finditer(
+        r"^([0-9a-f]+)-([0-9a-f]+) .*?^VmFlags: .*?$", SMAPS.read_text(), re.M | re.S
+    ):
         if int(mapping[1], 16) <= address < int(mapping[2], 16):
             return mapping[0]
     raise AssertionError("nothing is mapped there")
 
 
-@pytest.mark.skipif(not (ENABLED.exists() and SMAPS.exists()), reason="this kernel has no large pages")
+@pytest.mark.skipif(
+    not (ENABLED.exists() and SMAPS.exists()), reason="this kernel has no large pages"
+)
 def test_what_was_written_comes_to_lie_in_large_pages_and_stays_what_it_is():
     numbers = torch.arange(16 * PAGE // 4, dtype=torch.float32)
     room = LargePages(after_s=0.5).room(len(numbers))
     assert room.data_ptr() % PAGE == 0
     room.copy_(numbers)
-    assert "AnonHugePages:         0 kB" in mapping_at(room.data_ptr()) or "[always]" in ENABLED.read_text()
+    assert (
+        "AnonHugePages:         0 kB" in mapping_at(room.data_ptr())
+        or "[always]" in ENABLED.read_text()
+    )
 
     def is_large() -> bool:
         """It is, or the kernel has none free now and is asked to do it once it has."""

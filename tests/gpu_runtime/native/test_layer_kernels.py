@@ -1,4 +1,6 @@
-"""A layer but for its attention: the formulas in float64, for few rows and many, in the same bits alone or not."""
+"""A layer but for its attention: the formulas in float64, for few rows and many, in the same bits
+alone or not.
+"""
 
 from types import SimpleNamespace
 
@@ -32,12 +34,20 @@ def near(found: Tensor, expected: Tensor) -> None:
 
 
 @pytest.mark.parametrize("rows", ROWS)
-def test_before_attention_queries_and_keys_are_turned_by_their_positions_and_values_are_not(layer, kernels, rows):
+def test_before_attention_queries_and_keys_are_turned_by_their_positions_and_values_are_not(
+    layer, kernels, rows
+):
     torch.manual_seed(rows)
-    hidden, residual, positions = torch.randn(rows, 48), torch.randn(rows, 48), torch.randint(PLACES, (rows,))
+    hidden, residual, positions = (
+        torch.randn(rows, 48),
+        torch.randn(rows, 48),
+        torch.randint(PLACES, (rows,)),
+    )
     total = hidden + residual
     attention, given = layer.self_attn, hidden.clone()
-    expected = product(normed(total.double(), layer.input_layernorm), attention.qkv_proj).view(rows, 7, 32)
+    expected = product(normed(total.double(), layer.input_layernorm), attention.qkv_proj).view(
+        rows, 7, 32
+    )
     expected[:, :5] = turned(expected[:, :5], attention.rotary_emb.cos_sin_cache, positions)
     near(kernels.before_attention(hidden, residual, positions), expected.flatten(1))
     assert torch.equal(residual, total)
@@ -45,11 +55,15 @@ def test_before_attention_queries_and_keys_are_turned_by_their_positions_and_val
 
 
 @pytest.mark.parametrize("rows", ROWS)
-def test_after_attention_its_output_is_in_the_residual_and_the_layers_is_returned(layer, kernels, rows):
+def test_after_attention_its_output_is_in_the_residual_and_the_layers_is_returned(
+    layer, kernels, rows
+):
     torch.manual_seed(rows)
     attended, residual = torch.randn(rows, 96), 30 * torch.randn(rows, 48)
     total = residual.double() + product(attended.double(), layer.self_attn.o_proj)
-    gate, up = product(normed(total, layer.post_attention_layernorm), layer.mlp.gate_up_proj).chunk(2, -1)
+    gate, up = product(normed(total, layer.post_attention_layernorm), layer.mlp.gate_up_proj).chunk(
+        2, -1
+    )
     found = kernels.after_attention(attended, residual)
     near(residual, total)
     near(found, product(silu(gate) * up, layer.mlp.down_proj))
@@ -64,7 +78,9 @@ def test_gates_of_any_size_and_what_is_not_a_number(layer):
     attended, residual = torch.randn(20, 96), torch.randn(20, 48)
     attended[4, 5] = torch.nan
     total = residual.double() + product(attended.double(), large.self_attn.o_proj)
-    gate, up = product(normed(total, large.post_attention_layernorm), large.mlp.gate_up_proj).chunk(2, -1)
+    gate, up = product(normed(total, large.post_attention_layernorm), large.mlp.gate_up_proj).chunk(
+        2, -1
+    )
     found = LayerKernels(library(), large).after_attention(attended, residual)
     expected = product(silu(gate) * up, large.mlp.down_proj)
     torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=0.5, equal_nan=True)
@@ -84,7 +100,10 @@ def test_a_row_has_the_same_bits_alone_and_among_others(kernels):
 
     together = both(slice(150))
     for rows in (slice(70, 71), slice(3, 19), slice(0, 40)):
-        assert all(torch.equal(alone, among[rows]) for alone, among in zip(both(rows), together, strict=True))
+        assert all(
+            torch.equal(alone, among[rows])
+            for alone, among in zip(both(rows), together, strict=True)
+        )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""How many tokens stand for a beginning of a text, found without decoding that beginning again and again."""
+"""How many tokens stand for a beginning of a text, found without decoding that beginning again and
+again.
+"""
 
 from bisect import bisect_left
 from collections.abc import Sequence

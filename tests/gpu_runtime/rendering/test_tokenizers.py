@@ -1,4 +1,6 @@
-"""The tokenizer of the tests writes and reads what transformers' does, for every family of chat templates in them."""
+"""The tokenizer of the tests writes and reads what transformers' does, for every family of chat
+templates in them.
+"""
 
 import json
 from datetime import datetime
@@ -7,7 +9,9 @@ from pathlib import Path
 import jinja2
 import pytest
 
-pytest.importorskip("transformers", reason="transformers is not installed: it needs the full set-up, `make test`")
+pytest.importorskip(
+    "transformers", reason="transformers is not installed: it needs the full set-up, `make test`"
+)
 
 from gpu_runtime.errors import ModelUnsupported
 from gpu_runtime.loading.tokenizer import tokenizer_load
@@ -23,7 +27,11 @@ TOOL = {
         "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
     },
 }
-CALL = {"id": "abcde1234", "type": "function", "function": {"name": "get_weather", "arguments": {"city": "Zürich"}}}
+CALL = {
+    "id": "abcde1234",
+    "type": "function",
+    "function": {"name": "get_weather", "arguments": {"city": "Zürich"}},
+}
 ASKED = {"role": "user", "content": "  What is <b>2 + 2</b>?\n"}
 CALLED = {"role": "assistant", "content": "", "tool_calls": [CALL]}
 RESULT = {"role": "tool", "tool_call_id": "abcde1234", "content": '{"celsius": 12}'}
@@ -51,7 +59,9 @@ TEXTS = [
 def written(tokenizer, messages, tools, generation):
     variables = dict.fromkeys(tokenizer.template_variables, False)
     try:
-        return tokenizer.render(messages, tools, generation=generation, variables=variables, now=DAY)
+        return tokenizer.render(
+            messages, tools, generation=generation, variables=variables, now=DAY
+        )
     except (jinja2.TemplateError, TypeError, ValueError) as error:
         return type(error), str(error)
 
@@ -64,19 +74,29 @@ def test_the_light_tokenizer_is_transformers_own(tmp_path: Path, family: str) ->
         assert getattr(light, name) == getattr(real, name), name
     for messages, tools in CONVERSATIONS:
         for generation in (False, True):
-            assert written(light, messages, tools, generation) == written(real, messages, tools, generation)
+            assert written(light, messages, tools, generation) == written(
+                real, messages, tools, generation
+            )
     for text in TEXTS:
         for special in (False, True):
             assert light.encode(text, special=special) == real.encode(text, special=special)
-            assert light.decode(light.encode(text), special=special) == real.decode(light.encode(text), special=special)
+            assert light.decode(light.encode(text), special=special) == real.decode(
+                light.encode(text), special=special
+            )
     every = range(light.size)
-    assert [light.decode([token], special=True) for token in every] == [real.decode([t], special=True) for t in every]
+    assert [light.decode([token], special=True) for token in every] == [
+        real.decode([t], special=True) for t in every
+    ]
 
 
-def test_a_tokenizer_with_more_ids_than_the_head_as_both_are_loaded_is_refused(tmp_path: Path) -> None:
+def test_a_tokenizer_with_more_ids_than_the_head_as_both_are_loaded_is_refused(
+    tmp_path: Path,
+) -> None:
     folder = build_tokenizer(tmp_path, "chatml")
     largest = TransformersTokenizer(str(folder)).largest_id
-    (folder / "config.json").write_text(json.dumps({"model_type": "llama", "vocab_size": largest + 1}))
+    (folder / "config.json").write_text(
+        json.dumps({"model_type": "llama", "vocab_size": largest + 1})
+    )
     assert tokenizer_load(str(folder)).size == largest + 1
     (folder / "config.json").write_text(json.dumps({"model_type": "llama", "vocab_size": largest}))
     with pytest.raises(ModelUnsupported, match=f"vocab_size is {largest}"):
@@ -87,7 +107,9 @@ def test_ids_of_the_head_that_the_tokenizer_has_not_can_be_sent_back(tmp_path: P
     """The engine samples any id of the head, which many models have larger than their tokenizer."""
     folder = build_tokenizer(tmp_path, "chatml")
     largest = TransformersTokenizer(str(folder)).largest_id
-    (folder / "config.json").write_text(json.dumps({"model_type": "llama", "vocab_size": largest + 100}))
+    (folder / "config.json").write_text(
+        json.dumps({"model_type": "llama", "vocab_size": largest + 100})
+    )
     tokenizer = tokenizer_load(str(folder))
     assert tokenizer.size == largest + 100
     assert tokenizer.entry(largest + 50) == tokenizer.decode([largest + 50], special=True) == ""

@@ -23,12 +23,19 @@ def by_target(samples: list[Sample]) -> list[tuple[int, int, float]]:
     data = sample_data(samples)
     row = pack_row(data, range(len(samples)))
     advantages_K = row.entry_values(datum.loss_inputs[ADVANTAGES] for datum in data)
-    return sorted(zip(row.datum_K.tolist(), row.target_K.tolist(), advantages_K.tolist(), strict=True))
+    return sorted(
+        zip(row.datum_K.tolist(), row.target_K.tolist(), advantages_K.tolist(), strict=True)
+    )
 
 
 def test_tokens_of_a_packed_row_keep_their_own_advantages() -> None:
-    """Two samples that share tokens, one with an advantage per token: a tree mixes them and loses none."""
-    samples = [sample(0.5, (0.0, 2.0, 2.0, 0.0, -1.0, -1.0)), sample(-3.0, tokens=(7, 1, 2, 7, 5, 6))]
+    """Two samples that share tokens, one with an advantage per token: a tree mixes them and loses
+    none.
+    """
+    samples = [
+        sample(0.5, (0.0, 2.0, 2.0, 0.0, -1.0, -1.0)),
+        sample(-3.0, tokens=(7, 1, 2, 7, 5, 6)),
+    ]
     assert by_target(samples) == [
         *((0, 1, 2.0), (0, 2, 2.0), (0, 3, -1.0), (0, 4, -1.0)),
         *((1, 1, -3.0), (1, 2, -3.0), (1, 5, -3.0), (1, 6, -3.0)),
@@ -48,7 +55,9 @@ def test_a_sample_has_signal_unless_every_advantage_is_zero() -> None:
 
 @pytest.mark.engine
 async def test_the_trainer_multiplies_each_token_by_its_own(tmp_path) -> None:
-    """One timeline of two calls takes the step of two samples of a call each, where every token counts alike."""
+    """One timeline of two calls takes the step of two samples of a call each, where every token
+    counts alike.
+    """
     from gpu_runtime.training.ranks import TrainerRanks
 
     def part(advantage: float, mask: tuple[int, ...]) -> Sample:
@@ -57,13 +66,19 @@ async def test_the_trainer_multiplies_each_token_by_its_own(tmp_path) -> None:
     merged = Sample(TOKENS, MASK, tuple(-4.5 * trained for trained in MASK), 0.0)
     merged = replace(merged, advantages_T=(0.0, 2.0, 2.0, 0.0, -1.0, -1.0))
     split = [part(2.0, (0, 1, 1, 0, 0, 0)), part(-1.0, (0, 0, 0, 0, 1, 1))]
-    trainer = TrainerRanks(str(tiny_model_make(tmp_path)), SessionConfig(loss="dapo", learning_rate=1e-9), "cpu")
+    trainer = TrainerRanks(
+        str(tiny_model_make(tmp_path)), SessionConfig(loss="dapo", learning_rate=1e-9), "cpu"
+    )
     try:
         found = []
-        for step, samples in enumerate(([merged], split, [replace(merged, advantages_T=None, advantage=0.5)]), 1):
+        for step, samples in enumerate(
+            ([merged], split, [replace(merged, advantages_T=None, advantage=0.5)]), 1
+        ):
             found.append(await trainer.forward_backward(samples) | await trainer.optim_step(step))
     finally:
         await trainer.close()
     for name in ("loss", "grad_norm", "tokens_trained"):
         assert found[0][name] == pytest.approx(found[1][name], rel=1e-4), name
-    assert found[0]["grad_norm"] != pytest.approx(found[2]["grad_norm"], rel=1e-2), "their mean is another step"
+    assert found[0]["grad_norm"] != pytest.approx(found[2]["grad_norm"], rel=1e-2), (
+        "their mean is another step"
+    )

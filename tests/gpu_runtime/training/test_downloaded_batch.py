@@ -20,7 +20,13 @@ from support.tiny_model import tiny_model_make
 from tinkerscript.wire.episodes import WorkflowOutput
 
 pytestmark = pytest.mark.engine
-STEP_ONE = {"learning_rate": 1e-3, "micro_batch_tokens": 64, "grpo_n": 2, "tasks_per_batch": 3, "max_staleness": 16}
+STEP_ONE = {
+    "learning_rate": 1e-3,
+    "micro_batch_tokens": 64,
+    "grpo_n": 2,
+    "tasks_per_batch": 3,
+    "max_staleness": 16,
+}
 STEP_ONE |= {"logprobs_after_step": True}
 
 
@@ -28,8 +34,8 @@ def play(
     journal: Journal, name: str, task: str, reward: float, answers: list[list[int]], *, bound: bool = False,
     temperature: float = 1.0,
 ) -> None:  # fmt: skip
-    """An episode whose every call continues the one before; log-probabilities near those of an untrained model, whose
-    distribution no temperature changes much.
+    """An episode whose every call continues the one before; log-probabilities near those of an
+    untrained model, whose distribution no temperature changes much.
 
     Under a grammar (``bound``) each token is one of three, the first of an answer the only one.
     """
@@ -38,21 +44,31 @@ def play(
     prompt = [token % 90 + 3 for token in prompt]
     for turn, ids in enumerate(answers):
         logprobs = tuple(-4.2 - 0.1 * (token % 7) for token in ids)
-        answer = Completion(0, tuple(ids), logprobs, (0,) * len(ids), "", "stop", {"role": "assistant"})
+        answer = Completion(
+            0, tuple(ids), logprobs, (0,) * len(ids), "", "stop", {"role": "assistant"}
+        )
         options = {"sampling": {"temperature": temperature}}
         if temperature != 1.0:
-            answer = dataclasses.replace(answer, raw_logprobs_T=tuple(logprob - 1.0 for logprob in logprobs))
+            answer = dataclasses.replace(
+                answer, raw_logprobs_T=tuple(logprob - 1.0 for logprob in logprobs)
+            )
         if bound:
             sets = [{ids[0]}, *({token, 3, 60} for token in ids[1:])]
-            allowed = tuple(set_pack(sum(1 << token for token in each).to_bytes(16, "little")) for each in sets)
+            allowed = tuple(
+                set_pack(sum(1 << token for token in each).to_bytes(16, "little")) for each in sets
+            )
             near = tuple(logprob + 3.4 for logprob in logprobs)
             answer = dataclasses.replace(answer, allowed_T=allowed, logprobs_T=near)
             options["sampling"]["grammar"] = True
         made = float(turn), turn + 0.5
-        call = CallRecord(f"call_{name}_{turn}", name, tuple(prompt), (answer,), *made, options=options)
+        call = CallRecord(
+            f"call_{name}_{turn}", name, tuple(prompt), (answer,), *made, options=options
+        )
         journal.calls.record(call)
         prompt = [*prompt, *ids, 7, 8]
-    journal.episodes.end(name, WorkflowOutput(reward=reward), {"timelines": 1, "calls": len(answers), "agents": []})
+    journal.episodes.end(
+        name, WorkflowOutput(reward=reward), {"timelines": 1, "calls": len(answers), "agents": []}
+    )
 
 
 @pytest.fixture
@@ -74,13 +90,16 @@ def volume(tmp_path: Path) -> Path:
 async def test_loss_and_gradient_are_those_of_the_downloaded_batch(
     volume: Path, tmp_path: Path, loss: str, zero_stage: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(BOUNDS, "float32", 1.0)  # these log-probabilities are made by hand, and no engine's
+    # these log-probabilities are made by hand, and no engine's
+    monkeypatch.setitem(BOUNDS, "float32", 1.0)
     model = tiny_model_make(tmp_path / "model")
     with FakeControlPlane(part_size_bytes=1 << 22) as plane:
         config = plane_assign(plane, model, loss=loss, zero_stage=zero_stage, **STEP_ONE)
         trainer = TrainerRanks(str(model), config, "cpu")
         try:
-            async with learner_open(plane, volume, engine=HashingEngine(volume / "served"), trainer=trainer) as it:
+            async with learner_open(
+                plane, volume, engine=HashingEngine(volume / "served"), trainer=trainer
+            ) as it:
                 await it.train_next()
                 text = b"".join(batch_lines(await it.batches.kept("1"), it.assignment)).decode()
                 await trainer.export_model(tmp_path / "after")
@@ -89,15 +108,26 @@ async def test_loss_and_gradient_are_those_of_the_downloaded_batch(
     lines = [json.loads(line) for line in text.splitlines()]
     raw = {line["episode_id"]: line["raw_logprobs"] for line in lines if line["kind"] == "sample"}
     sampled = {line["episode_id"]: line["logprobs"] for line in lines if line["kind"] == "sample"}
-    assert raw["a0"] == sampled["a0"] and raw["c0"] == sampled["c0"], "of temperature 1 there is but one"
+    assert raw["a0"] == sampled["a0"] and raw["c0"] == sampled["c0"], (
+        "of temperature 1 there is but one"
+    )
     assert raw["b0"] == pytest.approx([logprob and logprob - 1.0 for logprob in sampled["b0"]])
-    before = {line["episode_id"]: line["trainer_logprobs"] for line in lines if line["kind"] == "sample"}
+    before = {
+        line["episode_id"]: line["trainer_logprobs"] for line in lines if line["kind"] == "sample"
+    }
     assert set(before["c0"]) == {0.0, None}, "it was not in the gradient: no step computed it"
     live = [line for line in lines if line["kind"] == "sample" and line["in_gradient"]]
-    assert {sample["episode_id"] for sample in live} == {"a0", "a1", "b0", "b1"}, "group c says nothing"
-    assert [sum(s["mask"]) for s in live if s["episode_id"] == "b1"] == [3], "two of its tokens were an only choice"
+    assert {sample["episode_id"] for sample in live} == {"a0", "a1", "b0", "b1"}, (
+        "group c says nothing"
+    )
+    assert [sum(s["mask"]) for s in live if s["episode_id"] == "b1"] == [3], (
+        "two of its tokens were an only choice"
+    )
     found, metrics = recompute(lines, model), lines[0]["metrics"]
-    assert sorted(found.temperatures) == pytest.approx([0.3, 0.7, 1.0, 2.0]) and found.bound_tokens == 3
+    assert (
+        sorted(found.temperatures) == pytest.approx([0.3, 0.7, 1.0, 2.0])
+        and found.bound_tokens == 3
+    )
     assert found.loss == pytest.approx(metrics["loss"], rel=1e-4, abs=1e-7)
     assert found.norm == pytest.approx(metrics["grad_norm"], rel=1e-4)
     assert found.norm > 0.01
@@ -106,9 +136,15 @@ async def test_loss_and_gradient_are_those_of_the_downloaded_batch(
     moved = [
         one != other
         for line in live
-        for one, other in zip(*(line[f"trainer_logprobs{of}"] for of in ("", "_after")), strict=True)
+        for one, other in zip(
+            *(line[f"trainer_logprobs{of}"] for of in ("", "_after")), strict=True
+        )
     ]
-    assert sum(moved) == sum(sum(line["mask"]) for line in live), "the step changed each trained token, and no other"
-    assert {line["episode_id"]: line["trainer_logprobs_after"] for line in lines if line["kind"] == "sample"}[
-        "c0"
-    ] == before["c0"]
+    assert sum(moved) == sum(sum(line["mask"]) for line in live), (
+        "the step changed each trained token, and no other"
+    )
+    assert {
+        line["episode_id"]: line["trainer_logprobs_after"]
+        for line in lines
+        if line["kind"] == "sample"
+    }["c0"] == before["c0"]

@@ -1,11 +1,18 @@
-"""What a token counts by the gap between trainer and engine: weights, masks and a veto, each by its formula."""
+"""What a token counts by the gap between trainer and engine: weights, masks and a veto, each by its
+formula.
+"""
 
 import math
 
 import pytest
 import torch
 
-from gpu_runtime.training.objective.engine_correction import AGREES, corrected, engine_weight, left_out
+from gpu_runtime.training.objective.engine_correction import (
+    AGREES,
+    corrected,
+    engine_weight,
+    left_out,
+)
 from gpu_runtime.training.objective.policy_loss import LossTokens, policy_loss
 from support.rounded_logprobs import rounded
 from tinkerscript.wire.config import SessionConfig
@@ -29,7 +36,9 @@ def ratios(level: str) -> list[float]:
 
 def found(what, **fields) -> list:
     policy, engine = (torch.tensor(each, dtype=torch.float64) for each in (TRAINER, ENGINE))
-    return what(EngineCorrection(**fields), policy.requires_grad_(), engine, torch.tensor(SAMPLES)).tolist()
+    return what(
+        EngineCorrection(**fields), policy.requires_grad_(), engine, torch.tensor(SAMPLES)
+    ).tolist()
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -71,7 +80,11 @@ def test_nothing_is_corrected_where_engine_and_trainer_agree(level):
 
 
 def test_an_infinite_gap_is_left_out_and_a_number_that_is_none_is_not_hidden():
-    policy, engine, sample = torch.tensor([-1.0, -1.0]), torch.tensor([-math.inf, -1.0]), torch.tensor([0, 1])
+    policy, engine, sample = (
+        torch.tensor([-1.0, -1.0]),
+        torch.tensor([-math.inf, -1.0]),
+        torch.tensor([0, 1]),
+    )
     assert engine_weight(EngineCorrection(), policy, engine, sample).tolist() == [0.0, 1.0]
     tokens = LossTokens(torch.tensor([-math.nan, -1.0]), torch.ones(2), torch.ones(2), sample)
     assert policy_loss(SessionConfig(), tokens).isnan().tolist() == [True, False]
@@ -110,12 +123,16 @@ def test_under_rounding_every_loss_keeps_the_gradient_of_every_sequence(loss):
 
 
 def test_a_clip_is_compared_with_rounding_where_it_would_cut_rounding():
-    """Against the engine's record GSPO's clip, far narrower than rounding, leaves half of the sequences dead."""
+    """Against the engine's record GSPO's clip, far narrower than rounding, leaves half of the
+    sequences dead.
+    """
     drawn = rounded()
     noise = (drawn.trainer_K - drawn.engine_K).abs().mean().item()
     assert 1e-3 < noise < 0.1, "as two kernels differ in bfloat16"
     narrow = {loss for loss, (_, high) in CLIP_DEFAULTS.items() if high < noise}
     assert narrow == {"gspo"}
     off = {"weight": "none", "mask": "none"}
-    against_engine = gradient(SessionConfig(loss="gspo", epochs=2, engine_correction=off), drawn.engine_K)
+    against_engine = gradient(
+        SessionConfig(loss="gspo", epochs=2, engine_correction=off), drawn.engine_K
+    )
     assert dead_share(against_engine) > 0.25 and cosine(against_engine, -drawn.advantages_K) < 0.9

@@ -1,4 +1,6 @@
-"""A rank that exports a model holds no further copy of its weights, and what it leaves is the model to the bit."""
+"""A rank that exports a model holds no further copy of its weights, and what it leaves is the model
+to the bit.
+"""
 
 from pathlib import Path
 
@@ -14,13 +16,18 @@ from tinkerscript.wire.config import SessionConfig
 
 
 @pytest.mark.engine
-@pytest.mark.parametrize("options", [{}, {"lora_rank": 4}, {"zero_stage": 3}], ids=["all weights", "adapters", "parts"])
-def test_an_export_takes_a_few_weights_of_memory_and_not_all(tmp_path: Path, options: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    "options", [{}, {"lora_rank": 4}, {"zero_stage": 3}], ids=["all weights", "adapters", "parts"]
+)
+def test_an_export_takes_a_few_weights_of_memory_and_not_all(
+    tmp_path: Path, options: dict[str, int]
+) -> None:
     model, exported = tmp_path / "model", tmp_path / "exported"
     tiny_model_make(model, hidden=1024, intermediate=4096, layers=5)
     config = SessionConfig(max_context_length=128, max_tokens=64, **options)
     peak_bytes = in_a_rank(export_peak, str(model), config, exported)
-    # An adapter is added to a weight by way of four more of its size: of 17 MB each, in a model of 250.
+    # An adapter is added to a weight by way of four more of its size: of 17 MB each, in a model of
+    # 250.
     assert peak_bytes < (exported / "model.safetensors").stat().st_size / 2
     weights = load_file(exported / "model.safetensors")
     for name, tensor in load_file(model / "model.safetensors").items():

@@ -1,4 +1,6 @@
-"""``gradient_checkpointing`` computes layers twice and saves less for the backward pass; the step stays the same."""
+"""``gradient_checkpointing`` computes layers twice and saves less for the backward pass; the step
+stays the same.
+"""
 
 import random
 
@@ -23,13 +25,23 @@ def one_row() -> list[Sample]:
 
 
 def model_with_dropout(folder):
-    """GPT-2, whose configuration asks for dropout of a tenth at four places when a model is in train mode."""
+    """GPT-2, whose configuration asks for dropout of a tenth at four places when a model is in
+    train mode.
+    """
     model = tiny_model_make(folder)
     (folder / "model.safetensors").unlink()
     with torch.random.fork_rng():
         torch.manual_seed(0)
         GPT2LMHeadModel(
-            GPT2Config(vocab_size=98, n_positions=256, n_embd=64, n_layer=2, n_head=2, bos_token_id=0, eos_token_id=1)
+            GPT2Config(
+                vocab_size=98,
+                n_positions=256,
+                n_embd=64,
+                n_layer=2,
+                n_head=2,
+                bos_token_id=0,
+                eos_token_id=1,
+            )
         ).save_pretrained(folder)
     return model
 
@@ -37,7 +49,11 @@ def model_with_dropout(folder):
 @pytest.mark.parametrize("make", [tiny_model_make, model_with_dropout])
 def test_layers_are_computed_twice_and_less_is_saved_and_the_step_is_the_same(tmp_path, make):
     model = str(make(tmp_path / "model"))
-    options = [{}, {"gradient_checkpointing": True}, {"gradient_checkpointing": True, "zero_stage": 3}]
+    options = [
+        {},
+        {"gradient_checkpointing": True},
+        {"gradient_checkpointing": True, "zero_stage": 3},
+    ]
     runs = [(SessionConfig(learning_rate=1e-3, **each), one_row()) for each in options]
     plain, recomputed, sharded = in_a_rank(computation, model, runs)
     assert [calls for calls, *_ in (plain, recomputed, sharded)] == [1, 2, 2]
@@ -52,8 +68,12 @@ def test_what_layers_save_is_kept_on_the_host_and_the_step_is_the_same(tmp_path,
     model = str(tiny_model_make(tmp_path / "model"))
     options = {"learning_rate": 1e-3, "gradient_checkpointing": True, "zero_stage": stage}
     configs = [SessionConfig(**options), SessionConfig(**options, offload_activations=True)]
-    (moved, weights), (moved_offloaded, weights_offloaded) = in_a_rank(moved_to_the_host, model, configs, one_row())
-    assert moved == 0 and moved_offloaded == 2 * 199 * 64 * 4, "of two layers the input, without the last token"
+    (moved, weights), (moved_offloaded, weights_offloaded) = in_a_rank(
+        moved_to_the_host, model, configs, one_row()
+    )
+    assert moved == 0 and moved_offloaded == 2 * 199 * 64 * 4, (
+        "of two layers the input, without the last token"
+    )
     assert all(torch.equal(weights_offloaded[name], weight) for name, weight in weights.items())
 
 

@@ -1,6 +1,8 @@
-"""The trainer's loss and gradient are those of its formula, computed by plain transformers one sample at a time.
+"""The trainer's loss and gradient are those of its formula, computed by plain transformers one
+sample at a time.
 
-Nothing of the trainer is used on the other side: no packing, no chunked log-probabilities, no DeepSpeed.
+Nothing of the trainer is used on the other side: no packing, no chunked log-probabilities, no
+DeepSpeed.
 """
 
 import math
@@ -26,12 +28,16 @@ def model(tmp_path_factory) -> str:
 @pytest.fixture(scope="module")
 def trained(model):
     """What ``rank_probe.gradients`` answers under each of CONFIGS."""
-    runs = [(SessionConfig(**NO_CLIP, **options), samples_of(name)) for name, options in CONFIGS.items()]
+    runs = [
+        (SessionConfig(**NO_CLIP, **options), samples_of(name)) for name, options in CONFIGS.items()
+    ]
     return dict(zip(CONFIGS, in_a_rank(gradients, model, runs), strict=True))
 
 
 def plain_model(path: str):
-    return AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation="eager")
+    return AutoModelForCausalLM.from_pretrained(
+        path, dtype=torch.float32, attn_implementation="eager"
+    )
 
 
 def token_logprobs(model, sample: Sample, entropies: list | None = None) -> list[torch.Tensor]:
@@ -39,22 +45,31 @@ def token_logprobs(model, sample: Sample, entropies: list | None = None) -> list
     logits_TV = model(torch.tensor([sample.token_ids_T])).logits[0]
     positions = [t for t, trained in enumerate(sample.mask_T) if trained]
     temperatures_T = sample.temperatures_T or (1.0,) * len(sample.mask_T)
-    tempered = {t: torch.log_softmax(logits_TV[t - 1].float() / temperatures_T[t], dim=-1) for t in positions}
+    tempered = {
+        t: torch.log_softmax(logits_TV[t - 1].float() / temperatures_T[t], dim=-1)
+        for t in positions
+    }
     if entropies is not None:
         entropies.extend(-(tempered[t].exp() * tempered[t]).sum() for t in positions)
     return [tempered[t][sample.token_ids_T[t]] for t in positions]
 
 
 def token_loss(config: SessionConfig, k: int, all_now, all_engine, all_before, advantage: float):
-    """The formula of the sample's ``k``-th token, written out once more. ``all_before``: those of a later update."""
+    """The formula of the sample's ``k``-th token, written out once more. ``all_before``: those of a
+    later update.
+    """
     now, is_first = all_now[k], all_before is None
     fixed = [each.item() for each in all_now]
     before = fixed if is_first else all_before
     if config.loss == "cross_entropy":
         return -now * advantage
-    weight = correction(config.engine_correction, k, [b - e for b, e in zip(before, all_engine, strict=True)])
+    weight = correction(
+        config.engine_correction, k, [b - e for b, e in zip(before, all_engine, strict=True)]
+    )
     ratio = torch.exp(now - before[k])
-    own = {"gspo": (3e-4, 4e-4), "dapo": (0.2, 0.28), "cispo": (1.0, 4.0)}.get(config.loss, (0.2, 0.2))
+    own = {"gspo": (3e-4, 4e-4), "dapo": (0.2, 0.28), "cispo": (1.0, 4.0)}.get(
+        config.loss, (0.2, 0.2)
+    )
     low = 1 - (own[0] if config.clip_low is None else config.clip_low)
     high = 1 + (own[1] if config.clip_high is None else config.clip_high)
     if config.loss == "dro":
@@ -80,10 +95,16 @@ def correction(options, k: int, gaps: list[float]) -> float:
         return 0.0
     if masked < (options.mask_low or 0.0) or masked > (options.mask_high or math.inf):
         return 0.0
-    return weight if options.weight == "none" else min(max(weight, options.weight_low or 0.0), options.weight_high)
+    return (
+        weight
+        if options.weight == "none"
+        else min(max(weight, options.weight_low or 0.0), options.weight_high)
+    )
 
 
-def plain_loss(config: SessionConfig, path: str, samples: list[Sample] = SAMPLES, weights: dict | None = None):
+def plain_loss(
+    config: SessionConfig, path: str, samples: list[Sample] = SAMPLES, weights: dict | None = None
+):
     """(loss, model with its gradient), at ``weights`` or at those of the base."""
     model, base, mean = plain_model(path), plain_model(path), plain_model(path)
     if weights is not None:
@@ -98,7 +119,9 @@ def plain_loss(config: SessionConfig, path: str, samples: list[Sample] = SAMPLES
         entropies: list[torch.Tensor] = []
         now = token_logprobs(model, sample, entropies)
         engine, before = [
-            None if of_T is None else [value for value, trained in zip(of_T, sample.mask_T, strict=True) if trained]
+            None
+            if of_T is None
+            else [value for value, trained in zip(of_T, sample.mask_T, strict=True) if trained]
             for of_T in (sample.logprobs_T, sample.before_T)
         ]
         with torch.no_grad():
@@ -107,12 +130,19 @@ def plain_loss(config: SessionConfig, path: str, samples: list[Sample] = SAMPLES
             scale = 1 / tokens
         else:
             scale = (
-                1 / config.max_tokens / episodes if config.loss == "dr_grpo" else sample.weight / episodes / len(now)
+                1 / config.max_tokens / episodes
+                if config.loss == "dr_grpo"
+                else sample.weight / episodes / len(now)
             )
         for k in range(len(now)):
             loss = token_loss(config, k, now, engine, before, sample.advantage)
-            for coef, gap in ((config.kl_coef, reference[k] - now[k]), (config.kl_base_coef, at_base[k] - now[k])):
-                loss = loss + coef * (0.5 * gap**2 if config.kl_estimator == "k2" else torch.exp(gap) - gap - 1)
+            for coef, gap in (
+                (config.kl_coef, reference[k] - now[k]),
+                (config.kl_base_coef, at_base[k] - now[k]),
+            ):
+                loss = loss + coef * (
+                    0.5 * gap**2 if config.kl_estimator == "k2" else torch.exp(gap) - gap - 1
+                )
             total = total + scale * (loss - config.entropy_coef * entropies[k])
     total.backward()
     return total.item(), model
@@ -128,7 +158,9 @@ def gradient_of(model) -> dict:
     return {name: parameter.grad for name, parameter in model.named_parameters()}
 
 
-@pytest.mark.parametrize("name", [name for name in CONFIGS if not name.startswith(("LoRA", "bfloat16"))])
+@pytest.mark.parametrize(
+    "name", [name for name in CONFIGS if not name.startswith(("LoRA", "bfloat16"))]
+)
 def test_loss_and_gradient_equal_the_plain_computation(trained, model, name):
     metrics, gradient, weights = trained[name]
     loss, plain = plain_loss(SessionConfig(**CONFIGS[name]), model, samples_of(name), weights)
@@ -161,25 +193,32 @@ def test_the_reference_of_adapters_is_the_model_under_them(trained, model):
             a_RI = adapters[name.replace("lora_B", "lora_A")]
             merged[f"{name.removesuffix('.lora_B.default.weight')}.weight"] += 32 / 4 * b_OR @ a_RI
     with_term, without = (
-        plain_loss(SessionConfig(**options), model, weights=merged)[0] for options in (CONFIGS["LoRA with KL"], {})
+        plain_loss(SessionConfig(**options), model, weights=merged)[0]
+        for options in (CONFIGS["LoRA with KL"], {})
     )
     assert metrics["loss"] == pytest.approx(with_term, rel=1e-4)
     assert with_term != pytest.approx(without, rel=1e-2)
 
 
 def test_an_adapter_begins_with_the_gradient_that_the_chain_rule_gives_it(trained, model):
-    """B is zero, so A gets none, and B the gradient of W' = W + (alpha / rank) B A: (alpha / rank) G A^T."""
+    """B is zero, so A gets none, and B the gradient of W' = W + (alpha / rank) B A: (alpha / rank)
+    G A^T.
+    """
     _, gradient, adapters = trained["LoRA"]
     _, plain = plain_loss(SessionConfig(), model)
     full = gradient_of(plain)
-    adapted = [name.removesuffix(".lora_B.default.weight") for name in gradient if ".lora_B." in name]
+    adapted = [
+        name.removesuffix(".lora_B.default.weight") for name in gradient if ".lora_B." in name
+    ]
     linear = [name for name, module in plain.named_modules() if isinstance(module, torch.nn.Linear)]
     assert sorted(adapted) == sorted(name for name in linear if name != "lm_head")
     for name in adapted:
         assert gradient[f"{name}.lora_A.default.weight"].abs().max() == 0
         a_RI = adapters[f"{name}.lora_A.default.weight"]
         expected = 8 / 4 * full[f"{name}.weight"] @ a_RI.T
-        torch.testing.assert_close(gradient[f"{name}.lora_B.default.weight"], expected, rtol=1e-4, atol=1e-7)
+        torch.testing.assert_close(
+            gradient[f"{name}.lora_B.default.weight"], expected, rtol=1e-4, atol=1e-7
+        )
 
 
 @pytest.mark.parametrize("name", [name for name in CONFIGS if name.startswith("bfloat16")])

@@ -1,4 +1,6 @@
-"""A gap between engine and trainer refuses a step where the usual token shows it, beyond what rounding explains."""
+"""A gap between engine and trainer refuses a step where the usual token shows it, beyond what
+rounding explains.
+"""
 
 import math
 
@@ -49,7 +51,9 @@ def test_weights_of_another_step_refuse_though_no_token_is_far_off(dtype):
 def test_rounding_counts_for_more_at_a_low_temperature():
     warm = sample(*[gap_of(0.02)] * 8)
     assert refusal("bfloat16", warm)
-    assert refusal("bfloat16", sample(*[gap_of(0.02)] * 8, temperatures_T=(1.0, *[0.5] * 8))) is None
+    assert (
+        refusal("bfloat16", sample(*[gap_of(0.02)] * 8, temperatures_T=(1.0, *[0.5] * 8))) is None
+    )
 
 
 def test_one_cold_token_among_many_hides_no_gap():
@@ -59,15 +63,21 @@ def test_one_cold_token_among_many_hides_no_gap():
 
 def test_stale_tokens_and_steps_without_tokens_prove_nothing():
     assert refusal("float32", sample(*[1.0] * 8), staleness=1) is None
-    assert refusal("float32", sample(*[1.0] * 8, allowed_T=(None, *[b"set"] * 8))) is None, "a grammar's gap"
+    assert refusal("float32", sample(*[1.0] * 8, allowed_T=(None, *[b"set"] * 8))) is None, (
+        "a grammar's gap"
+    )
     assert refusal("float32", sample(*[1.0] * 8))
 
 
 def test_the_metrics_tell_quantiles_and_where_the_gap_is():
     gaps = [0.0, 0.1, 0.2, 2.0]
     found = EngineGaps.of(*zip(sample(*gaps), strict=True)).metrics()
-    assert found["engine_gap_mean"] == pytest.approx(sum(gaps) / 4) and found["engine_gap_max"] == pytest.approx(2.0)
+    assert found["engine_gap_mean"] == pytest.approx(sum(gaps) / 4) and found[
+        "engine_gap_max"
+    ] == pytest.approx(2.0)
     assert found["engine_gap_p50"] == pytest.approx(0.15) and found["engine_gap_far"] == 0.25
     assert found["engine_gap_by_position"] == pytest.approx(gaps)
-    assert found["engine_gap_by_probability"] == [None, None, pytest.approx(sum(gaps) / 4), None], "exp(-1) = 0.37"
+    assert found["engine_gap_by_probability"] == [None, None, pytest.approx(sum(gaps) / 4), None], (
+        "exp(-1) = 0.37"
+    )
     assert EngineGaps.of([], []).metrics() == {}

@@ -1,4 +1,6 @@
-"""LoRA on the real trainer: only adapters learn, merged weights leave, a resumed run ends with the same bits."""
+"""LoRA on the real trainer: only adapters learn, merged weights leave, a resumed run ends with the
+same bits.
+"""
 
 import json
 import random
@@ -41,7 +43,13 @@ def model(tmp_path_factory):
 
 
 def config(**changes) -> SessionConfig:
-    defaults = {"lora_rank": RANK, "lora_alpha": 12, "learning_rate": 5e-3, "micro_batch_tokens": 64, "seed": 3}
+    defaults = {
+        "lora_rank": RANK,
+        "lora_alpha": 12,
+        "learning_rate": 5e-3,
+        "micro_batch_tokens": 64,
+        "seed": 3,
+    }
     return SessionConfig(**(defaults | changes))
 
 
@@ -67,13 +75,17 @@ def logprobs(folder, samples: list[Sample], adapter=None) -> torch.Tensor:
     with torch.no_grad():
         for sample in samples:
             logits_TV = model(torch.tensor([sample.token_ids_T])).logits[0]
-            own = torch.log_softmax(logits_TV, -1)[:-1].gather(1, torch.tensor(sample.token_ids_T)[1:, None])[:, 0]
+            own = torch.log_softmax(logits_TV, -1)[:-1].gather(
+                1, torch.tensor(sample.token_ids_T)[1:, None]
+            )[:, 0]
             found.append(own[torch.tensor(sample.mask_T[1:]) == 1])
     return torch.cat(found)
 
 
 @pytest.mark.parametrize(("part", "stage"), [("attention", 2), ("mlp", 3)])
-async def test_targets_change_by_a_matrix_of_the_rank_and_nothing_else_changes(model, tmp_path, part, stage):
+async def test_targets_change_by_a_matrix_of_the_rank_and_nothing_else_changes(
+    model, tmp_path, part, stage
+):
     trainer = TrainerRanks(str(model), config(lora_targets=part, zero_stage=stage), "cpu")
     try:
         before = await weights(trainer, tmp_path / "before")
@@ -82,7 +94,9 @@ async def test_targets_change_by_a_matrix_of_the_rank_and_nothing_else_changes(m
     finally:
         await trainer.close()
     base = load_file(model / "model.safetensors")
-    assert before.keys() == after.keys() == base.keys(), "the engine is given the base model's names"
+    assert before.keys() == after.keys() == base.keys(), (
+        "the engine is given the base model's names"
+    )
     for name, tensor in base.items():
         assert torch.equal(before[name], tensor), "a new adapter changes nothing"
         change = after[name] - tensor
@@ -92,17 +106,24 @@ async def test_targets_change_by_a_matrix_of_the_rank_and_nothing_else_changes(m
             assert not change.any(), name
 
 
-async def test_both_folders_are_the_policy_that_was_trained_and_the_reference_is_the_base(model, tmp_path):
+async def test_both_folders_are_the_policy_that_was_trained_and_the_reference_is_the_base(
+    model, tmp_path
+):
     trainer = TrainerRanks(str(model), config(kl_coef=0.5, loss="cross_entropy"), "cpu")
     try:
         await steps(trainer, 1, 2)
         await trainer.export_model(tmp_path / "model")
-        samples = [Sample(s.token_ids_T, s.mask_T, s.logprobs_T, advantage=0.0, group=s.group) for s in batch(9)]
+        samples = [
+            Sample(s.token_ids_T, s.mask_T, s.logprobs_T, advantage=0.0, group=s.group)
+            for s in batch(9)
+        ]
         metrics = await trainer.forward_backward(samples)
     finally:
         await trainer.close()
     now, base = logprobs(tmp_path / "model", samples), logprobs(model, samples)
-    torch.testing.assert_close(logprobs(model, samples, tmp_path / "model" / "adapter"), now, rtol=0, atol=1e-5)
+    torch.testing.assert_close(
+        logprobs(model, samples, tmp_path / "model" / "adapter"), now, rtol=0, atol=1e-5
+    )
     told = json.loads((tmp_path / "model" / "adapter" / "adapter_config.json").read_text())
     assert told["base_model_name_or_path"] == model.name, "not where it lies here"
     assert metrics["entropy"] == pytest.approx(-now.mean().item(), rel=1e-5)

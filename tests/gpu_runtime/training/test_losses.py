@@ -16,7 +16,10 @@ LOW, HIGH, CAP = 0.2, 0.28, 1.2
 MANY = {"epochs": 2}  # a single update has no ratio but 1
 UNWEIGHED = {"engine_correction": {"weight": "none", "mask": "none"}}
 CAPPED = {"engine_correction": {"weight_high": CAP, "mask": "none"}}
-CLIPPED = [SessionConfig(loss=name, clip_low=LOW, clip_high=HIGH, **MANY, **UNWEIGHED) for name in CLIPPED_LOSSES]
+CLIPPED = [
+    SessionConfig(loss=name, clip_low=LOW, clip_high=HIGH, **MANY, **UNWEIGHED)
+    for name in CLIPPED_LOSSES
+]
 DUAL = [
     SessionConfig(loss=name, clip_low=LOW, clip_high=HIGH, dual_clip=1.4, **MANY, **UNWEIGHED)
     for name in SURROGATE_LOSSES
@@ -57,7 +60,9 @@ def draw(seed: int):
 
 def bounds(config):
     """Written out once more: what each loss was published with."""
-    own = {"gspo": (3e-4, 4e-4), "dapo": (0.2, 0.28), "cispo": (1.0, 4.0)}.get(config.loss, (0.2, 0.2))
+    own = {"gspo": (3e-4, 4e-4), "dapo": (0.2, 0.28), "cispo": (1.0, 4.0)}.get(
+        config.loss, (0.2, 0.2)
+    )
     low = own[0] if config.clip_low is None else config.clip_low
     return 1 - low, 1 + (own[1] if config.clip_high is None else config.clip_high)
 
@@ -69,11 +74,18 @@ def reference(config, logprobs, engine, advantages, samples, stopped=None):
     for k, (x, q, advantage) in enumerate(zip(logprobs, engine, advantages, strict=True)):
         weight, old = 1.0, q
         if not config.has_many_updates and config.loss != "cross_entropy":
-            weight, old = min(math.exp(stopped[k] - q), config.engine_correction.weight_high), stopped[k]
+            weight, old = (
+                min(math.exp(stopped[k] - q), config.engine_correction.weight_high),
+                stopped[k],
+            )
         ratio = math.exp(x - old)
         if config.loss == "gspo":
             gap = 0.0 if old == stopped[k] else 1.0
-            own = [gap * (stopped[j] - engine[j]) for j, sample in enumerate(samples) if sample == samples[k]]
+            own = [
+                gap * (stopped[j] - engine[j])
+                for j, sample in enumerate(samples)
+                if sample == samples[k]
+            ]
             ratio = math.exp(sum(own) / len(own) + x - stopped[k])
         low, high = bounds(config)
         clipped = min(max(ratio, low), high)
@@ -96,7 +108,9 @@ def reference(config, logprobs, engine, advantages, samples, stopped=None):
 
 def tokens_of(config, logprobs, engine, advantages, samples):
     """Of several updates a later one, whose policy before the step is the engine's."""
-    engine_K, advantages_K = (torch.tensor(values, dtype=torch.float64) for values in (engine, advantages))
+    engine_K, advantages_K = (
+        torch.tensor(values, dtype=torch.float64) for values in (engine, advantages)
+    )
     x = torch.as_tensor(logprobs, dtype=torch.float64)
     before_K = engine_K if config.has_many_updates else None
     return LossTokens(x, engine_K, advantages_K, torch.tensor(samples), before_K)
@@ -111,7 +125,9 @@ def measured(config, logprobs, engine, advantages, samples):
 @pytest.mark.parametrize("seed", range(5))
 def test_loss_equals_the_plain_formula(config, seed):
     drawn = draw(seed)
-    assert measured(config, *drawn)[1].tolist() == pytest.approx(reference(config, *drawn), rel=1e-9)
+    assert measured(config, *drawn)[1].tolist() == pytest.approx(
+        reference(config, *drawn), rel=1e-9
+    )
 
 
 @every_loss
@@ -123,7 +139,9 @@ def test_gradient_equals_finite_differences(config, seed):
     h = 1e-6
     for k in range(len(logprobs)):
         up, down = ([v + h * sign * (j == k) for j, v in enumerate(logprobs)] for sign in (1, -1))
-        rise = sum(reference(config, up, *rest, logprobs)) - sum(reference(config, down, *rest, logprobs))
+        rise = sum(reference(config, up, *rest, logprobs)) - sum(
+            reference(config, down, *rest, logprobs)
+        )
         assert x.grad[k].item() == pytest.approx(rise / (2 * h), rel=1e-5, abs=1e-8)
 
 
@@ -139,7 +157,9 @@ def test_the_draws_reach_both_sides_of_every_bound():
 def test_cispo_keeps_the_gradient_of_clipped_tokens_and_ppo_does_not():
     gradients = {}
     for name in ("cispo", "ppo"):  # ratio e, far above the clip
-        x, loss_K = measured(SessionConfig(loss=name, clip_high=HIGH, **MANY), [-1.0], [-2.0], [1.0], [0])
+        x, loss_K = measured(
+            SessionConfig(loss=name, clip_high=HIGH, **MANY), [-1.0], [-2.0], [1.0], [0]
+        )
         loss_K.sum().backward()
         gradients[name] = x.grad.item()
     assert gradients["ppo"] == 0.0
@@ -202,13 +222,16 @@ def test_under_every_loss_two_timelines_of_an_episode_weigh_as_one_sequence_of_t
 
 @pytest.mark.parametrize("config", [*CLIPPED, *DUAL], ids=name_of)
 def test_a_token_counts_as_clipped_iff_its_bound_changes_its_loss(config):
-    """Seen from the loss itself: it differs from the unclipped one. cispo has a weight of its own to compare."""
+    """Seen from the loss itself: it differs from the unclipped one. cispo has a weight of its own
+    to compare.
+    """
     free = config.model_copy(update={"clip_low": 0.999999, "clip_high": 1e9, "dual_clip": None})
     for seed in range(5):
         logprobs, engine, advantages, samples = draw(seed)
         advantages[2] = 0.0
         drawn = logprobs, engine, advantages, samples
         changed = [
-            a != pytest.approx(b) for a, b in zip(reference(config, *drawn), reference(free, *drawn), strict=True)
+            a != pytest.approx(b)
+            for a, b in zip(reference(config, *drawn), reference(free, *drawn), strict=True)
         ]
         assert clipped_tokens(config, tokens_of(config, *drawn)).tolist() == changed

@@ -1,4 +1,6 @@
-"""Every family of docs/models.md is computed as its own forward does, with its gradient, or refused by the field."""
+"""Every family of docs/models.md is computed as its own forward does, with its gradient, or refused
+by the field.
+"""
 
 import json
 import re
@@ -37,7 +39,11 @@ def test_windows_in_some_layers_of_qwen2_are_refused_and_in_all_or_none_are_not(
     folder = family_make(tmp_path, "Qwen2 with windows")
     assert re.search("max_window_layers is 1 .* use_sliding_window", folder_refusal(folder, CONFIG))
     fields = json.loads((folder / "config.json").read_text())
-    for other in ({"use_sliding_window": False}, {"max_window_layers": 0}, {"max_window_layers": 2}):
+    for other in (
+        {"use_sliding_window": False},
+        {"max_window_layers": 0},
+        {"max_window_layers": 2},
+    ):
         (folder / "config.json").write_text(json.dumps(fields | other))
         assert folder_refusal(folder, CONFIG) is None
 
@@ -50,7 +56,9 @@ def test_windows_in_some_layers_of_qwen2_are_refused_and_in_all_or_none_are_not(
     ],
 )
 def test_longrope_is_refused_beyond_the_length_at_which_its_factors_change(tmp_path, fields):
-    """vLLM takes the long factors for all rows of such a context, transformers for the rows that are longer."""
+    """vLLM takes the long factors for all rows of such a context, transformers for the rows that
+    are longer.
+    """
     (tmp_path / "config.json").write_text(json.dumps(fields | {"max_position_embeddings": 4096}))
     assert "set max_context_length to 64" in folder_refusal(tmp_path, CONFIG)
     assert folder_refusal(tmp_path, SessionConfig(max_context_length=64)) is None
@@ -74,7 +82,9 @@ def test_a_mixture_of_experts_is_refused_by_its_field(tmp_path, name):
 def test_a_quantised_folder_is_refused_with_the_name_of_the_one_to_take(tmp_path, name, plain):
     folder = tmp_path / name
     folder.mkdir()
-    (folder / "config.json").write_text(json.dumps({"quantization_config": {"quant_method": "fp8"}}))
+    (folder / "config.json").write_text(
+        json.dumps({"quantization_config": {"quant_method": "fp8"}})
+    )
     refusal = folder_refusal(folder, CONFIG) or ""
     assert "quantization_config is fp8" in refusal and refusal.endswith(plain)
 
@@ -94,7 +104,9 @@ def test_experts_are_found_wherever_a_family_counts_them(tmp_path, fields):
 
 
 def test_attention_with_sinks_is_computed_whole(tmp_path):
-    """Past the check of fields, which would have stopped it: GPT-OSS has attention sinks, which no tree has."""
+    """Past the check of fields, which would have stopped it: GPT-OSS has attention sinks, which no
+    tree has.
+    """
     policy = Policy.load(str(family_make(tmp_path, "GPT-OSS")), torch.float32)
     policy_verify(policy, CONFIG, CPU)
     assert policy.kind is RowKind.PADDED and "s_aux" in policy.apart
@@ -104,15 +116,22 @@ def test_attention_with_sinks_is_computed_whole(tmp_path):
     "fields",
     [
         {"model_type": "doubled"},
-        {"model_type": "doubled", "auto_map": {"AutoConfig": "doubled.C", "AutoModelForCausalLM": "doubled.M"}},
+        {
+            "model_type": "doubled",
+            "auto_map": {"AutoConfig": "doubled.C", "AutoModelForCausalLM": "doubled.M"},
+        },
     ],
 )
-def test_a_model_without_code_in_the_library_is_refused_and_the_code_of_its_folder_is_not_run(tmp_path, fields):
+def test_a_model_without_code_in_the_library_is_refused_and_the_code_of_its_folder_is_not_run(
+    tmp_path, fields
+):
     folder = family_make(tmp_path, "Llama")
     (folder / "doubled.py").write_text("raise AssertionError('it was run')\n")
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | fields))
-    with pytest.raises(ModelUnsupported, match="transformers does not load this model: .*(doubled|custom code)"):
+    with pytest.raises(
+        ModelUnsupported, match="transformers does not load this model: .*(doubled|custom code)"
+    ):
         Policy.load(str(folder), torch.float32)
 
 

@@ -1,4 +1,6 @@
-"""Ranks of one trainer on the two nodes of a real Slurm: the same steps, and a named end of what is lost."""
+"""Ranks of one trainer on the two nodes of a real Slurm: the same steps, and a named end of what is
+lost.
+"""
 
 import json
 import os
@@ -35,7 +37,9 @@ def cluster() -> Iterator[None]:
 
 
 class Job:
-    """The trainer of support/node_ranks.py as the batch step of a job over two nodes, or as a process beside us."""
+    """The trainer of support/node_ranks.py as the batch step of a job over two nodes, or as a
+    process beside us.
+    """
 
     def __init__(self, folder: Path, config: dict[str, object], **wanted: object) -> None:
         self.folder = folder
@@ -46,8 +50,18 @@ class Job:
 
     def submit(self) -> "Job":
         script = f"#!/bin/sh\nexec {sys.executable} {node_ranks.__file__} {self.folder}\n"
-        gang = ["--nodes=2", "--ntasks=2", "--ntasks-per-node=1", "--cpus-per-task=1", "--mem=1500M", "--no-requeue"]
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "TINKERSCRIPT_RUNTIME_CPUS": "1"}
+        gang = [
+            "--nodes=2",
+            "--ntasks=2",
+            "--ntasks-per-node=1",
+            "--cpus-per-task=1",
+            "--mem=1500M",
+            "--no-requeue",
+        ]
+        environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "TINKERSCRIPT_RUNTIME_CPUS": "1",
+        }
         subprocess.run(
             ["sbatch", *gang, f"--output={self.folder}/log"], input=script, text=True, check=True, env=environment,
             stdout=subprocess.DEVNULL, timeout=20,
@@ -55,12 +69,16 @@ class Job:
         return self
 
     def found(self, within_s: float = RUN_S) -> dict:
-        assert wait_until((self.folder / "found.json").exists, timeout_s=within_s, poll_s=0.2), self.log()
+        assert wait_until((self.folder / "found.json").exists, timeout_s=within_s, poll_s=0.2), (
+            self.log()
+        )
         return json.loads((self.folder / "found.json").read_text())
 
     def log(self) -> str:
         said = self.folder / "log"
-        return said.read_text(errors="replace")[-3000:] if said.exists() else "the job did not begin"
+        return (
+            said.read_text(errors="replace")[-3000:] if said.exists() else "the job did not begin"
+        )
 
     def remote(self) -> psutil.Process:
         """The rank on the other node, once they have met."""
@@ -73,7 +91,9 @@ class Job:
 
 
 def is_remote(process: psutil.Process) -> bool:
-    """Of this cluster: another run of these tests may be on the machine. ``srun`` has the same last words."""
+    """Of this cluster: another run of these tests may be on the machine. ``srun`` has the same last
+    words.
+    """
     command = process.info["cmdline"] or []
     if command[-1:] != [MODULE] or Path(command[0]).name == "srun":
         return False
@@ -89,13 +109,19 @@ def is_daemon(process: psutil.Process, node: str) -> bool:
 def are_idle() -> bool:
     """Both nodes."""
     command = ["sinfo", "--noheader", "--Node", "--format=%T"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=20).stdout.split() == ["idle", "idle"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=20).stdout.split() == [
+        "idle",
+        "idle",
+    ]
 
 
 def beside(folder: Path, config: dict[str, object], **wanted: object) -> Job:
     """The same on this machine alone."""
     job = Job(folder, config, **wanted)
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "TINKERSCRIPT_RUNTIME_CPUS": "2"}
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "TINKERSCRIPT_RUNTIME_CPUS": "2",
+    }
     command = [sys.executable, node_ranks.__file__, str(folder)]
     with (folder / "log").open("wb") as log:
         subprocess.run(command, check=True, env=environment, stdout=log, stderr=log, timeout=RUN_S)
@@ -130,7 +156,9 @@ def test_two_nodes_go_on_from_a_state_of_one_and_one_from_theirs(cluster, folder
     there = Job(folder("there"), TWO | {"nodes": 2}, steps=[1, 2]).submit()
     here = beside(folder("here"), TWO, steps=[1, 2])
     there.found()
-    out = Job(folder("out"), TWO | {"nodes": 2}, state=str(here.folder / "state-1"), steps=[2]).submit()
+    out = Job(
+        folder("out"), TWO | {"nodes": 2}, state=str(here.folder / "state-1"), steps=[2]
+    ).submit()
     back = beside(folder("back"), TWO, state=str(there.folder / "state-1"), steps=[2])
     out.found()
     unbroken = here.weights()
@@ -140,9 +168,13 @@ def test_two_nodes_go_on_from_a_state_of_one_and_one_from_theirs(cluster, folder
 
 @pytest.mark.system
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["it is killed", "its node falls silent"])
+@pytest.mark.parametrize(
+    "how", [signal.SIGKILL, signal.SIGSTOP], ids=["it is killed", "its node falls silent"]
+)
 def test_a_rank_that_is_lost_is_a_named_failure_within_a_minute(cluster, folder, how: int) -> None:
-    """A node that is stopped with what runs on it sends nothing and closes nothing, like one without power."""
+    """A node that is stopped with what runs on it sends nothing and closes nothing, like one
+    without power.
+    """
     job = Job(folder("job"), {"trainer_ranks": 2, "nodes": 2}).submit()
     rank = job.remote()
     lost = [rank] if how == signal.SIGKILL else [*rank.parents()[:1], rank]  # its slurmstepd
@@ -170,8 +202,12 @@ def test_a_node_that_cannot_be_reached_at_the_start_is_a_named_failure(cluster, 
 @pytest.mark.system
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("what", ["model", "version"])
-def test_a_node_that_has_something_else_is_refused_by_name_before_it_trains(cluster, folder, what: str) -> None:
-    """Both nodes are one machine here, so that the rank of one is given another folder, or is taken for another."""
+def test_a_node_that_has_something_else_is_refused_by_name_before_it_trains(
+    cluster, folder, what: str
+) -> None:
+    """Both nodes are one machine here, so that the rank of one is given another folder, or is taken
+    for another.
+    """
     other = tiny_model_make(folder("other"), seed=1)
     wanted = {"other_model": str(other)} if what == "model" else {"torch": "1.0"}
     found = Job(folder("job"), {"trainer_ranks": 2, "nodes": 2}, **wanted).submit().found()

@@ -1,4 +1,6 @@
-"""What corrects and regularizes a loss, against exact sums over a small vocabulary and finite differences."""
+"""What corrects and regularizes a loss, against exact sums over a small vocabulary and finite
+differences.
+"""
 
 import math
 
@@ -25,9 +27,13 @@ def tensors(*values):
 @pytest.mark.parametrize("cap", [None, 1.2])
 @pytest.mark.parametrize("loss", SURROGATE_LOSSES)
 def test_the_ratio_of_a_later_update_is_against_the_policy_before_the_step(loss, cap):
-    """Value and gradient: weight(before, engine) * surrogate(now, before), the weight without a gradient."""
+    """Value and gradient: weight(before, engine) * surrogate(now, before), the weight without a
+    gradient.
+    """
     weighed = {"weight": "none", "mask": "none"} if cap is None else {"weight_high": cap}
-    config = SessionConfig(loss=loss, epochs=2, clip_low=0.08, clip_high=0.08, engine_correction=weighed)
+    config = SessionConfig(
+        loss=loss, epochs=2, clip_low=0.08, clip_high=0.08, engine_correction=weighed
+    )
 
     def expected(now):
         total = 0.0
@@ -48,14 +54,19 @@ def test_the_ratio_of_a_later_update_is_against_the_policy_before_the_step(loss,
     loss_K.sum().backward()
     for k in range(len(NOW)):
         up, down = ([x + h * (j == k) for j, x in enumerate(NOW)] for h in (1e-6, -1e-6))
-        assert now.grad[k].item() == pytest.approx((expected(up) - expected(down)) / 2e-6, rel=1e-5, abs=1e-8)
+        assert now.grad[k].item() == pytest.approx(
+            (expected(up) - expected(down)) / 2e-6, rel=1e-5, abs=1e-8
+        )
 
 
 def test_of_a_later_update_the_clip_and_the_correction_are_both_counted():
     now, engine, before, advantages = tensors(NOW, ENGINE, BEFORE, ADVANTAGES)
     drawn = LossTokens(now, engine, advantages, torch.tensor(SAMPLES), before)
-    config = SessionConfig(epochs=2, clip_low=0.08, clip_high=0.08, engine_correction={"weight_high": 1.3})
-    # exp(.1) = 1.105, A > 0: clipped. A < 0: not. before / engine = exp(.3) = 1.35: cut. exp(-.3), A < 0: clipped.
+    config = SessionConfig(
+        epochs=2, clip_low=0.08, clip_high=0.08, engine_correction={"weight_high": 1.3}
+    )
+    # exp(.1) = 1.105, A > 0: clipped. A < 0: not. before / engine = exp(.3) = 1.35: cut. exp(-.3),
+    # A < 0: clipped.
     assert clipped_tokens(config, drawn).tolist() == [True, False, True, True]
     wide = SessionConfig(epochs=2, clip_low=0.5, clip_high=0.5)
     assert clipped_tokens(wide, drawn).tolist() == [False] * 4
@@ -69,12 +80,20 @@ def distributions(seed=0, size=6):
 
 @pytest.mark.parametrize("estimator", [kl_k2, kl_k3])
 def test_the_gradient_of_an_estimator_over_all_tokens_is_exactly_what_its_docstring_says(estimator):
-    """sum_v sg(p_v) grad est(v). k2: the gradient of KL(policy || reference). k3: of KL(reference || policy)."""
+    """sum_v sg(p_v) grad est(v). k2: the gradient of KL(policy || reference). k3: of KL(reference
+    || policy).
+    """
     logits, reference = distributions()
     logprobs = logits.log_softmax(0)
-    (found,) = torch.autograd.grad((logprobs.exp().detach() * estimator(logprobs, reference)).sum(), logits)
+    (found,) = torch.autograd.grad(
+        (logprobs.exp().detach() * estimator(logprobs, reference)).sum(), logits
+    )
     logprobs = logits.log_softmax(0)
-    kl = (logprobs.exp() * (logprobs - reference)).sum() if estimator is kl_k2 else -(reference.exp() * logprobs).sum()
+    kl = (
+        (logprobs.exp() * (logprobs - reference)).sum()
+        if estimator is kl_k2
+        else -(reference.exp() * logprobs).sum()
+    )
     (exact,) = torch.autograd.grad(kl, logits)
     torch.testing.assert_close(found, exact)
 
@@ -112,7 +131,10 @@ def test_the_weight_of_a_step_follows_from_the_record_of_the_step_before_it():
     adaptive = SessionConfig(entropy_coef=0.02, entropy_target=0.5)
     assert entropy_coef_of(adaptive, None) == 0.02
     assert entropy_coef_of(adaptive, {"entropy_coef": 0.03, "entropy": 0.2}) == pytest.approx(0.035)
-    assert entropy_coef_of(SessionConfig(entropy_coef=0.02), {"entropy_coef": 0.03, "entropy": 0.2}) == 0.02
+    assert (
+        entropy_coef_of(SessionConfig(entropy_coef=0.02), {"entropy_coef": 0.03, "entropy": 0.2})
+        == 0.02
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""The two ways of training that a CPU has no use for take the same steps there, at every ZeRO stage."""
+"""The two ways of training that a CPU has no use for take the same steps there, at every ZeRO
+stage.
+"""
 
 import random
 
@@ -21,7 +23,15 @@ def batch(seed: int) -> list[Sample]:
     samples = []
     for group in range(8):
         ids = tuple(rng.randrange(2, 90) for _ in range(20))
-        samples.append(Sample(ids, (0,) * 10 + (1,) * 10, (0.0,) * 10 + (-4.5,) * 10, rng.uniform(-1, 1), group=group))
+        samples.append(
+            Sample(
+                ids,
+                (0,) * 10 + (1,) * 10,
+                (0.0,) * 10 + (-4.5,) * 10,
+                rng.uniform(-1, 1),
+                group=group,
+            )
+        )
     return samples
 
 
@@ -34,18 +44,24 @@ def model(tmp_path_factory) -> str:
 
 
 def runs_of(model: str, plain: SessionConfig, changed: SessionConfig) -> list[dict]:
-    """Weights of the plain run, of the changed run, and of the changed run when it is resumed after its second step."""
+    """Weights of the plain run, of the changed run, and of the changed run when it is resumed after
+    its second step.
+    """
     return in_a_rank(weights_after, model, [(plain, 0), (changed, 0), (changed, 2)], BATCHES)
 
 
 def apart(measured: dict, expected: dict) -> float:
-    return max((measured[name].float() - expected[name].float()).abs().max().item() for name in expected)
+    return max(
+        (measured[name].float() - expected[name].float()).abs().max().item() for name in expected
+    )
 
 
 @pytest.mark.engine
 @every_stage
 def test_an_offloaded_optimizer_takes_the_same_steps_and_resumes_to_the_same_bits(model, stage):
-    """It moves nothing on a CPU, but it is DeepSpeed's other code path, with the fused AdamW on the host."""
+    """It moves nothing on a CPU, but it is DeepSpeed's other code path, with the fused AdamW on the
+    host.
+    """
     options = OPTIONS | {"zero_stage": stage}
     offloaded = SessionConfig(**options, offload_optimizer=True)
     plain, measured, resumed = runs_of(model, SessionConfig(**options), offloaded)
@@ -55,9 +71,13 @@ def test_an_offloaded_optimizer_takes_the_same_steps_and_resumes_to_the_same_bit
 
 @pytest.mark.engine
 @every_stage
-def test_bfloat16_takes_the_steps_of_float32_to_its_rounding_and_resumes_to_the_same_bits(model, stage):
+def test_bfloat16_takes_the_steps_of_float32_to_its_rounding_and_resumes_to_the_same_bits(
+    model, stage
+):
     options = OPTIONS | {"zero_stage": stage}
-    plain, measured, resumed = runs_of(model, SessionConfig(**options), SessionConfig(**options, dtype="bfloat16"))
+    plain, measured, resumed = runs_of(
+        model, SessionConfig(**options), SessionConfig(**options, dtype="bfloat16")
+    )
     assert {tensor.dtype for tensor in measured.values()} == {torch.bfloat16}
     moved = torch.cat([(measured[name].float() - plain[name]).flatten() for name in plain])
     assert moved.abs().mean() < 3e-4, "a tenth of what three Adam steps move a weight"

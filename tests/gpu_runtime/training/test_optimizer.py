@@ -24,7 +24,9 @@ def test_a_constant_rate_warms_up_in_a_line_and_stays():
 
 
 def test_a_linear_rate_falls_by_the_same_each_step_towards_its_minimum():
-    assert rates(4, lr_schedule="linear", lr_min_ratio=0.2, max_steps=4) == pytest.approx([1, 0.8, 0.6, 0.4])
+    assert rates(4, lr_schedule="linear", lr_min_ratio=0.2, max_steps=4) == pytest.approx(
+        [1, 0.8, 0.6, 0.4]
+    )
 
 
 def test_a_cosine_rate_is_at_its_middle_halfway_and_begins_after_the_warm_up():
@@ -99,7 +101,12 @@ def test_a_gradient_whose_norm_is_beyond_the_limit_changes_nothing():
 def test_a_step_of_a_client_is_that_of_adamw_with_its_own_parameters(clip):
     params = AdamParams(0.01, 0.7, 0.8, 1e-3, 0.1, clip)
     x, idle = torch.tensor([2.0, -1.0], requires_grad=True), torch.ones(1, requires_grad=True)
-    optimizer, m, v, expected = adam_make([x, idle]), torch.zeros(2), torch.zeros(2), x.detach().clone()
+    optimizer, m, v, expected = (
+        adam_make([x, idle]),
+        torch.zeros(2),
+        torch.zeros(2),
+        x.detach().clone(),
+    )
     for step, gradient in enumerate((torch.tensor([3.0, -4.0]), torch.tensor([0.0, 0.1])), start=1):
         x.grad = gradient.clone()
         norm = gradient.norm().item()
@@ -110,7 +117,9 @@ def test_a_step_of_a_client_is_that_of_adamw_with_its_own_parameters(clip):
         expected = expected - 0.01 * (m / (1 - 0.7**step)) / ((v / (1 - 0.8**step)).sqrt() + 1e-3)
         torch.testing.assert_close(x.detach(), expected)
         assert x.grad is None, "the gradient is forgotten"
-    assert idle.item() == pytest.approx((1 - 0.01 * 0.1) ** 2), "what has no gradient decays as the rest"
+    assert idle.item() == pytest.approx((1 - 0.01 * 0.1) ** 2), (
+        "what has no gradient decays as the rest"
+    )
 
 
 def test_a_clients_gradient_that_is_not_finite_is_refused_and_forgotten():

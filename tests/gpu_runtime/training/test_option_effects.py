@@ -52,7 +52,9 @@ def test_a_moving_reference_follows_the_policy_and_is_saved_with_it(tmp_path):
     ):
         torch.testing.assert_close(reference, 0.75 * base + 0.25 * policy)
         assert torch.equal(reference, loaded)
-    assert any(not torch.equal(a, b) for a, b in zip(found["base"], found["reference"], strict=True))
+    assert any(
+        not torch.equal(a, b) for a, b in zip(found["base"], found["reference"], strict=True)
+    )
     plain = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
     ids = torch.tensor([SAMPLES[0].token_ids_T])
     expected = plain(ids).logits[0, :-1].log_softmax(-1).gather(1, ids[0, 1:, None])[:, 0]

@@ -1,4 +1,6 @@
-"""A packed tree computes what its samples compute alone: same loss, same gradients, each trained token once."""
+"""A packed tree computes what its samples compute alone: same loss, same gradients, each trained
+token once.
+"""
 
 import random
 
@@ -31,7 +33,13 @@ def sample_lists(draw):
         mask = draw(st.lists(st.integers(0, 1), min_size=len(ids), max_size=len(ids)))
         logprobs = tuple(-1.3 * m for m in mask)
         samples.append(
-            Sample(tuple(ids), tuple(mask), logprobs, draw(st.floats(-2, 2, width=32)), group=draw(st.integers(0, 2)))
+            Sample(
+                tuple(ids),
+                tuple(mask),
+                logprobs,
+                draw(st.floats(-2, 2, width=32)),
+                group=draw(st.integers(0, 2)),
+            )
         )
     return samples
 
@@ -54,7 +62,10 @@ def test_every_trained_token_is_packed_exactly_once(samples, budget):
         if sample.mask_T[t]
     )
     packed = [pack_row(data, row) for row in rows]
-    assert sorted((i, t) for row in packed for i, t in zip(row.datum_K, row.target_K, strict=True)) == expected
+    assert (
+        sorted((i, t) for row in packed for i, t in zip(row.datum_K, row.target_K, strict=True))
+        == expected
+    )
 
 
 @any_speed
@@ -63,7 +74,10 @@ def test_a_node_sees_exactly_its_own_prefix(samples):
     row = row_of(samples)
     visible = dense_mask(torch.from_numpy(row.end_N))
     prefixes = {s.token_ids_T[:n] for s in samples for n in range(1, len(s.token_ids_T))}
-    seen = [tuple(row.tokens_N[j] for j in range(len(row.tokens_N)) if visible[i, j]) for i in range(len(row.tokens_N))]
+    seen = [
+        tuple(row.tokens_N[j] for j in range(len(row.tokens_N)) if visible[i, j])
+        for i in range(len(row.tokens_N))
+    ]
     assert sorted(seen) == sorted(prefixes)  # each distinct prefix is one node, computed once
     assert all(len(prefix) == depth + 1 for prefix, depth in zip(seen, row.depth_N, strict=True))
 
@@ -81,7 +95,9 @@ def test_the_gpus_mask_shows_what_the_cpus_mask_shows():
 
 @pytest.mark.parametrize("window", [None, 5, 128, 300])
 def test_the_gpus_blocks_leave_out_no_visible_pair_and_are_whole_where_all_are_visible(window):
-    """As torch's own comparison of every pair finds them; only where a window ends may there be one too many."""
+    """As torch's own comparison of every pair finds them; only where a window ends may there be one
+    too many.
+    """
     rng = random.Random(3)
     prompts = [[rng.randrange(2, 90) for _ in range(length)] for length in (300, 40)]
     answers = [p + [rng.randrange(2, 90) for _ in range(n)] for p in prompts for n in (200, 5, 130)]
@@ -89,10 +105,18 @@ def test_the_gpus_blocks_leave_out_no_visible_pair_and_are_whole_where_all_are_v
     end_N = torch.from_numpy(row_of(samples).end_N)
     ours = block_mask(end_N, window)
     own = create_block_mask(ours.mask_mod, None, None, len(end_N), len(end_N), device="cpu")
-    whole, some = block_table(ours.full_kv_num_blocks, ours.full_kv_indices), ours.to_dense()[0, 0].bool()
-    own_whole, own_some = block_table(own.full_kv_num_blocks, own.full_kv_indices), own.to_dense()[0, 0].bool()
+    whole, some = (
+        block_table(ours.full_kv_num_blocks, ours.full_kv_indices),
+        ours.to_dense()[0, 0].bool(),
+    )
+    own_whole, own_some = (
+        block_table(own.full_kv_num_blocks, own.full_kv_indices),
+        own.to_dense()[0, 0].bool(),
+    )
     assert own_some.numel() > own_some.sum() > own_whole.sum()
-    assert (own_whole.sum() > 0) == (window in (None, 300)), "no block fits into a window of its own length"
+    assert (own_whole.sum() > 0) == (window in (None, 300)), (
+        "no block fits into a window of its own length"
+    )
     assert (own_some <= some).all() and (whole <= own_whole).all()
     if window is None:
         assert torch.equal(some, own_some) and torch.equal(whole, own_whole)
@@ -121,7 +145,10 @@ def test_loss_and_gradients_equal_the_unpacked_computation(policy, samples):
 
 
 def test_the_budget_bounds_a_row_unless_one_sample_is_larger():
-    samples = [Sample(tuple(range(g * 100, g * 100 + 20)), (0,) * 20, (0.0,) * 20, 0.0, group=g) for g in range(5)]
+    samples = [
+        Sample(tuple(range(g * 100, g * 100 + 20)), (0,) * 20, (0.0,) * 20, 0.0, group=g)
+        for g in range(5)
+    ]
     data, order = sample_data(samples), loop_order(samples)
     sizes = [len(pack_row(data, row).tokens_N) for row in pack(data, 40, order)]
     assert sizes == [38, 38, 19]
@@ -138,7 +165,9 @@ def test_what_data_share_counts_once_against_the_budget_of_a_row():
 @any_speed
 @given(st.lists(token_lists, min_size=1, max_size=6), st.integers(4, 40))
 def test_data_in_lexicographic_order_share_all_that_they_can(lists, budget):
-    """Whatever order they were sent in: as few nodes as the trie of a whole call has, where a row holds it."""
+    """Whatever order they were sent in: as few nodes as the trie of a whole call has, where a row
+    holds it.
+    """
     data = [Datum(np.array(ids), {TARGETS: np.array(ids)}) for ids in lists]
     rows = pack(data, budget, prefix_order(data))
     shuffled = data[::-1]

@@ -1,7 +1,8 @@
-"""Ranks of one trainer in two pods of an Indexed Job: they meet, and what is lost or differs is named.
+"""Ranks of one trainer in two pods of an Indexed Job: they meet, and what is lost or differs is
+named.
 
-Kubernetes is the fake of tests/launching, whose pods are processes with addresses of their own; the launcher, the pods'
-programs and the ranks are the real ones.
+Kubernetes is the fake of tests/launching, whose pods are processes with addresses of their own; the
+launcher, the pods' programs and the ranks are the real ones.
 """
 
 import asyncio
@@ -52,7 +53,9 @@ def cluster() -> Iterator[FakeKubernetes]:
 class Job:
     """Both pods of one runtime; in the first is support/node_ranks.py, in the other ``host``."""
 
-    def __init__(self, cluster: FakeKubernetes, folder: Path, host: str = HOST, **wanted: object) -> None:
+    def __init__(
+        self, cluster: FakeKubernetes, folder: Path, host: str = HOST, **wanted: object
+    ) -> None:
         self.cluster, self.folder = cluster, folder
         tiny_model_make(folder / "model")
         (folder / "config.json").write_text(json.dumps({"config": TWO} | wanted))
@@ -62,22 +65,32 @@ class Job:
             "PROGRAM": f'if [ "$JOB_COMPLETION_INDEX" = 0 ]; then exec {first}; else {host}; fi',
         }
         small = Resources(memory_bytes=3 << 30, cpus=1)
-        self.launcher = kubernetes_launcher(cluster.url, resources=small, kubernetes_claim="data", data=folder)
-        fresh = self.launcher.new_handle(session_id="ses_0123456789abcdef", instance_id="0123abcd", folder=folder)
+        self.launcher = kubernetes_launcher(
+            cluster.url, resources=small, kubernetes_claim="data", data=folder
+        )
+        fresh = self.launcher.new_handle(
+            session_id="ses_0123456789abcdef", instance_id="0123abcd", folder=folder
+        )
         self.handle: Handle = self.launcher.start(fresh | {"nodes": 2}, environment=environment)
 
     def pod(self, index: int) -> psutil.Process:
-        (name,) = [name for name in self.cluster.processes if f"-{index}-" in name.removeprefix("ts-ses-")]
+        (name,) = [
+            name for name in self.cluster.processes if f"-{index}-" in name.removeprefix("ts-ses-")
+        ]
         return psutil.Process(self.cluster.processes[name].pid)
 
     def rank_elsewhere(self) -> psutil.Process:
         """Once the ranks have met."""
         assert wait_until((self.folder / "met").exists, timeout_s=RUN_S, poll_s=0.2), self.log()
-        (rank,) = [it for it in self.pod(1).children(recursive=True) if it.cmdline()[-1:] == [MODULE]]
+        (rank,) = [
+            it for it in self.pod(1).children(recursive=True) if it.cmdline()[-1:] == [MODULE]
+        ]
         return rank
 
     def found(self) -> dict:
-        assert wait_until((self.folder / "found.json").exists, timeout_s=RUN_S, poll_s=0.2), self.log()
+        assert wait_until((self.folder / "found.json").exists, timeout_s=RUN_S, poll_s=0.2), (
+            self.log()
+        )
         return json.loads((self.folder / "found.json").read_text())
 
     def log(self) -> str:
@@ -86,11 +99,16 @@ class Job:
 
 @pytest.mark.system
 @pytest.mark.parametrize("what", ["rank", "pod", "silent"])
-def test_what_is_lost_of_the_other_pod_is_a_named_failure_within_a_minute(cluster, tmp_path, what: str) -> None:
+def test_what_is_lost_of_the_other_pod_is_a_named_failure_within_a_minute(
+    cluster, tmp_path, what: str
+) -> None:
     """A pod that is stopped sends nothing and closes nothing, like a machine without power."""
     job = Job(cluster, tmp_path)
     rank, pod = job.rank_elsewhere(), job.pod(1)
-    lost, how = ([pod, rank] if what != "rank" else [rank]), signal.SIGSTOP if what == "silent" else signal.SIGKILL
+    lost, how = (
+        ([pod, rank] if what != "rank" else [rank]),
+        signal.SIGSTOP if what == "silent" else signal.SIGKILL,
+    )
     found = found_within_a_minute(lost, how, job.found)
     if what == "rank":
         assert found["fault"] == "TrainerKilled" and "trainer rank 1 was killed" in found["says"]
@@ -102,15 +120,23 @@ def test_what_is_lost_of_the_other_pod_is_a_named_failure_within_a_minute(cluste
 
 @pytest.mark.system
 @pytest.mark.parametrize("what", ["model", "version"])
-def test_a_pod_that_has_something_else_is_refused_by_name_before_it_trains(cluster, tmp_path, what: str) -> None:
+def test_a_pod_that_has_something_else_is_refused_by_name_before_it_trains(
+    cluster, tmp_path, what: str
+) -> None:
     other = tiny_model_make(tmp_path / "other", seed=1)
-    found = Job(cluster, tmp_path, **({"other_model": str(other)} if what == "model" else {"torch": "1.0"})).found()
+    found = Job(
+        cluster, tmp_path, **({"other_model": str(other)} if what == "model" else {"torch": "1.0"})
+    ).found()
     assert found["fault"] == "NodesDiffer" and found["seconds"] < MINUTE_S
-    assert ("its files are others than on ts-ses-" if what == "model" else "has torch 1.0") in found["says"]
+    assert (
+        "its files are others than on ts-ses-" if what == "model" else "has torch 1.0"
+    ) in found["says"]
 
 
 @pytest.mark.system
-def test_a_pod_that_runs_and_is_not_reached_is_named_and_those_beside_it_are_ended(cluster, tmp_path) -> None:
+def test_a_pod_that_runs_and_is_not_reached_is_named_and_those_beside_it_are_ended(
+    cluster, tmp_path
+) -> None:
     job = Job(cluster, tmp_path, host="exec sleep 600", start_s=5)
     found = job.found()
     assert found["fault"] == "TrainerFailed" and found["seconds"] < MINUTE_S
@@ -120,14 +146,18 @@ def test_a_pod_that_runs_and_is_not_reached_is_named_and_those_beside_it_are_end
 
 
 @pytest.mark.system
-def test_notice_of_the_other_machine_reaches_the_runtime_whose_ranks_live_on_and_end_with_it(cluster, tmp_path) -> None:
+def test_notice_of_the_other_machine_reaches_the_runtime_whose_ranks_live_on_and_end_with_it(
+    cluster, tmp_path
+) -> None:
     job = Job(cluster, tmp_path)
     rank, pod = job.rank_elsewhere(), job.pod(1)
     pod.send_signal(signal.SIGTERM)
     assert wait_until((tmp_path / "noticed").exists, timeout_s=MINUTE_S)
     assert rank.is_running() and pod.is_running(), "the runtime needs them to store its state"
     job.pod(0).kill()
-    assert wait_until(lambda: not rank.is_running() and not alive(pod), timeout_s=SILENT_S, poll_s=0.1)
+    assert wait_until(
+        lambda: not rank.is_running() and not alive(pod), timeout_s=SILENT_S, poll_s=0.1
+    )
 
 
 def alive(process: psutil.Process) -> bool:

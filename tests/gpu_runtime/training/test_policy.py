@@ -69,11 +69,20 @@ def row_of(**sampled) -> RowTensors:
 )
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
 @pytest.mark.parametrize("allowed", [None, (1, 4, 7)])
-def test_a_target_is_scored_under_the_distribution_that_it_was_sampled_from(changed, temperature, allowed) -> None:
+def test_a_target_is_scored_under_the_distribution_that_it_was_sampled_from(
+    changed, temperature, allowed
+) -> None:
     policy = Policy(Table(changed))
-    bound = None if allowed is None else set_pack(sum(1 << token for token in allowed).to_bytes(4, "little"))
+    bound = (
+        None
+        if allowed is None
+        else set_pack(sum(1 << token for token in allowed).to_bytes(4, "little"))
+    )
     row = row_of(temperatures_T=(1.0, *[temperature] * 3), allowed_T=(None, bound, None, None))
-    logits_KV = changed(policy.model.model.weight[list(IDS[:-1])] @ policy.model.head.weight.T) / temperature
+    logits_KV = (
+        changed(policy.model.model.weight[list(IDS[:-1])] @ policy.model.head.weight.T)
+        / temperature
+    )
     if allowed is not None:
         logits_KV = logits_KV.clone()
         logits_KV[0, [token for token in range(VOCABULARY) if token not in allowed]] = -torch.inf

@@ -34,7 +34,8 @@ async def steps(trainer: TrainerRanks, first: int, last: int) -> dict[str, float
         before = await trainer.logprobs(batch(step))
         metrics = await trainer.forward_backward(batch(step))
         passed = await trainer.passed_logprobs()
-        for one, other in zip(before, passed, strict=True):  # of every rank, as a forward pass of its own has them
+        # of every rank, as a forward pass of its own has them
+        for one, other in zip(before, passed, strict=True):
             assert one == pytest.approx(other, abs=1e-5) and any(one)
         metrics |= await trainer.optim_step(step)
     return metrics
@@ -53,7 +54,9 @@ def reference(model, tmp_path_factory):
     async def run():
         trainer = TrainerRanks(model, config(), "cpu")
         try:
-            return await steps(trainer, 1, 2), await weights(trainer, tmp_path_factory.mktemp("reference"))
+            return await steps(trainer, 1, 2), await weights(
+                trainer, tmp_path_factory.mktemp("reference")
+            )
         finally:
             await trainer.close()
 
@@ -73,7 +76,8 @@ async def test_ranks_and_stages_take_the_same_step(model, reference, tmp_path, r
     for name in ("loss", "grad_norm", "tokens_trained", "tokens_computed", "kl_engine"):
         assert metrics[name] == pytest.approx(expected_metrics[name], rel=1e-4, abs=1e-6), name
     for name, tensor in expected.items():
-        # Two Adam steps move a weight by at most 2e-3; rounding may differ between splits of the sum.
+        # Two Adam steps move a weight by at most 2e-3; rounding may differ between splits of the
+        # sum.
         torch.testing.assert_close(measured[name], tensor, rtol=0, atol=2e-5)
     exported = load_file(tmp_path / "model" / "model.safetensors")
     assert all(torch.equal(exported[name], measured[name]) for name in measured)
@@ -99,8 +103,12 @@ async def test_a_resumed_run_ends_with_the_same_bits(model, tmp_path, ranks):
     assert all(torch.equal(unkilled[name], again[name]) for name in unkilled)
 
 
-@pytest.mark.parametrize(("stage", "dtype"), [(2, "float32"), (3, "float32"), (1, "bfloat16"), (2, "bfloat16")])
-async def test_a_gradient_that_is_not_finite_is_refused_and_the_weights_stand(model, tmp_path, stage, dtype):
+@pytest.mark.parametrize(
+    ("stage", "dtype"), [(2, "float32"), (3, "float32"), (1, "bfloat16"), (2, "bfloat16")]
+)
+async def test_a_gradient_that_is_not_finite_is_refused_and_the_weights_stand(
+    model, tmp_path, stage, dtype
+):
     trainer = TrainerRanks(model, config(zero_stage=stage, dtype=dtype), "cpu")
     try:
         await steps(trainer, 1, 1)
@@ -112,7 +120,10 @@ async def test_a_gradient_that_is_not_finite_is_refused_and_the_weights_stand(mo
         after = await weights(trainer, tmp_path / "after")
         assert all(torch.equal(before[name], after[name]) for name in before)
         await steps(trainer, 2, 2)  # the next batch trains as if the refused one had never been
-        assert all(torch.isfinite(tensor).all() for tensor in (await weights(trainer, tmp_path / "next")).values())
+        assert all(
+            torch.isfinite(tensor).all()
+            for tensor in (await weights(trainer, tmp_path / "next")).values()
+        )
     finally:
         await trainer.close()
 
@@ -129,11 +140,17 @@ async def test_a_killed_rank_is_a_named_failure_not_a_hang(model):
 
 
 async def test_ranks_listen_on_this_machine_alone(model) -> None:
-    """They are on the network of other runtimes, or of a laptop; what they send one another is no one else's."""
+    """They are on the network of other runtimes, or of a laptop; what they send one another is no
+    one else's.
+    """
     trainer = TrainerRanks(model, config(trainer_ranks=2), "cpu")
     try:
         await trainer.ready()
-        open_there = [found for it in trainer.processes for found in psutil.Process(it.pid).net_connections("tcp")]
+        open_there = [
+            found
+            for it in trainer.processes
+            for found in psutil.Process(it.pid).net_connections("tcp")
+        ]
         rendezvous = trainer._rendezvous  # noqa: SLF001 - where they found each other
         assert stat.S_IMODE(rendezvous.stat().st_mode) == 0o700
     finally:

@@ -1,4 +1,6 @@
-"""Ranks of one trainer in two pods of a real Kubernetes, each on a node of its own: they train, and a node is lost."""
+"""Ranks of one trainer in two pods of a real Kubernetes, each on a node of its own: they train, and
+a node is lost.
+"""
 
 import json
 import math
@@ -40,7 +42,9 @@ def test_two_pods_on_two_nodes_train_steps_together(cluster: NodesCluster, tmp_p
     job.launcher.stop(job.handle, grace_s=1)
 
 
-def test_a_node_that_loses_its_power_is_a_named_failure_within_a_minute(cluster: NodesCluster, tmp_path: Path) -> None:
+def test_a_node_that_loses_its_power_is_a_named_failure_within_a_minute(
+    cluster: NodesCluster, tmp_path: Path
+) -> None:
     job = job_start(cluster, tmp_path / "data")
     job.wait("met")
     cluster.node_of(cluster.pods()[1]).lose()
@@ -49,6 +53,8 @@ def test_a_node_that_loses_its_power_is_a_named_failure_within_a_minute(cluster:
     assert time.monotonic() - began < MINUTE_S
     name = pods.pod_name(job.launcher.address(job.handle, port=7000))[:-1] + "1"
     # The network's patience and the line's own are both 30 s.
-    says = re.compile(rf"node {name} is (lost: its pod went away under|not reached: no sign of life of) trainer-rank-1")
+    says = re.compile(
+        rf"node {name} is (lost: its pod went away under|not reached: no sign of life of) trainer-rank-1"
+    )
     assert found["fault"] == "TrainerFailed" and says.match(found["says"]), found
     job.launcher.stop(job.handle, grace_s=0)

@@ -1,4 +1,6 @@
-"""The real trainer refuses what would break the weights, to the bit, and says so when a rank runs out of memory."""
+"""The real trainer refuses what would break the weights, to the bit, and says so when a rank runs
+out of memory.
+"""
 
 import asyncio
 import dataclasses
@@ -50,7 +52,9 @@ async def ranks(
         await trainer.close()
 
 
-async def step(trainer: TrainerRanks, number: int, samples: list[Sample] | None = None) -> dict[str, float]:
+async def step(
+    trainer: TrainerRanks, number: int, samples: list[Sample] | None = None
+) -> dict[str, float]:
     metrics = await trainer.forward_backward(samples or batch(number))
     return metrics | await trainer.optim_step(number)
 
@@ -65,8 +69,12 @@ def equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
 
 
 @pytest.mark.parametrize("stage", [1, 2, 3])
-async def test_refused_steps_leave_no_trace_in_any_bit(model: Path, tmp_path: Path, stage: int) -> None:
-    """By a gradient that is NaN, by one that explodes, and by one that is dropped: in between, the run is the same."""
+async def test_refused_steps_leave_no_trace_in_any_bit(
+    model: Path, tmp_path: Path, stage: int
+) -> None:
+    """By a gradient that is NaN, by one that explodes, and by one that is dropped: in between, the
+    run is the same.
+    """
     async with ranks(model, zero_stage=stage, grad_norm_limit=50.0) as trainer:
         await step(trainer, 1)
         await step(trainer, 2)
@@ -75,9 +83,13 @@ async def test_refused_steps_leave_no_trace_in_any_bit(model: Path, tmp_path: Pa
         await step(trainer, 1)
         before = await weights(trainer, tmp_path / "before")
         with pytest.raises(StepRefused, match="not finite"):
-            await step(trainer, 2, [dataclasses.replace(sample, advantage=math.nan) for sample in batch(7)])
+            await step(
+                trainer, 2, [dataclasses.replace(sample, advantage=math.nan) for sample in batch(7)]
+            )
         with pytest.raises(StepRefused, match=r"explodes: its norm .* above grad_norm_limit"):
-            await step(trainer, 2, [dataclasses.replace(sample, advantage=1e6) for sample in batch(8)])
+            await step(
+                trainer, 2, [dataclasses.replace(sample, advantage=1e6) for sample in batch(8)]
+            )
         await trainer.forward_backward(batch(9))
         await trainer.drop_gradient()
         assert equal(before, await weights(trainer, tmp_path / "after"))
@@ -86,7 +98,9 @@ async def test_refused_steps_leave_no_trace_in_any_bit(model: Path, tmp_path: Pa
         assert equal(undisturbed, await weights(trainer, tmp_path / "then"))
 
 
-async def test_a_gradient_below_the_limit_is_clipped_and_applied(model: Path, tmp_path: Path) -> None:
+async def test_a_gradient_below_the_limit_is_clipped_and_applied(
+    model: Path, tmp_path: Path
+) -> None:
     async with ranks(model, grad_clip=0.01) as trainer:
         metrics = await step(trainer, 1)
         assert metrics["grad_norm"] > 0.01, "the norm is reported as it was before the clip"
@@ -103,7 +117,9 @@ async def test_an_allocation_that_fails_is_out_of_memory_and_the_trainer_starts_
         await step(trainer, 1)
         expected = await weights(trainer, tmp_path / "1")
         limit_memory(trainer.processes[-1].pid, more_bytes=64 << 20)
-        with pytest.raises(OutOfMemory, match=f"rank {count - 1} ran out of memory in forward_backward"):
+        with pytest.raises(
+            OutOfMemory, match=f"rank {count - 1} ran out of memory in forward_backward"
+        ):
             await trainer.forward_backward(batch(2, answer=60_000))
         await trainer.restart()
         await step(trainer, 1)
@@ -117,14 +133,18 @@ def limit_memory(pid: int, *, more_bytes: int) -> None:
     resource.prlimit(pid, resource.RLIMIT_AS, (most, most))
 
 
-async def test_a_rank_that_is_killed_in_a_step_is_named_and_replaced(model: Path, tmp_path: Path) -> None:
+async def test_a_rank_that_is_killed_in_a_step_is_named_and_replaced(
+    model: Path, tmp_path: Path
+) -> None:
     advanced, loop = asyncio.Event(), asyncio.get_running_loop()
     tell = lambda: loop.call_soon_threadsafe(advanced.set)  # noqa: E731
     async with ranks(model, trainer_ranks=2, on_progress=tell) as trainer:
         await step(trainer, 1)
         expected = await weights(trainer, tmp_path / "1")
         advanced.clear()
-        work = asyncio.create_task(trainer.forward_backward([it for seed in range(400) for it in batch(seed)]))
+        work = asyncio.create_task(
+            trainer.forward_backward([it for seed in range(400) for it in batch(seed)])
+        )
         await asyncio.wait_for(advanced.wait(), 60)
         trainer.processes[1].kill()
         with pytest.raises(TrainerKilled, match="rank 1 was killed during forward_backward"):

@@ -1,4 +1,6 @@
-"""A state goes on under another number of ranks: the same numbers in other places, and then the same steps."""
+"""A state goes on under another number of ranks: the same numbers in other places, and then the
+same steps.
+"""
 
 import json
 import re
@@ -28,10 +30,12 @@ from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
 pytestmark = pytest.mark.engine
-# Sums over ranks are taken in another order: a step of 1e-3 then differs by rounding of the gradient alone.
+# Sums over ranks are taken in another order: a step of 1e-3 then differs by rounding of the
+# gradient alone.
 ROUNDING = 2e-5
-# In bfloat16 each rank rounds its gradient to 8 bits before the sum: where the parts nearly cancel, what is left is off
-# by a tenth. A moment in another weight's place would change steps of 1e-3 as a whole.
+# In bfloat16 each rank rounds its gradient to 8 bits before the sum: where the parts nearly cancel,
+# what is left is off by a tenth. A moment in another weight's place would change steps of 1e-3 as a
+# whole.
 ROUNDING_BFLOAT16 = 1e-4
 SUB_GROUPS = 6  # of one rank that ``rank_load_in_sub_groups`` makes of the tiny model
 
@@ -43,8 +47,12 @@ def model(tmp_path_factory) -> str:
 
 @asynccontextmanager
 async def ranks(model: str, count: int, state: Path | None = None, **options):
-    """A trainer of ``count`` ranks, which has loaded ``state`` and reported progress where it had another form."""
-    config = SessionConfig(learning_rate=1e-3, micro_batch_tokens=64, trainer_ranks=count, **options)
+    """A trainer of ``count`` ranks, which has loaded ``state`` and reported progress where it had
+    another form.
+    """
+    config = SessionConfig(
+        learning_rate=1e-3, micro_batch_tokens=64, trainer_ranks=count, **options
+    )
     heard: list[bool] = []
     trainer = TrainerRanks(model, config, "cpu", on_progress=lambda: heard.append(True))
     try:
@@ -67,7 +75,9 @@ async def weights(trainer: TrainerRanks, folder: Path) -> dict[str, torch.Tensor
 
 
 def tensors(state: Path) -> dict[str, torch.Tensor]:
-    """Every tensor in the optimizer's part of a state by its place: weights in float32, moments, the step."""
+    """Every tensor in the optimizer's part of a state by its place: weights in float32, moments,
+    the step.
+    """
     found: dict[str, torch.Tensor] = {}
 
     def walk(value: object, place: str) -> None:
@@ -83,8 +93,12 @@ def tensors(state: Path) -> dict[str, torch.Tensor]:
     return found
 
 
-async def change_and_back(model: str, folder: Path, between: int, *, tensors_each: int = 4, **options) -> None:
-    """One rank, ``between`` of them and one again, without a step and with one, beside a run that is not broken."""
+async def change_and_back(
+    model: str, folder: Path, between: int, *, tensors_each: int = 4, **options
+) -> None:
+    """One rank, ``between`` of them and one again, without a step and with one, beside a run that
+    is not broken.
+    """
     async with ranks(model, 1, **options) as one:
         await step(one, 1)
         await step(one, 2)
@@ -109,10 +123,13 @@ async def change_and_back(model: str, folder: Path, between: int, *, tensors_eac
         stepped = await weights(back, folder / "stepped")
     before, after = tensors(folder / "one"), tensors(folder / "back")
     assert len(before) == tensors_each and before.keys() == after.keys()
-    assert all(torch.equal(before[place], after[place]) for place in before), "moments too, to the bit"
+    assert all(torch.equal(before[place], after[place]) for place in before), (
+        "moments too, to the bit"
+    )
     assert all(torch.equal(again[name], unbroken[name]) for name in unbroken)
     bfloat16 = options.get("dtype") == "bfloat16"
-    absolute, relative = (ROUNDING_BFLOAT16, 2**-7) if bfloat16 else (ROUNDING, 0)  # a published weight has 8 bits
+    # a published weight has 8 bits
+    absolute, relative = (ROUNDING_BFLOAT16, 2**-7) if bfloat16 else (ROUNDING, 0)
     for name, tensor in unbroken.items():
         torch.testing.assert_close(stepped[name], tensor, rtol=relative, atol=absolute)
     assert not list(folder.glob("resharded-*"))
@@ -139,13 +156,17 @@ async def test_another_number_of_ranks_goes_on_from_a_state(model, tmp_path) -> 
     ],
     ids=str,
 )
-async def test_every_kind_of_state_goes_on_under_other_ranks(model, tmp_path, between: int, options: dict) -> None:
+async def test_every_kind_of_state_goes_on_under_other_ranks(
+    model, tmp_path, between: int, options: dict
+) -> None:
     await change_and_back(model, tmp_path, between, **options)
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(600)
-async def test_a_sharded_state_of_several_sub_groups_goes_on_under_other_ranks(model, tmp_path, monkeypatch) -> None:
+async def test_a_sharded_state_of_several_sub_groups_goes_on_under_other_ranks(
+    model, tmp_path, monkeypatch
+) -> None:
     """One rank has more elements than three: its sub-groups end elsewhere."""
     monkeypatch.setattr(ranks_module, "rank_main", partial(rank_main, load=rank_load_in_sub_groups))
     await change_and_back(model, tmp_path, 3, zero_stage=3, tensors_each=4 * SUB_GROUPS)
@@ -154,7 +175,9 @@ async def test_a_sharded_state_of_several_sub_groups_goes_on_under_other_ranks(m
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("stage", [2, pytest.param(3, marks=pytest.mark.nightly)])
 async def test_a_run_goes_on_over_one_two_four_and_one_ranks(model, tmp_path, stage: int) -> None:
-    """A step by each, from the state of the one before; beside it four steps of one rank without a break."""
+    """A step by each, from the state of the one before; beside it four steps of one rank without a
+    break.
+    """
     state: Path | None = None
     for number, count in enumerate((1, 2, 4, 1), start=1):
         async with ranks(model, count, state, zero_stage=stage) as trainer:
@@ -170,10 +193,13 @@ async def test_a_run_goes_on_over_one_two_four_and_one_ranks(model, tmp_path, st
     assert largest <= ROUNDING, largest
 
 
-async def test_a_state_of_an_unknown_form_is_refused_in_words_by_every_rank(model, tmp_path) -> None:
+async def test_a_state_of_an_unknown_form_is_refused_in_words_by_every_rank(
+    model, tmp_path
+) -> None:
     async with ranks(model, 2) as trainer:
         await trainer.save_state(tmp_path / "state")
-        (tmp_path / "state" / "trainer.json").write_text('{"world_size": 3}')  # and a part of it is not there
+        # and a part of it is not there
+        (tmp_path / "state" / "trainer.json").write_text('{"world_size": 3}')
         path = tmp_path / "state" / "state" / "mp_rank_00_model_states.pt"
         torch.save(torch.load(path, weights_only=False) | {"dp_world_size": 3}, path)
         with pytest.raises(InputUnusable, match="only its own 3 ranks can load"):
@@ -187,22 +213,38 @@ SIZES = {"a": 7, "b": 11, "c": 5, "d": 13, "e": 3}
 
 
 def saved(folder: Path, ranks: int, groups: Sequence[str]) -> Path:
-    """What ``ranks`` ranks save under ZeRO 3, of sub-groups of these parameters: each number tells its place."""
+    """What ``ranks`` ranks save under ZeRO 3, of sub-groups of these parameters: each number tells
+    its place.
+    """
     (folder / "state").mkdir(parents=True)
     (folder / "trainer.json").write_text(json.dumps({"world_size": ranks}))
     shapes = [{name: torch.Size([SIZES[name]]) for name in group} for group in groups]
     for rank in range(ranks):
 
         def of_rank(kind: int, rank: int = rank) -> list[torch.Tensor]:
-            return [torch.cat([part(name, kind, rank, ranks) for name in group]) for group in groups]
+            return [
+                torch.cat([part(name, kind, rank, ranks) for name in group]) for group in groups
+            ]
 
         moments = zip(of_rank(1), of_rank(2), strict=True)
-        state = {n: {"step": torch.tensor(2.0), "exp_avg": a, "exp_avg_sq": b} for n, (a, b) in enumerate(moments)}
+        state = {
+            n: {"step": torch.tensor(2.0), "exp_avg": a, "exp_avg_sq": b}
+            for n, (a, b) in enumerate(moments)
+        }
         base = {"state": state, "param_groups": [{"lr": 0.5, "params": list(range(len(groups)))}]}
-        optimizer = {"optimizer_state_dict": base, "fp32_flat_groups": of_rank(0), "partition_count": ranks}
+        optimizer = {
+            "optimizer_state_dict": base,
+            "fp32_flat_groups": of_rank(0),
+            "partition_count": ranks,
+        }
         name = f"zero_pp_rank_{rank}_mp_rank_00"
-        torch.save({"optimizer_state_dict": optimizer}, folder / "state" / f"{name}_optim_states.pt")
-        torch.save({"dp_world_size": ranks, "param_shapes": shapes}, folder / "state" / f"{name}_model_states.pt")
+        torch.save(
+            {"optimizer_state_dict": optimizer}, folder / "state" / f"{name}_optim_states.pt"
+        )
+        torch.save(
+            {"dp_world_size": ranks, "param_shapes": shapes},
+            folder / "state" / f"{name}_model_states.pt",
+        )
     return folder
 
 
@@ -216,13 +258,16 @@ def part(name: str, kind: int, rank: int, ranks: int) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("before", "after", "sub_group"),
     [
-        ((1, ["abcde"]), (3, ["ab", "cd", "e"]), 7),  # of three ranks a has 3 elements, b 4, c 2, d 5, e 1
+        # of three ranks a has 3 elements, b 4, c 2, d 5, e 1
+        ((1, ["abcde"]), (3, ["ab", "cd", "e"]), 7),
         ((3, ["ab", "cd", "e"]), (1, ["abc", "de"]), 20),
         ((2, ["a", "bc", "de"]), (4, ["abc", "de"]), 6),
         ((4, ["abc", "de"]), (2, ["abcde"]), 1_000_000_000),
     ],
 )
-def test_sub_groups_are_those_that_the_other_ranks_form(tmp_path, monkeypatch, before, after, sub_group) -> None:
+def test_sub_groups_are_those_that_the_other_ranks_form(
+    tmp_path, monkeypatch, before, after, sub_group
+) -> None:
     source, wanted = saved(tmp_path / "before", *before), saved(tmp_path / "after", *after)
     found = tmp_path / "found"
     (found / "state").mkdir(parents=True)
@@ -230,19 +275,38 @@ def test_sub_groups_are_those_that_the_other_ranks_form(tmp_path, monkeypatch, b
     advanced: list[bool] = []
     for rank in range(after[0]):
         written, moved = {*found.glob("state/*")}, len(advanced)
-        reshard(source, found, rank, after[0], sub_group=sub_group, advance=lambda: advanced.append(True))
+        reshard(
+            source,
+            found,
+            rank,
+            after[0],
+            sub_group=sub_group,
+            advance=lambda: advanced.append(True),
+        )
         names = [path.name for path in {*found.glob("state/*")} - written]
-        assert len(names) == 2 and all(re.search(rf"pp_rank_{rank}_", name) for name in names), "its own part alone"
-        assert len(advanced) - moved >= 9 + 2, "each piece of weights and moments is progress, and each file"
-    assert {path.name for path in found.glob("state/*")} == {path.name for path in wanted.glob("state/*")}
+        assert len(names) == 2 and all(re.search(rf"pp_rank_{rank}_", name) for name in names), (
+            "its own part alone"
+        )
+        assert len(advanced) - moved >= 9 + 2, (
+            "each piece of weights and moments is progress, and each file"
+        )
+    assert {path.name for path in found.glob("state/*")} == {
+        path.name for path in wanted.glob("state/*")
+    }
     for path in wanted.glob("state/*"):
-        one, other = (torch.load(each / "state" / path.name, weights_only=False) for each in (found, wanted))
+        one, other = (
+            torch.load(each / "state" / path.name, weights_only=False) for each in (found, wanted)
+        )
         assert repr(one) == repr(other), path.name
 
 
-async def test_ranks_wait_in_a_collective_for_as_long_as_any_command_may_last(monkeypatch, tmp_path) -> None:
+async def test_ranks_wait_in_a_collective_for_as_long_as_any_command_may_last(
+    monkeypatch, tmp_path
+) -> None:
     made: dict[str, object] = {}
-    monkeypatch.setattr(torch.distributed, "init_process_group", lambda *_, **options: made.update(options))
+    monkeypatch.setattr(
+        torch.distributed, "init_process_group", lambda *_, **options: made.update(options)
+    )
     spec = RankSpec("", SessionConfig(), 0, 1, str(tmp_path / "store"), "cpu", 1)
     rank_process._process_group_make(spec, "gloo")  # noqa: SLF001
     assert made["timeout"] == timedelta(seconds=rank_process.COLLECTIVE_S)
@@ -262,7 +326,9 @@ async def test_a_state_with_a_forged_file_fails_by_name_and_runs_nothing(model, 
     assert not (tmp_path / "made").exists()
 
 
-async def test_another_session_begins_with_the_bits_of_a_state_or_of_an_exported_model(model, tmp_path) -> None:
+async def test_another_session_begins_with_the_bits_of_a_state_or_of_an_exported_model(
+    model, tmp_path
+) -> None:
     async with ranks(model, 1) as first:
         await step(first, 1)
         await first.save_state(tmp_path / "state")
@@ -272,7 +338,9 @@ async def test_another_session_begins_with_the_bits_of_a_state_or_of_an_exported
     moved = {"kl_coef": 0.1, "reference_decay": 0.9, "weight_decay": 0.1, "adam_beta1": 0.8}
     async with ranks(model, 1, tmp_path / "state", **moved) as second:
         begun = await weights(second, tmp_path / "begun")
-        assert trained.keys() == begun.keys() and all(torch.equal(trained[name], begun[name]) for name in trained)
+        assert trained.keys() == begun.keys() and all(
+            torch.equal(trained[name], begun[name]) for name in trained
+        )
         own = await second.logprobs(batch(2))
         reference = await second.logprobs(batch(2), reference=True)
         assert own == reference, "the moving reference begins at the policy"
@@ -285,4 +353,6 @@ async def test_another_session_begins_with_the_bits_of_a_state_or_of_an_exported
         begun = await weights(third, tmp_path / "from-model")
         assert all(torch.equal(trained[name], begun[name]) for name in trained)
         await third.save_state(tmp_path / "fresh")
-    assert not any("exp_avg" in name for name in tensors(tmp_path / "fresh")), "its optimizer begins anew"
+    assert not any("exp_avg" in name for name in tensors(tmp_path / "fresh")), (
+        "its optimizer begins anew"
+    )

@@ -1,4 +1,6 @@
-"""The copy of a state for another number of ranks: there while they load it, and never left on the volume."""
+"""The copy of a state for another number of ranks: there while they load it, and never left on the
+volume.
+"""
 
 import asyncio
 import json
@@ -8,7 +10,11 @@ import pytest
 
 from gpu_runtime.errors import DiskFull, TrainerFailed
 from gpu_runtime.health import file_progress, free_room
-from gpu_runtime.training.states.resharded_folder import resharded_bytes, resharded_path, room_to_reshard
+from gpu_runtime.training.states.resharded_folder import (
+    resharded_bytes,
+    resharded_path,
+    room_to_reshard,
+)
 
 
 @pytest.fixture
@@ -18,7 +24,9 @@ def state(tmp_path: Path) -> Path:
     (folder / "state").mkdir(parents=True)
     (folder / "trainer.json").write_text(json.dumps({"world_size": 2}))
     for rank in range(2):
-        (folder / "state" / f"bf16_zero_pp_rank_{rank}_mp_rank_00_optim_states.pt").write_bytes(b"o" * 300)
+        (folder / "state" / f"bf16_zero_pp_rank_{rank}_mp_rank_00_optim_states.pt").write_bytes(
+            b"o" * 300
+        )
     (folder / "state" / "mp_rank_00_model_states.pt").write_bytes(b"m" * 100)
     return folder
 
@@ -46,7 +54,9 @@ async def test_what_a_killed_runtime_left_is_removed_by_the_next(state: Path, ra
     assert [path.name for path in state.parent.iterdir()] == [state.name]
 
 
-async def test_room_for_the_copy_is_looked_at_before_anything_is_written(state: Path, monkeypatch) -> None:
+async def test_room_for_the_copy_is_looked_at_before_anything_is_written(
+    state: Path, monkeypatch
+) -> None:
     monkeypatch.setattr(free_room, "RESERVE_BYTES", 1 << 62)
     with pytest.raises(DiskFull, match="MiB are needed"):
         async with room_to_reshard(state, 3, ignored):
@@ -73,7 +83,9 @@ async def test_files_that_grow_are_progress(state: Path, monkeypatch) -> None:
         await asyncio.wait_for(grown.wait(), 25)
 
 
-async def test_files_that_replace_others_one_by_one_are_progress(tmp_path: Path, monkeypatch) -> None:
+async def test_files_that_replace_others_one_by_one_are_progress(
+    tmp_path: Path, monkeypatch
+) -> None:
     """An encryption writes a file, removes what it was made from, and goes on with the next."""
     monkeypatch.setattr(file_progress, "LOOK_S", 0.005)
     grown, copy = asyncio.Event(), tmp_path / "second.age"

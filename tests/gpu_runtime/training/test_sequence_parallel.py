@@ -15,14 +15,24 @@ from support.rank_batches import batch
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
-ODD = Sample((5, 9, 30, 41, 7, 8), (0, 0, 1, 1, 1, 1), (0.0, 0.0, -4.5, -4.5, -4.5, -4.5), advantage=0.5, group=9)
+ODD = Sample(
+    (5, 9, 30, 41, 7, 8),
+    (0, 0, 1, 1, 1, 1),
+    (0.0, 0.0, -4.5, -4.5, -4.5, -4.5),
+    advantage=0.5,
+    group=9,
+)
 ROUNDING = 2e-5  # of steps of 1e-3, as between any two splits of the sum (test_ranks.py)
 
 
 @asynccontextmanager
 async def trainer_of(model: str, ranks: int, **options):
     config = SessionConfig(
-        learning_rate=1e-3, micro_batch_tokens=64, trainer_ranks=ranks, sequence_parallel=ranks > 1, **options
+        learning_rate=1e-3,
+        micro_batch_tokens=64,
+        trainer_ranks=ranks,
+        sequence_parallel=ranks > 1,
+        **options,
     )
     trainer = TrainerRanks(model, config, "cpu")
     try:
@@ -43,7 +53,11 @@ async def steps(model: str, folder, ranks: int, **options) -> tuple[dict, list, 
             metrics |= await trainer.optim_step(number)
         scores = await trainer.logprobs(batch(3))
         await trainer.publish(folder)
-        return metrics, scores, {name: tensor.clone() for name, tensor in published_weights(folder).items()}
+        return (
+            metrics,
+            scores,
+            {name: tensor.clone() for name, tensor in published_weights(folder).items()},
+        )
 
 
 @pytest.mark.engine
@@ -58,7 +72,9 @@ async def steps(model: str, folder, ranks: int, **options) -> tuple[dict, list, 
     ],
     ids=str,
 )
-async def test_ranks_that_share_rows_take_the_step_of_one_rank(tmp_path, ranks: int, heads, options: dict) -> None:
+async def test_ranks_that_share_rows_take_the_step_of_one_rank(
+    tmp_path, ranks: int, heads, options: dict
+) -> None:
     """Of a row with an odd number of tokens too; and there may be fewer heads of keys than ranks."""
     model = str(tiny_model_make(tmp_path / "tiny", heads=heads))
     expected_metrics, expected_scores, expected = await steps(model, tmp_path / "one", 1, **options)
@@ -82,7 +98,17 @@ async def test_heads_that_ranks_cannot_share_are_refused_with_the_numbers(tmp_pa
 def test_a_row_is_shared_out_whole() -> None:
     source = torch.tensor([0, 2, 3, 6])
     rows = [SharedRow(None, 7, rank, 3) for rank in range(3)]
-    assert torch.cat([row.part(torch.arange(1, 8)) for row in rows]).tolist() == [1, 2, 3, 4, 5, 6, 7, 0, 0]
+    assert torch.cat([row.part(torch.arange(1, 8)) for row in rows]).tolist() == [
+        1,
+        2,
+        3,
+        4,
+        5,
+        6,
+        7,
+        0,
+        0,
+    ]
     own = [row.own(source) for row in rows]
     assert [chosen[:count].tolist() for chosen, count in own] == [[0, 1], [2], [3]]
     assert [len(chosen) for chosen, _ in own] == [2, 2, 2], "every rank computes as many"
@@ -94,5 +120,7 @@ def test_a_row_is_shared_out_whole() -> None:
 def test_it_is_refused_of_one_rank_and_on_gpus() -> None:
     with pytest.raises(ValueError, match="only with trainer_ranks above 1"):
         SessionConfig(sequence_parallel=True)
-    with pytest.raises(PlacementImpossible, match="sequence_parallel has been proven on CPUs alone"):
+    with pytest.raises(
+        PlacementImpossible, match="sequence_parallel has been proven on CPUs alone"
+    ):
         placement_choose(SessionConfig(sequence_parallel=True, trainer_ranks=2), ["0", "1"])

@@ -1,4 +1,6 @@
-"""Under ZeRO 3 no rank ever has the whole model on the host, and what is loaded in parts is the model to the bit."""
+"""Under ZeRO 3 no rank ever has the whole model on the host, and what is loaded in parts is the
+model to the bit.
+"""
 
 from functools import partial
 from pathlib import Path
@@ -22,9 +24,13 @@ RANKS = 4
 SLACK_BYTES = 24 << 20  # the largest weight, 12 MB, and what transformers allocates beside
 
 
-async def peaks(model: Path, folder: Path, ranks: int, stage: int) -> tuple[list[int], dict[str, torch.Tensor]]:
+async def peaks(
+    model: Path, folder: Path, ranks: int, stage: int
+) -> tuple[list[int], dict[str, torch.Tensor]]:
     """Bytes of each rank at most while it loads, and the weights that were loaded."""
-    config = SessionConfig(trainer_ranks=ranks, zero_stage=stage, max_context_length=128, max_tokens=64)
+    config = SessionConfig(
+        trainer_ranks=ranks, zero_stage=stage, max_context_length=128, max_tokens=64
+    )
     trainer = TrainerRanks(str(model), config, "cpu")
     try:
         await trainer.ready()
@@ -50,13 +56,17 @@ async def test_a_rank_has_its_part_of_the_model_alone_while_it_loads(tmp_path, m
 
 
 async def test_a_reference_in_parts_pulls_as_the_whole_one_does(tmp_path) -> None:
-    """A moving reference and the base beside it, two ranks, over a state that one rank goes on from."""
+    """A moving reference and the base beside it, two ranks, over a state that one rank goes on
+    from.
+    """
     model = str(tiny_model_make(tmp_path / "tiny"))
     options = {"kl_coef": 0.1, "reference_decay": 0.75, "kl_base_coef": 0.05, "learning_rate": 1e-3}
     ends = []
     for stage, before, after in ((2, 1, 1), (3, 2, 1), (3, 1, 2)):
         folder = tmp_path / f"{stage}-{before}"
-        config = SessionConfig(zero_stage=stage, trainer_ranks=before, micro_batch_tokens=64, **options)
+        config = SessionConfig(
+            zero_stage=stage, trainer_ranks=before, micro_batch_tokens=64, **options
+        )
         trainer = TrainerRanks(model, config, "cpu")
         try:
             for step in (1, 2):
@@ -72,7 +82,9 @@ async def test_a_reference_in_parts_pulls_as_the_whole_one_does(tmp_path) -> Non
             await trainer.forward_backward(batch(3))
             await trainer.optim_step(3)
             await trainer.publish(folder / "weights")
-            ends.append((scores, {k: v.clone() for k, v in published_weights(folder / "weights").items()}))
+            ends.append(
+                (scores, {k: v.clone() for k, v in published_weights(folder / "weights").items()})
+            )
         finally:
             await trainer.close()
     (scores, weights), *others = ends

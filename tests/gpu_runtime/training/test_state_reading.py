@@ -27,7 +27,9 @@ def test_a_forged_state_runs_nothing(forged: Path, tmp_path: Path) -> None:
         lambda: StateEngine().load(str(forged)),
         reads_for_other_ranks,
     ):
-        with pytest.raises(StateRefused, match=r"optim_states\.pt was not loaded: it is no state's.*mkdir"):
+        with pytest.raises(
+            StateRefused, match=r"optim_states\.pt was not loaded: it is no state's.*mkdir"
+        ):
             read()
     assert not (tmp_path / "made").exists()
     torch.load(forged, weights_only=False)
@@ -41,7 +43,9 @@ def test_what_deepspeed_saves_is_read(tmp_path: Path) -> None:
         "where": address(numel=2, start=0),
         "scale": scaler(1.0),
     }
-    torch.save(whole | {"weights": [torch.arange(3.0, dtype=torch.bfloat16)]}, tmp_path / "saved.pt")
+    torch.save(
+        whole | {"weights": [torch.arange(3.0, dtype=torch.bfloat16)]}, tmp_path / "saved.pt"
+    )
     found = state_load(tmp_path / "saved.pt", map_location="cpu", mmap=True)
     assert (found["stage"], found["where"]) == (whole["stage"], whole["where"])
     assert found["scale"].cur_scale == 1.0 and found["weights"][0].tolist() == [0, 1, 2]

@@ -1,4 +1,6 @@
-"""Another user of the machine who connects to a rank is refused, before anything is sent between the ranks."""
+"""Another user of the machine who connects to a rank is refused, before anything is sent between
+the ranks.
+"""
 
 import os
 import socket
@@ -15,7 +17,8 @@ from support.another_user import NOBODY, require_root
 
 pytestmark = pytest.mark.system
 
-# Imports what another user could not read, connects, sends the numbers by which gloo knows its peers, and stays.
+# Imports what another user could not read, connects, sends the numbers by which gloo knows its
+# peers, and stays.
 CONNECTS = """
 import encodings.idna, os, socket, struct, sys
 os.setgroups([]); os.setgid({user}); os.setuid({user})
@@ -25,7 +28,8 @@ for number, connection in held:
 print("connected", flush=True)
 sys.stdin.read()
 """
-# Rank 0 of two, whose other rank comes once somebody else is connected: its FileStore has nothing of it before.
+# Rank 0 of two, whose other rank comes once somebody else is connected: its FileStore has nothing
+# of it before.
 RANK = """
 import os, sys
 os.environ["GLOO_SOCKET_IFNAME"] = "lo"
@@ -60,7 +64,9 @@ print("connected", flush=True)
 @contextmanager
 def stranger(*ports: int) -> Iterator[None]:
     command = [sys.executable, "-c", CONNECTS.format(user=NOBODY), *map(str, ports)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "connected\n"
         try:
@@ -92,18 +98,31 @@ def test_a_look_at_the_connections_leaves_no_descriptor_open() -> None:
 
 
 @pytest.mark.engine
-@pytest.mark.parametrize(("program", "groups"), [(RANK, 1), (WORKER, 2)], ids=["a rank", "a worker of an engine"])
+@pytest.mark.parametrize(
+    ("program", "groups"), [(RANK, 1), (WORKER, 2)], ids=["a rank", "a worker of an engine"]
+)
 def test_who_takes_the_place_of_one_ends_the_start_before_anything_is_sent(
     tmp_path: Path, program: str, groups: int
 ) -> None:
     require_root()
     command = [sys.executable, "-c", program, str(tmp_path / "ranks")]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen([*command, "0"], **pipes) as first, subprocess.Popen([*command, "1"], **pipes) as second:
+    pipes = {
+        "stdin": subprocess.PIPE,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        "text": True,
+    }
+    with (
+        subprocess.Popen([*command, "0"], **pipes) as first,
+        subprocess.Popen([*command, "1"], **pipes) as second,
+    ):
         try:
             assert second.stdout.readline() == "ready\n"
             with stranger(*ports_of(first, groups)):
-                said, errors = second.communicate("\n", timeout=60), first.communicate(timeout=60)[1]
+                said, errors = (
+                    second.communicate("\n", timeout=60),
+                    first.communicate(timeout=60)[1],
+                )
         finally:
             first.kill()
             second.kill()

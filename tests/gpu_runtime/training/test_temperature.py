@@ -1,4 +1,6 @@
-"""Log-probabilities of the distribution that was sampled from: exact sums, and where a run drifts to."""
+"""Log-probabilities of the distribution that was sampled from: exact sums, and where a run drifts
+to.
+"""
 
 import math
 
@@ -20,7 +22,9 @@ VOCABULARY = 9
 
 
 def drawn_logits() -> torch.Tensor:
-    return torch.randn(VOCABULARY, dtype=torch.float64, generator=torch.Generator().manual_seed(3)).requires_grad_()
+    return torch.randn(
+        VOCABULARY, dtype=torch.float64, generator=torch.Generator().manual_seed(3)
+    ).requires_grad_()
 
 
 def logprobs_of(logits_V: torch.Tensor, temperature: float) -> torch.Tensor:
@@ -32,7 +36,9 @@ def logprobs_of(logits_V: torch.Tensor, temperature: float) -> torch.Tensor:
 
 @pytest.mark.parametrize("temperature", TEMPERATURES)
 def test_the_expected_score_is_zero_so_that_a_token_that_does_not_matter_stays(temperature):
-    """Sum over v of p_T(v) grad log p_T(v) = 0, exactly the distribution that the engine samples from."""
+    """Sum over v of p_T(v) grad log p_T(v) = 0, exactly the distribution that the engine samples
+    from.
+    """
     logits_V = drawn_logits()
     sampled_V = torch.softmax(logits_V.detach() / temperature, dim=-1)
     (sampled_V * logprobs_of(logits_V, temperature)).sum().backward()
@@ -53,7 +59,9 @@ def test_the_policy_gradient_is_the_derivative_of_the_expected_reward(temperatur
         step = torch.zeros(VOCABULARY, dtype=torch.float64)
         step[v] = 1e-5
         up, down = (
-            (torch.softmax((logits_V.detach() + sign * step) / temperature, dim=-1) * rewards_V).sum()
+            (
+                torch.softmax((logits_V.detach() + sign * step) / temperature, dim=-1) * rewards_V
+            ).sum()
             for sign in (1, -1)
         )
         assert logits_V.grad[v].item() == pytest.approx(((up - down) / 2e-5).item(), abs=1e-8)
@@ -61,14 +69,18 @@ def test_the_policy_gradient_is_the_derivative_of_the_expected_reward(temperatur
 
 @pytest.mark.parametrize("temperature", TEMPERATURES)
 def test_the_entropy_of_a_token_that_does_not_matter_stays(temperature):
-    """Group-relative steps on rewards that are noise: 400 groups of eight drawn at T, one parameter per token."""
+    """Group-relative steps on rewards that are noise: 400 groups of eight drawn at T, one parameter
+    per token.
+    """
     generator = torch.Generator().manual_seed(1)
     logits_V = torch.zeros(8, dtype=torch.float64)
     logits_V[0] = 1.0
     before = entropy(logits_V)
     for _ in range(400):
         leaf = logits_V.clone().requires_grad_()
-        drawn = torch.multinomial(torch.softmax(logits_V / temperature, -1), 8, replacement=True, generator=generator)
+        drawn = torch.multinomial(
+            torch.softmax(logits_V / temperature, -1), 8, replacement=True, generator=generator
+        )
         rewards = torch.rand(8, dtype=torch.float64, generator=generator)
         temperature_K = torch.full((8,), temperature, dtype=torch.float64)
         logprobs = token_logprobs(leaf.expand(8, -1), drawn, temperature_K)
@@ -86,7 +98,10 @@ def test_a_row_keeps_the_temperature_of_each_entry_and_none_where_all_are_one():
     cold = Sample((1, 2, 3), (0, 1, 1), (0.0, -1.0, -1.0), 1.0, temperatures_T=(1.0, 0.5, 2.0))
     assert row_of(cold).temperature_K.tolist() == [0.5, 2.0]
     assert row_of(Sample((1, 2), (0, 1), (0.0, -1.0), 1.0)).temperature_K is None
-    assert row_of(Sample((1, 2), (0, 1), (0.0, -1.0), 1.0, temperatures_T=(1.0, 1.0))).temperature_K is None
+    assert (
+        row_of(Sample((1, 2), (0, 1), (0.0, -1.0), 1.0, temperatures_T=(1.0, 1.0))).temperature_K
+        is None
+    )
 
 
 def row_of(sample: Sample) -> RowTensors:
@@ -95,9 +110,13 @@ def row_of(sample: Sample) -> RowTensors:
 
 
 def test_calls_that_merged_keep_their_own_temperatures():
-    first, second = call("a", [1], [2, 3], temperature=0.5), call("b", [1, 2, 3, 4], [5], temperature=1.5)
+    first, second = (
+        call("a", [1], [2, 3], temperature=0.5),
+        call("b", [1, 2, 3, 4], [5], temperature=1.5),
+    )
     merged, plain = batch_samples(
-        batch([episode(1, 1.0, first, second), episode(2, 0.0, call("c", [1], [9]))]), SessionConfig()
+        batch([episode(1, 1.0, first, second), episode(2, 0.0, call("c", [1], [9]))]),
+        SessionConfig(),
     )
     assert merged.temperatures_T == (1.0, 0.5, 0.5, 1.0, 1.5)
     assert plain.temperatures_T is None

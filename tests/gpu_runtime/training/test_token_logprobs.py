@@ -1,4 +1,6 @@
-"""Log-probabilities computed by blocks on a CPU: torch's own values and gradients, in whatever blocks."""
+"""Log-probabilities computed by blocks on a CPU: torch's own values and gradients, in whatever
+blocks.
+"""
 
 import pytest
 import torch
@@ -18,12 +20,16 @@ def drawn(dtype: torch.dtype = torch.float64) -> tuple[torch.Tensor, torch.Tenso
     return logits_KV.requires_grad_(), target_K, torch.linspace(0.5, 2, POSITIONS, dtype=dtype)
 
 
-def plain(logits_KV: torch.Tensor, target_K: torch.Tensor, temperature_K: torch.Tensor | None) -> torch.Tensor:
+def plain(
+    logits_KV: torch.Tensor, target_K: torch.Tensor, temperature_K: torch.Tensor | None
+) -> torch.Tensor:
     z_KV = logits_KV if temperature_K is None else logits_KV / temperature_K[:, None]
     return z_KV.log_softmax(dim=1).gather(1, target_K[:, None])[:, 0]
 
 
-@pytest.mark.parametrize("block", [1, 2 * VOCABULARY, 3 * VOCABULARY + 1, 1 << 18], ids=lambda each: f"block {each}")
+@pytest.mark.parametrize(
+    "block", [1, 2 * VOCABULARY, 3 * VOCABULARY + 1, 1 << 18], ids=lambda each: f"block {each}"
+)
 @pytest.mark.parametrize("has_temperatures", [False, True])
 def test_values_and_gradients_are_those_of_log_softmax(monkeypatch, block, has_temperatures):
     monkeypatch.setattr(token_logprobs, "BLOCK", block)
@@ -35,7 +41,9 @@ def test_values_and_gradients_are_those_of_log_softmax(monkeypatch, block, has_t
     (expected,) = torch.autograd.grad(expected_K, logits_KV, weights_K)
     (found,) = torch.autograd.grad(found_K, logits_KV, weights_K)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-14)
-    assert torch.autograd.gradcheck(lambda logits: TokenLogprobs.apply(logits, *arguments), logits_KV)
+    assert torch.autograd.gradcheck(
+        lambda logits: TokenLogprobs.apply(logits, *arguments), logits_KV
+    )
 
 
 def test_in_float32_a_large_vocabulary_loses_no_more_than_torch_itself():

@@ -25,8 +25,12 @@ NAMES = ["Gemma 3 with images", "Qwen3.5 with images"]
 
 @pytest.mark.system
 @pytest.mark.parametrize("name", TOWERS)
-def test_the_text_side_has_the_numbers_and_the_gradient_of_the_models_own_forward(tmp_path, name) -> None:
-    gap, gradient_gap = family_gaps(family_make(tmp_path, name), drawn_samples(2 * WINDOW, WINDOW), CONFIG, CPU)
+def test_the_text_side_has_the_numbers_and_the_gradient_of_the_models_own_forward(
+    tmp_path, name
+) -> None:
+    gap, gradient_gap = family_gaps(
+        family_make(tmp_path, name), drawn_samples(2 * WINDOW, WINDOW), CONFIG, CPU
+    )
     assert gap < 1e-4
     assert gradient_gap < 1e-4
 
@@ -38,7 +42,11 @@ def folder_make(folder, name):
     tensors = {key: tensor.to(torch.bfloat16) for key, tensor in tensors.items()}
     tensors["mtp.fc.weight"] = torch.arange(6, dtype=torch.bfloat16)
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    for file in ("preprocessor_config.json", "video_preprocessor_config.json", "processor_config.json"):
+    for file in (
+        "preprocessor_config.json",
+        "video_preprocessor_config.json",
+        "processor_config.json",
+    ):
         (folder / file).write_text(json.dumps({"of": file}))
     return folder
 
@@ -55,19 +63,24 @@ def bits_of(folder) -> dict[str, tuple[torch.dtype, bytes]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_byte_of_the_tower_is_in_the_export_and_the_text_side_is_the_trained_one(tmp_path, name) -> None:
+def test_every_byte_of_the_tower_is_in_the_export_and_the_text_side_is_the_trained_one(
+    tmp_path, name
+) -> None:
     base, out = folder_make(tmp_path / "base", name), tmp_path / "out"
     policy = Policy.load(str(base), torch.float32)
     tower = frozen_names(policy.model)
     trained = {key for key, weight in policy.model.named_parameters() if weight.requires_grad}
     assert tower and trained and not tower & trained
     with torch.no_grad():
-        for weight in policy.parameters():  # a frozen one too, as a rehearsal leaves it in a trainer that was killed
+        # a frozen one too, as a rehearsal leaves it in a trainer that was killed
+        for weight in policy.parameters():
             weight.add_(0.5)
     hugging_face_export(policy.model, full_weights(policy.model, {}, None), str(base), out)
     before, after = bits_of(base), bits_of(out)
     assert set(before) == set(after)
-    beside = {key for key in before if not any(part in key for part in ("language_model", "lm_head"))}
+    beside = {
+        key for key in before if not any(part in key for part in ("language_model", "lm_head"))
+    }
     assert "mtp.fc.weight" in beside and len(beside) == len(tower) + 1
     assert all(after[key] == before[key] for key in beside)
     assert all(after[key] != before[key] for key in set(before) - beside)
@@ -86,9 +99,15 @@ def test_a_base_that_lacks_a_weight_of_its_tower_is_named(tmp_path) -> None:
     policy = Policy.load(str(base), torch.float32)
     tensors = load_file(base / "model.safetensors")
     lost = next(key for key in tensors if "vision" in key)
-    save_file({key: it for key, it in tensors.items() if key != lost}, base / "model.safetensors", {"format": "pt"})
+    save_file(
+        {key: it for key, it in tensors.items() if key != lost},
+        base / "model.safetensors",
+        {"format": "pt"},
+    )
     with pytest.raises(ValueError, match=lost):
-        hugging_face_export(policy.model, full_weights(policy.model, {}, None), str(base), tmp_path / "out")
+        hugging_face_export(
+            policy.model, full_weights(policy.model, {}, None), str(base), tmp_path / "out"
+        )
 
 
 def test_an_adapter_is_on_the_text_side_alone(tmp_path) -> None:

@@ -1,4 +1,6 @@
-"""Parts of a trainer that need no model: shares of rows, merged adapters, a moving reference, DeepSpeed's options."""
+"""Parts of a trainer that need no model: shares of rows, merged adapters, a moving reference,
+DeepSpeed's options.
+"""
 
 from types import SimpleNamespace
 
@@ -23,11 +25,22 @@ CPU = torch.device("cpu")
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 def test_each_row_counts_once_however_many_ranks_take_part(ranks: int) -> None:
     """A rank without a row left repeats one: its gradient is that of nothing, and nobody counts it."""
-    data = sample_data([Sample((1, 2 + n), (0, 1), (0.0, -1.0), 1.0, 1.0, 0) for n in range(5)], [1.0] * 5)
+    data = sample_data(
+        [Sample((1, 2 + n), (0, 1), (0.0, -1.0), 1.0, 1.0, 0) for n in range(5)], [1.0] * 5
+    )
     passed, live, told = [], [], []
     for rank in range(ranks):
-        model = RowModel(CPU, lambda row: row.target_K.float(), passed.append, rank=rank, world_size=ranks)
-        rows = list(rows_pass(model, data, [[n] for n in range(5)], lambda row: lambda scores: (scores.sum(), "told")))
+        model = RowModel(
+            CPU, lambda row: row.target_K.float(), passed.append, rank=rank, world_size=ranks
+        )
+        rows = list(
+            rows_pass(
+                model,
+                data,
+                [[n] for n in range(5)],
+                lambda row: lambda scores: (scores.sum(), "told"),
+            )
+        )
         told.append(len(rows))
         live += [row.tree.indices for row in rows if row.live]
     assert sorted(live) == [(0,), (1,), (2,), (3,), (4,)] and len(set(told)) == 1
@@ -72,12 +85,20 @@ def test_a_moving_reference_keeps_most_of_itself_at_each_step() -> None:
     reference, policy = nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False)
     before = reference.weight.detach().clone()
     EmaReference(reference, 0.9).follow(policy)
-    torch.testing.assert_close(reference.weight.detach(), 0.9 * before + 0.1 * policy.weight.detach())
+    torch.testing.assert_close(
+        reference.weight.detach(), 0.9 * before + 0.1 * policy.weight.detach()
+    )
 
 
 def test_deepspeed_is_told_the_options_of_the_session() -> None:
     config = SessionConfig(grad_clip=0.4, zero_stage=3)
     told = SimpleNamespace(**deepspeed_config(config, torch.bfloat16))
-    assert (told.gradient_clipping, told.zero_optimization["stage"], told.bf16["enabled"]) == (0.4, 3, True)
-    assert told.managed_gradient_accumulation is False and told.data_types == {"grad_accum_dtype": "fp32"}
+    assert (told.gradient_clipping, told.zero_optimization["stage"], told.bf16["enabled"]) == (
+        0.4,
+        3,
+        True,
+    )
+    assert told.managed_gradient_accumulation is False and told.data_types == {
+        "grad_accum_dtype": "fp32"
+    }
     assert deepspeed_config(config, torch.float32)["bf16"]["enabled"] is False

@@ -1,4 +1,6 @@
-"""Attention by the kernel in C: the values and gradients of TreeAttention on any forest, whatever the threads."""
+"""Attention by the kernel in C: the values and gradients of TreeAttention on any forest, whatever
+the threads.
+"""
 
 import ctypes
 from collections.abc import Iterator
@@ -22,14 +24,21 @@ Inputs = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 def drawn(nodes: int, size: int = 16, spread: float = 1.0) -> Inputs:
-    """Query, key and value as a model's layer has them: heads first, the query seen with its nodes first."""
+    """Query, key and value as a model's layer has them: heads first, the query seen with its nodes
+    first.
+    """
     generator = torch.Generator().manual_seed(nodes)
-    found = [spread * torch.randn(heads, nodes, size, generator=generator) for heads in (HEADS, GROUPS, GROUPS)]
+    found = [
+        spread * torch.randn(heads, nodes, size, generator=generator)
+        for heads in (HEADS, GROUPS, GROUPS)
+    ]
     query_HND, key_GND, value_GND = (each.requires_grad_() for each in found)
     return query_HND.transpose(0, 1), key_GND, value_GND
 
 
-def both(inputs: Inputs, end_N: torch.Tensor, size: int = 128) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+def both(
+    inputs: Inputs, end_N: torch.Tensor, size: int = 128
+) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     """Values and gradients, of the kernel and of TreeAttention in float64."""
     tree = tree_of(end_N, size)
     ours = KernelAttention.apply(*inputs, tree.for_kernel, 0.3)
@@ -55,13 +64,16 @@ def test_values_and_gradients_are_those_of_torchs_operators(end_N, block, size):
 @pytest.mark.parametrize("spread", [1e-3, 30.0])
 def test_scores_near_one_another_and_far_apart_lose_no_more_than_float32_does(spread):
     inputs, end_N = drawn(200, spread=spread), torch.full((200,), 200)
-    tree, allowed = tree_of(end_N), 3 if SIDE == 16 else 4  # torch's own sums run otherwise on each processor
+    # torch's own sums run otherwise on each processor
+    tree, allowed = tree_of(end_N), 3 if SIDE == 16 else 4
     plain = TreeAttention.apply(*inputs, tree, 0.3)
     upstream = torch.randn(plain.shape, generator=torch.Generator().manual_seed(1))
     of_torch = [plain, *torch.autograd.grad(plain, inputs, upstream)]
     for found, expected, other in zip(*both(inputs, end_N), of_torch, strict=True):
         most = (other.double() - expected).abs().max()
-        assert (found.double() - expected).abs().max() < allowed * most + 1e-7 * expected.abs().max()
+        assert (
+            found.double() - expected
+        ).abs().max() < allowed * most + 1e-7 * expected.abs().max()
 
 
 @contextmanager
@@ -101,7 +113,9 @@ def test_an_ancestor_out_of_sight_changes_no_bit():
         changed[0][:50] *= 3
         changed[1][:, :50] += 100
         changed[2][:, :50] = 1e30
-    ours, others = (KernelAttention.apply(*each, tree_of(end_N).for_kernel, 0.3) for each in (inputs, changed))
+    ours, others = (
+        KernelAttention.apply(*each, tree_of(end_N).for_kernel, 0.3) for each in (inputs, changed)
+    )
     assert torch.equal(ours[50:], others[50:]) and not torch.equal(ours[:50], others[:50])
 
 

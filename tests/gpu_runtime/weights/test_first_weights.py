@@ -1,4 +1,6 @@
-"""An engine that waits for its first weights computes nothing before it has them, all of them, and then exactly."""
+"""An engine that waits for its first weights computes nothing before it has them, all of them, and
+then exactly.
+"""
 
 from pathlib import Path
 
@@ -17,7 +19,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 def weights_write(model: nn.Module, folder: Path, *, but: str = "") -> Path:
     """The weights of ``model`` as a trainer leaves them, without the one whose name begins so."""
-    weights = {name: it for name, it in model.named_parameters() if not but or not name.startswith(but)}
+    weights = {
+        name: it for name, it in model.named_parameters() if not but or not name.startswith(but)
+    }
     file = WeightFile(folder, {name: it.shape for name, it in weights.items()}, torch.float32)
     for name, parameter in weights.items():
         file.write(name, parameter)
@@ -39,17 +43,26 @@ async def test_an_engine_without_weights_takes_a_whole_model_and_nothing_less(
     trained = model_make(config, 2)
     part = weights_write(trained, tmp_path / "part", but="model.layers.1.")
     engine = await VllmEngine.start(
-        str(tmp_path / "model"), SessionConfig(max_context_length=128, max_tokens=8), "cpu", awaits_weights=True
+        str(tmp_path / "model"),
+        SessionConfig(max_context_length=128, max_tokens=8),
+        "cpu",
+        awaits_weights=True,
     )
     try:
         if waits:
             [said] = await engine.llm.collective_rpc("take_weights", args=(str(part),))
             assert said.startswith("refused: these are not all of the weights")
         await engine.load_weights(weights_write(trained, tmp_path / "whole"), 1)
-        assert max([await gap(engine, trained, prompt, str(n)) for n, prompt in enumerate(PROMPTS)]) < 1e-4
+        assert (
+            max([await gap(engine, trained, prompt, str(n)) for n, prompt in enumerate(PROMPTS)])
+            < 1e-4
+        )
         again = model_make(config, 3)
         await engine.load_weights(weights_write(again, tmp_path / "next"), 2)
-        assert max([await gap(engine, again, prompt, f"2-{n}") for n, prompt in enumerate(PROMPTS)]) < 1e-4
+        assert (
+            max([await gap(engine, again, prompt, f"2-{n}") for n, prompt in enumerate(PROMPTS)])
+            < 1e-4
+        )
     finally:
         await engine.close()
 

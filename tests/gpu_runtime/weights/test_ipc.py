@@ -1,4 +1,6 @@
-"""Handles reach the engine whole and name its own number of the trainer's device. What needs a GPU is in tests/gpu."""
+"""Handles reach the engine whole and name its own number of the trainer's device. What needs a GPU
+is in tests/gpu.
+"""
 
 from pathlib import Path
 
@@ -8,8 +10,21 @@ from torch.multiprocessing.reductions import rebuild_cuda_tensor
 
 from gpu_runtime.weights import cuda_ipc
 
-# As torch's reduce_tensor makes them for a CUDA tensor: type, size, stride, offset, storage type, dtype, device, ...
-ARGUMENTS = (torch.Tensor, (2, 3), (3, 1), 0, torch.UntypedStorage, torch.bfloat16, 1, b"handle", 12, 0, False)
+# As torch's reduce_tensor makes them for a CUDA tensor: type, size, stride, offset, storage type,
+# dtype, device, ...
+ARGUMENTS = (
+    torch.Tensor,
+    (2, 3),
+    (3, 1),
+    0,
+    torch.UntypedStorage,
+    torch.bfloat16,
+    1,
+    b"handle",
+    12,
+    0,
+    False,
+)
 
 
 def test_a_device_keeps_its_identity_and_gets_the_number_that_it_has_here() -> None:
@@ -34,9 +49,12 @@ def test_handles_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "handover").iterdir()] == [cuda_ipc.NAME]
 
 
-def test_weights_on_two_devices_are_rebuilt_each_on_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_on_two_devices_are_rebuilt_each_on_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cuda_ipc.handles_save(
-        [(name, uuid, rebuild, ARGUMENTS) for name, uuid in (("a", "GPU-a"), ("b", "GPU-b"))], tmp_path
+        [(name, uuid, rebuild, ARGUMENTS) for name, uuid in (("a", "GPU-a"), ("b", "GPU-b"))],
+        tmp_path,
     )
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(cuda_ipc, "device_uuid", lambda number: ("GPU-b", "GPU-a")[number])
@@ -44,7 +62,9 @@ def test_weights_on_two_devices_are_rebuilt_each_on_its_own(tmp_path: Path, monk
 
 
 def test_weights_made_for_a_hand_over_lie_in_the_same_memory_each_time() -> None:
-    """Torch does not give memory back that several engines have read: nothing that was exported may be let go."""
+    """Torch does not give memory back that several engines have read: nothing that was exported may
+    be let go.
+    """
     buffers = cuda_ipc.ExportBuffers()
     first = buffers.fill("a", torch.arange(6.0).reshape(2, 3).T)
     again = buffers.fill("a", torch.full((3, 2), 7.0))

@@ -22,13 +22,19 @@ CASES: list[tuple[dict[str, Any], dict[str, Any]]] = [
             "full_attention": {"rope_theta": 1e6, "rope_type": "linear", "factor": 8.0},
             "sliding_attention": {"rope_theta": 1e4, "rope_type": "default"},
         },
-        {"rope_theta": 1e6, "rope_local_base_freq": 1e4, "rope_scaling": {"rope_type": "linear", "factor": 8.0}},
+        {
+            "rope_theta": 1e6,
+            "rope_local_base_freq": 1e4,
+            "rope_scaling": {"rope_type": "linear", "factor": 8.0},
+        },
     ),
 ]
 
 
 @pytest.mark.parametrize(("rope", "older"), CASES)
-def test_theta_and_type_stand_under_the_keys_of_both_versions(rope: dict[str, Any], older: dict[str, Any]) -> None:
+def test_theta_and_type_stand_under_the_keys_of_both_versions(
+    rope: dict[str, Any], older: dict[str, Any]
+) -> None:
     config = {"model_type": "x", "dtype": "bfloat16", "rope_parameters": rope}
     found = with_older_keys(config)
     assert found == config | {"torch_dtype": "bfloat16"} | older
@@ -39,8 +45,14 @@ def test_theta_and_type_stand_under_the_keys_of_both_versions(rope: dict[str, An
 
 @pytest.mark.parametrize("family", ["LlamaConfig", "Gemma3TextConfig", "Qwen3Config"])
 def test_the_newer_version_reads_the_same_from_both(tmp_path: Path, family: str) -> None:
-    transformers = pytest.importorskip("transformers", reason="it needs the full set-up, `make test`")
-    ropes = {"LlamaConfig": CASES[1][0], "Gemma3TextConfig": CASES[3][0], "Qwen3Config": CASES[0][0]}
+    transformers = pytest.importorskip(
+        "transformers", reason="it needs the full set-up, `make test`"
+    )
+    ropes = {
+        "LlamaConfig": CASES[1][0],
+        "Gemma3TextConfig": CASES[3][0],
+        "Qwen3Config": CASES[0][0],
+    }
     config = getattr(transformers, family)(rope_parameters=dict(ropes[family]), dtype="bfloat16")
     config.save_pretrained(tmp_path)
     before = transformers.AutoConfig.from_pretrained(tmp_path)

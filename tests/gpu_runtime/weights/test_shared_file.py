@@ -1,4 +1,6 @@
-"""The file between trainer and engine: ordinary safetensors, in the given order, rewritten where it lies."""
+"""The file between trainer and engine: ordinary safetensors, in the given order, rewritten where it
+lies.
+"""
 
 import pytest
 import torch

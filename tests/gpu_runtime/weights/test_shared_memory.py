@@ -30,7 +30,12 @@ def flat_model() -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
 
 def seen_elsewhere(folder: Path) -> dict[str, torch.Tensor]:
     said = subprocess.run(
-        [sys.executable, "-c", LOOK, folder / NAME], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", LOOK, folder / NAME],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
     return {name: torch.tensor(values) for name, values in json.loads(said.stdout).items()}
 
@@ -54,13 +59,17 @@ def test_memory_is_moved_once_and_views_of_it_follow(tmp_path: Path) -> None:
     first, text = flat.data_ptr(), (tmp_path / NAME).read_text()
     assert weights["a"].data_ptr() == flat[2:].data_ptr()
     assert exporter.export(weights, tmp_path)
-    assert (flat.data_ptr(), (tmp_path / NAME).read_text()) == (first, text), "a reader need not map anew"
+    assert (flat.data_ptr(), (tmp_path / NAME).read_text()) == (first, text), (
+        "a reader need not map anew"
+    )
     mapped = tensors_map(json.loads(text))
     flat[8] = -1
     assert mapped["b"][0] == -1
 
 
-def test_weights_without_room_are_not_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_without_room_are_not_exported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _, weights = flat_model()
     exporter = SharedMemoryExport()
     assert exporter.export(weights, tmp_path)

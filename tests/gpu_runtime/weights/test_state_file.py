@@ -1,4 +1,6 @@
-"""Weights in the file of a state are those that the trainer hands over, and one that differs is refused."""
+"""Weights in the file of a state are those that the trainer hands over, and one that differs is
+refused.
+"""
 
 from pathlib import Path
 
@@ -19,12 +21,20 @@ FILE = "state/mp_rank_00_model_states.pt"
 
 @pytest.mark.parametrize(
     "options",
-    [{"trainer_ranks": 2}, {"dtype": "bfloat16"}, pytest.param({"zero_stage": 1}, marks=pytest.mark.nightly)],
+    [
+        {"trainer_ranks": 2},
+        {"dtype": "bfloat16"},
+        pytest.param({"zero_stage": 1}, marks=pytest.mark.nightly),
+    ],
 )
-async def test_what_an_engine_takes_from_a_state_has_the_bits_of_a_hand_over(tmp_path: Path, options: dict) -> None:
+async def test_what_an_engine_takes_from_a_state_has_the_bits_of_a_hand_over(
+    tmp_path: Path, options: dict
+) -> None:
     state = tmp_path / "state-00000001"
     trainer = TrainerRanks(
-        str(tiny_model_make(tmp_path / "model")), SessionConfig(learning_rate=1e-3, **options), "cpu"
+        str(tiny_model_make(tmp_path / "model")),
+        SessionConfig(learning_rate=1e-3, **options),
+        "cpu",
     )
     try:
         await trainer.forward_backward(SAMPLES)
@@ -40,7 +50,9 @@ async def test_what_an_engine_takes_from_a_state_has_the_bits_of_a_hand_over(tmp
         await trainer.load_state(state)  # which looks itself whether they are
         state_verify(state / FILE, listed.items())
         listed["model.norm.weight"][3] += 0.5
-        with pytest.raises(ValueError, match=r"not those of the state's file: \['model.norm.weight'\]"):
+        with pytest.raises(
+            ValueError, match=r"not those of the state's file: \['model.norm.weight'\]"
+        ):
             state_verify(state / FILE, listed.items())
         del listed["model.norm.weight"]
         with pytest.raises(ValueError, match=r"\['model.norm.weight'\]"):

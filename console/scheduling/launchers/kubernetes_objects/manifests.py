@@ -1,7 +1,9 @@
-"""The objects of one runtime in Kubernetes, as the API takes them: pure functions of what is wanted.
+"""The objects of one runtime in Kubernetes, as the API takes them: pure functions of what is
+wanted.
 
-A Job runs the one pod, or one on each of several machines. A Secret holds its lease, a Service gives its gateway or its
-pods names, a NetworkPolicy admits only the server to it. The Job owns the other three: they are deleted with it.
+A Job runs the one pod, or one on each of several machines. A Secret holds its lease, a Service
+gives its gateway or its pods names, a NetworkPolicy admits only the server to it. The Job owns the
+other three: they are deleted with it.
 """
 
 from collections.abc import Mapping
@@ -9,7 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from console.config.own_certificate import certificate_make
-from console.scheduling.launchers.protocol import GATEWAY_PORT, Resources, cpus_environment, launch_session
+from console.scheduling.launchers.protocol import (
+    GATEWAY_PORT,
+    Resources,
+    cpus_environment,
+    launch_session,
+)
 
 Manifest = dict[str, Any]
 
@@ -19,8 +26,8 @@ SERVER = {"app.kubernetes.io/name": "tinkerscript", "app.kubernetes.io/component
 USER = 10_001
 GRACE_S = 60  # the longest that a pod may take to end by default
 END_S = 10  # of them, for the runtime's processes to end once what they have is stored
-# How long one of several pods stays bound to a machine of which the cluster hears nothing: not 300 s, as by default, in
-# which the others would wait for it, or have long ended.
+# How long one of several pods stays bound to a machine of which the cluster hears nothing: not 300
+# s, as by default, in which the others would wait for it, or have long ended.
 UNHEARD_S = 60
 UNHEARD = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 KEEP_ENDED_S = 86_400  # then Kubernetes deletes what we did not
@@ -30,12 +37,18 @@ GPU = "nvidia.com/gpu"
 INDEX = "batch.kubernetes.io/job-completion-index"  # an annotation of each pod of an Indexed Job
 MACHINE = "kubernetes.io/hostname"
 # Of several pods alone, for gpu_runtime/training/nodes/pods.py.
-PODS, PODS_KEY, POD_IP = "TINKERSCRIPT_RUNTIME_PODS", "TINKERSCRIPT_RUNTIME_PODS_KEY", "TINKERSCRIPT_RUNTIME_POD_IP"
+PODS, PODS_KEY, POD_IP = (
+    "TINKERSCRIPT_RUNTIME_PODS",
+    "TINKERSCRIPT_RUNTIME_PODS_KEY",
+    "TINKERSCRIPT_RUNTIME_POD_IP",
+)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """One runtime. ``folder`` is the session's, ``data`` what the claim holds; without one it goes with the pod."""
+    """One runtime. ``folder`` is the session's, ``data`` what the claim holds; without one it goes
+    with the pod.
+    """
 
     launch: str
     folder: str
@@ -83,14 +96,17 @@ def job_make(wanted: Wanted) -> Manifest:
 
 
 def secret_make(wanted: Wanted, owner: Manifest) -> Manifest:
-    """The environment of the runtime. It holds the lease, which the Job, readable to many, must not."""
+    """The environment of the runtime. It holds the lease, which the Job, readable to many, must
+    not.
+    """
     return {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": _metadata(wanted, owner),
         "type": "Opaque",
         "immutable": True,
-        "stringData": dict(wanted.environment) | ({PODS_KEY: _pods_key()} if wanted.pods > 1 else {}),
+        "stringData": dict(wanted.environment)
+        | ({PODS_KEY: _pods_key()} if wanted.pods > 1 else {}),
     }
 
 
@@ -99,7 +115,9 @@ def service_make(wanted: Wanted, owner: Manifest) -> Manifest:
     spec: Manifest = {
         "type": "ClusterIP",
         "selector": {LAUNCH: wanted.launch},
-        "ports": [{"name": "gateway", "port": GATEWAY_PORT, "targetPort": GATEWAY_PORT, "protocol": "TCP"}],
+        "ports": [
+            {"name": "gateway", "port": GATEWAY_PORT, "targetPort": GATEWAY_PORT, "protocol": "TCP"}
+        ],
     }
     if wanted.pods > 1:
         spec["clusterIP"] = "None"
@@ -112,7 +130,9 @@ def service_make(wanted: Wanted, owner: Manifest) -> Manifest:
 
 
 def gateway_host(name: str, namespace: str, *, pods: int) -> str:
-    """The name inside the cluster of what the gateway is behind: of a Service, or of the first of its pods."""
+    """The name inside the cluster of what the gateway is behind: of a Service, or of the first of
+    its pods.
+    """
     return f"{name}.{namespace}.svc" if pods == 1 else pod_host(name, namespace, 0)
 
 
@@ -153,16 +173,25 @@ def network_policy_make(wanted: Wanted, owner: Manifest) -> Manifest:
 
 
 def _server_pods(wanted: Wanted) -> Manifest:
-    """Who is admitted. The label with a namespace's name is Kubernetes's own: it cannot be given to another."""
+    """Who is admitted. The label with a namespace's name is Kubernetes's own: it cannot be given to
+    another.
+    """
     peer: Manifest = {"podSelector": {"matchLabels": SERVER}}
     if wanted.server_namespace not in ("", wanted.namespace):
-        peer["namespaceSelector"] = {"matchLabels": {"kubernetes.io/metadata.name": wanted.server_namespace}}
+        peer["namespaceSelector"] = {
+            "matchLabels": {"kubernetes.io/metadata.name": wanted.server_namespace}
+        }
     return peer
 
 
 def _each_other(wanted: Wanted) -> Manifest:
-    """On every port: gloo's ranks, and the queues of an engine over several pods, choose theirs as they meet."""
-    return {"from": [{"podSelector": {"matchLabels": {LAUNCH: wanted.launch}}}], "ports": [{"protocol": "TCP"}]}
+    """On every port: gloo's ranks, and the queues of an engine over several pods, choose theirs as
+    they meet.
+    """
+    return {
+        "from": [{"podSelector": {"matchLabels": {LAUNCH: wanted.launch}}}],
+        "ports": [{"protocol": "TCP"}],
+    }
 
 
 def _labels(wanted: Wanted) -> dict[str, str]:
@@ -170,9 +199,18 @@ def _labels(wanted: Wanted) -> dict[str, str]:
 
 
 def _metadata(wanted: Wanted, owner: Manifest | None = None) -> Manifest:
-    metadata: Manifest = {"name": wanted.name, "namespace": wanted.namespace, "labels": _labels(wanted)}
+    metadata: Manifest = {
+        "name": wanted.name,
+        "namespace": wanted.namespace,
+        "labels": _labels(wanted),
+    }
     if owner is not None:
-        reference = {"apiVersion": "batch/v1", "kind": "Job", "name": owner["name"], "uid": owner["uid"]}
+        reference = {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "name": owner["name"],
+            "uid": owner["uid"],
+        }
         metadata["ownerReferences"] = [reference]
     return metadata
 
@@ -199,7 +237,9 @@ def _pod(wanted: Wanted) -> Manifest:
     if wanted.pods > 1:
         pod["subdomain"] = wanted.name
         others = {"labelSelector": {"matchLabels": {LAUNCH: wanted.launch}}, "topologyKey": MACHINE}
-        pod["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [others]}}
+        pod["affinity"] = {
+            "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [others]}
+        }
     if tolerations := _tolerations(wanted):
         pod["tolerations"] = tolerations
     return pod
@@ -227,12 +267,22 @@ def _container(wanted: Wanted) -> Manifest:
     }
     variables: list[Manifest] = [{"name": name, "value": value} for name, value in own.items()]
     if wanted.pods > 1:
-        names = ",".join(pod_host(wanted.name, wanted.namespace, index) for index in range(wanted.pods))
+        names = ",".join(
+            pod_host(wanted.name, wanted.namespace, index) for index in range(wanted.pods)
+        )
         variables.append({"name": PODS, "value": names})
         variables.append({"name": POD_IP, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}})
-    mounts: list[Manifest] = [{"name": "shm", "mountPath": "/dev/shm"}, {"name": "tmp", "mountPath": "/tmp"}]
+    mounts: list[Manifest] = [
+        {"name": "shm", "mountPath": "/dev/shm"},
+        {"name": "tmp", "mountPath": "/tmp"},
+    ]
     if wanted.claim:
-        models = {"name": "data", "mountPath": f"{wanted.data}/models", "subPath": "models", "readOnly": True}
+        models = {
+            "name": "data",
+            "mountPath": f"{wanted.data}/models",
+            "subPath": "models",
+            "readOnly": True,
+        }
         inside = wanted.folder.removeprefix(wanted.data).strip("/")
         mounts += [models, {"name": "data", "mountPath": wanted.folder, "subPath": inside}]
     else:

@@ -1,7 +1,9 @@
-"""How long a pod may wait for its machine: one that has lost its power says nothing, and is not waited for for ever.
+"""How long a pod may wait for its machine: one that has lost its power says nothing, and is not
+waited for for ever.
 
-Kubernetes takes pods from lost machines only while others of the cluster are there (its full-disruption mode). What it
-says of a pod is enough to tell: the right to read machines is one for the whole cluster, which a launcher has not.
+Kubernetes takes pods from lost machines only while others of the cluster are there (its
+full-disruption mode). What it says of a pod is enough to tell: the right to read machines is one
+for the whole cluster, which a launcher has not.
 """
 
 import time
@@ -21,7 +23,9 @@ class Patience:
         self._since: dict[str, dict[tuple[str, str], float]] = {}  # by launch
 
     def ended(self, launch: str, pods: Sequence[Any]) -> Mapping[str, str]:
-        """Why no pod of these, by its uid, is waited for any more; those of which it is, are left out."""
+        """Why no pod of these, by its uid, is waited for any more; those of which it is, are left
+        out.
+        """
         now, before = self._clock(), self._since.pop(launch, {})
         waits = {(pod.metadata.uid, wait): pod for pod in pods if (wait := _wait(pod))}
         if not waits:
@@ -37,7 +41,8 @@ class Patience:
 def _wait(pod: Any) -> str:
     """For what a pod waits that has a machine; empty where it has none yet, runs or has ended."""
     if pod.status.phase == "Running":
-        # It has no probe: what is not ready although it runs is on a machine of which the cluster hears nothing.
+        # It has no probe: what is not ready although it runs is on a machine of which the cluster
+        # hears nothing.
         told = {condition.type: condition.status for condition in pod.status.conditions or []}
         return "heard" if told.get("Ready") == "False" else ""
     if pod.status.phase != "Pending" or not pod.spec.node_name:

@@ -1,7 +1,8 @@
 """What the pods of a runtime's Job say of it: pure functions of the client's objects.
 
-Of several pods the first, in which the runtime is, speaks for all while it lives. The others serve it: when one is
-lost, the runtime finds that out and ends, or the Job's controller ends it, with the notice of any pod.
+Of several pods the first, in which the runtime is, speaks for all while it lives. The others serve
+it: when one is lost, the runtime finds that out and ends, or the Job's controller ends it, with the
+notice of any pod.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,8 @@ from typing import Any
 from console.scheduling.launchers.kubernetes_objects.manifests import INDEX
 from console.scheduling.launchers.protocol import RuntimeStatus
 
-# A pod that waits for one of these gets what it waits for. Any other reason, such as ErrImagePull, is a mistake.
+# A pod that waits for one of these gets what it waits for. Any other reason, such as ErrImagePull,
+# is a mistake.
 PATIENT = {"", "ContainerCreating", "PodInitializing"}
 FAILED = {"Failed", "FailureTarget"}  # conditions of a Job
 NOTHING: Mapping[str, str] = {}
@@ -19,7 +21,8 @@ NOTHING: Mapping[str, str] = {}
 def pods_status(
     pods: Sequence[Any], *, of: int, has_failed: bool, unheard: Mapping[str, str] = NOTHING
 ) -> RuntimeStatus:
-    """What became of a runtime of ``of`` pods, of which these are there, in order; ``has_failed``: its Job has.
+    """What became of a runtime of ``of`` pods, of which these are there, in order; ``has_failed``:
+    its Job has.
 
     ``unheard``: why the pods of these uids are not waited for any more (``Patience``).
     """
@@ -45,19 +48,30 @@ def pod_status(pod: Any, unheard: Mapping[str, str] = NOTHING) -> RuntimeStatus:
     state = statuses[0].state if statuses else None
     if pod.status.phase in ("Succeeded", "Failed"):
         ended = state.terminated if state else None
-        return RuntimeStatus("exited", _code(ended.exit_code) if ended else None, _end_reason(pod, ended))
+        return RuntimeStatus(
+            "exited", _code(ended.exit_code) if ended else None, _end_reason(pod, ended)
+        )
     if pod.status.phase == "Running":
         return RuntimeStatus("running", reason=unheard.get(pod.metadata.uid, ""))
     if mistake := _never(pod, unheard):
         return RuntimeStatus("exited", reason=mistake)
-    conditions = [condition for condition in pod.status.conditions or [] if condition.status == "False"]
-    unplaced = next((c.message for c in conditions if c.type == "PodScheduled" and c.message), "the pod is prepared")
+    conditions = [
+        condition for condition in pod.status.conditions or [] if condition.status == "False"
+    ]
+    unplaced = next(
+        (c.message for c in conditions if c.type == "PodScheduled" and c.message),
+        "the pod is prepared",
+    )
     return RuntimeStatus("waiting", reason=f"Kubernetes: {unplaced}")
 
 
 def job_failed(job: Any) -> bool:
-    """Whether it has, or will have once all its pods have ended (Kubernetes 1.31), which a lost machine never says."""
-    return any(each.type in FAILED and each.status == "True" for each in job.status.conditions or [])
+    """Whether it has, or will have once all its pods have ended (Kubernetes 1.31), which a lost
+    machine never says.
+    """
+    return any(
+        each.type in FAILED and each.status == "True" for each in job.status.conditions or []
+    )
 
 
 def pod_index(pod: Any) -> int:
@@ -72,7 +86,10 @@ def pod_title(pod: Any, of: int) -> str:
 
 def pod_mistake(pod: Any) -> str:
     """Why its container will never start, by all that is known; empty when it will."""
-    waiting = next((status.state.waiting for status in pod.status.container_statuses or [] if status.state), None)
+    waiting = next(
+        (status.state.waiting for status in pod.status.container_statuses or [] if status.state),
+        None,
+    )
     if waiting is None or (waiting.reason or "") in PATIENT:
         return ""
     return f"{waiting.reason}: {waiting.message or ''}".rstrip(": ")
@@ -85,7 +102,9 @@ def _never(pod: Any, unheard: Mapping[str, str]) -> str:
 
 
 def _others_end(pods: Sequence[Any], of: int) -> str:
-    """Why a pod beside the runtime's ended with a failure, which ends all of them; empty where none did."""
+    """Why a pod beside the runtime's ended with a failure, which ends all of them; empty where none
+    did.
+    """
     for pod in pods:
         if pod.status.phase == "Failed":
             status = pod_status(pod)
@@ -99,19 +118,25 @@ def _end_reason(pod: Any, ended: Any | None) -> str:
         return f"{pod.status.reason}: {pod.status.message or ''}".rstrip(": ")
     if ended is None or ended.reason in (None, "Error", "Completed"):
         return ""
-    # Of one that had begun, the message is its last lines. One that could not has no time, or that of the epoch.
+    # Of one that had begun, the message is its last lines. One that could not has no time, or that
+    # of the epoch.
     has_begun = ended.started_at is not None and ended.started_at.timestamp() > 0
     return ended.reason if has_begun else f"{ended.reason}: {ended.message or ''}".rstrip(": ")
 
 
 def _taken(pod: Any) -> str:
-    """That it will never run because it was deleted, and by whom as Kubernetes says it (1.26); empty when it was not.
+    """That it will never run because it was deleted, and by whom as Kubernetes says it (1.26);
+    empty when it was not.
 
     It stays listed until its machine confirms that, which one that is lost does not.
     """
     if pod.status.phase != "Pending" or pod.metadata.deletion_timestamp is None:
         return ""
-    told = [each for each in pod.status.conditions or [] if each.type == "DisruptionTarget" and each.status == "True"]
+    told = [
+        each
+        for each in pod.status.conditions or []
+        if each.type == "DisruptionTarget" and each.status == "True"
+    ]
     words = "".join(f": {each.reason}: {each.message or ''}".rstrip(": ") for each in told)
     return f"the pod was taken away before it ran{words}"
 

@@ -8,7 +8,8 @@ from ..base import Request, Response
 from ..episodes import WorkflowOutput
 
 MAX_ROW_BYTES = 16 << 10
-# The name of one group of attempts that are judged together: so much of its task's, the mark, and what is its own.
+# The name of one group of attempts that are judged together: so much of its task's, the mark, and
+# what is its own.
 MAX_GROUP_NAME, GROUP_MARK = 500, " #"
 MAX_ATTEMPTS = 256  # at one task
 TRIES_OF_ATTEMPT = 2  # by one worker, before it gives the group of a judged task to another
@@ -29,12 +30,18 @@ class TasksPut(Request):
 
     rows: list[TaskRow] = Field(min_length=1, max_length=1000)
     attempts: int = Field(
-        1, ge=1, le=MAX_ATTEMPTS, description="Episodes of each task; grpo_n of them make a full group."
+        1,
+        ge=1,
+        le=MAX_ATTEMPTS,
+        description="Episodes of each task; grpo_n of them make a full group.",
     )
     eval: bool = Field(False, description="Served and counted, never trained.")
-    tries: int = Field(3, ge=1, le=20, description="How often an attempt is handed out before it counts as failed.")
+    tries: int = Field(
+        3, ge=1, le=20, description="How often an attempt is handed out before it counts as failed."
+    )
     judged: bool = Field(
-        False, description="One worker plays all attempts at a task, and its judge rewards them together."
+        False,
+        description="One worker plays all attempts at a task, and its judge rewards them together.",
     )
 
 
@@ -53,13 +60,17 @@ class TaskCounts(Response):
     done: int
     failed: int
     workers: int = Field(description="That hold a lease.")
-    waiting_judged: int = Field(0, description="Of those that wait: they need a worker with a judge.")
+    waiting_judged: int = Field(
+        0, description="Of those that wait: they need a worker with a judge."
+    )
     running_judged: int = 0
     failures: list[TaskFailure] = Field([], description="The latest ten.")
 
 
 class TasksLease(Request):
-    """``POST /v1/sessions/{id}/tasks/lease``: keep the leases in ``held`` and take ``count`` attempts more."""
+    """``POST /v1/sessions/{id}/tasks/lease``: keep the leases in ``held`` and take ``count``
+    attempts more.
+    """
 
     worker: str = Field(min_length=1, max_length=120, description="Who asks: shown, and counted.")
     count: int = Field(
@@ -68,15 +79,20 @@ class TasksLease(Request):
         description="Of judged tasks those whose attempts fit; one, be it larger, to a worker that holds none.",
     )
     held: list[LeaseId] = Field([], max_length=256)
-    lease_s: float = Field(60, ge=1, le=3600, description="From now; later another worker may take the attempt.")
-    judged: bool = Field(False, description="The worker has a judge: it takes judged tasks, and no others.")
+    lease_s: float = Field(
+        60, ge=1, le=3600, description="From now; later another worker may take the attempt."
+    )
+    judged: bool = Field(
+        False, description="The worker has a judge: it takes judged tasks, and no others."
+    )
 
 
 class LeasedTask(Response):
-    """An attempt to play. ``episode_id`` is that of the worker that had it before: end or abandon that one first.
+    """An attempt to play. ``episode_id`` is that of the worker that had it before: end or abandon
+    that one first.
 
-    Of a judged task it is all ``attempts`` at once. ``episode_ids`` are then those of the worker before; with
-    ``outputs``, one for each, they had been judged: end them with these.
+    Of a judged task it is all ``attempts`` at once. ``episode_ids`` are then those of the worker
+    before; with ``outputs``, one for each, they had been judged: end them with these.
     """
 
     task_id: str
@@ -113,10 +129,11 @@ class TaskEpisode(Request):
 
 
 class TaskGroup(Request):
-    """``POST .../tasks/{task_id}/group``: the episodes in which the holder of ``lease`` plays a judged task.
+    """``POST .../tasks/{task_id}/group``: the episodes in which the holder of ``lease`` plays a
+    judged task.
 
-    ``outputs`` are what its judge made of them, one for each, before the first of them is ended: should this worker be
-    lost then, the next one ends them.
+    ``outputs`` are what its judge made of them, one for each, before the first of them is ended:
+    should this worker be lost then, the next one ends them.
     """
 
     lease: LeaseId
@@ -125,12 +142,16 @@ class TaskGroup(Request):
         description="Those of failed tries among them: two for each attempt at most. None of them: it is played anew.",
     )
     outputs: list[WorkflowOutput] | None = Field(
-        None, max_length=MAX_ATTEMPTS, description="JSON of at most 1 MiB. No episode is added after them."
+        None,
+        max_length=MAX_ATTEMPTS,
+        description="JSON of at most 1 MiB. No episode is added after them.",
     )
 
 
 class TaskFinish(Request):
-    """``POST .../tasks/{task_id}/finish``: it is done, or ``error`` says why not; then it is tried again."""
+    """``POST .../tasks/{task_id}/finish``: it is done, or ``error`` says why not; then it is tried
+    again.
+    """
 
     lease: LeaseId
     error: str | None = Field(None, max_length=500)

@@ -44,7 +44,9 @@ class AlertView(Response):
 
 
 class AlertList(Response):
-    """One page, newest first. ``unread`` counts all of the project's that this person has not read, 100 at most."""
+    """One page, newest first. ``unread`` counts all of the project's that this person has not read,
+    100 at most.
+    """
 
     items: list[AlertView]
     unread: int

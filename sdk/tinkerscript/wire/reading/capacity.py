@@ -26,7 +26,9 @@ class RunningSession(Response):
     name: str
     state: SessionState
     since: datetime = Field(description="It is in this state.")
-    devices: list[str] = Field(description="Of the server's machine; empty on CPUs, and where a cluster chose them.")
+    devices: list[str] = Field(
+        description="Of the server's machine; empty on CPUs, and where a cluster chose them."
+    )
 
 
 class WaitingSession(Response):
@@ -57,15 +59,25 @@ class ServerCapacity(Response):
     waiting: int = Field(description="Queued sessions of all projects.")
     oldest_waits_since: datetime | None
     warm_runtimes: int = Field(description="Runtimes that wait for a session with their libraries.")
-    devices: list[DeviceUse] = Field(description="Of this machine; empty without GPUs, and where a cluster has them.")
-    projects: list[ProjectUse] = Field(description="Those with a runtime or a queue, the one with most devices first.")
+    devices: list[DeviceUse] = Field(
+        description="Of this machine; empty without GPUs, and where a cluster has them."
+    )
+    projects: list[ProjectUse] = Field(
+        description="Those with a runtime or a queue, the one with most devices first."
+    )
 
 
 class CapacityView(Response):
-    """``GET /v1/capacity``: what the project has and waits for; to the server's operator, what every project has."""
+    """``GET /v1/capacity``: what the project has and waits for; to the server's operator, what
+    every project has.
+    """
 
-    max_runtimes: int = Field(description="So many sessions may run at once, of all projects, at all places.")
-    is_draining: bool = Field(description="The server starts no session, because its operator said so.")
+    max_runtimes: int = Field(
+        description="So many sessions may run at once, of all projects, at all places."
+    )
+    is_draining: bool = Field(
+        description="The server starts no session, because its operator said so."
+    )
     running: list[RunningSession] = Field(description="Of the project, the newest first.")
     waiting: list[WaitingSession] = Field(description="Of the project, the next one first.")
     quotas: Quotas

@@ -1,4 +1,6 @@
-"""Where the document of each episode is, to take a whole run home: calls and tokens, as the console reads them."""
+"""Where the document of each episode is, to take a whole run home: calls and tokens, as the console
+reads them.
+"""
 
 import json
 import zlib
@@ -29,7 +31,8 @@ def document_unpack(packed: bytes) -> dict[str, Any]:
 class EpisodeDocument(Response):
     """The gzipped JSON of one episode: a stretch of a file that holds several of them.
 
-    It has ``report``, ``calls`` and ``timelines`` of EpisodeTimelines, and ``output`` as the episode was ended with.
+    It has ``report``, ``calls`` and ``timelines`` of EpisodeTimelines, and ``output`` as the
+    episode was ended with.
     """
 
     episode_id: str
@@ -42,7 +45,8 @@ class EpisodeDocument(Response):
 
 
 class EpisodeDocuments(Response):
-    """``GET .../episodes/documents``: one page in the order of beginning, with URLs of the files that it names.
+    """``GET .../episodes/documents``: one page in the order of beginning, with URLs of the files
+    that it names.
 
     An episode is in the list once its document is in the object store: within seconds of its end.
     """

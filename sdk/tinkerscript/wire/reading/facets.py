@@ -17,7 +17,8 @@ BY_AGENT = "rewards_by_agent/"  # before the agent's name: what it was rewarded 
 
 
 class RewardBucket(Response):
-    """Episodes whose rewards are beside each other. ``lowest`` and ``highest`` are rewards that there are.
+    """Episodes whose rewards are beside each other. ``lowest`` and ``highest`` are rewards that
+    there are.
 
     As ``reward_min`` and ``reward_max`` of the list they ask for exactly these episodes.
     """
@@ -35,13 +36,16 @@ class TaskCount(Response):
 
 
 class EpisodeFacets(Response):
-    """``GET .../episodes/facets``: of the episodes that match. Fates and tasks leave out the filter by themselves.
+    """``GET .../episodes/facets``: of the episodes that match. Fates and tasks leave out the filter
+    by themselves.
 
     So a page can say how many another choice would show.
     """
 
     episodes: int
-    rewards: list[RewardBucket] = Field(description="Of those with a reward, lowest first; empty buckets are left out.")
+    rewards: list[RewardBucket] = Field(
+        description="Of those with a reward, lowest first; empty buckets are left out."
+    )
     reward_mean: float | None = Field(description="To nine digits.")
     fates: dict[EpisodeFate, int]
     evaluation: int = Field(description="How many of them are for evaluation.")
@@ -65,7 +69,10 @@ def reward_buckets(counts: Mapping[float, int]) -> list[RewardBucket]:
     for reward in rewards:
         number = math.floor(reward / width - rewards[0] / width) if width > 0 else 0
         found.setdefault(max(0, min(BUCKETS - 1, number)), []).append(reward)
-    return [RewardBucket(lowest=of[0], highest=of[-1], count=sum(counts[each] for each in of)) for of in found.values()]
+    return [
+        RewardBucket(lowest=of[0], highest=of[-1], count=sum(counts[each] for each in of))
+        for of in found.values()
+    ]
 
 
 class MetricBound(NamedTuple):

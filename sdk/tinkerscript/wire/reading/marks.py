@@ -8,7 +8,12 @@ from ..sessions import SessionState
 
 MARKED_NAMES = ("checkpoint_committed", "step_refused")
 # A run that goes back to the queue from one of these had a runtime.
-RESTARTED_FROM = (SessionState.PROVISIONING, SessionState.LOADING, SessionState.READY, SessionState.STOPPING)
+RESTARTED_FROM = (
+    SessionState.PROVISIONING,
+    SessionState.LOADING,
+    SessionState.READY,
+    SessionState.STOPPING,
+)
 
 
 def is_mark(kind: str, data: Mapping[str, Any]) -> bool:
@@ -21,15 +26,18 @@ def is_mark(kind: str, data: Mapping[str, Any]) -> bool:
 def marks_thin(marks: Sequence[tuple[int, str]], limit: int) -> list[int]:
     """The cursors of at most ``limit`` of these marks (cursor, what it is; oldest first), in order.
 
-    Where there are more, each kind has an equal share, and what a rare one leaves of its own goes to the others; of a
-    kind that has more than its share, marks at equal distances from its first to its last.
+    Where there are more, each kind has an equal share, and what a rare one leaves of its own goes
+    to the others; of a kind that has more than its share, marks at equal distances from its first
+    to its last.
     """
     by_kind: dict[str, list[int]] = {}
     for cursor, kind in marks:
         by_kind.setdefault(kind, []).append(cursor)
     kept: list[int] = []
     left = limit
-    for kinds_left, cursors in zip(range(len(by_kind), 0, -1), sorted(by_kind.values(), key=len), strict=True):
+    for kinds_left, cursors in zip(
+        range(len(by_kind), 0, -1), sorted(by_kind.values(), key=len), strict=True
+    ):
         share = min(len(cursors), left // kinds_left)
         kept += (
             [cursors[at * (len(cursors) - 1) // (share - 1)] for at in range(share)]

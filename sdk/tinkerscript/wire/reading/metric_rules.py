@@ -46,12 +46,18 @@ Steps = Annotated[
     ),
 ]
 Runs = Annotated[
-    str, Field(max_length=120, description="Only runs with this in their name or id, in any case; empty: every run.")
+    str,
+    Field(
+        max_length=120,
+        description="Only runs with this in their name or id, in any case; empty: every run.",
+    ),
 ]
 
 
 class MetricRuleCreate(Request):
-    """``POST /v1/alert-rules``: raise an alert of a run while a measure of its steps is beyond a bound."""
+    """``POST /v1/alert-rules``: raise an alert of a run while a measure of its steps is beyond a
+    bound.
+    """
 
     name: RuleName
     metric: Measure
@@ -62,7 +68,9 @@ class MetricRuleCreate(Request):
 
 
 class MetricRuleUpdate(Changes):
-    """``PATCH /v1/alert-rules/{rule_id}``: what is given is changed. What the rule had found is over."""
+    """``PATCH /v1/alert-rules/{rule_id}``: what is given is changed. What the rule had found is
+    over.
+    """
 
     name: RuleName | SkipJsonSchema[None] = None
     metric: Measure | SkipJsonSchema[None] = None

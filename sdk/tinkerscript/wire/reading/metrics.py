@@ -17,10 +17,11 @@ class MetricAxis(StrEnum):
 
 
 class MetricColumn(Response):
-    """One measure, an entry per point: that of the point's last step, None where it lacks the measure.
+    """One measure, an entry per point: that of the point's last step, None where it lacks the
+    measure.
 
-    ``low`` and ``high`` are the extremes among all steps of each point; None where every point is one
-    step, or where they were not asked for.
+    ``low`` and ``high`` are the extremes among all steps of each point; None where every point is
+    one step, or where they were not asked for.
     """
 
     last: list[float | None]
@@ -29,11 +30,15 @@ class MetricColumn(Response):
 
 
 class MetricColumns(Response):
-    """``x`` and ``steps`` are those of the last step of each point. Entries of the record after ``cursor`` are new."""
+    """``x`` and ``steps`` are those of the last step of each point. Entries of the record after
+    ``cursor`` are new.
+    """
 
     axis: MetricAxis
     x: list[float]
     steps: list[int]
     columns: dict[str, MetricColumn]
     steps_in_all: int = Field(description="Steps that the points stand for.")
-    cursor: int = Field(description="What to follow the record after, to miss nothing and see nothing twice.")
+    cursor: int = Field(
+        description="What to follow the record after, to miss nothing and see nothing twice."
+    )

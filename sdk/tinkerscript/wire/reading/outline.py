@@ -16,14 +16,19 @@ STRETCHES = 240  # at most; a shorter episode has one for each token
 
 
 class EpisodeOutline(Response):
-    """An episode in stretches of ``width`` tokens, numbered through all timelines; the last may be shorter.
+    """An episode in stretches of ``width`` tokens, numbered through all timelines; the last may be
+    shorter.
 
     The lists have the same length. Of a stretch without a sampled token, the last six are null.
     """
 
-    timelines: list[int] = Field(description="The tokens of each timeline: the first token of the next has their sum.")
+    timelines: list[int] = Field(
+        description="The tokens of each timeline: the first token of the next has their sum."
+    )
     width: int = Field(ge=1)
-    surprising: list[int | None] = Field(description="The sampled token with the lowest log-probability: its number.")
+    surprising: list[int | None] = Field(
+        description="The sampled token with the lowest log-probability: its number."
+    )
     logprobs: list[float | None] = Field(description="Of that token.")
     advantages: list[float | None] = Field(description="The one of the largest size.")
     versions: list[int | None] = Field(description="The newest policy version.")
@@ -39,8 +44,12 @@ class EpisodeOutline(Response):
     )
 
 
-def outline(document: Mapping[str, Any], advantages: Mapping[str, float] | float | None) -> dict[str, Any]:
-    """The ``EpisodeOutline`` of an episode's document, as plain JSON values. Costs one look at each token."""
+def outline(
+    document: Mapping[str, Any], advantages: Mapping[str, float] | float | None
+) -> dict[str, Any]:
+    """The ``EpisodeOutline`` of an episode's document, as plain JSON values. Costs one look at each
+    token.
+    """
     lengths = [timeline["tokens"] for timeline in document["timelines"]]
     width = max(1, -(-sum(lengths) // STRETCHES))
     count = -(-sum(lengths) // width)
@@ -55,8 +64,12 @@ def outline(document: Mapping[str, Any], advantages: Mapping[str, float] | float
     for timeline in document["timelines"]:
         for run in timeline["runs"]:
             if run["call"] is not None and run["tokens"]:
-                advantage = advantages.get(run["call"]) if isinstance(advantages, Mapping) else advantages
-                before_step, after_step = (kept.get((run["call"], run["answer"])) for kept in (trainer, trainer_after))
+                advantage = (
+                    advantages.get(run["call"]) if isinstance(advantages, Mapping) else advantages
+                )
+                before_step, after_step = (
+                    kept.get((run["call"], run["answer"])) for kept in (trainer, trainer_after)
+                )
                 for at, start, end in _parts(first, run["tokens"], width):
                     part = run["logprobs"][start:end]
                     lowest = min(part)
@@ -68,7 +81,9 @@ def outline(document: Mapping[str, Any], advantages: Mapping[str, float] | float
                     if before_step is not None:
                         apart[at] = _furthest(apart[at], before_step[start:end], part)
                         if after_step is not None:
-                            changes[at] = _furthest(changes[at], after_step[start:end], before_step[start:end])
+                            changes[at] = _furthest(
+                                changes[at], after_step[start:end], before_step[start:end]
+                            )
                     versions[at] = max(versions[at] or 0, *run["policy_versions"][start:end])
             first += run["tokens"]
     return {
@@ -78,7 +93,9 @@ def outline(document: Mapping[str, Any], advantages: Mapping[str, float] | float
     }  # fmt: skip
 
 
-def _furthest(known: float | None, trainer: Sequence[float | None], other: Sequence[float | None]) -> float | None:
+def _furthest(
+    known: float | None, trainer: Sequence[float | None], other: Sequence[float | None]
+) -> float | None:
     """The difference of the largest size; so small that its exponential is a number."""
     pairs = zip(trainer, other, strict=True)
     found = [one - another for one, another in pairs if one is not None and another is not None]
@@ -89,6 +106,10 @@ def _furthest(known: float | None, trainer: Sequence[float | None], other: Seque
 
 
 def _parts(first: int, tokens: int, width: int) -> list[tuple[int, int, int]]:
-    """A run whose first token has the number ``first``, by stretches: which one, and from where to where of the run."""
+    """A run whose first token has the number ``first``, by stretches: which one, and from where to
+    where of the run.
+    """
     numbers = range(first // width, (first + tokens - 1) // width + 1)
-    return [(at, max(0, at * width - first), min(tokens, (at + 1) * width - first)) for at in numbers]
+    return [
+        (at, max(0, at * width - first), min(tokens, (at + 1) * width - first)) for at in numbers
+    ]

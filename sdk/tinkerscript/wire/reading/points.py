@@ -1,4 +1,5 @@
-"""Steps put together to points: equal numbers of neighbours, with their extremes, so that no peak is lost.
+"""Steps put together to points: equal numbers of neighbours, with their extremes, so that no peak
+is lost.
 
 The last step of a point gives its place and its values: no point stands beyond the newest step, and
 what is read off a point is what its step measured.
@@ -20,7 +21,9 @@ MAX_OWN = 100
 
 
 def measure_of(step: Step, name: str) -> float | None:
-    """What a step measured under the name of a column: a field of StepMetrics, or ``metrics/<name>``."""
+    """What a step measured under the name of a column: a field of StepMetrics, or
+    ``metrics/<name>``.
+    """
     own = step.get("metrics") or {}
     return own.get(name.removeprefix(OWN)) if name.startswith(OWN) else step.get(name)
 
@@ -49,8 +52,8 @@ def columns_make(
     points: int = 1000,
     extremes: bool = True,
 ) -> MetricColumns:
-    """Of ``every`` step of a record, in order, those after a cursor and within a part of the axis, as
-    at most ``points`` points.
+    """Of ``every`` step of a record, in order, those after a cursor and within a part of the axis,
+    as at most ``points`` points.
 
     Axes that add up begin with the first step, whatever part is asked for. No names: every
     measure, of what agents measure at most MAX_OWN.
@@ -90,13 +93,17 @@ def axis_values(steps: Sequence[Step], axis: MetricAxis) -> list[float]:
 
 
 def buckets(count: int, points: int) -> list[slice]:
-    """At most ``points`` neighbouring stretches of ``count`` steps, none longer than another by more than one step."""
+    """At most ``points`` neighbouring stretches of ``count`` steps, none longer than another by
+    more than one step.
+    """
     points = min(points, count)
     ends = [count * (index + 1) // points for index in range(points)]
     return [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
 
 
-def column(values: Sequence[float | None], stretches: Sequence[slice], *, extremes: bool = True) -> MetricColumn:
+def column(
+    values: Sequence[float | None], stretches: Sequence[slice], *, extremes: bool = True
+) -> MetricColumn:
     """One measure of every step, as a point per stretch: the last step's, and the extremes of all."""
     last = [values[stretch.stop - 1] for stretch in stretches]
     if len(stretches) == len(values) or not extremes:

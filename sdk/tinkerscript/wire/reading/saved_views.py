@@ -15,12 +15,16 @@ PARTS = ("x", "smooth", "y", "open")
 
 def _address_check(address: str) -> str:
     try:
-        parts = parse_qsl(address, strict_parsing=True, max_num_fields=len(PARTS)) if address else []
+        parts = (
+            parse_qsl(address, strict_parsing=True, max_num_fields=len(PARTS)) if address else []
+        )
     except ValueError as error:
         raise ValueError("is no part of an address: write it as x=time&smooth=0.6") from error
     names = [name for name, _ in parts]
     if unknown := sorted(set(names) - set(PARTS)):
-        raise ValueError(f"has {', '.join(unknown)}, which is no part of a view; its parts are {', '.join(PARTS)}")
+        raise ValueError(
+            f"has {', '.join(unknown)}, which is no part of a view; its parts are {', '.join(PARTS)}"
+        )
     if len(set(names)) < len(names):
         raise ValueError("names a part twice")
     return address

@@ -16,7 +16,9 @@ class ShareCreate(Request):
 
 
 class ShareView(Response):
-    """A link that reads a session until it expires, is revoked, or its maker may not change the session any more."""
+    """A link that reads a session until it expires, is revoked, or its maker may not change the
+    session any more.
+    """
 
     id: str
     by: str = Field(description="The e-mail address of the person who made it.")
@@ -25,7 +27,9 @@ class ShareView(Response):
 
 
 class ShareCreated(ShareView):
-    """``url`` is shown this once. Its part after # is the token: browsers send that to no server by themselves."""
+    """``url`` is shown this once. Its part after # is the token: browsers send that to no server by
+    themselves.
+    """
 
     url: str
 
@@ -37,7 +41,9 @@ class ShareList(Response):
 
 
 class SharedRun(Response):
-    """What a link shows of its session: no notes, no people, no causes of failures, which may name the machine."""
+    """What a link shows of its session: no notes, no people, no causes of failures, which may name
+    the machine.
+    """
 
     name: str
     base_model: str

@@ -1,6 +1,7 @@
 """Pages of an episode's document: a million tokens are read in parts.
 
-The document is plain JSON: it was checked when it was written, and a model of each token would cost more than the rest.
+The document is plain JSON: it was checked when it was written, and a model of each token would cost
+more than the rest.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,20 +11,27 @@ from ..calls import is_sampled_raw
 
 BY_TOKEN = ("token_ids", "pieces", "logprobs", "policy_versions")
 Advantages = Mapping[str, float] | float | None
-Raw = Mapping[tuple[str, int], Sequence[float]]  # log-probabilities at temperature 1 over all ids, by call and answer
-Trainer = Mapping[tuple[str, int], Sequence[float | None]]  # the trainer's; None of a token that it did not train
+# log-probabilities at temperature 1 over all ids, by call and answer
+Raw = Mapping[tuple[str, int], Sequence[float]]
+# the trainer's; None of a token that it did not train
+Trainer = Mapping[tuple[str, int], Sequence[float | None]]
 
 
 def timelines_page(
     document: Mapping[str, Any], *, advantages: Advantages, start: int, limit: int
 ) -> tuple[list[dict[str, Any]], int | None]:
-    """At most ``limit`` tokens from number ``start`` on, and the number of the next page's first one or None.
+    """At most ``limit`` tokens from number ``start`` on, and the number of the next page's first
+    one or None.
 
-    Tokens are numbered through all timelines. A run of context is not divided: it is in the page in which it begins.
-    ``advantages`` are by call, or one for all calls.
+    Tokens are numbered through all timelines. A run of context is not divided: it is in the page in
+    which it begins. ``advantages`` are by call, or one for all calls.
     """
     page: list[dict[str, Any]] = []
-    raw, trainer, after = raw_logprobs(document), trainer_logprobs(document), trainer_logprobs_after(document)
+    raw, trainer, after = (
+        raw_logprobs(document),
+        trainer_logprobs(document),
+        trainer_logprobs_after(document),
+    )
     same = {call["id"] for call in document["calls"] if is_sampled_raw(call["options"])}
     first = 0
     left = limit
@@ -35,7 +43,9 @@ def timelines_page(
                 if left <= 0:
                     return _add(page, timeline, runs), first
                 length = run["tokens"] if run["call"] is None else min(run["tokens"] - skip, left)
-                told, before, later = (_values(kept, run, skip, length) for kept in (raw, trainer, after))
+                told, before, later = (
+                    _values(kept, run, skip, length) for kept in (raw, trainer, after)
+                )
                 own = {
                     "advantage": _advantage(run["call"], advantages),
                     "raw_logprobs": told,
@@ -54,25 +64,37 @@ def timelines_page(
 
 def raw_logprobs(document: Mapping[str, Any]) -> Raw:
     """Those that differ from what was sampled from."""
-    return {(entry["call"], entry["answer"]): entry["logprobs"] for entry in document["raw_logprobs"]}
+    return {
+        (entry["call"], entry["answer"]): entry["logprobs"] for entry in document["raw_logprobs"]
+    }
 
 
 def trainer_logprobs(document: Mapping[str, Any]) -> Trainer:
     """Before the step that trained an answer; one that no step trained has none."""
-    return {(entry["call"], entry["answer"]): entry["logprobs"] for entry in document["trainer_logprobs"]}
+    return {
+        (entry["call"], entry["answer"]): entry["logprobs"]
+        for entry in document["trainer_logprobs"]
+    }
 
 
 def trainer_logprobs_after(document: Mapping[str, Any]) -> Trainer:
     """After that step; an answer of a session without ``logprobs_after_step`` has none."""
-    return {(entry["call"], entry["answer"]): entry["logprobs"] for entry in document["trainer_logprobs_after"]}
+    return {
+        (entry["call"], entry["answer"]): entry["logprobs"]
+        for entry in document["trainer_logprobs_after"]
+    }
 
 
-def _values(kept: Trainer | Raw, run: Mapping[str, Any], skip: int, length: int) -> Sequence[float | None] | None:
+def _values(
+    kept: Trainer | Raw, run: Mapping[str, Any], skip: int, length: int
+) -> Sequence[float | None] | None:
     found = kept.get((run["call"], run["answer"]))
     return None if found is None else found[skip : skip + length]
 
 
-def _add(page: list[dict[str, Any]], timeline: Mapping[str, Any], runs: list[Any]) -> list[dict[str, Any]]:
+def _add(
+    page: list[dict[str, Any]], timeline: Mapping[str, Any], runs: list[Any]
+) -> list[dict[str, Any]]:
     return [*page, {**timeline, "runs": runs}] if runs else page
 
 
@@ -81,9 +103,20 @@ def _part(run: Mapping[str, Any], skip: int, length: int) -> dict[str, Any]:
         return dict(run)
     end = skip + length
     lists = {name: run[name][skip:end] for name in BY_TOKEN}
-    split = {str(int(at) - skip): text for at, text in run["split_bytes"].items() if skip <= int(at) < end}
+    split = {
+        str(int(at) - skip): text
+        for at, text in run["split_bytes"].items()
+        if skip <= int(at) < end
+    }
     text = "".join(lists["pieces"])
-    return {**run, **lists, "start": run["start"] + skip, "tokens": length, "text": text, "split_bytes": split}
+    return {
+        **run,
+        **lists,
+        "start": run["start"] + skip,
+        "tokens": length,
+        "text": text,
+        "split_bytes": split,
+    }
 
 
 def _advantage(call: str | None, advantages: Advantages) -> float | None:

@@ -1,7 +1,8 @@
-"""What is kept of each episode for reading: one row, and one document with its calls and every token.
+"""What is kept of each episode for reading: one row, and one document with its calls and every
+token.
 
-A runtime sends both under its lease. The row goes to a table, the document, as gzipped JSON, to the object store:
-several in one object, so that a short episode does not cost an object of its own.
+A runtime sends both under its lease. The row goes to a table, the document, as gzipped JSON, to the
+object store: several in one object, so that a short episode does not cost an object of its own.
 """
 
 from enum import StrEnum
@@ -47,11 +48,16 @@ class EpisodeSort(StrEnum):
 class EpisodeRow(Request):
     """An episode as its runtime's journal has it now; a later row of the same id replaces this one.
 
-    ``advantages`` names calls, and is there only where they differ: else ``advantage`` is that of each.
+    ``advantages`` names calls, and is there only where they differ: else ``advantage`` is that of
+    each.
     """
 
     episode_id: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
-    seq: int = Field(ge=0, le=2**53 - 1, description="Its number in the journal: the order in which episodes began.")
+    seq: int = Field(
+        ge=0,
+        le=2**53 - 1,
+        description="Its number in the journal: the order in which episodes began.",
+    )
     task: str | None = Field(None, max_length=512)
     group_key: str | None = Field(None, max_length=512)
     eval: bool = False
@@ -69,14 +75,23 @@ class EpisodeRow(Request):
     policy_version_first: Count | None = None
     policy_version_last: Count | None = None
     trained_step: Count | None = None
-    advantage: FiniteFloat | None = Field(None, description="The mean over its calls, once it is trained.")
+    advantage: FiniteFloat | None = Field(
+        None, description="The mean over its calls, once it is trained."
+    )
     advantages: dict[str, FiniteFloat] | None = None
     logprob_mean: FiniteFloat | None = Field(None, description="Of its sampled tokens.")
     ratio_counts: list[Count] | None = Field(
-        None, min_length=len(RATIO_EDGES) + 1, max_length=len(RATIO_EDGES) + 1, description="By ratios.py."
+        None,
+        min_length=len(RATIO_EDGES) + 1,
+        max_length=len(RATIO_EDGES) + 1,
+        description="By ratios.py.",
     )
-    prompt: str = Field("", max_length=EXCERPT_CHARACTERS, description="The end of the first prompt's last message.")
-    answer: str = Field("", max_length=EXCERPT_CHARACTERS, description="The beginning of the last answer.")
+    prompt: str = Field(
+        "", max_length=EXCERPT_CHARACTERS, description="The end of the first prompt's last message."
+    )
+    answer: str = Field(
+        "", max_length=EXCERPT_CHARACTERS, description="The beginning of the last answer."
+    )
     refused: RefusedCalls | None = None
     begun_at: FiniteFloat
     deadline_at: FiniteFloat | None = None
@@ -84,7 +99,8 @@ class EpisodeRow(Request):
 
 
 class EpisodeRows(Request):
-    """``POST /v1/runtime/episodes``. ``journal_last`` is the last number of the journal that a runtime began with.
+    """``POST /v1/runtime/episodes``. ``journal_last`` is the last number of the journal that a
+    runtime began with.
 
     Rows with a higher number were lost with the machine of the runtime before, and are removed.
     """
@@ -96,16 +112,21 @@ class EpisodeRows(Request):
 class TokenRun(Response):
     """Consecutive tokens of a timeline: sampled in one answer and trained here, or context.
 
-    ``pieces`` joined are ``text``. The bytes of a character that several tokens share are with the last of them.
+    ``pieces`` joined are ``text``. The bytes of a character that several tokens share are with the
+    last of them.
     """
 
-    call: str | None = Field(description="Whose answer these tokens are; null: context, which is not trained.")
+    call: str | None = Field(
+        description="Whose answer these tokens are; null: context, which is not trained."
+    )
     answer: int = Field(0, description="Which of the call's answers.")
     start: int = Field(description="The position of the first token in the timeline.")
     tokens: int
     text: str = Field(description="As decoded, special tokens included.")
     token_ids: list[int]
-    pieces: list[str] = Field([], description="The text of each token; like the next two, empty for context.")
+    pieces: list[str] = Field(
+        [], description="The text of each token; like the next two, empty for context."
+    )
     logprobs: list[float] = Field([], description="Of the distribution that each was sampled from.")
     raw_logprobs: list[float] | None = Field(
         None,
@@ -113,7 +134,8 @@ class TokenRun(Response):
         " they are the same (is_sampled_raw) or were not recorded.",
     )
     is_sampled_raw: bool = Field(
-        False, description="Whether the call was sampled from the model's own distribution: logprobs are the raw ones."
+        False,
+        description="Whether the call was sampled from the model's own distribution: logprobs are the raw ones.",
     )
     trainer_logprobs: list[float | None] | None = Field(
         None,
@@ -130,7 +152,9 @@ class TokenRun(Response):
     split_bytes: dict[int, str] = Field(
         {}, description="By index: the bytes, in hex, of each token that is not whole characters."
     )
-    advantage: float | None = Field(None, description="Of each of these tokens, once they are trained.")
+    advantage: float | None = Field(
+        None, description="Of each of these tokens, once they are trained."
+    )
 
 
 class TokenTimeline(Response):
@@ -148,10 +172,16 @@ class TrajectoryAnswer(Response):
     index: int
     message: dict[str, Any]
     finish_reason: str | None
-    timeline: int | None = Field(description="Index of the timeline that has its tokens; null where none was sampled.")
-    start: int = Field(0, description="The position of its first token there: all before it is the call's prompt.")
+    timeline: int | None = Field(
+        description="Index of the timeline that has its tokens; null where none was sampled."
+    )
+    start: int = Field(
+        0, description="The position of its first token there: all before it is the call's prompt."
+    )
     tokens: int = 0
-    token_ids: list[int] = Field([], description="Like the next two: of an answer that no timeline has.")
+    token_ids: list[int] = Field(
+        [], description="Like the next two: of an answer that no timeline has."
+    )
     logprobs: list[float] = []
     policy_versions: list[int] = []
 
@@ -170,11 +200,14 @@ class TrajectoryCall(Response):
     messages: list[dict[str, Any]]
     drift: DriftPoint | None
     answers: list[TrajectoryAnswer]
-    prompt_token_ids: list[int] = Field([], description="Where no timeline holds them: of a cancelled call.")
+    prompt_token_ids: list[int] = Field(
+        [], description="Where no timeline holds them: of a cancelled call."
+    )
 
 
 class EpisodeTimelines(Response):
-    """``GET /v1/sessions/{id}/episodes/{episode_id}/timelines``: every token with its text, some thousands a page.
+    """``GET /v1/sessions/{id}/episodes/{episode_id}/timelines``: every token with its text, some
+    thousands a page.
 
     ``calls``, ``report`` and ``outline`` are those of the whole episode, on the first page.
     """
@@ -196,7 +229,9 @@ class GroupView(Response):
     count: int
     reward_mean: float | None
     reward_std: float | None = Field(description="With divisor n.")
-    has_signal: bool = Field(description="Whether rewards differ: a group whose rewards are equal teaches nothing.")
+    has_signal: bool = Field(
+        description="Whether rewards differ: a group whose rewards are equal teaches nothing."
+    )
     episodes: list[EpisodeView]
 
 
@@ -208,10 +243,14 @@ class GroupList(Response):
 
 
 class StepView(Response):
-    """``GET .../steps/{step}``: what one optimizer step measured, and the groups that it was made of."""
+    """``GET .../steps/{step}``: what one optimizer step measured, and the groups that it was made
+    of.
+    """
 
     step: int
-    metrics: dict[str, Any] | None = Field(description="StepMetrics; null for a step that was refused.")
+    metrics: dict[str, Any] | None = Field(
+        description="StepMetrics; null for a step that was refused."
+    )
     at: str | None = Field(description="When it was recorded.")
     refused: list[Event] = Field(description="Attempts at this step that changed no weights.")
     groups: list[GroupView]

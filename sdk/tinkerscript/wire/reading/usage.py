@@ -21,11 +21,17 @@ class DayUsage(Response):
     """What one payer used on one day, from midnight to midnight UTC."""
 
     date: Date
-    id: str | None = Field(description="Of the member or key, or the name of the model; none: not known, or by hand.")
+    id: str | None = Field(
+        description="Of the member or key, or the name of the model; none: not known, or by hand."
+    )
     runtime_s: float
     gpu_s: float
-    device_s: float = Field(description="The same as gpu_s, with a runtime without GPU as one device.")
-    cost: float | None = Field(None, description="At the prices of today; none: the server has none.")
+    device_s: float = Field(
+        description="The same as gpu_s, with a runtime without GPU as one device."
+    )
+    cost: float | None = Field(
+        None, description="At the prices of today; none: the server has none."
+    )
 
 
 class PeriodUsage(Response):
@@ -37,7 +43,9 @@ class PeriodUsage(Response):
     gpu_s: float
     device_s: float
     cost: float | None = None
-    cap_s: int | None = Field(None, description="Of a key: how many device-seconds it may use, ever.")
+    cap_s: int | None = Field(
+        None, description="Of a key: how many device-seconds it may use, ever."
+    )
     ever_s: float | None = Field(None, description="Of a key with a cap: how many it used, ever.")
 
 

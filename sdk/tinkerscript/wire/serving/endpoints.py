@@ -13,14 +13,18 @@ DEFAULTS = SessionConfig()
 
 
 class ServingCreate(Request):
-    """``POST /v1/serving``. The rest of a session's options is about training, and has no place here."""
+    """``POST /v1/serving``. The rest of a session's options is about training, and has no place
+    here.
+    """
 
     model: str = Field(
         min_length=1,
         max_length=400,
         description="A base model (GET /v1/base-models), or the id of a committed checkpoint of kind model.",
     )
-    name: str = Field("", max_length=120, description="What the console calls it; the id when empty.")
+    name: str = Field(
+        "", max_length=120, description="What the console calls it; the id when empty."
+    )
     # None and not a number: a model that reads less than the default is served with its own length.
     max_context_length: int | None = Field(
         None,
@@ -29,17 +33,30 @@ class ServingCreate(Request):
         description="Prompt plus answer of one call, in tokens. None: 2048, or what the model reads if less.",
     )
     max_tokens: int | None = Field(
-        None, ge=1, description="Answer length when a call does not say. None: 256, or max_context_length if less."
+        None,
+        ge=1,
+        description="Answer length when a call does not say. None: 256, or max_context_length if less.",
     )
     temperature: float = Field(
-        DEFAULTS.temperature, ge=0, le=2, description="Sampling temperature when a call does not say."
+        DEFAULTS.temperature,
+        ge=0,
+        le=2,
+        description="Sampling temperature when a call does not say.",
     )
     model_names: ModelNames = Field(
-        "own", description="Other names of the model in calls: none, any, or a map of names to the calls' agents."
+        "own",
+        description="Other names of the model in calls: none, any, or a map of names to the calls' agents.",
     )
     # Ten minutes: nothing is lost by an end, and the next call starts it again.
-    idle_suspend_s: float = Field(600.0, ge=10, le=604_800, description="It suspends after so long without a call.")
-    priority: int = Field(0, ge=-100, le=100, description="Among the project's own queued sessions, higher goes first.")
+    idle_suspend_s: float = Field(
+        600.0, ge=10, le=604_800, description="It suspends after so long without a call."
+    )
+    priority: int = Field(
+        0,
+        ge=-100,
+        le=100,
+        description="Among the project's own queued sessions, higher goes first.",
+    )
     budget: Budget = Field(Budget(), description="device_s and wall_s; at a limit it stops.")
 
     @field_validator("budget")
@@ -57,7 +74,9 @@ class ServingKeyCreate(Request):
 
 
 class ServingEndpoint(Response):
-    """The only response that carries the key. It is of this session alone, and ends with who asked for it."""
+    """The only response that carries the key. It is of this session alone, and ends with who asked
+    for it.
+    """
 
     session_id: str
     base_url: str = Field(description="For OpenAI's clients.")

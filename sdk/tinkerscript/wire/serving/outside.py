@@ -11,7 +11,9 @@ class OutsideCall(Request):
     """``POST /v1/outside-calls``: one chat completion of another OpenAI-compatible endpoint."""
 
     base_url: str = Field(max_length=2000, description="Without /chat/completions.")
-    api_key: str = Field("", max_length=2000, pattern=r"^[!-~]*$", description="Sent there, and kept nowhere.")
+    api_key: str = Field(
+        "", max_length=2000, pattern=r"^[!-~]*$", description="Sent there, and kept nowhere."
+    )
     body: dict[str, Any] = Field(description="As that endpoint takes it; never streamed.")
 
 

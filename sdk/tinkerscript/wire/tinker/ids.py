@@ -1,13 +1,19 @@
-"""Names of the Tinker wire that control plane and runtime share, and how they are found without reading tensors.
+"""Names of the Tinker wire that control plane and runtime share, and how they are found without
+reading tensors.
 
-A name is read once, where it comes in, and is a value of its type from there on; ``parse`` returns None for no name.
+A name is read once, where it comes in, and is a value of its type from there on; ``parse`` returns
+None for no name.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-SESSION, TINKER_SESSION, NUMBER = r"ses_[A-Za-z0-9]{1,36}", r"tnk_[A-Za-z0-9]{1,40}", r"0|[1-9][0-9]{0,9}"
+SESSION, TINKER_SESSION, NUMBER = (
+    r"ses_[A-Za-z0-9]{1,36}",
+    r"tnk_[A-Za-z0-9]{1,40}",
+    r"0|[1-9][0-9]{0,9}",
+)
 
 
 @dataclass(frozen=True)
@@ -28,7 +34,9 @@ class ModelId:
 
 @dataclass(frozen=True)
 class SamplerId:
-    """``{Tinker session}:sample:{number}:{session}``: a sampling session, and our session, whose runtime samples."""
+    """``{Tinker session}:sample:{number}:{session}``: a sampling session, and our session, whose
+    runtime samples.
+    """
 
     tinker_session: str
     number: int
@@ -45,7 +53,9 @@ class SamplerId:
 
 @dataclass(frozen=True)
 class PromiseId:
-    """``{session}|train:{model's number}:{operation's}`` or ``{session}|sample:{runtime's start}:{number}``."""
+    """``{session}|train:{model's number}:{operation's}`` or ``{session}|sample:{runtime's
+    start}:{number}``.
+    """
 
     session_id: str
     kind: str
@@ -63,10 +73,15 @@ class PromiseId:
     @property
     def made_model(self) -> int | None:
         """The number of the model whose making is promised."""
-        return int(self.of) if self.kind == "train" and self.number == 0 and self.of.isdecimal() else None
+        return (
+            int(self.of)
+            if self.kind == "train" and self.number == 0 and self.of.isdecimal()
+            else None
+        )
 
 
-SAMPLER_HEADER = "X-Tinker-Sampler"  # of a request in OpenAI's or Anthropic's dialect: the sampling session it is for
+# of a request in OpenAI's or Anthropic's dialect: the sampling session it is for
+SAMPLER_HEADER = "X-Tinker-Sampler"
 CALLER_HEADER = "X-Tinker-Caller"  # of such a request: the API key that sends it, by its id
 HEAD_FIELDS = 64  # of a message, in which model and number are: clients write their fields in order
 CHECKPOINT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -76,7 +91,8 @@ TINKER_PATH = re.compile(
 
 
 def training_head(body: bytes) -> tuple[str, int] | None:
-    """``(model_id, seq_id)`` of a ForwardBackwardRequest: its fields 1 and 2, nothing else of it is read.
+    """``(model_id, seq_id)`` of a ForwardBackwardRequest: its fields 1 and 2, nothing else of it is
+    read.
 
     None where the bytes are no such message, or do not begin with them.
     Source: protobuf.dev/programming-guides/encoding.
@@ -104,7 +120,8 @@ def training_head(body: bytes) -> tuple[str, int] | None:
             at += {1: 8, 5: 4}.get(kind, len(body) + 1)
         if at < 0 or at > len(body):
             return None
-        if number >= 2 and model_id is not None:  # clients write the fields in order: the data come after these two
+        # clients write the fields in order: the data come after these two
+        if number >= 2 and model_id is not None:
             break
     return None if model_id is None or not 0 <= seq_id < 2**31 else (model_id, seq_id)
 
@@ -124,7 +141,8 @@ def _varint(body: bytes, at: int) -> tuple[int, int]:
 def field_find(body: bytes, name: str) -> str | None:
     """The string field ``name`` of a JSON object, found without parsing it; the first of several.
 
-    Inside a string its quotes would be escaped, so that text of a user is never taken for the field.
+    Inside a string its quotes would be escaped, so that text of a user is never taken for the
+    field.
     """
     found = re.search(rb'"' + name.encode() + rb'"\s*:\s*"([^"\\]{1,300})"', body)
     return found[1].decode(errors="replace") if found else None

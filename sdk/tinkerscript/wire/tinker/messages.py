@@ -1,4 +1,6 @@
-"""What control plane and runtime tell each other of the models, samplers and checkpoints of Tinker clients."""
+"""What control plane and runtime tell each other of the models, samplers and checkpoints of Tinker
+clients.
+"""
 
 from typing import Literal
 
@@ -13,7 +15,9 @@ MAX_RANK = 256
 
 
 class LoraOptions(Request):
-    """``lora_config`` of ``create_model``. Without a seed the model's number in its session is the seed."""
+    """``lora_config`` of ``create_model``. Without a seed the model's number in its session is the
+    seed.
+    """
 
     rank: int = Field(ge=0, le=1024)
     seed: int | None = Field(None, ge=-(2**63), lt=2**63)
@@ -38,7 +42,9 @@ class ModelCreate(Request):
     base_model: str
     lora: LoraOptions
     source: ModelSource | None = None
-    made_before: bool = Field(False, description="A runtime has had it: one that does not know it lost its volume.")
+    made_before: bool = Field(
+        False, description="A runtime has had it: one that does not know it lost its volume."
+    )
 
 
 class RefusedOperation(Request):
@@ -50,7 +56,9 @@ class RefusedOperation(Request):
 
 
 class SamplerCreate(Request):
-    """What the control plane tells a runtime of a sampling session: the base model, or a checkpoint under a name."""
+    """What the control plane tells a runtime of a sampling session: the base model, or a checkpoint
+    under a name.
+    """
 
     sampling_session_id: str
     base_model: str
@@ -60,7 +68,9 @@ class SamplerCreate(Request):
 
 
 class NamedCheckpointOpen(Request):
-    """``POST /v1/runtime/named-checkpoints``: a runtime is about to store what its client gave a name."""
+    """``POST /v1/runtime/named-checkpoints``: a runtime is about to store what its client gave a
+    name.
+    """
 
     model_id: str
     segment: Segment
@@ -73,7 +83,9 @@ class NamedCheckpointOpen(Request):
 
 
 class NamedStateFind(Request):
-    """``POST /v1/runtime/named-states``: a runtime is about to load a saved state into a model that is there."""
+    """``POST /v1/runtime/named-states``: a runtime is about to load a saved state into a model that
+    is there.
+    """
 
     model_id: str
     path: str = Field(max_length=400)

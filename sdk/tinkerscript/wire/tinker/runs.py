@@ -15,7 +15,9 @@ class TinkerModelView(Response):
     id: str
     base_model: str
     lora: LoraOptions = Field(description="Rank 0: all weights are trained.")
-    source_path: str | None = Field(None, description="The tinker:// path of the state that it began from.")
+    source_path: str | None = Field(
+        None, description="The tinker:// path of the state that it began from."
+    )
     user_metadata: dict[str, Any] | None = None
     steps: int = Field(description="Optimizer steps.")
     calls: int = Field(description="Calls of forward_backward.")
@@ -45,13 +47,17 @@ class TinkerTokenCounts(Response):
 
 
 class TinkerRun(Response):
-    """``GET /v1/sessions/{id}/tinker``: the client's session that a session of kind ``tinker`` is part of."""
+    """``GET /v1/sessions/{id}/tinker``: the client's session that a session of kind ``tinker`` is
+    part of.
+    """
 
     tinker_session_id: str
     sdk_version: str
     tags: list[str]
     user_metadata: dict[str, Any]
-    finished: str | None = Field(None, description="How its client ended it: success, errored, ..., or vanished.")
+    finished: str | None = Field(
+        None, description="How its client ended it: success, errored, ..., or vanished."
+    )
     samplers: int = Field(description="Sampling sessions of a base model or of a path.")
     newest_samplers: list[TinkerSamplerView] = Field(description="The newest of them.")
     tokens: TinkerTokenCounts
@@ -59,7 +65,9 @@ class TinkerRun(Response):
 
 
 class CallColumn(Response):
-    """One measure, an entry per point: that of the last call of the point, and the extremes of all of its calls."""
+    """One measure, an entry per point: that of the last call of the point, and the extremes of all
+    of its calls.
+    """
 
     last: list[float | None]
     low: list[float | None]
@@ -67,10 +75,11 @@ class CallColumn(Response):
 
 
 class ModelCalls(Response):
-    """``GET /v1/sessions/{id}/tinker/{model_id}/calls``: what the calls of a model returned, oldest first.
+    """``GET /v1/sessions/{id}/tinker/{model_id}/calls``: what the calls of a model returned, oldest
+    first.
 
-    ``numbers`` and ``steps``: of the point's last call its number among those of its kind, from 1 on, and how many
-    optimizer steps were done by then, its own included.
+    ``numbers`` and ``steps``: of the point's last call its number among those of its kind, from 1
+    on, and how many optimizer steps were done by then, its own included.
     """
 
     numbers: list[int]

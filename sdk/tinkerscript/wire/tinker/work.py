@@ -1,4 +1,6 @@
-"""What a runtime reports of the work that it did for Tinker clients: tokens, durations, and what the calls returned."""
+"""What a runtime reports of the work that it did for Tinker clients: tokens, durations, and what
+the calls returned.
+"""
 
 from typing import Annotated, Literal
 
@@ -14,7 +16,9 @@ CallKind = Literal["forward", "forward_backward", "optim_step"]
 
 
 class TokensUsed(Request):
-    """Tokens of one report. Prompts that the engine had in its prefix cache are counted by themselves."""
+    """Tokens of one report. Prompts that the engine had in its prefix cache are counted by
+    themselves.
+    """
 
     training: int = Field(0, ge=0, lt=2**53)
     sampling_prefill: int = Field(0, ge=0, lt=2**53)
@@ -23,8 +27,9 @@ class TokensUsed(Request):
 
 
 class WorkSpan(Request):
-    """Operations of one kind and of one model, or samples of one sampling session: from the begin of the first to the
-    end of the last of ``count``. Unix seconds."""
+    """Operations of one kind and of one model, or samples of one sampling session: from the begin
+    of the first to the end of the last of ``count``. Unix seconds.
+    """
 
     kind: str = Field(max_length=40)
     of: str = Field(max_length=120)
@@ -35,10 +40,12 @@ class WorkSpan(Request):
 
 
 class CallColumns(Request):
-    """Calls of one model with their results, as columns: an entry for each call, under its ``seq_id``.
+    """Calls of one model with their results, as columns: an entry for each call, under its
+    ``seq_id``.
 
-    ``tokens`` are those of the call's data. ``measures`` has the metrics of its result under their names, such as
-    ``loss:sum``, and the ``learning_rate`` of an ``optim_step``; None where a call has none, or no finite one.
+    ``tokens`` are those of the call's data. ``measures`` has the metrics of its result under their
+    names, such as ``loss:sum``, and the ``learning_rate`` of an ``optim_step``; None where a call
+    has none, or no finite one.
     """
 
     model_id: str = Field(max_length=120)
@@ -46,18 +53,27 @@ class CallColumns(Request):
     kinds: list[CallKind]
     at: list[Annotated[float, Field(ge=0, lt=1e11, allow_inf_nan=False)]]  # Unix seconds
     tokens: list[Annotated[int, Field(ge=0, lt=2**53)]]
-    measures: dict[Annotated[str, Field(max_length=80)], list[Finite | None]] = Field(max_length=MAX_MEASURES)
+    measures: dict[Annotated[str, Field(max_length=80)], list[Finite | None]] = Field(
+        max_length=MAX_MEASURES
+    )
 
     @model_validator(mode="after")
     def _columns_are_of_one_length(self) -> "CallColumns":
-        lengths = {len(self.kinds), len(self.at), len(self.tokens), *map(len, self.measures.values())}
+        lengths = {
+            len(self.kinds),
+            len(self.at),
+            len(self.tokens),
+            *map(len, self.measures.values()),
+        }
         if lengths != {len(self.seq_ids)}:
             raise ValueError("every column has as many entries as seq_ids")
         return self
 
 
 class WorkReport(Request):
-    """``POST /v1/runtime/tinker-work``. A report that comes again, under the same ``key``, changes nothing."""
+    """``POST /v1/runtime/tinker-work``. A report that comes again, under the same ``key``, changes
+    nothing.
+    """
 
     key: str = Field(min_length=1, max_length=80)
     tokens: TokensUsed

@@ -1,14 +1,18 @@
-"""What an option that was not given means for one model and one loss: the effective configuration has no such gap."""
+"""What an option that was not given means for one model and one loss: the effective configuration
+has no such gap.
+"""
 
 from tinkerscript.wire.config import SessionConfig
 
 from .losses import CLIP_DEFAULTS
 
-# (up to so many weights, AdamW's rate). The larger a model, the smaller the change of each weight that moves its
-# answers as far: 2e-5 learns on 135M weights in a few steps; 1e-6 is what TRL's GRPOConfig and verl have for 7B.
+# (up to so many weights, AdamW's rate). The larger a model, the smaller the change of each weight
+# that moves its answers as far: 2e-5 learns on 135M weights in a few steps; 1e-6 is what TRL's
+# GRPOConfig and verl have for 7B.
 RATES_BY_SIZE = ((500_000_000, 2e-5), (2_000_000_000, 5e-6), (5_000_000_000, 2e-6))
 RATE_OF_LARGE = 1e-6
-# Schulman et al. 2025, "LoRA Without Regret": the best rate of adapters is about ten times that of all weights.
+# Schulman et al. 2025, "LoRA Without Regret": the best rate of adapters is about ten times that of
+# all weights.
 LORA_FACTOR = 10.0
 
 
@@ -19,9 +23,11 @@ def learning_rate_default(parameters: int, *, lora: bool) -> float:
 
 
 def config_resolve(config: SessionConfig, parameters: int | None) -> SessionConfig:
-    """``config`` with its learning rate, the bounds of its clip and the division of its advantages filled in.
+    """``config`` with its learning rate, the bounds of its clip and the division of its advantages
+    filled in.
 
-    ``parameters`` is the model's size; where it is None the rate stays open, and the trainer, which counts, fills it.
+    ``parameters`` is the model's size; where it is None the rate stays open, and the trainer, which
+    counts, fills it.
     """
     found: dict[str, float | bool | None] = {}
     if config.learning_rate is None and parameters:

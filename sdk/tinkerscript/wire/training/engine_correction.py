@@ -1,4 +1,6 @@
-"""How a loss corrects for the engine, whose log-probabilities of a token are not quite the trainer's."""
+"""How a loss corrects for the engine, whose log-probabilities of a token are not quite the
+trainer's.
+"""
 
 from typing import Any, Literal
 
@@ -9,14 +11,20 @@ from ..base import Request
 Level = Literal["none", "token", "sequence", "geometric"]
 
 # By name of a bound: the level that it belongs to.
-LEVEL_OF = {"weight_low": "weight", "weight_high": "weight", "mask_low": "mask", "mask_high": "mask"}
+LEVEL_OF = {
+    "weight_low": "weight",
+    "weight_high": "weight",
+    "mask_low": "mask",
+    "mask_high": "mask",
+}
 
 
 class EngineCorrection(Request):
     """Weights, masks and a veto by the ratio w = pi_trainer / pi_engine of sampled tokens.
 
-    ``token``: of each token. ``sequence``: the product over the trained tokens of its timeline. ``geometric``: their
-    geometric mean. Gaps up to 1e-4 nats count as none. Formulas: gpu_runtime/training/objective/engine_correction.py.
+    ``token``: of each token. ``sequence``: the product over the trained tokens of its timeline.
+    ``geometric``: their geometric mean. Gaps up to 1e-4 nats count as none. Formulas:
+    gpu_runtime/training/objective/engine_correction.py.
     """
 
     # Token and 2: verl and TRL. A weight of each token stays bounded however long an answer is.
@@ -30,10 +38,15 @@ class EngineCorrection(Request):
     weight_high: float = Field(2.0, ge=1, le=100, description="A larger weight is cut to this.")
     # Token, an eighth and 8: prime-rl. Rounding in bfloat16 stays within a factor of 1.3.
     mask: Level = Field(
-        "token", description="The ratio by which tokens are left out of the loss: their own, or that of their sequence."
+        "token",
+        description="The ratio by which tokens are left out of the loss: their own, or that of their sequence.",
     )
-    mask_low: float | None = Field(0.125, gt=0, le=1, description="A smaller ratio is left out. None: no bound.")
-    mask_high: float | None = Field(8.0, ge=1, le=1e6, description="A larger ratio is left out. None: no bound.")
+    mask_low: float | None = Field(
+        0.125, gt=0, le=1, description="A smaller ratio is left out. None: no bound."
+    )
+    mask_high: float | None = Field(
+        8.0, ge=1, le=1e6, description="A larger ratio is left out. None: no bound."
+    )
     # None: the mask leaves out the token itself. 1e-4: verl and slime.
     veto: float | None = Field(
         None,

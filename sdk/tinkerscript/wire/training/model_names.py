@@ -16,9 +16,12 @@ def _checked(value: Any) -> Any:
     for name, agent in value.items():
         for said, most in ((name, MAX_NAME), (agent, MAX_AGENT)):
             if not isinstance(said, str) or not 1 <= len(said) <= most:
-                raise ValueError(f"a name is a text of 1 to {MAX_NAME} characters, an agent's of 1 to {MAX_AGENT}")
+                raise ValueError(
+                    f"a name is a text of 1 to {MAX_NAME} characters, an agent's of 1 to {MAX_AGENT}"
+                )
     return value
 
 
-# A map holds the agent that each name is the model of. The session's model has its own names in any case.
+# A map holds the agent that each name is the model of. The session's model has its own names in any
+# case.
 ModelNames = Annotated[Literal["own", "any"] | dict[str, str], BeforeValidator(_checked)]

@@ -1,7 +1,9 @@
-"""What is refused by the files of a model's folder alone: by the server that creates a session, and by its runtime.
+"""What is refused by the files of a model's folder alone: by the server that creates a session, and
+by its runtime.
 
-``docs/models.md`` has the table of families. What passes here is still proven on the model itself: the trainer against
-the model's own forward, then engine against trainer (``model_check.py``, ``rehearsal.py`` of ``gpu_runtime``).
+``docs/models.md`` has the table of families. What passes here is still proven on the model itself:
+the trainer against the model's own forward, then engine against trainer (``model_check.py``,
+``rehearsal.py`` of ``gpu_runtime``).
 """
 
 import json
@@ -19,15 +21,19 @@ from .weight_shapes import weights_damage
 # Fields that count the experts of a layer, in the words of the families.
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 
-# How names of quantised folders end: Qwen3-8B-FP8, Qwen2.5-7B-Instruct-GPTQ-Int4, Llama-3-8B-bnb-4bit.
+# How names of quantised folders end: Qwen3-8B-FP8, Qwen2.5-7B-Instruct-GPTQ-Int4,
+# Llama-3-8B-bnb-4bit.
 QUANTISED_NAME = re.compile(
-    r"([-_.](fp8|nvfp4|mxfp4|fp4|awq|gptq|bnb|int[48]|[48]bit|w\d+a\d+|dynamic|quantized|compressed))+$", re.IGNORECASE
+    r"([-_.](fp8|nvfp4|mxfp4|fp4|awq|gptq|bnb|int[48]|[48]bit|w\d+a\d+|dynamic|quantized|compressed))+$",
+    re.IGNORECASE,
 )
 
 
 def folder_refusal(folder: Path, config: SessionConfig) -> str | None:
-    """Why the model in ``folder`` cannot be trained right under ``config``, with the field named; None where no file
-    says so. Files that are not there, or are no JSON, say nothing: a runtime reports them when it loads the model."""
+    """Why the model in ``folder`` cannot be trained right under ``config``, with the field named;
+    None where no file says so. Files that are not there, or are no JSON, say nothing: a runtime
+    reports them when it loads the model.
+    """
     if damage := weights_damage(folder):
         return damage
     whole = _read(folder / "config.json")
@@ -39,7 +45,9 @@ def folder_refusal(folder: Path, config: SessionConfig) -> str | None:
 
 
 def prefixes_words(folder: Path, grpo_n: int | None) -> str | None:
-    """That the model in ``folder`` shares no prefixes, and what that costs; None where no file says so."""
+    """That the model in ``folder`` shares no prefixes, and what that costs; None where no file says
+    so.
+    """
     why = prefixes_apart(_fields(_read(folder / "config.json")))
     return apart_words(why, grpo_n) if why else None
 
@@ -51,9 +59,11 @@ def positions_count(folder: Path) -> int | None:
 
 
 def window_reached(fields: dict[str, Any], context_length: int) -> int:
-    """The attention window that contexts of this length go beyond; 0 where the model has none, or one that is off.
+    """The attention window that contexts of this length go beyond; 0 where the model has none, or
+    one that is off.
 
-    Families that can leave it off keep its length in ``config.json`` (Qwen2.5: 32,768, ``use_sliding_window`` false).
+    Families that can leave it off keep its length in ``config.json`` (Qwen2.5: 32,768,
+    ``use_sliding_window`` false).
     """
     window = fields.get("sliding_window")
     if not isinstance(window, int) or fields.get("use_sliding_window") is False:
@@ -73,7 +83,8 @@ def _positions(fields: dict[str, Any]) -> Any:
 def _refusal(fields: dict[str, Any], config: SessionConfig) -> str | None:
     for field in EXPERTS:
         count = fields.get(field)
-        most = max(count, default=0) if isinstance(count, list) else count  # Hunyuan may say it layer by layer
+        # Hunyuan may say it layer by layer
+        most = max(count, default=0) if isinstance(count, list) else count
         if isinstance(most, int) and most > 1 and _has_expert_layers(fields):
             return (
                 f"{field} is {most}, and a mixture of experts needs the experts of sampling to be replayed in"
@@ -107,7 +118,9 @@ def _refusal(fields: dict[str, Any], config: SessionConfig) -> str | None:
 
 
 def _quantised(whole: dict[str, Any], folder: Path) -> str | None:
-    """That the weights are quantised, and which folder of the same model is not, as names of such folders go."""
+    """That the weights are quantised, and which folder of the same model is not, as names of such
+    folders go.
+    """
     found = whole.get("quantization_config")
     if not found:
         return None
@@ -125,20 +138,28 @@ def _has_expert_layers(fields: dict[str, Any]) -> bool:
     """False of a Nemotron-H that counts experts and has no layer of them."""
     if fields.get("model_type") != "nemotron_h":
         return True
-    return "moe" in fields.get("layers_block_type", ()) or "E" in fields.get("hybrid_override_pattern", "")
+    return "moe" in fields.get("layers_block_type", ()) or "E" in fields.get(
+        "hybrid_override_pattern", ""
+    )
 
 
 def _long_rope_begins(fields: dict[str, Any]) -> int | None:
-    """The length from which a model with LongRoPE (Phi-3 of 128k) takes its long factors; None for any other model."""
+    """The length from which a model with LongRoPE (Phi-3 of 128k) takes its long factors; None for
+    any other model.
+    """
     rope = fields.get("rope_parameters") or fields.get("rope_scaling") or {}
     if rope.get("rope_type", rope.get("type")) not in ("longrope", "su"):
         return None
-    original = fields.get("original_max_position_embeddings") or rope.get("original_max_position_embeddings")
+    original = fields.get("original_max_position_embeddings") or rope.get(
+        "original_max_position_embeddings"
+    )
     return original if isinstance(original, int) else None
 
 
 def head_refusal(size: object, largest: int) -> str | None:
-    """Why a head of ``size`` tokens does not serve a tokenizer whose greatest id is ``largest``; None where it does."""
+    """Why a head of ``size`` tokens does not serve a tokenizer whose greatest id is ``largest``;
+    None where it does.
+    """
     if isinstance(size, int) and 0 < size <= largest:
         return (
             f"vocab_size is {size}, so its head ends at token {size - 1}, and its tokenizer has tokens up to {largest};"
@@ -148,7 +169,9 @@ def head_refusal(size: object, largest: int) -> str | None:
 
 
 def _largest_token(path: Path) -> int:
-    """The greatest id of a tokenizer.json; -1 without one. A file of megabytes: read anew only once it is another."""
+    """The greatest id of a tokenizer.json; -1 without one. A file of megabytes: read anew only once
+    it is another.
+    """
     try:
         now = path.stat()
     except OSError:
@@ -162,7 +185,9 @@ def _largest_token_of(path: Path, *_which: int) -> int:
 
 
 def _token_ids(tokenizer: dict[str, Any]) -> Iterator[int]:
-    """Of tokenizer.json, as the library "tokenizers" writes it: a vocabulary by name or in order, and added tokens."""
+    """Of tokenizer.json, as the library "tokenizers" writes it: a vocabulary by name or in order,
+    and added tokens.
+    """
     vocabulary = (tokenizer.get("model") or {}).get("vocab") or {}
     yield from vocabulary.values() if isinstance(vocabulary, dict) else range(len(vocabulary))
     yield from (token["id"] for token in tokenizer.get("added_tokens") or ())

@@ -1,8 +1,9 @@
-"""When an option has an effect beside the others: one that has none must keep its default, and is refused by its name.
-And which values contradict the others.
+"""When an option has an effect beside the others: one that has none must keep its default, and is
+refused by its name. And which values contradict the others.
 
-Each rule sees the fields declared above its own in SessionConfig: those are the ones that have been checked by then. A
-field that was refused itself is not among them, and no rule is broken by its absence.
+Each rule sees the fields declared above its own in SessionConfig: those are the ones that have been
+checked by then. A field that was refused itself is not among them, and no rule is broken by its
+absence.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +22,10 @@ def has_many_updates(given: Given) -> bool:
 
 
 def _loss_in(losses: tuple[str, ...]) -> Rule:
-    return lambda given: given.get("loss", losses[0]) in losses, f"only with loss {', '.join(losses)}"
+    return (
+        lambda given: given.get("loss", losses[0]) in losses,
+        f"only with loss {', '.join(losses)}",
+    )
 
 
 # The first update's ratio to the trainer's own policy before the step is 1, which no clip cuts.
@@ -34,7 +38,12 @@ _HAS_KL: Rule = (lambda given: given.get("kl_coef", 1) > 0, "only with a kl_coef
 _HAS_ADAPTERS: Rule = (lambda given: given.get("lora_rank", 1) > 0, "only with a lora_rank above 0")
 
 RULES: dict[str, tuple[Rule, ...]] = {
-    "lr_min_ratio": ((lambda given: given.get("lr_schedule") != "constant", "only with lr_schedule linear or cosine"),),
+    "lr_min_ratio": (
+        (
+            lambda given: given.get("lr_schedule") != "constant",
+            "only with lr_schedule linear or cosine",
+        ),
+    ),
     "kl_stop": ((has_many_updates, "only with minibatches or epochs above 1"),),
     "engine_correction": (_loss_in(RATIO_LOSSES),),
     "clip_low": (_loss_in(CLIPPED_LOSSES), _RATIO_MOVES),
@@ -44,7 +53,10 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "kl_in": (_HAS_KL,),
     "kl_estimator": (
         _HAS_KL,
-        (lambda given: given.get("kl_in") != "reward", "only with kl_in loss: in a reward it is k1, without bias"),
+        (
+            lambda given: given.get("kl_in") != "reward",
+            "only with kl_in loss: in a reward it is k1, without bias",
+        ),
     ),
     "reference_decay": (_HAS_KL,),
     "kl_base_coef": (
@@ -55,10 +67,16 @@ RULES: dict[str, tuple[Rule, ...]] = {
         (lambda given: given.get("kl_in") != "reward", "only with kl_in loss"),
     ),
     "sequence_parallel": (
-        (lambda given: given.get("trainer_ranks", 2) > 1, "only with trainer_ranks above 1, which share a row"),
+        (
+            lambda given: given.get("trainer_ranks", 2) > 1,
+            "only with trainer_ranks above 1, which share a row",
+        ),
     ),
     "offload_activations": (
-        (lambda given: given.get("gradient_checkpointing", True), "only with gradient_checkpointing"),
+        (
+            lambda given: given.get("gradient_checkpointing", True),
+            "only with gradient_checkpointing",
+        ),
     ),
     "lora_alpha": (_HAS_ADAPTERS,),
     "lora_targets": (_HAS_ADAPTERS,),

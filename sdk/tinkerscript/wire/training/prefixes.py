@@ -1,4 +1,5 @@
-"""Whether the samples of a model can share their prefixes while they are trained, from its configuration.
+"""Whether the samples of a model can share their prefixes while they are trained, from its
+configuration.
 
 Attention over a tree of tokens computes what samples have in common once. A layer that mixes tokens
 in another way (state space, linear attention, convolution, chunks) has to read each timeline whole.

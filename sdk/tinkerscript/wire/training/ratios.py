@@ -1,7 +1,8 @@
-"""How far the trainer was from what was sampled: ratios of trained tokens, counted between fixed edges.
+"""How far the trainer was from what was sampled: ratios of trained tokens, counted between fixed
+edges.
 
-The ratio of a token is exp(trainer's log-probability before the step - log-probability it was sampled with):
-1 where engine and trainer agree and the weights are those that sampled it.
+The ratio of a token is exp(trainer's log-probability before the step - log-probability it was
+sampled with): 1 where engine and trainer agree and the weights are those that sampled it.
 """
 
 import math
@@ -14,8 +15,9 @@ _LOGARITHMS = tuple(map(math.log, RATIO_EDGES))
 
 
 def ratios_count(differences: Iterable[float]) -> list[int] | None:
-    """Of differences of log-probabilities, trainer - sampled: how many ratios are below the first edge, between the
-    first and the second, ..., at or above the last. None of none."""
+    """Of differences of log-probabilities, trainer - sampled: how many ratios are below the first
+    edge, between the first and the second, ..., at or above the last. None of none.
+    """
     counts = [0] * (len(RATIO_EDGES) + 1)
     for difference in filter(math.isfinite, differences):
         counts[bisect_right(_LOGARITHMS, difference)] += 1

@@ -17,7 +17,9 @@ class ReadingOptions(Request):
         description="Calls of training episodes that sample as the trainer cannot compute: refused, or their "
         "episode is evaluated and not trained.",
     )
-    unsupported_effort: Literal["label", "refuse"] = Field("label", description="Efforts that the template has not.")
+    unsupported_effort: Literal["label", "refuse"] = Field(
+        "label", description="Efforts that the template has not."
+    )
     # Text: what a web page or a file holds ends no turn. Other servers write the mark.
     text_marks: Literal["text", "tokens"] = Field(
         "text",

@@ -2,7 +2,12 @@
 
 from pathlib import Path
 
-from gpu_runtime.gateway.tinker.snapshots import INFLIGHT_KEPT, snapshot_held, snapshot_use, snapshots_bound
+from gpu_runtime.gateway.tinker.snapshots import (
+    INFLIGHT_KEPT,
+    snapshot_held,
+    snapshot_use,
+    snapshots_bound,
+)
 
 
 def test_what_is_being_sampled_is_kept_beyond_the_bound_until_it_is_done(tmp_path: Path) -> None:

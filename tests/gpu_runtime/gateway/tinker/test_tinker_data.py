@@ -56,11 +56,15 @@ def test_dense_and_sparse_tensors_are_read() -> None:
 def test_a_tensor_that_lies_is_refused(tensor: dict[str, object], said: str) -> None:
     with pytest.raises(UserMistake) as refused:
         data_read(request(**tensor))
-    assert said in str(refused.value) and "data[0].loss_fn_inputs['target_tokens']" in str(refused.value)
+    assert said in str(refused.value) and "data[0].loss_fn_inputs['target_tokens']" in str(
+        refused.value
+    )
 
 
 def test_many_small_lies_together_are_refused_too() -> None:
-    """Each datum stands for a megabyte in a few bytes, which one alone may; a thousand of them may not."""
+    """Each datum stands for a megabyte in a few bytes, which one alone may; a thousand of them may
+    not.
+    """
     message = messages.ForwardBackwardRequest.FromString(training(1))
     tensor = message.data[0].loss_fn_inputs["target_tokens"]
     tensor.shape.extend([3, 1 << 16])
@@ -103,5 +107,9 @@ def test_outputs_of_several_widths_become_several_records() -> None:
     written = output_write(ForwardResult((narrow, narrow, wide), {"loss:sum": 1.0}))
     output = messages.ForwardBackwardOutput.FromString(written)
     assert [record.num_datums for record in output.loss_fn_outputs] == [2, 1]
-    assert np.frombuffer(output.loss_fn_outputs[0].fields["logprobs"].offsets, "<i8").tolist() == [0, 16, 32]
+    assert np.frombuffer(output.loss_fn_outputs[0].fields["logprobs"].offsets, "<i8").tolist() == [
+        0,
+        16,
+        32,
+    ]
     assert list(output.loss_fn_outputs[1].fields["logprobs"].trailing_shape) == [3]

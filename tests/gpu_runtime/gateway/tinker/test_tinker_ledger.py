@@ -29,7 +29,9 @@ async def test_a_model_is_trained_step_by_step(wire_open: Open) -> None:
         assert (await wire.do("optim_step", step(2)))["metrics"] == {"grad_norm": 1.0}
         output = await wire.do("forward_backward", training(3, forward_only=True))
         assert output.loss_fn_outputs[0].num_datums == 1
-        assert wire.trainer.calls[-3:] == [f"{name} {MODEL}" for name in ("forward_backward", "optim_step", "forward")]
+        assert wire.trainer.calls[-3:] == [
+            f"{name} {MODEL}" for name in ("forward_backward", "optim_step", "forward")
+        ]
 
 
 async def test_a_retry_gets_the_same_promise_and_another_body_is_refused(wire_open: Open) -> None:
@@ -44,14 +46,21 @@ async def test_a_retry_gets_the_same_promise_and_another_body_is_refused(wire_op
         assert wire.trainer.calls.count(f"forward_backward {MODEL}") == 1
 
 
-async def test_an_unnamed_save_that_is_sent_again_under_the_next_samplers_number_is_the_same(wire_open: Open) -> None:
+async def test_an_unnamed_save_that_is_sent_again_under_the_next_samplers_number_is_the_same(
+    wire_open: Open,
+) -> None:
     """The client's retry counts its samplers up and leaves the number of the operation as it is."""
     async with wire_open() as wire:
         await wire.model()
         save = {"model_id": MODEL, "seq_id": 1, "sampling_session_seq_id": 0, "kind": "snapshot"}
         first = await wire.promise("save_weights_for_sampler", save)
-        assert await wire.promise("save_weights_for_sampler", save | {"sampling_session_seq_id": 1}) == first
-        assert (await wire.result(first)).json()["sampling_session_id"] == "tnk_ab:sample:0:ses_0123"
+        assert (
+            await wire.promise("save_weights_for_sampler", save | {"sampling_session_seq_id": 1})
+            == first
+        )
+        assert (await wire.result(first)).json()[
+            "sampling_session_id"
+        ] == "tnk_ab:sample:0:ses_0123"
         assert wire.trainer.calls.count(f"export_sampler {MODEL}") == 1
         another = await wire.post("/api/v1/save_weights_for_sampler", save | {"kind": "inflight"})
         assert another.status_code == 400
@@ -60,7 +69,10 @@ async def test_an_unnamed_save_that_is_sent_again_under_the_next_samplers_number
 async def test_chunks_that_come_early_wait_for_their_number(wire_open: Open) -> None:
     async with wire_open() as wire:
         await wire.model()
-        third, second = await wire.promise("optim_step", step(3)), await wire.promise("forward_backward", training(2))
+        third, second = (
+            await wire.promise("optim_step", step(3)),
+            await wire.promise("forward_backward", training(2)),
+        )
         assert wire.trainer.calls == [f"create_model {MODEL}"]
         await wire.promise("forward_backward", training(1))
         await wire.result(second)
@@ -70,7 +82,11 @@ async def test_chunks_that_come_early_wait_for_their_number(wire_open: Open) -> 
 @pytest.mark.system
 async def test_bodies_that_wait_are_not_held_in_memory(wire_open: Open) -> None:
     def held() -> list[int]:
-        return [each.seq_id for each in gc.get_objects() if type(each) is Operation and len(each.body) > 20_000]
+        return [
+            each.seq_id
+            for each in gc.get_objects()
+            if type(each) is Operation and len(each.body) > 20_000
+        ]
 
     large = list(range(5000))
     async with wire_open() as wire:
@@ -141,12 +157,19 @@ async def test_external_weights_can_be_read_by_their_recipients_alone(wire_open:
         await wire.model()
         plain = await wire.do("save_weights_external", SAVE | {"path": "plain"})
         keys = [AGE, SSH, str(others.to_public())]
-        saved = await wire.do("save_weights_external", SAVE | {"seq_id": 2, "age_encryption_recipients": keys})
+        saved = await wire.do(
+            "save_weights_external", SAVE | {"seq_id": 2, "age_encryption_recipients": keys}
+        )
         folders = [
-            wire.store.folder / each["path"].removeprefix("tinker://").replace("/", "-") for each in (plain, saved)
+            wire.store.folder / each["path"].removeprefix("tinker://").replace("/", "-")
+            for each in (plain, saved)
         ]
         expected, encrypted = (
-            {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+            {
+                str(path.relative_to(folder)): path.read_bytes()
+                for path in folder.rglob("*")
+                if path.is_file()
+            }
             for folder in folders
         )
         assert expected and {f"{name}.age" for name in expected} == encrypted.keys()
@@ -154,7 +177,9 @@ async def test_external_weights_can_be_read_by_their_recipients_alone(wire_open:
         for name, content in expected.items():
             assert content not in encrypted[f"{name}.age"]
             assert pyrage.decrypt(encrypted[f"{name}.age"], [others]) == content
-        assert not list(wire.store.folder.parent.rglob(f"saving-*/{name}")), "nothing readable stays behind"
+        assert not list(wire.store.folder.parent.rglob(f"saving-*/{name}")), (
+            "nothing readable stays behind"
+        )
 
 
 async def test_a_model_that_could_not_be_made_says_so_to_every_operation(wire_open: Open) -> None:
@@ -172,7 +197,13 @@ async def test_a_model_that_is_not_there_is_not_found(wire_open: Open) -> None:
 
 async def test_nothing_is_served_without_the_relay_key(wire_open: Open) -> None:
     async with wire_open() as wire:
-        for path in ("optim_step", "forward_backward", "asample", "retrieve_future", "cancel_future"):
+        for path in (
+            "optim_step",
+            "forward_backward",
+            "asample",
+            "retrieve_future",
+            "cancel_future",
+        ):
             assert (await wire.http.post(f"/api/v1/{path}", json={})).status_code == 401
         assert (await wire.http.post("/tinker/models", json={})).status_code == 401
 
@@ -189,7 +220,8 @@ async def test_after_a_kill_the_model_is_what_it_was_to_the_bit(
 ) -> None:
     """Seven operations leave a gradient that waits for its step."""
     monkeypatch.setattr(work, "SAVE_AFTER_OPERATIONS", save_after)
-    monkeypatch.setattr(work, "SAVING_SHARE", math.inf)  # however long a state takes, the next one is not put off
+    # however long a state takes, the next one is not put off
+    monkeypatch.setattr(work, "SAVING_SHARE", math.inf)
     async with wire_open() as wire:
         await wire.model()
         await trained(wire, 1, 7)
@@ -208,7 +240,9 @@ async def test_after_a_kill_the_model_is_what_it_was_to_the_bit(
 async def test_steps_are_counted_once_through_kills_and_mistakes(
     wire_open: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The count is what tells the control plane that a runtime gets on, and what a budget of steps is measured by."""
+    """The count is what tells the control plane that a runtime gets on, and what a budget of steps
+    is measured by.
+    """
     monkeypatch.setattr("gpu_runtime.journal.model_table.RESULTS_KEPT", 2)
     async with wire_open() as wire:
         await wire.model()
@@ -259,24 +293,31 @@ async def test_a_state_is_loaded_into_a_model_that_is_there_and_outlives_its_che
         said = {"path": saved["path"], "model_id": MODEL, "type": "load_weights"}
         assert await wire.do("load_weights", load) == said
         assert wire.trainer.models[MODEL] == wanted, "and the gradient that waited is gone"
-        await wire.do("forward_backward", training(9, forward_only=True))  # by now the state is on the volume
+        # by now the state is on the volume
+        await wire.do("forward_backward", training(9, forward_only=True))
     shutil.rmtree(tmp_path / "store")
     async with wire_open() as wire:
         await wire.do("forward_backward", training(10, forward_only=True))
         assert wire.trainer.models[MODEL] == wanted
 
 
-async def test_a_key_that_reads_anothers_states_is_not_written_to_the_journal(wire_open: Open, tmp_path: Path) -> None:
+async def test_a_key_that_reads_anothers_states_is_not_written_to_the_journal(
+    wire_open: Open, tmp_path: Path
+) -> None:
     async with wire_open() as wire:
         await wire.model()
         await wire.do("load_weights", LOAD | {"weights_access_token": "tml-ts_secret"})
-        assert all(b"tml-ts_secret" not in file.read_bytes() for file in tmp_path.glob("journal.sqlite3*"))
+        assert all(
+            b"tml-ts_secret" not in file.read_bytes() for file in tmp_path.glob("journal.sqlite3*")
+        )
 
 
 async def test_what_a_kill_interrupted_resolves_after_it_as_if_there_had_been_none(
     wire_open: Open, tmp_path: Path
 ) -> None:
-    """One runtime is killed in the middle of its third operation; another, never killed, does the same work."""
+    """One runtime is killed in the middle of its third operation; another, never killed, does the
+    same work.
+    """
     reached, promises = asyncio.Event(), []
 
     async def hang(point: str) -> None:
@@ -332,19 +373,28 @@ async def test_a_number_far_from_any_other_is_refused_and_fills_no_journal(
 
 
 async def test_a_model_whose_volume_was_lost_is_not_begun_anew(wire_open: Open) -> None:
-    """Its client goes on from the number where it was, out of order as ever: nothing waits for those before it."""
+    """Its client goes on from the number where it was, out of order as ever: nothing waits for
+    those before it.
+    """
     known, last = "tnk_ab:train:1", 2_000_000_000
     async with wire_open() as wire:
         assert await wire.model(known) == {"model_id": known, "type": "create_model"}
         for model_id in (MODEL, known):
-            body = {"model_id": model_id, "base_model": "tiny", "lora": {"rank": 8}, "made_before": True}
+            body = {
+                "model_id": model_id,
+                "base_model": "tiny",
+                "lora": {"rank": 8},
+                "made_before": True,
+            }
             created = (await wire.post("/tinker/models", body)).json()["request_id"]
             if model_id == MODEL:
                 lost = (await wire.result(created)).json()
         assert lost["category"] == "server" and "save_state" in lost["error"]
         for number in (58, 57, last):
             assert (await wire.do("forward_backward", training(number))) == lost
-        assert [name for name in wire.trainer.models] == [known], "what the journal has is as it was"
+        assert [name for name in wire.trainer.models] == [known], (
+            "what the journal has is as it was"
+        )
         await wire.do("forward_backward", training(1, model_id=known))
     async with wire_open() as wire:
         assert (await wire.do("optim_step", step(3))) == lost

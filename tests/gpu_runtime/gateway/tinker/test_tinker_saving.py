@@ -1,4 +1,6 @@
-"""A save that takes long is progress as long as its files grow: the session does not count as stuck meanwhile."""
+"""A save that takes long is progress as long as its files grow: the session does not count as stuck
+meanwhile.
+"""
 
 import threading
 from base64 import b64encode
@@ -32,7 +34,9 @@ SAMPLE = {
 }
 
 
-async def test_an_encryption_that_takes_long_is_progress(wire_open: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_encryption_that_takes_long_is_progress(
+    wire_open: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(file_progress, "LOOK_S", 0.005)
     grown, was_seen = threading.Event(), []
 
@@ -54,7 +58,10 @@ async def test_an_encryption_that_takes_long_is_progress(wire_open: Open, monkey
 def ssh_key(kind: str, *numbers: int) -> str:
     """A public key of these numbers, or of bytes that are one (RFC 4253, section 6.6)."""
     sizes = [(number.bit_length() + 8) // 8 for number in numbers]
-    words = [kind.encode(), *(n.to_bytes(size, "big") for n, size in zip(numbers, sizes, strict=True))]
+    words = [
+        kind.encode(),
+        *(n.to_bytes(size, "big") for n, size in zip(numbers, sizes, strict=True)),
+    ]
     return f"{kind} {b64encode(b''.join(len(word).to_bytes(4, 'big') + word for word in words)).decode()}"
 
 
@@ -97,11 +104,16 @@ async def test_a_store_that_is_away_is_the_services_fault_and_the_model_is_made_
         body = {"model_id": other, "base_model": "tiny", "lora": {"rank": 8}, "source": source}
         wire.store.is_away = True
         answer = await wire.post("/tinker/models", body)
-        for failed in (await wire.result(answer.json()["request_id"]), await _stepped(wire, 1, other)):
+        for failed in (
+            await wire.result(answer.json()["request_id"]),
+            await _stepped(wire, 1, other),
+        ):
             said = failed.json()
             assert said["category"] == "server" and "the object store is away" in said["error"]
         wire.store.is_away = False
-        assert "the object store is away" in (await _stepped(wire, 2, other)).json()["error"], "told without a try"
+        assert "the object store is away" in (await _stepped(wire, 2, other)).json()["error"], (
+            "told without a try"
+        )
         monkeypatch.setattr(work, "RETRY_S", 0.0)
         assert "metrics" in (await _stepped(wire, 3, other)).json()
 
@@ -113,34 +125,51 @@ async def test_a_checkpoint_that_was_deleted_is_its_clients_mistake(wire_open: O
         source = {"path": path, "checkpoint_id": "gone-weights-a", "files": [], "optimizer": True}
         body = {"model_id": other, "base_model": "tiny", "lora": {"rank": 8}, "source": source}
         answer = await wire.post("/tinker/models", body)
-        for failed in (await wire.result(answer.json()["request_id"]), await _stepped(wire, 1, other)):
+        for failed in (
+            await wire.result(answer.json()["request_id"]),
+            await _stepped(wire, 1, other),
+        ):
             said = failed.json()
             assert said["category"] == "user" and "was deleted" in said["error"]
 
 
-async def test_a_load_and_a_sample_of_a_deleted_checkpoint_are_their_clients_mistakes(wire_open: Open) -> None:
+async def test_a_load_and_a_sample_of_a_deleted_checkpoint_are_their_clients_mistakes(
+    wire_open: Open,
+) -> None:
     async with wire_open() as wire:
         await wire.model()
-        path = (await wire.do("save_weights", {"model_id": MODEL, "seq_id": 1, "path": "a"}))["path"]
+        path = (await wire.do("save_weights", {"model_id": MODEL, "seq_id": 1, "path": "a"}))[
+            "path"
+        ]
         stored = path.removeprefix("tinker://").replace("/", "-")
-        body = {"sampling_session_id": "tnk_ab:sample:1:ses_0123", "base_model": "tiny", "model_path": path}
+        body = {
+            "sampling_session_id": "tnk_ab:sample:1:ses_0123",
+            "base_model": "tiny",
+            "model_path": path,
+        }
         await wire.post("/tinker/samplers", body | {"checkpoint_id": stored})
         wire.store.deleted.add(stored)
         load = {"model_id": MODEL, "seq_id": 2, "path": path, "optimizer": True}
         for call, wanted in (("load_weights", load), ("asample", SAMPLE)):
             said = await wire.do(call, wanted)
-            assert said["category"] == "user" and "the checkpoint was deleted" in said["error"], call
+            assert said["category"] == "user" and "the checkpoint was deleted" in said["error"], (
+                call
+            )
         wire.store.deleted.clear()
         wire.store.is_away = True
         said = await wire.do("asample", SAMPLE | {"seq_id": 1})
         assert said["category"] == "server" and "the object store is away" in said["error"]
 
 
-async def test_what_has_to_be_done_again_waits_for_the_store(wire_open: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_has_to_be_done_again_waits_for_the_store(
+    wire_open: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other, is_away = "tnk_ab:train:1", True
     async with wire_open() as wire:
         await wire.model()
-        path = (await wire.do("save_weights", {"model_id": MODEL, "seq_id": 1, "path": "a"}))["path"]
+        path = (await wire.do("save_weights", {"model_id": MODEL, "seq_id": 1, "path": "a"}))[
+            "path"
+        ]
         stored = path.removeprefix("tinker://").replace("/", "-")
         source = {"path": path, "checkpoint_id": stored, "files": [], "optimizer": True}
         body = {"model_id": other, "base_model": "tiny", "lora": {"rank": 8}, "source": source}
@@ -159,7 +188,10 @@ async def test_what_has_to_be_done_again_waits_for_the_store(wire_open: Open, mo
     async with wire_open(poll_s=0.1) as wire:
         promise = await wire.promise("save_weights", {"model_id": other, "seq_id": 2, "path": "b"})
         waits = await wire.result(promise)
-        assert waits.status_code == 408 and "the object store is away" in waits.json()["queue_state_reason"]
+        assert (
+            waits.status_code == 408
+            and "the object store is away" in waits.json()["queue_state_reason"]
+        )
         is_away = False
         while (answer := await wire.result(promise)).status_code == 408:
             pass
@@ -196,10 +228,14 @@ async def test_each_part_of_a_named_checkpoint_that_is_stored_is_progress(tmp_pa
     (folder / "model.bin").write_bytes(b"0123456789")
     with FakeControlPlane(part_size_bytes=1) as server:
         server.answers["/v1/runtime/named-checkpoints"] = 200, {"checkpoint_id": "ckp_1"}
-        config = RuntimeConfig(server.url, LEASE, session_id="ses_0123456789abcdef", runtime_dir=tmp_path)
+        config = RuntimeConfig(
+            server.url, LEASE, session_id="ses_0123456789abcdef", runtime_dir=tmp_path
+        )
         async with Agent(config) as agent:
             session = Session(agent, await agent.register(), config, ObjectStore(agent))
             before = agent.status.progress
-            wanted = NamedCheckpointOpen(model_id=MODEL, segment="weights", name="a", lora=LoraOptions(rank=8))
+            wanted = NamedCheckpointOpen(
+                model_id=MODEL, segment="weights", name="a", lora=LoraOptions(rank=8)
+            )
             assert await CheckpointStore(session).store(wanted, folder, 1) == 10
             assert agent.status.progress >= before + 10

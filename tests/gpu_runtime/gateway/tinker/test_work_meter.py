@@ -63,7 +63,9 @@ async def test_tokens_are_those_that_were_trained_and_sampled_and_what_failed_ha
     ]  # fmt: skip
 
 
-async def test_what_calls_returned_is_told_in_numbers_and_what_failed_is_not(wire_open: Open, tmp_path: Path) -> None:
+async def test_what_calls_returned_is_told_in_numbers_and_what_failed_is_not(
+    wire_open: Open, tmp_path: Path
+) -> None:
     async with wire_open() as wire:
         meter = WorkMeter(wire.events)
         await wire.model()
@@ -73,7 +75,10 @@ async def test_what_calls_returned_is_told_in_numbers_and_what_failed_is_not(wir
     (told_of,) = (await told(meter, tmp_path))["calls"]
     assert (told_of["model_id"], told_of["seq_ids"], told_of["tokens"]) == (MODEL, [1, 3], [4, 0])
     assert told_of["kinds"] == ["forward_backward", "optim_step"]
-    assert told_of["measures"]["loss:sum"][0] is not None and told_of["measures"]["learning_rate"][0] is None
+    assert (
+        told_of["measures"]["loss:sum"][0] is not None
+        and told_of["measures"]["learning_rate"][0] is None
+    )
     assert told_of["measures"]["learning_rate"][1] > 0
 
 
@@ -87,7 +92,9 @@ async def test_calls_that_are_done_again_after_a_kill_are_told_again_under_their
         meter = WorkMeter(wire.events)
         await wire.do("forward_backward", training(2, [3, 4]))
     report = await told(meter, tmp_path)
-    assert [each["seq_ids"] for each in report["calls"]] == [[1, 2]] and report["tokens"]["training"] == 2
+    assert [each["seq_ids"] for each in report["calls"]] == [[1, 2]] and report["tokens"][
+        "training"
+    ] == 2
 
 
 async def test_many_calls_of_many_models_and_names_are_told_in_reports_that_the_server_reads(
@@ -96,7 +103,9 @@ async def test_many_calls_of_many_models_and_names_are_told_in_reports_that_the_
     events = Events()
     meter = WorkMeter(events)
     for number in range(600):
-        metrics = {f"own {number // 100} {name}:mean": 1.0 for name in range(20)} | {"nan:sum": float("nan")}
+        metrics = {f"own {number // 100} {name}:mean": 1.0 for name in range(20)} | {
+            "nan:sum": float("nan")
+        }
         result = Result("proto", b"", 1, Measured("forward_backward", metrics))
         model = f"{MODEL}{number % 11}"
         operation = Operation(model, number, f"ses|train:0:{number}", "forward_backward", b"", "")
@@ -120,7 +129,9 @@ async def test_what_a_runtime_does_again_after_a_kill_is_not_counted_again(wire_
     async with wire_open() as wire:
         wire.events.subscribe(OperationDone, heard.append)
         await wire.do("forward_backward", training(2, [3, 4]))
-    assert [(each.operation.kind, each.result.tokens) for each in heard if not each.again] == [("forward_backward", 2)]
+    assert [(each.operation.kind, each.result.tokens) for each in heard if not each.again] == [
+        ("forward_backward", 2)
+    ]
 
 
 async def test_a_report_that_did_not_arrive_is_sent_again_as_it_was_and_a_refusal_stops_nothing(
@@ -147,7 +158,9 @@ async def test_a_report_has_a_bound_however_much_was_done(tmp_path: Path) -> Non
     events = Events()
     meter = WorkMeter(events)
     for number in range(3000):
-        operation = Operation(MODEL, number + 1, f"ses|train:0:{number}", "forward_backward", b"", "")
+        operation = Operation(
+            MODEL, number + 1, f"ses|train:0:{number}", "forward_backward", b"", ""
+        )
         events.publish(OperationDone(operation, Result("proto", b"", tokens=2), 0.001, again=False))
     report = await told(meter, tmp_path)
     assert sum(map(len, report["spans"])) < MAX_MEMBERS / 2 and report["tokens"]["training"] == 6000

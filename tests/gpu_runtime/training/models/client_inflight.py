@@ -1,4 +1,6 @@
-"""A program of the ``tinker`` client: two in-flight saves with a step between. Prints what the first sampler gives."""
+"""A program of the ``tinker`` client: two in-flight saves with a step between. Prints what the
+first sampler gives.
+"""
 
 import json
 import sys
@@ -10,7 +12,11 @@ PROMPT = types.ModelInput.from_ints([1, 2, 3])
 
 
 def main(url: str) -> None:
-    model = tinker.ServiceClient(base_url=url, api_key="tml-x").create_lora_training_client("tiny", rank=8).result()
+    model = (
+        tinker.ServiceClient(base_url=url, api_key="tml-x")
+        .create_lora_training_client("tiny", rank=8)
+        .result()
+    )
     first = model.save_weights_and_get_sampling_client(kind="inflight").result()
     params = types.SamplingParams(max_tokens=5)
     before = first.sample(PROMPT, num_samples=1, sampling_params=params).result()

@@ -1,9 +1,11 @@
-"""Sends each case of a file to each server through the ``tinker`` client, in an environment that has nothing of ours.
+"""Sends each case of a file to each server through the ``tinker`` client, in an environment that
+has nothing of ours.
 
-Usage: ``client_losses.py CASES.json TORCH``, with TINKER_API_KEY set. The file has ``servers`` ([url, rank] pairs) and
-``cases`` ([name, loss, settings, data]; a datum is [tokens, tensors]). Of every case the gradient is saved and then
-forgotten. Prints {url: {name: what came back}}. TORCH is a folder of packages with torch, which the client needs for
-the loss ``custom``: it is traced and computed here.
+Usage: ``client_losses.py CASES.json TORCH``, with TINKER_API_KEY set. The file has ``servers``
+([url, rank] pairs) and ``cases`` ([name, loss, settings, data]; a datum is [tokens, tensors]). Of
+every case the gradient is saved and then forgotten. Prints {url: {name: what came back}}. TORCH is
+a folder of packages with torch, which the client needs for the loss ``custom``: it is traced and
+computed here.
 """
 
 import json
@@ -52,17 +54,24 @@ def run(url: str, rank: int, cases: list) -> dict:
     with tinker.ServiceClient(base_url=url) as service:
         training = service.create_lora_training_client(base_model="tiny", rank=rank, seed=1)
         assert training.get_info().is_lora == (rank > 0)
-        own = service.create_custom_loss(own_loss, input_ranks={"logprobs": 2, "weights": 2}).result(timeout=60)
+        own = service.create_custom_loss(
+            own_loss, input_ranks={"logprobs": 2, "weights": 2}
+        ).result(timeout=60)
         assert own.loss_id is None, "it is computed by the client"
         for number, (name, loss, settings, data) in enumerate(cases):
             if loss == "custom":
                 done = training.forward_backward_custom(read(data), own).result(timeout=60)
-                assert math.isclose(done.metrics["custom/own:sum"], done.metrics["loss:sum"], rel_tol=1e-5)
+                assert math.isclose(
+                    done.metrics["custom/own:sum"], done.metrics["loss:sum"], rel_tol=1e-5
+                )
             else:
-                done = training.forward_backward(read(data), loss, settings or None).result(timeout=60)
+                done = training.forward_backward(read(data), loss, settings or None).result(
+                    timeout=60
+                )
             training.save_state(f"case-{number}").result(timeout=60)
-            # The first step moves the weights, so that adapters are not zero; later ones only forget the gradient.
-            # With a large eps its update is smooth in the gradient, and rounding of one stays rounding of the other.
+            # The first step moves the weights, so that adapters are not zero; later ones only
+            # forget the gradient. With a large eps its update is smooth in the gradient, and
+            # rounding of one stays rounding of the other.
             params = types.AdamParams(learning_rate=1e-2 if number == 0 else 0.0, eps=0.1)
             step = training.optim_step(params).result(timeout=60)
             outputs = [output["logprobs"] for output in done.loss_fn_outputs]

@@ -37,7 +37,9 @@ def state_of(tmp_path):
         folder: Path = tmp_path / f"read-{count}"
         trainer.save_state(model_id, folder)
         return {
-            f"{path.name} {name}": t for path in folder.glob("*.safetensors") for name, t in load_file(path).items()
+            f"{path.name} {name}": t
+            for path in folder.glob("*.safetensors")
+            for name, t in load_file(path).items()
         }
 
     return read

@@ -1,4 +1,6 @@
-"""The real client saves for in-flight samplers through an answer that is lost, and asks for results by their size."""
+"""The real client saves for in-flight samplers through an answer that is lost, and asks for results
+by their size.
+"""
 
 import asyncio
 import json
@@ -31,7 +33,9 @@ async def test_a_lost_answer_to_a_save_is_asked_for_again_and_the_first_sampler_
 
         async def served(scope: Scope, receive: Receive, send: Send) -> None:
             async def lost(message: Message) -> None:
-                await send(message | ({"status": 503} if message["type"] == "http.response.start" else {}))
+                await send(
+                    message | ({"status": 503} if message["type"] == "http.response.start" else {})
+                )
 
             if scope.get("path", "").endswith("save_weights_for_sampler"):
                 saves.append(scope["path"])

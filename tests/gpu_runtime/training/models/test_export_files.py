@@ -53,6 +53,8 @@ def test_tokenizer_and_template_files_leave_byte_for_byte(tmp_path: Path) -> Non
 def test_sampling_options_in_config_json_do_not_stop_an_export(tmp_path: Path) -> None:
     base = tiny_model_make(tmp_path / "base")
     config = json.loads((base / "config.json").read_text())
-    (base / "config.json").write_text(json.dumps(config | {"temperature": 0.6, "do_sample": False, "max_length": 64}))
+    (base / "config.json").write_text(
+        json.dumps(config | {"temperature": 0.6, "do_sample": False, "max_length": 64})
+    )
     folder = exported(base, tmp_path / "export")
     AutoModelForCausalLM.from_pretrained(folder)

@@ -1,4 +1,5 @@
-"""What leaves the trainer computes the same elsewhere: adapters in peft, merged and full weights in transformers.
+"""What leaves the trainer computes the same elsewhere: adapters in peft, merged and full weights in
+transformers.
 
 With a base whose head is tied to its embeddings, and with one whose head is its own.
 """
@@ -30,7 +31,10 @@ paths, folder = json.loads(sys.argv[1]), sys.argv[2]
 weights.build_hf_model(output_path=f"{folder}/built", **paths)
 weights.build_lora_adapter(output_path=f"{folder}/converted", **paths)
 """
-pytestmark = [pytest.mark.engine, pytest.mark.filterwarnings("ignore:.*tie_word_embeddings:UserWarning")]
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.filterwarnings("ignore:.*tie_word_embeddings:UserWarning"),
+]
 DATA = drawn_data("cross_entropy", seed=3)
 
 
@@ -78,16 +82,21 @@ def test_an_adapter_and_its_merged_folder_compute_what_the_trainer_does(base, tm
     assert worst(PeftModel.from_pretrained(plain(base), tmp_path / "adapter"), trainer) < 1e-5
     assert worst(plain(external / "merged"), trainer) < 1e-4
     assert AutoTokenizer.from_pretrained(external / "merged").chat_template
-    assert worst(PeftModel.from_pretrained(plain(base), external), trainer) < 1e-5, "an export has both"
+    assert worst(PeftModel.from_pretrained(plain(base), external), trainer) < 1e-5, (
+        "an export has both"
+    )
     files = {path.name for path in external.iterdir()} - {"merged"}
     assert files == {"adapter_config.json", "adapter_model.safetensors"}
 
 
-@pytest.mark.skipif(not COOKBOOK.exists(), reason="tinker-cookbook is not installed: .venv-cookbook")
+@pytest.mark.skipif(
+    not COOKBOOK.exists(), reason="tinker-cookbook is not installed: .venv-cookbook"
+)
 def test_the_cookbook_builds_a_model_and_an_adapter_from_an_export(base, tmp_path):
     """As ``weights.download`` gives it to them, in the cookbook's environment.
 
-    An adapter on a head that is tied to its embeddings is not among them: the cookbook knows no such weight.
+    An adapter on a head that is tied to its embeddings is not among them: the cookbook knows no
+    such weight.
     """
     has_head = not json.loads((base / "config.json").read_text())["tie_word_embeddings"]
     trainer = trained(base, LoraConfig(4, seed=1, train_unembed=has_head))
@@ -138,4 +147,7 @@ def test_a_model_of_all_weights_leaves_as_a_hugging_face_folder(base, tmp_path):
     assert worst(plain(base), trainer) > 0.1
     assert worst(plain(tmp_path / "model"), trainer) < 1e-5
     saved = json.loads((tmp_path / "model" / "config.json").read_text())
-    assert saved["tie_word_embeddings"] == json.loads((base / "config.json").read_text())["tie_word_embeddings"]
+    assert (
+        saved["tie_word_embeddings"]
+        == json.loads((base / "config.json").read_text())["tie_word_embeddings"]
+    )

@@ -1,7 +1,9 @@
-"""Loss, log-probabilities and gradient equal brute force: plain transformers and peft in float64, one datum at a time.
+"""Loss, log-probabilities and gradient equal brute force: plain transformers and peft in float64,
+one datum at a time.
 
-Packed and unpacked, adapters and all weights. Nothing of the trainer is used on the other side. All losses go through
-the client in test_client_gradients.py; here are one whose targets are many and one that looks at a whole sequence.
+Packed and unpacked, adapters and all weights. Nothing of the trainer is used on the other side. All
+losses go through the client in test_client_gradients.py; here are one whose targets are many and
+one that looks at a whole sequence.
 """
 
 import numpy as np
@@ -30,7 +32,9 @@ def trainer(trainer_of, request):
 
 @pytest.fixture(scope="module", params=MODELS)
 def model(trainer, base, request, tmp_path_factory):
-    """(trainer, folder of its state, LoraConfig, the same model in float64) after a first step: B is zero before it."""
+    """(trainer, folder of its state, LoraConfig, the same model in float64) after a first step: B
+    is zero before it.
+    """
     folder = tmp_path_factory.mktemp("model")
     trainer.create_model("m", MODELS[request.param])
     trainer.forward_backward("m", drawn_data("cross_entropy", seed=1), "cross_entropy", {})
@@ -44,8 +48,12 @@ def model(trainer, base, request, tmp_path_factory):
 
 def plain_model(base, folder, lora):
     if lora is None:
-        return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager")
-    plain = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float64, attn_implementation="eager")
+        return AutoModelForCausalLM.from_pretrained(
+            folder, dtype=torch.float64, attn_implementation="eager"
+        )
+    plain = AutoModelForCausalLM.from_pretrained(
+        base, dtype=torch.float64, attn_implementation="eager"
+    )
     return PeftModel.from_pretrained(plain, folder, is_trainable=True).double()
 
 

@@ -23,7 +23,9 @@ def trainer(trainer_of):
 def changed(name: str, at: int, **inputs) -> list[Datum]:
     """Good data for a loss but for some tensors of datum ``at``; None takes a tensor away."""
     data = drawn_data(name)
-    merged = {key: value for key, value in {**data[at].loss_inputs, **inputs}.items() if value is not None}
+    merged = {
+        key: value for key, value in {**data[at].loss_inputs, **inputs}.items() if value is not None
+    }
     return [*data[:at], dataclasses.replace(data[at], loss_inputs=merged), *data[at + 1 :]]
 
 
@@ -120,7 +122,9 @@ def test_models_and_states_that_are_not_there_or_do_not_fit_are_named(trainer, t
         trainer.load_state("m", tmp_path / "nowhere", True, False)
     trainer.create_model("larger", LoraConfig(3))
     trainer.save_state("larger", tmp_path / "larger")
-    with pytest.raises(InvalidTrainingInput, match=r"is of LoRA rank 3 .* this model is of LoRA rank 2"):
+    with pytest.raises(
+        InvalidTrainingInput, match=r"is of LoRA rank 3 .* this model is of LoRA rank 2"
+    ):
         trainer.load_state("m", tmp_path / "larger", True, False)
     trainer.unload("larger")
 
@@ -128,6 +132,8 @@ def test_models_and_states_that_are_not_there_or_do_not_fit_are_named(trainer, t
 def test_an_adapter_that_memory_has_no_room_for_is_refused_with_the_numbers(trainer, monkeypatch):
     monkeypatch.setattr(machine_share, "memory_bytes", lambda: 64 << 20)
     trainer.create_model("small", LoraConfig(8))
-    with pytest.raises(InvalidTrainingInput, match=r"rank 512 needs \d+ MiB .* 2 models have 0 of the 16 MiB"):
+    with pytest.raises(
+        InvalidTrainingInput, match=r"rank 512 needs \d+ MiB .* 2 models have 0 of the 16 MiB"
+    ):
         trainer.create_model("large", LoraConfig(512))
     trainer.unload("small")

@@ -1,4 +1,6 @@
-"""Each named loss is its formula, and its gradient that of the formula by finite differences, in float64."""
+"""Each named loss is its formula, and its gradient that of the formula by finite differences, in
+float64.
+"""
 
 import random
 
@@ -13,8 +15,12 @@ NAMES = sorted(LOSSES)
 
 def measured(name, datum, settings, logprobs):
     x = torch.tensor(logprobs, dtype=torch.float64, requires_grad=True)
-    tensors = {key: torch.tensor(values.reshape(-1)).double() for key, values in datum.loss_inputs.items()}
-    loss_E = loss_tokens(name, LossInputs(x, tensors, torch.zeros(len(logprobs), dtype=torch.long), settings))
+    tensors = {
+        key: torch.tensor(values.reshape(-1)).double() for key, values in datum.loss_inputs.items()
+    }
+    loss_E = loss_tokens(
+        name, LossInputs(x, tensors, torch.zeros(len(logprobs), dtype=torch.long), settings)
+    )
     return x, loss_E
 
 
@@ -33,7 +39,9 @@ def test_every_loss_has_a_case():
 def test_a_loss_is_the_sum_of_its_formula(name):
     for datum, logprobs in cases(name):
         _, loss_E = measured(name, datum, SETTINGS[name], logprobs)
-        assert loss_E.sum().item() == pytest.approx(plain_loss(name, SETTINGS[name], logprobs, datum), rel=1e-12)
+        assert loss_E.sum().item() == pytest.approx(
+            plain_loss(name, SETTINGS[name], logprobs, datum), rel=1e-12
+        )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -43,7 +51,9 @@ def test_its_gradient_equals_finite_differences(name):
         x, loss_E = measured(name, datum, SETTINGS[name], logprobs)
         loss_E.sum().backward()
         for k in range(len(logprobs)):
-            up, down = ([v + h * sign * (j == k) for j, v in enumerate(logprobs)] for sign in (1, -1))
+            up, down = (
+                [v + h * sign * (j == k) for j, v in enumerate(logprobs)] for sign in (1, -1)
+            )
             rise = plain_loss(name, SETTINGS[name], up, datum, logprobs) - plain_loss(
                 name, SETTINGS[name], down, datum, logprobs
             )
@@ -58,7 +68,9 @@ def test_the_cases_reach_what_a_bound_cuts_and_what_it_spares(name):
         free["clip_low_threshold"] = 0.0
     different = []
     for datum, logprobs in cases(name):
-        bound, unbound = (measured(name, datum, settings, logprobs)[1] for settings in (SETTINGS[name], free))
+        bound, unbound = (
+            measured(name, datum, settings, logprobs)[1] for settings in (SETTINGS[name], free)
+        )
         different += (bound != unbound).tolist()
     assert True in different
     assert False in different

@@ -1,6 +1,8 @@
-"""A step of the managed loop is one of the primitives: forward_backward with its averages as weights, then optim_step.
+"""A step of the managed loop is one of the primitives: forward_backward with its averages as
+weights, then optim_step.
 
-One goes through DeepSpeed, the other is asked for as a client would: gradients and weights agree to the bit.
+One goes through DeepSpeed, the other is asked for as a client would: gradients and weights agree to
+the bit.
 """
 
 import dataclasses
@@ -35,14 +37,21 @@ LOSSES = {
 def config_of(loss: str) -> SessionConfig:
     """What the engine sampled is drawn, far from the model's own: nothing of it is to be corrected."""
     off = {"weight": "none", "mask": "none"}
-    return SessionConfig(**NO_CLIP, loss=loss, engine_correction=off, learning_rate=1e-3, micro_batch_tokens=64)
+    return SessionConfig(
+        **NO_CLIP, loss=loss, engine_correction=off, learning_rate=1e-3, micro_batch_tokens=64
+    )
 
 
 def samples_of(number: int) -> list[Sample]:
-    """A batch whose groups are in lexicographic order, so that a client's data are packed into the same rows."""
+    """A batch whose groups are in lexicographic order, so that a client's data are packed into the
+    same rows.
+    """
     samples = sorted(batch(number), key=lambda sample: sample.token_ids_T)
     prompts = list(dict.fromkeys(sample.token_ids_T[:12] for sample in samples))
-    return [dataclasses.replace(sample, group=prompts.index(sample.token_ids_T[:12])) for sample in samples]
+    return [
+        dataclasses.replace(sample, group=prompts.index(sample.token_ids_T[:12]))
+        for sample in samples
+    ]
 
 
 BATCHES = [samples_of(1), samples_of(2)]
@@ -77,13 +86,17 @@ def asked(trainer: BaseWithModels, loss: str, samples: Sequence[Sample]) -> None
 def looped(base: Path) -> tuple[dict[str, dict], dict[str, dict]]:
     """Of each loss the gradient of the managed loop's first step, and its weights after two."""
     found = in_a_rank(gradients, str(base), [(config_of(loss), BATCHES[0]) for loss in LOSSES])
-    weights = in_a_rank(weights_after, str(base), [(config_of(loss), 0) for loss in LOSSES], BATCHES)
+    weights = in_a_rank(
+        weights_after, str(base), [(config_of(loss), 0) for loss in LOSSES], BATCHES
+    )
     of_first = {loss: gradient for loss, (_, gradient, _) in zip(LOSSES, found, strict=True)}
     return of_first, dict(zip(LOSSES, weights, strict=True))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_a_step_of_the_loop_is_that_of_the_primitives_to_the_bit(looped, trainer_of, loss: str) -> None:
+def test_a_step_of_the_loop_is_that_of_the_primitives_to_the_bit(
+    looped, trainer_of, loss: str
+) -> None:
     gradients_of, weights_of = looped
     trainer: BaseWithModels = trainer_of(micro_batch_tokens=64)
     trainer.create_model("m", None)
@@ -118,8 +131,12 @@ def test_a_step_on_an_adapter_is_that_of_the_primitives_to_the_bit(base: Path, t
         asked(trainer, "grpo", samples)
         if step == 1:
             for name, parameter in parameters.items():
-                assert torch.equal(parameter.grad, wanted[name.removesuffix(".weight") + ".default.weight"]), name
-                assert bool(parameter.grad.any()) == (".lora_B." in name), "B is zero, so that A has no gradient yet"
+                assert torch.equal(
+                    parameter.grad, wanted[name.removesuffix(".weight") + ".default.weight"]
+                ), name
+                assert bool(parameter.grad.any()) == (".lora_B." in name), (
+                    "B is zero, so that A has no gradient yet"
+                )
         trainer.optim_step("m", loop_adam(config, step))
     merged = full_weights(trainer._policy.model, parameters, lora)  # noqa: SLF001
     for name, weight in merged.items():

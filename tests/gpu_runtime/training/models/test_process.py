@@ -1,4 +1,6 @@
-"""The many-model trainer in its process: mistakes arrive as exceptions, a kill is named, a state goes on."""
+"""The many-model trainer in its process: mistakes arrive as exceptions, a kill is named, a state
+goes on.
+"""
 
 import multiprocessing
 
@@ -16,7 +18,9 @@ pytestmark = pytest.mark.engine
 
 async def test_a_killed_process_is_replaced_and_a_state_goes_on_where_it_was(base, tmp_path):
     rows = []
-    trainer = ModelTrainerProcess(str(base), SessionConfig(), "cpu", on_progress=lambda: rows.append(1))
+    trainer = ModelTrainerProcess(
+        str(base), SessionConfig(), "cpu", on_progress=lambda: rows.append(1)
+    )
     data = drawn_data("cross_entropy")
     try:
         await trainer.ready()
@@ -29,7 +33,9 @@ async def test_a_killed_process_is_replaced_and_a_state_goes_on_where_it_was(bas
         await trainer.save_state("S:train:0", tmp_path / "state")
         expected = await trainer.forward("S:train:0", data, "cross_entropy", {})
 
-        (process,) = [each for each in multiprocessing.active_children() if each.name == "trainer-rank-0"]
+        (process,) = [
+            each for each in multiprocessing.active_children() if each.name == "trainer-rank-0"
+        ]
         process.kill()
         with pytest.raises(TrainerKilled):
             await trainer.forward("S:train:0", data, "cross_entropy", {})

@@ -1,4 +1,6 @@
-"""``gradient_checkpointing`` of the many-model trainer: layers are computed twice, the gradient stays the same."""
+"""``gradient_checkpointing`` of the many-model trainer: layers are computed twice, the gradient
+stays the same.
+"""
 
 import pytest
 import torch
@@ -10,7 +12,9 @@ pytestmark = [pytest.mark.engine, pytest.mark.filterwarnings("ignore:.*tie:UserW
 
 
 def computed(trainer, lora: LoraConfig | None, state_of) -> tuple[int, int, int, dict]:
-    """How often the first layer's MLP ran with a gradient and without one, the bytes that were saved, the state."""
+    """How often the first layer's MLP ran with a gradient and without one, the bytes that were
+    saved, the state.
+    """
     trainer.create_model("a", lora)
     calls: list[int] = []
     saved: dict[int, int] = {}
@@ -31,7 +35,9 @@ def computed(trainer, lora: LoraConfig | None, state_of) -> tuple[int, int, int,
 
 
 @pytest.mark.parametrize("lora", [LoraConfig(rank=4), None], ids=["adapters", "all weights"])
-def test_layers_are_computed_twice_and_less_is_saved_and_the_gradient_is_the_same(trainer_of, state_of, lora):
+def test_layers_are_computed_twice_and_less_is_saved_and_the_gradient_is_the_same(
+    trainer_of, state_of, lora
+):
     plain = computed(trainer_of(), lora, state_of)
     recomputed = computed(trainer_of(gradient_checkpointing=True), lora, state_of)
     assert (plain[:2], recomputed[:2]) == ((1, 1), (2, 1))

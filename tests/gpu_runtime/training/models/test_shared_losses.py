@@ -1,4 +1,5 @@
-"""The managed loop and the Tinker primitives compute their losses by the same code: equal inputs give equal bits.
+"""The managed loop and the Tinker primitives compute their losses by the same code: equal inputs
+give equal bits.
 
 What the loop calls a scale of a token (``token_scales``) is the primitive's ``weights``.
 """
@@ -33,16 +34,24 @@ def test_a_loss_of_the_loop_is_that_of_the_primitive_to_the_bit(name: str) -> No
     moved_K = old_K + 0.4 * torch.randn(len(SAMPLES), generator=generator)
     advantages_K = torch.randn(3, generator=generator)[SAMPLES]
     clips = {"clip_low": 0.1, "clip_high": 0.2} if name in WITH_CLIP else {}
-    config = SessionConfig(loss=name, epochs=2, engine_correction={"weight": "none", "mask": "none"}, **clips)
+    config = SessionConfig(
+        loss=name, epochs=2, engine_correction={"weight": "none", "mask": "none"}, **clips
+    )
     lengths = torch.bincount(SAMPLES).tolist()
-    scales_K = torch.tensor(token_scales(name, lengths, [0.5, 1.0, 0.5], config.max_tokens))[SAMPLES]
+    scales_K = torch.tensor(token_scales(name, lengths, [0.5, 1.0, 0.5], config.max_tokens))[
+        SAMPLES
+    ]
 
     loop_K = moved_K.clone().requires_grad_()
-    of_loop = (policy_loss(config, LossTokens(loop_K, old_K, advantages_K, SAMPLES, old_K)) * scales_K).sum()
+    of_loop = (
+        policy_loss(config, LossTokens(loop_K, old_K, advantages_K, SAMPLES, old_K)) * scales_K
+    ).sum()
     of_loop.backward()
     primitive_K = moved_K.clone().requires_grad_()
     tensors = {"logprobs": old_K, "advantages": advantages_K, "weights": scales_K}
-    of_primitive = loss_tokens(name, LossInputs(primitive_K, tensors, SAMPLES, settings_of(config))).sum()
+    of_primitive = loss_tokens(
+        name, LossInputs(primitive_K, tensors, SAMPLES, settings_of(config))
+    ).sum()
     of_primitive.backward()
 
     assert of_loop.item() == of_primitive.item() != 0.0

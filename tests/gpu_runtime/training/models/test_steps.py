@@ -1,4 +1,6 @@
-"""Steps are torch's AdamW on the sum of the gradients; the same operations give the same bits, also after a load."""
+"""Steps are torch's AdamW on the sum of the gradients; the same operations give the same bits, also
+after a load.
+"""
 
 import math
 
@@ -6,7 +8,12 @@ import pytest
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from gpu_runtime.model_interfaces import AdamParams, InvalidTrainingInput, LoraConfig, state_describe
+from gpu_runtime.model_interfaces import (
+    AdamParams,
+    InvalidTrainingInput,
+    LoraConfig,
+    state_describe,
+)
 from support.model_data import drawn_data
 
 pytestmark = pytest.mark.engine
@@ -35,7 +42,9 @@ def weights(state: dict) -> dict:
 
 
 def gradient(state: dict) -> dict:
-    return {name.split()[1]: tensor for name, tensor in state.items() if name.startswith("gradient")}
+    return {
+        name.split()[1]: tensor for name, tensor in state.items() if name.startswith("gradient")
+    }
 
 
 def equal(one: dict, other: dict) -> bool:
@@ -43,21 +52,31 @@ def equal(one: dict, other: dict) -> bool:
 
 
 def test_steps_are_those_of_plain_adamw_on_the_accumulated_gradient(model, state_of):
-    """Two calls before each step: their gradients add up. Parameters of Adam change from step to step."""
-    plain = {name: torch.nn.Parameter(tensor.clone()) for name, tensor in weights(state_of(model, "m")).items()}
+    """Two calls before each step: their gradients add up. Parameters of Adam change from step to
+    step.
+    """
+    plain = {
+        name: torch.nn.Parameter(tensor.clone())
+        for name, tensor in weights(state_of(model, "m")).items()
+    }
     adam = torch.optim.AdamW(plain.values(), foreach=False, fused=False)
     for step, params in enumerate(ADAM):
         halves = []
         for half in (drawn_data("cross_entropy", seed=step), drawn_data("ppo", seed=step)):
             before = gradient(state_of(model, "m"))
             model.forward_backward(
-                "m", half, "ppo" if half[0].loss_inputs.get("advantages") is not None else "cross_entropy", {}
+                "m",
+                half,
+                "ppo" if half[0].loss_inputs.get("advantages") is not None else "cross_entropy",
+                {},
             )
             after = gradient(state_of(model, "m"))
             halves.append({name: after[name] - before.get(name, 0.0) for name in after})
         for name, parameter in plain.items():
             parameter.grad = after[name].clone()
-            torch.testing.assert_close(parameter.grad, halves[0][name] + halves[1][name], rtol=1e-4, atol=1e-4)
+            torch.testing.assert_close(
+                parameter.grad, halves[0][name] + halves[1][name], rtol=1e-4, atol=1e-4
+            )
         norm = clip_grad_norm_(plain.values(), params.grad_clip_norm or math.inf)
         adam.param_groups[0] |= {
             "lr": params.learning_rate, "betas": (params.beta1, params.beta2), "eps": params.eps,
@@ -71,17 +90,22 @@ def test_steps_are_those_of_plain_adamw_on_the_accumulated_gradient(model, state
             torch.testing.assert_close(tensor, plain[name].detach(), rtol=1e-5, atol=1e-7, msg=name)
 
 
-def test_adapters_on_a_base_in_bfloat16_are_float32_and_a_small_step_moves_them(trainer_of, state_of):
+def test_adapters_on_a_base_in_bfloat16_are_float32_and_a_small_step_moves_them(
+    trainer_of, state_of
+):
     """As on every GPU: in eight bits a step of 1e-6 would leave most of A as it was."""
     rounded = trainer_of(dtype="bfloat16")
     rounded.create_model("m", KINDS["adapters"])
-    for learning_rate in (1e-2, 1e-6):  # the first moves B away from zero: before it, A has no gradient
+    # the first moves B away from zero: before it, A has no gradient
+    for learning_rate in (1e-2, 1e-6):
         before = weights(state_of(rounded, "m"))
         rounded.forward_backward("m", drawn_data("cross_entropy"), "cross_entropy", {})
         rounded.optim_step("m", AdamParams(learning_rate=learning_rate))
     after = weights(state_of(rounded, "m"))
     assert {tensor.dtype for tensor in after.values()} == {torch.float32}
-    moved = torch.cat([(after[name] != before[name]).flatten() for name in after if "lora_A" in name])
+    moved = torch.cat(
+        [(after[name] != before[name]).flatten() for name in after if "lora_A" in name]
+    )
     assert moved.float().mean() > 0.9
 
 
@@ -97,8 +121,12 @@ def operations(trainer, at: int) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_same_operations_give_the_same_bits_also_from_a_state_in_the_middle(trainer, kind, state_of, tmp_path):
-    """The state is taken between two calls whose gradients add up, and read by a model that began otherwise."""
+def test_the_same_operations_give_the_same_bits_also_from_a_state_in_the_middle(
+    trainer, kind, state_of, tmp_path
+):
+    """The state is taken between two calls whose gradients add up, and read by a model that began
+    otherwise.
+    """
     lora = KINDS[kind]
     trainer.create_model("m", lora)
     trainer.forward_backward("m", drawn_data("gspo", seed=0), "gspo", {})
@@ -123,7 +151,9 @@ def test_the_same_operations_give_the_same_bits_also_from_a_state_in_the_middle(
     assert equal(state_of(trainer, "m"), first), "from after a step"
     trainer.load_state("m", tmp_path / "step", False, False)
     operations(trainer, 1)
-    assert not equal(weights(state_of(trainer, "m")), weights(first)), "without the optimizer it is a fresh Adam"
+    assert not equal(weights(state_of(trainer, "m")), weights(first)), (
+        "without the optimizer it is a fresh Adam"
+    )
     assert state_describe(tmp_path / "step")["step"] == 1
     trainer.unload("m")
 
@@ -164,7 +194,9 @@ def test_parts_and_seeds_of_an_adapter_are_honoured(trainer, state_of):
         trainer.create_model(name, lora)
         found[name] = weights(state_of(trainer, name))
         trainer.unload(name)
-    layers = {name: {each.rsplit(".", 2)[0].rsplit(".", 1)[-1] for each in found[name]} for name in found}
+    layers = {
+        name: {each.rsplit(".", 2)[0].rsplit(".", 1)[-1] for each in found[name]} for name in found
+    }
     assert layers["attention"] == {"q_proj", "k_proj", "v_proj", "o_proj"}
     assert layers["mlp"] == {"gate_proj", "up_proj", "down_proj"}
     assert layers["head"] == {"lm_head"}

@@ -1,4 +1,5 @@
-"""A local index in the place of a Chroma server: the calls of ``chromadb`` that the cookbook's search_tool makes.
+"""A local index in the place of a Chroma server: the calls of ``chromadb`` that the cookbook's
+search_tool makes.
 
 An embedding is a count of letters, and what is found is what has the nearest count.
 """
@@ -25,7 +26,9 @@ class AsyncClient:
 class Collection:
     """PASSAGES, by the letters in them."""
 
-    async def query(self, query_embeddings: list[list[float]], n_results: int) -> dict[str, list[list[str]]]:
+    async def query(
+        self, query_embeddings: list[list[float]], n_results: int
+    ) -> dict[str, list[list[str]]]:
         """The nearest passages of each query."""
         return {"documents": [self._nearest(each)[:n_results] for each in query_embeddings]}
 

@@ -1,4 +1,6 @@
-"""Embeddings without a network, for the cookbook's search_tool: the calls of ``google.genai`` that it makes."""
+"""Embeddings without a network, for the cookbook's search_tool: the calls of ``google.genai`` that
+it makes.
+"""
 
 from types import SimpleNamespace
 from typing import Any
@@ -14,4 +16,6 @@ class Client:
 
     async def embed_content(self, *, contents: list[str], **_options: Any) -> SimpleNamespace:
         """An embedding of each text."""
-        return SimpleNamespace(embeddings=[SimpleNamespace(values=letters_counted(text)) for text in contents])
+        return SimpleNamespace(
+            embeddings=[SimpleNamespace(values=letters_counted(text)) for text in contents]
+        )
