@@ -30,7 +30,7 @@ TINKERSCRIPT_RATE_LIMIT 6000                       requests a minute of one API 
 TINKERSCRIPT_CHECKPOINT_DAYS 0                     days after which checkpoints that are not pinned go; 0: none go
 TINKERSCRIPT_RECORD_DAYS 400                       days after its end that a session's logs and samples go; 0: never
 TINKERSCRIPT_EPISODE_DAYS 0                        days after its end that a session's episodes go; 0: never
-TINKERSCRIPT_WEBHOOKS_PRIVATE 0                    1: webhooks may lead to private addresses, and without TLS
+TINKERSCRIPT_WEBHOOKS_PRIVATE 0                    1: webhooks and the playground may call private addresses
 TINKERSCRIPT_TRACES_URL                            OpenTelemetry collector (OTLP): http://host:4318, as runtimes see it
 DATABASE_URL            sqlite in DATA             any URL that dj-database-url reads: console/config/database.py
 REDIS_URL               (in memory)                channel layer and cache, for more than one web process

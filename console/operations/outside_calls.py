@@ -5,19 +5,23 @@ rules for the addresses of webhooks, within a deadline, with a bound on what it 
 is kept.
 """
 
-import json
-import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import aiohttp
+from pydantic_core import from_json
 
 from console.errors import InvalidRequest, RateLimited
+from console.server.tally import Tally
 from console.webhooks.addresses import AddressRefused, PublicResolver, url_problem
 
 TIMEOUT_S = 120.0
 MAX_ANSWER_BYTES = 4 << 20
-AT_ONCE = 32  # each may hold MAX_ANSWER_BYTES of memory
-PLACES = threading.BoundedSemaphore(AT_ONCE)
+# of this web process: each may hold MAX_ANSWER_BYTES of memory
+AT_ONCE, AT_ONCE_PER_PROJECT = 32, 8
+NOT_REACHABLE = "Give an https URL whose host can be reached from the Internet."
+calls = Tally()  # under way, by project
 
 
 class Answered(NamedTuple):
@@ -28,37 +32,50 @@ class Answered(NamedTuple):
 
 
 async def outside_chat(
-    *, base_url: str, api_key: str, body: dict[str, Any], resolver: PublicResolver | None = None
+    *,
+    project_id: str,
+    base_url: str,
+    api_key: str,
+    body: dict[str, Any],
+    resolver: PublicResolver | None = None,
 ) -> Answered:
     """One chat completion of the endpoint. Raises InvalidRequest, RateLimited."""
     url = f"{base_url.rstrip('/')}/chat/completions"
     if problem := url_problem(url):
-        raise _refused(problem, "Give an https URL whose host can be reached from the Internet.")
-    if not PLACES.acquire(blocking=False):
-        raise RateLimited(
-            f"{AT_ONCE} calls of other endpoints run on this server.",
-            hint="Try again once one of them has ended.",
-            details={"retry_after_s": 5},
-        )
+        raise _refused(problem, NOT_REACHABLE)
+    with _place(project_id):
+        try:
+            status, read = await _post(
+                url, api_key, body | {"stream": False}, resolver or PublicResolver()
+            )
+        except TimeoutError:
+            raise _refused(
+                f"it did not answer within {TIMEOUT_S:.0f} s", "Ask for a shorter answer."
+            ) from None
+        except (aiohttp.ClientError, OSError) as error:
+            if isinstance(cause := getattr(error, "os_error", None), AddressRefused):
+                raise _refused(str(cause), NOT_REACHABLE) from None
+            raise _refused(
+                f"it cannot be reached: {type(error).__name__}", "Check the address."
+            ) from None
+        return Answered(status, _object_in(read))
+
+
+@contextmanager
+def _place(project_id: str) -> Iterator[None]:
+    """One call from its beginning to its end. Raises RateLimited when there are too many."""
+    of_project, of_all = calls.count(project_id, 1)
     try:
-        status, read = await _post(
-            url, api_key, body | {"stream": False}, resolver or PublicResolver()
-        )
-    except TimeoutError:
-        raise _refused(
-            f"it did not answer within {TIMEOUT_S:.0f} s", "Ask for a shorter answer."
-        ) from None
-    except AddressRefused as error:
-        raise _refused(
-            str(error), "Give an https URL whose host can be reached from the Internet."
-        ) from None
-    except (aiohttp.ClientError, OSError) as error:
-        raise _refused(
-            f"it cannot be reached: {type(error).__name__}", "Check the address."
-        ) from None
+        if of_project > AT_ONCE_PER_PROJECT or of_all > AT_ONCE:
+            whose = "this project" if of_project > AT_ONCE_PER_PROJECT else "this server"
+            raise RateLimited(
+                f"As many calls of other endpoints as {whose} may have are under way.",
+                hint="Try again once one of them has ended.",
+                details={"retry_after_s": 5},
+            )
+        yield
     finally:
-        PLACES.release()
-    return Answered(status, _object_in(read))
+        calls.count(project_id, -1)
 
 
 async def _post(
@@ -84,10 +101,12 @@ async def _post(
 
 
 def _object_in(read: bytes) -> dict[str, Any]:
-    """Raises InvalidRequest for what is no JSON object, or too long for one."""
+    """Raises InvalidRequest for what is no JSON object, is too long, or could not be written again
+    (too deep, half a surrogate pair).
+    """
     try:
-        found = json.loads(read) if len(read) <= MAX_ANSWER_BYTES else None
-    except (ValueError, RecursionError):
+        found = from_json(read) if len(read) <= MAX_ANSWER_BYTES else None
+    except ValueError:
         found = None
     if not isinstance(found, dict):
         raise _refused("what it returned is no chat completion", "The base URL mostly ends in /v1.")

@@ -4,21 +4,25 @@ bounds.
 
 import asyncio
 import json
+import socket
 from typing import Any
 
 import pytest
+from aiohttp.abc import AbstractResolver, ResolveResult
 from django.test import Client
 
 from console.errors import InvalidRequest, RateLimited
 from console.operations import outside_calls
 from console.operations.outside_calls import Answered
+from console.server.tally import Tally
+from console.webhooks.addresses import PublicResolver
 
 ASKED = {"api_key": "k", "body": {"model": "m", "stream": True}}
 SAID = {"choices": [{"message": {"role": "assistant", "content": "7"}}]}
 
 
-def ask(**call: Any) -> Answered:
-    return asyncio.run(outside_calls.outside_chat(**call))
+def ask(project_id: str = "prj_1", **call: Any) -> Answered:
+    return asyncio.run(outside_calls.outside_chat(project_id=project_id, **call))
 
 
 @pytest.fixture
@@ -57,7 +61,33 @@ def test_an_address_of_the_servers_own_network_is_refused_before_anything_is_sen
     assert refused.value.details["fields"][0]["field"] == "base_url" and sent == []
 
 
-@pytest.mark.parametrize("read", [b"<html>", b"[]", b"[" * 100_000, b" " * (5 << 20)])
+class PrivateName(AbstractResolver):
+    """Every name leads into the private network."""
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        where = {"hostname": host, "host": "10.0.0.7", "port": port}
+        return [ResolveResult(**where, family=family, proto=0, flags=0)]
+
+    async def close(self) -> None:
+        pass
+
+
+def test_a_name_that_leads_into_the_private_network_is_refused_in_words() -> None:
+    with pytest.raises(InvalidRequest, match="leads to an address that is not public"):
+        ask(
+            base_url="https://models.example.org/v1",
+            resolver=PublicResolver(PrivateName()),
+            **ASKED,
+        )
+
+
+@pytest.mark.parametrize(
+    "read",
+    [b"<html>", b"[]", b"[" * 100_000, b" " * (5 << 20), b'{"a": "\\ud800"}',
+     b'{"a":' * 255 + b"1" + b"}" * 255],
+)  # fmt: skip
 def test_what_is_no_completion_is_said_to_be_none(monkeypatch, read) -> None:
     async def post(*_: object) -> tuple[int, bytes]:
         return 200, read
@@ -80,15 +110,20 @@ def test_an_endpoint_that_fails_is_told_and_gives_its_place_back(monkeypatch, er
             ask(base_url="https://models.example.org/v1", **ASKED)
 
 
-def test_no_more_calls_run_at_once_than_the_server_has_memory_for(sent) -> None:
-    held = [outside_calls.PLACES.acquire(blocking=False) for _ in range(outside_calls.AT_ONCE)]
-    try:
-        assert all(held)
-        with pytest.raises(RateLimited):
-            ask(base_url="https://models.example.org/v1", **ASKED)
-    finally:
-        for _ in held:
-            outside_calls.PLACES.release()
+@pytest.mark.parametrize(
+    ("held", "whose"), [({"prj_1": 8}, "this project"), ({"prj_2": 16, "prj_3": 16}, "this server")]
+)
+def test_no_more_calls_run_at_once_than_a_project_and_the_server_may_have(
+    sent, monkeypatch, held, whose
+) -> None:
+    monkeypatch.setattr(outside_calls, "calls", calls := Tally())
+    for project_id, count in held.items():
+        calls.count(project_id, count)
+    with pytest.raises(RateLimited, match=whose):
+        ask(base_url="https://models.example.org/v1", **ASKED)
+    calls.count(next(iter(held)), -1)
+    ask(base_url="https://models.example.org/v1", **ASKED)
+    assert len(sent) == 1 and calls.of_all == sum(held.values()) - 1
 
 
 def test_the_route_returns_what_the_endpoint_said_and_no_key_is_logged(
