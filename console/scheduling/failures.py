@@ -14,20 +14,20 @@ GO_ON = "start a new session, from its last state if it has one: that checkpoint
 
 
 def runtime_lost(
-    *, cause: str, fault: Mapping[str, Any], restarts: int, lines: Sequence[str]
+    *, cause: str, fault: Mapping[str, str], restarts: int, lines: Sequence[str]
 ) -> dict[str, Any]:
     """Its runtimes kept ending without a completed step.
 
     ``fault``: why the last one ended, as it reported that itself; ``lines``: those that it wrote.
     """
-    why = str(fault["cause"]).rstrip(".") if fault else cause
+    why = fault["cause"].rstrip(".") if fault else cause
     last = next((line.strip() for line in reversed(lines) if line.strip()), "")
     its_last = f" Its last line: {last}" if last and not fault else ""
     go_on = f"Once the cause is gone, {GO_ON}"
     return {
         "code": "runtime_lost",
         "cause": f"{why}, after {restarts} restarts without a completed step.{its_last}",
-        "hint": f"{str(fault.get('hint') or 'Read the last lines of the log.').rstrip('.')}. {go_on}",
+        "hint": f"{(fault.get('hint') or 'Read the last lines of the log.').rstrip('.')}. {go_on}",
         "log": list(lines[-LOG_LINES:]),
     }
 

@@ -95,20 +95,26 @@ def repeats(session: Session) -> bool:
     )[:1]
     faults = record.filter(kind=EventKind.EVENT, data__name="runtime_fault", id__gt=[*ready, 0][0])
     last = [
-        (data.get("code"), data.get("cause"))
+        (str(data.get("code")), str(data.get("cause")))
         for data in faults.values_list("data", flat=True)[:SAME_FAULTS]
     ]
     return len(last) == SAME_FAULTS and len(set(last)) == 1 and last[0][0] not in PASSING
 
 
-def last_fault(session: Session) -> dict[str, Any]:
-    """Why the session's last runtime ended, as that one reported it; empty where it could not."""
+def last_fault(session: Session) -> dict[str, str]:
+    """Cause and hint of the end of the session's last runtime, as that one reported them.
+
+    Empty where it gave no cause. A runtime may report anything: what comes of it is text.
+    """
     record = EventRecord.objects.filter(session_id=session.id).order_by("-id")
     began = record.filter(kind=EventKind.STATE, data__to=SessionState.PROVISIONING).values_list(
         "id", flat=True
     )[:1]
     told = record.filter(kind=EventKind.EVENT, data__name="runtime_fault", id__gt=[*began, 0][0])
-    return told.values_list("data", flat=True).first() or {}
+    data = told.values_list("data", flat=True).first() or {}
+    if not (cause := data.get("cause")):
+        return {}
+    return {"cause": str(cause), "hint": str(data.get("hint") or "")}
 
 
 def unended_give_up(session_id: str, said: str, lasted: timedelta) -> None:

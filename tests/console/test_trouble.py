@@ -116,6 +116,29 @@ def test_a_cause_that_ends_three_runtimes_before_they_are_ready_ends_the_fourth_
     assert [end(code="storage_unavailable") for _ in range(4)] == [False] * 4, "a store comes back"
 
 
+@pytest.mark.parametrize(
+    ("told", "fault"),
+    [
+        ({"cause": ""}, {}),  # an exception without words
+        ({"cause": None}, {}),
+        ({"cause": ["a"], "hint": 7}, {"cause": "['a']", "hint": "7"}),
+        ({"hint": None}, {"cause": FAULT["cause"], "hint": ""}),
+    ],
+)
+def test_whatever_a_runtime_reports_of_its_end_the_session_is_recovered(
+    project, told, fault
+) -> None:
+    session = factories.session_make(project)
+    event_record(session_id=session.id, kind=EventKind.STATE, data={"to": "provisioning"})
+    for _ in range(3):
+        event_record(session_id=session.id, kind=EventKind.EVENT, data=FAULT | told)
+    assert last_fault(session) == fault and repeats(session)
+    failure = runtime_lost(
+        cause="it ended with code 1", fault=last_fault(session), restarts=3, lines=["Killed"]
+    )
+    assert failure["cause"].startswith(fault.get("cause", "it ended with code 1").rstrip("."))
+
+
 def test_restarts_are_counted_for_ever_though_a_step_forgives_them(project) -> None:
     session, token = factories.runtime_make(project)
     session.refresh_from_db()
