@@ -70,7 +70,8 @@ class WeightTurns:
         try:
             await turn
         except asyncio.CancelledError:
-            if not turn.cancelled():  # the turn came at the same moment
+            # the turn came at the same moment; a failed change gives none
+            if not turn.cancelled() and turn.exception() is None:
                 self._leave()
             raise
 

@@ -97,6 +97,18 @@ async def test_one_that_is_cancelled_as_its_turn_comes_gives_it_back() -> None:
     assert engine.changes[-1] == B
 
 
+async def test_one_that_is_cancelled_as_its_change_fails_had_no_turn_to_give_back() -> None:
+    engine = Engine()
+    engine.failing.add(A)
+    waiting = asyncio.create_task(engine.request(A))
+    while A not in engine.changes:
+        await asyncio.sleep(0)
+    asyncio.get_running_loop().call_soon(waiting.cancel)  # behind the end of the change
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert engine.turns.running == 0
+    await asyncio.wait_for(engine.request(B), 25)
+
+
 @pytest.mark.parametrize("keeps", [False, True])
 async def test_while_the_engine_is_held_no_request_begins(keeps: bool) -> None:
     engine, ends = Engine(), asyncio.Event()
