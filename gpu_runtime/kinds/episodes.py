@@ -149,10 +149,10 @@ class EpisodeParts(Parts):
 
     @property
     def judges_trainer(self) -> bool:
-        """A rank that ends in the middle of a step may be out of memory, which is the learner's to
-        judge.
+        """A rank that ends in the middle of a step or of a checkpoint may be out of memory, which is
+        the learner's to judge.
         """
-        return self.loaded.trains
+        return self.loaded.trains or self.loaded.writes
 
     async def work(self) -> None:
         """Train batches and make checkpoints, until the end that was asked for."""

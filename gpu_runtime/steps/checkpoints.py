@@ -57,7 +57,8 @@ class Checkpoints:
         if not folder.exists():
             self._status.begin(Phase.SAVING, f"saving the state of step {step}")
             with folder_publish(folder) as staging:
-                async with report_file_progress(staging, self._status.advance):
+                progress = report_file_progress(staging, self._status.advance)
+                async with progress, self._loaded.writing():
                     await self._loaded.trainer.save_state(staging)
         self._upload = asyncio.create_task(
             self._publish(folder, CheckpointKind.STATE, step, checkpoint_id)
@@ -69,7 +70,8 @@ class Checkpoints:
         self._status.begin(Phase.SAVING, f"exporting the model of step {step}")
         folder = self._session.volume / "export"
         with folder_publish(folder) as staging:
-            async with report_file_progress(staging, self._status.advance):
+            progress = report_file_progress(staging, self._status.advance)
+            async with progress, self._loaded.writing():
                 await self._loaded.trainer.export_model(staging)
             card_write(self._session.assignment, step, staging)
         await self._publish(folder, CheckpointKind.MODEL, step, checkpoint_id)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpu_runtime.errors import OutOfMemory
 from gpu_runtime.health.deadlines import Phase
 from gpu_runtime.health.status import Status
 from gpu_runtime.interfaces import Delta, Engine, SamplingOptions, TokenSource, Trainer
@@ -123,8 +124,9 @@ class Loaded:
     comparison: Comparison
     handover: Path
     state_weights: Awaitable[Path] | None = None
-    # a rank that ends meanwhile is the learner's to judge, and no other part's
+    # a rank that ends while one of the two is set is the learner's to judge, and no other part's
     trains: bool = False
+    writes: bool = False
 
     @asynccontextmanager
     async def training(self, status: Status) -> AsyncIterator[None]:
@@ -138,6 +140,20 @@ class Loaded:
         yield
         # not after an error: that is on its way to end the runtime, with the right name
         self.trains = False
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncIterator[None]:
+        """Around a checkpoint that the trainer writes. Ranks without the memory for it were ended:
+        after OutOfMemory ``writes`` stays set until they are started again.
+        """
+        self.writes, is_short = True, False
+        try:
+            yield
+        except OutOfMemory:
+            is_short = True
+            raise
+        finally:
+            self.writes = is_short
 
     async def hand_over(self, version: int, status: Status) -> None:
         """Let the engine serve the trainer's weights as ``version``. Raises TrainerFailed,

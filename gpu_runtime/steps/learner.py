@@ -182,6 +182,7 @@ class Learner:
             self._status.begin(Phase.RESTORING, f"training step {batch.step} again")
             await self._update(batch)
             reached = batch.step
+        self._loaded.writes = False
 
     async def _learn(self, batch: Batch, *, serve: bool) -> None:
         """Samples, gradient, step, hand-over, record."""

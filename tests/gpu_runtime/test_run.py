@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from gpu_runtime.errors import EngineDead, LeaseLost, ModelUnsupported, StepRefused, TrainerFailed
+from gpu_runtime import run as run_module
+from gpu_runtime.errors import (
+    EngineDead,
+    LeaseLost,
+    ModelUnsupported,
+    OutOfMemory,
+    StepRefused,
+    TrainerFailed,
+)
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.parts import PARTS
 from gpu_runtime.rendering.renderer import Renderer
@@ -225,6 +233,30 @@ async def test_a_part_that_dies_while_no_one_needs_it_ends_the_runtime(
         with pytest.raises(fault):
             await asyncio.wait_for(it.task, 25)
         assert it.engine.closed and it.trainer.closed
+
+
+async def test_ranks_that_had_no_memory_for_a_checkpoint_are_started_again_and_end_no_runtime(
+    plane, runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "WATCH_S", 0.001)
+    async with runtime(plane) as it:
+        reached = list[str]()
+
+        async def reach(point: str) -> None:
+            reached.append(point)
+            if point == "export_model":
+                it.trainer.dead = True
+                raise OutOfMemory("trainer rank 0 ran out of memory in export_model")
+
+        it.trainer.reach = reach
+        it.order("ckp_1", "model")
+        await eventually(lambda: it.task.done() or "restart" in reached)
+        await it.play_groups("a", "b")
+        await it.stepped(1)
+        assert plane.bodies("/v1/runtime/failed-checkpoints")
+        it.trainer.dead = True
+        with pytest.raises(TrainerFailed):
+            await asyncio.wait_for(it.task, 25)
 
 
 async def test_a_trainer_that_fails_in_a_step_ends_the_runtime_and_the_next_one_trains_the_batch(
