@@ -187,7 +187,7 @@ CREATE TABLE IF NOT EXISTS steps (
     done_at REAL NOT NULL
 );
 
--- The archive: archive_parts.py.
+-- The archive: archive/parts.py.
 CREATE TABLE IF NOT EXISTS archive_parts (
     number INTEGER PRIMARY KEY,
     stored INTEGER NOT NULL
