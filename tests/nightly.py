@@ -71,7 +71,7 @@ JOBS = {
     ),
     "families": Job(
         ["tests/benchmarks/families.py"], ["Llama", "Gemma 3"],
-        "engine and trainer agree on a tiny model of each family: [Models](models.md)", 3600,
+        "engine and trainer agree on a tiny model of each family, or differ as is known: [Models](models.md)", 3600,
     ),
     "Tinker client, all weights": Job(
         ["-m", "pytest", "-q", "tests/e2e/nightly_tinker.py"], [],

@@ -3,18 +3,23 @@ of each family.
 
 The rehearsal of a session, then the largest difference of a log-probability of a sampled token in
 nats: with the base weights and after a hand-over of changed ones. Status 0 where every family
-agrees within GAP or is refused as ``support/model_families.py`` says. Each run writes its rows into
-the table of docs/models.md. About 20 s each.
+agrees within GAP, is refused as ``support/model_families.py`` has it, or ends as
+``support/family_outcomes.py`` has it. Each run writes its rows into the table of docs/models.md.
+About 20 s each.
 """
 
 import asyncio
+import contextlib
 import datetime
+import os
 import re
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import TextIO
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests")]
@@ -25,39 +30,26 @@ from gpu_runtime.engine.vllm_engine import VllmEngine  # noqa: E402
 from gpu_runtime.errors import RuntimeFault  # noqa: E402
 from gpu_runtime.loading.rehearsal import probe_prompts, rehearse, sample  # noqa: E402
 from gpu_runtime.training.ranks import TrainerRanks  # noqa: E402
+from support.family_outcomes import Outcome, outcome_judge  # noqa: E402
 from support.model_families import PLAIN, REFUSED, TOWERS, TRAINED, VOCABULARY, WINDOW, family_make  # noqa: E402
 from support.tiny_model import tiny_model_make  # noqa: E402
 from tinkerscript.wire.config import SessionConfig  # noqa: E402
 from tinkerscript.wire.training.model_refusals import folder_refusal  # noqa: E402
 
 CONFIG = SessionConfig(max_context_length=128)
-GAP = 1e-4  # nats, in float32
 DEADLINE_S = 400.0
 PAGE = ROOT / "docs" / "models.md"
 BLOCK = re.compile(r"(<!-- families: begin -->\n).*?(<!-- families: end -->)", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Found:
-    """What became of a family: a row of the table without its name, and whether that is what is
-    promised.
-    """
-
-    row: str
-    held: bool
-
-
-async def family_try(name: str, folder: Path) -> Found:
+async def family_try(name: str, folder: Path) -> Outcome:
     """Refused by its folder, or rehearsed and measured. Nothing is raised: a fault is the family's
     outcome.
     """
     tiny_model_make(folder)  # for its tokenizer
     family_make(folder, name)
     if refusal := folder_refusal(folder, CONFIG):
-        return Found(
-            f"refused at creation: {refusal.partition(': ')[2].split(', ')[0]} | | |",
-            name in REFUSED,
-        )
+        return Outcome(refusal=refusal)
     trainer = TrainerRanks(str(folder), CONFIG, "cpu")
     try:
         engine = await VllmEngine.start(str(folder), CONFIG, "cpu")
@@ -74,11 +66,10 @@ async def family_try(name: str, folder: Path) -> Found:
         finally:
             await engine.close()
     except RuntimeFault as fault:
-        return Found(f"{fault.code}: {str(fault)[:300]} | | |", False)
+        return Outcome(code=fault.code, words=str(fault))
     finally:
         await trainer.close()
-    row = f"agree | {before:.1e} | {after:.1e} | {took_s:.1f}"
-    return Found(row, name not in REFUSED and max(before, after) < GAP)
+    return Outcome(gaps=(before, after), took_s=took_s)
 
 
 async def gap(engine: VllmEngine, trainer: TrainerRanks) -> float:
@@ -98,21 +89,60 @@ async def gap(engine: VllmEngine, trainer: TrainerRanks) -> float:
     )
 
 
+@contextlib.contextmanager
+def output_to(log: Path) -> Iterator[TextIO]:
+    """All that this process and its children print goes to ``log``: a fault has no word of why its
+    engine ended, which that process printed. What is yielded prints where this process did.
+
+    Once for all families: the process that forks the engines keeps what it began with.
+    """
+    kept = [os.dup(descriptor) for descriptor in (1, 2)]
+    with log.open("ab") as file, os.fdopen(os.dup(1), "w") as shown:
+        for descriptor in (1, 2):
+            os.dup2(file.fileno(), descriptor)
+        try:
+            yield shown
+        finally:
+            for stream, descriptor, before in zip(
+                (sys.stdout, sys.stderr), (1, 2), kept, strict=True
+            ):
+                stream.flush()
+                os.dup2(before, descriptor)
+                os.close(before)
+
+
+def family_run(name: str, log: Path) -> Outcome:
+    """What became of a family within its deadline, with what ``log`` has of its engine."""
+    began = log.stat().st_size
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            outcome = asyncio.run(asyncio.wait_for(family_try(name, Path(folder)), DEADLINE_S))
+        except TimeoutError:
+            outcome = Outcome(code="no_progress", words=f"no end within {DEADLINE_S:g} s")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with log.open("rb") as file:
+        file.seek(began)
+        return replace(outcome, printed=file.read().decode(errors="replace"))
+
+
 def main(names: list[str]) -> int:
     """Print a row for each family, one engine at a time, and write it into the table."""
     rows, held, today = [], True, datetime.datetime.now(datetime.UTC).date()
-    for name in names or [*TRAINED, *PLAIN, *TOWERS, *REFUSED]:
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                found = asyncio.run(asyncio.wait_for(family_try(name, Path(folder)), DEADLINE_S))
-            except TimeoutError:
-                found = Found(f"no end within {DEADLINE_S:g} s | | |", False)
-        rows.append(f"| {name} | {found.row} | {today}, {machine()} |")
-        print(rows[-1], flush=True)
-        held = held and found.held
-        PAGE.write_text(
-            BLOCK.sub(lambda block: block[1] + table(block[0], rows) + block[2], PAGE.read_text())
-        )
+    with tempfile.TemporaryDirectory() as folder, output_to(Path(folder) / "log") as shown:
+        for name in names or [*TRAINED, *PLAIN, *TOWERS, *REFUSED]:
+            outcome = family_run(name, Path(folder) / "log")
+            found = outcome_judge(name, outcome)
+            rows.append(f"| {name} | {found.row} | {today}, {machine()} |")
+            if not found.held:
+                print(outcome.printed, file=shown)
+            print(rows[-1], file=shown, flush=True)
+            held = held and found.held
+            PAGE.write_text(
+                BLOCK.sub(
+                    lambda block: block[1] + table(block[0], rows) + block[2], PAGE.read_text()
+                )
+            )
     print(
         f"{len(rows)} families, {'each as promised' if held else 'NOT each as promised'}",
         flush=True,
