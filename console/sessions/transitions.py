@@ -29,6 +29,8 @@ WITH_RUNTIME = {
     SessionState.READY,
     SessionState.STOPPING,
 }
+# Alerts that a step ends, or a time in which all went well; where neither came, its suspension.
+OF_RUNTIMES = (AlertRule.STUCK, AlertRule.RESTARTED)
 SESSION_ENDED = "session_ended"  # why an episode was abandoned
 NO_LEASE = {"lease_sha256": "", "lease_expires_at": None, "address": "", "gateway_port": None}
 
@@ -87,6 +89,9 @@ def session_move(
         event_record(session_id=session_id, kind=EventKind.STATE, data=told)
         data = {"session_id": session_id, "from": source, "to": target, "reason": reason}
         session_announce(session_id=session_id, topic=WebhookTopic.SESSION_STATE, data=data)
+        if target is SessionState.SUSPENDED:  # how earlier runtimes ended is over
+            ended = Alert.objects.filter(session_id=session_id, rule__in=OF_RUNTIMES)
+            alerts_close(ended)
         if target.is_terminal:
             checkpoints_fail(
                 session_id=session_id, reason=f"The session ended ({target}) before it was written."

@@ -8,12 +8,14 @@ from django.utils import timezone
 
 from console.live.models import ResourceChunk
 from console.live.services import event_record
+from console.scheduling import recovery
 from console.scheduling.failures import runtime_lost
 from console.scheduling.recovery import last_fault, repeats, requeue
 from console.sessions.alerts.mail import alerts_mail
 from console.sessions.alerts.rules import alerts_of
 from console.sessions.checkpoints.verification import checkpoint_give_up
 from console.sessions.models import Alert, Checkpoint, Session
+from console.sessions.raised_alerts import alert_raise
 from console.sessions.runtime import leases
 from console.sessions.states import Actor
 from console.sessions.transitions import checkpoints_fail, session_move
@@ -164,6 +166,14 @@ def test_restarts_are_counted_for_ever_though_a_step_forgives_them(project) -> N
 )
 def test_answers_cut_off_and_equal_rewards_are_found(steps, rules) -> None:
     assert set(alerts_of(steps)) == rules
+
+
+def test_a_suspension_ends_what_was_said_of_earlier_runtimes(project) -> None:
+    session = factories.session_make(project, state=SessionState.READY)
+    for rule in (AlertRule.RESTARTED, AlertRule.STUCK, AlertRule.DISK):
+        alert_raise(session=session, rule=rule, text="it ended")
+    recovery.move(session, SessionState.SUSPENDED, reason="it is idle")
+    assert [alert.rule for alert in session.alerts.filter(over_at=None)] == [AlertRule.DISK]
 
 
 def test_events_of_the_runtime_are_alerts_in_its_own_words(project) -> None:

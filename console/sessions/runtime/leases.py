@@ -35,11 +35,10 @@ from console.sessions.runtime.machine_samples import sample_record
 from console.sessions.runtime.pace import PACE
 from console.sessions.runtime.stored_files import starting_points, stored_file
 from console.sessions.states import Actor, Desired
-from console.sessions.transitions import NO_LEASE, checkpoints_fail, session_move
+from console.sessions.transitions import NO_LEASE, OF_RUNTIMES, checkpoints_fail, session_move
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.events import EventKind, StepMetrics
-from tinkerscript.wire.reading.alerts import AlertRule
 from tinkerscript.wire.runtime import (
     PHASE_WAITING,
     Assignment,
@@ -189,7 +188,7 @@ def runtime_heartbeat(*, session: Session, body: RuntimeState) -> Orders:
             del renewed["updated_at"]
         Session.objects.filter(id=row.id).update(**renewed)
         if observed.get("restarts") == 0 and (row.restarts or "policy_version_high" in observed):
-            alerts_close(row.alerts.filter(rule__in=[AlertRule.STUCK, AlertRule.RESTARTED]))
+            alerts_close(row.alerts.filter(rule__in=OF_RUNTIMES))
         span_seen(lease_sha256=row.lease_sha256, at=timezone.now())
         sample_record(session=row, sample=body.resources)
         if row.state == SessionState.LOADING and body.state is RuntimeStage.READY:
