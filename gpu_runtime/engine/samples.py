@@ -6,7 +6,7 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from gpu_runtime.engine.prompt_rows import Draws, RowsAsked, TargetScores
 from gpu_runtime.engine.vllm_output import delta_of, engine_parameters
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from vllm.outputs import RequestOutput
     from vllm.sampling_params import SamplingParams
 
+FirstT = TypeVar("FirstT")
+SecondT = TypeVar("SecondT")
 # the last output of one request
 Last = Callable[[SampleOrder, "SamplingParams"], Awaitable["RequestOutput"]]
 
@@ -35,15 +37,15 @@ async def sample_make(
         rest = sample_make(
             replace(order, prompt_targets_R=(), prompt_draws=0), last, version, on_cpu=on_cpu
         )
-        (targets_R, draws_R), outcome = await asyncio.gather(
-            _rows(order, last, on_cpu=on_cpu), rest
-        )
+        (targets_R, draws_R), outcome = await _both(_rows(order, last, on_cpu=on_cpu), rest)
         return replace(outcome, prompt_targets_R=targets_R, prompt_draws_R=draws_R)
     if scores is not None and order.num_samples > 1:
         alone = replace(order, num_samples=1, options=SamplingOptions(1, prompt_logprobs=scores))
         many = replace(order, options=replace(options, prompt_logprobs=None))
-        made = (sample_make(each, last, version, on_cpu=on_cpu) for each in (alone, many))
-        scored, outcome = await asyncio.gather(*made)
+        scored, outcome = await _both(
+            sample_make(alone, last, version, on_cpu=on_cpu),
+            sample_make(many, last, version, on_cpu=on_cpu),
+        )
         return replace(scored, answers=outcome.answers)
     output = await last(order, engine_parameters(options, answers=order.num_samples))
     answers = tuple(
@@ -58,6 +60,17 @@ async def sample_make(
     return SampleOutcome(
         answers, answers[0].prompt_logprobs_P, cached_tokens=output.num_cached_tokens or 0
     )
+
+
+async def _both(first: Awaitable[FirstT], second: Awaitable[SecondT]) -> tuple[FirstT, SecondT]:
+    """The results of two requests; where one is refused, the other has ended too."""
+    tasks = asyncio.ensure_future(first), asyncio.ensure_future(second)
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()  # does nothing to one that is done
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _rows(order: SampleOrder, last: Last, *, on_cpu: bool) -> tuple[TargetScores, Draws]:

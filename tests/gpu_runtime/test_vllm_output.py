@@ -2,6 +2,7 @@
 engine itself is not loaded. With it: test_engine_options.py.
 """
 
+import asyncio
 import dataclasses
 import math
 import sys
@@ -160,3 +161,21 @@ async def test_named_tokens_of_a_prompt_are_refused_by_name_on_a_gpu() -> None:
     order = SampleOrder((4, 5), SamplingOptions(max_tokens=4), prompt_targets_R=((5,),))
     with pytest.raises(RequestRefused, match="target_prompt_logprobs and prompt_alt_tokens_k"):
         await sample_make(order, Asked().last, 0, on_cpu=False)
+
+
+async def test_where_one_request_of_a_sample_is_refused_the_other_ends_with_it() -> None:
+    over = list[int]()
+
+    async def last(order: SampleOrder, parameters: SimpleNamespace) -> SimpleNamespace:
+        if parameters.prompt_logprobs is not None:
+            await asyncio.sleep(0)
+            raise RequestRefused("scores of a prompt under an adapter are not there on a GPU")
+        try:
+            return await asyncio.get_running_loop().create_future()
+        finally:
+            over.append(parameters.n)
+
+    order = SampleOrder((4, 5), SamplingOptions(max_tokens=4, prompt_logprobs=0), num_samples=3)
+    with pytest.raises(RequestRefused, match="under an adapter"):
+        await sample_make(order, last, 0, on_cpu=False)
+    assert over == [3]
