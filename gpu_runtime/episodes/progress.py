@@ -97,6 +97,7 @@ def episodes_follow(events: Events, report: Report, config: SessionConfig) -> No
     seen: Counter[float] = Counter()
     # reasons of the episodes that were over without a reward, since the last one
     unrewarded: Counter[str] = Counter()
+    most = FIRST_BATCHES * config.tasks_per_batch * config.grpo_n
     last_step = 0
 
     def noted(event: EpisodeNoted) -> None:
@@ -123,8 +124,10 @@ def episodes_follow(events: Events, report: Report, config: SessionConfig) -> No
         if event.record.state is EpisodeState.COMPLETED:
             unrewarded.clear()
             return
+        if unrewarded.total() == most:  # said already; a loop can go on so for days
+            return
         unrewarded[event.record.reason or event.record.state.value] += 1
-        if unrewarded.total() == FIRST_BATCHES * config.tasks_per_batch * config.grpo_n:
+        if unrewarded.total() == most:
             data = no_reward(unrewarded.total(), unrewarded)
             log.warning("%s", data["reason"])
             report(EventKind.EVENT, data, f"no_reward {event.record.id}")

@@ -128,10 +128,14 @@ def test_a_bound_of_a_correction_that_is_off_is_refused_by_its_name(fields, refu
     assert problem["loc"] == ("engine_correction", refused)
 
 
-def test_a_stored_configuration_is_read_back_whatever_its_loss():
-    for loss in ("grpo", "importance_sampling", "dro", "cross_entropy"):
-        config = SessionConfig(loss=loss)
-        assert SessionConfig.model_validate(config.model_dump()) == config
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_a_stored_configuration_is_read_back_and_decided_again_whatever_its_loss(loss, epochs):
+    config = SessionConfig(loss=loss, epochs=epochs)
+    for stored in (config, config_resolve(config, 10**9)):
+        read = SessionConfig.model_validate(stored.model_dump(mode="json"))
+        assert read == stored
+        assert config_resolve(read, 10**9) == config_resolve(config, 10**9)
 
 
 def test_one_mistake_is_reported_once():
