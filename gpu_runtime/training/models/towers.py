@@ -66,7 +66,7 @@ def frozen_write(model: Any, base: Path, folder: Path) -> None:
     if missing := sorted(wanted - set(of_base)):
         raise ValueError(f"the base's files have no {missing[0]}, which its tower needs")
     if set(written) <= set(of_base):  # under the same names: whatever else the base has comes along
-        wanted |= set(of_base) - set(written)
+        wanted |= set(of_base) - set(written) - _second_names(model)
     tensors = dict(_read(base, of_base, wanted))
     save_file(tensors, folder / FROZEN, metadata={"format": "pt"})
     if set(written.values()) == {SAFE_WEIGHTS_NAME}:  # a file of that name is taken for all of them
@@ -76,6 +76,19 @@ def frozen_write(model: Any, base: Path, folder: Path) -> None:
     size = sum((folder / file).stat().st_size for file in set(places.values()))
     index = {"metadata": {"total_size": size}, "weight_map": dict(sorted(places.items()))}
     (folder / SAFE_WEIGHTS_INDEX_NAME).write_text(json.dumps(index, indent=2) + "\n")
+
+
+def _second_names(model: Any) -> set[str]:
+    """The names in files of tied weights, whose first name is written: a loader that finds another
+    tensor under the second does not tie them.
+    """
+    first = dict(model.named_parameters())
+    second = {
+        name.replace(".base_layer.", "."): weight.detach()
+        for name, weight in model.named_parameters(remove_duplicate=False)
+        if name not in first
+    }
+    return set(revert_weight_conversion(model, second))
 
 
 def _places(folder: Path) -> dict[str, str]:

@@ -115,3 +115,21 @@ def test_an_adapter_is_on_the_text_side_alone(tmp_path) -> None:
     policy_verify(policy, CONFIG, CPU)
     names = adapter_add(policy.model, "m0", LoraConfig(rank=2), "m0")
     assert names and all("language_model" in name or "lm_head" in name for name in names)
+
+
+def test_a_head_that_the_base_has_a_second_time_leaves_as_the_trained_one(tmp_path) -> None:
+    """Loaders that find both do not tie them."""
+    base, out = folder_make(tmp_path / "base", NAMES[0]), tmp_path / "out"
+    tensors = load_file(base / "model.safetensors")
+    (embedding,) = (key for key in tensors if "embed_tokens" in key)
+    tensors["lm_head.weight"] = tensors[embedding].clone()
+    save_file(tensors, base / "model.safetensors", metadata={"format": "pt"})
+    policy = Policy.load(str(base), torch.float32)
+    with torch.no_grad():
+        for weight in policy.parameters():
+            weight.add_(0.5)
+    hugging_face_export(policy.model, full_weights(policy.model, {}, None), str(base), out)
+    assert set(bits_of(base)) - set(bits_of(out)) == {"lm_head.weight"}
+    again = auto_class(policy.model.config).from_pretrained(out, dtype=torch.float32)
+    trained = policy.model.get_output_embeddings().weight
+    assert torch.equal(again.get_output_embeddings().weight, trained)
