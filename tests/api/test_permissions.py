@@ -6,6 +6,7 @@ import pytest
 from django.http import HttpResponse
 from django.test import Client
 
+from console.operations.outside_calls import Answered
 from console.sessions.models import Upload
 from console.users.models import Project, User
 from console.users.services import project_create
@@ -30,6 +31,19 @@ from tinkerscript.wire.account import Role, Scope
 ANSWERED = (200, 201, 202, 204, 409)  # 409: the session that is tried has ended
 CASES = BODIES | WITHOUT_ID
 Route = tuple[str, str]  # method, path
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An endpoint elsewhere that answers, and a checkpoint that a Tinker client named: who may ask
+    is what counts here.
+    """
+
+    async def answered(**_: object) -> Answered:
+        return Answered(200, {})
+
+    monkeypatch.setattr("api.views.outside.outside_chat", answered)
+    monkeypatch.setattr("api.views.checkpoints.named_publish", lambda **_: None)
 
 
 @pytest.fixture

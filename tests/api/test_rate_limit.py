@@ -103,6 +103,8 @@ def test_who_is_not_known_learns_nothing(client, db) -> None:
 BY_THE_GATEWAY = "the session's gateway keeps them from happening twice"
 BY_NATURE = "a lease and the ids in it make a repetition the same"
 NOT_ONCE = {
+    "/outside-calls": "it changes nothing here",
+    "/sessions/{session_id}/checkpoints/{checkpoint_id}/publish": BY_NATURE,
     "/alerts/read": "the highest number counts",
     "/sessions/dry-run": "it does nothing",
     "/sessions/{session_id}/episodes": BY_THE_GATEWAY,

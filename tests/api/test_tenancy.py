@@ -68,7 +68,7 @@ NAMES_NOTHING = {
     "max_context_length", "max_tokens", "temperature", "model_names", "idle_suspend_s",
     "fate", "trainer_ranks", "reward_min", "reward_max", "version", "step", "agent", "q", "sort",
     "from_version", "to_version", "held_out",
-    "by_task", "metrics", "extremes", "x_from", "x_to", "first", "last", "by",
+    "by_task", "metrics", "measures", "extremes", "x_from", "x_to", "number_from", "number_to", "first", "last", "by",
     "base_url", "api_key", "body",
 }  # fmt: skip
 

@@ -113,7 +113,7 @@ from gpu_runtime.training.rank_spec import RankSpec
 from tinkerscript.wire.config import SessionConfig
 
 class Bars:
-    def __init__(self, spec):
+    def __init__(self, spec, on_progress):
         from tqdm import tqdm
         list(tqdm(range(2), disable=True))
 

@@ -15,6 +15,7 @@ from django.conf import settings
 
 from gpu_runtime.control_plane import watchdog as watchdog_module
 from gpu_runtime.control_plane.watchdog import FROZEN
+from gpu_runtime.engine import arguments
 from gpu_runtime.engine import vllm_engine as engine
 from gpu_runtime.errors import Stuck
 from gpu_runtime.health.deadlines import DEADLINES_S, Phase
@@ -171,7 +172,7 @@ def test_a_runtime_sends_its_stacks_before_the_control_plane_gives_it_up() -> No
     knows the stacks.
     """
     others = {
-        Phase.LOADING: [ranks.START_S, engine.START_S],
+        Phase.LOADING: [ranks.START_S, arguments.START_S],
         Phase.HANDOVER: [engine.HANDOVER_S, ranks.WEIGHTS_S],
     }
     others |= {Phase.TRAINING: [ranks.STEP_S], Phase.SAVING: [ranks.WEIGHTS_S]}

@@ -90,13 +90,3 @@ async def test_the_reference_may_write(page: Page, project) -> None:
         operation.locator(".live-responses-table tbody .response-col_status").first
     ).to_contain_text("200")
     assert (await Session.objects.aget(id=session.id)).state == "cancelled"
-
-
-async def test_the_page_of_an_endpoint_sends_what_is_filled_in(page: Page, project) -> None:
-    await page.goto("/v1/sessions")
-    await page.locator("textarea[name=_content]").fill(
-        f'{{"base_model": "{factories.BASE_MODEL}", "name": "from a page"}}'
-    )
-    await page.get_by_role("button", name="POST").click()
-    await expect(page.locator(".response-info")).to_contain_text("HTTP 201")
-    assert (await Session.objects.aget()).name == "from a page"
