@@ -141,13 +141,22 @@ class RankProcesses:
             shutil.rmtree(self._rendezvous, ignore_errors=True)
 
     async def _call(self, command: str, *arguments: object, deadline_s: float) -> Any:
-        async with self._lock:
-            if self._is_closed and not self.processes:
-                raise TrainerFailed("the trainer was closed before it was started")
-            # with the first command, in a thread: it waits for the fork server's imports
-            if not self.processes:
-                await asyncio.to_thread(self._start)
-            return await asyncio.to_thread(self._send_and_receive, command, arguments, deadline_s)
+        await self._lock.acquire()
+        # Held until there is a result, also where the caller is gone by then: the next command
+        # would take it for its own.
+        exchange = asyncio.ensure_future(self._exchange(command, arguments, deadline_s))
+        exchange.add_done_callback(lambda _: self._lock.release())
+        return await asyncio.shield(exchange)
+
+    async def _exchange(
+        self, command: str, arguments: tuple[object, ...], deadline_s: float
+    ) -> Any:
+        if self._is_closed and not self.processes:
+            raise TrainerFailed("the trainer was closed before it was started")
+        # with the first command, in a thread: it waits for the fork server's imports
+        if not self.processes:
+            await asyncio.to_thread(self._start)
+        return await asyncio.to_thread(self._send_and_receive, command, arguments, deadline_s)
 
     def _send_and_receive(
         self, command: str, arguments: tuple[object, ...], deadline_s: float
