@@ -12,7 +12,7 @@ from console.live.selectors import metric_columns
 from support.generated import any_speed
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.reading.metrics import MetricAxis
-from tinkerscript.wire.reading.points import buckets, column
+from tinkerscript.wire.reading.points import buckets, column, columns_make, measures_unknown
 
 CREATED = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -54,6 +54,17 @@ def test_a_point_has_the_value_of_its_last_step_and_the_extremes_of_all() -> Non
     )
     exact = column([1.0, None], [slice(0, 1), slice(1, 2)])
     assert (exact.last, exact.low, exact.high) == ([1.0, None], None, None)
+
+
+def test_what_a_step_measured_as_a_list_is_no_column_and_leaves_the_others_readable() -> None:
+    lists = {"engine_gap_by_position": [0.1, None], "engine_gap_by_probability": [0.2, 0.3]}
+    step = {"id": 1, "step": 1, "reward_mean": 0.5, "metrics": {"moves": 3.0}, **lists}
+    found = columns_make([step], cursor=1, axis=MetricAxis.STEP).columns
+    assert found["reward_mean"].last == [0.5] and found["metrics/moves"].last == [3.0]
+    assert set(lists) & set(found) == set()
+    assert measures_unknown([*lists, "metrics", "step", "loss"]) == sorted(
+        [*lists, "metrics", "step"]
+    )
 
 
 @pytest.mark.django_db

@@ -15,7 +15,12 @@ from .metrics import MetricAxis, MetricColumn, MetricColumns
 
 # StepMetrics as recorded, with "id", its cursor, and "at", seconds since the session's begin.
 Step = Mapping[str, Any]
-MEASURES = frozenset(StepMetrics.model_fields) - {"step", "metrics"}
+# What a step measured as one number: a column has no place for a list or an object.
+MEASURES = frozenset(
+    name
+    for name, field in StepMetrics.model_fields.items()
+    if field.annotation in (int, float, int | None, float | None)
+) - {"step"}
 # Columns of what agents measure that are read without being named: each step may have other names.
 MAX_OWN = 100
 
