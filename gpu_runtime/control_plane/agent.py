@@ -148,8 +148,6 @@ class Agent:
         back. Raises ValueError (pydantic's ValidationError is one) for an entry that cannot be
         sent.
         """
-        if kind is EventKind.EVENT:
-            self.events.publish(Recorded(data))
         entry = ReportEntry(key=key, kind=kind, data=data).model_dump_json()
         if len(entry) > BATCH_BYTES:
             raise ValueError(
@@ -158,6 +156,8 @@ class Agent:
         if self.lost is None and not self._loop.is_closed():
             self._queue.append(entry)
             self._loop.call_soon_threadsafe(self._queued.set)
+            if kind is EventKind.EVENT:
+                self.events.publish(Recorded(data))
 
     async def flush(self, timeout_s: float) -> bool:
         """Wait until every queued entry was taken; False if ``timeout_s`` passed or the agent was

@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from gpu_runtime.config import RuntimeConfig
-from gpu_runtime.control_plane.agent import Agent
+from gpu_runtime.control_plane.agent import Agent, Recorded
 from gpu_runtime.errors import ControlPlaneLost, ControlPlaneRefused, LeaseLost
 from gpu_runtime.health.deadlines import Phase
 from gpu_runtime.start import start
@@ -280,8 +280,13 @@ async def test_a_long_queue_travels_in_bounded_batches(tmp_path):
 async def test_an_entry_that_cannot_be_sent_is_refused_at_once(tmp_path):
     with FakeControlPlane() as server:
         async with registered(server, tmp_path) as agent:
+            followed = list[Recorded]()
+            agent.events.subscribe(Recorded, followed.append)
             with pytest.raises(ValidationError):
                 agent.report(EventKind.EVENT, {}, key="")
+            assert followed == []
+            agent.report(EventKind.EVENT, {"name": "taken"}, key="taken")
+            assert followed == [Recorded({"name": "taken"})]
             with pytest.raises(ValueError, match="is the most"):
                 agent.report(EventKind.LOG, {"line": "x" * 2_000_000}, key="huge")
 
