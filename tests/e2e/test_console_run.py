@@ -101,7 +101,7 @@ def test_five_charts_are_shown_and_the_others_open_by_keyboard_and_after_a_reloa
     expect(rate).to_have_count(0)
     expect(page).to_have_url(re.compile(r"open=speed$"))
     page.get_by_role("button", name=re.compile("^Show all .* charts$")).click()
-    expect(charts).to_have_count(20)
+    expect(charts).to_have_count(24)
     page.get_by_role("button", name="Show five charts").click()
     expect(charts).to_have_count(5)
     expect(page).to_have_url(re.compile(r"\?y=log$"))
