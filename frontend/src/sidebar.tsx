@@ -41,16 +41,16 @@ export function placesFor(account: Account): PlaceEntry[] {
 }
 
 export function Sidebar({ account }: { account: Account }) {
-  const { pathname } = useLocation();
-  const [openAt, setOpenAt] = useState(""); // a menu that was opened closes with the next page
-  const isOpen = openAt === pathname;
+  const { pathname, key } = useLocation();
+  const [openAt, setOpenAt] = useState(""); // a menu that was opened closes with the next choice, also of the page that is shown
+  const isOpen = openAt === key;
   const run = runIn(pathname);
   const theirs = placesFor(account);
   return (
     <aside className="print:hidden border-line bg-surface max-lg:border-b lg:sticky lg:top-0 lg:max-h-screen lg:w-52 lg:shrink-0 lg:self-stretch lg:overflow-y-auto lg:border-r">
       <div className="flex h-12 items-center gap-2 px-4">
         <ProjectSwitcher account={account} />
-        <Button look="quiet" className="ml-auto lg:hidden" aria-expanded={isOpen} aria-controls="places" onClick={() => { setOpenAt(isOpen ? "" : pathname); }}>
+        <Button look="quiet" className="ml-auto lg:hidden" aria-expanded={isOpen} aria-controls="places" onClick={() => { setOpenAt(isOpen ? "" : key); }}>
           Menu
         </Button>
       </div>

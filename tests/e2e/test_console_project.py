@@ -223,7 +223,8 @@ def test_a_viewer_sees_usage_and_nothing_of_webhooks_that_would_be_refused(
 
 def test_no_page_is_wider_than_the_window(page: Page) -> None:
     sign_up(page, "barbara.of.a.long.name.indeed@example.org")
-    places = page.get_by_role("navigation", name="Main").get_by_role("link")
+    menu = page.get_by_role("navigation", name="Main", include_hidden=True)
+    places = menu.get_by_role("link", include_hidden=True)
     names = places.all_inner_texts()
     assert {"Home", "Compare", "Capacity", "Alert rules"} <= set(names)
     for width in (360, 820, 1280):
@@ -234,6 +235,7 @@ def test_no_page_is_wider_than_the_window(page: Page) -> None:
                 page.get_by_role("button", name="Menu").click()
             place.click()
             expect(place).to_have_attribute("aria-current", "page")
+            expect(menu).to_be_visible(visible=width >= 1024)
             expect(page.get_by_text("Loading…")).to_have_count(0)
             assert page.evaluate("document.documentElement.scrollWidth") <= width, (width, page.url)
 

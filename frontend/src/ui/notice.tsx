@@ -19,7 +19,7 @@ const TONES = {
 
 export function Notice({ tone = "info", title, children }: NoticeProps) {
   return (
-    <div role={tone === "info" ? "status" : "alert"} className={`rounded-lg border px-4 py-3 ${TONES[tone]}`}>
+    <div role={tone === "info" ? "status" : "alert"} className={`rounded-lg border px-4 py-3 wrap-anywhere ${TONES[tone]}`}>
       <p className="font-medium">{title}</p>
       {children && <div className="mt-1 text-ink">{children}</div>}
     </div>
