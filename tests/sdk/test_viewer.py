@@ -124,6 +124,22 @@ def test_episodes_are_filtered_sorted_and_paged(reader: httpx.Client) -> None:
     ) == (None, 0.5)
 
 
+@pytest.mark.parametrize(
+    ("asked", "previous", "following"),
+    [
+        ("epi_2/neighbours?sort=best", None, "epi_1"),
+        ("epi_1/neighbours?sort=best&reward_min=2", "epi_2", None),
+        ("epi_3/neighbours?fate=trained", None, "epi_2"),
+        ("epi_3/neighbours?sort=best", None, None),
+    ],
+)
+def test_an_episode_that_a_filter_leaves_out_has_the_neighbours_of_its_place(
+    reader: httpx.Client, asked: str, previous: str | None, following: str | None
+) -> None:
+    found = reader.get(f"{S}/episodes/{asked}").json()
+    assert found == {"previous": previous, "next": following}
+
+
 def test_only_the_printed_address_on_this_machine_is_answered(
     viewer: Viewer, reader: httpx.Client
 ) -> None:

@@ -2,7 +2,7 @@
 REST API.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from statistics import fmean, pstdev
 from typing import Any
@@ -48,19 +48,30 @@ def episode_page(folder: RunFolder, asked: Asked) -> Json:
 
 
 def episode_neighbours(folder: RunFolder, asked: Asked, episode_id: str) -> Json:
-    """``GET .../episodes/{id}/neighbours``. Raises NotFound."""
+    """``GET .../episodes/{id}/neighbours``: those of the list around the place that the episode has
+    in the order, even where the filter leaves it out. Raises NotFound.
+    """
     if episode_id not in folder.by_id:
         raise NotFound("There is no such episode in this session.")
-    ids = [None, *(episode["episode_id"] for episode in _sorted(folder, asked)), None]
-    at = ids.index(episode_id) if episode_id in ids else 0
-    return (
-        {"previous": ids[at - 1], "next": ids[at + 1]} if at else {"previous": None, "next": None}
-    )
+    order = [episode["episode_id"] for episode in _in_order(folder.episodes, asked)]
+    if episode_id not in order:
+        return {"previous": None, "next": None}
+    at = order.index(episode_id)
+    listed = {episode["episode_id"] for episode in episodes_matching(folder, asked)}
+    return {
+        "previous": next((each for each in reversed(order[:at]) if each in listed), None),
+        "next": next((each for each in order[at + 1 :] if each in listed), None),
+    }
 
 
 def _sorted(folder: RunFolder, asked: Asked) -> list[Json]:
+    return _in_order(episodes_matching(folder, asked), asked)
+
+
+def _in_order(episodes: Iterable[Json], asked: Asked) -> list[Json]:
+    """Those of the episodes, given the oldest first, that have a place in the order asked for."""
     by, grows = ORDERS.get(one(asked, "sort", "newest"), (None, False))
-    found = episodes_matching(folder, asked)
+    found = list(episodes)
     if by is not None:
         found = sorted((each for each in found if each[by] is not None), key=lambda each: each[by])
     if not grows:
