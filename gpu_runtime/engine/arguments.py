@@ -34,10 +34,17 @@ ADAPTERS_AT_ONCE, ADAPTERS_IN_MEMORY = 4, 32
 
 
 def engine_arguments(
-    model_path: str, config: SessionConfig, device: str, *, adapters: bool = False, shares_device: bool = False,
-    tensor_parallel: int = 1, memory_share: float | None = None, part: EnginePart | None = None,
+    model_path: str,
+    config: SessionConfig,
+    device: str,
+    *,
+    adapters: bool = False,
+    shares_device: bool = False,
+    tensor_parallel: int = 1,
+    memory_share: float | None = None,
+    part: EnginePart | None = None,
     awaits_weights: bool = False,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """The arguments of vLLM's AsyncEngineArgs, for an engine on this machine alone or for its
     ``part`` on this node.
 
@@ -114,9 +121,14 @@ def engine_config(
 
 
 async def llm_start(
-    model_path: str, config: SessionConfig, device: str, *, gpus: Sequence[str] = (), others: OtherNodes | None = None,
+    model_path: str,
+    config: SessionConfig,
+    device: str,
+    *,
+    gpus: Sequence[str] = (),
+    others: OtherNodes | None = None,
     **options: Any,
-) -> "AsyncLLM":  # fmt: skip
+) -> "AsyncLLM":
     """vLLM's front of an engine of these ``options`` (engine_arguments), once its processes have
     loaded the model.
 

@@ -102,9 +102,17 @@ class VllmEngine:
         sampled before ``load_weights``.
         """
         llm = await llm_start(
-            model_path, config, device, gpus=gpus, others=others, adapters=adapters, shares_device=shares_device,
-            tensor_parallel=tensor_parallel, memory_share=memory_share, awaits_weights=awaits_weights,
-        )  # fmt: skip
+            model_path,
+            config,
+            device,
+            gpus=gpus,
+            others=others,
+            adapters=adapters,
+            shares_device=shares_device,
+            tensor_parallel=tensor_parallel,
+            memory_share=memory_share,
+            awaits_weights=awaits_weights,
+        )
         engine = cls(
             llm, Path(model_path), config.max_context_length, on_cpu=device == "cpu", shares_device=shares_device,
             keeps_calls=config.max_staleness > 0 and not adapters, others=others, memory_share=memory_share,

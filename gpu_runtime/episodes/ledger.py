@@ -61,9 +61,14 @@ class Episodes:
     """
 
     def __init__(
-        self, journal: Journal, assignment: Assignment, *, events: Events, recall: Recall = none_recalled,
+        self,
+        journal: Journal,
+        assignment: Assignment,
+        *,
+        events: Events,
+        recall: Recall = none_recalled,
         now: Callable[[], float] = time.time,
-    ) -> None:  # fmt: skip
+    ) -> None:
         config = assignment.config
         self._journal, self._executor, changes = journal, JournalExecutor(), ChangeNotifier()
         self._keys = EpisodeKeys(assignment, now)

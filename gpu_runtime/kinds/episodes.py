@@ -78,9 +78,13 @@ async def episodes_open(session: Session) -> AsyncIterator["EpisodeParts"]:
 
 
 def parts_build(
-    session: Session, journal: Journal, archive: Archive, engine: Replicas, loaded: Loaded,
+    session: Session,
+    journal: Journal,
+    archive: Archive,
+    engine: Replicas,
+    loaded: Loaded,
     tokenizer: Tokenizer,
-) -> "EpisodeParts":  # fmt: skip
+) -> "EpisodeParts":
     """Every part that needs no loading. Raises ModelUnsupported."""
     agent, assignment, config = session.agent, session.assignment, session.assignment.config
     episodes_follow(agent.events, agent.report, config)
@@ -91,15 +95,28 @@ def parts_build(
     template_report(agent.report, renderer)
     reporter = EpisodeReporter(session, journal, episodes.batches, tokenizer)
     app = create_app(
-        episodes, AdmittedCalls(engine, loaded.comparison), renderer, assignment,
+        episodes,
+        AdmittedCalls(engine, loaded.comparison),
+        renderer,
+        assignment,
         on_fault=session.faults.put_nowait,
         erase=EpisodeErasure(episodes, archive, reporter, stored, session.volume).erase,
-    )  # fmt: skip
+    )
     return EpisodeParts(
-        session=session, app=app, engine=engine, trainer=loaded.trainer, clock=engine, waiting=PHASE_WAITING,
-        journal=journal, episodes=episodes, loaded=loaded, checkpoints=checkpoints, archive=archive,
-        reporter=reporter, learner=Learner(session, loaded, episodes.batches, checkpoints),
-    )  # fmt: skip
+        session=session,
+        app=app,
+        engine=engine,
+        trainer=loaded.trainer,
+        clock=engine,
+        waiting=PHASE_WAITING,
+        journal=journal,
+        episodes=episodes,
+        loaded=loaded,
+        checkpoints=checkpoints,
+        archive=archive,
+        reporter=reporter,
+        learner=Learner(session, loaded, episodes.batches, checkpoints),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,13 +23,21 @@ async def serving_open(session: Session) -> AsyncIterator["ServingParts"]:
         engine = Replicas.of(loaded)
         engine.version = assignment.serves.step if assignment.serves else 0
         model = ServedModel(
-            engine, renderer_load(assignment.base_model_path, assignment.config), assignment,
-            version=engine.version, on_fault=session.faults.put_nowait,
-        )  # fmt: skip
+            engine,
+            renderer_load(assignment.base_model_path, assignment.config),
+            assignment,
+            version=engine.version,
+            on_fault=session.faults.put_nowait,
+        )
         yield ServingParts(
-            session=session, app=model.app(), engine=engine, clock=engine, waiting=PHASE_SERVING, ending="ending",
+            session=session,
+            app=model.app(),
+            engine=engine,
+            clock=engine,
+            waiting=PHASE_SERVING,
+            ending="ending",
             model=model,
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

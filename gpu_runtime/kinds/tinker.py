@@ -53,9 +53,13 @@ def parts_build(
     named = CheckpointStore(session)
     samplers = Samplers(journal.models, disk, named, trainer.export_state)
     work = ModelWork(
-        trainer, named, session.volume / "models", session_id=session_id, sampler_put=samplers.put,
+        trainer,
+        named,
+        session.volume / "models",
+        session_id=session_id,
+        sampler_put=samplers.put,
         advance=session.status.advance,
-    )  # fmt: skip
+    )
     ledger = Ledger(journal.models, disk, work, events)
     samples = Samples(
         engine, samplers.find, session_id=session_id, events=events, on_fault=on_fault
@@ -72,10 +76,18 @@ def parts_build(
         on_fault=on_fault,
     )
     return TinkerParts(
-        session=session, app=app_of([*routes.routes(), *dialects.routes()]), engine=engine, trainer=trainer,
-        waiting=PHASE_TINKER, journal=journal, disk=disk, ledger=ledger, samples=samples, dialects=dialects,
+        session=session,
+        app=app_of([*routes.routes(), *dialects.routes()]),
+        engine=engine,
+        trainer=trainer,
+        waiting=PHASE_TINKER,
+        journal=journal,
+        disk=disk,
+        ledger=ledger,
+        samples=samples,
+        dialects=dialects,
         meter=WorkMeter(events),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

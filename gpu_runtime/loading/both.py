@@ -119,9 +119,14 @@ async def open_sampler_and_trainer(
 
     async def start() -> VllmEngine:
         return await VllmEngine.start(
-            model, config, placement.device, adapters=True, gpus=placement.engines()[0],
-            shares_device=placement.shared, memory_share=devices.memory_share,
-        )  # fmt: skip
+            model,
+            config,
+            placement.device,
+            adapters=True,
+            gpus=placement.engines()[0],
+            shares_device=placement.shared,
+            memory_share=devices.memory_share,
+        )
 
     try:
         async with engine_loaded(start, trainer.ready, shared=placement.shared) as (

@@ -320,8 +320,19 @@ def _ids(value: Any) -> list[int]:
 
 
 def _special(fields: dict[str, Any]) -> str:
-    words = ("window", "softcap", "scal", "multiplier", "rope", "layer_types", "chunk", "sink", "mamba",
-             "linear", "conv")  # fmt: skip
+    words = (
+        "window",
+        "softcap",
+        "scal",
+        "multiplier",
+        "rope",
+        "layer_types",
+        "chunk",
+        "sink",
+        "mamba",
+        "linear",
+        "conv",
+    )
     found = [
         name for name, value in fields.items() if value and any(word in name for word in words)
     ]

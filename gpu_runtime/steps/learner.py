@@ -201,9 +201,14 @@ class Learner:
         if statistics["staleness_max"] == 0 and metrics["tokens_trained"]:
             self._mismatches.agreed()
         measured = StepMetrics(
-            step=batch.step, **statistics, **metrics, groups_replaced=len(replaced), train_s=trained - began,
-            rollout_s=began - self._rollout_began, handover_s=time.monotonic() - trained,
-        )  # fmt: skip
+            step=batch.step,
+            **statistics,
+            **metrics,
+            groups_replaced=len(replaced),
+            train_s=trained - began,
+            rollout_s=began - self._rollout_began,
+            handover_s=time.monotonic() - trained,
+        )
         await self._batches.step_done(batch.step, measured.model_dump(), before, after)
         self._status.update(policy_version=batch.step, reward_mean=measured.reward_mean)
         self._agent.report(EventKind.METRIC, measured.model_dump(), key=f"step {batch.step}")

@@ -27,8 +27,17 @@ MEANS = ("loss", "entropy", "clip_fraction", "grad_norm")  # over the updates
 TOKENS = ("tokens_trained", "tokens_computed", "tokens_masked", "tokens_repeated")  # sums over them
 
 # What a step measures that had nothing to learn from: 0 each.
-NOTHING_LEARNED = ("loss", "kl_engine", "entropy", "clip_fraction", "tokens_trained", "tokens_computed",
-                   "tokens_repeated", "grad_norm", "learning_rate")  # fmt: skip
+NOTHING_LEARNED = (
+    "loss",
+    "kl_engine",
+    "entropy",
+    "clip_fraction",
+    "tokens_trained",
+    "tokens_computed",
+    "tokens_repeated",
+    "grad_norm",
+    "learning_rate",
+)
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,13 @@ HOUR = timedelta(hours=1)
 def used(project, began: datetime, hours: float, **fields) -> None:
     """A runtime that held a session from then on for so long."""
     RuntimeSpan.objects.create(
-        project=project, session_id="ses_1", lease_sha256=f"{RuntimeSpan.objects.count():064}", started_at=began,
-        seen_at=began + hours * HOUR, **fields,
-    )  # fmt: skip
+        project=project,
+        session_id="ses_1",
+        lease_sha256=f"{RuntimeSpan.objects.count():064}",
+        started_at=began,
+        seen_at=began + hours * HOUR,
+        **fields,
+    )
 
 
 @pytest.fixture
@@ -51,20 +55,27 @@ def told(
 
 def test_a_runtime_counts_on_each_day_that_it_ran_on(project, spans) -> None:
     assert told(project, UsageBy.MODEL) == [
-        (10, "large", 4, 8), (10, "small", 2, 1), (11, "large", 48, 96), (12, "large", 2, 4),
-    ]  # fmt: skip
+        (10, "large", 4, 8),
+        (10, "small", 2, 1),
+        (11, "large", 48, 96),
+        (12, "large", 2, 4),
+    ]
     assert told(project, UsageBy.MODEL, last=FIRST) == [(10, "large", 4, 8), (10, "small", 2, 1)]
 
 
 def test_days_are_told_by_member_and_by_key_with_its_cap(project, alice, spans) -> None:
     by_member = usage_days(project=project, first=FIRST, last=FIRST, by=UsageBy.MEMBER).payers
     assert [(payer.name, payer.device_s / 3600, payer.runtime_s / 3600) for payer in by_member] == [
-        (alice.email, 5, 3), ("no longer known, or no longer members", 1, 1),
-    ]  # fmt: skip
+        (alice.email, 5, 3),
+        ("no longer known, or no longer members", 1, 1),
+    ]
     by_key = usage_days(project=project, first=FIRST, last=FIRST, by=UsageBy.KEY).payers
-    assert [(payer.id, payer.name, payer.device_s / 3600, payer.cap_s, payer.ever_s) for payer in by_key] == [
-        (spans, "sweep", 4, 36_000, 54 * 3600), (None, "started by hand", 2, None, None),
-    ]  # fmt: skip
+    assert [
+        (payer.id, payer.name, payer.device_s / 3600, payer.cap_s, payer.ever_s) for payer in by_key
+    ] == [
+        (spans, "sweep", 4, 36_000, 54 * 3600),
+        (None, "started by hand", 2, None, None),
+    ]
 
 
 def test_a_key_without_the_admin_scope_reads_days_by_model_alone(

@@ -50,9 +50,16 @@ def test_an_endpoint_is_asked_with_its_key_and_never_streams(sent) -> None:
 
 @pytest.mark.parametrize(
     "base_url",
-    ["http://models.example.org/v1", "https://127.0.0.1/v1", "https://169.254.169.254", "https://db.internal", "x",
-     "https://user:pass@models.example.org/v1", "https://models.example.org/v1#"],
-)  # fmt: skip
+    [
+        "http://models.example.org/v1",
+        "https://127.0.0.1/v1",
+        "https://169.254.169.254",
+        "https://db.internal",
+        "x",
+        "https://user:pass@models.example.org/v1",
+        "https://models.example.org/v1#",
+    ],
+)
 def test_an_address_of_the_servers_own_network_is_refused_before_anything_is_sent(
     sent, base_url
 ) -> None:
@@ -85,9 +92,15 @@ def test_a_name_that_leads_into_the_private_network_is_refused_in_words() -> Non
 
 @pytest.mark.parametrize(
     "read",
-    [b"<html>", b"[]", b"[" * 100_000, b" " * (5 << 20), b'{"a": "\\ud800"}',
-     b'{"a":' * 255 + b"1" + b"}" * 255],
-)  # fmt: skip
+    [
+        b"<html>",
+        b"[]",
+        b"[" * 100_000,
+        b" " * (5 << 20),
+        b'{"a": "\\ud800"}',
+        b'{"a":' * 255 + b"1" + b"}" * 255,
+    ],
+)
 def test_what_is_no_completion_is_said_to_be_none(monkeypatch, read) -> None:
     async def post(*_: object) -> tuple[int, bytes]:
         return 200, read

@@ -392,9 +392,13 @@ async def running(
 
 
 def batches_of(
-    journal: Journal, config: SessionConfig, disk: JournalExecutor, *, recall: Recall = none_recalled,
+    journal: Journal,
+    config: SessionConfig,
+    disk: JournalExecutor,
+    *,
+    recall: Recall = none_recalled,
     events: Events | None = None,
-) -> Batches:  # fmt: skip
+) -> Batches:
     """The batches of a session of which no episode is open."""
     none_open = OpenEpisodes([], idle_timeout_s=60.0, now=time.time)
     return Batches(journal, config, disk, ChangeNotifier(), none_open, events or Events(), recall)

@@ -35,9 +35,13 @@ NO_REWARD = (
 
 
 def level_groups_events(
-    step: int, spreads: Sequence[float], groups: Sequence[Group], seen: Mapping[float, int], last: Metrics | None,
+    step: int,
+    spreads: Sequence[float],
+    groups: Sequence[Group],
+    seen: Mapping[float, int],
+    last: Metrics | None,
     tasks_per_batch: int,
-) -> list[Event]:  # fmt: skip
+) -> list[Event]:
     """The events that the last ``groups`` give rise to, of as many as ``spreads`` that were set
     aside in a row.
 

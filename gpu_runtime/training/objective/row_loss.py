@@ -19,8 +19,15 @@ from .regularizers import kl_estimate, kl_k3
 
 # The columns of ``stats``: sums over the trained tokens of a row.
 STATISTICS = (
-    "loss", "kl_engine", "entropy", "clip_fraction", "tokens_trained", "kl_before", "tokens_free", "tokens_masked"
-)  # fmt: skip
+    "loss",
+    "kl_engine",
+    "entropy",
+    "clip_fraction",
+    "tokens_trained",
+    "kl_before",
+    "tokens_free",
+    "tokens_masked",
+)
 
 
 @dataclass(frozen=True)

@@ -112,8 +112,10 @@ def test_counts_are_those_of_the_episodes(tmp_path: Path, is_earlier: bool) -> N
     journal.episodes.make_eval("10", "sampled so")
     journal.episodes.mark_stale(["1", "2"], "old")
     if is_earlier:
-        journal.database.connection.executescript("DROP TABLE episode_counts; DROP TRIGGER episode_counted;"
-                                                  "DROP TRIGGER episode_counted_again")  # fmt: skip
+        journal.database.connection.executescript(
+            "DROP TABLE episode_counts; DROP TRIGGER episode_counted;"
+            "DROP TRIGGER episode_counted_again"
+        )
         journal.close()
         journal = Journal(path, min_free_bytes=0)
     found = journal.episodes.accounting()

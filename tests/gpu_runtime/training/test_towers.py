@@ -88,7 +88,7 @@ def test_every_byte_of_the_tower_is_in_the_export_and_the_text_side_is_the_train
         assert (out / file.name).read_bytes() == file.read_bytes()
     again, found = auto_class(policy.model.config).from_pretrained(
         out, dtype=torch.float32, output_loading_info=True
-    )  # fmt: skip
+    )
     assert not found["missing_keys"]
     weights = dict(again.named_parameters())
     assert all(torch.equal(weights[key], policy.model.get_parameter(key)) for key in trained)

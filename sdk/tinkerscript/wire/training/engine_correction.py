@@ -29,9 +29,10 @@ class EngineCorrection(Request):
 
     # Token and 2: verl and TRL. A weight of each token stays bounded however long an answer is.
     weight: Level = Field(
-        "token", description="The ratio trainer / engine that a token's loss is multiplied by: its own, the product "
+        "token",
+        description="The ratio trainer / engine that a token's loss is multiplied by: its own, the product "
         "over its sequence, or their geometric mean.",
-    )  # fmt: skip
+    )
     weight_low: float | None = Field(
         None, gt=0, le=1, description="A smaller weight is raised to this. None: no floor."
     )
