@@ -83,12 +83,14 @@ def _session_for(request: ApiRequest, session_id: str) -> Session:
     if session.kind == SessionKind.SERVING:
         raise Conflict(
             "This session serves a model: it has no episodes.",
-            hint="Call it with a key of POST /v1/sessions/{id}/serving-keys; begin episodes in a session that trains.",
+            hint="Call it with a key of POST /v1/sessions/{id}/serving-keys; begin episodes in a "
+            "session that trains.",
         )
     if state.is_terminal or state is SessionState.STOPPING:
         raise Conflict(
             f"The session is {state}: it takes no more episodes.",
-            hint="Start a new session from one of its committed checkpoints: give its id as base_model.",
+            hint="Start a new session from one of its committed checkpoints: give its id as "
+            "base_model.",
             details={"state": state},
         )
     if request.method == "GET":

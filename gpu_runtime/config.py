@@ -53,12 +53,14 @@ def config_read(environ: Mapping[str, str]) -> RuntimeConfig:
     matched = _LEASE.fullmatch(lease)
     if not matched:
         raise BadConfig(
-            "TINKERSCRIPT_LEASE must be tml-ls-<session id>.<64 hex digits>, as the launcher was given it"
+            "TINKERSCRIPT_LEASE must be tml-ls-<session id>.<64 hex digits>, as the launcher was "
+            "given it"
         )
     folder = Path(_required(environ, "TINKERSCRIPT_RUNTIME_DIR"))
     if not folder.is_absolute() or not folder.is_dir():
         raise BadConfig(
-            f"TINKERSCRIPT_RUNTIME_DIR must be an existing folder with an absolute path, not {folder}"
+            "TINKERSCRIPT_RUNTIME_DIR must be an existing folder with an absolute path, not "
+            f"{folder}"
         )
     listen_host, listen_port = _listen(environ)
     return RuntimeConfig(

@@ -65,18 +65,25 @@ class TrainerKilled(TrainerFailed):
 
 class Stuck(RuntimeFault):
     code = "no_progress"
-    hint = "The runtime restarts from its last committed state. The stacks say where each of its processes stood."
+    hint = (
+        "The runtime restarts from its last committed state. The stacks say where each of its "
+        "processes stood."
+    )
 
 
 class StepRefused(RuntimeFault):
     code = "step_refused"
-    hint = "The previous weights stand. Lower the learning rate or look at the rewards of the named episodes."
+    hint = (
+        "The previous weights stand. Lower the learning rate or look at the rewards of the "
+        "named episodes."
+    )
 
 
 class EngineMismatch(StepRefused):
     code = "engine_trainer_mismatch"
     hint = (
-        "The previous weights stand and the engine was given them again. If it comes again, one of the engine's kernels"
+        "The previous weights stand and the engine was given them again. If it comes again, one of "
+        "the engine's kernels"
         " is wrong for this model. In bfloat16 a small model may need dtype float32."
     )
 
@@ -103,22 +110,34 @@ class PlacementImpossible(FinalFault):
 
 class DeviceMemoryShort(FinalFault):
     code = "out_of_memory"
-    hint = "Set offload_optimizer, lower micro_batch_tokens, or give the session more GPUs or larger ones."
+    hint = (
+        "Set offload_optimizer, lower micro_batch_tokens, or give the session more GPUs or "
+        "larger ones."
+    )
 
 
 class ModelUnsupported(FinalFault):
     code = "model_unsupported"
-    hint = "docs/models.md lists what trains right. Choose another base model or leave the named option at its default."
+    hint = (
+        "docs/models.md lists what trains right. Choose another base model or leave the named "
+        "option at its default."
+    )
 
 
 class EngineTrainerMismatch(FinalFault):
     code = "engine_trainer_mismatch"
-    hint = "Nothing was trained on these numbers. docs/models.md lists the model families that are known to agree."
+    hint = (
+        "Nothing was trained on these numbers. docs/models.md lists the model families that are "
+        "known to agree."
+    )
 
 
 class EngineUnsupported(FinalFault):
     code = "engine_unsupported"
-    hint = "Give the runtime an environment of requirements/, without variables of vLLM's own, and start again."
+    hint = (
+        "Give the runtime an environment of requirements/, without variables of vLLM's own, and "
+        "start again."
+    )
 
 
 class NodesDiffer(FinalFault):
@@ -137,7 +156,10 @@ class ServerDiffers(RuntimeFault):
     """
 
     code = "server_differs"
-    hint = "Give runtimes the server's version (its image, or its checkout), then start the session again."
+    hint = (
+        "Give runtimes the server's version (its image, or its checkout), then start the "
+        "session again."
+    )
 
 
 class ControlPlaneLost(RuntimeFault):
@@ -146,7 +168,10 @@ class ControlPlaneLost(RuntimeFault):
 
 class ControlPlaneRefused(RuntimeFault):
     code = "control_plane_refused"
-    hint = "The runtime and the control plane may be of different versions; restart the server and the session."
+    hint = (
+        "The runtime and the control plane may be of different versions; restart the server and "
+        "the session."
+    )
 
 
 class LeaseLost(RuntimeFault):

@@ -68,7 +68,8 @@ def placement_choose(config: SessionConfig, gpus: Sequence[str]) -> Placement:
     needed = ranks + 1 if wanted == "split" else ranks
     if len(gpus) < needed:
         raise PlacementImpossible(
-            f"placement={wanted} with trainer_ranks={ranks} needs {needed} GPUs; this machine has {len(gpus)}"
+            f"placement={wanted} with trainer_ranks={ranks} needs {needed} GPUs; this machine has "
+            f"{len(gpus)}"
         )
     count, is_shared = engine_device_count(config, len(gpus))
     engines, trainers = tuple(gpus[:count]), tuple(gpus[count : count + ranks])
@@ -130,9 +131,15 @@ def no_device_words(cuda: str | None, driver: str) -> str:
     """Why torch sees none: ``cuda`` that it is built for, None for a CPU; ``driver``, "" where
     there is none."""
     if not driver:
-        return "nvidia-smi shows none either: this machine has no NVIDIA driver, or its container was given no device."
+        return (
+            "nvidia-smi shows none either: this machine has no NVIDIA driver, or its container "
+            "was given no device."
+        )
     if cuda is None:
-        return f"torch is its build for CPUs, and the machine has driver {driver}: {INSTALL} installs that for CUDA."
+        return (
+            f"torch is its build for CPUs, and the machine has driver {driver}: {INSTALL} "
+            "installs that for CUDA."
+        )
     return (
         f"torch is built for CUDA {cuda}, and the machine has driver {driver}: CUDA 13 needs driver"
         " 580 or newer. Where the driver is new enough, look at CUDA_VISIBLE_DEVICES and at the"

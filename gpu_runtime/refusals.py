@@ -164,7 +164,8 @@ def prompt_too_long(
         " which leaves no room for an answer",
         tokens=tokens,
         maximum=maximum,
-        hint="Shorten the messages, or create the session with a larger max_context_length: this prompt and an answer"
+        hint="Shorten the messages, or create the session with a larger max_context_length: this "
+        "prompt and an answer"
         f" need {wanted} or more.",
         param=param,
     )

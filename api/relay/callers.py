@@ -27,7 +27,8 @@ async def caller_check(caller_id: str) -> None:
         raise RelayError(
             401,
             "invalid_api_key",
-            "The API key that this episode was begun with is revoked or expired, or the person who began it "
+            "The API key that this episode was begun with is revoked or expired, or the person who "
+            "began it "
             "has left the project. Begin one with another key.",
         )
 

@@ -29,7 +29,10 @@ def verified_claim(headers: list[tuple[bytes, bytes]]) -> EpisodeClaim:
     except BadEpisodeKey as error:
         if error.expired:
             if read(token).episode_id == SERVING:
-                what = "This key of a served model has expired: POST /v1/sessions/{id}/serving-keys makes another."
+                what = (
+                    "This key of a served model has expired: POST "
+                    "/v1/sessions/{id}/serving-keys makes another."
+                )
                 raise RelayError(401, "invalid_api_key", what) from None
             raise RelayError(
                 410, "episode_closed", "This episode is over: begin another one."
@@ -59,5 +62,8 @@ def signing_keys(session_id: str) -> list[bytes]:
 
 
 def _invalid_key(message: str) -> RelayError:
-    hint = f"Use the api_key that begin_episode() gave; to begin one you need a key from {settings.PUBLIC_URL}/keys"
+    hint = (
+        "Use the api_key that begin_episode() gave; to begin one you need a key from "
+        f"{settings.PUBLIC_URL}/keys"
+    )
     return RelayError(401, "invalid_api_key", f"{message} {hint}.")

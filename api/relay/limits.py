@@ -61,7 +61,8 @@ class RelayLimits:
         of_key, of_all = self.bytes.count(key, size_bytes)
         if of_key > MAX_BYTES_PER_KEY:
             raise _too_much(
-                f"the calls under way of this API key have more than {MAX_BYTES_PER_KEY} bytes of bodies"
+                f"the calls under way of this API key have more than {MAX_BYTES_PER_KEY} bytes of "
+                "bodies"
             )
         if of_all > MAX_BYTES:
             raise _overloaded()

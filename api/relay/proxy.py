@@ -108,7 +108,10 @@ async def _proxy(session_id: str, caller_id: str, request: GatewayRequest, send:
     try:
         await forward(session, request, POLICIES["call"], partial(_deliver, send))
     except NotReady as wait:
-        message = f"The session's runtime is {wait.route.state} and did not answer. Try again in a moment."
+        message = (
+            f"The session's runtime is {wait.route.state} and did not answer. Try again in a "
+            "moment."
+        )
         raise RelayError(503, "session_not_ready", message, retry_after_s=1) from None
 
 

@@ -147,7 +147,8 @@ def key_missing(message: str) -> Unauthenticated:
     """The error whose hint tells where to make a key."""
     return Unauthenticated(
         message,
-        hint=f"Make a key at {settings.PUBLIC_URL}/keys and send it as `Authorization: Bearer <key>`.",
+        hint=f"Make a key at {settings.PUBLIC_URL}/keys and send it as `Authorization: Bearer "
+        "<key>`.",
     )
 
 

@@ -166,7 +166,8 @@ def no_model_here(request: HttpRequest) -> NotFound:
     in it.
     """
     return NotFound(
-        f"There is no model at {request.path}. An agent's base_url is {settings.PUBLIC_URL}/openai/v1: begin_episode()"
+        f"There is no model at {request.path}. An agent's base_url is "
+        f"{settings.PUBLIC_URL}/openai/v1: begin_episode()"
         " gives it, with the api_key that belongs to it."
     )
 

@@ -89,6 +89,7 @@ def _again(row: IdempotencyRecord) -> Response:
     if row.status is None:
         raise Conflict(
             "This request was carried out before and returned a secret, which is shown only once.",
-            hint="If that response was lost, revoke the key that it made and make another with a new Idempotency-Key.",
+            hint="If that response was lost, revoke the key that it made and make another with a "
+            "new Idempotency-Key.",
         )
     return Response(JsonText(row.body), status=row.status, headers={"Idempotent-Replay": "true"})

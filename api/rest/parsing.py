@@ -162,7 +162,8 @@ def _problems(data: Any) -> Iterator[dict[str, str]]:
         elif isinstance(value, int) and abs(value) > MAX_INTEGER:
             yield {
                 "field": path,
-                "problem": f"is beyond {MAX_INTEGER}, the largest whole number that JSON keeps exact",
+                "problem": f"is beyond {MAX_INTEGER}, the largest whole number that JSON keeps "
+                "exact",
             }
         elif isinstance(value, float) and not math.isfinite(value):
             yield {"field": path, "problem": f"{value} is not a finite number"}

@@ -76,7 +76,8 @@ def _take(
     if taken > limit:
         raise RateLimited(
             f"More than {limit} requests in {WINDOW_S} seconds{whose}.",
-            hint=f"Ask again in {reset_s} s, or ask for more at once: lists have a limit parameter.",
+            hint=f"Ask again in {reset_s} s, or ask for more at once: lists have a limit "
+            "parameter.",
             details={"limit": limit, "retry_after_s": reset_s},
         )
 

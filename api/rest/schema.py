@@ -30,7 +30,8 @@ SECURITY_SCHEMES: dict[str, Json] = {
         "type": "apiKey",
         "in": "cookie",
         "name": "sessionid",
-        "description": "The console's sign-in; writes carry X-CSRFToken, X-Project-Id chooses the project.",
+        "description": "The console's sign-in; writes carry X-CSRFToken, X-Project-Id chooses the "
+        "project.",
     },
     "ShareLink": {
         "type": "http",
@@ -42,7 +43,8 @@ IDEMPOTENCY_KEY: Json = {
     "in": "header",
     "name": "Idempotency-Key",
     "required": False,
-    "description": "A word of the caller's choice: a repeated request with the same one gets the first one's response.",
+    "description": "A word of the caller's choice: a repeated request with the same one gets the "
+    "first one's response.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"},
 }
 

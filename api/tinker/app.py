@@ -79,7 +79,8 @@ async def _answer(scope: dict[str, Any], receive: Receive) -> Answer:
     if encodings and (encodings, path) != ([compressed.ENCODING], compressed.PATH):
         return Answer.of(
             {
-                "detail": f"Of compressed bodies {wire.prefix}{compressed.PATH} reads zstd, and no other."
+                "detail": f"Of compressed bodies {wire.prefix}{compressed.PATH} reads zstd, and no "
+                "other."
             },
             415,
         )

@@ -187,7 +187,8 @@ def weights_copy(caller: KeyCaller, body: WeightsCopy, *, once: str) -> Answer:
         raise InvalidRequest("Give destination_project_id, or else session_id and model_seq_id.")
     if body.destination_project_id not in (None, caller.project.id):
         raise NotFound(
-            f"There is no project {body.destination_project_id} for this key, which acts in {caller.project.id} alone."
+            f"There is no project {body.destination_project_id} for this key, which acts in "
+            f"{caller.project.id} alone."
         )
     tinker_session = None
     if body.session_id is not None:

@@ -59,7 +59,8 @@ CODES = {401: "invalid_api_key", 404: "model_not_found"}  # as OpenAI's clients 
 CREDENTIALS = ("authorization", "x-api-key")
 MAX_MODELS, MAX_NAME_LENGTH = 1000, 1000
 OF_NO_EPISODE = (
-    "The key is an API key, so the call belongs to no episode: a training loop gives its agent the api_key of"
+    "The key is an API key, so the call belongs to no episode: a training loop gives its agent the "
+    "api_key of"
     " begin_episode()."
 )
 EPOCH = "1970-01-01T00:00:00+00:00"  # of base models, whose day of birth is not known

@@ -91,7 +91,8 @@ def external_upload_start(caller: KeyCaller, body: ExternalUploadStart) -> Answe
     """``POST /external_weights_upload_start``, a call of 0.39."""
     if body.destination_project_id not in (None, caller.project.id):
         raise NotFound(
-            f"There is no project {body.destination_project_id} for this key, which acts in {caller.project.id} alone."
+            f"There is no project {body.destination_project_id} for this key, which acts in "
+            f"{caller.project.id} alone."
         )
     upload, urls, expires_at = external_uploads.external_upload_start(
         project=caller.project, key=caller.key, base_model=body.base_model, lora=body.lora_config
@@ -240,7 +241,8 @@ def _owned(caller: KeyCaller, query: dict[str, str]) -> bool:
     )
     if project_id != caller.project.id:
         raise NotFound(
-            f"There is no project {project_id} for this key, which acts in {caller.project.id} alone."
+            f"There is no project {project_id} for this key, which acts in {caller.project.id} "
+            "alone."
         )
     if scope not in ("owned", "accessible"):
         raise InvalidRequest(f"access_scope is {scope!r}; it is owned or accessible.")

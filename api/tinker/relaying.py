@@ -125,7 +125,8 @@ async def _not_ready(kind: str, session_id: str) -> Answer:
     if waits:
         return Answer.of(
             {
-                "detail": f"Nothing is to be paid: {reason}. The request is sent again until it is up."
+                "detail": f"Nothing is to be paid: {reason}. The request is sent again until it is "
+                "up."
             },
             402,
         )

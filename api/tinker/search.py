@@ -76,7 +76,8 @@ def session_project_set(caller: KeyCaller, body: ProjectNamed, *, session_id: st
     services.tinker_session_get(project=caller.project, tinker_session_id=session_id)
     if body.project_id != caller.project.id:
         raise NotFound(
-            f"There is no project {body.project_id} for this key, which acts in {caller.project.id} alone."
+            f"There is no project {body.project_id} for this key, which acts in "
+            f"{caller.project.id} alone."
         )
     return Answer(204, b"")
 
@@ -91,7 +92,8 @@ def _projects_check(caller: KeyCaller, body: Search) -> None:
     for project_id in body.project_ids or []:
         if project_id != caller.project.id:
             raise NotFound(
-                f"There is no project {project_id} for this key, which acts in {caller.project.id} alone."
+                f"There is no project {project_id} for this key, which acts in {caller.project.id} "
+                "alone."
             )
 
 

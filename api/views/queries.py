@@ -99,7 +99,8 @@ class EpisodeFilterQuery(Query):
     q: str | None = Field(
         None,
         max_length=200,
-        description="Only those with this, in any case, in the task, the last 500 characters of what was asked, or the"
+        description="Only those with this, in any case, in the task, the last 500 characters of "
+        "what was asked, or the"
         " first 500 of the last answer.",
     )
     metric: list[Bound] = Field(
@@ -211,7 +212,8 @@ class SessionQuery(PageQuery):
     config: list[Annotated[str, Field(max_length=400)]] = Field(
         [],
         max_length=20,
-        description="Only those with all of these options: grpo_n=8, loss=dapo, max_steps=null. One that a session is"
+        description="Only those with all of these options: grpo_n=8, loss=dapo, max_steps=null. "
+        "One that a session is"
         " older than has its default.",
     )
     pinned: bool | None = Field(None, description="Only those that are, or are not, pinned.")
@@ -257,7 +259,8 @@ class EventQuery(Query):
     )
     spread: bool = Field(
         False,
-        description="With marks: where there are more than limit, of each kind some from its first to its last. Not"
+        description="With marks: where there are more than limit, of each kind some from its first "
+        "to its last. Not"
         " with newest, kind or wait_s.",
     )
 

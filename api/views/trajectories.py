@@ -333,7 +333,8 @@ def _annotations(record: EpisodeRecord) -> list[dict[str, Any]]:
 def _not_stored() -> Conflict:
     return Conflict(
         "The tokens of this episode are not in the object store.",
-        hint="They are stored within seconds of its end. An open episode has none yet; those of one whose runtime was"
+        hint="They are stored within seconds of its end. An open episode has none yet; those of "
+        "one whose runtime was"
         " lost before are in its journal alone.",
     )
 

@@ -189,7 +189,10 @@ def chain_verify(*, project_id: str) -> Iterator[str]:
         number, sha256 = record.number, record.sha256
     head = AuditHead.objects.filter(project_id=project_id).first()
     if (head.number, head.sha256) != (number, sha256) if head else number > 0:
-        yield f"{project_id}: the log ends at entry {number}, but {head.number if head else 0} were written"
+        yield (
+            f"{project_id}: the log ends at entry {number}, but {head.number if head else 0} "
+            "were written"
+        )
     elif head and head.number and not hmac.compare_digest(head.mac, head_mac(**_place(head))):
         yield f"{project_id}: that the log ends at entry {number} was not written by this server"
 

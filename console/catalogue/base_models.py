@@ -57,13 +57,15 @@ def base_model_resolve(name: str) -> BaseModel:
     if model is None:
         raise UnknownBaseModel(
             f"There is no base model called {name!r}.",
-            hint=f"Choose one of: {', '.join(models)}. More can be added with `manage.py add_model`.",
+            hint=f"Choose one of: {', '.join(models)}. More can be added with `manage.py "
+            "add_model`.",
             details={"known": list(models)},
         )
     if Path(model.path).is_absolute() and not Path(model.path).is_dir():
         raise InvalidRequest(
             f"The weights of {name} are not on this server: {model.path} does not exist.",
-            hint=f"Run `python -m gpu_runtime.bundled_model {model.path}` on the server, or correct its settings.",
+            hint=f"Run `python -m gpu_runtime.bundled_model {model.path}` on the server, or "
+            "correct its settings.",
         )
     return model
 

@@ -50,7 +50,8 @@ def web_processes_read(redis_url: str) -> int:
     count = read_int("TINKERSCRIPT_WEB_PROCESSES", 1, low=1, high=32)
     if count > 1 and not redis_url:
         raise ImproperlyConfigured(
-            f"TINKERSCRIPT_WEB_PROCESSES={count} needs REDIS_URL: several web processes count requests and failed "
+            f"TINKERSCRIPT_WEB_PROCESSES={count} needs REDIS_URL: several web processes count "
+            "requests and failed "
             "sign-ins in Redis. Set REDIS_URL, or leave it at 1."
         )
     return count

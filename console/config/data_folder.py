@@ -90,7 +90,9 @@ def _refusal(folder: Path, why: str) -> str:
     found = folder.stat()
     mode = f"{stat.S_IMODE(found.st_mode):03o}"
     return (
-        f"TINKERSCRIPT_DATA={folder} is open to other users of this machine (mode {mode}) and cannot be closed: {why}. "
-        f"It belongs to user {found.st_uid}, this server runs as {os.getuid()}. Give it to the server's user, or run "
+        f"TINKERSCRIPT_DATA={folder} is open to other users of this machine (mode {mode}) and "
+        f"cannot be closed: {why}. "
+        f"It belongs to user {found.st_uid}, this server runs as {os.getuid()}. Give it to the "
+        "server's user, or run "
         "`chmod 700` on it as its owner, or set TINKERSCRIPT_DATA to a folder of the server's own."
     )

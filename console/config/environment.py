@@ -20,9 +20,11 @@ OTHERS = frozenset(
 )  # fmt: skip
 # Settings of earlier releases, by the start of their names, and what to use instead.
 REMOVED = {
-    "TINKERSCRIPT_SHARED_COUNTS": "Web processes count together in Redis alone: set REDIS_URL, and remove this one.",
+    "TINKERSCRIPT_SHARED_COUNTS": "Web processes count together in Redis alone: set REDIS_URL, and "
+    "remove this one.",
     "TINKERSCRIPT_SAML_": (
-        "SAML is not supported any more. Use OpenID Connect (TINKERSCRIPT_OIDC_ISSUER): Keycloak, Authentik or Dex "
+        "SAML is not supported any more. Use OpenID Connect (TINKERSCRIPT_OIDC_ISSUER): Keycloak, "
+        "Authentik or Dex "
         "translate from SAML to it (docs/operations/identity-provider.md)."
     ),
 }

@@ -27,8 +27,10 @@ def disk_full_of(error: BaseException | None) -> DiskFull | None:
         seen.add(id(error))
         if _is_of_full_disk(error):
             return DiskFull(
-                "The server's disk is full: it can read, and keeps nothing more. Nothing of this request was kept.",
-                hint="Send it again later: the server goes on by itself once its operator has freed space.",
+                "The server's disk is full: it can read, and keeps nothing more. Nothing of this "
+                "request was kept.",
+                hint="Send it again later: the server goes on by itself once its operator has "
+                "freed space.",
             )
         error = error.__cause__ or error.__context__
     return None

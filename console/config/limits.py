@@ -49,7 +49,8 @@ def limits_read(public_url: str) -> Limits:
             text == "none" or (text.isascii() and text.isdigit() and 0 < int(text) < 10**9)
         ):
             raise ImproperlyConfigured(
-                f"TINKERSCRIPT_LIMITS: {entry.strip()!r} is none of {', '.join(known)} with a number from 1, or none."
+                f"TINKERSCRIPT_LIMITS: {entry.strip()!r} is none of {', '.join(known)} with a "
+                "number from 1, or none."
             )
         limits = replace(limits, **{name: None if text == "none" else int(text)})
     return limits

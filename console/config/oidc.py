@@ -54,7 +54,8 @@ def oidc_read() -> Oidc | None:
         return None
     if not (client_id and client_secret):
         raise ImproperlyConfigured(
-            "TINKERSCRIPT_OIDC_ISSUER needs TINKERSCRIPT_OIDC_CLIENT_ID and TINKERSCRIPT_OIDC_CLIENT_SECRET beside it."
+            "TINKERSCRIPT_OIDC_ISSUER needs TINKERSCRIPT_OIDC_CLIENT_ID and "
+            "TINKERSCRIPT_OIDC_CLIENT_SECRET beside it."
         )
     if issuer.startswith("http://") and not is_loopback(issuer):
         raise ImproperlyConfigured(
@@ -99,6 +100,7 @@ def _scopes(text: str) -> tuple[str, ...]:
         raise ImproperlyConfigured(f"TINKERSCRIPT_OIDC_SCOPES: {wrong[0]!r} is no scope.")
     if "openid" not in scopes:
         raise ImproperlyConfigured(
-            f"TINKERSCRIPT_OIDC_SCOPES={text!r} lacks openid: scopes are separated by spaces, such as {SCOPES!r}."
+            f"TINKERSCRIPT_OIDC_SCOPES={text!r} lacks openid: scopes are separated by spaces, such "
+            f"as {SCOPES!r}."
         )
     return scopes

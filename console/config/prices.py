@@ -43,7 +43,8 @@ def prices_read() -> DevicePrices | None:
         raise ImproperlyConfigured(f"{NAME}: {wrong[0]!r} is not a price of an hour, such as 2.40.")
     if given.keys() != {"gpu", "cpu"}:
         raise ImproperlyConfigured(
-            f"{NAME} prices {', '.join(sorted(given)) or 'nothing'}; it names gpu and cpu, and may name a currency: "
+            f"{NAME} prices {', '.join(sorted(given)) or 'nothing'}; it names gpu and cpu, and may "
+            "name a currency: "
             f"{FORM}."
         )
     return DevicePrices(gpu=float(given["gpu"]), cpu=float(given["cpu"]), currency=currency)

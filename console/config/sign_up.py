@@ -46,7 +46,8 @@ def sign_up_read(public_url: str) -> SignUp:
     domains = frozenset(domain.strip() for domain in listed if domain.strip())
     if (policy == "domains") != bool(domains):
         raise ImproperlyConfigured(
-            "TINKERSCRIPT_SIGN_UP=domains and TINKERSCRIPT_SIGN_UP_DOMAINS=example.org,... go together."
+            "TINKERSCRIPT_SIGN_UP=domains and TINKERSCRIPT_SIGN_UP_DOMAINS=example.org,... go "
+            "together."
         )
     if wrong := sorted(domain for domain in domains if not DOMAIN.fullmatch(domain)):
         raise ImproperlyConfigured(
@@ -58,7 +59,8 @@ def sign_up_read(public_url: str) -> SignUp:
     )
     if policy != "closed" and verification != "mandatory" and not is_local:
         raise ImproperlyConfigured(
-            f"TINKERSCRIPT_EMAIL_VERIFICATION={verification} would let anyone use another person's address on a server "
+            f"TINKERSCRIPT_EMAIL_VERIFICATION={verification} would let anyone use another person's "
+            "address on a server "
             "that others reach: make it mandatory, or set TINKERSCRIPT_SIGN_UP=closed."
         )
     return SignUp(policy, domains, verification)

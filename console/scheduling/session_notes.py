@@ -138,7 +138,10 @@ class AwayNotes:
         # or its silence was, before
         is_told = session.alerts.filter(rule=AlertRule.STUCK, over_at=None).exists()
         if lasted >= timedelta(seconds=AWAY_ALERT_S) and not is_told:
-            text = f"For {lasted.total_seconds():.0f} s nothing could be done about its runtime: {said}"
+            text = (
+                f"For {lasted.total_seconds():.0f} s nothing could be done about its runtime: "
+                f"{said}"
+            )
             alert_raise(session=session, rule=AlertRule.STUCK, subject=AWAY, text=text)
         return lasted
 

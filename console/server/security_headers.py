@@ -17,7 +17,8 @@ from django.utils.decorators import sync_and_async_middleware
 def _policy(styles: str, images: str) -> str:
     """A page loads nothing from elsewhere, runs nothing inline and stands in no frame."""
     return (
-        f"default-src 'none'; script-src 'self'; style-src {styles}; img-src {images}; font-src 'self'; "
+        f"default-src 'none'; script-src 'self'; style-src {styles}; img-src {images}; font-src "
+        "'self'; "
         "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
     )
 

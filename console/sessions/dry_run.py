@@ -126,7 +126,8 @@ def _base_of(start: StartingPoint) -> BaseModel:
         if start.started_from is None:
             raise
         raise InvalidRequest(
-            f"{start.started_from.checkpoint_id} was trained from {start.base_model}, which this server needs for it"
+            f"{start.started_from.checkpoint_id} was trained from {start.base_model}, which this "
+            "server needs for it"
             f" and does not have any more. {gone.message}",
             hint=f"Let the operator add {start.base_model} again: `manage.py add_model`.",
         ) from None
@@ -153,7 +154,8 @@ def memory_check(
     least, available = place_least_bytes(short), short.available_bytes
     where = "" if short.name == "machine" else f" on {short.name}"
     raise DoesNotFit(
-        f"This session needs at least {least / GIB:.1f} GiB of memory{where} ({least} bytes: {_largest(short)}), "
+        f"This session needs at least {least / GIB:.1f} GiB of memory{where} ({least} bytes: "
+        f"{_largest(short)}), "
         f"and may use {available / GIB:.1f} GiB there ({available} bytes).",
         hint="Choose a smaller model."
         if serves
@@ -190,8 +192,10 @@ def context_check(memory: SessionMemory, engine_nodes: int) -> None:
     if longest is not None and length > longest:
         raise _refused(
             "max_context_length",
-            f"max_context_length is {length}, and the engine's keys and values hold {longest} tokens on a CPU.",
-            hint=f"Lower config.max_context_length to {longest} at most, or take a model with fewer keys and values.",
+            f"max_context_length is {length}, and the engine's keys and values hold {longest} "
+            "tokens on a CPU.",
+            hint=f"Lower config.max_context_length to {longest} at most, or take a model with "
+            "fewer keys and values.",
         )
 
 
@@ -211,13 +215,15 @@ def lengths_check(model: BaseModel, config: SessionConfig) -> None:
     if model.context_length and config.max_context_length > model.context_length:
         raise _refused(
             "max_context_length",
-            f"max_context_length is {config.max_context_length}, {model.name} reads at most {model.context_length}.",
+            f"max_context_length is {config.max_context_length}, {model.name} reads at most "
+            f"{model.context_length}.",
             hint="Lower config.max_context_length.",
         )
     if config.max_tokens > config.max_context_length:
         raise _refused(
             "max_tokens",
-            f"max_tokens ({config.max_tokens}) is more than max_context_length ({config.max_context_length}).",
+            f"max_tokens ({config.max_tokens}) is more than max_context_length "
+            f"({config.max_context_length}).",
             hint="Lower config.max_tokens or raise config.max_context_length.",
         )
 
@@ -229,7 +235,8 @@ def model_check(model: BaseModel, config: SessionConfig) -> None:
     if refusal := folder_refusal(Path(model.path), config):
         raise ModelUnsupported(
             refusal,
-            hint="docs/models.md lists what trains right. Choose another base model, or do what is said above.",
+            hint="docs/models.md lists what trains right. Choose another base model, or do what is "
+            "said above.",
         )
 
 

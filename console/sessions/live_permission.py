@@ -22,7 +22,10 @@ from console.users.models import Project, User
 from console.users.selectors import project_list
 from tinkerscript.wire.account import Scope
 
-HINT = f"Sign in at {settings.PUBLIC_URL}, or send `Authorization: Bearer <API key>` with the handshake."
+HINT = (
+    f"Sign in at {settings.PUBLIC_URL}, or send `Authorization: Bearer <API key>` with the "
+    "handshake."
+)
 
 
 FRESH_S = 0.2  # a thousand watchers with one key cost one query

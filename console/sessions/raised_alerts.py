@@ -16,22 +16,32 @@ MAX_TEXT = 400
 MOVES = (AlertRule.FAILED, AlertRule.RESTARTED)  # which the record has as moves of the session
 # What to do, where whoever raises the alert has nothing that fits better.
 HINTS: dict[AlertRule, str] = {
-    AlertRule.FAILED: "Read the cause on the run's page. Once it is gone, start a new session from its last state.",
-    AlertRule.RESTARTED: "Nothing, if steps go on. If it restarts again, read the end of its log on the Health page.",
-    AlertRule.STUCK: "Its runtime is replaced. If it happens again, read the stacks on the Health page.",
-    AlertRule.CHECKPOINT_FAILED: "Free space in the object store if it is full, then save a checkpoint again.",
+    AlertRule.FAILED: "Read the cause on the run's page. Once it is gone, start a new session from "
+    "its last state.",
+    AlertRule.RESTARTED: "Nothing, if steps go on. If it restarts again, read the end of its log "
+    "on the Health page.",
+    AlertRule.STUCK: "Its runtime is replaced. If it happens again, read the stacks on the Health "
+    "page.",
+    AlertRule.CHECKPOINT_FAILED: "Free space in the object store if it is full, then save a "
+    "checkpoint again.",
     AlertRule.DISK: "Free space there: delete checkpoints that nobody needs, or enlarge the disk.",
-    AlertRule.BUDGET: "At its limit the session saves a model and stops. Raise the limit if it should go on.",
+    AlertRule.BUDGET: "At its limit the session saves a model and stops. Raise the limit if it "
+    "should go on.",
     AlertRule.TRUNCATED: "Raise max_tokens, or ask for shorter answers.",
-    AlertRule.EQUAL_REWARDS: "Raise the temperature or grpo_n, choose tasks that are neither always solved nor never,"
+    AlertRule.EQUAL_REWARDS: "Raise the temperature or grpo_n, choose tasks that are neither "
+    "always solved nor never,"
     " or reward parts of the way.",
     AlertRule.EPISODES_DROPPED: "End each episode soon after it began, or raise max_staleness.",
-    AlertRule.REWARD_COLLAPSE: "Compare answers before and after the fall. Lower learning_rate or add kl_coef, and"
+    AlertRule.REWARD_COLLAPSE: "Compare answers before and after the fall. Lower learning_rate or "
+    "add kl_coef, and"
     " train again from a checkpoint before it.",
-    AlertRule.ENTROPY_COLLAPSE: "Stop if the reward is good. Else lower learning_rate, or set entropy_target.",
-    AlertRule.LENGTH_BLOWUP: "Look whether the longer answers earn more. Set overlong_buffer if they do not.",
+    AlertRule.ENTROPY_COLLAPSE: "Stop if the reward is good. Else lower learning_rate, or set "
+    "entropy_target.",
+    AlertRule.LENGTH_BLOWUP: "Look whether the longer answers earn more. Set overlong_buffer if "
+    "they do not.",
     AlertRule.KL: "Lower learning_rate, or set kl_stop.",
-    AlertRule.ENGINE_GAP: "Compare log-probabilities on an episode's tokens. Set dtype float32, or engine_correction.",
+    AlertRule.ENGINE_GAP: "Compare log-probabilities on an episode's tokens. Set dtype float32, or "
+    "engine_correction.",
     AlertRule.METRIC_RULE: "Look at the run's charts at that step.",
 }
 

@@ -41,7 +41,8 @@ def held_check(*, checkpoint_ids: Collection[str]) -> None:
         used = session.start_state_id if is_state else session.served_checkpoint_id
         does = "serves" if session.kind == SessionKind.SERVING else "began from"
         raise Conflict(
-            f"Session {session.id} {does} the checkpoint {used}, and needs it whenever its runtime starts.",
+            f"Session {session.id} {does} the checkpoint {used}, and needs it whenever its runtime "
+            "starts.",
             hint="Stop that one first.",
             details={"session_id": session.id},
         )

@@ -137,8 +137,10 @@ def session_stop(*, project: Project, session_id: str) -> Session:
     while not state.is_terminal and state != SessionState.STOPPING:
         if (tries := tries + 1) > STOP_TRIES:
             raise Conflict(
-                f"The session could not be stopped: {STOP_TRIES} times its state was another one, or would not change.",
-                hint="Ask again in a moment. If it stays so, its project's owner or the operator should see this.",
+                f"The session could not be stopped: {STOP_TRIES} times its state was another one, "
+                "or would not change.",
+                hint="Ask again in a moment. If it stays so, its project's owner or the operator "
+                "should see this.",
                 details={"state": state},
             ) from refused
         try:
@@ -207,7 +209,8 @@ def session_resume(
     if session.state in ENDED or session.state == SessionState.STOPPING:
         raise Conflict(
             f"The session is {session.state}: it cannot go on.",
-            hint="Start a new session from one of its committed checkpoints: give its id as base_model.",
+            hint="Start a new session from one of its committed checkpoints: give its id as "
+            "base_model.",
             details={"state": session.state},
         )
     with transaction.atomic():  # a session whose ranks were changed is woken too
@@ -238,7 +241,8 @@ def _ranks_change(session: Session, ranks: int) -> None:
         )
         if not changed:
             raise Conflict(
-                f"The session is {session.state}: only a suspended one can go on with other trainer_ranks.",
+                f"The session is {session.state}: only a suspended one can go on with other "
+                "trainer_ranks.",
                 hint="Suspend it first, and wait until it is suspended.",
                 details={"state": session.state},
             )

@@ -61,7 +61,8 @@ def serving_key_create(
     if session.kind != SessionKind.SERVING:
         raise Conflict(
             "This session trains: its calls belong to episodes, each with a key of its own.",
-            hint="Begin an episode (eval=true for one that is not trained), or serve one of its checkpoints.",
+            hint="Begin an episode (eval=true for one that is not trained), or serve one of its "
+            "checkpoints.",
         )
     if SessionState(session.state).is_terminal:
         raise Conflict(
@@ -127,7 +128,8 @@ def model_checkpoint(*, project: Project, name: str) -> Checkpoint | None:
     if found.session.kind != SessionKind.EPISODES:
         raise InvalidRequest(
             f"A Tinker client saved {name}, which may be an adapter alone.",
-            hint="Name its path as the model of a call to /oai/api/v1: a runtime is started for it there.",
+            hint="Name its path as the model of a call to /oai/api/v1: a runtime is started for it "
+            "there.",
         )
     return found
 

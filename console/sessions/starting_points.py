@@ -70,10 +70,14 @@ class StartingPoint:
         if saved == given:
             return
         assert self.state is not None, "asked of states alone"
-        problem = f"The state {self.state.id} was saved with {_words(name, saved)}, not with {_words(name, given)}."
+        problem = (
+            f"The state {self.state.id} was saved with {_words(name, saved)}, not with "
+            f"{_words(name, given)}."
+        )
         raise InvalidRequest(
             problem,
-            hint="Leave the option out, which keeps the state's, or begin from a checkpoint of kind model: it has the"
+            hint="Leave the option out, which keeps the state's, or begin from a checkpoint of "
+            "kind model: it has the"
             " weights alone, and goes with any options.",
             details={"fields": [{"field": f"config.{name}", "problem": problem}]},
         )
@@ -135,7 +139,8 @@ def start_checkpoint(session: Session, checkpoint_id: str) -> Checkpoint:
     # its files were not what was announced: verification.py
     if checkpoint.state != CheckpointState.COMMITTED:
         raise InvalidRequest(
-            f"The checkpoint {checkpoint.id}, which this session {does}, is {checkpoint.state}: {checkpoint.failure}"
+            f"The checkpoint {checkpoint.id}, which this session {does}, is {checkpoint.state}: "
+            f"{checkpoint.failure}"
         )
     return checkpoint
 
@@ -154,7 +159,8 @@ def _model_under(state: Checkpoint) -> Checkpoint | None:
     found = model.select_related("session").first()
     if found is None:
         raise InvalidRequest(
-            f"{state.id} was trained from the model {session.served_checkpoint_id}, which is deleted: its tokenizer and"
+            f"{state.id} was trained from the model {session.served_checkpoint_id}, which is "
+            "deleted: its tokenizer and"
             " the weights under an adapter were there.",
             hint=f"Begin from a checkpoint of kind model of session {session.id}.",
         )

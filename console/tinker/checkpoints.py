@@ -55,7 +55,8 @@ def named_checkpoint_open(*, session: Session, body: NamedCheckpointOpen) -> Nam
             and not body.overwrite
         ):
             return NamedCheckpoint(
-                refusal=f"tinker://{model.id}/{body.segment}/{body.name} is there: use another name, or delete it"
+                refusal=f"tinker://{model.id}/{body.segment}/{body.name} is there: use another "
+                "name, or delete it"
             )
         kind = CheckpointKind.STATE if body.segment == "weights" else CheckpointKind.MODEL
         checkpoint = Checkpoint.objects.create(session=session, kind=kind, ordered=True)

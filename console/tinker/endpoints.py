@@ -90,9 +90,11 @@ def own_loop_check(*, key: ApiKey, name: str) -> None:
     loop = loops.exclude(state__in=[*ENDED, SessionState.STOPPING]).order_by("-id").first()
     if loop is not None:
         raise InvalidRequest(
-            f"This is the API key that session {loop.id} trains {name} with, not the key of an episode: the call would"
+            f"This is the API key that session {loop.id} trains {name} with, not the key of an "
+            "episode: the call would"
             " belong to no episode and train nothing.",
-            hint="Give the agent the api_key that begin_episode() returned. To sample the base model itself, use the"
+            hint="Give the agent the api_key that begin_episode() returned. To sample the base "
+            "model itself, use the"
             " base_url that ends in /oai/api/v1 (Anthropic's clients: /anthropic/api).",
         )
 

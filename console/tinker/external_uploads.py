@@ -68,7 +68,8 @@ def external_upload_start(
         if _unfinished().filter(session__project=project).count() >= MAX_OPEN:
             raise QuotaExceeded(
                 f"This project has {MAX_OPEN} uploads that are not finished.",
-                hint=f"Finish one; they end by themselves {settings.TRANSFER_URL_S // 3600} hours after their start.",
+                hint=f"Finish one; they end by themselves {settings.TRANSFER_URL_S // 3600} hours "
+                "after their start.",
             )
         session = Session.objects.create(
             project=project, key=key, person=key.user, kind=SessionKind.TINKER, name=NAME, state=SessionState.STOPPED,

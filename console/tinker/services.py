@@ -146,8 +146,10 @@ def model_create(
         most = session.config["lora_rank"]
         if lora.rank > most:
             raise InvalidRequest(
-                f"lora_config.rank is {lora.rank}, and the runtime of this session was started for ranks up to {most}.",
-                hint="Make the model with the largest rank first, or use another ServiceClient for it.",
+                f"lora_config.rank is {lora.rank}, and the runtime of this session was started for "
+                f"ranks up to {most}.",
+                hint="Make the model with the largest rank first, or use another ServiceClient for "
+                "it.",
             )
         return TinkerModel.objects.create(
             id=str(ModelId(tinker_session.id, number)), tinker_session=tinker_session, session=session, number=number,
@@ -229,7 +231,8 @@ def sampler_create(
         stored = checkpoint_find(project=tinker_session.project, path=model_path)
         if stored.segment == "external_weights":
             raise InvalidRequest(
-                f"{model_path} is files for other programs, which this server does not sample from.",
+                f"{model_path} is files for other programs, which this server does not sample "
+                "from.",
                 hint="Save it with save_weights_for_sampler, and use the path that this returns.",
             )
         base_model = stored.model.base_model

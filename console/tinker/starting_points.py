@@ -61,6 +61,7 @@ def _of_client(named: TinkerCheckpoint) -> StartingPoint:
     if named.segment == "external_weights":
         raise InvalidRequest(
             f"{named.path} is files for other programs, which this server does not train.",
-            hint="Save it with save_state or save_weights_for_sampler, and name the path that this returns.",
+            hint="Save it with save_state or save_weights_for_sampler, and name the path that this "
+            "returns.",
         )
     return starting_point_of(named.checkpoint, tinker_path=named.path)

@@ -36,11 +36,13 @@ def base_shapes(model: BaseModel) -> dict[str, tuple[int, ...]]:
     shapes = weight_shapes(Path(model.path))
     if not shapes:
         raise InvalidRequest(
-            f"The weights of {model.name} are not on this server: nothing can be compared with them."
+            f"The weights of {model.name} are not on this server: nothing can be compared with "
+            "them."
         )
     if weights_bytes(shapes) > MAX_WEIGHTS_BYTES:
         raise InvalidRequest(
-            f"{model.name} takes more than {MAX_WEIGHTS_BYTES // 10**9} GB in float32: it would come in several files."
+            f"{model.name} takes more than {MAX_WEIGHTS_BYTES // 10**9} GB in float32: it would "
+            "come in several files."
         )
     return shapes
 
@@ -158,6 +160,7 @@ def _place(name: str, entry: Any, wanted: tuple[int, ...]) -> tuple[int, int]:
         )
     if not 0 <= begin <= end or end - begin != math.prod(wanted) * ITEM_BYTES[dtype]:
         raise InvalidRequest(
-            f"{WEIGHTS}: {name!r} has {end - begin} bytes, which are not its {list(wanted)} of {dtype}."
+            f"{WEIGHTS}: {name!r} has {end - begin} bytes, which are not its {list(wanted)} of "
+            f"{dtype}."
         )
     return begin, end

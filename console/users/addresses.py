@@ -29,5 +29,6 @@ def address_check(address: str) -> None:
         is_as_mailed = False
     if not is_as_mailed:
         raise ValidationError(
-            "Write the address as it is mailed to: no quotes, no encoded words, letters of ASCII before the @."
+            "Write the address as it is mailed to: no quotes, no encoded words, letters of ASCII "
+            "before the @."
         )

@@ -22,7 +22,8 @@ from django.http import HttpRequest
 from console.users.models import User
 
 ASKED = (
-    "Type the password of the account that was made with this address, or sign in here and follow the link again. "
+    "Type the password of the account that was made with this address, or sign in here and follow "
+    "the link again. "
     "If you have made no account, somebody else has: set a password of your own by a mailed link."
 )
 

@@ -117,7 +117,8 @@ def key_authenticate(*, secret: str) -> ApiKey:
     if key is None or not hmac.compare_digest(key.sha256, digest) or not _is_good(key, now):
         raise Unauthenticated(
             "This API key is not valid: it is unknown, revoked or expired.",
-            hint=f"Make a new one at {settings.PUBLIC_URL}/keys and set TINKERSCRIPT_API_KEY to it.",
+            hint=f"Make a new one at {settings.PUBLIC_URL}/keys and set TINKERSCRIPT_API_KEY to "
+            "it.",
         )
     stale = Q(last_used_at=None) | Q(last_used_at__lt=now - LAST_USED_RESOLUTION)
     if key.last_used_at is None or key.last_used_at < now - LAST_USED_RESOLUTION:

@@ -23,7 +23,8 @@ from console.users.models import ApiKey, Membership, User
 
 REFUSALS = {
     "closed": "This server takes no sign-ups. Ask its operator for an account.",
-    "invited": "This server takes people by invitation: ask a member to invite this address to their project.",
+    "invited": "This server takes people by invitation: ask a member to invite this address to "
+    "their project.",
     "domains": "This server takes addresses of certain domains alone. Ask its operator.",
 }
 

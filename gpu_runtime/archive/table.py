@@ -48,7 +48,8 @@ TIMELINE = pa.struct(
         _column(
             "trainer_logprobs",
             pa.list_(pa.float32()),
-            "the trainer's, before the step that trained it; null: computed by none; 0 where the mask is 0",
+            "the trainer's, before the step that trained it; null: computed by none; 0 where the "
+            "mask is 0",
         ),
         _column(
             "trainer_logprobs_after",

@@ -25,7 +25,8 @@ def switch_verify() -> None:
     """Raises EngineUnsupported where the environment asks for another runner than ``FIRST``."""
     if (asked := os.environ[SWITCH]) != FIRST:
         raise EngineUnsupported(
-            f"{SWITCH} is {asked!r}, and the engine is written for vLLM's first model runner: unset it"
+            f"{SWITCH} is {asked!r}, and the engine is written for vLLM's first model runner: "
+            "unset it"
         )
 
 
@@ -35,7 +36,10 @@ def runner_refusal(runner: Any) -> str:
 
     kind = f"{type(runner).__module__}.{type(runner).__qualname__}"
     if not isinstance(runner, GPUModelRunner):
-        return f"its worker has {kind}, and not vLLM's first model runner, which {SWITCH}={FIRST} asks for"
+        return (
+            f"its worker has {kind}, and not vLLM's first model runner, which {SWITCH}={FIRST} "
+            "asks for"
+        )
     if missing := [name for name in METHODS if not hasattr(runner, name)]:
         return f"{kind} has no {', '.join(missing)}: this is not the vLLM of requirements/cpu.txt"
     return ""

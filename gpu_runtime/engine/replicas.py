@@ -61,7 +61,10 @@ class Replicas:
                 which = (
                     "the engine" if len(self.parts) == 1 else f"engine {index} of {len(self.parts)}"
                 )
-                return f"{which} sampled nothing for {silent_s:.0f} s while {load.calls} calls waited for it"
+                return (
+                    f"{which} sampled nothing for {silent_s:.0f} s while {load.calls} calls "
+                    "waited for it"
+                )
         return None
 
     def advance(self) -> None:

@@ -140,9 +140,12 @@ def tensor_parallel_choose(needs: EngineNeeds, *, devices: int, memory_bytes: in
             " which keeps 12 bytes a weight on the host, or give the session another GPU"
         )
     raise PlacementImpossible(
-        f"the engine's weights are {needs.weight_bytes / GIB:.1f} GiB, {needs.weight_bytes / most / GIB:.1f} GiB on"
-        f" each of {most} GPUs, of which an engine may use {usable / GIB:.1f} of {memory_bytes / GIB:.1f} GiB; it has"
-        f" {devices}, and its {needs.heads} heads ({needs.key_heads} of keys) can be shared out among {_told(needs)}"
+        f"the engine's weights are {needs.weight_bytes / GIB:.1f} GiB, "
+        f"{needs.weight_bytes / most / GIB:.1f} GiB on"
+        f" each of {most} GPUs, of which an engine may use {usable / GIB:.1f} of "
+        f"{memory_bytes / GIB:.1f} GiB; it has"
+        f" {devices}, and its {needs.heads} heads ({needs.key_heads} of keys) can be shared out "
+        f"among {_told(needs)}"
     )
 
 

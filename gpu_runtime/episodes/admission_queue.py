@@ -126,7 +126,10 @@ class AdmissionQueue:
             return None
         if not places.has_room:
             self._held_at = time
-            return f"{len(places.episodes)} episodes are begun, as many as max_staleness allows: one has to end first"
+            return (
+                f"{len(places.episodes)} episodes are begun, as many as max_staleness allows: "
+                "one has to end first"
+            )
         if not places.is_exceeded and not self._open.is_quiet():
             self._held_at = time
             return "attempts at the tasks that are begun go first"

@@ -50,8 +50,10 @@ def _check_calls(names: Iterable[str], known: set[str]) -> None:
         by_call[call_id] = name
     if unknown:
         raise BadRequest(
-            f"rewards_by_call names {_some(unknown)}, but no answered call of this episode has that id",
-            hint="A call's id is the id of its answer; GET /v1/episodes/{episode_id}/calls lists them.",
+            f"rewards_by_call names {_some(unknown)}, but no answered call of this episode has "
+            "that id",
+            hint="A call's id is the id of its answer; GET /v1/episodes/{episode_id}/calls lists "
+            "them.",
             param="rewards_by_call",
             details={"unknown": unknown},
         )

@@ -164,6 +164,7 @@ def episodes_stale(group_keys: Iterable[str | None], why: str, hint: str) -> dic
         "n": n,
         "why": why,
         "tasks": [task for task, _ in tasks[:MAX_TASKS]],
-        "reason": f"{n} ended {'episodes were' if n > 1 else 'episode was'} dropped and will not be trained: {why}",
+        "reason": f"{n} ended {'episodes were' if n > 1 else 'episode was'} dropped and will not "
+        f"be trained: {why}",
         "hint": hint,
     }

@@ -18,8 +18,10 @@ MIN_REPEATS = 4
 OF_ONE_PROMPT = 4  # times as many repeats, where only one prompt is repeated
 MAX_PROMPTS = 256  # that are kept of one episode
 HINT = (
-    "Call begin_episode() inside the loop, once for each attempt, and end_episode() after each: one episode is one "
-    "attempt and has one reward. If they are calls of one run, such as a vote, name them with the header X-Agent."
+    "Call begin_episode() inside the loop, once for each attempt, and end_episode() after each: "
+    "one episode is one "
+    "attempt and has one reward. If they are calls of one run, such as a vote, name them with the "
+    "header X-Agent."
 )
 
 
@@ -55,7 +57,10 @@ class RepeatedPrompts:
             self._repeated.add(prompt)
         if len(self._repeated) < 2 and seen.count < OF_ONE_PROMPT * self._limit:
             return None
-        return f"{seen.count} conversations of one episode began with the same prompt, one after another"
+        return (
+            f"{seen.count} conversations of one episode began with the same prompt, one after "
+            "another"
+        )
 
     def told(self) -> None:
         """What ``add`` returned was passed on: it says nothing more."""

@@ -256,7 +256,10 @@ class Errors:
     async def _no_route(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException), "registered for this class alone"
         refusal = WrongMethod if error.status_code == 405 else NotFound
-        hint = "A client's base_url ends in /openai/v1, and the client adds the rest of the path itself."
+        hint = (
+            "A client's base_url ends in /openai/v1, and the client adds the rest of the path "
+            "itself."
+        )
         return await self.refuse(
             request, refusal(f"{request.method} {request.url.path}: {error.detail}.", hint=hint)
         )

@@ -25,7 +25,8 @@ class ModelNames:
             served = ", ".join(map(repr, [self._own[0], *self._agents]))
             raise NotFound(
                 f"the model {name!r} does not exist here; this session serves {served}",
-                hint=f"Name that one, or create the session with model_names='any' or {{{name!r}: 'its agent'}}.",
+                hint=f"Name that one, or create the session with model_names='any' or {{{name!r}: "
+                f"'its agent'}}.",
                 param="model",
                 openai_code="model_not_found",
             )

@@ -140,7 +140,8 @@ class PreparedChat:
         check_tokens(self.request, self.renderer.vocabulary)
         if self.tools and self.renderer.tool_format is None:
             raise BadRequest(
-                "this model's chat template has no tools, or writes calls in a way that is not known here",
+                "this model's chat template has no tools, or writes calls in a way that is not "
+                "known here",
                 param="tools",
                 openai_code="unsupported_parameter",
             )
@@ -149,7 +150,8 @@ class PreparedChat:
         call_format = self.tool_format if self._may_call_or_answer else None
         if call_format is not None and call_format.marker_id is not None:
             raise BadRequest(
-                f"response_format together with tools is not possible in this model's format ({call_format.name}),"
+                "response_format together with tools is not possible in this model's format "
+                f"({call_format.name}),"
                 " which begins a call with a special token",
                 hint="Send one of the two, or a tool_choice other than auto.",
                 param="response_format",
@@ -157,7 +159,8 @@ class PreparedChat:
             )
         if self.tool_format is not None and self._structure is not None:
             raise BadRequest(
-                "structured_outputs other than json cannot be combined with tools: an answer follows one grammar",
+                "structured_outputs other than json cannot be combined with tools: an answer "
+                "follows one grammar",
                 hint="Send one of the two, or tool_choice none.",
                 param="structured_outputs",
                 openai_code="unsupported_parameter",

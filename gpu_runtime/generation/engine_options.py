@@ -43,7 +43,8 @@ class StructuredOutputs(StrictOptions):
         ]
         if len(kinds) != 1:
             raise ValueError(
-                f"exactly one of json, json_object, regex, choice, grammar, structural_tag, not {kinds}"
+                "exactly one of json, json_object, regex, choice, grammar, structural_tag, not "
+                f"{kinds}"
             )
         return self
 

@@ -7,7 +7,10 @@ from typing import Any
 from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.renderer import Renderer
 
-AS_TEXT = "Write it as the text of a user's or an assistant's message, or take a model whose template has tools."
+AS_TEXT = (
+    "Write it as the text of a user's or an assistant's message, or take a model whose "
+    "template has tools."
+)
 ONE_BY_ONE = "Send each call in a message of its own, with its result after it."
 
 
@@ -17,8 +20,10 @@ def check_loop(messages: Sequence[dict[str, Any]], renderer: Renderer, *, has_to
     """
     if has_tools and not renderer.writes_results:
         raise BadRequest(
-            "this model's chat template leaves out what a tool returned: the model would never read it",
-            hint="Describe the tools in a message and send results as a user's text, or take another model.",
+            "this model's chat template leaves out what a tool returned: the model would never "
+            "read it",
+            hint="Describe the tools in a message and send results as a user's text, or take "
+            "another model.",
             param="tools",
             openai_code="unsupported_parameter",
         )
@@ -26,8 +31,10 @@ def check_loop(messages: Sequence[dict[str, Any]], renderer: Renderer, *, has_to
     for number, message in enumerate(messages):
         if "reasoning_content" in message and renderer.thoughts is None:
             raise BadRequest(
-                f"messages.{number} carries thoughts, and this model's chat template does not render them",
-                hint="Leave reasoning_content, reasoning, reasoning_details and thinking blocks out.",
+                f"messages.{number} carries thoughts, and this model's chat template does not "
+                "render them",
+                hint="Leave reasoning_content, reasoning, reasoning_details and thinking blocks "
+                "out.",
                 param=f"messages.{number}.reasoning_content",
                 openai_code="unsupported_parameter",
             )
@@ -49,8 +56,10 @@ def check_loop(messages: Sequence[dict[str, Any]], renderer: Renderer, *, has_to
 def _check_result(number: int, call_id: str, called: set[str], renderer: Renderer) -> None:
     if call_id not in called:
         raise BadRequest(
-            f"messages.{number} is the result of a call ({call_id!r}) that no message before it makes",
-            hint="Send the assistant's message with its calls before their results, with the ids that it has.",
+            f"messages.{number} is the result of a call ({call_id!r}) that no message before it "
+            "makes",
+            hint="Send the assistant's message with its calls before their results, with the ids "
+            "that it has.",
             param=f"messages.{number}.tool_call_id",
         )
     if not renderer.writes_results:

@@ -119,9 +119,11 @@ def take_tools(body: dict[str, Any], types: ToolTypes) -> dict[str, Any]:
             (said for start, said in types.switches.items() if str(kind).startswith(start)), ""
         )
         raise BadRequest(
-            f"tools.{number}: a tool of type {str(kind)[:80]!r} is no function, and nothing here runs it",
+            f"tools.{number}: a tool of type {str(kind)[:80]!r} is no function, and nothing here "
+            "runs it",
             hint=hint
-            or "Send a function with a schema, which your client runs itself, or leave the tool out.",
+            or "Send a function with a schema, which your client runs itself, or leave the tool "
+            "out.",
             param=f"tools.{number}",
             openai_code="unsupported_parameter",
         )

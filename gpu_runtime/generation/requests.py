@@ -77,7 +77,8 @@ class SampledRequest(EngineOptions):
     def _tokens_fit(self) -> Self:
         if self.min_tokens and self.most_tokens is not None and self.min_tokens > self.most_tokens:
             raise ValueError(
-                f"min_tokens ({self.min_tokens}) is above the most that is asked for ({self.most_tokens})"
+                f"min_tokens ({self.min_tokens}) is above the most that is asked for "
+                f"({self.most_tokens})"
             )
         return self
 

@@ -76,5 +76,6 @@ def numbers_check(delta: Delta) -> None:
     if wrong is not None:
         raise CallFailed(
             f"the engine computed {wrong} as the log-probability of a token that it sampled",
-            hint="This call alone failed. If others do too, the weights hold no numbers: go back to a checkpoint.",
+            hint="This call alone failed. If others do too, the weights hold no numbers: go back "
+            "to a checkpoint.",
         )

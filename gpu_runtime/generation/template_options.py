@@ -76,7 +76,8 @@ def _of_effort(request: ChatRequest, renderer: Renderer, unmet: dict[str, Any]) 
     if renderer.harmony is not None and effort not in EFFORTS:
         raise BadRequest(
             f"this model's levels of reasoning effort are {', '.join(EFFORTS)}, not {effort}",
-            hint="Send one of them, or leave it out. In Codex: model_reasoning_effort in config.toml; in Claude Code:"
+            hint="Send one of them, or leave it out. In Codex: model_reasoning_effort in "
+            "config.toml; in Claude Code:"
             " --effort.",
             param=EFFORT,
             openai_code="unsupported_parameter",

@@ -51,7 +51,8 @@ def untrainable(sampling: dict[str, Any]) -> BadRequest | None:
     """
     if sampling["temperature"] < MIN_TEMPERATURE:
         return BadRequest(
-            f"a training episode needs a temperature of {MIN_TEMPERATURE} or more, not {sampling['temperature']:g}:"
+            f"a training episode needs a temperature of {MIN_TEMPERATURE} or more, not "
+            f"{sampling['temperature']:g}:"
             " greedy answers of a group are all equal and teach nothing",
             hint="Leave temperature at 1, or begin the episode with eval=True.",
             param="temperature",
@@ -59,7 +60,8 @@ def untrainable(sampling: dict[str, Any]) -> BadRequest | None:
     for name, advice in UNTRAINABLE.items():
         if name in sampling and not (name == "top_p" and sampling[name] == 1.0):
             return BadRequest(
-                f"{name} is for eval episodes: the trainer cannot compute the log-probabilities of what it does to the"
+                f"{name} is for eval episodes: the trainer cannot compute the log-probabilities of "
+                "what it does to the"
                 " distribution",
                 hint=f"{advice}, or begin the episode with eval=True.",
                 param=name,

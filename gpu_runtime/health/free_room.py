@@ -14,5 +14,6 @@ def room_require(folder: Path, size_bytes: int) -> None:
     free_bytes = shutil.disk_usage(folder).free
     if free_bytes < size_bytes + RESERVE_BYTES:
         raise DiskFull(
-            f"{folder} has {free_bytes >> 20} MiB free; {(size_bytes + RESERVE_BYTES) >> 20} MiB are needed"
+            f"{folder} has {free_bytes >> 20} MiB free; {(size_bytes + RESERVE_BYTES) >> 20} MiB "
+            "are needed"
         )

@@ -90,7 +90,8 @@ class BatchTable:
                 )
                 self._episodes.mark_stale(episode_ids, reason)
             sql.execute(
-                "DELETE FROM batches WHERE step = ? AND step NOT IN (SELECT step FROM batch_episodes)",
+                "DELETE FROM batches WHERE step = ? AND step NOT IN (SELECT step FROM "
+                "batch_episodes)",
                 (step,),
             )
             return self.level_groups(step)
@@ -128,8 +129,10 @@ class BatchTable:
         one; or None.
         """
         row = self._database.row(
-            "SELECT step AS name FROM batch_episodes WHERE episode_id = ? UNION ALL SELECT name FROM refused_batches,"
-            " json_each(composition) AS of_group, json_each(of_group.value) AS member WHERE member.value = ?",
+            "SELECT step AS name FROM batch_episodes WHERE episode_id = ? UNION ALL SELECT name "
+            "FROM refused_batches,"
+            " json_each(composition) AS of_group, json_each(of_group.value) AS member WHERE "
+            "member.value = ?",
             episode_id, episode_id,
         )  # fmt: skip
         return str(row["name"]) if row else None
@@ -157,7 +160,8 @@ class BatchTable:
                 return False
             sql.execute("INSERT INTO steps VALUES (?, ?, ?)", (step, dump(metrics), self._now()))
             sql.execute(
-                "UPDATE episodes SET fate = 'trained', trained_step = ? WHERE state = 'completed' AND fate IS NULL"
+                "UPDATE episodes SET fate = 'trained', trained_step = ? WHERE state = 'completed' "
+                "AND fate IS NULL"
                 " AND id IN (SELECT episode_id FROM batch_episodes WHERE step = ?)",
                 (step, step),
             )

@@ -52,7 +52,8 @@ class Database:
         free = shutil.disk_usage(self.path.parent).free
         if free < self._min_free_bytes:
             raise DiskFull(
-                f"{free} bytes are free on the volume of the journal; {self._min_free_bytes} are needed"
+                f"{free} bytes are free on the volume of the journal; {self._min_free_bytes} are "
+                "needed"
             )
 
     def rows(self, query: str, *values: Any) -> list[sqlite3.Row]:

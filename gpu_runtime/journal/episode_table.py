@@ -43,7 +43,8 @@ class EpisodeTable:
         with self._database.transaction() as sql:
             self.require_open(episode_id)
             sql.execute(
-                "UPDATE episodes SET state = 'completed', fate = CASE WHEN eval THEN 'eval' END, output = ?,"
+                "UPDATE episodes SET state = 'completed', fate = CASE WHEN eval THEN 'eval' END, "
+                "output = ?,"
                 " reward = ?, report = ?, ended_at = ?,"
                 " end_seq = (SELECT 1 + ifnull(max(end_seq), 0) FROM episodes) WHERE id = ?",
                 (output.model_dump_json(), output.reward, dump(report), self._now(), episode_id),

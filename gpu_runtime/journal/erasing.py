@@ -46,13 +46,16 @@ def erasable_check(database: Database, record: EpisodeRecord, *, states: tuple[i
     batched = database.row("SELECT step FROM batch_episodes WHERE episode_id = ?", record.id)
     if batched is not None and record.fate is None:
         raise NotErasable(
-            f"The episode is in the batch of step {batched['step']}, which is being trained: wait for it."
+            f"The episode is in the batch of step {batched['step']}, which is being trained: wait "
+            "for it."
         )
     step = record.trained_step
     if step is not None and (missing := sum(state < step for state in states)):
         raise NotErasable(
-            f"Step {step} trained the episode, and a runtime that starts anew might have to train it again: it can be"
-            f" erased once two state checkpoints of step {step} or later are committed. Order {missing} more."
+            f"Step {step} trained the episode, and a runtime that starts anew might have to train "
+            "it again: it can be"
+            f" erased once two state checkpoints of step {step} or later are committed. Order "
+            f"{missing} more."
         )
 
 
@@ -74,8 +77,10 @@ def episode_scrub(
             )
             sql.execute(query, (record.id,))
         sql.execute(
-            "UPDATE episodes SET task = NULL, group_key = NULL, begin_key = NULL, report = NULL, output = ?,"
-            " reason = ?, fate = CASE WHEN state = 'completed' THEN ifnull(fate, 'stale') END WHERE id = ?",
+            "UPDATE episodes SET task = NULL, group_key = NULL, begin_key = NULL, report = NULL, "
+            "output = ?,"
+            " reason = ?, fate = CASE WHEN state = 'completed' THEN ifnull(fate, 'stale') END "
+            "WHERE id = ?",
             (output, ERASED, record.id),
         )
         kept = [(episode_id, dump(by_call)) for episode_id, by_call in advantages_beside.items()]

@@ -79,7 +79,8 @@ class ModelTable:
         if operation.seq_id == CREATE:
             sql.execute("INSERT OR IGNORE INTO models (id) VALUES (?)", (operation.model_id,))
         sql.execute(
-            "INSERT INTO model_operations (model_id, seq_id, request_id, kind, body, sha256, taken_at)"
+            "INSERT INTO model_operations (model_id, seq_id, request_id, kind, body, sha256, "
+            "taken_at)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)",
             (operation.model_id, operation.seq_id, operation.request_id, operation.kind, operation.body,
              operation.sha256, self._now()),
@@ -119,7 +120,8 @@ class ModelTable:
         again. Bodies and results, which may be larger than memory, are left out.
         """
         rows = self._database.rows(
-            "SELECT model_id, seq_id, request_id, kind, x'' AS body, sha256, result_kind, NULL AS result"
+            "SELECT model_id, seq_id, request_id, kind, x'' AS body, sha256, result_kind, NULL AS "
+            "result"
             " FROM model_operations WHERE model_id = ? AND seq_id > ? ORDER BY seq_id",
             model_id, seq_id,
         )  # fmt: skip
@@ -128,7 +130,8 @@ class ModelTable:
     def steps_done(self) -> int:
         """How many optimizer steps were made, of all models."""
         row = self._database.row(
-            "SELECT count(*) FROM model_operations WHERE kind = 'optim_step' AND result_kind IN ('json', 'dropped')"
+            "SELECT count(*) FROM model_operations WHERE kind = 'optim_step' AND result_kind IN "
+            "('json', 'dropped')"
         )
         assert row is not None, "an aggregate always has a row"
         return int(row[0])
@@ -152,7 +155,8 @@ class ModelTable:
         with self._database.transaction() as sql:
             sql.execute("UPDATE models SET state_seq = ? WHERE id = ?", (seq_id, model_id))
             sql.execute(
-                "UPDATE model_operations SET body = x'' WHERE model_id = ? AND seq_id <= ? AND seq_id > ?",
+                "UPDATE model_operations SET body = x'' WHERE model_id = ? AND seq_id <= ? AND "
+                "seq_id > ?",
                 (model_id, seq_id, CREATE),
             )
 

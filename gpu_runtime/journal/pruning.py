@@ -34,11 +34,15 @@ def episodes_prunable(database: Database, *, committed_step: int) -> list[str]:
     committed state's.
     """
     rows = database.rows(
-        "SELECT id FROM episodes JOIN stored_documents ON stored_documents.episode_id = id AND NOT pruned"
-        " JOIN archived_episodes ON archived_episodes.episode_id = id JOIN archive_parts ON part = number AND stored"
-        " WHERE (state IN ('abandoned', 'expired') OR fate IS NOT NULL) AND ifnull(trained_step, 0) <= ?"
+        "SELECT id FROM episodes JOIN stored_documents ON stored_documents.episode_id = id AND NOT "
+        "pruned"
+        " JOIN archived_episodes ON archived_episodes.episode_id = id JOIN archive_parts ON part = "
+        "number AND stored"
+        " WHERE (state IN ('abandoned', 'expired') OR fate IS NOT NULL) AND ifnull(trained_step, "
+        "0) <= ?"
         " AND id NOT IN (SELECT episode_id FROM episodes_to_report)"
-        " AND id NOT IN (SELECT mine.episode_id FROM batch_episodes AS mine JOIN batch_episodes AS other USING (step)"
+        " AND id NOT IN (SELECT mine.episode_id FROM batch_episodes AS mine JOIN batch_episodes AS "
+        "other USING (step)"
         " JOIN episodes_to_report AS due ON due.episode_id = other.episode_id)"
         " ORDER BY seq",
         committed_step,
@@ -55,7 +59,8 @@ def episodes_prune(database: Database, episode_ids: Sequence[str]) -> None:
         with database.transaction() as sql:
             for table in OF_CALLS:
                 sql.executemany(
-                    f"DELETE FROM {table} WHERE call_id IN (SELECT id FROM calls WHERE episode_id = ?)",
+                    f"DELETE FROM {table} WHERE call_id IN (SELECT id FROM calls WHERE episode_id "
+                    "= ?)",
                     names,
                 )
             sql.executemany("DELETE FROM calls WHERE episode_id = ?", names)

@@ -76,7 +76,8 @@ class RewardTable:
     ) -> RewardChange:
         at = self._now()
         added = sql.execute(
-            "INSERT INTO reward_changes (episode_id, was, reward, caller, at) VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO reward_changes (episode_id, was, reward, caller, at) VALUES (?, ?, ?, ?, "
+            "?)",
             (record.id, output.reward, reward, caller, at),
         )
         new = output.model_copy(update={"reward": reward})

@@ -31,8 +31,10 @@ def insert_call(sql: sqlite3.Connection, call: CallRecord, parent_prefix_length:
     """
     parent = call.parent
     sql.execute(
-        "INSERT INTO calls (id, episode_id, request_id, body_sha256, status, agent, parent_call, parent_choice,"
-        " parent_kept, prompt_ids, prompt_tokens, messages_from, messages, options, drift, begun_at, ended_at)"
+        "INSERT INTO calls (id, episode_id, request_id, body_sha256, status, agent, parent_call, "
+        "parent_choice,"
+        " parent_kept, prompt_ids, prompt_tokens, messages_from, messages, options, drift, "
+        "begun_at, ended_at)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             call.id,
@@ -143,10 +145,12 @@ def fetch_calls(sql: sqlite3.Connection, episode_id: str) -> list[CallRecord]:
         "SELECT * FROM calls WHERE episode_id = ? ORDER BY seq", (episode_id,)
     ).fetchall()
     answers = sql.execute(
-        "SELECT completions.*, numbers, sets, raw_logprobs, trainer_logprobs.logprobs AS before_step,"
+        "SELECT completions.*, numbers, sets, raw_logprobs, trainer_logprobs.logprobs AS "
+        "before_step,"
         " trainer_logprobs_after.logprobs AS after_step FROM completions"
         " JOIN calls ON completions.call_id = id LEFT JOIN allowed_sets USING (call_id, choice)"
-        " LEFT JOIN raw_logprobs USING (call_id, choice) LEFT JOIN trainer_logprobs USING (call_id, choice)"
+        " LEFT JOIN raw_logprobs USING (call_id, choice) LEFT JOIN trainer_logprobs USING "
+        "(call_id, choice)"
         " LEFT JOIN trainer_logprobs_after USING (call_id, choice)"
         " WHERE episode_id = ? ORDER BY seq, choice",
         (episode_id,),

@@ -296,6 +296,7 @@ def connect(path: Path) -> sqlite3.Connection:
     if found != str(SCHEMA_VERSION):
         connection.close()
         raise RuntimeFault(
-            f"the journal {path.name} has schema {found}; this runtime reads schema {SCHEMA_VERSION}"
+            f"the journal {path.name} has schema {found}; this runtime reads schema "
+            f"{SCHEMA_VERSION}"
         )
     return connection

@@ -31,7 +31,8 @@ def trainer_logprobs_insert(
             ],
         )
     sql.executemany(
-        "UPDATE episodes_to_report SET document_due = 1 WHERE episode_id = (SELECT episode_id FROM calls WHERE id = ?)",
+        "UPDATE episodes_to_report SET document_due = 1 WHERE episode_id = (SELECT episode_id FROM "
+        "calls WHERE id = ?)",
         [(call_id,) for call_id in dict.fromkeys(call_id for call_id, _ in (*before, *after))],
     )
 

@@ -55,11 +55,13 @@ PROMPT = 40  # tokens of a probe's prompt where no window asks for more
 BRANCHES = (17, 31, 43, 59)  # where the prompts part
 
 DIFFERENT = (
-    "The two compute this model differently: of its configuration likely {fields}. The trainer's numbers equal the"
+    "The two compute this model differently: of its configuration likely {fields}. The trainer's "
+    "numbers equal the"
     " model's own forward, so it is the engine's that differ."
 )
 STALE = (
-    "They agreed before: the engine keeps old weights, or takes some under another name. Likely layers that it fuses or"
+    "They agreed before: the engine keeps old weights, or takes some under another name. Likely "
+    "layers that it fuses or"
     " packs: {layers}."
 )
 
@@ -137,13 +139,15 @@ class _Rehearsal:
         log.info("rehearsal %s: engine and trainer differ by a KL of %.2g", when, gap)
         if stale is not None:
             raise EngineTrainerMismatch(
-                f"engine and trainer differ {when}: a KL of {gap:.2g}, and {usual:.2g} before it. The engine"
+                f"engine and trainer differ {when}: a KL of {gap:.2g}, and {usual:.2g} before it. "
+                "The engine"
                 f" computes as if {stale} had its old weights"
             )
         if not gap <= bound:  # NaN is a gap too
             cause = why.format(fields=_special(self.fields), layers=_layers(self.fields))
             raise EngineTrainerMismatch(
-                f"engine and trainer differ {when}: a KL of {gap:.2g}, and rounding explains {bound:g}. {cause}"
+                f"engine and trainer differ {when}: a KL of {gap:.2g}, and rounding explains "
+                f"{bound:g}. {cause}"
             )
         return gap
 
@@ -270,7 +274,8 @@ async def _compare_models(
     bound = BOUNDS[trainer.dtype]
     if not kl <= bound:  # NaN is a gap too
         raise EngineTrainerMismatch(
-            f"engine and trainer differ {when}: a KL of {kl:.2g}, and rounding explains {bound:g}. {why}"
+            f"engine and trainer differ {when}: a KL of {kl:.2g}, and rounding explains {bound:g}. "
+            f"{why}"
         )
     return data
 

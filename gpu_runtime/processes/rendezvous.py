@@ -54,7 +54,8 @@ def _reach(path: str) -> None:
     threading.Thread(target=reach, name="reaches-rendezvous", daemon=True).start()
     if not over.wait(REACH_S):
         raise RendezvousSilent(
-            f"{path} could not be opened and locked within {REACH_S:g} s: the disk that it is on does not respond"
+            f"{path} could not be opened and locked within {REACH_S:g} s: the disk that it is on "
+            "does not respond"
         )
     if failed:
         raise failed[0]

@@ -99,7 +99,8 @@ class Renderer:
         if unknown := sorted(set(variables) - self.template_variables):
             known = ", ".join(sorted(self.template_variables)) or "none"
             raise BadRequest(
-                f"the model's chat template does not read {unknown[0]!r}; the variables that it reads: {known}",
+                f"the model's chat template does not read {unknown[0]!r}; the variables that it "
+                f"reads: {known}",
                 hint="Leave it out: it would change nothing.",
                 param="chat_template_kwargs",
                 openai_code="unsupported_parameter",

@@ -10,7 +10,10 @@ from gpu_runtime.errors import ModelUnsupported
 from gpu_runtime.rendering.renderer import Renderer
 from tinkerscript.wire.events import EventKind
 
-HINT = "Describe the tools in a message and send results as a user's text, or take another model: docs/models.md."
+HINT = (
+    "Describe the tools in a message and send results as a user's text, or take another model: "
+    "docs/models.md."
+)
 
 
 def template_verify(renderer: Renderer, model: str) -> None:
@@ -21,13 +24,17 @@ def template_verify(renderer: Renderer, model: str) -> None:
         map(renderer.is_special, renderer.encode(renderer.end_of_turn))
     ):
         raise ModelUnsupported(
-            f"the chat template of {Path(model).name} writes {renderer.end_of_turn!r} after an answer, which holds no"
-            " special token: a model cannot learn where its turn ends; add one to the template and to the tokenizer"
+            f"the chat template of {Path(model).name} writes {renderer.end_of_turn!r} after an "
+            "answer, which holds no"
+            " special token: a model cannot learn where its turn ends; add one to the template and "
+            "to the tokenizer"
         )
     if marks := renderer.special_marks():
         raise ModelUnsupported(
-            f"the chat template of {Path(model).name} marks channels inside an answer with special tokens"
-            f" ({', '.join(marks)}), which this version does not read: thoughts would be taken for the answer"
+            f"the chat template of {Path(model).name} marks channels inside an answer with special "
+            "tokens"
+            f" ({', '.join(marks)}), which this version does not read: thoughts would be taken for "
+            "the answer"
         )
 
 

@@ -34,8 +34,10 @@ class MismatchCount:
             > self._handed_over_at
         ):
             raise EngineTrainerMismatch(
-                f"step {batch.step}: engine and trainer differ by a KL of {refusal.kl:.2g}, on tokens sampled after the"
-                " engine was given the weights again; one of its kernels is wrong for this model, or keeps old weights"
+                f"step {batch.step}: engine and trainer differ by a KL of {refusal.kl:.2g}, on "
+                "tokens sampled after the"
+                " engine was given the weights again; one of its kernels is wrong for this model, "
+                "or keeps old weights"
             )
         return False
 

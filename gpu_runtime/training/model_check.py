@@ -73,8 +73,10 @@ def policy_verify(policy: Policy, config: SessionConfig, device: torch.device) -
             return
         why = f"over {kind} its log-probabilities are {gap:.2g} nats from its own"
     raise ModelUnsupported(
-        f"{type(policy.model).__name__} is not computed right by the trainer: its log-probabilities are {gap:.2g}"
-        f" nats from the model's own. Likely causes, from its configuration: {_suspects(policy.model)}"
+        f"{type(policy.model).__name__} is not computed right by the trainer: its "
+        f"log-probabilities are {gap:.2g}"
+        " nats from the model's own. Likely causes, from its configuration: "
+        f"{_suspects(policy.model)}"
     )
 
 

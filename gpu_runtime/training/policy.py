@@ -94,7 +94,8 @@ class Policy(nn.Module):
         """
         if self._shares_rows:
             raise ModelUnsupported(
-                f"sequence_parallel: ranks share the rows of attention over trees alone ({apart}); turn it off"
+                f"sequence_parallel: ranks share the rows of attention over trees alone ({apart}); "
+                "turn it off"
             )
         self.kind, self.apart = kind, self.apart or apart
         if self.model.config._attn_implementation in (FLEX, ATTENTION):  # noqa: SLF001 - it can be set, not read

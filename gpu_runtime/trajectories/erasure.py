@@ -87,7 +87,8 @@ class EpisodeErasure:
             raise OutputConflict(str(refused)) from None
         except AWAY as away:
             raise NotAdmitted(
-                "nothing was erased: the advantages of the others of its batch cannot be kept, because calls that they"
+                "nothing was erased: the advantages of the others of its batch cannot be kept, "
+                "because calls that they"
                 f" are computed of could not be read from the object store: {away}"
             ) from away
 

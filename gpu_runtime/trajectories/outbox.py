@@ -81,7 +81,8 @@ def reporting_begin(journal: Journal) -> int:
     """
     with journal.database.transaction() as sql:
         sql.execute(
-            "INSERT INTO episodes_to_report SELECT id, 1, 1, 0 FROM episodes WHERE state = 'completed' AND fate IS NULL"
+            "INSERT INTO episodes_to_report SELECT id, 1, 1, 0 FROM episodes WHERE state = "
+            "'completed' AND fate IS NULL"
             " ON CONFLICT (episode_id) DO UPDATE SET change = change + 1, row_due = 1"
         )
         return sql.execute("SELECT ifnull(max(seq), 0) FROM episodes").fetchone()[0]

@@ -48,7 +48,10 @@ def _beginning(assignment: Assignment) -> str:
     if began is None:
         return "the base model"
     path = f", {began.tinker_path}" if began.tinker_path else ""
-    return f"the {began.kind} checkpoint {began.checkpoint_id} of session {began.session_id}, step {began.step}{path}"
+    return (
+        f"the {began.kind} checkpoint {began.checkpoint_id} of session {began.session_id}, step "
+        f"{began.step}{path}"
+    )
 
 
 def _plain(name: str) -> str:

@@ -55,7 +55,8 @@ class WeightFile:
         target = self._tensors[name]
         if target.shape != tensor.shape:
             raise RuntimeError(
-                f"{name} has shape {tuple(tensor.shape)}; the file was made for {tuple(target.shape)}"
+                f"{name} has shape {tuple(tensor.shape)}; the file was made for "
+                f"{tuple(target.shape)}"
             )
         target.copy_(tensor.detach())
 

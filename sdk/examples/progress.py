@@ -48,6 +48,7 @@ class RewardProgress:
             self._bar.update(self._task, advance=1, reward=f"reward {mean:.2f}")
         elif self._done % self._per_step == 0:
             print(
-                f"episodes {self._done}/{self._total}  mean reward of the last {self._per_step}: {mean:.2f}",
+                f"episodes {self._done}/{self._total}  mean reward of the last {self._per_step}: "
+                f"{mean:.2f}",
                 flush=True,
             )

@@ -90,7 +90,8 @@ def train(tinkerjet_remote: TinkerScript, progress: RewardProgress) -> None:
                 progress.advance(rollout(task))
             if progress.mean >= LEARNED:
                 print(
-                    f"Learned: the latest episodes have a mean reward of {progress.mean:.2f}, so the loop ends here."
+                    f"Learned: the latest episodes have a mean reward of {progress.mean:.2f}, so "
+                    "the loop ends here."
                 )
                 return
 
@@ -114,7 +115,8 @@ def main() -> None:
     started = time.monotonic()
     with running_server() as server:
         print(
-            f"Console: {server.base_url}   sign in as {server.sign_in}   (the server's log: {server.log})"
+            f"Console: {server.base_url}   sign in as {server.sign_in}   (the server's log: "
+            f"{server.log})"
         )
         print(f"Starting a session on {BASE_MODEL}: its engine loads now, about ten seconds.")
         with TinkerScript(
@@ -161,7 +163,8 @@ def main() -> None:
             "model_path": str(tuned_model_checkpoint.path),
         }
         print(
-            f"Held-out score: {before:.2f} before, {after:.2f} after (the downloaded folder, by transformers)"
+            f"Held-out score: {before:.2f} before, {after:.2f} after (the downloaded folder, by "
+            "transformers)"
         )
         print(f"The tuned model lies in {tuned_model_checkpoint.path}")
         print(f"To look at the run in the console: {how_to_look(server)}")

@@ -257,7 +257,8 @@ def worker(
     judge: Annotated[
         str,
         typer.Option(
-            help="module:name, called with a row and outputs, or an LlmJudge: plays judged tasks alone."
+            help="module:name, called with a row and outputs, or an LlmJudge: plays judged tasks "
+            "alone."
         ),
     ] = "",
 ) -> None:

@@ -48,7 +48,8 @@ class TinkerScript(SessionRollouts):
     """
 
     made_by = (
-        "Only the base model has no name: TinkerScript(base_model, base_url=..., api_key=..., grpo_n=8). "
+        "Only the base model has no name: TinkerScript(base_model, base_url=..., api_key=..., "
+        "grpo_n=8). "
         "TINKERSCRIPT_BASE_URL and TINKERSCRIPT_API_KEY say the server and the key."
     )
 
@@ -236,7 +237,8 @@ class TinkerScript(SessionRollouts):
                 self.close()
         except TinkerScriptError as problem:  # the loop's own exception matters more
             log.warning(
-                "Session %s could not be stopped, and may still run: %s Stop it with: tinkerscript stop %s",
+                "Session %s could not be stopped, and may still run: %s Stop it with: tinkerscript "
+                "stop %s",
                 self.id, problem, self.id,
             )  # fmt: skip
 

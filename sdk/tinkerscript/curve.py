@@ -129,7 +129,8 @@ class Plot:
             )
         for step, anchor in ((columns[0], "start"), (columns[1], "end")):
             shapes.append(
-                f'<text x="{at_x(step):.1f}" y="{HEIGHT - 10}" text-anchor="{anchor}">{step:g}</text>'
+                f'<text x="{at_x(step):.1f}" y="{HEIGHT - 10}" '
+                f'text-anchor="{anchor}">{step:g}</text>'
             )
         for index, (line, its) in enumerate(zip(self.lines, points, strict=True)):
             colour = COLOURS[index % len(COLOURS)]

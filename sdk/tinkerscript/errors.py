@@ -131,7 +131,8 @@ class EpisodeClosed(TinkerScriptError):
 
 class EmptyEpisode(TinkerScriptError):
     default_hint = (
-        "Give the episode's base_url and api_key to the agent's OpenAI client, so that its calls are captured. If you"
+        "Give the episode's base_url and api_key to the agent's OpenAI client, so that its calls "
+        "are captured. If you"
         " did, a proxy or a sign-in page answered in the server's place: see what the client got."
     )
 
@@ -191,7 +192,10 @@ class IncompatibleServer(TinkerScriptError):
 
 
 class UnexpectedAnswer(TinkerScriptError):
-    default_hint = "Check that the base URL is a TinkerScript server and that client and server have matching versions."
+    default_hint = (
+        "Check that the base URL is a TinkerScript server and that client and server "
+        "have matching versions."
+    )
 
 
 class WaitTimeout(TinkerScriptError, TimeoutError):
@@ -207,8 +211,10 @@ class NoOpenEpisode(TinkerScriptError):
 
 class BeginWouldBlock(TinkerScriptError):
     default_hint = (
-        "In asyncio code use AsyncTinkerScript: `async with AsyncTinkerScript(...) as session`, then "
-        "`await session.begin_episode()`. Or run whole rollouts in threads: `await asyncio.to_thread(rollout, task)`."
+        "In asyncio code use AsyncTinkerScript: `async with AsyncTinkerScript(...) as session`, "
+        "then "
+        "`await session.begin_episode()`. Or run whole rollouts in threads: `await "
+        "asyncio.to_thread(rollout, task)`."
     )
 
 

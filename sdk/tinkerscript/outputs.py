@@ -107,7 +107,8 @@ def _fields_of(said: Any) -> dict[str, Any]:
             else f"{type(said).__name__} (it is {said!r:.80})"
         )
         text = (
-            " A text or messages are for a judge: session.rollouts(judge=...) has one, and a worker with --judge, for"
+            " A text or messages are for a judge: session.rollouts(judge=...) has one, and a "
+            "worker with --judge, for"
             " tasks that were put with judged=True."
         )
         raise InvalidReward(

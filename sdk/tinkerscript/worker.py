@@ -209,12 +209,14 @@ class Worker:
         self._has_told = True
         if self._judge is None:
             log.warning(
-                "%d attempts of judged tasks wait: this worker has no judge and leaves them. Start one with"
+                "%d attempts of judged tasks wait: this worker has no judge and leaves them. Start "
+                "one with"
                 " --judge module:function.", waiting,
             )  # fmt: skip
         else:
             log.warning(
-                "%d attempts wait of tasks that are not judged: this worker has a judge and leaves them. Start one"
+                "%d attempts wait of tasks that are not judged: this worker has a judge and leaves "
+                "them. Start one"
                 " without --judge.", waiting,
             )  # fmt: skip
 

@@ -11,7 +11,10 @@ from console.users.services import user_create
 
 
 class Command(BaseCommand):
-    help = "Make a user with a project of their own, and print a password to sign in with; they should change it."
+    help = (
+        "Make a user with a project of their own, and print a password to sign in with; they "
+        "should change it."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("email")

@@ -7,7 +7,10 @@ from console.operations.erasure import person_erase
 
 
 class Command(BaseCommand):
-    help = "Erase a person, and the projects that no one else owns with everything in them. There is no way back."
+    help = (
+        "Erase a person, and the projects that no one else owns with everything in them. There "
+        "is no way back."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("email")

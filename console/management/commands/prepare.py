@@ -13,7 +13,10 @@ TIMEOUT_S = 120.0
 
 
 class Command(BaseCommand):
-    help = "Bring the database up to date and make the bucket. Safe to run again; `manage.py up` does it by itself."
+    help = (
+        "Bring the database up to date and make the bucket. Safe to run again; `manage.py up` "
+        "does it by itself."
+    )
     # they import every view, which takes a second and concerns the web server alone
     requires_system_checks = []
 

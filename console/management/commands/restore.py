@@ -24,6 +24,7 @@ class Command(BaseCommand):
         self.stdout.write(f"{counts['sessions']} sessions and {counts['objects']} objects are back")
         if missing := base_models_missing():
             self.stdout.write(
-                f"not here yet: the base models {', '.join(missing)}. A backup holds none: bring DATA/models and the "
+                f"not here yet: the base models {', '.join(missing)}. A backup holds none: bring "
+                "DATA/models and the "
                 "settings of the old server. Until then sessions of these are not resumed."
             )

@@ -15,7 +15,10 @@ COLUMNS = {
 
 
 class Command(BaseCommand):
-    help = "Limit a project: devices in use at once, sessions that have not ended, storage. `none` lifts a limit."
+    help = (
+        "Limit a project: devices in use at once, sessions that have not ended, storage. `none` "
+        "lifts a limit."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("project", help="its id, prj_...")

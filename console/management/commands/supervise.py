@@ -26,7 +26,10 @@ PROCESSES = {
 
 
 class Command(BaseCommand):
-    help = "Run one process of the server, and start it again when it ended, was stopped or responds no more."
+    help = (
+        "Run one process of the server, and start it again when it ended, was stopped or "
+        "responds no more."
+    )
     requires_system_checks = []  # the process itself has them
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -49,7 +49,10 @@ class Interrupted(Exception):
 
 
 class Command(BaseCommand):
-    help = "Run the whole server on this machine: database, object store, web server, reconciler, runtimes."
+    help = (
+        "Run the whole server on this machine: database, object store, web server, reconciler, "
+        "runtimes."
+    )
     # they import every view, which takes a second and concerns the web server alone
     requires_system_checks = []
 
@@ -65,7 +68,8 @@ class Command(BaseCommand):
             lock = supervisor.lock_take(run)
         except supervisor.AlreadyRunning as holder:
             raise CommandError(
-                f"Another `manage.py up` (pid {holder}) serves {settings.DATA}. Stop it, or set TINKERSCRIPT_DATA."
+                f"Another `manage.py up` (pid {holder}) serves {settings.DATA}. Stop it, or set "
+                "TINKERSCRIPT_DATA."
             ) from None
         with lock:
             self._children = Supervisor(run)
@@ -97,7 +101,8 @@ class Command(BaseCommand):
         self._has_tables = True
         if suspended := foreign_runtimes_forget():
             self._say(
-                f"copy    runtimes of another server are left alone; suspended here: {', '.join(suspended)}"
+                "copy    runtimes of another server are left alone; suspended here: "
+                f"{', '.join(suspended)}"
             )
         if settings.SECRET_KEY_FALLBACKS:
             sealed_renew()
@@ -133,7 +138,8 @@ class Command(BaseCommand):
             listener = lease_listener(on_lost=self._lease_port_lost)
         except OSError as error:
             raise CommandError(
-                f"The lease process has no port ({error.strerror}): set TINKERSCRIPT_LEASE_PORT to a free one."
+                f"The lease process has no port ({error.strerror}): set TINKERSCRIPT_LEASE_PORT to "
+                "a free one."
             ) from None
         if listener is None:
             return
@@ -229,7 +235,8 @@ class Command(BaseCommand):
                 raise Interrupted
             if time.monotonic() > deadline:
                 raise CommandError(
-                    f"The web server did not answer within {READY_TIMEOUT_S:.0f} s; see its log above."
+                    f"The web server did not answer within {READY_TIMEOUT_S:.0f} s; see its log "
+                    "above."
                 )
             self._signals.wait(START_LOOK_S)
 
@@ -288,7 +295,8 @@ class Command(BaseCommand):
 def _port_check() -> None:
     if ":" in settings.HOST:
         raise CommandError(
-            f"TINKERSCRIPT_HOST={settings.HOST} is an IPv6 address, on which `manage.py up` does not listen. Set an"
+            f"TINKERSCRIPT_HOST={settings.HOST} is an IPv6 address, on which `manage.py up` does "
+            "not listen. Set an"
             " IPv4 address (0.0.0.0 for every one), and let a proxy in front listen on IPv6."
         )
     with socket.socket() as probe:

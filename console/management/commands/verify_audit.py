@@ -14,8 +14,10 @@ from console.scheduling.audit_heads import audit_heads_kept
 
 class Command(BaseCommand):
     help = (
-        "Check the hash chain of every project's audit log, and that this server wrote it; print the last number and "
-        "hash of each. With --against also that nothing was cut off or deleted whole since such lines were kept."
+        "Check the hash chain of every project's audit log, and that this server wrote it; print "
+        "the last number and "
+        "hash of each. With --against also that nothing was cut off or deleted whole since such "
+        "lines were kept."
     )
     requires_system_checks = []
 
@@ -26,7 +28,8 @@ class Command(BaseCommand):
         parser.add_argument(
             "--against",
             metavar="FILE",
-            help="Lines that this command printed earlier, or `store`: those that the server keeps every hour.",
+            help="Lines that this command printed earlier, or `store`: those that the server keeps "
+            "every hour.",
         )
 
     def handle(self, *, projects: list[str], against: str | None, **options: object) -> None:

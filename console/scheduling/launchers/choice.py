@@ -27,7 +27,8 @@ def launcher_get() -> Launcher:
     )
     if found := sorted(set(others.values_list("launcher", flat=True))):
         raise OtherLauncher(
-            f"{others.count()} runtimes were started with TINKERSCRIPT_LAUNCHER={found[0]}. Start the server with that "
+            f"{others.count()} runtimes were started with TINKERSCRIPT_LAUNCHER={found[0]}. Start "
+            "the server with that "
             f"once more and stop it (or end those sessions), then change to {options.name}."
         )
     return _make(options)
@@ -46,7 +47,8 @@ def launchers_elsewhere() -> dict[str, Launcher]:
         )
         if found := others.values_list("launcher", flat=True).first():
             raise OtherLauncher(
-                f"Place {place.name} has runtimes that the launcher {found} started. Give it that launcher "
+                f"Place {place.name} has runtimes that the launcher {found} started. Give it that "
+                "launcher "
                 f"once more and end those sessions, then change to {place.options.name}."
             )
     return {place.name: _make(place.options) for place in settings.PLACES.values()}

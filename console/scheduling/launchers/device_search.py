@@ -37,8 +37,10 @@ def devices_find(options: LauncherOptions, *, driver: Path = DRIVER) -> tuple[st
     wanted = options.resources.gpus or 0
     if wanted > len(found):
         raise ImproperlyConfigured(
-            f"TINKERSCRIPT_RUNTIME_GPUS={wanted} gives each runtime {wanted} devices; this machine has {len(found)} "
-            f"({', '.join(found) or 'none'}). Lower it, or name the devices in TINKERSCRIPT_DEVICES."
+            f"TINKERSCRIPT_RUNTIME_GPUS={wanted} gives each runtime {wanted} devices; this machine "
+            f"has {len(found)} "
+            f"({', '.join(found) or 'none'}). Lower it, or name the devices in "
+            "TINKERSCRIPT_DEVICES."
         )
     return found
 
@@ -52,7 +54,8 @@ def _refuse_named(options: LauncherOptions) -> None:
     }
     if asked := next((name for name, given in named.items() if given), None):
         raise ImproperlyConfigured(
-            f"{asked} gives runtimes GPUs, and this environment has {build_words()}. `make up BUILD=cuda` installs the "
+            f"{asked} gives runtimes GPUs, and this environment has {build_words()}. `make up "
+            "BUILD=cuda` installs the "
             f"builds for NVIDIA GPUs and runs on them; or leave {asked} out."
         )
 
@@ -110,6 +113,7 @@ def _listed(tool: str) -> tuple[str, ...]:
         )
     if MIG_LINE.search(done.stdout):
         raise ImproperlyConfigured(
-            "A device of this machine is divided (MIG): name what runtimes may use in TINKERSCRIPT_DEVICES."
+            "A device of this machine is divided (MIG): name what runtimes may use in "
+            "TINKERSCRIPT_DEVICES."
         )
     return tuple(GPU_LINE.findall(done.stdout))

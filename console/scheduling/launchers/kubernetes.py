@@ -199,7 +199,8 @@ class KubernetesLauncher:
                 job.metadata.name, self._namespace, _request_timeout=TIMEOUT_S
             )
             raise OSError(
-                "this Kubernetes has no Indexed Jobs, which a session over several machines needs (1.24)"
+                "this Kubernetes has no Indexed Jobs, which a session over several machines needs "
+                "(1.24)"
             )
 
     def _list(self, listing: Callable[..., Any], selector: str = LISTED) -> list[Any]:

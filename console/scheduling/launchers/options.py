@@ -162,7 +162,8 @@ def slurm_notice_s(options: Sequence[str]) -> int:
         if option.startswith("--signal"):
             if not (given := SLURM_SIGNAL.fullmatch(option)):
                 raise ValueError(
-                    f"{option!r}: a runtime is told of its end by --signal=B:TERM@SECONDS, 10 or more"
+                    f"{option!r}: a runtime is told of its end by --signal=B:TERM@SECONDS, 10 or "
+                    "more"
                 )
             notice_s = int(given[1])
     return notice_s
@@ -194,8 +195,10 @@ def _read_devices(name: str, source: Mapping[str, str]) -> tuple[str, ...] | Non
 def _read_warm(name: str, *, most: int, source: Mapping[str, str]) -> int:
     if "=" in (given := read_text(name, "", source=source)):
         raise ImproperlyConfigured(
-            f"{name}={given!r}: no runtime loads a base model before its session any more. Give the number of runtimes "
-            f"that wait with their libraries for a session of any base model: {name}=1, or 0 for none."
+            f"{name}={given!r}: no runtime loads a base model before its session any more. Give "
+            "the number of runtimes "
+            f"that wait with their libraries for a session of any base model: {name}=1, or 0 for "
+            "none."
         )
     return read_int(name, 1, low=0, high=most, source=source)
 
@@ -218,10 +221,13 @@ def _check_installed(name: str) -> None:
 def _check_reach(name: str, server_url: str, s3_endpoint_url: str) -> None:
     if urlsplit(server_url).netloc.startswith(LOOPBACK):
         raise ImproperlyConfigured(
-            f"{CHOICE}={name} needs TINKERSCRIPT_RUNTIME_SERVER_URL or TINKERSCRIPT_LEASE_PORT and a TINKERSCRIPT_HOST "
-            f"that runtimes reach: they have a network of their own, on which {server_url} is not this server."
+            f"{CHOICE}={name} needs TINKERSCRIPT_RUNTIME_SERVER_URL or TINKERSCRIPT_LEASE_PORT and "
+            "a TINKERSCRIPT_HOST "
+            f"that runtimes reach: they have a network of their own, on which {server_url} is not "
+            "this server."
         )
     if not s3_endpoint_url:
         raise ImproperlyConfigured(
-            f"{CHOICE}={name} needs S3_ENDPOINT_URL: the embedded store serves this machine's loopback alone."
+            f"{CHOICE}={name} needs S3_ENDPOINT_URL: the embedded store serves this machine's "
+            "loopback alone."
         )

@@ -121,7 +121,8 @@ def _place(name: str, table: Mapping[str, Any], *, server_url: str, s3_endpoint_
         )
     if table.get("launcher") not in CLUSTERS:
         raise ImproperlyConfigured(
-            f"launcher is {table.get('launcher')!r}; a further place is a cluster, of {' or '.join(CLUSTERS)}."
+            f"launcher is {table.get('launcher')!r}; a further place is a cluster, of "
+            f"{' or '.join(CLUSTERS)}."
         )
     source = {
         PREFIX + key.upper(): str(value) for key, value in table.items() if key not in OWN_KEYS

@@ -36,7 +36,8 @@ class SpareMemory:
         is_short = found < needed
         if is_short and not self._is_short:
             log.warning(
-                "no runtime waits with its libraries loaded: %.1f GiB of memory are available, and %.0f are needed; "
+                "no runtime waits with its libraries loaded: %.1f GiB of memory are available, and "
+                "%.0f are needed; "
                 "sessions start slower", found / GIB, TO_START_BYTES / GIB
             )  # fmt: skip
         elif self._is_short and not is_short:

@@ -82,7 +82,10 @@ def _entropy_collapse(steps: Sequence[Step], share: float) -> str | None:
     means = _means(_values(steps, "entropy"))
     if not means or share * means[-1] >= LEFT_ENTROPY * max(means):
         return None
-    return f"The entropy fell from {max(means):.3g} to {means[-1]:.3g} nats per token: completions are becoming alike."
+    return (
+        f"The entropy fell from {max(means):.3g} to {means[-1]:.3g} nats per token: completions "
+        "are becoming alike."
+    )
 
 
 def _length_blowup(steps: Sequence[Step], share: float) -> str | None:
@@ -127,7 +130,10 @@ def _equal_rewards(steps: Sequence[Step], share: float) -> str | None:
     if len(row) < MEAN_OF or aside + level <= share * MOSTLY_LEVEL * (aside + groups):
         return None
     part = (aside + level) / (aside + groups)
-    return f"{part:.0%} of the groups of the last {MEAN_OF} steps had equal rewards, and taught nothing."
+    return (
+        f"{part:.0%} of the groups of the last {MEAN_OF} steps had equal rewards, and taught "
+        "nothing."
+    )
 
 
 def _above(values: Sequence[float], share: float, bound: float, text: str) -> str | None:

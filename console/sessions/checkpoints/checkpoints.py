@@ -35,7 +35,8 @@ def checkpoint_request(*, project: Project, session_id: str, kind: CheckpointKin
     if SessionState(session.state).is_terminal:
         raise Conflict(
             f"The session is {session.state}: there is no runtime left to write a checkpoint.",
-            hint="Download a committed checkpoint, or start a new session from one: give its id as base_model.",
+            hint="Download a committed checkpoint, or start a new session from one: give its id as "
+            "base_model.",
         )
     if session.kind == SessionKind.SERVING:
         raise Conflict(

@@ -101,7 +101,8 @@ def batch_read(*, project: Project, session_id: str, name: str) -> StoredBatch:
 def _absent(session: Session, name: str) -> NotFound | Conflict:
     if EventRecord.objects.filter(session_id=session.id, key=f"refused {name}").exists():
         return Conflict(
-            f"The batch {name} was refused: which episodes were in it is in the journal of its runtime alone.",
+            f"The batch {name} was refused: which episodes were in it is in the journal of its "
+            "runtime alone.",
             hint=ASK_WHILE_IT_RUNS,
         )
     return NotFound(
@@ -133,8 +134,10 @@ def _groups(session: Session, step: int, grpo_n: int) -> list[list[EpisodeRecord
 def _document(record: EpisodeRecord) -> dict[str, Any]:
     if record.pack is None:
         raise Conflict(
-            f"The tokens of the episode {record.episode_id}, which is of this batch, are not in the object store.",
-            hint="They are stored within seconds of an episode's end. Those of one whose runtime was lost before are in"
+            f"The tokens of the episode {record.episode_id}, which is of this batch, are not in "
+            "the object store.",
+            hint="They are stored within seconds of an episode's end. Those of one whose runtime "
+            "was lost before are in"
             " its journal alone.",
         )
     return document_read(record)
@@ -148,7 +151,8 @@ def _advantages(record: EpisodeRecord, document: dict[str, Any]) -> dict[str, fl
         return {}
     if record.advantage is None or (not named and len(calls) > MAX_NAMED_ADVANTAGES):
         raise Conflict(
-            f"What the calls of the episode {record.episode_id} were trained with is in the journal of its runtime"
+            f"What the calls of the episode {record.episode_id} were trained with is in the "
+            "journal of its runtime"
             " alone.",
             hint=ASK_WHILE_IT_RUNS,
         )

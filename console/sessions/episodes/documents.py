@@ -72,7 +72,8 @@ def document_read(record: EpisodeRecord) -> dict[str, Any]:
     except ValueError as error:
         raise StorageUnavailable(
             f"What the object store has of this episode cannot be read: {error}",
-            hint="Look at the store; the archive (GET .../episodes/export) has the same episode once more.",
+            hint="Look at the store; the archive (GET .../episodes/export) has the same episode "
+            "once more.",
         ) from error
 
 

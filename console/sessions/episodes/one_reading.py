@@ -85,9 +85,12 @@ def count_once(
     statement = (
         f"WITH matching (task, fate, eval, reward) AS ({rows})"
         f" SELECT 'totals' AS kind, NULL, NULL, {_TOTALS} FROM matching WHERE 1 = 1{is_shown}"
-        " UNION ALL SELECT 'part', task, fate, COUNT(*), 0, NULL, NULL, NULL FROM matching GROUP BY task, fate"
-        " UNION ALL SELECT 'reward', NULL, NULL, n, 0, reward, NULL, NULL FROM (SELECT reward, COUNT(*) AS n"
-        f" FROM matching WHERE reward IS NOT NULL{is_shown} GROUP BY reward LIMIT {MOST_REWARDS + 1}) AS by_reward"
+        " UNION ALL SELECT 'part', task, fate, COUNT(*), 0, NULL, NULL, NULL FROM matching GROUP "
+        "BY task, fate"
+        " UNION ALL SELECT 'reward', NULL, NULL, n, 0, reward, NULL, NULL FROM (SELECT reward, "
+        "COUNT(*) AS n"
+        f" FROM matching WHERE reward IS NOT NULL{is_shown} GROUP BY reward LIMIT "
+        f"{MOST_REWARDS + 1}) AS by_reward"
     )
     with database.cursor() as cursor:
         cursor.execute(statement, [*parameters, *given, *given])

@@ -94,7 +94,8 @@ def devices_needed(*, config: SessionConfig) -> int:
     if config.devices is not None and config.devices < least:
         raise _refused(
             "devices",
-            f"placement={config.placement} with trainer_ranks={config.trainer_ranks} needs {least} devices, "
+            f"placement={config.placement} with trainer_ranks={config.trainer_ranks} needs {least} "
+            "devices, "
             f"and devices is {config.devices}.",
             hint="Raise config.devices, or lower config.trainer_ranks.",
         )
@@ -103,7 +104,8 @@ def devices_needed(*, config: SessionConfig) -> int:
         if (config.devices or 0) > least:
             raise _refused(
                 "devices",
-                f"placement=shared with trainer_ranks={config.trainer_ranks} uses {least} devices, and devices is "
+                f"placement=shared with trainer_ranks={config.trainer_ranks} uses {least} devices, "
+                "and devices is "
                 f"{config.devices}: the others would have nothing to do.",
                 hint=f"Ask for {least}, or leave config.placement at auto.",
             )
@@ -112,7 +114,8 @@ def devices_needed(*, config: SessionConfig) -> int:
         if config.devices is None:
             raise _refused(
                 "trainer_ranks",
-                f"placement={config.placement} with trainer_ranks={config.trainer_ranks} needs {wanted} devices; "
+                f"placement={config.placement} with trainer_ranks={config.trainer_ranks} needs "
+                f"{wanted} devices; "
                 f"this server has {most}.",
                 hint="Lower config.trainer_ranks.",
             )

@@ -16,21 +16,27 @@ def nodes_check(*, config: SessionConfig, devices: int) -> None:
     options = place_launcher(config.place)
     if options.name not in LAUNCHERS:
         _refuse(
-            f"nodes is {config.nodes}: a session over several machines needs a server with TINKERSCRIPT_LAUNCHER=slurm"
-            f" or kubernetes, or a place of these launchers, and {config.place!r} of this one has {options.name}.",
+            f"nodes is {config.nodes}: a session over several machines needs a server with "
+            "TINKERSCRIPT_LAUNCHER=slurm"
+            f" or kubernetes, or a place of these launchers, and {config.place!r} of this one has "
+            f"{options.name}.",
             hint="Leave config.nodes at 1.",
         )
     if options.name == "kubernetes" and not options.kubernetes_claim:
         _refuse(
-            f"nodes is {config.nodes}: the machines of a session share its folder, and pods of {config.place!r} have no"
+            f"nodes is {config.nodes}: the machines of a session share its folder, and pods of "
+            f"{config.place!r} have no"
             " volume in common.",
-            hint="Leave config.nodes at 1, or ask the operator for a server with TINKERSCRIPT_KUBERNETES_CLAIM.",
+            hint="Leave config.nodes at 1, or ask the operator for a server with "
+            "TINKERSCRIPT_KUBERNETES_CLAIM.",
         )
     if devices:
         _refuse(
-            f"nodes is {config.nodes}: over several machines a session trains on CPUs alone, and this server's runtimes"
+            f"nodes is {config.nodes}: over several machines a session trains on CPUs alone, and "
+            "this server's runtimes"
             f" have {devices} GPUs.",
-            hint="Leave config.nodes at 1, or ask the operator for a server without TINKERSCRIPT_RUNTIME_GPUS.",
+            hint="Leave config.nodes at 1, or ask the operator for a server without "
+            "TINKERSCRIPT_RUNTIME_GPUS.",
         )
 
 

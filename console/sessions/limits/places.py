@@ -54,7 +54,8 @@ def place_launcher(place: str) -> Any:
     if place not in settings.PLACES:
         raise InvalidRequest(
             f"The session's place is {place}, and this server has no such place any more.",
-            hint="Ask its operator to put it back into TINKERSCRIPT_PLACES, or start a new session.",
+            hint="Ask its operator to put it back into TINKERSCRIPT_PLACES, or start a new "
+            "session.",
         )
     return settings.PLACES[place].options
 

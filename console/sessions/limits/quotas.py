@@ -34,7 +34,8 @@ def device_quota_check(*, project: Project, devices: int) -> None:
     """Raises QuotaExceeded when the project may never have so many devices."""
     if project.device_quota is not None and max(1, devices) > project.device_quota:
         raise QuotaExceeded(
-            f"This project may use {project.device_quota} devices at once, and the session asks for {max(1, devices)}.",
+            f"This project may use {project.device_quota} devices at once, and the session asks "
+            f"for {max(1, devices)}.",
             hint="Ask for fewer devices, or ask who runs this server for more.",
             details={"limit": project.device_quota, "used": 0},
         )
@@ -77,7 +78,8 @@ def session_quota_check(*, project: Project, devices: int) -> None:
     used = _sessions_used(row)
     if used >= row.session_quota:
         raise QuotaExceeded(
-            f"This project may have {row.session_quota} sessions that have not ended, and has {used}.",
+            f"This project may have {row.session_quota} sessions that have not ended, and has "
+            f"{used}.",
             hint="Stop one of them, or ask who runs this server for more.",
             details={"limit": row.session_quota, "used": used},
         )
@@ -114,7 +116,8 @@ def storage_quota_check(*, project: Project, more_bytes: int = 0) -> None:
     used = _storage_used(project) + more_bytes
     if used >= project.storage_quota_bytes:
         raise QuotaExceeded(
-            f"This project stores {used / GIB:.2f} GiB of checkpoints, episodes and journals and may store "
+            f"This project stores {used / GIB:.2f} GiB of checkpoints, episodes and journals and "
+            "may store "
             f"{project.storage_quota_bytes / GIB:.2f} GiB.",
             hint="Delete checkpoints, or sessions that have ended, that you no longer need.",
             details={"limit": project.storage_quota_bytes, "used": used},

@@ -25,7 +25,8 @@ def archive_export(*, project: Project, session_id: str) -> EpisodeExport:
     if not parts:
         raise Conflict(
             "No episode of this session has been archived yet.",
-            hint="That happens with each checkpoint, and when the session is suspended, is stopped or fails.",
+            hint="That happens with each checkpoint, and when the session is suspended, is stopped "
+            "or fails.",
         )
     expires_s = settings.PRESIGNED_URL_S
     return EpisodeExport(

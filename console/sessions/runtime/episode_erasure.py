@@ -59,8 +59,10 @@ def episode_erase(
         record = episode_get(project=project, session_id=session_id, episode_id=episode_id)
         if not by_runtime and (record.session.state not in ENDED or record.session.launch_handle):
             raise Conflict(
-                f"The session is {record.session.state}: no runtime of it can erase the episode now.",
-                hint="Erase it while the session is ready, or after it has stopped. Resume it, or stop it.",
+                f"The session is {record.session.state}: no runtime of it can erase the episode "
+                "now.",
+                hint="Erase it while the session is ready, or after it has stopped. Resume it, or "
+                "stop it.",
                 details={"state": record.session.state},
             )
         try:
@@ -247,6 +249,8 @@ def _upload_forget(session: Session, key: str) -> None:
 
 def _not_there(what: str) -> StorageUnavailable:
     return StorageUnavailable(
-        f"The object store has not the whole {what} that other episodes are in: the episode was not erased.",
-        hint="Look at the store, and erase the episode again; where it is lost for good, delete the session.",
+        f"The object store has not the whole {what} that other episodes are in: the episode was "
+        "not erased.",
+        hint="Look at the store, and erase the episode again; where it is lost for good, delete "
+        "the session.",
     )

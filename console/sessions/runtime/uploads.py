@@ -259,7 +259,8 @@ def _complete(upload: Upload, body: UploadCommit) -> None:
         written = object_store.size_bytes(file["key"])
         if written != file["size_bytes"]:
             raise Conflict(
-                f"{file['path']} has {written or 0} bytes in the store, {file['size_bytes']} were announced.",
+                f"{file['path']} has {written or 0} bytes in the store, {file['size_bytes']} were "
+                "announced.",
                 hint="Open a new upload and write it again.",
             )
         if is_small(file) and object_store.sha256(file["key"]) != file["sha256"]:

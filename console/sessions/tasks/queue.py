@@ -183,7 +183,8 @@ def task_group_set(
     more_bytes = json_bytes(outputs)
     if more_bytes > MAX_OUTPUTS_BYTES:
         raise InvalidRequest(
-            f"The outputs of task {row.name!r:.80} have {more_bytes} bytes; {MAX_OUTPUTS_BYTES} are allowed.",
+            f"The outputs of task {row.name!r:.80} have {more_bytes} bytes; {MAX_OUTPUTS_BYTES} "
+            "are allowed.",
             hint="Keep less in their metadata.",
         )
     with transaction.atomic():

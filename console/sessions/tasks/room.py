@@ -50,12 +50,14 @@ def room_check(session: Session, attempts: int, size_bytes: int) -> None:
     there, there_bytes = found["attempts"], found["size_bytes"]
     if there + attempts > MAX_ATTEMPTS:
         raise QuotaExceeded(
-            f"The queue of a session has room for {MAX_ATTEMPTS} attempts; {there} are there, {attempts} were put.",
+            f"The queue of a session has room for {MAX_ATTEMPTS} attempts; {there} are there, "
+            f"{attempts} were put.",
             hint="Put fewer, or start another session.",
         )
     if there_bytes + size_bytes > MAX_BYTES:
         raise QuotaExceeded(
-            f"The rows to be played would have {there_bytes + size_bytes} bytes; {MAX_BYTES} are allowed.",
+            f"The rows to be played would have {there_bytes + size_bytes} bytes; {MAX_BYTES} are "
+            "allowed.",
             hint="Put the rest when these are done.",
         )
 
@@ -68,6 +70,8 @@ def outputs_room_check(row: QueuedTask, size_bytes: int) -> None:
     all_bytes = others.aggregate(all=Sum("size_bytes", default=0))["all"] + size_bytes
     if all_bytes > MAX_DECIDED_BYTES:
         raise QuotaExceeded(
-            f"The queue would have {all_bytes} bytes with these outputs; {MAX_DECIDED_BYTES} are allowed.",
-            hint="End the episodes of groups that are judged, or keep less in the metadata of their outputs.",
+            f"The queue would have {all_bytes} bytes with these outputs; {MAX_DECIDED_BYTES} are "
+            "allowed.",
+            hint="End the episodes of groups that are judged, or keep less in the metadata of "
+            "their outputs.",
         )

@@ -19,7 +19,8 @@ FOLLOW_CPU_S = 10.0  # of a call, of one core
 TOKEN_CPU_S = 0.005  # and for each token
 ENDED = "error"  # the finish reason
 TOO_SLOW = (
-    f"its grammar took more than {FOLLOW_CPU_S:g} s of a core to be followed, and more with each token: write rules "
+    f"its grammar took more than {FOLLOW_CPU_S:g} s of a core to be followed, and more with each "
+    "token: write rules "
     "that read a text in one way, with fewer and smaller counts inside one another"
 )
 

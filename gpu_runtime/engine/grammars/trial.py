@@ -40,8 +40,10 @@ KEPT = 4096  # grammars of which is known whether they can be made
 log = logging.getLogger(__name__)
 Key = tuple[Any, str]  # vLLM's kind of a grammar, and its text
 TOO_MUCH = (
-    f"its grammar cannot be made and followed within {{:g}} s of a core and {MAX_BYTES >> 30} GiB: ask for fewer and "
-    "smaller counts inside one another (such as maxItems and maxLength), fewer choices, and rules that read a text in "
+    f"its grammar cannot be made and followed within {{:g}} s of a core and {MAX_BYTES >> 30} GiB: "
+    "ask for fewer and "
+    "smaller counts inside one another (such as maxItems and maxLength), fewer choices, and rules "
+    "that read a text in "
     "one way"
 )
 

@@ -104,7 +104,8 @@ class OtherNodes:
         except (EOFError, OSError):
             remote.join(END_S)
             return EngineDead(
-                f"node {node} is lost: the engine's part on it {remote.words.end_of(remote.exitcode)}"
+                f"node {node} is lost: the engine's part on it "
+                f"{remote.words.end_of(remote.exitcode)}"
             )
         return {"differ": NodesDiffer, "refused": PlacementImpossible}.get(kind, EngineDead)(
             str(value)

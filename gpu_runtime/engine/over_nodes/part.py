@@ -71,7 +71,8 @@ def network_check(peer: str) -> str:
     own = address_toward(peer)
     if ipaddress.ip_address(own.partition("%")[0]).is_global:
         raise PlacementImpossible(
-            f"the engine would be spread over nodes that reach one another at addresses of the internet ({own}); what"
+            "the engine would be spread over nodes that reach one another at addresses of the "
+            f"internet ({own}); what"
             " its parts exchange is not encrypted, and needs a network of the cluster's own"
         )
     return own

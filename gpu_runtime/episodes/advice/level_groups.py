@@ -21,15 +21,18 @@ from gpu_runtime.training.batching import Group, truncated_share
 FIRST_BATCHES = 2  # a reward that cannot teach is said after so many
 MOST_VALUES = 5  # that a sentence counts
 CHECK_REWARD = (
-    "Print the rewards of a few attempts at one task: they have to differ. A rule that no answer meets, or every"
+    "Print the rewards of a few attempts at one task: they have to differ. A rule that no answer "
+    "meets, or every"
     " answer, teaches nothing: reward parts of the way, or choose other tasks."
 )
 COLLAPSED = (
-    "The policy has collapsed: go on from a checkpoint before it with a quarter of the learning_rate, or add kl_coef or"
+    "The policy has collapsed: go on from a checkpoint before it with a quarter of the "
+    "learning_rate, or add kl_coef or"
     " entropy_coef."
 )
 NO_REWARD = (
-    "The loop's own exceptions say why. A reward must be a finite number: NaN and infinity are refused, and the episode"
+    "The loop's own exceptions say why. A reward must be a finite number: NaN and infinity are "
+    "refused, and the episode"
     " stays without an end."
 )
 
@@ -89,7 +92,8 @@ def no_reward(over: int, reasons: Mapping[str, int]) -> Event:
 
 def _reward_level(step: int, total: int, seen: Mapping[float, int]) -> Event:
     reason = (
-        f"of the first {total} groups none has two different rewards (seen: {rewards_text(seen)}): this reward cannot"
+        f"of the first {total} groups none has two different rewards (seen: {rewards_text(seen)}): "
+        "this reward cannot"
         " teach these tasks yet"
     )
     return {
@@ -119,7 +123,8 @@ def _nothing_to_learn(
     mean = statistics.fmean(episode.reward for group in groups for episode in group.episodes)
     distinct, total = statistics.fmean(spreads), len(spreads)
     reason = (
-        f"{total} groups in a row had equal rewards (of late {mean:g}): no gradient, and no step was counted;"
+        f"{total} groups in a row had equal rewards (of late {mean:g}): no gradient, and no step "
+        "was counted;"
         f" of their answers {distinct:.0%} differ"
     )
     found: dict[str, Any] = {
@@ -135,7 +140,10 @@ def _nothing_to_learn(
             last.get("kl_before") or last["kl_engine"],
         )
         found |= {"learning_rate": rate, "entropy": entropy, "kl": kl}
-        reason += f"; step {last['step']} had learning_rate {rate:g}, an entropy of {entropy:.2g} and a KL of {kl:.2g}"
+        reason += (
+            f"; step {last['step']} had learning_rate {rate:g}, an entropy of {entropy:.2g} "
+            f"and a KL of {kl:.2g}"
+        )
     hint = COLLAPSED if is_alike else MORE_SPREAD
     cut = LONGER if truncated_share(groups) > MOSTLY_CUT else ""
     return found | {"answers_distinct": distinct, "reason": reason, "hint": hint + cut}

@@ -38,7 +38,10 @@ def gradient_norm(step: int, last: Sequence[Metrics], grad_clip: float) -> list[
         return []
     norms = ", ".join(f"{metrics['grad_norm']:.3g}" for metrics in last[-STEPS_UNTIL_ADVICE:])
     reason = f"the gradient's norm was {norms} in the last steps, and grad_clip is {grad_clip:g}"
-    hint = "Lower learning_rate, or take more episodes a step: such a gradient often comes before a collapse."
+    hint = (
+        "Lower learning_rate, or take more episodes a step: such a gradient often comes before "
+        "a collapse."
+    )
     return [{"name": "gradient_norm_high", "step": step, "reason": reason, "hint": hint}]
 
 
@@ -57,7 +60,10 @@ def length_drift(step: int, history: Sequence[Metrics]) -> list[Event]:
         return []
     now = last[-1]["completion_length_mean"]
     reason = f"answers have {now:.4g} tokens in the mean; those of the first steps had {began:.4g}"
-    hint = "Read some: a reward can be met by length alone. overlong_buffer costs long answers a part of their reward."
+    hint = (
+        "Read some: a reward can be met by length alone. overlong_buffer costs long answers a "
+        "part of their reward."
+    )
     return [{"name": "length_drift", "step": step, "length": now, "reason": reason, "hint": hint}]
 
 
@@ -71,7 +77,8 @@ def engine_gap(step: int, last: Sequence[Metrics]) -> list[Event]:
         last[-1].get(name) or 0.0 for name in ("engine_gap_far", "engine_gap_p50", "tokens_masked")
     )
     reason = (
-        f"{far:.2%} of the step's tokens are more than 1 nat apart between engine and trainer, the median token"
+        f"{far:.2%} of the step's tokens are more than 1 nat apart between engine and trainer, the "
+        "median token"
         f" {usual:.2g} nats; {masked:.0f} tokens were left out of the loss"
     )
     hint = (

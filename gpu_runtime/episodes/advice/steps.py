@@ -11,7 +11,8 @@ DISTINCT_LEFT = 0.1  # of the pairs of answers that could differ
 MOSTLY_LEVEL = 0.75  # of the groups of these steps
 MOSTLY_CUT = 0.5  # of the answers
 MORE_SPREAD = (
-    "Raise the temperature, choose harder tasks where all succeed and easier ones where all fail, reward parts of the"
+    "Raise the temperature, choose harder tasks where all succeed and easier ones where all fail, "
+    "reward parts of the"
     " way, or raise grpo_n."
 )
 LONGER = (
@@ -48,7 +49,10 @@ def prefixes_repeated(step: int, metrics: Metrics) -> list[Event]:
     repeated, computed = metrics.get("tokens_repeated") or 0, metrics.get("tokens_computed") or 1
     if step != 1 or not repeated:
         return []
-    reason = f"prefixes are not shared: {repeated:,} of the {computed:,} tokens of this step were computed before"
+    reason = (
+        f"prefixes are not shared: {repeated:,} of the {computed:,} tokens of this step were "
+        "computed before"
+    )
     found = {
         "name": "prefixes_not_shared",
         "step": step,
@@ -58,7 +62,8 @@ def prefixes_repeated(step: int, metrics: Metrics) -> list[Event]:
     return [
         found
         | {
-            "hint": "The model's layers read each timeline whole; one of attention alone shares them."
+            "hint": "The model's layers read each timeline whole; one of attention alone shares "
+            "them."
         }
     ]
 
@@ -71,7 +76,8 @@ def first_level(step: int, history: Sequence[Metrics]) -> list[Event]:
         return []
     low, middle, high = (history[-1].get(f"reward_p{part}") or 0.0 for part in (10, 50, 90))
     reason = (
-        f"no group of the first {step} steps has two different rewards (of the last one: a tenth up to {low:g}, half up"
+        f"no group of the first {step} steps has two different rewards (of the last one: a tenth "
+        f"up to {low:g}, half up"
         f" to {middle:g}, nine tenths up to {high:g}): this reward cannot teach these tasks yet"
     )
     groups = sum(metrics["groups"] for metrics in history)
@@ -97,7 +103,10 @@ def kl_alone(step: int, last: Sequence[Metrics]) -> list[Event]:
         return []
     row = last[-STEPS_UNTIL_ADVICE:]
     groups, mean = sum(metrics["groups"] for metrics in row), row[-1]["reward_mean"]
-    reason = f"{groups} groups in a row had equal rewards (of late {mean:g}): of {len(row)} steps the KL term is all"
+    reason = (
+        f"{groups} groups in a row had equal rewards (of late {mean:g}): of {len(row)} steps "
+        "the KL term is all"
+    )
     found = {"name": "nothing_to_learn", "step": step, "groups": groups, "reward_mean": mean}
     return [found | {"reason": reason, "hint": MORE_SPREAD}]
 
@@ -133,7 +142,10 @@ def truncated(step: int, last: Sequence[Metrics]) -> list[Event]:
     if not has_just_lasted(last, lambda metrics: (metrics.get("truncated") or 0.0) > MOSTLY_CUT):
         return []
     share = last[-1]["truncated"]
-    reason = f"{share:.0%} of the answers of the last step were cut off by max_tokens or the end of the context"
+    reason = (
+        f"{share:.0%} of the answers of the last step were cut off by max_tokens or the end "
+        "of the context"
+    )
     return [
         {
             "name": "answers_truncated",
@@ -151,7 +163,8 @@ def losses(step: int, last: Sequence[Metrics]) -> list[Event]:
     if not count or any(metrics.get("grammars_lost") for metrics in last[:-1]):
         return []
     reason = (
-        f"{count} of the step's answers left the grammar of their call as the runtime follows it: what each sampled"
+        f"{count} of the step's answers left the grammar of their call as the runtime follows it: "
+        "what each sampled"
         " after that is not trained"
     )
     hint = "Leave out response_format or the strict tool, or simplify its schema, if it goes on."
@@ -189,8 +202,14 @@ def collapse(step: int, history: Sequence[Metrics]) -> list[Event]:
             }
         )
     if has_just_lasted(last, _are_alike):
-        reason = f"nearly all answers of each group are the same ({last[-1]['answers_distinct']:.0%} differ)"
-        hint = "Stop here if the reward is good; else raise the temperature, lower learning_rate or add a KL term."
+        reason = (
+            "nearly all answers of each group are the same "
+            f"({last[-1]['answers_distinct']:.0%} differ)"
+        )
+        hint = (
+            "Stop here if the reward is good; else raise the temperature, lower learning_rate "
+            "or add a KL term."
+        )
         found.append({"name": "answers_collapse", "step": step, "reason": reason, "hint": hint})
     return found
 

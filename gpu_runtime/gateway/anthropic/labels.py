@@ -62,12 +62,15 @@ TOOLS = ToolTypes(
     optional=("web_search_20250305", "web_search_20260209"),
     switches={
         "web_search": (
-            'In Claude Code: --disallowedTools WebSearch, or "deny": ["WebSearch"] in its permissions. Else leave the'
+            'In Claude Code: --disallowedTools WebSearch, or "deny": ["WebSearch"] in its '
+            "permissions. Else leave the"
             " tool out."
         ),
         "web_fetch": "In Claude Code: --disallowedTools WebFetch. Else leave the tool out.",
-        "tool_search": "In Claude Code: ENABLE_TOOL_SEARCH=false. Else send all tools without defer_loading.",
-        "mcp_toolset": "Let the client call the server itself and send its tools with an input_schema.",
+        "tool_search": "In Claude Code: ENABLE_TOOL_SEARCH=false. Else send all tools without "
+        "defer_loading.",
+        "mcp_toolset": "Let the client call the server itself and send its tools with an "
+        "input_schema.",
         "bash_": "Send a tool with that name and an input_schema, which your client runs.",
         "text_editor_": "Send a tool with that name and an input_schema, which your client runs.",
         "memory_": "Send a tool with that name and an input_schema, which your client runs.",

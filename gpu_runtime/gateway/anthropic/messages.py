@@ -169,7 +169,9 @@ def _head(prepared: PreparedChat, call_id: str, read: int) -> dict[str, Any]:
 
 
 def _event(kind: str, **fields: Any) -> bytes:
-    return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields}, separators=(',', ':'))}\n\n".encode()
+    return (
+        f"event: {kind}\ndata: {json.dumps({'type': kind, **fields}, separators=(',', ':'))}\n\n"
+    ).encode()
 
 
 PING = _event("ping")

@@ -49,15 +49,18 @@ TOOLS = ToolTypes(
     switches={
         "web_search": 'In Codex: web_search = "disabled" in config.toml. Else leave the tool out.',
         "image_generation": (
-            "In Codex: image_generation = false under [features] in config.toml. Else leave the tool out."
+            "In Codex: image_generation = false under [features] in config.toml. Else leave the "
+            "tool out."
         ),
         "tool_search": (
             "In Codex: name the session's own model, for which it sends every tool at once. Else"
             " send all tools as functions."
         ),
-        "local_shell": "In Codex: name the session's own model, for which it sends its shell as a function.",
+        "local_shell": "In Codex: name the session's own model, for which it sends its shell as a "
+        "function.",
         "shell": "Send the shell as a function with a schema, which your client runs.",
         "apply_patch": "Send it as a function with a schema, which your client runs.",
-        "mcp": "Let the client call the server itself and send its tools as functions: in Codex, [mcp_servers].",
+        "mcp": "Let the client call the server itself and send its tools as functions: in Codex, "
+        "[mcp_servers].",
     },
 )

@@ -83,7 +83,8 @@ def functions_of(tools: Sequence[Tool]) -> dict[str, FunctionTool | CustomTool]:
 def _refused(number: int, why: str) -> BadRequest:
     return BadRequest(
         f"tools.{number}: {why}",
-        hint="The model reads a namespace's function under both names, with two underscores between them.",
+        hint="The model reads a namespace's function under both names, with two underscores "
+        "between them.",
         param=f"tools.{number}.name",
     )
 

@@ -98,14 +98,17 @@ def _shapes_check(data: Any) -> None:
         for name, tensor in datum.loss_fn_inputs.items():
             if len(tensor.shape) > 2:
                 raise UserMistake(
-                    f"data[{index}].loss_fn_inputs[{name!r}] has {len(tensor.shape)} dimensions; it has one or two"
+                    f"data[{index}].loss_fn_inputs[{name!r}] has {len(tensor.shape)} dimensions; "
+                    "it has one or two"
                 )
             if tensor.WhichOneof("encoding") == "sparse_csr":
                 elements += math.prod(abs(length) for length in tensor.shape)
             if elements > MAX_ELEMENTS:
                 raise UserMistake(
-                    f"data[{index}].loss_fn_inputs[{name!r}] has shape {list(tensor.shape)}: the sparse tensors of one"
-                    f" request stand for at most {MAX_ELEMENTS} numbers; send fewer data in one call"
+                    f"data[{index}].loss_fn_inputs[{name!r}] has shape {list(tensor.shape)}: the "
+                    "sparse tensors of one"
+                    f" request stand for at most {MAX_ELEMENTS} numbers; send fewer data in one "
+                    "call"
                 )
 
 
@@ -115,7 +118,8 @@ def _datum(index: int, datum: Any) -> Datum:
         kind = chunk.WhichOneof("chunk")
         if kind != "encoded_text":
             raise UserMistake(
-                f"data[{index}].model_input has a chunk of kind {kind}: this server trains on text alone"
+                f"data[{index}].model_input has a chunk of kind {kind}: this server trains on text "
+                "alone"
             )
         pieces.append(
             _array(chunk.encoded_text.tokens, np.dtype("<i4"), f"data[{index}].model_input")
@@ -187,7 +191,8 @@ def row_counts(
     )
     if not is_sound:
         raise UserMistake(
-            f"{where}: crow_indices and col_indices do not describe {values} values of {list(shape)}"
+            f"{where}: crow_indices and col_indices do not describe {values} values of "
+            f"{list(shape)}"
         )
     return counts
 

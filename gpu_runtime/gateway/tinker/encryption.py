@@ -33,7 +33,8 @@ def recipients_read(keys: Sequence[str]) -> list[Recipient]:
             recipients.append(_recipient(key))
         except pyrage.RecipientError:
             raise UserMistake(
-                f"age_encryption_recipients[{index}] is no public key that is taken: one begins with"
+                f"age_encryption_recipients[{index}] is no public key that is taken: one begins "
+                "with"
                 " age1, ssh-ed25519, or ssh-rsa and has 2048 to 4096 bits then"
             ) from None
     return recipients

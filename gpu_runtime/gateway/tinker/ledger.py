@@ -132,7 +132,8 @@ class Ledger:
             raise NotFound(f"there is no model {model_id} in this session")
         if model is not None and not model.is_lost and seq_id > model.last_seq + MAX_GAP:
             raise BadRequest(
-                f"number {seq_id} of {model_id} is more than {MAX_GAP} after the last, {model.last_seq}"
+                f"number {seq_id} of {model_id} is more than {MAX_GAP} after the last, "
+                f"{model.last_seq}"
             )
         digest = hashlib.sha256(
             kind.encode() + b"\0" + (body if compared is None else compared)
@@ -301,7 +302,10 @@ class Ledger:
         """
         deadline = time.monotonic() + STORE_S
         while time.monotonic() < deadline and not isinstance(away, CheckpointDeleted):
-            self._held_by = f"the object store is away, and {operation.kind} of {operation.model_id} needs it: {away}"
+            self._held_by = (
+                f"the object store is away, and {operation.kind} of "
+                f"{operation.model_id} needs it: {away}"
+            )
             log.warning("%s", self._held_by)
             await asyncio.sleep(STORE_INTERVAL_S)
             try:
@@ -363,7 +367,10 @@ class Ledger:
                     self._add(model, operation)
 
     def _missing(self, model_id: str, seq_id: int) -> Operation:
-        said = f"number {seq_id} of {model_id} did not come within {self._gap_s:g} s: it counts as used up".encode()
+        said = (
+            f"number {seq_id} of {model_id} did not come within {self._gap_s:g} s: it counts as "
+            "used up"
+        ).encode()
         request_id = f"{model_id}|{MISSING}:{seq_id}"
         return Operation(
             model_id, seq_id, request_id, MISSING, said, hashlib.sha256(said).hexdigest()

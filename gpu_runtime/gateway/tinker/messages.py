@@ -20,11 +20,13 @@ _ENUMS = {
 _MESSAGES = {
     "ForwardBackwardRequest": (
         "string model_id 1", "int32 seq_id 2", "repeated Datum data 3", "string loss_fn 4",
-        "map double loss_fn_config 5", "bool forward_only 6", "map LossConfigValue loss_fn_config_v2 7",
+        "map double loss_fn_config 5", "bool forward_only 6", "map LossConfigValue "
+                                                              "loss_fn_config_v2 7",
     ),
     "LossConfigValue": ("oneof=value double number 1", "oneof=value string text 2"),
     "Datum": (
-        "repeated Chunk model_input 1", "map Tensor loss_fn_inputs 2", "repeated ProvenanceSpan model_input_spans 3",
+        "repeated Chunk model_input 1", "map Tensor loss_fn_inputs 2", "repeated ProvenanceSpan "
+                                                                       "model_input_spans 3",
         "repeated ProvenanceSpan loss_fn_input_spans 4",
     ),
     "Chunk": ("oneof=chunk EncodedTextChunk encoded_text 1", "oneof=chunk Opaque image 2", "oneof=chunk Opaque dmel 3"),

@@ -43,7 +43,8 @@ def rows_read(
             raise UserMistake(f"{NAME} has a token outside -1 to {vocabulary_size - 1}")
     if rows * (widest + sample.prompt_alt_tokens_k) > MAX_CELLS:
         raise UserMistake(
-            f"the prompt has {prompt_length} tokens, with {widest} scored and {sample.prompt_alt_tokens_k} drawn at"
+            f"the prompt has {prompt_length} tokens, with {widest} scored and "
+            f"{sample.prompt_alt_tokens_k} drawn at"
             f" each: the product is at most {MAX_CELLS}"
         )
     return targets

@@ -10,7 +10,8 @@ from tinkerscript.wire.tinker.ids import user_error
 from tinkerscript.wire.tinker.work import CallKind
 
 MODEL_LOST = (
-    "the volume of this session was lost, and what this model had learned with it: make a model from a state that"
+    "the volume of this session was lost, and what this model had learned with it: make a model "
+    "from a state that"
     " save_state stored (create_training_client_from_state)"
 )
 

@@ -263,8 +263,10 @@ class Samplers:
             folder = Path(described["folder"])
             if not await asyncio.to_thread(snapshot_use, folder):
                 raise UserMistake(
-                    f"the weights of {sampler_id} are no longer kept: of unnamed snapshots those that were"
-                    f" sampled last are, {WHOLE_KEPT} of a model of all weights, {ADAPTERS_KEPT} or 8 GiB of adapters;"
+                    f"the weights of {sampler_id} are no longer kept: of unnamed snapshots those "
+                    "that were"
+                    f" sampled last are, {WHOLE_KEPT} of a model of all weights, {ADAPTERS_KEPT} "
+                    "or 8 GiB of adapters;"
                     " save_weights_for_sampler with a name keeps one"
                 )
             return folder

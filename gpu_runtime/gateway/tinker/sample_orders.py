@@ -17,17 +17,20 @@ def order_of(sample: Sample, folder: Path | None, engine: SamplerEngine) -> Samp
     options, room = sample.sampling_params, engine.context_length - len(prompt)
     if room < 1:
         raise UserMistake(
-            f"the prompt has {len(prompt)} tokens, and prompt and answer have room for {engine.context_length}"
+            f"the prompt has {len(prompt)} tokens, and prompt and answer have room for "
+            f"{engine.context_length}"
         )
     if options.max_tokens is not None and options.max_tokens > room:
         raise UserMistake(
-            f"the prompt has {len(prompt)} tokens and max_tokens is {options.max_tokens}: together they may have"
+            f"the prompt has {len(prompt)} tokens and max_tokens is {options.max_tokens}: together "
+            "they may have"
             f" {engine.context_length}"
         )
     last_n = sample.prompt_logprobs_last_n
     if last_n is not None and not (sample.prompt_logprobs and last_n < len(prompt)):
         raise UserMistake(
-            "prompt_logprobs_last_n goes with prompt_logprobs and is at most the prompt's length less one"
+            "prompt_logprobs_last_n goes with prompt_logprobs and is at most the prompt's length "
+            "less one"
         )
     strings, token_ids = _stops(options.stop, engine.vocabulary_size)
     targets = prompt_targets.rows_read(sample, len(prompt), engine.vocabulary_size)

@@ -116,7 +116,8 @@ class Samples:
         if (known := self._by_number.get(number)) is not None:
             if known.sha256 != sha256:
                 raise UserMistake(
-                    f"number {sample.seq_id} of {sample.sampling_session_id} was used for another request"
+                    f"number {sample.seq_id} of {sample.sampling_session_id} was used for another "
+                    "request"
                 )
             return known
         if len(self._by_id) - len(self._finished) >= MAX_PROMISES:

@@ -208,7 +208,8 @@ class ModelWork:
         wanted = body_parse(LoadWeights, operation.body)
         if wanted.weights_access_token is not None:
             raise UserMistake(
-                "weights_access_token is not taken by load_state, as no credential is kept in a runtime: make a model"
+                "weights_access_token is not taken by load_state, as no credential is kept in a "
+                "runtime: make a model"
                 " from the state (create_training_client_from_state)"
             )
         source = await self._store.find(operation.model_id, wanted.path, optimizer=wanted.optimizer)
@@ -238,7 +239,8 @@ class ModelWork:
         if wanted.adam_params is None:
             kind = (wanted.optimizer_params or {}).get("type", "none")
             raise UserMistake(
-                f"the optimizer {kind!r} is not there: send adam_params, AdamW is what this server has"
+                f"the optimizer {kind!r} is not there: send adam_params, AdamW is what this server "
+                "has"
             )
         params = AdamParams(**wanted.adam_params.model_dump(exclude={"type"}))
         metrics = await self._trainer.optim_step(operation.model_id, params)
@@ -250,7 +252,8 @@ class ModelWork:
         recipients = recipients_read(wanted.age_encryption_recipients or [])
         if recipients and segment != "external_weights":
             raise UserMistake(
-                "age_encryption_recipients go with save_weights_external: a state is read here again"
+                "age_encryption_recipients go with save_weights_external: a state is read here "
+                "again"
             )
         opening = self._named(wanted, segment, wanted.overwrite)
         folder = self._folder / f"saving-{_short(operation.request_id)}"
@@ -304,7 +307,8 @@ class ModelWork:
         ttl = wanted.ttl_seconds
         if ttl is not None and not MIN_TTL_S <= ttl <= MAX_TTL_S:
             raise UserMistake(
-                f"ttl_seconds is {ttl}; it must be from {MIN_TTL_S} (an hour) to {MAX_TTL_S} (ten years)"
+                f"ttl_seconds is {ttl}; it must be from {MIN_TTL_S} (an hour) to {MAX_TTL_S} (ten "
+                "years)"
             )
         try:
             return NamedCheckpointOpen(
@@ -314,7 +318,8 @@ class ModelWork:
             )  # fmt: skip
         except ValidationError:
             raise UserMistake(
-                f"path is {wanted.path!r}; a name has letters, digits, '.', '_' and '-', at most 128, and no '/'"
+                f"path is {wanted.path!r}; a name has letters, digits, '.', '_' and '-', at most "
+                "128, and no '/'"
             ) from None
 
     async def _stored(

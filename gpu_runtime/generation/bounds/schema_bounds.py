@@ -55,7 +55,8 @@ def schema_bound(given: Any, *, param: str) -> None:
 def _pattern_bound(pattern: str, param: str) -> None:
     if (repeats := nested_repeats(pattern)) > MAX_NESTED:
         raise BadRequest(
-            f"a pattern repeats what repeats, up to {repeats} times; at most {MAX_NESTED} are taken where no character "
+            f"a pattern repeats what repeats, up to {repeats} times; at most {MAX_NESTED} are "
+            "taken where no character "
             "stands between the repetitions",
             param=param,
         )

@@ -163,7 +163,8 @@ def budget_check(
         )
     if has_grammar:
         raise BadRequest(
-            "thinking_budget cannot be combined with a grammar (response_format, strict tools, structured_outputs)",
+            "thinking_budget cannot be combined with a grammar (response_format, strict tools, "
+            "structured_outputs)",
             hint="Send one of the two.",
             param="thinking_budget",
             openai_code="unsupported_parameter",

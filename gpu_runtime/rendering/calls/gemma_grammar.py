@@ -161,7 +161,10 @@ class _Rules:
             name = names[index]
             if not re.fullmatch(KEY, name):
                 raise _not_held(f"the property {name[:40]!r}, whose name has no quotes there,")
-            member = f"{json.dumps(name + ':', ensure_ascii=False)} {self.value(properties[name], depth)}"
+            member = (
+                f"{json.dumps(name + ':', ensure_ascii=False)} "
+                f"{self.value(properties[name], depth)}"
+            )
             for first in (True, False):
                 there = f"{'' if first else json.dumps(',')} {member} {rule}_{index + 1}_False"
                 left_out = "" if name in required else f" | {rule}_{index + 1}_{first}"

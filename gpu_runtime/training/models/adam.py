@@ -21,7 +21,8 @@ def adam_check(params: AdamParams) -> None:
         value = getattr(params, name)
         if not (low <= value < high) or (name == "eps" and value == 0):
             raise InvalidTrainingInput(
-                f"adam_params {name} is {value}; it must be {'above' if name == 'eps' else 'at least'} {low:g} and"
+                f"adam_params {name} is {value}; it must be "
+                f"{'above' if name == 'eps' else 'at least'} {low:g} and"
                 f" below {high:g}"
             )
 
@@ -57,7 +58,8 @@ def adam_step(optimizer: torch.optim.AdamW, params: AdamParams) -> dict[str, flo
     if not torch.isfinite(norm):
         optimizer.zero_grad()
         raise InvalidTrainingInput(
-            f"the accumulated gradient is not finite (norm {norm.item()}): the weights stand and it is forgotten"
+            f"the accumulated gradient is not finite (norm {norm.item()}): the weights stand and "
+            "it is forgotten"
         )
     if params.grad_clip_norm > 0:
         clip_grads_with_norm_(parameters, params.grad_clip_norm, norm)

@@ -15,7 +15,8 @@ def loss_find(name: str) -> NamedLoss:
     """The loss of that name. Raises InvalidTrainingInput."""
     if name not in LOSSES:
         raise InvalidTrainingInput(
-            f"loss_fn {name!r} is unknown; there are {', '.join(LOSSES)}. A loss of your own is computed by the client:"
+            f"loss_fn {name!r} is unknown; there are {', '.join(LOSSES)}. A loss of your own is "
+            "computed by the client:"
             " pass the function to forward_backward_custom"
         )
     return LOSSES[name]
@@ -41,7 +42,8 @@ def settings_check(name: str, loss: NamedLoss, config: LossConfig) -> dict[str, 
     )
     if not 0 <= low <= high:
         raise InvalidTrainingInput(
-            f"clip_low_threshold {low:g} and clip_high_threshold {high:g} must be 0 <= low <= high: they are bounds of"
+            f"clip_low_threshold {low:g} and clip_high_threshold {high:g} must be 0 <= low <= "
+            "high: they are bounds of"
             " the ratio itself (such as 0.8 and 1.2), not distances from 1"
         )
     return settings
@@ -77,7 +79,8 @@ def _check_tokens(where: str, ids: np.ndarray, vocabulary: int) -> None:
     if outside.any():
         at = np.argwhere(outside)[0].tolist()
         raise InvalidTrainingInput(
-            f"{where} has the token {ids[tuple(at)]} at {at}; this model's tokens are 0 to {vocabulary - 1}"
+            f"{where} has the token {ids[tuple(at)]} at {at}; this model's tokens are 0 to "
+            f"{vocabulary - 1}"
         )
 
 
@@ -87,12 +90,14 @@ def _check_names(index: int, tensors: Mapping[str, np.ndarray], name: str, loss:
     missing = [key for key in required if key not in tensors]
     if missing:
         raise InvalidTrainingInput(
-            f"datum {index} has no tensor {missing[0]!r} in loss_fn_inputs; {name} takes {', '.join(allowed)}"
+            f"datum {index} has no tensor {missing[0]!r} in loss_fn_inputs; {name} takes "
+            f"{', '.join(allowed)}"
         )
     unknown = sorted(set(tensors) - set(allowed))
     if unknown:
         raise InvalidTrainingInput(
-            f"datum {index} has a tensor {unknown[0]!r} in loss_fn_inputs, which {name} does not use; it takes"
+            f"datum {index} has a tensor {unknown[0]!r} in loss_fn_inputs, which {name} does not "
+            "use; it takes"
             f" {', '.join(allowed)}"
         )
 
@@ -106,7 +111,8 @@ def _check_shape(
     if shape != [tokens]:
         wanted = f"[{tokens}] or [{tokens}, K]" if many_targets else f"[{tokens}]"
         raise InvalidTrainingInput(
-            f"datum {index}, {TARGETS} has the shape {shape}; its model_input has {tokens} tokens, so {name} takes"
+            f"datum {index}, {TARGETS} has the shape {shape}; its model_input has {tokens} tokens, "
+            f"so {name} takes"
             f" {wanted}"
         )
 
@@ -114,7 +120,8 @@ def _check_shape(
 def _check_values(index: int, key: str, tensor: np.ndarray, shape: tuple[int, ...]) -> None:
     if tensor.shape != shape:
         raise InvalidTrainingInput(
-            f"datum {index}, {key} has the shape {list(tensor.shape)}; {TARGETS} has {list(shape)}, which it must equal"
+            f"datum {index}, {key} has the shape {list(tensor.shape)}; {TARGETS} has "
+            f"{list(shape)}, which it must equal"
         )
     if tensor.dtype.kind not in "iufb":
         raise InvalidTrainingInput(

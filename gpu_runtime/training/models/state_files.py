@@ -126,7 +126,8 @@ def _check(weights: Mapping[str, Tensor], parameters: Mapping[str, nn.Parameter]
         if saved is None or own is None or saved.shape != own.shape:
             shapes = ["none" if each is None else str(list(each.shape)) for each in (saved, own)]
             raise InvalidTrainingInput(
-                f"the state is of another base: {name} has the shape {shapes[0]} there and {shapes[1]} here"
+                f"the state is of another base: {name} has the shape {shapes[0]} there and "
+                f"{shapes[1]} here"
             )
 
 

@@ -114,8 +114,10 @@ class BaseWithModels:
         taken, room = sum(others), int(self._memory_bytes() * ADAPTERS_PART)
         if taken + wanted > room:
             raise InvalidTrainingInput(
-                f"an adapter of rank {lora.rank} needs {wanted >> 20} MiB while it is trained; {len(models)} models"
-                f" have {taken >> 20} of the {room >> 20} MiB that are for adapters. Finish one, or take a smaller rank"
+                f"an adapter of rank {lora.rank} needs {wanted >> 20} MiB while it is trained; "
+                f"{len(models)} models"
+                f" have {taken >> 20} of the {room >> 20} MiB that are for adapters. Finish one, "
+                "or take a smaller rank"
             )
 
     def _memory_bytes(self) -> int:
@@ -126,11 +128,13 @@ class BaseWithModels:
     def _whole_model(self) -> _Model:
         if self._models:
             raise InvalidTrainingInput(
-                f"{len(self._models)} models with adapters use this base: all weights can be trained when they are gone"
+                f"{len(self._models)} models with adapters use this base: all weights can be "
+                "trained when they are gone"
             )
         if self._policy.model.dtype != torch.float32:
             raise InvalidTrainingInput(
-                f"all weights are trained in float32, and this base is here in {self._policy.model.dtype}, as on every"
+                "all weights are trained in float32, and this base is here in "
+                f"{self._policy.model.dtype}, as on every"
                 " GPU: train adapters (a rank of 1 or more)"
             )
         if self._made:
@@ -139,7 +143,8 @@ class BaseWithModels:
         wanted = WHOLE_BYTES * sum(weight.numel() for weight in self._policy.parameters())
         if wanted > (room := int(self._memory_bytes() * WHOLE_PART)):
             raise InvalidTrainingInput(
-                f"all weights of this base need {wanted >> 20} MiB while they are trained, and {room >> 20} MiB are for"
+                f"all weights of this base need {wanted >> 20} MiB while they are trained, and "
+                f"{room >> 20} MiB are for"
                 " them: train adapters (a rank of 1 or more)"
             )
         self._policy.requires_grad_(True)
@@ -299,6 +304,7 @@ def _finite_verify(loss_E: Tensor, datum_E: Tensor) -> None:
     if broken.any():
         at = int(broken.nonzero()[0])
         raise InvalidTrainingInput(
-            f"the loss of datum {int(datum_E[at])} is {loss_E[at].item()}: its logprobs are too far from"
+            f"the loss of datum {int(datum_E[at])} is {loss_E[at].item()}: its logprobs are too "
+            "far from"
             " the model's, or an earlier step has broken the weights; nothing was accumulated"
         )

@@ -45,7 +45,8 @@ def job_nodes(count: int, environ: Mapping[str, str] = os.environ) -> list[Node]
     listed, own = environ.get(NODES, ""), environ.get(OWN, "")
     if not listed or not own:
         raise PlacementImpossible(
-            f"nodes={count} needs a job of Slurm over {count} nodes, or one of Kubernetes; this runtime is in none"
+            f"nodes={count} needs a job of Slurm over {count} nodes, or one of Kubernetes; this "
+            "runtime is in none"
         )
     found = {
         node.name: node

@@ -82,7 +82,8 @@ async def _hold(address: str, held: AsyncExitStack) -> tuple[str, asyncio.Stream
                 await asyncio.sleep(AGAIN_S)
     except TimeoutError:
         raise TrainerFailed(
-            f"node {pod_name(address)} is not reached: its pod runs, and took no connection of this session within"
+            f"node {pod_name(address)} is not reached: its pod runs, and took no connection of "
+            "this session within"
             f" {REACH_S:g} s"
         ) from None
 

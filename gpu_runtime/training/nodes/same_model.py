@@ -34,6 +34,7 @@ def same_model_verify(model: str, node: str) -> None:
     first = found[0]
     if others := sorted({name for name, digest in found if digest != first[1]}):
         raise NodesDiffer(
-            f"the base model in {model} is not the same on every node: on {', '.join(others)} its files are others"
+            f"the base model in {model} is not the same on every node: on {', '.join(others)} its "
+            "files are others"
             f" than on {first[0]}"
         )

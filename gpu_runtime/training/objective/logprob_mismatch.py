@@ -27,6 +27,7 @@ def mismatch_refusal(kl_engine: float, gaps: EngineGaps, dtype: str, staleness: 
         return None
     return (
         f"engine and trainer differ by a KL of {kl_engine:.2g} on tokens of the current weights, of"
-        f" {gaps.usual_kl:.2g} without the farthest of them, and rounding explains {bound:g}; the engine is given the"
+        f" {gaps.usual_kl:.2g} without the farthest of them, and rounding explains {bound:g}; the "
+        "engine is given the"
         " weights again"
     )

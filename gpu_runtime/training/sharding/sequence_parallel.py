@@ -141,7 +141,8 @@ def heads_verify(config: Any) -> None:
     keys = getattr(config, "num_key_value_heads", None) or heads
     if heads % ranks or (keys % ranks and ranks % keys):
         raise ModelUnsupported(
-            f"sequence_parallel shares attention heads out evenly: {heads} heads, {keys} of keys, among {ranks} ranks"
+            f"sequence_parallel shares attention heads out evenly: {heads} heads, {keys} of keys, "
+            f"among {ranks} ranks"
         )
 
 

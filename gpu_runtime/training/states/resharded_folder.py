@@ -37,7 +37,8 @@ async def wait_for_parts(state: Path, ranks: int) -> None:
     while len(list((state / FOLDER).glob("*optim_states.pt"))) < ranks:
         if asyncio.get_running_loop().time() > deadline:
             raise TrainerFailed(
-                f"{ranks} ranks saved {state.name}, and after {SEEN_S:g} s not all of it is seen here"
+                f"{ranks} ranks saved {state.name}, and after {SEEN_S:g} s not all of it is seen "
+                "here"
             )
         await asyncio.sleep(0.2)
 

@@ -26,7 +26,8 @@ env_key = "EPISODE_KEY"
 wire_api = "responses"
 """
 COMMANDS = {
-    "claude-code": "claude --allowedTools=Bash,Read,Edit,Write --disallowedTools=WebSearch,WebFetch -p",
+    "claude-code": "claude --allowedTools=Bash,Read,Edit,Write "
+    "--disallowedTools=WebSearch,WebFetch -p",
     "codex": "codex exec --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox",
     "mini-swe-agent": "mini --yolo --exit-immediately --output ../trajectory.json --task",
 }

@@ -19,7 +19,8 @@ WRONG = re.compile(r"(?:failures|errors|skipped|unexpected successes)=(\d+)")
 def prompt(task: str) -> str:
     """What the agent is asked to do."""
     return (
-        f"The module {task}.py of this folder does not do what its docstring promises. Repair it, so that"
+        f"The module {task}.py of this folder does not do what its docstring promises. Repair it, "
+        "so that"
         f" `python -m unittest tests.test_{task}` passes. Change no test."
     )
 

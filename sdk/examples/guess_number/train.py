@@ -17,7 +17,10 @@ from tinkerscript.curve import png_check
 BASE_MODEL = "SmolLM2-135M-Instruct"
 LARGEST, TURNS = 15, 5
 HELD_OUT = (5, 9, 13)  # never the secret of a game that is trained
-RULES = f"I think of a number from 1 to {LARGEST}. Guess it; I say higher or lower. Reply with one number."
+RULES = (
+    f"I think of a number from 1 to {LARGEST}. Guess it; I say higher or lower. Reply with one "
+    "number."
+)
 
 
 def agent(secret: int, episode) -> WorkflowOutput:

@@ -84,7 +84,8 @@ def data_make(tokenizer: Any, conversation: Conversation, max_length: int) -> li
         whole = list(tokenizer.apply_chat_template(conversation[: place + 1], return_dict=False))
         if whole[: len(prompt)] != prompt:
             raise SystemExit(
-                "This chat template writes a prompt anew once it has its reply: it cannot be trained here."
+                "This chat template writes a prompt anew once it has its reply: it cannot be "
+                "trained here."
             )
         while (
             whole[-1] != tokenizer.eos_token_id and tokenizer.eos_token_id in whole[len(prompt) :]

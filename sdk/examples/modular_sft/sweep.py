@@ -36,7 +36,8 @@ def main() -> int:
     arguments = parser.parse_args()
     if RUN_TRAINING and os.environ.get("WANDB_PROJECT") and find_spec("wandb") is None:
         raise SystemExit(
-            "WANDB_PROJECT is set, and wandb is not installed: pip install wandb, or unset WANDB_PROJECT."
+            "WANDB_PROJECT is set, and wandb is not installed: pip install wandb, or unset "
+            "WANDB_PROJECT."
         )
     # A smoke has a folder of its own: its two steps are not to be kept and ranked beside whole
     # runs.

@@ -94,8 +94,10 @@ def by_model(client: OpenAI, model: str) -> Answerer:
 
 
 JUDGE = (
-    "You answer in a game of twenty questions. The secret is {answer} ({category}). Reply with JSON alone: "
-    '{{"answer": "yes" or "no" or "n/a", "correct": true only if the question names the secret itself}}'
+    "You answer in a game of twenty questions. The secret is {answer} ({category}). Reply with "
+    "JSON alone: "
+    '{{"answer": "yes" or "no" or "n/a", "correct": true only if the question names the secret '
+    "itself}}"
 )
 
 

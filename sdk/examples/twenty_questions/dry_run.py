@@ -48,10 +48,12 @@ def main() -> None:
     later, merged = (sum(map(number, calls)) for number in (lambda game: len(game) - 1, merges))
     share = f"{merged / later:.2f}" if later else "-"
     print(
-        f"{later} calls came after the first of their game; {merged} continue an earlier one: merge share {share}"
+        f"{later} calls came after the first of their game; {merged} continue an earlier one: "
+        f"merge share {share}"
     )
     print(
-        "It is that of the canned player, whose tokens are words: of a model the session counts its own."
+        "It is that of the canned player, whose tokens are words: of a model the session counts "
+        "its own."
     )
 
 
@@ -59,7 +61,8 @@ def shown(game: Game, calls: list[Recorded]) -> str:
     """A game in lines: its turns, its searches, and its calls with timeline and reward."""
     timelines = timelines_of(calls)
     lines = [
-        f"{game.secret['answer']} ({game.secret['category']}): reward {game.reward:g}, {len(game.asked)} turns"
+        f"{game.secret['answer']} ({game.secret['category']}): reward {game.reward:g}, "
+        f"{len(game.asked)} turns"
     ]
     lines += [
         f"  {number:>2}. {question} {said}" for number, (question, said) in enumerate(game.asked, 1)

@@ -62,7 +62,8 @@ def main() -> int:
     unread = [game.get("answers_unread", 0) for games in played for game in games.values()]
     if any(unread):
         print(
-            f"{sum(unread)} answers of the answerer could not be read and were n/a, in {sum(map(bool, unread))} games"
+            f"{sum(unread)} answers of the answerer could not be read and were n/a, in "
+            f"{sum(map(bool, unread))} games"
         )
     if failed := len(wanted) * len(nouns) - sum(map(len, played)):
         print(f"{failed} games failed; start again to play them.")

@@ -18,9 +18,11 @@ SEARCHES_A_TURN = 1
 MAX_TOKENS, MAX_TOKENS_WITH_TOOL = 24, 64
 PLAYER = {"X-Agent": "player"}
 RULES = (
-    "We play twenty questions. I think of a thing; ask one yes-or-no question at a time and name the thing when you "
+    "We play twenty questions. I think of a thing; ask one yes-or-no question at a time and name "
+    "the thing when you "
     "know it. It is one of: animal, food, tool, place, instrument, vehicle, clothing, profession. "
-    'Reply with one short question and nothing else, such as "Is it a tool?" or "Does it start with B?".'
+    'Reply with one short question and nothing else, such as "Is it a tool?" or "Does it start '
+    'with B?".'
 )
 
 

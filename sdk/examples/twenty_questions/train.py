@@ -120,7 +120,8 @@ def others_choose(arguments: argparse.Namespace) -> tuple[Answerer, search.Searc
         "OPENAI_API_KEY"
     ):
         raise SystemExit(
-            "--answerer and --search-model need OPENAI_API_KEY (and OPENAI_BASE_URL, if not OpenAI's)."
+            "--answerer and --search-model need OPENAI_API_KEY (and OPENAI_BASE_URL, if not "
+            "OpenAI's)."
         )
     answerer = by_model(answerer_client(), arguments.answerer) if arguments.answerer else by_rules
     if arguments.search_model:

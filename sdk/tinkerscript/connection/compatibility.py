@@ -27,7 +27,8 @@ def check_server(transport: Transport, *, retry_timeout_s: float) -> ServerView:
     if _parsed(server.version) < _parsed(MINIMUM_SERVER) and transport.base_url not in warned:
         warned.add(transport.base_url)
         log.warning(
-            "The server at %s is version %s; this client, %s, was made for %s and newer. What the server does not know "
+            "The server at %s is version %s; this client, %s, was made for %s and newer. What the "
+            "server does not know "
             "it refuses by name. Upgrade the server when you can.",
             transport.base_url, server.version, VERSION, MINIMUM_SERVER,
         )  # fmt: skip
@@ -46,7 +47,8 @@ def _refuse_incompatible(base_url: str, server: ServerView) -> None:
     else:
         return
     raise IncompatibleServer(
-        f"Client {VERSION} cannot work with the server at {base_url}, version {server.version}: {said}.",
+        f"Client {VERSION} cannot work with the server at {base_url}, version {server.version}: "
+        f"{said}.",
         hint=f"Install a client that fits: pip install 'tinkerscript{fits}'",
     )
 

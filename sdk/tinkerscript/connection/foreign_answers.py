@@ -13,12 +13,15 @@ BEFORE_SERVER = (
     "that the server behind it runs, and ask whoever runs it."
 )
 NOT_OURS = (
-    "Check that the base URL, TINKERSCRIPT_BASE_URL, is a TinkerScript server's: this answer is of a proxy, a VPN, a"
+    "Check that the base URL, TINKERSCRIPT_BASE_URL, is a TinkerScript server's: this answer is of "
+    "a proxy, a VPN, a"
     " sign-in page or another program. Behind a portal, use an address that programs may use."
 )
 HINTS = {
-    407: "The proxy wants a user and a password: give proxy='http://user:password@host:port', or set HTTPS_PROXY so.",
-    413: "A proxy before the server refuses bodies of this size: let whoever runs it raise its limit.",
+    407: "The proxy wants a user and a password: give proxy='http://user:password@host:port', or "
+    "set HTTPS_PROXY so.",
+    413: "A proxy before the server refuses bodies of this size: let whoever runs it raise its "
+    "limit.",
     502: BEFORE_SERVER,
     503: BEFORE_SERVER,
     504: BEFORE_SERVER,

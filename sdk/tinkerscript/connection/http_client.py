@@ -85,14 +85,21 @@ def unreachable(
     if isinstance(failure, httpx.ProxyError) and "407" in str(failure):
         hint, status = HINTS[407], 407  # not tried again
     elif "WRONG_VERSION_NUMBER" in str(failure):  # OpenSSL's words for bytes that are no TLS
-        hint = "What listens there does not speak TLS: give its address with http:// instead of https://."
+        hint = (
+            "What listens there does not speak TLS: give its address with http:// instead of "
+            "https://."
+        )
     elif proxy is not None:
         hint = (
-            f"The connection goes through the proxy {proxy}: check that it runs and lets this address pass, or put"
+            f"The connection goes through the proxy {proxy}: check that it runs and lets this "
+            "address pass, or put"
             f" {httpx.URL(base_url).host} into NO_PROXY."
         )
     elif "CERTIFICATE_VERIFY_FAILED" in str(failure):
-        hint = "The server's certificate is signed by no one this machine trusts: give ca_file=, a PEM file of who did."
+        hint = (
+            "The server's certificate is signed by no one this machine trusts: give ca_file=, a "
+            "PEM file of who did."
+        )
     return ServerUnreachable(
         f"No response from {base_url}: {type(failure).__name__}: {failure}".rstrip(": ") + ".",
         hint=hint,

@@ -79,7 +79,8 @@ def _checked(value: str, name: str) -> str:
     if not fits:
         raise InvalidRequest(
             f"{name} is {shown!r}, which is not the address of a proxy.",
-            hint="Give a URL such as http://proxy.example.com:3128, with an IPv6 address in brackets.",
+            hint="Give a URL such as http://proxy.example.com:3128, with an IPv6 address in "
+            "brackets.",
         )
     if address.scheme.startswith("socks") and importlib.util.find_spec("socksio") is None:
         raise InvalidRequest(

@@ -36,7 +36,8 @@ def not_ready_in_time(
     queue."""
     queued = f", position {position} in the queue" if position is not None else ""
     return WaitTimeout(
-        f"Session {session_id} was not ready in {waited_s:g} s (state: {state}{queued}): {busy.message}",
+        f"Session {session_id} was not ready in {waited_s:g} s (state: {state}{queued}): "
+        f"{busy.message}",
         hint="Try again later, or give TinkerScript a longer begin_timeout_s.",
         code=busy.code,
         request_id=busy.request_id,

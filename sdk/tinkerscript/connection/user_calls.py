@@ -38,7 +38,8 @@ def each_within(
             except queue.Empty:
                 raise WaitTimeout(
                     f"{name}({item!r:.80}) has not returned after {timeout_s:g} s.",
-                    hint="Nothing was sent. Look at what your function waits for, and give its requests a timeout.",
+                    hint="Nothing was sent. Look at what your function waits for, and give its "
+                    "requests a timeout.",
                 ) from None
             if failure is not None:
                 raise failure

@@ -99,7 +99,8 @@ def _refuse_other_model(target: Path, files: Iterable[DownloadFile]) -> None:
     found = {p.name for pattern in WEIGHT_PATTERNS for p in target.glob(pattern)} - expected
     if found:
         raise PathInUse(
-            f"{target} holds weights of another model: {', '.join(sorted(found))}. Nothing was written."
+            f"{target} holds weights of another model: {', '.join(sorted(found))}. Nothing was "
+            "written."
         )
 
 

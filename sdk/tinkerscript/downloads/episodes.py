@@ -63,5 +63,6 @@ def _refuse_other_session(target: Path, files: Iterable[EpisodeFile]) -> None:
     found = {found.name for found in target.glob("part-*.parquet")} - ours
     if found:
         raise PathInUse(
-            f"{target} holds episodes of another session: {', '.join(sorted(found))}. Nothing was written."
+            f"{target} holds episodes of another session: {', '.join(sorted(found))}. Nothing was "
+            "written."
         )

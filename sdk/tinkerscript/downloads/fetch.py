@@ -89,7 +89,8 @@ class Fetch:
                 return
             path.unlink()
         raise DownloadCorrupt(
-            f"{file.path} arrived with another SHA-256 than in its manifest, {MAX_HASH_TRIES} times."
+            f"{file.path} arrived with another SHA-256 than in its manifest, {MAX_HASH_TRIES} "
+            "times."
         )
 
     def _fetch(self, http: httpx.Client, file: DownloadFile, path: Path) -> None:
@@ -152,7 +153,8 @@ class Fetch:
             if failure.errno in {errno.ENOSPC, errno.EDQUOT}:
                 raise DiskFull(
                     f"The disk filled up while {file.path} was written.",
-                    hint="Free space and download again: what has arrived is kept and the rest resumes.",
+                    hint="Free space and download again: what has arrived is kept and the rest "
+                    "resumes.",
                 ) from failure
             raise
 
@@ -191,8 +193,10 @@ def _not_arriving(
         origin,
         problem,
         proxy=proxy_of(origin, options),
-        hint=f"The server gives {origin} as the address of its files. If it runs and this machine does not reach that "
-        f"address, whoever runs the server sets {setting} to one that clients reach, and starts it again.",
+        hint=f"The server gives {origin} as the address of its files. If it runs and this machine "
+        "does not reach that "
+        f"address, whoever runs the server sets {setting} to one that clients reach, and starts it "
+        "again.",
     )
     return DownloadFailed(
         f"{path} does not arrive. {told.message}", hint=f"{told.hint} What has arrived is kept."
@@ -208,7 +212,8 @@ class _ProgressLine:
     def show(self, have: int, total: int) -> None:
         if self._on:
             sys.stderr.write(
-                f"\rdownloading {have / 1e6:.1f} / {total / 1e6:.1f} MB  {100 * have // max(1, total)}% "
+                f"\rdownloading {have / 1e6:.1f} / {total / 1e6:.1f} MB  "
+                f"{100 * have // max(1, total)}% "
             )
             sys.stderr.flush()
 

@@ -97,6 +97,7 @@ def _refuse_full_disk(target: Path, partial: Path, missing: Iterable[DownloadFil
     free = shutil.disk_usage(existing).free
     if free < needed:
         raise DiskFull(
-            f"It needs {needed / 1e6:.1f} MB more, {existing} has {free / 1e6:.1f} MB free. Nothing was written.",
+            f"It needs {needed / 1e6:.1f} MB more, {existing} has {free / 1e6:.1f} MB free. "
+            "Nothing was written.",
             hint="Free space or choose another path. Everything is kept on the server.",
         )

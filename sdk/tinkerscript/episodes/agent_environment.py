@@ -30,7 +30,8 @@ def agent_environment(
     if agent is not None and agent not in AGENTS:
         raise InvalidRequest(
             f"There is no agent {agent!r}.",
-            hint=f"Those with variables of their own are {', '.join(AGENTS)}; any other reads those of environment().",
+            hint=f"Those with variables of their own are {', '.join(AGENTS)}; any other reads "
+            "those of environment().",
         )
     ours = {
         "OPENAI_BASE_URL": begun.base_url,

@@ -19,8 +19,10 @@ Run = Callable[[Callable[[], T]], Awaitable[T]]
 def belongs_to_its_loop(self: object) -> NoReturn:
     """In place of ``__reduce__``: raises TypeError with what to send to another process."""
     raise TypeError(
-        f"{type(self).__name__} belongs to its event loop and cannot be pickled. To another process send the session's"
-        " .sync, which attaches by id where it arrives, or its .id, for AsyncTinkerScript(session_id=...) there."
+        f"{type(self).__name__} belongs to its event loop and cannot be pickled. To another "
+        "process send the session's"
+        " .sync, which attaches by id where it arrives, or its .id, for "
+        "AsyncTinkerScript(session_id=...) there."
     )
 
 

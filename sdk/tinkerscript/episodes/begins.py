@@ -23,7 +23,8 @@ from .current_episode import in_notebook_cell
 
 T = TypeVar("T")
 BEGIN_HINT = (
-    "`task` is a text of at most 512 characters, the same for all attempts at one task: give its id, or str(task). "
+    "`task` is a text of at most 512 characters, the same for all attempts at one task: give its "
+    "id, or str(task). "
     "`timeout` is in seconds."
 )
 HELD_S = 1.0  # a begin that need not wait returns within this

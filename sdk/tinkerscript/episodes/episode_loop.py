@@ -29,7 +29,8 @@ from .heartbeats import Heartbeats
 from .never_ended import SUPERSEDED, NeverEnded
 
 ENDED_HINT = (
-    "An episode is ended once, and its output cannot be changed. Begin the next one with begin_episode() before the "
+    "An episode is ended once, and its output cannot be changed. Begin the next one with "
+    "begin_episode() before the "
     "agent runs again."
 )
 

@@ -65,7 +65,8 @@ class EpisodeState:
         self._ended = (output, view)
         if view.eval and view.reason:
             log.warning(
-                "Episode %s is evaluated and not trained: a call of it set %s, which the trainer cannot compute"
+                "Episode %s is evaluated and not trained: a call of it set %s, which the trainer "
+                "cannot compute"
                 " (the session's unsupported_sampling is eval_only).",
                 self.id,
                 view.reason,
@@ -110,7 +111,8 @@ class EpisodeState:
             return
         self._ended_again = True
         log.warning(
-            "Episode %s was ended before, with the same output; ending it again changes nothing. If this is another run"
+            "Episode %s was ended before, with the same output; ending it again changes nothing. "
+            "If this is another run"
             " of the agent, call begin_episode() before it: one episode is one attempt.",
             self.id,
         )

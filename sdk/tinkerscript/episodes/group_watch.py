@@ -97,14 +97,16 @@ class GroupWatch:
             only_singles = not self._has_repeated and self._attempts == self._later * self._grpo_n
         if left is not None:
             log.warning(
-                "Task %r has %d attempts and other tasks have begun since; a group is trained once it has grpo_n=%d. "
+                "Task %r has %d attempts and other tasks have begun since; a group is trained once "
+                "it has grpo_n=%d. "
                 "Make that many attempts per task, or set grpo_n=%d.",
                 left.task or "(the first prompt)", left.attempts, self._grpo_n, max(2, left.attempts),
             )  # fmt: skip
 
         if only_singles:
             log.warning(
-                "%d episodes have ended, and no two of them are attempts at one task; a group is trained once it has"
+                "%d episodes have ended, and no two of them are attempts at one task; a group is "
+                "trained once it has"
                 " grpo_n=%d. %s If attempts come in rounds over more tasks than that, go on.",
                 self._attempts, self._grpo_n, SAME_TASK if ended.task is not None else SAME_PROMPT,
             )  # fmt: skip

@@ -6,14 +6,19 @@ TOLD_AFTER = 3  # one may be of an agent that raised
 SUPERSEDED, NOT_ENDED = "abandoned (superseded)", "abandoned (not_ended)"
 WORDS = {
     SUPERSEDED: (
-        "%d episodes in a row were begun and never ended: the next begin abandoned each (superseded), and none is"
-        " trained. Where the agent raised an exception that the loop passed over, look at that; abort_episode(error)"
-        " records it. Where it did not, call end_episode(reward) when it is done. What raises in the block of `with"
+        "%d episodes in a row were begun and never ended: the next begin abandoned each "
+        "(superseded), and none is"
+        " trained. Where the agent raised an exception that the loop passed over, look at that; "
+        "abort_episode(error)"
+        " records it. Where it did not, call end_episode(reward) when it is done. What raises in "
+        "the block of `with"
         " session.episode(task) as (base_url, api_key)` is recorded by itself."
     ),
     NOT_ENDED: (
-        "%d blocks of `with session.episode(task)` in a row were left without an end: each episode was abandoned"
-        " (not_ended), and none is trained. Call end_episode(reward) in the block when the agent is done."
+        "%d blocks of `with session.episode(task)` in a row were left without an end: each episode "
+        "was abandoned"
+        " (not_ended), and none is trained. Call end_episode(reward) in the block when the agent "
+        "is done."
     ),
 }
 log = logging.getLogger("tinkerscript")

@@ -51,7 +51,8 @@ def tokenizer_write(writer: gguf.GGUFWriter, folder: Path, config: Json) -> None
     for number, token, kind in named:
         if not 0 <= number < len(tokens):
             raise InvalidRequest(
-                f"The token {token!r} has the id {number}, and the model has {len(tokens)} ids (vocab_size): "
+                f"The token {token!r} has the id {number}, and the model has {len(tokens)} ids "
+                "(vocab_size): "
                 "that is not written as GGUF."
             )
         tokens[number], kinds[number] = token, kind

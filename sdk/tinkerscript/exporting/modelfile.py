@@ -19,7 +19,8 @@ Message = dict[str, str]
 START, END, ANSWER = "<|im_start|>", "<|im_end|>\n", "<|im_start|>assistant\n"
 CHATML = (
     'TEMPLATE """{{ if .System }}<|im_start|>system\n{{ .System }}<|im_end|>\n{{ end }}'
-    '{{ range .Messages }}{{ if ne .Role "system" }}<|im_start|>{{ .Role }}\n{{ .Content }}<|im_end|>\n'
+    '{{ range .Messages }}{{ if ne .Role "system" }}<|im_start|>{{ .Role }}\n{{ .Content '
+    "}}<|im_end|>\n"
     "{{ end }}{{ end }}"
     '<|im_start|>assistant\n"""'
 )
@@ -50,7 +51,8 @@ def modelfile(folder: Path, model: str) -> str:
     found = _chatml_system(folder)
     if found is None:
         lines.append(
-            "# The chat template in the model is not ChatML: Ollama uses one that it knows, or none."
+            "# The chat template in the model is not ChatML: Ollama uses one that it knows, or "
+            "none."
         )
     else:
         lines += [f'PARAMETER stop "{END.strip()}"', CHATML]

@@ -26,7 +26,10 @@ BODY_CHECK_S, BODY_GRACE_S, BODY_BYTES_PER_S = 5.0, 30.0, 8 << 10
 # this rate on average.
 READ_CHECK_S, READ_GRACE_S, READ_BYTES_PER_S = 5.0, 60.0, 1 << 10
 AT_ONCE = struct.pack("ii", 1, 0)
-TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+TOO_LARGE = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: "
+    b"0\r\n\r\n"
+)
 TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 

@@ -73,7 +73,8 @@ def peer_verify(connection: Any) -> None:
         return
     host, port = connection.getpeername()[:2]
     words = (
-        f"port {port} of {host} is another user's of this machine: {_name(uid)}'s. Nothing was sent to it. Stop what "
+        f"port {port} of {host} is another user's of this machine: {_name(uid)}'s. Nothing was "
+        "sent to it. Stop what "
         f"listens there; if it is a service of yours, name its account in {TRUSTED}"
     )
     if time.monotonic() - _said_at.get(words, -SAID_EVERY_S) >= SAID_EVERY_S:

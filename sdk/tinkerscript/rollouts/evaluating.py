@@ -126,7 +126,8 @@ class Evaluations:
         value = chosen.report.measures()[plan.measure]
         if math.isnan(value) and chosen.report.count:
             raise InvalidRequest(
-                f"best_metric {plan.measure} was not measured: no output of the agent says is_success.",
+                f"best_metric {plan.measure} was not measured: no output of the agent says "
+                "is_success.",
                 hint="Return WorkflowOutput(reward, is_success=...), or take reward_mean.",
             )
         if chosen.step > self._last_step:  # the same policy again says nothing new

@@ -88,7 +88,8 @@ class JudgedTask:
                 return None, False
             if over < len(task.episode_ids):
                 return (
-                    f"{over} of its {len(task.episode_ids)} episodes were over before they could be rewarded.",
+                    f"{over} of its {len(task.episode_ids)} episodes were over before they could "
+                    "be rewarded.",
                     True,
                 )
         ended = [had_ended(self._session, episode_id) for episode_id in task.episode_ids]

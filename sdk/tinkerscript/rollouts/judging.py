@@ -78,7 +78,8 @@ class JudgedGroups:
         """
         if len(candidates) < self.size:
             raise JudgeFailed(
-                f"{self.size - len(candidates)} of the {self.size} candidates of a task are missing."
+                f"{self.size - len(candidates)} of the {self.size} candidates of a task are "
+                "missing."
             )
         judged = self.judge(
             candidates[0].attempt.task, [candidate.output for candidate in candidates]

@@ -240,14 +240,16 @@ class SessionRollouts(EpisodeLoop):
         steps, left = divmod(groups, self.config.tasks_per_batch)
         if not steps:
             log.warning(
-                "%d groups come of these tasks, and a step needs tasks_per_batch=%d: they train nothing by themselves. "
+                "%d groups come of these tasks, and a step needs tasks_per_batch=%d: they train "
+                "nothing by themselves. "
                 "Give more tasks or epochs, or start a session with tasks_per_batch=%d.",
                 groups, self.config.tasks_per_batch, groups,
             )  # fmt: skip
         elif left and not self._told_tail:
             self._told_tail = True
             log.warning(
-                "%d groups come of these tasks: %d steps of tasks_per_batch=%d, and %d groups (%d attempts) are left. "
+                "%d groups come of these tasks: %d steps of tasks_per_batch=%d, and %d groups (%d "
+                "attempts) are left. "
                 "They wait for those of a later call, and are not trained without one.",
                 groups, steps, self.config.tasks_per_batch, left, left * self.config.grpo_n,
             )  # fmt: skip

@@ -148,7 +148,8 @@ class TaskQueue(TaskApi):
                 )
             if time.monotonic() >= deadline:
                 raise WaitTimeout(
-                    f"After {timeout_s:g} s {now.waiting} attempts wait and {now.running} run ({now.workers} workers).",
+                    f"After {timeout_s:g} s {now.waiting} attempts wait and {now.running} run "
+                    f"({now.workers} workers).",
                     hint=_advice(now),
                 )
             self._transport.sleep(POLL_INTERVAL_S)
@@ -161,7 +162,8 @@ class TaskQueue(TaskApi):
     def _warn_if_too_few(self, rows: int, attempts: int) -> None:
         if attempts % self._attempts:
             log.warning(
-                "%d attempts at each task do not make full groups, which train: grpo_n=%d is a group. "
+                "%d attempts at each task do not make full groups, which train: grpo_n=%d is a "
+                "group. "
                 "Put attempts=%d, or start a session with grpo_n=%d.",
                 attempts, self._attempts, self._attempts, max(2, attempts),
             )  # fmt: skip
@@ -169,7 +171,8 @@ class TaskQueue(TaskApi):
         groups = rows * (attempts // self._attempts)
         if groups < self._groups:
             log.warning(
-                "%d groups come of these tasks, and a step needs tasks_per_batch=%d: they train nothing by themselves. "
+                "%d groups come of these tasks, and a step needs tasks_per_batch=%d: they train "
+                "nothing by themselves. "
                 "Put more tasks, or start a session with tasks_per_batch=%d.",
                 groups, self._groups, groups,
             )  # fmt: skip
@@ -178,7 +181,10 @@ class TaskQueue(TaskApi):
 def _advice(counts: TaskCounts) -> str:
     if not counts.waiting_judged:
         return START_WORKERS
-    return f"{START_WORKERS} Give one --judge my_judge:rank: {counts.waiting_judged} attempts that wait are judged."
+    return (
+        f"{START_WORKERS} Give one --judge my_judge:rank: {counts.waiting_judged} attempts that "
+        "wait are judged."
+    )
 
 
 def _bodies(

@@ -29,7 +29,8 @@ def flush(session: SessionApi, timeout_s: float) -> Accounting:
             break
         if time.monotonic() >= deadline:
             raise WaitTimeout(
-                f"Session {session.id} still trains after {timeout_s:g} s: {left_over(view.config, waiting or {})}.",
+                f"Session {session.id} still trains after {timeout_s:g} s: "
+                f"{left_over(view.config, waiting or {})}.",
                 hint="Wait longer, or look at its events: tinkerscript events " + session.id,
             )
         session.pause(POLL_INTERVAL_S)
@@ -64,18 +65,21 @@ def warn_about_waiting(session: SessionApi) -> None:
                     "They fill no batch: play as many tasks as are whole batches, each grpo_n times"
                 )
         log.warning(
-            "Session %s closes while %d episodes wait to be trained, which they never will be then (%s). %s.",
+            "Session %s closes while %d episodes wait to be trained, which they never will be then "
+            "(%s). %s.",
             session.id, stands.waiting, left, advice,
         )  # fmt: skip
     if stands.stale:
         level = "set aside, which is no loss"
         if view.policy_version == 0:
             level = (
-                "set aside, and no step was done: nothing was learned. Raise the temperature, choose tasks that are "
+                "set aside, and no step was done: nothing was learned. Raise the temperature, "
+                "choose tasks that are "
                 "neither too easy nor too hard, reward parts of the way, or raise grpo_n"
             )
         log.warning(
-            "%d of the %d episodes of session %s were dropped and not trained. Those of groups with equal rewards were "
+            "%d of the %d episodes of session %s were dropped and not trained. Those of groups "
+            "with equal rewards were "
             "%s; others were sampled before a step that their group was not complete for: "
             "%s. `tinkerscript events %s` has the reasons.",
             stands.stale, stands.begun, session.id, level, stale_advice(view.config.max_staleness), session.id,
@@ -113,7 +117,10 @@ def left_over(config: SessionConfig, waiting: Mapping[str, int]) -> str:
     said = f"{full} of {config.tasks_per_batch} groups are full"
     if parts:
         group, count = next(iter(parts.items()))
-        said += f"; {len(parts)} are not, such as {group[:60]!r} with {count} of {config.grpo_n} attempts"
+        said += (
+            f"; {len(parts)} are not, such as {group[:60]!r} with {count} of {config.grpo_n} "
+            "attempts"
+        )
     return said
 
 

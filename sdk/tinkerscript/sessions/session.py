@@ -63,7 +63,8 @@ class Session(NamedArguments, SessionApi):
     """
 
     made_by = (
-        'TinkerScript(session_id="ses_...") attaches to a session that runs, TinkerScript(base_model) starts one; '
+        'TinkerScript(session_id="ses_...") attaches to a session that runs, '
+        "TinkerScript(base_model) starts one; "
         "Session(transport, session_id) needs a connection that was made."
     )
 
@@ -179,7 +180,8 @@ class Session(NamedArguments, SessionApi):
                 else "base model"
             )
             log.warning(
-                "Session %s has trained no step: this is the %s as it was. Before the export it was in %s.",
+                "Session %s has trained no step: this is the %s as it was. Before the export it "
+                "was in %s.",
                 self.id, began, before,
             )  # fmt: skip
         return checkpoints.download(self, made.id, path, deadline=deadline, progress=progress)

@@ -56,7 +56,8 @@ def connect(
         or any(mark in api_key for mark in " '\"")
     ):
         raise AuthenticationError(
-            "The API key has characters that no key has. Give the key alone, without `Bearer` or quotes.",
+            "The API key has characters that no key has. Give the key alone, without `Bearer` or "
+            "quotes.",
             hint=where,
         )
     return Transport(base_url, api_key, retry_timeout_s=retry_timeout_s, options=options)
@@ -106,7 +107,8 @@ def session_request(
     if not base_model:
         raise InvalidRequest(
             "The session cannot start: there is no base_model.",
-            hint='Give one, as in TinkerScript("SmolLM2-135M-Instruct"), or session_id to attach to a running session.',
+            hint='Give one, as in TinkerScript("SmolLM2-135M-Instruct"), or session_id to attach '
+            "to a running session.",
         )
     try:
         return SessionCreate(base_model=base_model, **given)

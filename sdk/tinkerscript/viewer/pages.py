@@ -30,7 +30,8 @@ def pages_read(exported_at: datetime) -> dict[str, File]:
     if folder is None:
         raise InvalidRequest(
             "This client came without the console's pages, which the viewer shows.",
-            hint="In a checkout: make frontend. Else install the client from a server that shows the console:"
+            hint="In a checkout: make frontend. Else install the client from a server that shows "
+            "the console:"
             " pip install ADDRESS/client/tinkerscript.whl",
         )
     files = {

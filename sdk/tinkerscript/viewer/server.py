@@ -25,8 +25,10 @@ IDLE_S = 30.0  # a connection that sends nothing is closed
 # A page loads nothing from elsewhere, runs nothing inline and stands in no frame; dialogs put a
 # style into the page.
 HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline';"
-    " img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none';"
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' "
+    "'unsafe-inline';"
+    " img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; form-action 'self'; "
+    "frame-ancestors 'none';"
     " base-uri 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",

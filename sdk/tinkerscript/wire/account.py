@@ -96,7 +96,8 @@ class KeyCreate(Request):
         None,
         ge=1,
         le=10**12,
-        description="Device-seconds that the sessions it starts may use in all; then they are stopped in good order.",
+        description="Device-seconds that the sessions it starts may use in all; then they are "
+        "stopped in good order.",
     )
 
 

@@ -20,7 +20,8 @@ class Request(BaseModel):
             if values:
                 first, others = next(iter(cls.model_fields)), ", ".join(list(cls.model_fields)[1:])
                 raise TypeError(
-                    f"{cls.__name__} takes its fields by name: {cls.__name__}({first}={values[0]!r:.80})."
+                    f"{cls.__name__} takes its fields by name: "
+                    f"{cls.__name__}({first}={values[0]!r:.80})."
                     + (f" Its other fields are {others}." if others else "")
                 )
             return super().__new__(cls)

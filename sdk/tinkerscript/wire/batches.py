@@ -79,31 +79,37 @@ class BatchSample(Response):
     token_ids: list[int]
     mask: list[int]
     logprobs: list[float] = Field(
-        description="The engine's, of the distribution that was sampled from; 0 where the mask is 0."
+        description="The engine's, of the distribution that was sampled from; 0 where the mask is "
+        "0."
     )
     raw_logprobs: list[float | None] = Field(
         [],
-        description="The engine's, of temperature 1 over all token ids; null where they were not recorded"
+        description="The engine's, of temperature 1 over all token ids; null where they were not "
+        "recorded"
         " (SampledAnswer), 0 where the mask is 0.",
     )
     trainer_logprobs: list[float | None] = Field(
         [],
-        description="The trainer's, of the distribution that was sampled from, under the weights before the step; null"
+        description="The trainer's, of the distribution that was sampled from, under the weights "
+        "before the step; null"
         " where the step is not done or computed none, 0 where the mask is 0.",
     )
     trainer_logprobs_after: list[float | None] = Field(
         [],
-        description="The same under the weights after the step; null where the session has no logprobs_after_step too.",
+        description="The same under the weights after the step; null where the session has no "
+        "logprobs_after_step too.",
     )
     temperatures: list[float] = Field(
         description="At which the token was sampled; 1 where the mask is 0."
     )
     allowed: list[int] = Field(
-        description="Which of allowed_sets a token was chosen from, under a grammar; -1 where it was every token id."
+        description="Which of allowed_sets a token was chosen from, under a grammar; -1 where it "
+        "was every token id."
         " The logits of other ids are left out of p."
     )
     allowed_sets: list[str] = Field(
-        description="Sets of token ids: a bit for each id, the lowest bit of the first byte first; zlib, then base64."
+        description="Sets of token ids: a bit for each id, the lowest bit of the first byte first; "
+        "zlib, then base64."
     )
     policy_versions: list[int] = Field(
         description="Whose weights sampled the token; -1 where the mask is 0."

@@ -40,7 +40,8 @@ class DriftPoint(Response):
     token: int = Field(0, description="Index of the first token that differs.")
     cause: Literal["client", "template", "gateway"] = Field(
         "template",
-        description="What changed it: the client sent the message in another way than it was, the chat template writes"
+        description="What changed it: the client sent the message in another way than it was, the "
+        "chat template writes"
         " it differently in history, or the gateway could not reuse the tokens.",
     )
     reason: str
@@ -72,14 +73,18 @@ class SampledAnswer(Response):
     finish_reason: str | None
     token_ids: list[int]
     logprobs: list[float] = Field(
-        description="Natural logarithms of the distribution that each token was sampled from, which is what training"
-        " compares with: after the temperature (options.sampling), top_p, and what a response_format or a forced tool"
+        description="Natural logarithms of the distribution that each token was sampled from, "
+        "which is what training"
+        " compares with: after the temperature (options.sampling), top_p, and what a "
+        "response_format or a forced tool"
         " call allows."
     )
     raw_logprobs: list[float] | None = Field(
         None,
-        description="The model's own, at temperature 1 over all token ids; null where they were not recorded: of a call"
-        " that is not trained or was recorded before they were, if sampling changed the distribution.",
+        description="The model's own, at temperature 1 over all token ids; null where they were "
+        "not recorded: of a call"
+        " that is not trained or was recorded before they were, if sampling changed the "
+        "distribution.",
     )
     policy_versions: list[int] = Field(
         description="The policy version whose weights sampled each token."

@@ -127,8 +127,10 @@ class CheckpointProvenance(Response):
         description="Of its session. Its weights began there if ancestry_end says so."
     )
     ancestors: list[Ancestor] = Field(
-        description="Saved states that it came from, the latest first, then the checkpoint that its session began "
-        "from, and what that came from; 20 at most. Of a Tinker model: the state that it was created from, and so on."
+        description="Saved states that it came from, the latest first, then the checkpoint that "
+        "its session began "
+        "from, and what that came from; 20 at most. Of a Tinker model: the state that it was "
+        "created from, and so on."
     )
     ancestry_end: AncestryEnd = Field(description="What the last of these came from.")
     loads_recorded: bool = Field(

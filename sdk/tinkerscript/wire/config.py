@@ -43,14 +43,16 @@ class SessionConfig(ReadingOptions):
         0,
         ge=0,
         le=16,
-        description="How many versions old an episode may be when trained; 0 is strictly on-policy.",
+        description="How many versions old an episode may be when trained; 0 is strictly "
+        "on-policy.",
     )
 
     # Off: a loop that plays each task once would lose tasks. DAPO (arXiv:2503.14476, section 3.2)
     # has it on.
     dynamic_sampling: bool = Field(
         False,
-        description="Set groups of equal rewards aside before the batch, and wait for others in their place.",
+        description="Set groups of equal rewards aside before the batch, and wait for others in "
+        "their place.",
     )
 
     # None: a group that never fills is reported, and nothing is trained on fewer attempts than was
@@ -59,14 +61,16 @@ class SessionConfig(ReadingOptions):
         None,
         ge=1,
         le=604_800,
-        description="Train a group of at least two as it is once a member has waited so long. None: wait for grpo_n.",
+        description="Train a group of at least two as it is once a member has waited so long. "
+        "None: wait for grpo_n.",
     )
 
     learning_rate: float | None = Field(
         None,
         gt=0,
         le=1e-2,
-        description="AdamW peak learning rate. None: by the model's size, 2e-5 up to 0.5B weights, 5e-6 up to 2B, 2e-6 "
+        description="AdamW peak learning rate. None: by the model's size, 2e-5 up to 0.5B weights, "
+        "5e-6 up to 2B, 2e-6 "
         "up to 5B, else 1e-6; LoRA: ten times as much.",
     )
     warmup_steps: int = Field(0, ge=0, description="Steps of linear warm-up.")
@@ -115,7 +119,8 @@ class SessionConfig(ReadingOptions):
         None,
         gt=0,
         le=10,
-        description="End the updates of a step once the mean KL from the policy before it is above this; 0.015 is "
+        description="End the updates of a step once the mean KL from the policy before it is above "
+        "this; 0.015 is "
         "usual. None: all of them.",
     )
 
@@ -125,25 +130,29 @@ class SessionConfig(ReadingOptions):
     # On: where engine and trainer agree, as in float32, every weight is 1 and no token is left out.
     engine_correction: EngineCorrection = Field(
         EngineCorrection(),
-        description="What a token counts whose log-probability the engine, or older weights, gave otherwise than the "
+        description="What a token counts whose log-probability the engine, or older weights, gave "
+        "otherwise than the "
         "trainer before the step: weight, mask and veto by trainer / engine.",
     )
     # Of each loss its own: CLIP_DEFAULTS in wire/training/losses.py, with sources.
     clip_low: float | None = Field(
         None, gt=0, lt=1,
-        description="Ratio clip below 1, of updates after the first. None: the loss's own (GRPO, PPO, DAPO 0.2; GSPO "
+        description="Ratio clip below 1, of updates after the first. None: the loss's own (GRPO, "
+                    "PPO, DAPO 0.2; GSPO "
         "3e-4; CISPO no floor).",
     )  # fmt: skip
     clip_high: float | None = Field(
         None, gt=0, le=10,
-        description="Ratio clip above 1, of updates after the first. None: the loss's own (GRPO, PPO 0.2; DAPO 0.28; "
+        description="Ratio clip above 1, of updates after the first. None: the loss's own (GRPO, "
+                    "PPO 0.2; DAPO 0.28; "
         "GSPO 4e-4; CISPO 4).",
     )  # fmt: skip
     # None: as GRPO, DAPO and GSPO were published. 3: Ye et al. 2020, arXiv:1912.09729, section 3,
     # and verl.
     dual_clip: float | None = Field(
         None, gt=1, le=100,
-        description="The most that a ratio may weigh where the advantage is negative; 3 is usual. None: no bound.",
+        description="The most that a ratio may weigh where the advantage is negative; 3 is usual. "
+                    "None: no bound.",
     )  # fmt: skip
     dro_beta: float = Field(
         0.05, gt=0, le=10, description="DRO: weight of the squared log-ratio (Tinker: 0.05)."
@@ -155,7 +164,8 @@ class SessionConfig(ReadingOptions):
     # before the baseline.
     kl_in: Literal["loss", "reward"] = Field(
         "loss",
-        description="The KL term is added to the loss of each token, or taken from the reward of the episode.",
+        description="The KL term is added to the loss of each token, or taken from the reward of "
+        "the episode.",
     )
     # k3: never negative, as GRPO and TRL. Not k1, whose gradient as a loss is 0 on average
     # (arXiv:2506.09477).
@@ -167,7 +177,8 @@ class SessionConfig(ReadingOptions):
         None,
         gt=0,
         lt=1,
-        description="The reference of the KL term follows the policy: this part of it stays after each update (EMA). "
+        description="The reference of the KL term follows the policy: this part of it stays after "
+        "each update (EMA). "
         "None: the base model.",
     )
     # 0: a moving reference is there to let the policy leave its base.
@@ -181,14 +192,16 @@ class SessionConfig(ReadingOptions):
     # out.
     normalize_advantage: bool | None = Field(
         None,
-        description="Divide group advantages by their standard deviation. None: as published, so not with loss dr_grpo "
+        description="Divide group advantages by their standard deviation. None: as published, so "
+        "not with loss dr_grpo "
         "or advantage_baseline leave_one_out.",
     )
     # The group: GRPO (arXiv:2402.03300). leave_one_out: RLOO (arXiv:2402.14740). batch: REINFORCE++
     # (arXiv:2501.03262).
     advantage_baseline: Literal["group", "leave_one_out", "batch"] = Field(
         "group",
-        description="What a reward is compared with: the mean (and standard deviation) of its group, of the others in "
+        description="What a reward is compared with: the mean (and standard deviation) of its "
+        "group, of the others in "
         "it, or of the whole batch.",
     )
     # 0: rewards_by_call says what each call earned, and what it led to is in its own number.
@@ -196,7 +209,8 @@ class SessionConfig(ReadingOptions):
         0.0,
         ge=0,
         le=1,
-        description="Returns-to-go of rewards_by_call: a call is credited with its own reward plus this times the next "
+        description="Returns-to-go of rewards_by_call: a call is credited with its own reward plus "
+        "this times the next "
         "call's return. 0: its own reward alone; 1: all that came after it.",
     )
 
@@ -210,7 +224,8 @@ class SessionConfig(ReadingOptions):
         None,
         gt=0,
         le=20,
-        description="Adapt entropy_coef, its first value, by 0.005 a step to hold the entropy (nats) at this.",
+        description="Adapt entropy_coef, its first value, by 0.005 a step to hold the entropy "
+        "(nats) at this.",
     )
 
     max_context_length: int = Field(
@@ -224,11 +239,13 @@ class SessionConfig(ReadingOptions):
     # more everywhere.
     mask_truncated: bool = Field(
         False,
-        description="Leave answers that max_tokens cut off out of the loss; their rewards stay in the baseline.",
+        description="Leave answers that max_tokens cut off out of the loss; their rewards stay in "
+        "the baseline.",
     )
     # on: an agent that reasons in one call and acts in another learns both
     train_calls_without_tools: bool = Field(
-        True, description="Train the calls without tools of an episode that has others with them: coding agents write "
+        True, description="Train the calls without tools of an episode that has others with them: "
+                          "coding agents write "
         "titles and summaries so."
     )  # fmt: skip
     overlong_buffer: int = Field(
@@ -239,7 +256,8 @@ class SessionConfig(ReadingOptions):
     )
     model_names: ModelNames = Field(  # own: a name that is sent by mistake is seen at once
         "own",
-        description="Other names of the model in calls: none, any, or a map of names to the calls' agents.",
+        description="Other names of the model in calls: none, any, or a map of names to the calls' "
+        "agents.",
     )
 
     # Off: it costs a forward pass over the batch, and nothing is trained on it.
@@ -263,7 +281,8 @@ class SessionConfig(ReadingOptions):
     zero_stage: Literal[1, 2, 3] = Field(2, description="DeepSpeed ZeRO stage.")
     offload_optimizer: bool = Field(
         False,
-        description="Keep AdamW's moments in host memory. On a CPU, where they are there already, refused.",
+        description="Keep AdamW's moments in host memory. On a CPU, where they are there already, "
+        "refused.",
     )
     trainer_ranks: int = Field(1, ge=1, le=64, description="Trainer processes (one per device).")
     # 1: ranks of one machine exchange gradients in its memory, those of several over the network.
@@ -271,18 +290,22 @@ class SessionConfig(ReadingOptions):
         1,
         ge=1,
         le=64,
-        description="Machines that the trainer's ranks are spread over, evenly; the engine is on the first, or on all "
-        "where it does not fit there. More than 1 with the launchers slurm and kubernetes, without GPUs.",
+        description="Machines that the trainer's ranks are spread over, evenly; the engine is on "
+        "the first, or on all "
+        "where it does not fit there. More than 1 with the launchers slurm and kubernetes, without "
+        "GPUs.",
     )
     # Off: ranks with rows of their own exchange gradients alone, and not tokens for heads in every
     # layer.
     sequence_parallel: bool = Field(
         False,
-        description="The ranks share the tokens, and so the activations, of each row (Ulysses). On CPUs alone.",
+        description="The ranks share the tokens, and so the activations, of each row (Ulysses). On "
+        "CPUs alone.",
     )
     placement: Literal["auto", "shared", "split"] = Field(
         "auto",
-        description="Engine and trainer on one GPU, by turns (shared), or each on its own (split); auto: split where "
+        description="Engine and trainer on one GPU, by turns (shared), or each on its own (split); "
+        "auto: split where "
         "there are enough. On a CPU, where both use all of it, only auto.",
     )
     # None: what the server gives each session, or what trainer_ranks and placement need where that
@@ -291,12 +314,14 @@ class SessionConfig(ReadingOptions):
         None,
         ge=1,
         le=64,
-        description="GPUs of this session, within the project's quota; none: as many as the server gives each session.",
+        description="GPUs of this session, within the project's quota; none: as many as the server "
+        "gives each session.",
     )
     place: str = Field(
         HERE,
         pattern=rf"^{PLACE_PATTERN}$",
-        description="Where the session runs: a place of the server, or a kind of machines that some of its places "
+        description="Where the session runs: a place of the server, or a kind of machines that "
+        "some of its places "
         "have, such as h100x8. GET /v1/places lists them.",
     )
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
@@ -312,7 +337,8 @@ class SessionConfig(ReadingOptions):
     # for its copy.
     offload_activations: bool = Field(
         False,
-        description="Keep what gradient_checkpointing saves in host memory. On a CPU, where it is, refused.",
+        description="Keep what gradient_checkpointing saves in host memory. On a CPU, where it is, "
+        "refused.",
     )
 
     checkpoint_every_steps: int = Field(10, ge=1, description="Steps between `state` checkpoints.")

@@ -262,8 +262,10 @@ class EpisodeView(Response):
     logprob_mean: float | None = Field(None, description="Of its sampled tokens.")
     ratio_counts: list[int] | None = Field(
         None,
-        description="Trained tokens by exp(the trainer's log-probability before the step - the sampled one), between"
-        " 0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 0.9999, 1.0001, 1.001, 1.01, 1.05, 1.1, 1.25 and 2; null: none kept.",
+        description="Trained tokens by exp(the trainer's log-probability before the step - the "
+        "sampled one), between"
+        " 0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 0.9999, 1.0001, 1.001, 1.01, 1.05, 1.1, 1.25 and 2; "
+        "null: none kept.",
     )
     prompt: str = Field(
         "", description="The end of what it was asked: of the first prompt's last message."
@@ -277,7 +279,8 @@ class EpisodeView(Response):
     )
     idle_at: float | None = Field(
         None,
-        description="When it expires unless a call or heartbeat comes before; null while a call runs, and in lists.",
+        description="When it expires unless a call or heartbeat comes before; null while a call "
+        "runs, and in lists.",
     )
     ended_at: float | None = None
     annotations: list[EpisodeAnnotation] = Field(
@@ -286,7 +289,8 @@ class EpisodeView(Response):
     )
     warning: str | None = Field(
         None,
-        description="What looks wrong with how its calls are made; while it is open and when it is ended. There also"
+        description="What looks wrong with how its calls are made; while it is open and when it is "
+        "ended. There also"
         " what went wrong in the session's training and was not said before.",
     )
 

@@ -61,7 +61,8 @@ class StepMetrics(Response):
     )
     engine_gap_mean: float | None = Field(
         None,
-        description="|trainer - engine| of the log-probabilities of trained tokens before the step, nats.",
+        description="|trainer - engine| of the log-probabilities of trained tokens before the "
+        "step, nats.",
     )
     engine_gap_p50: float | None = Field(None, description="Half of the tokens have a smaller gap.")
     engine_gap_p90: float | None = None
@@ -75,14 +76,16 @@ class StepMetrics(Response):
     )
     engine_gap_by_probability: list[float | None] | None = Field(
         None,
-        description="The mean gap of tokens sampled with a probability below 0.01, 0.1, 0.5, and above.",
+        description="The mean gap of tokens sampled with a probability below 0.01, 0.1, 0.5, and "
+        "above.",
     )
     tokens_masked: int = Field(
         0, description="Trained tokens that engine_correction left out of the loss."
     )
     entropy: float = Field(description="Mean negative log-probability of the sampled tokens.")
     clip_fraction: float = Field(
-        description="Share of trained tokens that the loss's clip or a bound of engine_correction changes."
+        description="Share of trained tokens that the loss's clip or a bound of engine_correction "
+        "changes."
     )
     episodes: int
     groups: int
@@ -94,14 +97,16 @@ class StepMetrics(Response):
     )
     answers_distinct: float | None = Field(
         None,
-        description="Spread of the answers within groups: 0 where all are the same, 1 where no two are.",
+        description="Spread of the answers within groups: 0 where all are the same, 1 where no two "
+        "are.",
     )
     truncated: float | None = Field(
         None, description="Share of the answers that their length ended: max_tokens."
     )
     grammars_lost: int | None = Field(
         None,
-        description="Answers that left their grammar as the runtime follows it: the rest of each is not trained.",
+        description="Answers that left their grammar as the runtime follows it: the rest of each "
+        "is not trained.",
     )
     entropy_coef: float | None = Field(
         None, description="The weight that the entropy had in the loss."
@@ -112,13 +117,15 @@ class StepMetrics(Response):
     )
     kl_before: float | None = Field(
         None,
-        description="Mean k3 KL of the last update's tokens from the policy before the step to the one then.",
+        description="Mean k3 KL of the last update's tokens from the policy before the step to the "
+        "one then.",
     )
     tokens_trained: int
     tokens_computed: int
     tokens_repeated: int = Field(
         0,
-        description="Of those, prefixes that were computed again, as the model's layers share none.",
+        description="Of those, prefixes that were computed again, as the model's layers share "
+        "none.",
     )
     staleness_max: int
     completion_length_mean: float
@@ -127,7 +134,8 @@ class StepMetrics(Response):
     handover_s: float
     metrics: dict[str, float] = Field(
         {},
-        description="Means, over the episodes of the step that have them, of what the agents measured:"
+        description="Means, over the episodes of the step that have them, of what the agents "
+        "measured:"
         " their metrics, reward/<part>, and rewards_by_agent/<agent>. The first fifty by name.",
     )
 

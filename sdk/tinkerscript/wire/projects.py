@@ -111,12 +111,14 @@ class LimitForecast(Response):
     allowed: float
     used: float
     left_s: float | None = Field(
-        description="Seconds with a runtime (of wall_s: by the clock) until it is reached; none: it is not being used, "
+        description="Seconds with a runtime (of wall_s: by the clock) until it is reached; none: "
+        "it is not being used, "
         "or, of spend_cap_s, other sessions of the key use it too."
     )
     cost_at_limit: float | None = Field(
         None,
-        description="What the session will have cost then; none without prices, or where left_s is none.",
+        description="What the session will have cost then; none without prices, or where left_s is "
+        "none.",
     )
 
 
@@ -136,7 +138,8 @@ class SessionSpending(Response):
     prices: DevicePrices | None = Field(None, description="None: no money is shown.")
     limits: list[LimitForecast] = Field(
         [],
-        description="Those that it has; spend_cap_s for people, keys with the admin scope and the very key alone.",
+        description="Those that it has; spend_cap_s for people, keys with the admin scope and the "
+        "very key alone.",
     )
 
 
@@ -183,12 +186,14 @@ class UsageList(Response):
     last_7_days: TimeUsage = Field(description="Of the last 168 hours, deleted sessions too.")
     by_key: list[PayerUsage] | None = Field(
         None,
-        description="Of sessions that a key started; the most used first. For people, and keys with the admin scope, "
+        description="Of sessions that a key started; the most used first. For people, and keys "
+        "with the admin scope, "
         "on the first page; none otherwise.",
     )
     by_member: list[PayerUsage] | None = Field(
         None,
-        description="Of whoever started them, by hand or by key; the most used first. For the same, on the same page.",
+        description="Of whoever started them, by hand or by key; the most used first. For the "
+        "same, on the same page.",
     )
     prices: DevicePrices | None = Field(None, description="None: no money is shown.")
     quotas: Quotas

@@ -61,7 +61,8 @@ class Assignment(Response):
     episode_signing_key: str
     previous_episode_signing_keys: list[str] = Field(
         [],
-        description="What signed keys before the server's secret was rotated: they are taken, none is made.",
+        description="What signed keys before the server's secret was rotated: they are taken, none "
+        "is made.",
     )
     relay_key: str = Field(
         description="What the control plane sends in X-Relay-Key on internal calls."
@@ -76,14 +77,16 @@ class Assignment(Response):
     )
     serves: ResumePoint | None = Field(
         None,
-        description="In the base model's place: a `model`, or what a Tinker client saved, to be added to the base.",
+        description="In the base model's place: a `model`, or what a Tinker client saved, to be "
+        "added to the base.",
     )
     started_from: StartedFrom | None = Field(
         None, description="For the record: the checkpoint that it began from."
     )
     journal_files: list[StoredFile] = Field(
         [],
-        description="The last copy of the journal, for a volume that lost its own: a whole file, then what changed, "
+        description="The last copy of the journal, for a volume that lost its own: a whole file, "
+        "then what changed, "
         "to be applied in this order.",
     )
 
@@ -165,7 +168,8 @@ class Orders(Response):
     checkpoints: list[CheckpointOrder] = []
     heartbeat_s: float = Field(
         1.0,
-        description="So long after this heartbeat the next is due; where there is news, it comes sooner.",
+        description="So long after this heartbeat the next is due; where there is news, it comes "
+        "sooner.",
     )
 
 
@@ -224,7 +228,8 @@ class JournalUpload(_Upload):
     follows: list[Annotated[str, Field(pattern="^[0-9a-f]{64}$")]] = Field(
         [],
         max_length=100,
-        description="SHA-256 of every file that is there and that these changes come after, in order.",
+        description="SHA-256 of every file that is there and that these changes come after, in "
+        "order.",
     )
 
 

@@ -49,7 +49,8 @@ class Budget(Request):
         default=None,
         ge=60,
         le=10**12,
-        description="Seconds of its runtimes times their GPUs; a runtime without one counts as one.",
+        description="Seconds of its runtimes times their GPUs; a runtime without one counts as "
+        "one.",
     )
     wall_s: int | None = Field(
         default=None, ge=60, le=10**12, description="Seconds since it was made, waiting included."
@@ -68,8 +69,10 @@ class SessionCreate(Request):
     base_model: str = Field(
         min_length=1,
         max_length=400,
-        description="A name in the catalogue (GET /v1/base-models), or what this project has trained: the id of a "
-        "committed checkpoint (ckp_...), or the path that a Tinker client saved it under (tinker://...).",
+        description="A name in the catalogue (GET /v1/base-models), or what this project has "
+        "trained: the id of a "
+        "committed checkpoint (ckp_...), or the path that a Tinker client saved it under "
+        "(tinker://...).",
     )
     name: str = Field(
         "", max_length=120, description="What the console calls it; the id when empty."
@@ -126,7 +129,8 @@ class MemoryPlace(Response):
     )
     ranks: int = Field(description="Ranks of the trainer on it.")
     weights_bytes: int = Field(
-        description="The trainer's weights; under ZeRO 3 a part, and what is put together of it at one time."
+        description="The trainer's weights; under ZeRO 3 a part, and what is put together of it at "
+        "one time."
     )
     gradient_bytes: int
     optimizer_bytes: int
@@ -155,11 +159,13 @@ class MemoryEstimate(Response):
     total_bytes: int
     engines: int = Field(
         1,
-        description="At most: one on each GPU that is an engine's. A model that needs several GPUs has fewer.",
+        description="At most: one on each GPU that is an engine's. A model that needs several GPUs "
+        "has fewer.",
     )
     engine_nodes: int = Field(
         1,
-        description="Machines that the engine is spread over: all, where the first has too little memory for it.",
+        description="Machines that the engine is spread over: all, where the first has too little "
+        "memory for it.",
     )
     engine_bytes: int = Field(description="Of all engines.")
     trainer_bytes: int = Field(description="Weights and gradients.")
@@ -208,7 +214,8 @@ class SessionPlan(Response):
     queue_position: int = Field(description="Where it would stand now; 1 is next.")
     prefixes: str | None = Field(
         None,
-        description="That the model's layers share no prefixes, why, and what it costs; None where they do.",
+        description="That the model's layers share no prefixes, why, and what it costs; None where "
+        "they do.",
     )
 
 
@@ -284,7 +291,8 @@ class SessionView(Response):
     reward_mean: float | None = Field(None, description="Mean reward of the latest trained batch.")
     measures: dict[str, float] | None = Field(
         None,
-        description="Of a list that was asked for them: the measures of its last step, by the names of columns of"
+        description="Of a list that was asked for them: the measures of its last step, by the "
+        "names of columns of"
         " GET .../metrics.",
     )
     accounting: Accounting = Accounting()
@@ -296,7 +304,8 @@ class SessionView(Response):
     pinned: bool = False
     episodes_removed_at: datetime | None = Field(
         None,
-        description="Long after its end: since when the server keeps none of its episodes any more.",
+        description="Long after its end: since when the server keeps none of its episodes any "
+        "more.",
     )
     created_at: datetime
     updated_at: datetime
@@ -351,7 +360,8 @@ class SessionLogs(Response):
     )
     continues: bool = Field(
         False,
-        description="The first line is the rest of the last one before it, which was not finished then.",
+        description="The first line is the rest of the last one before it, which was not finished "
+        "then.",
     )
     is_cut: bool = Field(
         False, description="Lines between ``after`` and the first of these are not kept any more."

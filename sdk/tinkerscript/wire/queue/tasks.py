@@ -76,7 +76,8 @@ class TasksLease(Request):
     count: int = Field(
         ge=0,
         le=256,
-        description="Of judged tasks those whose attempts fit; one, be it larger, to a worker that holds none.",
+        description="Of judged tasks those whose attempts fit; one, be it larger, to a worker that "
+        "holds none.",
     )
     held: list[LeaseId] = Field([], max_length=256)
     lease_s: float = Field(
@@ -116,7 +117,8 @@ class TaskLeases(Response):
     lost: list[str]
     others_waiting: int = Field(
         0,
-        description="Where this worker has room left: attempts that wait for one with a judge, or for one without;"
+        description="Where this worker has room left: attempts that wait for one with a judge, or "
+        "for one without;"
         " those at the first 1000 tasks.",
     )
 
@@ -139,7 +141,8 @@ class TaskGroup(Request):
     lease: LeaseId
     episode_ids: list[EpisodeId] = Field(
         max_length=TRIES_OF_ATTEMPT * MAX_ATTEMPTS,
-        description="Those of failed tries among them: two for each attempt at most. None of them: it is played anew.",
+        description="Those of failed tries among them: two for each attempt at most. None of them: "
+        "it is played anew.",
     )
     outputs: list[WorkflowOutput] | None = Field(
         None,

@@ -34,7 +34,8 @@ Measure = Annotated[
     AfterValidator(_measure_check),
     Field(
         max_length=MAX_MEASURE,
-        description="A field of a step's metrics, such as reward_mean, or what agents measure: metrics/<name>.",
+        description="A field of a step's metrics, such as reward_mean, or what agents measure: "
+        "metrics/<name>.",
     ),
 ]
 Steps = Annotated[

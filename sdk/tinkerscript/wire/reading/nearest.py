@@ -49,7 +49,8 @@ class NearestPlays(Response):
     tasks_in_all: int
     reach: int | None = Field(
         description="Plays at most so many versions away are compared: the first of "
-        f"{', '.join(str(reach) for reach in REACHES if reach is not None)} and any (null) that has a task near both."
+        f"{', '.join(str(reach) for reach in REACHES if reach is not None)} and any (null) that "
+        "has a task near both."
     )
 
 

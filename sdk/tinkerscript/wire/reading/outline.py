@@ -34,12 +34,14 @@ class EpisodeOutline(Response):
     versions: list[int | None] = Field(description="The newest policy version.")
     ratios: list[float | None] = Field(
         [],
-        description="The furthest from 1 of exp(the trainer's log-probability before the step - the sampled one); null"
+        description="The furthest from 1 of exp(the trainer's log-probability before the step - "
+        "the sampled one); null"
         " where none is kept.",
     )
     changes: list[float | None] = Field(
         [],
-        description="The trainer's log-probability after the step - before it, the one of the largest size; null where"
+        description="The trainer's log-probability after the step - before it, the one of the "
+        "largest size; null where"
         " none is kept.",
     )
 

@@ -23,7 +23,8 @@ def _address_check(address: str) -> str:
     names = [name for name, _ in parts]
     if unknown := sorted(set(names) - set(PARTS)):
         raise ValueError(
-            f"has {', '.join(unknown)}, which is no part of a view; its parts are {', '.join(PARTS)}"
+            f"has {', '.join(unknown)}, which is no part of a view; its parts are "
+            f"{', '.join(PARTS)}"
         )
     if len(set(names)) < len(names):
         raise ValueError("names a part twice")

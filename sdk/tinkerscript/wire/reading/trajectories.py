@@ -130,22 +130,27 @@ class TokenRun(Response):
     logprobs: list[float] = Field([], description="Of the distribution that each was sampled from.")
     raw_logprobs: list[float] | None = Field(
         None,
-        description="The model's own, at temperature 1 over all token ids, where they differ from logprobs; null where"
+        description="The model's own, at temperature 1 over all token ids, where they differ from "
+        "logprobs; null where"
         " they are the same (is_sampled_raw) or were not recorded.",
     )
     is_sampled_raw: bool = Field(
         False,
-        description="Whether the call was sampled from the model's own distribution: logprobs are the raw ones.",
+        description="Whether the call was sampled from the model's own distribution: logprobs are "
+        "the raw ones.",
     )
     trainer_logprobs: list[float | None] | None = Field(
         None,
-        description="The trainer's own, of the distribution that was sampled from, under the weights before the step"
-        " that trained these tokens; null of a token that it did not train. Null as a whole where they are not kept: of"
+        description="The trainer's own, of the distribution that was sampled from, under the "
+        "weights before the step"
+        " that trained these tokens; null of a token that it did not train. Null as a whole where "
+        "they are not kept: of"
         " tokens that no step computed.",
     )
     trainer_logprobs_after: list[float | None] | None = Field(
         None,
-        description="The same under the weights after that step; null as a whole too where the session has no"
+        description="The same under the weights after that step; null as a whole too where the "
+        "session has no"
         " logprobs_after_step.",
     )
     policy_versions: list[int] = []

@@ -20,7 +20,8 @@ class ServingCreate(Request):
     model: str = Field(
         min_length=1,
         max_length=400,
-        description="A base model (GET /v1/base-models), or the id of a committed checkpoint of kind model.",
+        description="A base model (GET /v1/base-models), or the id of a committed checkpoint of "
+        "kind model.",
     )
     name: str = Field(
         "", max_length=120, description="What the console calls it; the id when empty."
@@ -30,12 +31,14 @@ class ServingCreate(Request):
         None,
         ge=16,
         le=1_048_576,
-        description="Prompt plus answer of one call, in tokens. None: 2048, or what the model reads if less.",
+        description="Prompt plus answer of one call, in tokens. None: 2048, or what the model "
+        "reads if less.",
     )
     max_tokens: int | None = Field(
         None,
         ge=1,
-        description="Answer length when a call does not say. None: 256, or max_context_length if less.",
+        description="Answer length when a call does not say. None: 256, or max_context_length if "
+        "less.",
     )
     temperature: float = Field(
         DEFAULTS.temperature,
@@ -45,7 +48,8 @@ class ServingCreate(Request):
     )
     model_names: ModelNames = Field(
         "own",
-        description="Other names of the model in calls: none, any, or a map of names to the calls' agents.",
+        description="Other names of the model in calls: none, any, or a map of names to the calls' "
+        "agents.",
     )
     # Ten minutes: nothing is lost by an end, and the next call starts it again.
     idle_suspend_s: float = Field(

@@ -30,7 +30,8 @@ class EngineCorrection(Request):
     # Token and 2: verl and TRL. A weight of each token stays bounded however long an answer is.
     weight: Level = Field(
         "token",
-        description="The ratio trainer / engine that a token's loss is multiplied by: its own, the product "
+        description="The ratio trainer / engine that a token's loss is multiplied by: its own, the "
+        "product "
         "over its sequence, or their geometric mean.",
     )
     weight_low: float | None = Field(
@@ -40,7 +41,8 @@ class EngineCorrection(Request):
     # Token, an eighth and 8: prime-rl. Rounding in bfloat16 stays within a factor of 1.3.
     mask: Level = Field(
         "token",
-        description="The ratio by which tokens are left out of the loss: their own, or that of their sequence.",
+        description="The ratio by which tokens are left out of the loss: their own, or that of "
+        "their sequence.",
     )
     mask_low: float | None = Field(
         0.125, gt=0, le=1, description="A smaller ratio is left out. None: no bound."
@@ -53,7 +55,8 @@ class EngineCorrection(Request):
         None,
         gt=0,
         lt=1,
-        description="A sequence with a token whose ratio is below this, or above 1 / this, is left out whole; 1e-4 is "
+        description="A sequence with a token whose ratio is below this, or above 1 / this, is left "
+        "out whole; 1e-4 is "
         "usual. None: none is.",
     )
 

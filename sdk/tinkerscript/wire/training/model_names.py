@@ -17,7 +17,8 @@ def _checked(value: Any) -> Any:
         for said, most in ((name, MAX_NAME), (agent, MAX_AGENT)):
             if not isinstance(said, str) or not 1 <= len(said) <= most:
                 raise ValueError(
-                    f"a name is a text of 1 to {MAX_NAME} characters, an agent's of 1 to {MAX_AGENT}"
+                    f"a name is a text of 1 to {MAX_NAME} characters, an agent's of 1 to "
+                    f"{MAX_AGENT}"
                 )
     return value
 

@@ -87,33 +87,42 @@ def _refusal(fields: dict[str, Any], config: SessionConfig) -> str | None:
         most = max(count, default=0) if isinstance(count, list) else count
         if isinstance(most, int) and most > 1 and _has_expert_layers(fields):
             return (
-                f"{field} is {most}, and a mixture of experts needs the experts of sampling to be replayed in"
+                f"{field} is {most}, and a mixture of experts needs the experts of sampling to be "
+                "replayed in"
                 " training, which is not proven; a dense model of the same family would work"
             )
     first, layers = fields.get("max_window_layers"), fields.get("num_hidden_layers")
     is_windowed = fields.get("model_type") == "qwen2" and fields.get("use_sliding_window")
     if is_windowed and isinstance(first, int) and isinstance(layers, int) and 0 < first < layers:
         return (
-            f"max_window_layers is {first} of {layers} layers, and the engine computes windows of Qwen2 in all of them"
-            " or in none; use_sliding_window false in its config.json would work, if its context is no longer than the"
+            f"max_window_layers is {first} of {layers} layers, and the engine computes windows of "
+            "Qwen2 in all of them"
+            " or in none; use_sliding_window false in its config.json would work, if its context "
+            "is no longer than the"
             " window"
         )
     if config.sequence_parallel and (why := prefixes_apart(fields)):
         return (
-            f"sequence_parallel is on, and {why}: its timelines are computed whole, and ranks share rows of attention"
+            f"sequence_parallel is on, and {why}: its timelines are computed whole, and ranks "
+            "share rows of attention"
             " over trees alone; turn the option off"
         )
     if fields.get("is_encoder_decoder"):
         return "is_encoder_decoder: only decoders are trained"
     if (original := _long_rope_begins(fields)) and original < config.max_context_length:
         return (
-            f"max_context_length is {config.max_context_length}, and beyond {original} tokens its rotary factors are"
-            " others (longrope): the engine would take the long ones for every call, the trainer only for long rows;"
+            f"max_context_length is {config.max_context_length}, and beyond {original} tokens its "
+            "rotary factors are"
+            " others (longrope): the engine would take the long ones for every call, the trainer "
+            "only for long rows;"
             f" set max_context_length to {original} at most"
         )
     longest = _positions(fields)
     if isinstance(longest, int) and longest < config.max_context_length:
-        return f"max_context_length is {config.max_context_length} and its positions end at {longest}; lower the option"
+        return (
+            f"max_context_length is {config.max_context_length} and its positions end at "
+            f"{longest}; lower the option"
+        )
     return None
 
 
@@ -129,7 +138,8 @@ def _quantised(whole: dict[str, Any], folder: Path) -> str | None:
     plain = QUANTISED_NAME.sub("", origin)
     which = f", {plain}" if plain != origin else ""
     return (
-        f"quantization_config is {method or 'set'}: its weights are packed, and packed weights cannot be trained; take"
+        f"quantization_config is {method or 'set'}: its weights are packed, and packed weights "
+        "cannot be trained; take"
         f" the unquantised folder of the same model{which}"
     )
 
@@ -162,7 +172,8 @@ def head_refusal(size: object, largest: int) -> str | None:
     """
     if isinstance(size, int) and 0 < size <= largest:
         return (
-            f"vocab_size is {size}, so its head ends at token {size - 1}, and its tokenizer has tokens up to {largest};"
+            f"vocab_size is {size}, so its head ends at token {size - 1}, and its tokenizer has "
+            f"tokens up to {largest};"
             " take the tokenizer that the model was trained with, or resize the model's embeddings"
         )
     return None

@@ -31,7 +31,8 @@ def _loss_in(losses: tuple[str, ...]) -> Rule:
 # The first update's ratio to the trainer's own policy before the step is 1, which no clip cuts.
 _RATIO_MOVES: Rule = (
     has_many_updates,
-    "only with minibatches or epochs above 1: the ratio of a single update, to the trainer's own policy, is 1;"
+    "only with minibatches or epochs above 1: the ratio of a single update, to the trainer's own "
+    "policy, is 1;"
     " engine_correction bounds what the engine or older weights make of a token",
 )
 _HAS_KL: Rule = (lambda given: given.get("kl_coef", 1) > 0, "only with a kl_coef above 0")
@@ -86,7 +87,8 @@ RULES: dict[str, tuple[Rule, ...]] = {
 CONTRADICTIONS: dict[str, tuple[Callable[[Any, Given], bool], str]] = {
     "loss": (
         lambda value, given: value == "cross_entropy" and given.get("max_staleness", 0) > 0,
-        "not cross_entropy with max_staleness above 0: it has no ratio that weighs tokens of older weights; take"
+        "not cross_entropy with max_staleness above 0: it has no ratio that weighs tokens of older "
+        "weights; take"
         " importance_sampling",
     ),
     "grad_norm_limit": (
@@ -99,7 +101,8 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Any, Given], bool], str]] = {
     ),
     "engine_correction": (
         lambda value, given: value.weight == "none" and given.get("max_staleness", 0) > 0,
-        "must have a weight (token, sequence or geometric) with max_staleness above 0: nothing else weighs tokens of"
+        "must have a weight (token, sequence or geometric) with max_staleness above 0: nothing "
+        "else weighs tokens of"
         " older weights",
     ),
     "advantage_baseline": (

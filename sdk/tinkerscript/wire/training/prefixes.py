@@ -44,5 +44,8 @@ def apart_words(why: str, grpo_n: int | None) -> str:
     """What a plan and its page say of it; without groups of ``grpo_n`` it is about a client's data."""
     cost = "what several data have in common is computed for each of them"
     if grpo_n is not None:
-        cost = f"the {grpo_n} episodes of a group compute their common prompt {grpo_n} times, and not once"
+        cost = (
+            f"the {grpo_n} episodes of a group compute their common prompt {grpo_n} times, and "
+            "not once"
+        )
     return f"Prefixes are not shared ({why}). Each timeline passes through the model whole: {cost}."

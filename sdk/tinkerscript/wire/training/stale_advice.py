@@ -9,5 +9,11 @@ def stale_advice(max_staleness: int) -> str:
     if max_staleness == 0:
         return f"{first}, or set max_staleness=1"
     if max_staleness < MAX_STALENESS:
-        return f"{first}, begin fewer episodes at a time, or raise max_staleness, which is {max_staleness}"
-    return f"{first}, and begin fewer episodes at a time: max_staleness is {max_staleness}, the most that there is"
+        return (
+            f"{first}, begin fewer episodes at a time, or raise max_staleness, which is "
+            f"{max_staleness}"
+        )
+    return (
+        f"{first}, and begin fewer episodes at a time: max_staleness is {max_staleness}, the "
+        "most that there is"
+    )
