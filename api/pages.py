@@ -49,7 +49,9 @@ def readyz(request: HttpRequest) -> HttpResponse:
 
 
 def metrics(request: HttpRequest) -> HttpResponse:
-    """For Prometheus: with the token of the settings, or, where there is none, from this machine."""
+    """For Prometheus: with the token of the settings, or, where there is none, from this
+    machine.
+    """
     try:
         _may_read_metrics(request)
     except DomainError as refusal:

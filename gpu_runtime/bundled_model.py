@@ -100,7 +100,9 @@ def make(dest: Path) -> bool:
 
 
 def _write_template(folder: Path) -> None:
-    """By a rename: a runtime that reads the folder meanwhile finds the old template or the new one."""
+    """By a rename: a runtime that reads the folder meanwhile finds the old template or the new
+    one.
+    """
     new = folder / f".{TEMPLATE_IN_FOLDER}"
     shutil.copyfile(TEMPLATE, new)
     new.chmod(0o644)

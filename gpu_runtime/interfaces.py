@@ -233,7 +233,9 @@ class Sample:
 
 
 class Trainer(Protocol):
-    """Full-weight training on one or more ranks. Calls never overlap; each has a deadline inside."""
+    """Full-weight training on one or more ranks. Calls never overlap; each has a deadline
+    inside.
+    """
 
     @property
     def dead(self) -> bool:

@@ -131,7 +131,9 @@ class ModelTrainer(Protocol):
     async def forward_backward(
         self, model_id: str, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig
     ) -> ForwardResult:
-        """As ``forward``, and adds the gradient of the sum of the loss to the model's, in float32."""
+        """As ``forward``, and adds the gradient of the sum of the loss to the model's, in
+        float32.
+        """
         ...
 
     async def optim_step(self, model_id: str, params: AdamParams) -> dict[str, float]:

@@ -78,7 +78,9 @@ async def start(
 
 @asynccontextmanager
 async def traced_to_the_end() -> AsyncIterator[None]:
-    """Export the last spans after the block, and so after the agent has said why the runtime ends."""
+    """Export the last spans after the block, and so after the agent has said why the runtime
+    ends.
+    """
     try:
         yield
     finally:

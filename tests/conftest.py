@@ -44,7 +44,9 @@ if TYPE_CHECKING:
 
 
 def _login_cookies(self: Client, request: HttpRequest) -> None:
-    """Django's own puts the key of the row into the cookie, which is not what a browser has here."""
+    """Django's own puts the key of the row into the cookie, which is not what a browser has
+    here.
+    """
     self.cookies[settings.SESSION_COOKIE_NAME] = request.session.cookie
 
 
@@ -92,7 +94,9 @@ def django_db_modify_db_settings(django_db_keepdb: bool) -> None:
 def django_db_setup(
     django_db_setup: None, django_db_keepdb: bool, django_db_blocker: DjangoDbBlocker
 ) -> Iterator[None]:
-    """The test database, of which asgiref's thread has a connection until the last test has ended."""
+    """The test database, of which asgiref's thread has a connection until the last test has
+    ended.
+    """
     from django.contrib.contenttypes.management import create_contenttypes
 
     # A flush, with which each test with transactions of its own ends, has these written again:
@@ -236,7 +240,9 @@ def any_store(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def memory_store(monkeypatch: pytest.MonkeyPatch) -> str:
-    """A store in this process, with an empty bucket, in the place of the embedded one; its address."""
+    """A store in this process, with an empty bucket, in the place of the embedded one; its
+    address.
+    """
     from console.object_store import client as object_store
     from support import store_calls
     from support.memory_store import MemoryStore

@@ -57,7 +57,9 @@ class RelayLimits:
                 self.bytes.count(key, -holding.size_bytes)
 
     def bytes_add(self, key: str, size_bytes: int) -> None:
-        """Raises RelayError when these are too many; they count all the same until their call ends."""
+        """Raises RelayError when these are too many; they count all the same until their call
+        ends.
+        """
         of_key, of_all = self.bytes.count(key, size_bytes)
         if of_key > MAX_BYTES_PER_KEY:
             raise _too_much(

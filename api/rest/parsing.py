@@ -64,7 +64,9 @@ class StrictJsonParser(BaseParser):
 
 
 def json_read(body: bytes, most: int) -> Any:
-    """The value of a body whose objects have at most ``most`` names in all. Raises InvalidRequest."""
+    """The value of a body whose objects have at most ``most`` names in all. Raises
+    InvalidRequest.
+    """
     values_check(body)
     try:
         data = json.loads(body.decode(), object_pairs_hook=_Members(most))

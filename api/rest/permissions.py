@@ -1,4 +1,6 @@
-"""What a route requires of its caller. One rule of the table of routes is one permission instance."""
+"""What a route requires of its caller. One rule of the table of routes is one permission
+instance.
+"""
 
 from django.conf import settings
 from rest_framework.authentication import BaseAuthentication

@@ -1,4 +1,6 @@
-"""What drf-spectacular asks about an operation: all of it stands in the row of the table of routes."""
+"""What drf-spectacular asks about an operation: all of it stands in the row of the table of
+routes.
+"""
 
 from http import HTTPStatus
 from inspect import cleandoc

@@ -89,7 +89,9 @@ def _missing(form: type[Named], name: str) -> NotFound:
 
 
 class Beginning:
-    """``receive`` that keeps how a body begins, which is all that is left of one that is too large."""
+    """``receive`` that keeps how a body begins, which is all that is left of one that is too
+    large.
+    """
 
     def __init__(self, receive: Receive) -> None:
         self._receive, self._kept = receive, bytearray()

@@ -121,7 +121,9 @@ def saved_view_list(request: ApiRequest) -> SavedViewList:
 
 
 def saved_view_create(request: ApiRequest, body: SavedViewCreate) -> SavedViewView:
-    """Keep how the charts of a run are looked at, by a name that no other view of the project has."""
+    """Keep how the charts of a run are looked at, by a name that no other view of the project
+    has.
+    """
     return _saved_view(saved_views.saved_view_create(project=request.auth.project, body=body))
 
 

@@ -267,10 +267,19 @@ def _filter(query: EpisodeFilterQuery) -> selectors.EpisodeFilter:
             "reward_min is above reward_max: no episode can match.", hint="Exchange them."
         )
     return selectors.EpisodeFilter(
-        task=query.task, fates=query.fate, eval=query.eval, reward_min=query.reward_min, reward_max=query.reward_max,
-        version=query.version, step=query.step, agent=query.agent, text=query.q, thumb=query.thumb,
-        commented=query.commented, metrics=[bound_of(text) for text in query.metric],
-    )  # fmt: skip
+        task=query.task,
+        fates=query.fate,
+        eval=query.eval,
+        reward_min=query.reward_min,
+        reward_max=query.reward_max,
+        version=query.version,
+        step=query.step,
+        agent=query.agent,
+        text=query.q,
+        thumb=query.thumb,
+        commented=query.commented,
+        metrics=[bound_of(text) for text in query.metric],
+    )
 
 
 def _calls(record: EpisodeRecord, query: PageQuery) -> HttpResponse:

@@ -45,7 +45,9 @@ def audit_record(
     key_id: str | None = None,
     request_id: str = "",
 ) -> AuditRecord:
-    """Add an entry, in the transaction of what it records: neither is committed without the other."""
+    """Add an entry, in the transaction of what it records: neither is committed without the
+    other.
+    """
     if len(_canonical(details or {}).encode()) > MAX_DETAILS_BYTES:
         details = {"too_long": True}
     with transaction.atomic():

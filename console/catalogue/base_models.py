@@ -100,9 +100,16 @@ def base_model_shape(model: BaseModel) -> ModelShape | None:
     width = fields.get("head_dim", hidden // heads if heads else 0)
     key_heads = fields.get("num_key_value_heads", heads)
     return ModelShape(
-        parameters, hidden, layers, fields.get("vocab_size", 0), 2 * layers * key_heads * width,
-        heads, key_heads, fields.get("intermediate_size", 0), has_windows=window_reached(whole, 1 << 62) > 0,
-    )  # fmt: skip
+        parameters,
+        hidden,
+        layers,
+        fields.get("vocab_size", 0),
+        2 * layers * key_heads * width,
+        heads,
+        key_heads,
+        fields.get("intermediate_size", 0),
+        has_windows=window_reached(whole, 1 << 62) > 0,
+    )
 
 
 def _folder(name: str, path: str) -> BaseModel:

@@ -22,9 +22,15 @@ PARTS = [name for name in MemoryPlace.model_fields if name.endswith("_bytes") an
 
 
 def memory_predict(
-    shape: ModelShape, config: SessionConfig, *, devices: int = 0, trains: bool = True,
-    one_engine: bool = False, machine_bytes: int | None = None, device_bytes: int | None = None,
-) -> MemoryEstimate:  # fmt: skip
+    shape: ModelShape,
+    config: SessionConfig,
+    *,
+    devices: int = 0,
+    trains: bool = True,
+    one_engine: bool = False,
+    machine_bytes: int | None = None,
+    device_bytes: int | None = None,
+) -> MemoryEstimate:
     """What each place of a session will hold, and all of them together; of an engine alone where it
     does not train.
 
@@ -175,5 +181,10 @@ def _place(
     whole = dict.fromkeys(PARTS, 0) | parts
     total = sum(whole.values())
     return MemoryPlace(
-        name=name, engines=engines, ranks=ranks, total_bytes=total, available_bytes=available, **whole
-    )  # fmt: skip
+        name=name,
+        engines=engines,
+        ranks=ranks,
+        total_bytes=total,
+        available_bytes=available,
+        **whole,
+    )

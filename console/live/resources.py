@@ -122,7 +122,9 @@ def _append(columns: Columns, row: dict[str, float | None]) -> None:
 
 
 def _join(columns: Columns, more: Columns) -> None:
-    """Add rows to columns; where one side has a measure that the other has not, it is None there."""
+    """Add rows to columns; where one side has a measure that the other has not, it is None
+    there.
+    """
     before, added = len(columns["at"]), len(more["at"])
     for name in columns.keys() | more.keys():
         columns.setdefault(name, [None] * before).extend(more.get(name, [None] * added))

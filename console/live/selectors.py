@@ -22,9 +22,14 @@ IS_MARK = Q(kind=EventKind.EVENT, data__name__in=MARKED_NAMES) | Q(
 
 
 def event_list(
-    *, session_id: str, after: int, limit: int, kinds: Collection[EventKind] = (), newest: bool = False,
+    *,
+    session_id: str,
+    after: int,
+    limit: int,
+    kinds: Collection[EventKind] = (),
+    newest: bool = False,
     marks: bool = False,
-) -> list[Event]:  # fmt: skip
+) -> list[Event]:
     """At most ``limit`` entries of a session that follow the cursor ``after``, oldest first.
 
     With ``newest`` the last so many instead of the first, with ``marks`` those of marks.py alone.
@@ -124,9 +129,17 @@ def steps_new(*, session_id: str, entries: Sequence[ReportEntry]) -> list[Step]:
 
 
 def metric_columns(
-    *, session_id: str, created_at: datetime, names: Collection[str], axis: MetricAxis, after: int, points: int,
-    x_from: float | None = None, x_to: float | None = None, extremes: bool = True,
-) -> MetricColumns:  # fmt: skip
+    *,
+    session_id: str,
+    created_at: datetime,
+    names: Collection[str],
+    axis: MetricAxis,
+    after: int,
+    points: int,
+    x_from: float | None = None,
+    x_to: float | None = None,
+    extremes: bool = True,
+) -> MetricColumns:
     """The steps recorded after the cursor ``after``, within a part of the axis, as at most
     ``points`` points; no names mean every measure. Without ``extremes`` a point of several steps
     has the values of its last step alone.

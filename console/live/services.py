@@ -1,4 +1,6 @@
-"""Writes to the record. The row is the message; the channel layer only signals that there is one."""
+"""Writes to the record. The row is the message; the channel layer only signals that there is
+one.
+"""
 
 import asyncio
 from collections.abc import Sequence

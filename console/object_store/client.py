@@ -204,7 +204,9 @@ def multipart_list(prefix: str) -> Iterator[tuple[str, str, datetime]]:
 
 
 def multipart_abort(key: str, upload_id: str) -> None:
-    """Drop an upload and its parts; one that is not there is no error. Raises StorageUnavailable."""
+    """Drop an upload and its parts; one that is not there is no error. Raises
+    StorageUnavailable.
+    """
     with _errors():
         try:
             client_get().abort_multipart_upload(

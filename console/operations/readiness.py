@@ -17,7 +17,9 @@ FRESH_S = 2.0
 
 
 def obstacle_find() -> str | None:
-    """Why no request can be served: the database is unreachable or not up to date. None: they can."""
+    """Why no request can be served: the database is unreachable or not up to date. None: they
+    can.
+    """
     try:
         executor = MigrationExecutor(connection)
         missing = executor.migration_plan(executor.loader.graph.leaf_nodes())

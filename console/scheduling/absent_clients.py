@@ -30,10 +30,13 @@ def absent_clients_give_way(*, now: datetime, judging_since: datetime) -> None:
     if judging_since > before:
         return
     absent = TinkerRuntime.objects.filter(
-        session__state=SessionState.READY, session__desired=Desired.RUN, tinker_session__finished__isnull=True,
-        tinker_session__heartbeat_at__lt=before, tinker_session__is_of_endpoints=False,
+        session__state=SessionState.READY,
+        session__desired=Desired.RUN,
+        tinker_session__finished__isnull=True,
+        tinker_session__heartbeat_at__lt=before,
+        tinker_session__is_of_endpoints=False,
         session__place=HERE,
-    ).exclude(session__last_activity_at__gte=before)  # fmt: skip
+    ).exclude(session__last_activity_at__gte=before)
     rows = list(
         absent.select_related("session", "tinker_session").order_by("tinker_session__heartbeat_at")
     )

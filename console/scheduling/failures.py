@@ -1,4 +1,6 @@
-"""What a session's record says when the reconciler gives it up: a code, what happened, what to do."""
+"""What a session's record says when the reconciler gives it up: a code, what happened, what to
+do.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -64,6 +66,8 @@ def disk_full(*, free_bytes: int, needed: str) -> dict[str, str]:
 
 
 def restart_count(*, cause: str) -> None:
-    """Count a runtime that is started again. ``cause``: exited, stuck, preempted, or not_started."""
+    """Count a runtime that is started again. ``cause``: exited, stuck, preempted, or
+    not_started.
+    """
     RestartCount.objects.get_or_create(cause=cause)
     RestartCount.objects.filter(cause=cause).update(total=F("total") + 1)

@@ -53,7 +53,9 @@ def stuck_cause(session: Session, *, now: datetime, judging_since: datetime) -> 
 
 
 def is_unleased(session: Session, *, now: datetime, judging_since: datetime) -> bool:
-    """Whether its runtime does not hold its lease, although we have listened as long as one lasts."""
+    """Whether its runtime does not hold its lease, although we have listened as long as one
+    lasts.
+    """
     heard_until = max(session.lease_expires_at or session.state_since, judging_since)
     return now - heard_until > timedelta(seconds=settings.LEASE_S)
 

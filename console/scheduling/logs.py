@@ -37,7 +37,7 @@ MAX_CHUNKS = 10  # runtimes of a session whose ends are kept
 
 def session_logs(
     *, project: Project, session_id: str, lines: int, containing: str = "", after: str = ""
-) -> LogPage:  # fmt: skip
+) -> LogPage:
     """The last ``lines`` lines of the session's runtime, or of its last one; of those with
     ``containing`` (any case).
 
@@ -109,7 +109,9 @@ def _kept(session_id: str) -> list[LogPart]:
 
 
 def runtime_logs_bound() -> None:
-    """Keep small what runtimes of this machine write; a container's log is bounded by its engine."""
+    """Keep small what runtimes of this machine write; a container's log is bounded by its
+    engine.
+    """
     running = Session.objects.filter(launcher=ProcessLauncher.name, launch_handle__isnull=False)
     for handle in filter(None, running.values_list("launch_handle", flat=True)):
         try:

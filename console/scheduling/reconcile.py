@@ -173,7 +173,9 @@ class Reconciler:
             absent_clients_give_way(now=now, judging_since=self._led_since)
 
     def _keep_warm(self, warm: WarmRuntimes) -> None:
-        """As many as the sessions leave room for; what has no session yet never takes one's place."""
+        """As many as the sessions leave room for; what has no session yet never takes one's
+        place.
+        """
         counts = session_counts(place=HERE)
         room = settings.MAX_RUNTIMES - sum(counts[state] for state in WITH_RUNTIME)
         # On a full server, where a long queue may stand, its order is not asked for.

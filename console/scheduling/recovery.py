@@ -43,7 +43,9 @@ def move(session: Session, target: SessionState, *, reason: str, **fields: Any) 
 
 
 def runtime_end(session: Session, *, launcher: Launcher, grace_s: float) -> list[str]:
-    """End its runtime; returns the last lines that it wrote. Raises SlowToEnd, LauncherUnavailable."""
+    """End its runtime; returns the last lines that it wrote. Raises SlowToEnd,
+    LauncherUnavailable.
+    """
     lines = log_read(session, launcher)
     launcher.stop(runtime_handle(session), grace_s=grace_s)
     log_keep(session_id=session.id, launch=runtime_handle(session)["launch"], lines=lines)
@@ -59,7 +61,9 @@ def requeue(session: Session, reason: str, restarts: int, since: datetime | None
 
 
 def recover(session: Session, cause: str, kind: str, *, launcher: Launcher) -> None:
-    """Kill what is left and launch again, or give up when it keeps dying without a completed step."""
+    """Kill what is left and launch again, or give up when it keeps dying without a completed
+    step.
+    """
     # its last heartbeat may have come after this tick read it
     session.refresh_from_db(fields=["phase"])
     preempted = session.phase.startswith(PHASE_PREEMPTED)

@@ -14,7 +14,9 @@ from tinkerscript.processes.bounded_http import ReadingBound
 
 
 class BoundedWebSocket(ReadingBound, WebSocketsSansIOProtocol):
-    """Wherever something is sent, and wherever uvicorn closes, what is unread by then has its time."""
+    """Wherever something is sent, and wherever uvicorn closes, what is unread by then has its
+    time.
+    """
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._reading_ended()

@@ -39,7 +39,9 @@ def logs_bind(**names: str) -> None:
 
 
 def refusal_expect(request: Any, *, level: int = logging.INFO) -> None:
-    """Log the line of ``request``, which is refused for a reason outside this server, at ``level``."""
+    """Log the line of ``request``, which is refused for a reason outside this server, at
+    ``level``.
+    """
     request.refusal_level = level
 
 

@@ -117,7 +117,9 @@ def _alert(session: Session, limits: Sequence[Limit], raised: set[tuple[str | No
 
 
 def _near(near: Sequence[tuple[Session, Limit]]) -> None:
-    """Say of each limit once that it is near: one read for all of them, however long they stay so."""
+    """Say of each limit once that it is near: one read for all of them, however long they stay
+    so.
+    """
     ids, keys = {session.id for session, _ in near}, {_near_key(limit) for _, (limit, _, _) in near}
     told = set(
         EventRecord.objects.filter(session_id__in=ids, key__in=keys).values_list(

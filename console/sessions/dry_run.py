@@ -103,9 +103,14 @@ def config_decide(
     memory = None
     if shape is not None:
         memory = memory_predict(
-            shape, config, devices=devices, trains=not serves, one_engine=kind is not SessionKind.EPISODES,
-            machine_bytes=limit_bytes, device_bytes=device_bytes(config.place) if on_gpu else None,
-        )  # fmt: skip
+            shape,
+            config,
+            devices=devices,
+            trains=not serves,
+            one_engine=kind is not SessionKind.EPISODES,
+            machine_bytes=limit_bytes,
+            device_bytes=device_bytes(config.place) if on_gpu else None,
+        )
         memory_check(
             memory,
             serves=serves,

@@ -122,7 +122,9 @@ def _signed_in(scope: Mapping[str, Any]) -> User | None:
 
 
 def _is_our_page(headers: dict[bytes, bytes]) -> bool:
-    """Browsers send cookies with any page's websocket and name the page's origin: it must be ours."""
+    """Browsers send cookies with any page's websocket and name the page's origin: it must be
+    ours.
+    """
     origin = headers.get(b"origin", b"").decode("latin-1")
     return origin in settings.CSRF_TRUSTED_ORIGINS or urlsplit(origin).netloc == headers.get(
         b"host", b""

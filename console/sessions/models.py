@@ -140,7 +140,9 @@ class Checkpoint(models.Model):
 
 
 class ArchivePart(models.Model):
-    """One Parquet file of ended episodes. ``number`` begins at 1; an episode is in one part alone."""
+    """One Parquet file of ended episodes. ``number`` begins at 1; an episode is in one part
+    alone.
+    """
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="archive_parts")
     number = models.PositiveIntegerField()

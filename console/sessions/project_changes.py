@@ -190,7 +190,9 @@ def changes_list(
 def places_moved(
     changes: Iterable[SessionChange], *, all_of_them: bool = False
 ) -> list[SessionChange]:
-    """Those among the changes whose place in the queue is another now, with it; or ``all_of_them``."""
+    """Those among the changes whose place in the queue is another now, with it; or
+    ``all_of_them``.
+    """
     changes = list(changes)
     queued = [change.id for change in changes if change.state is SessionState.QUEUED]
     places = queue_positions(queued) if queued else {}

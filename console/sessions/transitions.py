@@ -115,7 +115,9 @@ def _failure_tell(session_id: str, reason: str, failure: Mapping[str, Any]) -> N
 
 
 def _slot_freed(session_id: str, now: datetime) -> None:
-    """From now on its person, or its project where it names none, is behind who waits in the queue."""
+    """From now on its person, or its project where it names none, is behind who waits in the
+    queue.
+    """
     project, person = Session.objects.values_list("project_id", "person_id").get(id=session_id)
     owner = Project.objects.filter(id=project) if person is None else User.objects.filter(id=person)
     owner.update(slot_freed_at=now)

@@ -61,9 +61,15 @@ def named_checkpoint_open(*, session: Session, body: NamedCheckpointOpen) -> Nam
         kind = CheckpointKind.STATE if body.segment == "weights" else CheckpointKind.MODEL
         checkpoint = Checkpoint.objects.create(session=session, kind=kind, ordered=True)
         TinkerCheckpoint.objects.create(
-            model=model, checkpoint=checkpoint, segment=body.segment, name=body.name, seq_id=body.seq_id,
-            lora=body.lora.model_dump(), user_metadata=body.user_metadata, expires_at=expiry_of(body.ttl_seconds),
-        )  # fmt: skip
+            model=model,
+            checkpoint=checkpoint,
+            segment=body.segment,
+            name=body.name,
+            seq_id=body.seq_id,
+            lora=body.lora.model_dump(),
+            user_metadata=body.user_metadata,
+            expires_at=expiry_of(body.ttl_seconds),
+        )
     return NamedCheckpoint(checkpoint_id=checkpoint.id)
 
 
@@ -141,9 +147,11 @@ def checkpoint_own(*, project: Project, model_id: str, segment: str, name: str) 
 def checkpoint_delete(*, checkpoint: TinkerCheckpoint) -> None:
     """Remove it and whatever it replaced under its name."""
     rows = TinkerCheckpoint.objects.filter(
-        model=checkpoint.model, segment=checkpoint.segment, name=checkpoint.name,
+        model=checkpoint.model,
+        segment=checkpoint.segment,
+        name=checkpoint.name,
         checkpoint__state=CheckpointState.COMMITTED,
-    )  # fmt: skip
+    )
     for row in rows.select_related("checkpoint"):
         checkpoint_remove(row.checkpoint, reason="deleted by the user")
 

@@ -29,9 +29,16 @@ NAME = "Copy of a checkpoint"
 
 
 def checkpoint_copy(
-    *, reader: Project, project: Project, key: ApiKey, path: str, ttl_seconds: int | None,
-    tinker_session: TinkerSession | None, number: int, once: str,
-) -> TinkerCheckpoint:  # fmt: skip
+    *,
+    reader: Project,
+    project: Project,
+    key: ApiKey,
+    path: str,
+    ttl_seconds: int | None,
+    tinker_session: TinkerSession | None,
+    number: int,
+    once: str,
+) -> TinkerCheckpoint:
     """Copy what ``reader`` may read to ``project``; a request that comes again gets what it made.
 
     Such a one has the same number in a Tinker session; without one, the same ``once``, and the copy
@@ -45,14 +52,28 @@ def checkpoint_copy(
         return known
     storage_quota_check(project=project)
     session = Session(
-        project=project, key=key, person=key.user, kind=SessionKind.TINKER, name=NAME, state=SessionState.STOPPED,
-        desired=Desired.STOP, base_model=source.model.base_model, devices=0,
-    )  # fmt: skip
+        project=project,
+        key=key,
+        person=key.user,
+        kind=SessionKind.TINKER,
+        name=NAME,
+        state=SessionState.STOPPED,
+        desired=Desired.STOP,
+        base_model=source.model.base_model,
+        devices=0,
+    )
     of = source.checkpoint
     made = Checkpoint(
-        session=session, kind=of.kind, state=CheckpointState.COMMITTED, ordered=True, step=of.step, files=of.files,
-        size_bytes=of.size_bytes, unverified=of.unverified, committed_at=timezone.now(),
-    )  # fmt: skip
+        session=session,
+        kind=of.kind,
+        state=CheckpointState.COMMITTED,
+        ordered=True,
+        step=of.step,
+        files=of.files,
+        size_bytes=of.size_bytes,
+        unverified=of.unverified,
+        committed_at=timezone.now(),
+    )
     writing, is_kept = Writing(checkpoint_key(made, "")), False
     try:
         for file in of.files:
@@ -105,9 +126,14 @@ def _known(
 
 
 def _rows_write(
-    source: TinkerCheckpoint, session: Session, made: Checkpoint, tinker_session: TinkerSession | None, number: int,
-    once: str, ttl_seconds: int | None,
-) -> TinkerCheckpoint:  # fmt: skip
+    source: TinkerCheckpoint,
+    session: Session,
+    made: Checkpoint,
+    tinker_session: TinkerSession | None,
+    number: int,
+    once: str,
+    ttl_seconds: int | None,
+) -> TinkerCheckpoint:
     session.save(force_insert=True)
     made.save(force_insert=True)
     if tinker_session is None:
@@ -116,20 +142,35 @@ def _rows_write(
             project=session.project, key=session.key, display_name=NAME, finished=finished
         )
     model = TinkerModel.objects.create(
-        id=str(ModelId(tinker_session.id, number)), tinker_session=tinker_session, session=session, number=number,
-        base_model=session.base_model, lora=source.lora, user_metadata=source.model.user_metadata,
+        id=str(ModelId(tinker_session.id, number)),
+        tinker_session=tinker_session,
+        session=session,
+        number=number,
+        base_model=session.base_model,
+        lora=source.lora,
+        user_metadata=source.model.user_metadata,
         source={"path": source.path, "copy_of": source.checkpoint_id, "once": once},
-    )  # fmt: skip
+    )
     stored = TinkerCheckpoint.objects.create(
-        model=model, checkpoint=made, segment=source.segment, name=source.name, seq_id=source.seq_id, lora=source.lora,
-        user_metadata=source.user_metadata, expires_at=expiry_of(ttl_seconds),
-    )  # fmt: skip
+        model=model,
+        checkpoint=made,
+        segment=source.segment,
+        name=source.name,
+        seq_id=source.seq_id,
+        lora=source.lora,
+        user_metadata=source.user_metadata,
+        expires_at=expiry_of(ttl_seconds),
+    )
     key = session.key
     assert key is not None, "the caller's"
     audit_record(
-        project_id=session.project_id, actor=key.user.email, key_id=key.id, action="checkpoint_copy",
-        target={"id": made.id}, details={"from": source.path},
-    )  # fmt: skip
+        project_id=session.project_id,
+        actor=key.user.email,
+        key_id=key.id,
+        action="checkpoint_copy",
+        target={"id": made.id},
+        details={"from": source.path},
+    )
     data = {"name": "checkpoint_copied", "checkpoint_id": made.id, "from": source.path}
     event_record(session_id=session.id, kind=EventKind.EVENT, data=data)
     return stored

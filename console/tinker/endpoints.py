@@ -62,10 +62,14 @@ def sampler_of_model(*, project: Project, key: ApiKey, name: str) -> TinkerSampl
         ]
         number = max(FIRST_NUMBER, (last or 0) + 1)
         return TinkerSampler.objects.create(
-            id=str(SamplerId(tinker_session.id, number, session.id)), tinker_session=tinker_session, session=session,
-            number=number, base_model=base_model, model_path=stored.path if stored else "",
+            id=str(SamplerId(tinker_session.id, number, session.id)),
+            tinker_session=tinker_session,
+            session=session,
+            number=number,
+            base_model=base_model,
+            model_path=stored.path if stored else "",
             checkpoint=stored.checkpoint if stored else None,
-        )  # fmt: skip
+        )
 
 
 def sampler_is_ready(*, project: Project, key: ApiKey, name: str) -> bool:
@@ -160,9 +164,11 @@ def _of_episodes(project: Project, checkpoint_id: str) -> tuple[_Stored, str]:
 def _runtimes(project: Project, key: ApiKey, base_model: str, rank: int) -> QuerySet[TinkerRuntime]:
     """Those that the model can be sampled on, and that ``key`` may use."""
     runtimes = TinkerRuntime.objects.filter(
-        tinker_session__project=project, tinker_session__finished__isnull=True, base_model=base_model,
+        tinker_session__project=project,
+        tinker_session__finished__isnull=True,
+        base_model=base_model,
         session__config__lora_rank__gte=rank,
-    )  # fmt: skip
+    )
     runtimes = runtimes.exclude(session__state__in=[*ENDED, SessionState.STOPPING])
     if key.spend_cap_s is not None:  # a session counts against the cap of the key that started it
         runtimes = runtimes.filter(session__key=key)

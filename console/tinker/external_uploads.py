@@ -72,14 +72,25 @@ def external_upload_start(
                 "after their start.",
             )
         session = Session.objects.create(
-            project=project, key=key, person=key.user, kind=SessionKind.TINKER, name=NAME, state=SessionState.STOPPED,
-            desired=Desired.STOP, base_model=base_model, devices=0,
-        )  # fmt: skip
+            project=project,
+            key=key,
+            person=key.user,
+            kind=SessionKind.TINKER,
+            name=NAME,
+            state=SessionState.STOPPED,
+            desired=Desired.STOP,
+            base_model=base_model,
+            devices=0,
+        )
         # Counted as stored from now on.
         checkpoint = Checkpoint.objects.create(
-            session=session, kind=CheckpointKind.MODEL, state=CheckpointState.UPLOADING, ordered=True, step=0,
+            session=session,
+            kind=CheckpointKind.MODEL,
+            state=CheckpointState.UPLOADING,
+            ordered=True,
+            step=0,
             size_bytes=size_bytes,
-        )  # fmt: skip
+        )
         upload = Upload.objects.create(
             id=new_id("upl"),
             session=session,
@@ -258,10 +269,14 @@ def _commit(upload: Upload, checkpoint: Checkpoint, sizes: dict[str, int]) -> No
         manifest_of(session, checkpoint).model_dump_json().encode(),
     )
     with transaction.atomic():
-        committed = Checkpoint.objects.filter(id=checkpoint.id, state=CheckpointState.UPLOADING).update(
-            state=CheckpointState.COMMITTED, committed_at=timezone.now(), files=checkpoint.files,
+        committed = Checkpoint.objects.filter(
+            id=checkpoint.id, state=CheckpointState.UPLOADING
+        ).update(
+            state=CheckpointState.COMMITTED,
+            committed_at=timezone.now(),
+            files=checkpoint.files,
             size_bytes=sum(sizes.values()),
-        )  # fmt: skip
+        )
         if not committed:
             return  # another try of the same call was faster
         Removal.objects.create(prefix=_upload_key(upload, ""))
@@ -270,9 +285,13 @@ def _commit(upload: Upload, checkpoint: Checkpoint, sizes: dict[str, int]) -> No
             project=session.project, key=session.key, display_name=NAME, finished=finished
         )
         model = TinkerModel.objects.create(
-            id=str(ModelId(tinker_session.id, 0)), tinker_session=tinker_session, session=session, number=0,
-            base_model=session.base_model, lora=lora,
-        )  # fmt: skip
+            id=str(ModelId(tinker_session.id, 0)),
+            tinker_session=tinker_session,
+            session=session,
+            number=0,
+            base_model=session.base_model,
+            lora=lora,
+        )
         stored = TinkerCheckpoint.objects.create(
             model=model,
             checkpoint=checkpoint,
@@ -283,9 +302,13 @@ def _commit(upload: Upload, checkpoint: Checkpoint, sizes: dict[str, int]) -> No
         )
         key = session.key
         audit_record(
-            project_id=session.project_id, actor=key.user.email if key else "", key_id=key.id if key else None,
-            action="checkpoint_upload", target={"id": checkpoint.id}, details={"path": stored.path},
-        )  # fmt: skip
+            project_id=session.project_id,
+            actor=key.user.email if key else "",
+            key_id=key.id if key else None,
+            action="checkpoint_upload",
+            target={"id": checkpoint.id},
+            details={"path": stored.path},
+        )
         data = {"name": "checkpoint_uploaded", "checkpoint_id": checkpoint.id}
         event_record(session_id=session.id, kind=EventKind.EVENT, data=data)
 

@@ -57,7 +57,9 @@ class TinkerRuntime(models.Model):
 
 
 class TinkerModel(models.Model):
-    """A model that a client trains: a training run. Its id is ``{Tinker session}:train:{number}``."""
+    """A model that a client trains: a training run. Its id is ``{Tinker
+    session}:train:{number}``.
+    """
 
     id = models.CharField(primary_key=True, max_length=80, editable=False)
     tinker_session = models.ForeignKey(

@@ -1,4 +1,6 @@
-"""What Tinker clients do with sessions, models and samplers. Every read takes the caller's project."""
+"""What Tinker clients do with sessions, models and samplers. Every read takes the caller's
+project.
+"""
 
 from datetime import timedelta
 from typing import Any
@@ -50,9 +52,13 @@ def tinker_session_create(
 ) -> TinkerSession:
     """A Tinker session; its runtimes are started as its base models are named."""
     return TinkerSession.objects.create(
-        project=project, key=key, display_name=display_name, sdk_version=sdk_version, tags=tags,
+        project=project,
+        key=key,
+        display_name=display_name,
+        sdk_version=sdk_version,
+        tags=tags,
         user_metadata=user_metadata,
-    )  # fmt: skip
+    )
 
 
 def tinker_session_get(*, project: Project, tinker_session_id: str) -> TinkerSession:
@@ -152,9 +158,15 @@ def model_create(
                 "it.",
             )
         return TinkerModel.objects.create(
-            id=str(ModelId(tinker_session.id, number)), tinker_session=tinker_session, session=session, number=number,
-            base_model=base_model, lora=lora.model_dump(), source=source, user_metadata=user_metadata,
-        )  # fmt: skip
+            id=str(ModelId(tinker_session.id, number)),
+            tinker_session=tinker_session,
+            session=session,
+            number=number,
+            base_model=base_model,
+            lora=lora.model_dump(),
+            source=source,
+            user_metadata=user_metadata,
+        )
 
 
 def model_get(*, project: Project, model_id: str) -> TinkerModel:
@@ -251,10 +263,14 @@ def sampler_create(
             tinker_session, key, base_model, rank=stored.lora["rank"] if stored else 0
         )
         return TinkerSampler.objects.create(
-            id=str(SamplerId(tinker_session.id, number, session.id)), tinker_session=tinker_session, session=session,
-            number=number, base_model=base_model, model_path=model_path or "",
+            id=str(SamplerId(tinker_session.id, number, session.id)),
+            tinker_session=tinker_session,
+            session=session,
+            number=number,
+            base_model=base_model,
+            model_path=model_path or "",
             checkpoint=stored.checkpoint if stored else None,
-        )  # fmt: skip
+        )
 
 
 def session_for_base_model(
@@ -287,9 +303,13 @@ def session_for_base_model(
         project=tinker_session.project, body=body, key=key, person=key.user, kind=SessionKind.TINKER
     )
     audit_record(
-        project_id=tinker_session.project_id, actor=key.user.email, key_id=key.id, action="tinker_runtime_start",
-        target={"id": session.id}, details={"tinker_session_id": tinker_session.id, "base_model": base_model},
-    )  # fmt: skip
+        project_id=tinker_session.project_id,
+        actor=key.user.email,
+        key_id=key.id,
+        action="tinker_runtime_start",
+        target={"id": session.id},
+        details={"tinker_session_id": tinker_session.id, "base_model": base_model},
+    )
     runtime = TinkerRuntime.objects.create(
         tinker_session=tinker_session, base_model=base_model, session=session
     )

@@ -20,9 +20,12 @@ def model_told(model: TinkerModel) -> ModelCreate:
     if model.source is not None:
         source = ModelSource(**model.source, files=_files(model.source["checkpoint_id"]))
     return ModelCreate(
-        model_id=model.id, base_model=model.base_model, lora=LoraOptions.model_validate(model.lora), source=source,
+        model_id=model.id,
+        base_model=model.base_model,
+        lora=LoraOptions.model_validate(model.lora),
+        source=source,
         made_before=model.is_made,
-    )  # fmt: skip
+    )
 
 
 def sampler_told(sampler: TinkerSampler) -> SamplerCreate:

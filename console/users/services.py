@@ -39,7 +39,9 @@ def project_create_default(*, user: User) -> Project:
 
 
 def project_create(*, user: User, name: str) -> Project:
-    """A project with ``user`` as its owner; its audit log begins with this. Raises QuotaExceeded."""
+    """A project with ``user`` as its owner; its audit log begins with this. Raises
+    QuotaExceeded.
+    """
     limits = settings.LIMITS
     with transaction.atomic():
         _project_limit_check(user)

@@ -208,7 +208,9 @@ class Agent:
         self._orders_known.add(checkpoint_id)
 
     def order_failed(self, checkpoint_id: str) -> None:
-        """The ordered checkpoint could not be made now; it is delivered again while it is wanted."""
+        """The ordered checkpoint could not be made now; it is delivered again while it is
+        wanted.
+        """
         self._orders_known.discard(checkpoint_id)
 
     def _deliver(self, orders: Orders) -> None:

@@ -74,7 +74,9 @@ def raw_install(runner: "GPUModelRunner") -> None:
 def raw_fill(
     tensors: Any, rows: Sequence[int], columns: Sequence[int], logits_RV: "torch.Tensor"
 ) -> None:
-    """Put z(v) - logsumexp(z) of each row's sampled token v, its first id, into the row's column."""
+    """Put z(v) - logsumexp(z) of each row's sampled token v, its first id, into the row's
+    column.
+    """
     import torch
 
     ids_BK, logprobs_BK = tensors.logprob_token_ids, tensors.logprobs

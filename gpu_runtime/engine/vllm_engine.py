@@ -58,9 +58,17 @@ class VllmEngine:
     """
 
     def __init__(
-        self, llm: "AsyncLLM", model: Path, context_length: int, *, on_cpu: bool = True, shares_device: bool = False,
-        keeps_calls: bool = False, others: OtherNodes | None = None, memory_share: float | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        llm: "AsyncLLM",
+        model: Path,
+        context_length: int,
+        *,
+        on_cpu: bool = True,
+        shares_device: bool = False,
+        keeps_calls: bool = False,
+        others: OtherNodes | None = None,
+        memory_share: float | None = None,
+    ) -> None:
         self.llm, self._model = llm, model
         self.context_length, self.shares_device = context_length, shares_device
         self._on_cpu, self._keeps_calls, self._others, self._memory_share = (
@@ -114,9 +122,15 @@ class VllmEngine:
             awaits_weights=awaits_weights,
         )
         engine = cls(
-            llm, Path(model_path), config.max_context_length, on_cpu=device == "cpu", shares_device=shares_device,
-            keeps_calls=config.max_staleness > 0 and not adapters, others=others, memory_share=memory_share,
-        )  # fmt: skip
+            llm,
+            Path(model_path),
+            config.max_context_length,
+            on_cpu=device == "cpu",
+            shares_device=shares_device,
+            keeps_calls=config.max_staleness > 0 and not adapters,
+            others=others,
+            memory_share=memory_share,
+        )
         try:
             folder = stacks_folder()
             for refusal in await llm.collective_rpc(

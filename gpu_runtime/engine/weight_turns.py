@@ -40,7 +40,9 @@ class WeightTurns:
 
     @asynccontextmanager
     async def of(self, weights: Path | None) -> AsyncIterator[None]:
-        """The engine serves ``weights`` as long as the block lasts. Raises what ``change`` raises."""
+        """The engine serves ``weights`` as long as the block lasts. Raises what ``change``
+        raises.
+        """
         await self._enter(weights)
         try:
             yield

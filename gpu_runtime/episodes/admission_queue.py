@@ -52,7 +52,9 @@ class AdmissionQueue:
         self._held_at = 0.0  # loop time when a begin was last held because none could be of use
 
     async def enter(self, request: EpisodeBegin, *, hold_s: float) -> OpenEpisode:
-        """A new open episode, not yet in the journal. Raises NotAdmitted after ``hold_s`` seconds."""
+        """A new open episode, not yet in the journal. Raises NotAdmitted after ``hold_s``
+        seconds.
+        """
         loop = asyncio.get_running_loop()
         waiting = _WaitingBegin(request, loop.time())
         self._waiting.append(waiting)

@@ -1,4 +1,6 @@
-"""One open episode in memory: its clocks, the calls in flight, and what later calls can continue."""
+"""One open episode in memory: its clocks, the calls in flight, and what later calls can
+continue.
+"""
 
 import asyncio
 from collections import deque

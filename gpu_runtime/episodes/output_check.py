@@ -13,7 +13,9 @@ MAX_NAMES_SHOWN = 5  # of the wrong names, in the message; all are in the detail
 def check_output(
     output: WorkflowOutput, calls: Sequence[CallRecord], refused: RefusedCalls | None
 ) -> None:
-    """Raises EmptyEpisode, and BadRequest for a reward of an agent or of a call that there was not."""
+    """Raises EmptyEpisode, and BadRequest for a reward of an agent or of a call that there was
+    not.
+    """
     completed = [call for call in calls if call.status == "completed"]
     if not completed:
         hint = (

@@ -124,7 +124,9 @@ class Calls:
         return live
 
     async def compose(self, episode: OpenEpisode, prepared: Prepared) -> Prompt:
-        """The prompt of ``prepared``, on the ids of the episode's earlier calls. Raises BadRequest."""
+        """The prompt of ``prepared``, on the ids of the episode's earlier calls. Raises
+        BadRequest.
+        """
         return await asyncio.to_thread(prepared.compose, await self._conversation(episode))
 
     async def _run(

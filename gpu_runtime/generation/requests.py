@@ -237,7 +237,9 @@ class TextRequest(SampledRequest):
 
     @property
     def wanted_of_prompt(self) -> int | None:
-        """How many alternatives of each prompt token the answer shows; None shows nothing of them."""
+        """How many alternatives of each prompt token the answer shows; None shows nothing of
+        them.
+        """
         shown = [
             n for n in (self.prompt_logprobs, self.logprobs if self.echo else None) if n is not None
         ]

@@ -9,7 +9,9 @@ RESERVE_BYTES = 256 << 20  # what the journal and the logs keep when weights fil
 
 
 def room_require(folder: Path, size_bytes: int) -> None:
-    """Raises DiskFull unless the volume of ``folder`` can take ``size_bytes`` and keep its reserve."""
+    """Raises DiskFull unless the volume of ``folder`` can take ``size_bytes`` and keep its
+    reserve.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     free_bytes = shutil.disk_usage(folder).free
     if free_bytes < size_bytes + RESERVE_BYTES:

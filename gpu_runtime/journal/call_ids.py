@@ -17,7 +17,9 @@ def new_call_id() -> str:
 
 
 def with_prefix(prefix: str, call_id: str) -> str:
-    """The call's name under ``prefix``. Example: ``with_prefix(CHAT, "call_1f") == "chatcmpl-1f"``."""
+    """The call's name under ``prefix``. Example: ``with_prefix(CHAT, "call_1f") ==
+    "chatcmpl-1f"``.
+    """
     return prefix + call_id.removeprefix(CALL)
 
 

@@ -1,4 +1,6 @@
-"""One connection to a journal file, shared by threads: reads under a lock, writes as transactions."""
+"""One connection to a journal file, shared by threads: reads under a lock, writes as
+transactions.
+"""
 
 import errno
 import os

@@ -94,7 +94,9 @@ class CallRecord:
         ]
 
     def raw_of(self, answer: Completion) -> tuple[float, ...] | None:
-        """Of one of its answers, at temperature 1 over all ids; None where they were not recorded."""
+        """Of one of its answers, at temperature 1 over all ids; None where they were not
+        recorded.
+        """
         return answer.raw_logprobs_T or (
             answer.logprobs_T if is_sampled_raw(self.options) else None
         )
@@ -120,7 +122,9 @@ class CallRecord:
 
 @dataclass(frozen=True)
 class EpisodeRecord:
-    """One row of the episode table. Times are Unix seconds; ``end_seq`` orders completions exactly."""
+    """One row of the episode table. Times are Unix seconds; ``end_seq`` orders completions
+    exactly.
+    """
 
     seq: int
     id: str

@@ -176,7 +176,9 @@ class EpisodeParts(Parts):
         await work(self.session.agent, self.episodes.batches, self.learner, self.checkpoints)
 
     async def close(self) -> None:
-        """The state where another runtime follows, episodes, archive. A full store is waited for."""
+        """The state where another runtime follows, episodes, archive. A full store is waited
+        for.
+        """
         await self.episodes.close()
         while True:
             try:

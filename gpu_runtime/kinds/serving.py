@@ -15,7 +15,9 @@ from tinkerscript.wire.runtime import PHASE_SERVING
 
 @asynccontextmanager
 async def serving_open(session: Session) -> AsyncIterator["ServingParts"]:
-    """Load the engine and build the rest. Raises ModelUnsupported, PlacementImpossible, EngineDead."""
+    """Load the engine and build the rest. Raises ModelUnsupported, PlacementImpossible,
+    EngineDead.
+    """
     assignment = session.assignment
     session.status.begin(Phase.LOADING, "loading the engine")
     may_load(session)

@@ -60,18 +60,29 @@ async def open_engine_and_trainer(
     placement = placement_choose(config, gpus_given(config, session.config.gpus))
     devices = await asyncio.to_thread(engine_devices_plan, Path(model), config, placement)
     trainer = TrainerRanks(
-        model, config, placement.device, gpus=placement.trainer_gpus, shares_device=placement.shared,
-        engine_nodes=nodes, on_progress=on_progress,
-    )  # fmt: skip
+        model,
+        config,
+        placement.device,
+        gpus=placement.trainer_gpus,
+        shares_device=placement.shared,
+        engine_nodes=nodes,
+        on_progress=on_progress,
+    )
 
     comparison = Comparison(resumes=serves_from_state(assignment) and not placement.shared)
 
     async def start(others: OtherNodes | None) -> Engine:
         load = partial(
-            VllmEngine.start, model, config, placement.device, shares_device=placement.shared,
-            tensor_parallel=devices.tensor_parallel, memory_share=devices.memory_share, others=others,
+            VllmEngine.start,
+            model,
+            config,
+            placement.device,
+            shares_device=placement.shared,
+            tensor_parallel=devices.tensor_parallel,
+            memory_share=devices.memory_share,
+            others=others,
             awaits_weights=comparison.resumes,
-        )  # fmt: skip
+        )
         loads = [partial(load, gpus=gpus) for gpus in placement.engines(devices.tensor_parallel)]
         return await engines_start(loads, on_progress=on_progress)
 

@@ -74,9 +74,13 @@ ADAPTER_DIFFERS = (
 
 
 async def rehearse(
-    engine: Engine, trainer: Trainer, model: Path, handover: Path,
-    alone: Callable[[], AbstractAsyncContextManager[None]] = contextlib.nullcontext, weights: str = "the base weights",
-) -> None:  # fmt: skip
+    engine: Engine,
+    trainer: Trainer,
+    model: Path,
+    handover: Path,
+    alone: Callable[[], AbstractAsyncContextManager[None]] = contextlib.nullcontext,
+    weights: str = "the base weights",
+) -> None:
     """Raises EngineTrainerMismatch. Both have the same ``weights``, before and after.
 
     While the engine has others, or may have, nothing else may be sampled: that is between the ends
@@ -246,9 +250,13 @@ async def rehearse_models(
 
 
 async def _compare_models(
-    engine: SamplerEngine, trainer: ModelTrainer, prompts: list[tuple[int, ...]], adapter: Path | None, when: str,
+    engine: SamplerEngine,
+    trainer: ModelTrainer,
+    prompts: list[tuple[int, ...]],
+    adapter: Path | None,
+    when: str,
     why: str,
-) -> list[Datum]:  # fmt: skip
+) -> list[Datum]:
     """What the engine sampled, as data that train it. Raises EngineTrainerMismatch."""
     orders = [
         SampleOrder(

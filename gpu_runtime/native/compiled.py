@@ -51,8 +51,11 @@ def compiled(name: str) -> ctypes.CDLL | None:
                 made = Path(folder) / "made.so"
                 subprocess.run(
                     [*command, str(source), "-o", str(made)],
-                    check=True, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S,
-                )  # fmt: skip
+                    check=True,
+                    capture_output=True,
+                    text=True,
+                    timeout=COMPILE_TIMEOUT_S,
+                )
                 _keep(made, path)
             return ctypes.CDLL(str(path))
         except (OSError, subprocess.SubprocessError) as error:

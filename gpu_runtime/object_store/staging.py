@@ -30,7 +30,9 @@ def folder_publish(folder: Path, size_bytes: int = 0) -> Iterator[Path]:
 
 
 def staging_path(path: Path, what: str) -> Path:
-    """The path beside ``path`` where its content is made: a rename on one volume then publishes it."""
+    """The path beside ``path`` where its content is made: a rename on one volume then publishes
+    it.
+    """
     return path.parent / f".{path.name}.{what}"
 
 

@@ -44,7 +44,9 @@ class _Module(ModuleType):
 
 
 def vision_stand_in() -> None:
-    """Before a module of vLLM's models is imported. Nothing changes where torchvision is installed."""
+    """Before a module of vLLM's models is imported. Nothing changes where torchvision is
+    installed.
+    """
     if PACKAGE in sys.modules or find_spec(PACKAGE) is not None:
         return
     from transformers.utils.import_utils import is_torchvision_available
@@ -60,7 +62,9 @@ def vision_stand_in() -> None:
 
 
 def inspections_stand_in() -> None:
-    """Here, and for the process in which vLLM's registry looks at a model's class, before it does."""
+    """Here, and for the process in which vLLM's registry looks at a model's class, before it
+    does.
+    """
     vision_stand_in()
     import cloudpickle  # type: ignore[import-untyped]
     from vllm.model_executor.models import registry

@@ -23,7 +23,9 @@ REST_S = 2.0
 
 
 class LastWords:
-    """Of one process: ``far`` becomes its standard error, and ``begin`` is called once it has it."""
+    """Of one process: ``far`` becomes its standard error, and ``begin`` is called once it has
+    it.
+    """
 
     def __init__(self, name: str) -> None:
         self._near, self.far = Pipe(duplex=False)

@@ -6,7 +6,9 @@ import psutil
 
 
 def address_toward(address: str) -> str:
-    """This machine's own address on the way to ``address``. Raises OSError where there is no way."""
+    """This machine's own address on the way to ``address``. Raises OSError where there is no
+    way.
+    """
     family, kind, protocol, _, place = socket.getaddrinfo(address, 9, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, kind, protocol) as probe:
         probe.connect(place)  # a datagram socket: the kernel chooses the way, nothing is sent

@@ -32,7 +32,9 @@ def arguments_of(text: Any) -> str:
 
 
 def input_of(arguments: str) -> str:
-    """The input in the function's ``arguments``; what there is of them where they were cut short."""
+    """The input in the function's ``arguments``; what there is of them where they were cut
+    short.
+    """
     try:
         value = json.loads(arguments)
     except ValueError:

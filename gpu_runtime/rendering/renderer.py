@@ -353,7 +353,9 @@ class Renderer:
         )
 
     def _probe_loop(self) -> tuple[bool, bool]:
-        """True for both where the template refuses such a history: then a request gets its words."""
+        """True for both where the template refuses such a history: then a request gets its
+        words.
+        """
         tools = [tool()] if self.has_tools else []
         rendered = self._probe([*user(), calling("probe1234"), result()], tools=tools)
         return (

@@ -110,7 +110,9 @@ class ToolFormat:
         return (text, []) if is_nameless or (self.single and len(calls) > 1) else (content, calls)
 
     def plain_length(self, text: str) -> int:
-        """How many characters of ``text``, the answer so far, are plain text whatever comes next."""
+        """How many characters of ``text``, the answer so far, are plain text whatever comes
+        next.
+        """
         if self.at_start:
             start = text.lstrip()
             return 0 if not start or start.startswith(self.marker) else len(text)
@@ -144,7 +146,9 @@ class ToolFormat:
 
     @property
     def lists_calls(self) -> bool:
-        """Whether several calls stand in one list, which no cut after the first of them can close."""
+        """Whether several calls stand in one list, which no cut after the first of them can
+        close.
+        """
         return self.separator is not None
 
     def call_id(self, seed: str) -> str:
@@ -309,9 +313,14 @@ def _call(value: Any, arguments_key: str) -> ParsedCall | None:
 
 
 HERMES = ToolFormat(
-    "hermes", "<tool_call>", _parse_hermes, prefill="<tool_call>\n", list_frame=("", "\n</tool_call>"), between="\n",
+    "hermes",
+    "<tool_call>",
+    _parse_hermes,
+    prefill="<tool_call>\n",
+    list_frame=("", "\n</tool_call>"),
+    between="\n",
     lenient=read_hermes,
-)  # fmt: skip
+)
 XML = replace(
     HERMES,
     name="xml",
@@ -320,9 +329,16 @@ XML = replace(
     style="xml",
 )
 GEMMA = ToolFormat(
-    "gemma", gemma.MARKER, gemma.parse_gemma, prefill=gemma.MARKER, list_frame=("", gemma.END), between="",
-    quote=gemma.QUOTE, ends_answer=gemma.ENDS_ANSWER, style="gemma",
-)  # fmt: skip
+    "gemma",
+    gemma.MARKER,
+    gemma.parse_gemma,
+    prefill=gemma.MARKER,
+    list_frame=("", gemma.END),
+    between="",
+    quote=gemma.QUOTE,
+    ends_answer=gemma.ENDS_ANSWER,
+    style="gemma",
+)
 # Source: the model card of SmolLM2-1.7B-Instruct, "Function calling".
 SMOLLM2 = ToolFormat(
     "smollm2",
@@ -342,9 +358,14 @@ MISTRAL = ToolFormat(
 )
 # Of tokenizer version 13. Source: mistral-common's templates.
 MISTRAL_ARGS = ToolFormat(
-    "mistral_args", "[TOOL_CALLS]", _parse_mistral_args, prefill="[TOOL_CALLS]", between="", short_ids=True,
+    "mistral_args",
+    "[TOOL_CALLS]",
+    _parse_mistral_args,
+    prefill="[TOOL_CALLS]",
+    between="",
+    short_ids=True,
     arguments_mark="[ARGS]",
-)  # fmt: skip
+)
 # Of tokenizer version 11, where the model names its calls. Source: as above.
 MISTRAL_IDS = replace(MISTRAL_ARGS, name="mistral_ids", id_mark="[CALL_ID]")
 LLAMA3 = ToolFormat(

@@ -93,7 +93,9 @@ def _json_of(schema: str) -> Grammar:
 
 
 def final_grammar(schema: str | None, tag: str | None) -> Grammar | None:
-    """What a request wants of an answer's text: JSON of ``schema`` or the structural tag ``tag``."""
+    """What a request wants of an answer's text: JSON of ``schema`` or the structural tag
+    ``tag``.
+    """
     if schema is not None:
         return _json_of(schema)
     form: Grammar | None = json.loads(tag)["format"] if tag is not None else None

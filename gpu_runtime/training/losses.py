@@ -77,7 +77,9 @@ def direct_reward(logprobs_K: Tensor, old_K: Tensor, advantages_K: Tensor, beta:
 
 
 def cross_entropy(logprobs_K: Tensor, weights_K: Tensor) -> Tensor:
-    """-w logp, with a weight of any sign per token. Weighted by advantages it is REINFORCE (Williams 1992)."""
+    """-w logp, with a weight of any sign per token. Weighted by advantages it is REINFORCE
+    (Williams 1992).
+    """
     return -weights_K * logprobs_K
 
 

@@ -32,9 +32,13 @@ def learning_rate(config: SessionConfig, step: int) -> float:
 def loop_adam(config: SessionConfig, step: int) -> AdamParams:
     """What the managed loop asks of ``optim_step`` at this step."""
     return AdamParams(
-        learning_rate=learning_rate(config, step), beta1=config.adam_beta1, beta2=config.adam_beta2,
-        eps=config.adam_eps, weight_decay=config.weight_decay, grad_clip_norm=config.grad_clip,
-    )  # fmt: skip
+        learning_rate=learning_rate(config, step),
+        beta1=config.adam_beta1,
+        beta2=config.adam_beta2,
+        eps=config.adam_eps,
+        weight_decay=config.weight_decay,
+        grad_clip_norm=config.grad_clip,
+    )
 
 
 def _fall(config: SessionConfig, step: int) -> float:

@@ -50,9 +50,15 @@ class Policy(nn.Module):
 
     @classmethod
     def load(
-        cls, path: str, dtype: torch.dtype, *, device: str = "cpu", gradient_checkpointing: bool = False,
-        offload_activations: bool = False, shares_rows: bool = False,
-    ) -> "Policy":  # fmt: skip
+        cls,
+        path: str,
+        dtype: torch.dtype,
+        *,
+        device: str = "cpu",
+        gradient_checkpointing: bool = False,
+        offload_activations: bool = False,
+        shares_rows: bool = False,
+    ) -> "Policy":
         """Load a Hugging Face folder or id, with the attention whose masks ``RowTensors`` makes for
         ``device``, or where its layers cannot share prefixes with its own.
 

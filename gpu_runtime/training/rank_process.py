@@ -91,7 +91,9 @@ def kind_of(error: Exception) -> str:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether an allocation failed: torch has a class for it on a GPU, and on a CPU only a message."""
+    """Whether an allocation failed: torch has a class for it on a GPU, and on a CPU only a
+    message.
+    """
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     if not isinstance(error, RuntimeError):
@@ -100,7 +102,9 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 def rank_environment(spec: RankSpec) -> None:
-    """Set what torch and DeepSpeed read when they are imported and when the process group is made."""
+    """Set what torch and DeepSpeed read when they are imported and when the process group is
+    made.
+    """
     interface = interface_toward(spec.peer) if spec.peer else "lo"
     os.environ.update(
         RANK=str(spec.rank),
@@ -162,8 +166,12 @@ def _process_group_make(spec: RankSpec, backend: str) -> None:
     # As DeepSpeed would: ranks of NCCL name their device.
     device = torch.device(spec.torch_device) if backend == "nccl" and spec.world_size > 1 else None
     init_process_group(
-        backend, store=store, rank=spec.rank, world_size=spec.world_size, device_id=device,
+        backend,
+        store=store,
+        rank=spec.rank,
+        world_size=spec.world_size,
+        device_id=device,
         timeout=timedelta(seconds=COLLECTIVE_S),
-    )  # fmt: skip
+    )
     if spec.world_size > 1:
         strangers_refuse()

@@ -46,7 +46,9 @@ class RankSpec:
 
 
 def dtype_name(wanted: str, device: str) -> str:
-    """``auto`` is float32 on a CPU, where bfloat16 is slower and less exact, and bfloat16 on a GPU."""
+    """``auto`` is float32 on a CPU, where bfloat16 is slower and less exact, and bfloat16 on a
+    GPU.
+    """
     if wanted == "auto":
         return "bfloat16" if device == "cuda" else "float32"
     return wanted

@@ -247,9 +247,16 @@ class TrainerRanks(RankProcesses):
     """
 
     def __init__(
-        self, base_model_path: str, config: SessionConfig, device: str, *, gpus: Sequence[str] = (),
-        shares_device: bool = False, engine_nodes: int = 1, on_progress: Callable[[], None] = lambda: None,
-    ) -> None:  # fmt: skip
+        self,
+        base_model_path: str,
+        config: SessionConfig,
+        device: str,
+        *,
+        gpus: Sequence[str] = (),
+        shares_device: bool = False,
+        engine_nodes: int = 1,
+        on_progress: Callable[[], None] = lambda: None,
+    ) -> None:
         if config.offload_optimizer and device == "cpu":
             raise PlacementImpossible(
                 "offload_optimizer moves moments from a GPU to the host; this machine has no GPU"
@@ -340,7 +347,9 @@ def _run_rank(
     errors: Connection,
     spec: RankSpec,
 ) -> None:
-    """A process that is forked has the environment of the fork server: this gives it its runtime's."""
+    """A process that is forked has the environment of the fork server: this gives it its
+    runtime's.
+    """
     os.environ.update(environment)
     with words_left(errors):
         main(connection, spec)

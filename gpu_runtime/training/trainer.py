@@ -187,7 +187,9 @@ class RankTrainer:
 
     @torch.no_grad()
     def _reference_logprobs(self, row: RowTensors) -> Tensor:
-        """``logprobs_K`` under the reference: without one of its own, the model under the adapters."""
+        """``logprobs_K`` under the reference: without one of its own, the model under the
+        adapters.
+        """
         if self.references.main is not None:
             return self.references.main(row)
         with adapters_off(self.engine.module.model):

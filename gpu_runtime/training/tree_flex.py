@@ -68,9 +68,12 @@ def block_mask(end_N: Tensor, window: int | None = None) -> BlockMask:
     rule = sees if window is None else sees_near
     some_QK, all_QK = visible_blocks(end_N, depth_N, limit)
     return BlockMask.from_kv_blocks(
-        *_ordered(some_QK & ~all_QK), *_ordered(all_QK), BLOCK_SIZE=BLOCK, mask_mod=rule,
+        *_ordered(some_QK & ~all_QK),
+        *_ordered(all_QK),
+        BLOCK_SIZE=BLOCK,
+        mask_mod=rule,
         seq_lengths=(len(end_N), len(end_N)),
-    )  # fmt: skip
+    )
 
 
 def visible_blocks(end_N: Tensor, depth_N: Tensor, window: int) -> tuple[Tensor, Tensor]:
@@ -116,10 +119,18 @@ def _ordered(chosen_QK: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _attend(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: None, *,
-    tree: FlexTree, scaling: float | None = None, sliding_window: int | None = None, softcap: float | None = None,
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: None,
+    *,
+    tree: FlexTree,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
     **options: object,
-) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+) -> tuple[Tensor, Tensor | None]:
     """What transformers calls in every layer; ``tree`` is passed through from the call of the
     model.
     """

@@ -14,7 +14,9 @@ from gpu_runtime.journal.journal import Journal
 
 @dataclass(frozen=True)
 class Due:
-    """An episode to tell of. ``change`` counts its changes: one that comes later is told of again."""
+    """An episode to tell of. ``change`` counts its changes: one that comes later is told of
+    again.
+    """
 
     episode_id: str
     change: int

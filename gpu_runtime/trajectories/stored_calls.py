@@ -103,9 +103,11 @@ def document_calls(document: Mapping[str, Any]) -> list[CallRecord]:
 
 
 def _call(
-    episode_id: str, call: Mapping[str, Any], found: tuple[Answers, ...],
+    episode_id: str,
+    call: Mapping[str, Any],
+    found: tuple[Answers, ...],
     sequences: Sequence[list[int]],
-) -> CallRecord:  # fmt: skip
+) -> CallRecord:
     placed = next((answer for answer in call["answers"] if answer["timeline"] is not None), None)
     prompt = (
         call["prompt_token_ids"]
@@ -135,9 +137,14 @@ def _call(
 
 
 def _completion(
-    call_id: str, answer: Mapping[str, Any], runs: Answers, allowed: Answers, raw: Answers, before: Answers,
+    call_id: str,
+    answer: Mapping[str, Any],
+    runs: Answers,
+    allowed: Answers,
+    raw: Answers,
+    before: Answers,
     after: Answers,
-) -> Completion:  # fmt: skip
+) -> Completion:
     at = (call_id, answer["index"])
     tokens = answer if answer["timeline"] is None else runs[at]
     sets: tuple[bytes | None, ...] = ()

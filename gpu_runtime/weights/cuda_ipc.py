@@ -47,7 +47,9 @@ class ExportBuffers:
 
 
 def handles_write(weights: Iterable[tuple[str, Tensor]], folder: Path) -> None:
-    """Export contiguous CUDA tensors, which must live as long as this process (``ExportBuffers``)."""
+    """Export contiguous CUDA tensors, which must live as long as this process
+    (``ExportBuffers``).
+    """
     from torch.multiprocessing.reductions import reduce_tensor
 
     handles: list[Handle] = []
@@ -81,7 +83,9 @@ def arguments_here(
 
 
 def handles_save(handles: list[Handle], folder: Path) -> None:
-    """Into the hand-over folder, which only this user's processes can write, whole or not at all."""
+    """Into the hand-over folder, which only this user's processes can write, whole or not at
+    all.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     partial = folder / f"{NAME}.partial"
     partial.write_bytes(pickle.dumps(handles))

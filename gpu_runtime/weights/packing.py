@@ -27,7 +27,9 @@ _left_unwritten = False  # what is dispatched now; a process loads one model at 
 
 
 def linears_pack_as_loaded() -> None:
-    """Let vLLM give each matrix that it loads to ``packed_linear``, where that can multiply by it."""
+    """Let vLLM give each matrix that it loads to ``packed_linear``, where that can multiply by
+    it.
+    """
     utils.dispatch_cpu_unquantized_gemm = linear_dispatch
 
 
@@ -72,7 +74,9 @@ class WeightPacking:
         self._model: Any = model
 
     def fits(self, names: Collection[str]) -> bool:
-        """Whether ``take`` knows the model, and its weights are those of these Hugging Face names."""
+        """Whether ``take`` knows the model, and its weights are those of these Hugging Face
+        names.
+        """
         return self._sources(names) is not None
 
     def take(self, tensors: Mapping[str, Tensor]) -> bool:

@@ -50,9 +50,13 @@ def running_server() -> Iterator[Server]:
         # order.
         process = subprocess.Popen(
             [sys.executable, "manage.py", "up"],
-            cwd=ROOT, env={**os.environ, "TINKERSCRIPT_DATA": str(data)},
-            stdout=subprocess.PIPE, stderr=output, text=True, start_new_session=True,
-        )  # fmt: skip
+            cwd=ROOT,
+            env={**os.environ, "TINKERSCRIPT_DATA": str(data)},
+            stdout=subprocess.PIPE,
+            stderr=output,
+            text=True,
+            start_new_session=True,
+        )
         try:
             base_url = _wait_ready(process, log)
             demo = _demo_user(data)
@@ -73,7 +77,9 @@ def how_to_look(server: Server) -> str:
 
 
 def stay_open(server: Server) -> None:
-    """On a terminal, keep a server of our own until Ctrl-C, so that the console can be looked at."""
+    """On a terminal, keep a server of our own until Ctrl-C, so that the console can be looked
+    at.
+    """
     if _stays_open(server):
         with suppress(KeyboardInterrupt):
             threading.Event().wait()

@@ -22,8 +22,11 @@ def score_folder(
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     prompts = tokenizer.apply_chat_template(
         [messages for messages, _ in questions],
-        add_generation_prompt=True, padding=True, return_tensors="pt", return_dict=True,
-    )  # fmt: skip
+        add_generation_prompt=True,
+        padding=True,
+        return_tensors="pt",
+        return_dict=True,
+    )
     with torch.no_grad():
         output = model.generate(**prompts, max_new_tokens=max_tokens, do_sample=False)
     answers = tokenizer.batch_decode(

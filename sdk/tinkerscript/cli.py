@@ -267,9 +267,14 @@ def worker(
     attached = TinkerScript(session_id=session)
     try:
         pulling = Worker(
-            attached, run, workers=workers, lease_s=lease_s, until_empty=until_empty,
-            attempt_timeout_s=attempt_timeout_s, judge=judging,
-        )  # fmt: skip
+            attached,
+            run,
+            workers=workers,
+            lease_s=lease_s,
+            until_empty=until_empty,
+            attempt_timeout_s=attempt_timeout_s,
+            judge=judging,
+        )
         print(f"pulling from {session}", flush=True)
         pulling.run()
         print(f"{pulling.done} attempts done, {pulling.failed} tries failed")

@@ -229,7 +229,9 @@ class CheckpointFailed(TinkerScriptError):
 
 
 class JudgeFailed(TinkerScriptError):
-    """No endpoint, no use of its answer, or fewer attempts than a group has. Nothing was rewarded."""
+    """No endpoint, no use of its answer, or fewer attempts than a group has. Nothing was
+    rewarded.
+    """
 
 
 class DownloadFailed(TinkerScriptError):

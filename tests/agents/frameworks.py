@@ -38,7 +38,9 @@ LOOP_END = ((FINAL, True),)
 
 @dataclass(frozen=True)
 class Framework:
-    """An agent of another package. ``why`` says what of its own structure keeps calls from merging."""
+    """An agent of another package. ``why`` says what of its own structure keeps calls from
+    merging.
+    """
 
     name: str
     program: str

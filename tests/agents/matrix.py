@@ -82,7 +82,9 @@ def merged(calls: int, timelines: int) -> float:
 
 @dataclass(frozen=True)
 class Stage:
-    """A gateway that plays one agent's answers with one model, and the episode that is begun there."""
+    """A gateway that plays one agent's answers with one model, and the episode that is begun
+    there.
+    """
 
     framework: Framework
     model: str

@@ -53,7 +53,9 @@ def test_every_reference_leads_somewhere() -> None:
 
 
 def test_the_document_keeps_every_operation_and_type_that_clients_were_given() -> None:
-    """The summary is of the document as it was first published. What is added may stay out of it."""
+    """The summary is of the document as it was first published. What is added may stay out of
+    it.
+    """
     kept, now = json.loads(openapi_summary.FILE.read_text()), openapi_summary.summary(committed())
     for part, entries in kept.items():
         gone = {

@@ -1,4 +1,6 @@
-"""Every route, tried by an owner, a member, a viewer and an outsider; by people and by their keys."""
+"""Every route, tried by an owner, a member, a viewer and an outsider; by people and by their
+keys.
+"""
 
 from collections.abc import Callable, Collection, Iterable
 

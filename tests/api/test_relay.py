@@ -395,7 +395,9 @@ async def test_only_the_llm_paths_are_reachable(path, gateway, served) -> None:
     "sent", [b"/openai%2Fv1/models", b"/%6Fpenai/v1/models", b"/openai%2fv1%2fmodels"]
 )
 async def test_a_prefix_that_is_written_in_another_way_leads_nowhere(sent, gateway, served) -> None:
-    """What is passed on is cut off the path as it was sent, and stands behind the gateway's port."""
+    """What is passed on is cut off the path as it was sent, and stands behind the gateway's
+    port.
+    """
     call = Call(application, "GET", "/openai/v1/models", key=episode_key(served.id))
     call.scope["raw_path"] = sent
     status, _, body = await call.answer()

@@ -16,7 +16,9 @@ class Gone(Exception):
 
 
 class Table:
-    """Stands for the database: counts the looks, and holds them up while ``may_answer`` is not set."""
+    """Stands for the database: counts the looks, and holds them up while ``may_answer`` is not
+    set.
+    """
 
     def __init__(self) -> None:
         self.looks, self.ended, self.value, self.may_answer = 0, 0, "one", asyncio.Event()

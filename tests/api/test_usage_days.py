@@ -1,4 +1,6 @@
-"""Usage by day: cut at midnight, by member, model and key, within a period, with the caps of keys."""
+"""Usage by day: cut at midnight, by member, model and key, within a period, with the caps of
+keys.
+"""
 
 from datetime import UTC, date, datetime, timedelta
 

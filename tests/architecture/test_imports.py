@@ -12,7 +12,9 @@ HEAVY = ("torch", "vllm", "deepspeed", "transformers")
 
 
 def loaded_by(statement, tmp_path):
-    """The heavy modules (and Django) that running ``statement`` in a process of its own brings in."""
+    """The heavy modules (and Django) that running ``statement`` in a process of its own brings
+    in.
+    """
     names = (*HEAVY, "django")
     program = f"import sys\n{statement}\nprint([name for name in {names!r} if name in sys.modules])"
     environment = {"TINKERSCRIPT_DATA": str(tmp_path), "DJANGO_SETTINGS_MODULE": "console.settings"}

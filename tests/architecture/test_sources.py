@@ -14,7 +14,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("api", "console", "gpu_runtime", "sdk/tinkerscript")
 LINES, LINES_OF_TESTS = 400, 600
-TABLES = ("api/routes.py",)  # one row of it is several lines
+# One row of these is several lines: a route, an option of a session.
+TABLES = ("api/routes.py", "sdk/tinkerscript/wire/config.py")
 FILES = 16  # of code, in one folder without those below it
 
 # Folders that hold more; the numbers may go down and never up.
@@ -53,7 +54,7 @@ BROAD_EXCEPTS = {
 # Written in two parts, so that this file does not find itself.
 REGISTRIES = [
     "pypi" + ".org",
-    "pythonhosted" + ".org",
+    "python" + "hosted.org",
     "npmjs" + ".org",
     "yarnpkg" + ".com",
     "pytorch" + ".org/whl",

@@ -109,7 +109,9 @@ def submitted(folder: Path, arguments: Sequence[str]) -> dict[str, tuple[float, 
 
 
 async def inside(folder: Path, sequences: Sequence[int], tokens: int, rounds: int) -> None:
-    """Both engines, in turns; leaves the best seconds of a step of each by the number of sequences."""
+    """Both engines, in turns; leaves the best seconds of a step of each by the number of
+    sequences.
+    """
     os.environ["TINKERSCRIPT_RUNTIME_DIR"] = str(folder)
     imports_begin()
     model, config = str(folder / "model"), SessionConfig(max_context_length=256)

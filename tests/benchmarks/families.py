@@ -151,7 +151,9 @@ def main(names: list[str]) -> int:
 
 
 def table(before: str, rows: list[str]) -> str:
-    """The block of the page with these rows; a family that was not run keeps the one that it has."""
+    """The block of the page with these rows; a family that was not run keeps the one that it
+    has.
+    """
     of_name = {
         line.split("|")[1].strip(): line
         for line in [*before.splitlines(), *rows]

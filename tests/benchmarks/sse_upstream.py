@@ -68,7 +68,9 @@ class Pace:
 
 
 def put(transport: asyncio.Transport, left: int, tokens: int) -> bool:
-    """Send the next piece, or the end when none is left; False when there is nothing more to send."""
+    """Send the next piece, or the end when none is left; False when there is nothing more to
+    send.
+    """
     if transport.is_closing():
         return False
     if left == 0:

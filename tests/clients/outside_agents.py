@@ -123,7 +123,9 @@ def check_trained_once(calls: Sequence[CallRecord]) -> None:
 
 
 def timelines_of(calls: Sequence[CallRecord]) -> list[list[int]]:
-    """The places in ``calls`` of each timeline's calls, in order. For calls with one answer each."""
+    """The places in ``calls`` of each timeline's calls, in order. For calls with one answer
+    each.
+    """
     places: dict[str | None, list[int]] = {}
     for place, call in enumerate(calls):
         places.setdefault(call.agent, []).append(place)

@@ -1,4 +1,6 @@
-"""Accounts, as the console's pages use them: django-allauth's JSON endpoints, one promise a test."""
+"""Accounts, as the console's pages use them: django-allauth's JSON endpoints, one promise a
+test.
+"""
 
 import time
 from collections.abc import Callable

@@ -90,7 +90,9 @@ def test_where_the_kernel_hides_it_every_process_is_waited_for(process, monkeypa
 
 @pytest.mark.system
 def test_a_lead_that_was_taken_meanwhile_is_not_taken_again(process, monkeypatch) -> None:
-    """Two see that the leader is gone; the slower of them finds that it is not the leader any more."""
+    """Two see that the leader is gone; the slower of them finds that it is not the leader any
+    more.
+    """
     old, fast, slow = holder_new(process.pid), holder_new(), holder_new()
     assert leads(old)
     process.kill()

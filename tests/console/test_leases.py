@@ -183,7 +183,9 @@ def test_the_key_of_an_earlier_launch_is_another(project):
 
 
 def test_revoked_leases_change_nothing_and_have_the_reconciler_start_anew(project):
-    """Those of this machine: of a place elsewhere no runtime looks for the server on our loopback."""
+    """Those of this machine: of a place elsewhere no runtime looks for the server on our
+    loopback.
+    """
     session, token = factories.runtime_make(project)
     elsewhere, other = factories.runtime_make(project, place="cluster")
     assert leases_revoke() == 1

@@ -1,4 +1,6 @@
-"""Projects and who works in them: owner, member, viewer, outsider, and those who are only invited."""
+"""Projects and who works in them: owner, member, viewer, outsider, and those who are only
+invited.
+"""
 
 import pytest
 from allauth.account.models import EmailAddress

@@ -130,7 +130,9 @@ LARGE = ModelShape(500 * P, hidden=64, layers=3, heads=4, key_heads=2, intermedi
 
 
 def test_an_engine_that_the_first_machine_has_no_room_for_is_spread_over_all() -> None:
-    """Only as far as that helps, and where its layers can be shared out evenly among the machines."""
+    """Only as far as that helps, and where its layers can be shared out evenly among the
+    machines.
+    """
     config = SessionConfig(nodes=2, trainer_ranks=2)
     whole = memory_predict(LARGE, config)
     least = place_least_bytes(whole.places[0])

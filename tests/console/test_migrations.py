@@ -1,4 +1,6 @@
-"""The migrations make the tables that the models describe, each subject's in one line of history."""
+"""The migrations make the tables that the models describe, each subject's in one line of
+history.
+"""
 
 import pytest
 from django.apps import apps

@@ -1,4 +1,6 @@
-"""The reconciler, with a launcher and a clock of our own: every way to go wrong, and what follows."""
+"""The reconciler, with a launcher and a clock of our own: every way to go wrong, and what
+follows.
+"""
 
 from datetime import timedelta
 

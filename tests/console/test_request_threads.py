@@ -1,4 +1,6 @@
-"""Requests to Django have a fixed number of threads, which keep their connections to the database."""
+"""Requests to Django have a fixed number of threads, which keep their connections to the
+database.
+"""
 
 import asyncio
 import threading

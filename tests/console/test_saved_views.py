@@ -1,4 +1,6 @@
-"""Saved views of charts: one list of the project, each by its name, of parts that an address has."""
+"""Saved views of charts: one list of the project, each by its name, of parts that an address
+has.
+"""
 
 import pytest
 from django.test import Client

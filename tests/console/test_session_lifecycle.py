@@ -138,7 +138,9 @@ def test_only_a_ready_session_is_suspended(project, state) -> None:
 
 
 def test_a_session_whose_base_model_is_not_here_stays_suspended(project) -> None:
-    """As on a server that was just restored: its runtimes would be refused until it fails for good."""
+    """As on a server that was just restored: its runtimes would be refused until it fails for
+    good.
+    """
     session = factories.session_make(project, state=SessionState.SUSPENDED)
     Session.objects.filter(id=session.id).update(base_model="of-the-old-server")
     with pytest.raises(UnknownBaseModel, match="of-the-old-server"):

@@ -184,7 +184,9 @@ def test_a_place_that_there_is_not_any_more_is_looked_after_by_one(
 
 
 def test_starts_in_two_places_keep_the_quota_of_a_project(world, project, monkeypatch) -> None:
-    """Each found the order before the other's start: by its own, there is a device for its session."""
+    """Each found the order before the other's start: by its own, there is a device for its
+    session.
+    """
     Project.objects.filter(id=project.id).update(device_quota=1)
     here, there = world.session(project), world.session(project, place="east")
     monkeypatch.setattr(reconcile, "queue_next", lambda **_: [here.id, there.id])

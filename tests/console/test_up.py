@@ -31,7 +31,9 @@ from support.up_server import Server
     connection.vendor != "sqlite", reason="SQLite can be told that its disk is full"
 )
 def test_a_reconciler_that_cannot_lead_on_a_databases_full_disk_is_left_alone(monkeypatch) -> None:
-    """The disk of DATA has room: it is the database's that is full, which may be another machine's."""
+    """The disk of DATA has room: it is the database's that is full, which may be another
+    machine's.
+    """
     # SQLite's limit is one of a connection
     monkeypatch.setattr(probes, "close_old_connections", lambda: None)
     assert not probes.reconciler_leads(), "no one leads, and there is room"

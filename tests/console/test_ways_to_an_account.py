@@ -1,4 +1,6 @@
-"""Each way on which an account could be made, by somebody whom the rules of sign-up do not let in."""
+"""Each way on which an account could be made, by somebody whom the rules of sign-up do not let
+in.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -28,7 +30,9 @@ def started() -> Iterator[IdentityProvider]:
 
 @pytest.fixture
 def ways(started, settings: Settings, db: None) -> dict[str, Callable[[], Any]]:
-    """Functions: somebody with the address OUTSIDE comes this way. The provider has confirmed it."""
+    """Functions: somebody with the address OUTSIDE comes this way. The provider has confirmed
+    it.
+    """
     oidc = started
     settings.OIDC = oidc.settings()
     settings.SOCIALACCOUNT_PROVIDERS = oidc_provider(settings.OIDC)

@@ -81,7 +81,9 @@ class Compose:
         ]
 
     def run(self, *words: str, timeout_s: float) -> str:
-        """Standard output; what the command says otherwise goes to ours. Raises CalledProcessError."""
+        """Standard output; what the command says otherwise goes to ours. Raises
+        CalledProcessError.
+        """
         done = subprocess.run(
             [*self._command, *words],
             stdout=subprocess.PIPE,

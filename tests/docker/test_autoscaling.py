@@ -183,7 +183,9 @@ def prometheus_settings(folder: Path) -> Path:
 
 @contextmanager
 def discovery(cluster: NodesCluster, path: Path) -> Iterator[None]:
-    """What Prometheus itself would find of pods, with its labels, written to ``path`` each second."""
+    """What Prometheus itself would find of pods, with its labels, written to ``path`` each
+    second.
+    """
     over = threading.Event()
 
     def found(pod: Any) -> dict[str, Any]:

@@ -55,7 +55,9 @@ def test_kubernetes_takes_every_manifest() -> None:
 
 
 def test_every_manifest_is_applied() -> None:
-    """But for what a cluster must be able to serve first, which a line that is commented out names."""
+    """But for what a cluster must be able to serve first, which a line that is commented out
+    names.
+    """
     listed = yaml.safe_load((DOCKER / "kubernetes" / "kustomization.yaml").read_text())["resources"]
     assert {*listed, "kustomization.yaml", "relay-calls"} == {
         path.name for path in (DOCKER / "kubernetes").iterdir()

@@ -69,7 +69,9 @@ def engine() -> Iterator[docker.DockerClient]:
 
 @pytest.fixture
 def started(engine: docker.DockerClient) -> Iterator[Callable[..., Container]]:
-    """A container of an image, with ``options`` of docker-py; skips where the image was not built."""
+    """A container of an image, with ``options`` of docker-py; skips where the image was not
+    built.
+    """
     containers: list[Container] = []
 
     def start(image: str, command: list[str] | None = None, **options: object) -> Container:

@@ -1,4 +1,6 @@
-"""The dashboard and the rules: every metric that they name is served, and Prometheus takes its own."""
+"""The dashboard and the rules: every metric that they name is served, and Prometheus takes its
+own.
+"""
 
 import json
 import re

@@ -32,7 +32,9 @@ def commit(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A clone of this one as it is, with pages that were built and base images that have digests."""
+    """A clone of this one as it is, with pages that were built and base images that have
+    digests.
+    """
     if not (ROOT / ".git").exists():
         pytest.skip("this is no checkout")
     folder = tmp_path_factory.mktemp("checkout") / "tree"

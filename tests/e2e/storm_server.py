@@ -62,7 +62,9 @@ class StormServer(LoopServer):
         return {launch_session(mark.partition("=")[2]): pid for pid, mark in marks.items() if mark}
 
     def spans(self) -> dict[str, list[tuple[datetime, datetime]]]:
-        """Of each session the leases in order: when its runtime registered, when it was last used."""
+        """Of each session the leases in order: when its runtime registered, when it was last
+        used.
+        """
         found: dict[str, list[tuple[datetime, datetime]]] = {}
         query = (
             "SELECT session_id, started_at, seen_at FROM console_runtimespan ORDER BY started_at"

@@ -294,7 +294,9 @@ def test_the_sign_in_page_is_small_compressed_and_kept_by_the_browser(page: Page
 
 
 def test_a_dialog_does_not_break_the_content_security_policy(page: Page) -> None:
-    """Nor does any page: whoever reads a run (``ended_run.py``) hears of it on each that they open."""
+    """Nor does any page: whoever reads a run (``ended_run.py``) hears of it on each that they
+    open.
+    """
     refused: list[str] = []
     page.on(
         "console",

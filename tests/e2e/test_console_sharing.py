@@ -1,4 +1,6 @@
-"""How a run fared, and what somebody without an account reads of it by a link, in a real browser."""
+"""How a run fared, and what somebody without an account reads of it by a link, in a real
+browser.
+"""
 
 import re
 

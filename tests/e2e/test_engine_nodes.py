@@ -90,6 +90,8 @@ def play(remote: TinkerScript, task: str) -> None:
 
 
 def is_part(process: psutil.Process, folder: Path) -> bool:
-    """Of an engine whose session is in ``folder``, on its second node: vLLM has given it a title."""
+    """Of an engine whose session is in ``folder``, on its second node: vLLM has given it a
+    title.
+    """
     is_second = (process.info["cmdline"] or [""])[0] == "VLLM::Worker_TP1"
     return is_second and Path(process.info["cwd"] or "/").is_relative_to(folder)

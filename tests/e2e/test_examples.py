@@ -1,4 +1,6 @@
-"""Each example runs as its README says, against a whole server; its rules are checked one by one."""
+"""Each example runs as its README says, against a whole server; its rules are checked one by
+one.
+"""
 
 import ast
 import importlib

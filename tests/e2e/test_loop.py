@@ -113,7 +113,9 @@ async def test_sixteen_threads_then_asyncio_and_a_session_waits_in_the_queue_for
 async def check_all_trained(
     server: LoopServer, remote: TinkerScript, folder: Path, *, episodes: int
 ) -> None:
-    """Every begun episode is trained, and the exported weights are those of the journal's batches."""
+    """Every begun episode is trained, and the exported weights are those of the journal's
+    batches.
+    """
     tuned = await asyncio.to_thread(remote.download_tuned_model, folder, progress=False)
     accounting = remote.accounting()
     assert (

@@ -131,7 +131,9 @@ def server_with(model: Path, folder: Path, wanted: argparse.Namespace) -> Iterat
 
 
 def session_open(server: Server, wanted: argparse.Namespace) -> TinkerScript:
-    """The session that learns. With two devices the engine has one and goes on while a step runs."""
+    """The session that learns. With two devices the engine has one and goes on while a step
+    runs.
+    """
     where = {
         "base_url": server.base_url,
         "api_key": server.api_key,

@@ -184,7 +184,9 @@ def _version(name: str) -> str:
 
 
 def commit() -> str:
-    """The commit that ran, and whether files differ from it; "of no commit" outside of a checkout."""
+    """The commit that ran, and whether files differ from it; "of no commit" outside of a
+    checkout.
+    """
     asked = ["git", "describe", "--always", "--dirty", "--exclude=*", "--abbrev=12"]
     try:
         said = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, timeout=60)

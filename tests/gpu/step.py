@@ -62,7 +62,9 @@ ROW_TOKENS = 16_384  # of a row of the trainer
 
 @dataclass
 class Meter:
-    """What engine and trainer do, by the clock. ``ends`` are the times at which steps were served."""
+    """What engine and trainer do, by the clock. ``ends`` are the times at which steps were
+    served.
+    """
 
     generated: int = 0
     calls: int = 0

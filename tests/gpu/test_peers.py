@@ -1,4 +1,6 @@
-"""What the parts that run the whole loop make of what they see. Needs no GPU, no TRL and no engine."""
+"""What the parts that run the whole loop make of what they see. Needs no GPU, no TRL and no
+engine.
+"""
 
 import pytest
 import torch

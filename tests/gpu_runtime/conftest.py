@@ -67,7 +67,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def runtime(
     tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., AbstractAsyncContextManager]:
-    """``runtime(plane, **options)``: a runtime of this control plane, on the same volume each time."""
+    """``runtime(plane, **options)``: a runtime of this control plane, on the same volume each
+    time.
+    """
     return lambda plane, **options: running(
         plane, tmp_path / "volume", model, monkeypatch, **options
     )

@@ -156,7 +156,9 @@ async def test_a_checkpoint_order_is_delivered_once_until_it_failed(tmp_path, mo
 
 
 async def other_heartbeats(folder, count):
-    """Wait for as long as another agent takes for so many: time enough for one that must send none."""
+    """Wait for as long as another agent takes for so many: time enough for one that must send
+    none.
+    """
     folder.mkdir()
     with FakeControlPlane() as server:
         async with registered(server, folder):

@@ -1,4 +1,6 @@
-"""Every ended episode is in exactly one part of the archive, and its row is what the journal says."""
+"""Every ended episode is in exactly one part of the archive, and its row is what the journal
+says.
+"""
 
 import json
 from dataclasses import replace

@@ -22,7 +22,9 @@ from support.waiting import eventually
 async def play_and_die(
     it, plane: FakeControlPlane, fault: type[Exception] = EngineDead, **orders
 ) -> None:
-    """A trained batch, an episode that waits, one that is open; then the engine's process is gone."""
+    """A trained batch, an episode that waits, one that is open; then the engine's process is
+    gone.
+    """
     await it.play_groups("a", "b")
     await it.stepped(1)
     await it.play("c", 0.5)

@@ -61,7 +61,9 @@ async def test_a_long_call_holds_up_no_step_and_each_of_its_tokens_keeps_its_ver
 async def test_a_call_is_kept_for_as_long_as_a_step_lasts(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An hour passes on the loop's clock while the engine sleeps on a device that the trainer uses."""
+    """An hour passes on the loop's clock while the engine sleeps on a device that the trainer
+    uses.
+    """
     engine = FakeEngine(LightTokenizer(model))
     engine.hang = True
     faults: list[RuntimeFault] = []

@@ -14,7 +14,9 @@ TIMEOUT_S = 30.0
 
 
 class Core:
-    """Processes that load for as long as the tokenizer is not being read, or the other way round."""
+    """Processes that load for as long as the tokenizer is not being read, or the other way
+    round.
+    """
 
     def __init__(self) -> None:
         self.begun, self.reads, self.ended = threading.Event(), threading.Event(), threading.Event()

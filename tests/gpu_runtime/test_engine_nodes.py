@@ -31,7 +31,9 @@ def cluster() -> Iterator[None]:
 
 
 class Job:
-    """support/node_engine.py as the batch step of a job over two nodes, or as a process beside us."""
+    """support/node_engine.py as the batch step of a job over two nodes, or as a process beside
+    us.
+    """
 
     def __init__(self, folder: Path, config: dict[str, object], **wanted: object) -> None:
         self.folder = folder

@@ -1,4 +1,6 @@
-"""The real engine keeps to what a call's options ask, and says of each token what its weights said."""
+"""The real engine keeps to what a call's options ask, and says of each token what its weights
+said.
+"""
 
 import asyncio
 import dataclasses
@@ -258,7 +260,9 @@ def test_a_grammars_tokens_have_the_log_probabilities_over_the_recorded_ids(answ
 
 
 def test_raw_log_probabilities_are_those_of_temperature_1_over_all_ids(answers) -> None:
-    """log softmax of the logits as they are, beside what was sampled from, wherever the two differ."""
+    """log softmax of the logits as they are, beside what was sampled from, wherever the two
+    differ.
+    """
     folder, found = answers
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     with_raw = {name: answer for name, answer in found.items() if answer.get("raw_logprobs")}

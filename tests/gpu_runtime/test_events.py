@@ -1,4 +1,6 @@
-"""The bus of a runtime: an event reaches those that follow its class, and no one needs to follow."""
+"""The bus of a runtime: an event reaches those that follow its class, and no one needs to
+follow.
+"""
 
 from dataclasses import dataclass
 

@@ -55,7 +55,9 @@ if __name__ == "__main__":
 def test_processes_on_a_cpu_are_forked_from_one_that_has_imported_and_those_of_a_gpu_are_not(
     tmp_path: Path, notice_s: str
 ) -> None:
-    """Where a notice is given that the machine is taken away, it ends none of them, forked or not."""
+    """Where a notice is given that the machine is taken away, it ends none of them, forked or
+    not.
+    """
     once = f"import os; os.open({str(tmp_path / 'once')!r}, os.O_CREAT | os.O_EXCL)"
     (tmp_path / "slow_to_import.py").write_text(once)
     program = tmp_path / "program.py"

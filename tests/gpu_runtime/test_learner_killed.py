@@ -32,7 +32,9 @@ UPLOAD_POINTS = 5
 
 @dataclass
 class Ticks:
-    """Counts the points that a life reaches, from any thread, and kills it at number ``kill_at``."""
+    """Counts the points that a life reaches, from any thread, and kills it at number
+    ``kill_at``.
+    """
 
     kill_at: int | None
     points: list[str] = field(default_factory=list)

@@ -88,7 +88,9 @@ async def test_an_environment_that_asks_for_the_second_is_refused_before_anythin
 
 
 class StartedLlm:
-    """As much of vLLM's front as an engine needs until it knows its workers; they have ``runner``."""
+    """As much of vLLM's front as an engine needs until it knows its workers; they have
+    ``runner``.
+    """
 
     output_handler = None
 

@@ -1,4 +1,6 @@
-"""Patterns that a grammar is made of in reasonable time are told from those that stall the engine."""
+"""Patterns that a grammar is made of in reasonable time are told from those that stall the
+engine.
+"""
 
 import pytest
 

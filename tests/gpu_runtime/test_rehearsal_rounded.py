@@ -172,7 +172,9 @@ class ForgetfulEngine:
 @pytest.mark.timeout(600)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 async def test_a_real_engine_that_keeps_one_old_module_is_found_out(tmp_path: Path) -> None:
-    """vLLM and DeepSpeed in bfloat16. Its fused layers keep a part: queries alone, the gate alone."""
+    """vLLM and DeepSpeed in bfloat16. Its fused layers keep a part: queries alone, the gate
+    alone.
+    """
     tiny_model_make(tmp_path / "model")  # for its tokenizer
     model, handover = family_make(tmp_path / "model", "Llama"), tmp_path / "handover"
     config = SessionConfig(max_context_length=128, dtype="bfloat16")

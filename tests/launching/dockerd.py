@@ -95,7 +95,9 @@ def _client(address: str | None) -> docker.DockerClient | None:
 
 @contextmanager
 def stub_image(client: docker.DockerClient) -> Iterator[str]:
-    """An image of a few programs that runs PROGRAM: made of a static busybox, without a registry."""
+    """An image of a few programs that runs PROGRAM: made of a static busybox, without a
+    registry.
+    """
     name = f"tinkerscript-stub-{secrets.token_hex(4)}"
     changes = [f"ENTRYPOINT {json.dumps(ENTRYPOINT)}"]
     client.api.import_image_from_data(

@@ -102,7 +102,9 @@ def places_make(folder: Path, count: int) -> list[Place]:
 
 @contextmanager
 def names_served(api: client.ApiClient) -> Iterator[None]:
-    """DNS for pods at GATEWAY, as the headless Services of the cluster have them (EndpointSlices)."""
+    """DNS for pods at GATEWAY, as the headless Services of the cluster have them
+    (EndpointSlices).
+    """
     discovery = client.DiscoveryV1Api(api)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as served:
         served.bind((GATEWAY, 53))

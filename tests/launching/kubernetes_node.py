@@ -149,7 +149,9 @@ def node_start(
 
 
 def container_kill(folder: Path, container: str) -> None:
-    """SIGKILL for the container of that id (containerd://...), of which Kubernetes was not asked."""
+    """SIGKILL for the container of that id (containerd://...), of which Kubernetes was not
+    asked.
+    """
     assert _ctr(
         folder, "tasks", "kill", "--signal=SIGKILL", container.removeprefix("containerd://")
     )

@@ -31,7 +31,9 @@ TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jin
 
 
 def workspace_make(folder: Path, model: Path) -> Path:
-    """The folder, with the tokenizer of ``model`` under its names. ``model`` gets a longer context."""
+    """The folder, with the tokenizer of ``model`` under its names. ``model`` gets a longer
+    context.
+    """
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(
         json.dumps(config | {"max_position_embeddings": CONTEXT_LENGTH})

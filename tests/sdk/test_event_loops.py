@@ -1,4 +1,6 @@
-"""The plain client inside a running event loop: it works while nothing waits, and refuses to wait."""
+"""The plain client inside a running event loop: it works while nothing waits, and refuses to
+wait.
+"""
 
 import asyncio
 from concurrent.futures import Future, wait

@@ -1,4 +1,6 @@
-"""A block that is left while the server is away ends soon, and its words name what may still run."""
+"""A block that is left while the server is away ends soon, and its words name what may still
+run.
+"""
 
 import asyncio
 

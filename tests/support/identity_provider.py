@@ -34,11 +34,15 @@ class IdentityProvider:
     client_secret: str
 
     def person_set(self, sub: str, **claims: object) -> None:
-        """Make or change a person; what is not a claim of scopes, such as groups, is always told."""
+        """Make or change a person; what is not a claim of scopes, such as groups, is always
+        told.
+        """
         httpx.put(f"{self.issuer}/users/{sub}", json=claims).raise_for_status()
 
     def sign_in(self, browser: Client, sub: str) -> HttpResponse:
-        """From the console's page through the provider's, and back: the response to the redirect."""
+        """From the console's page through the provider's, and back: the response to the
+        redirect.
+        """
         return browser.get(self.come_back(browser, sub))
 
     def come_back(self, browser: Client, sub: str) -> str:

@@ -56,7 +56,9 @@ async def steps(engine: Engine, trainer: Trainer, folder: Path) -> dict[str, Any
 
 
 async def until_lost(engine: Engine, folder: Path, *, is_busy: bool) -> None:
-    """Serve, one call after another where it ``is_busy``, until a node is lost. Raises EngineDead."""
+    """Serve, one call after another where it ``is_busy``, until a node is lost. Raises
+    EngineDead.
+    """
     (folder / "serves").touch()
     number = 0
     while not engine.dead:

@@ -72,7 +72,9 @@ class Met:
 
 
 def meet(other_model: str | None, spec: RankSpec, on_row: object) -> Met:
-    """What a rank does before it loads the model. The rank on the other node may have another one."""
+    """What a rank does before it loads the model. The rank on the other node may have another
+    one.
+    """
     if other_model and spec.rank > 0:
         spec = replace(spec, base_model_path=other_model)
     rank_process._process_group_make(spec, "gloo")  # noqa: SLF001

@@ -80,7 +80,9 @@ def _correction(gap: torch.Tensor) -> torch.Tensor:
 
 
 def gap_after(lines: list[dict[str, Any]], model_folder: Path) -> float:
-    """The largest to what the trainer recorded after the step, whose model is in ``model_folder``."""
+    """The largest to what the trainer recorded after the step, whose model is in
+    ``model_folder``.
+    """
     model = AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32)
     samples = [line for line in lines if line["kind"] == "sample" and line["in_gradient"]]
     gaps = []

@@ -115,7 +115,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Two a core: a test waits for half of its time, for its own loopback or for what it started."""
+    """Two a core: a test waits for half of its time, for its own loopback or for what it
+    started.
+    """
     return min(2 * (os.cpu_count() or 1), 8)
 
 

@@ -129,7 +129,9 @@ class Supervisor:
         self._spawn(child)
 
     def restart_dead(self) -> None:
-        """Look once at every child and start again those that died, later each time one dies young."""
+        """Look once at every child and start again those that died, later each time one dies
+        young.
+        """
         now = time.monotonic()
         for child in self._children:
             self._kill_unhealthy(child)

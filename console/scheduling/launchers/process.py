@@ -99,7 +99,9 @@ class ProcessLauncher:
         environment: Mapping[str, str],
         stdin: int = subprocess.DEVNULL,
     ) -> subprocess.Popen[bytes]:
-        """A process of this launcher in the folder of ``handle``, with its bounds. Raises OSError."""
+        """A process of this launcher in the folder of ``handle``, with its bounds. Raises
+        OSError.
+        """
         folder = Path(handle["folder"])
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         inherited = {

@@ -128,7 +128,9 @@ class Launcher(Protocol):
 def new_handle(
     *, session_id: str, instance_id: str, folder: Path, gpus: int = 0, devices: Sequence[str] = ()
 ) -> Handle:
-    """A handle with a name that no other launch has: the session, the server, and 32 random bits."""
+    """A handle with a name that no other launch has: the session, the server, and 32 random
+    bits.
+    """
     launch = f"{session_id}-{instance_id}-{secrets.token_hex(4)}"
     return {"launch": launch, "folder": str(folder), "gpus": gpus, "devices": list(devices)}
 

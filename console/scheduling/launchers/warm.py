@@ -123,7 +123,9 @@ class WarmRuntimes:
         self._deaths, self._not_before = 0, 0.0  # deaths in a row
 
     def clear_predecessors(self) -> None:
-        """Kill what a reconciler that was killed left: one that is stopped does not end by itself."""
+        """Kill what a reconciler that was killed left: one that is stopped does not end by
+        itself.
+        """
         own = {each.name for each in self._ending}
         for name in WarmRuntime.objects.exclude(id__in=own).values_list("id", flat=True):
             self._kill(Ending(name, self._folder / name))

@@ -64,7 +64,9 @@ def _may_be_sent(person: User) -> bool:
 
 
 def _is_proved(person: User) -> bool:
-    """Whether the very address that mails go to is confirmed: another of theirs says nothing of it."""
+    """Whether the very address that mails go to is confirmed: another of theirs says nothing of
+    it.
+    """
     addresses = EmailAddress.objects.filter(user=person)
     # One whom the operator made (manage.py create_user) may have no address to confirm.
     return (

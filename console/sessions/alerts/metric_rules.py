@@ -65,7 +65,9 @@ def metric_rule_update(*, project: Project, rule_id: str, fields: dict[str, Any]
 
 
 def metric_rule_delete(*, project: Project, rule_id: str) -> None:
-    """Remove a rule. What it had found is over, and stays in the list of alerts. Raises NotFound."""
+    """Remove a rule. What it had found is over, and stays in the list of alerts. Raises
+    NotFound.
+    """
     with transaction.atomic():
         rule = _locked(project, rule_id)
         _alerts_part(rule)

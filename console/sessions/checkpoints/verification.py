@@ -53,7 +53,9 @@ def checkpoints_verify() -> None:
 
 
 def _wrong_file(checkpoint: Checkpoint) -> str:
-    """The path of the first file whose bytes are others than announced; empty where there is none."""
+    """The path of the first file whose bytes are others than announced; empty where there is
+    none.
+    """
     for file in checkpoint.files:
         if (
             not is_small(file)

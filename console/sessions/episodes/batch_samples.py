@@ -60,7 +60,9 @@ def episode_samples(
 
 
 def samples_finish(samples: Sequence[Mapping[str, Any]], *, has_kl_loss: bool) -> list[BatchSample]:
-    """The samples of one group: without an advantage in any of them only a KL term has a gradient."""
+    """The samples of one group: without an advantage in any of them only a KL term has a
+    gradient.
+    """
     in_gradient = has_kl_loss or any(any(sample["advantages"]) for sample in samples)
     return [BatchSample(**sample, in_gradient=in_gradient) for sample in samples]
 

@@ -58,7 +58,9 @@ def episode_facets(*, project: Project, session_id: str, only: EpisodeFilter) ->
 
 
 def divided(by: float) -> Case:
-    """The reward divided by a number; 0 in place of what PostgreSQL refuses as too small a number."""
+    """The reward divided by a number; 0 in place of what PostgreSQL refuses as too small a
+    number.
+    """
     least = by * LEAST
     return Case(
         When(reward__gt=-least, reward__lt=least, then=Value(0.0)),

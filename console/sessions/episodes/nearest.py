@@ -24,9 +24,13 @@ def episodes_nearest(
     session = session_get(project=project, session_id=session_id)
     fate = EpisodeFate.EVAL if held_out else EpisodeFate.TRAINED
     rows = EpisodeRecord.objects.filter(
-        session=session, eval=held_out, fate=fate, task__isnull=False, reward__isnull=False,
+        session=session,
+        eval=held_out,
+        fate=fate,
+        task__isnull=False,
+        reward__isnull=False,
         policy_version_last__isnull=False,
-    )  # fmt: skip
+    )
     of = (from_version, session.policy_version if to_version is None else to_version)
     found = NearestPlays(items=[], tasks_in_all=0, reach=None)
     for reach in REACHES:

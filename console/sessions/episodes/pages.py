@@ -1,4 +1,6 @@
-"""Pages of an episode's document as ``tinkerscript.wire.calls`` shows its calls, prompts included."""
+"""Pages of an episode's document as ``tinkerscript.wire.calls`` shows its calls, prompts
+included.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,7 +23,9 @@ def calls_page(document: Mapping[str, Any], *, start: int, limit: int) -> list[d
 def raw_of(
     raw: Raw, call: Mapping[str, Any], answer: int, sampled: Sequence[float]
 ) -> Sequence[float] | None:
-    """Those of an answer, ``sampled`` where they are the same; None where they were not recorded."""
+    """Those of an answer, ``sampled`` where they are the same; None where they were not
+    recorded.
+    """
     return raw.get((call["id"], answer), sampled if is_sampled_raw(call["options"]) else None)
 
 

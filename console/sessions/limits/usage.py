@@ -93,7 +93,9 @@ def spent_by_key(*, project: Project) -> dict[str, float]:
 
 
 def key_budget_check(*, key: ApiKey | None) -> None:
-    """Raises BudgetExhausted when the key's sessions have used its cap. A person (None) has none."""
+    """Raises BudgetExhausted when the key's sessions have used its cap. A person (None) has
+    none.
+    """
     if key is None or key.spend_cap_s is None:
         return
     spent_s = key_spent_s(key=key)

@@ -43,9 +43,15 @@ LOCAL_COPIES = ("journal*", "archive/*", "trajectories/*")
 
 
 def episode_erase(
-    *, project: Project, session_id: str, episode_id: str, actor: str, key_id: str | None, request_id: str,
+    *,
+    project: Project,
+    session_id: str,
+    episode_id: str,
+    actor: str,
+    key_id: str | None,
+    request_id: str,
     by_runtime: bool = False,
-) -> None:  # fmt: skip
+) -> None:
     """Erase it, and write that into the audit log. Raises NotFound, Conflict while the session goes
     on.
 

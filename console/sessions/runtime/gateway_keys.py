@@ -1,4 +1,6 @@
-"""The secrets that the control plane shares with one session's gateway, made of the server's own."""
+"""The secrets that the control plane shares with one session's gateway, made of the server's
+own.
+"""
 
 import hashlib
 import hmac

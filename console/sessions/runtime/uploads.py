@@ -87,9 +87,14 @@ def upload_open(*, session: Session, body: AnyUpload) -> UploadTargets:
             else None
         )
         upload = Upload.objects.create(
-            id=new_id("upl"), session=session, checkpoint=checkpoint, archive=archive, packed=packed, files=files,
+            id=new_id("upl"),
+            session=session,
+            checkpoint=checkpoint,
+            archive=archive,
+            packed=packed,
+            files=files,
             pending_bytes=0 if checkpoint else sum(file.size_bytes for file in body.files),
-        )  # fmt: skip
+        )
     return UploadTargets(
         upload_id=upload.id,
         checkpoint_id=checkpoint.id if checkpoint else None,

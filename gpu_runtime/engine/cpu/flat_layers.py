@@ -59,7 +59,9 @@ def layers_flatten(model: Any) -> tuple[int, bool]:
 
 
 def _steps_flatten(model: LlamaModel, kernels: list[LayerKernels]) -> bool:
-    """Let decoding steps take one call for all layers, if all are the kernels'; whether they are."""
+    """Let decoding steps take one call for all layers, if all are the kernels'; whether they
+    are.
+    """
     step = decoding_step(kernels) if len(kernels) == len(model.layers) else None
     if step is None or model.aux_hidden_state_layers:
         return False
@@ -147,7 +149,9 @@ def _flat(layer: Any, kernels: LayerKernels | None) -> Forward:
 
 
 def _by_operators(layer: Any, attend: Attend) -> Forward:
-    """By vLLM's and torch's operators, where a shape or the processor is not one of the kernels'."""
+    """By vLLM's and torch's operators, where a shape or the processor is not one of the
+    kernels'.
+    """
     attention, rotary, silu = layer.self_attn, layer.self_attn.rotary_emb, nn.functional.silu
     norm, add_and_norm = torch.ops._C.rms_norm.default, torch.ops._C.fused_add_rms_norm.default  # noqa: SLF001 - vLLM's
     before, between = layer.input_layernorm, layer.post_attention_layernorm

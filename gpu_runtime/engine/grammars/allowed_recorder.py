@@ -66,7 +66,9 @@ class GrammarCompiler:
 
 
 class AllowedRecorder:
-    """Of one answer; ``next`` is called with its tokens in their order, from one thread at a time."""
+    """Of one answer; ``next`` is called with its tokens in their order, from one thread at a
+    time.
+    """
 
     def __init__(
         self,

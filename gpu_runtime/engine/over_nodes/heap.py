@@ -15,7 +15,9 @@ PIECES = 65536  # mapped at once: glibc's own default
 
 
 def heap_return() -> None:
-    """From now on large pieces are given back when they are freed. Without glibc nothing changes."""
+    """From now on large pieces are given back when they are freed. Without glibc nothing
+    changes.
+    """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         for option, value in (

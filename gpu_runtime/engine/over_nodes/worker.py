@@ -21,7 +21,9 @@ COLLECTIVE_S = 900.0
 
 
 class NodeWorker(CPUWorker):
-    """Meets the others by a file, and ends with the process that started it, whatever it waits for."""
+    """Meets the others by a file, and ends with the process that started it, whatever it waits
+    for.
+    """
 
     def init_device(self) -> None:
         """As vLLM's, which makes the process group at a port that is open to everyone unless there

@@ -46,7 +46,9 @@ def gradient_norm(step: int, last: Sequence[Metrics], grad_clip: float) -> list[
 
 
 def length_drift(step: int, history: Sequence[Metrics]) -> list[Event]:
-    """The event about answers that are DRIFT times as long or as short as those of the first steps."""
+    """The event about answers that are DRIFT times as long or as short as those of the first
+    steps.
+    """
     began = statistics.fmean(
         metrics.get("completion_length_mean") or 0.0 for metrics in history[:FIRST_STEPS]
     )

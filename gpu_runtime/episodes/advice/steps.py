@@ -1,4 +1,6 @@
-"""What is said of steps that teach nothing or less and less: the words of events. No torch in here."""
+"""What is said of steps that teach nothing or less and less: the words of events. No torch in
+here.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -45,7 +47,9 @@ def advice(step: int, history: Sequence[Metrics]) -> list[Event]:
 
 
 def prefixes_repeated(step: int, metrics: Metrics) -> list[Event]:
-    """The event about a model whose layers share no prefixes, of the first step: what that costs."""
+    """The event about a model whose layers share no prefixes, of the first step: what that
+    costs.
+    """
     repeated, computed = metrics.get("tokens_repeated") or 0, metrics.get("tokens_computed") or 1
     if step != 1 or not repeated:
         return []
@@ -174,7 +178,9 @@ def losses(step: int, last: Sequence[Metrics]) -> list[Event]:
 
 
 def watched_steps(step: int) -> list[int]:
-    """The steps whose metrics ``advice`` wants: the first ones, and the last ones up to ``step``."""
+    """The steps whose metrics ``advice`` wants: the first ones, and the last ones up to
+    ``step``.
+    """
     return sorted({*range(1, FIRST_STEPS + 1), *range(max(1, step - STEPS_UNTIL_ADVICE), step + 1)})
 
 
@@ -215,7 +221,9 @@ def collapse(step: int, history: Sequence[Metrics]) -> list[Event]:
 
 
 def has_just_lasted(last: Sequence[Metrics], holds: Callable[[Metrics], bool]) -> bool:
-    """Whether it held for the last STEPS_UNTIL_ADVICE of these steps, and not for one before them."""
+    """Whether it held for the last STEPS_UNTIL_ADVICE of these steps, and not for one before
+    them.
+    """
     row, before = last[-STEPS_UNTIL_ADVICE:], last[:-STEPS_UNTIL_ADVICE]
     return len(row) == STEPS_UNTIL_ADVICE and all(map(holds, row)) and not any(map(holds, before))
 

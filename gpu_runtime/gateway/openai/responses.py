@@ -1,4 +1,6 @@
-"""A call in the Responses dialect: one object of output items, or the events of a stream of them."""
+"""A call in the Responses dialect: one object of output items, or the events of a stream of
+them.
+"""
 
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -41,7 +43,9 @@ def response(asked: ResponsesRequest, prepared: PreparedChat, record: CallRecord
 async def response_events(
     asked: ResponsesRequest, prepared: PreparedChat, live: CallStream, created: float
 ) -> AsyncGenerator[bytes, None]:
-    """The answer in events; the last one is sent once the call is on disk. Raises the call's error."""
+    """The answer in events; the last one is sent once the call is on disk. Raises the call's
+    error.
+    """
     events = ResponseEvents(live.id)
     head = _head(asked, prepared, live.id, created)
     yield events.event("response.created", response=head)

@@ -1,4 +1,6 @@
-"""The events of one streamed response: numbered, and each item begun, filled and done in its turn."""
+"""The events of one streamed response: numbered, and each item begun, filled and done in its
+turn.
+"""
 
 import json
 from typing import Any

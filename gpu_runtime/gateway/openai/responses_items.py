@@ -33,7 +33,9 @@ _Part = Annotated[_TextPart | _RefusalPart, Field(discriminator="type")]
 
 
 class _Item(Strict):
-    """``id`` and ``status`` are those of the answer that the client sends back; they are ignored."""
+    """``id`` and ``status`` are those of the answer that the client sends back; they are
+    ignored.
+    """
 
     id: str | None = None
     status: Literal["in_progress", "completed", "incomplete"] | None = None

@@ -176,7 +176,7 @@ def _dense(
 
 def row_counts(
     rows: np.ndarray, columns: np.ndarray, values: int, shape: Sequence[int], where: str
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """How many values each row of a matrix in compressed sparse rows has. Raises UserMistake for
     what is none.
     """

@@ -152,7 +152,9 @@ class Ledger:
         return taken
 
     async def submit_create(self, model_id: str, body: bytes, *, session_id: str) -> Operation:
-        """A model's first operation; told again, in whatever words, it is the one that was taken."""
+        """A model's first operation; told again, in whatever words, it is the one that was
+        taken.
+        """
         known = await self._disk.run(self._table.creation, model_id)
         if known is not None:
             return known

@@ -33,7 +33,9 @@ class AdamOptions(_Body):
 
 
 class OptimStep(_Body):
-    """``/optim_step``. ``optimizer_params`` is how a client asks for another optimizer than Adam."""
+    """``/optim_step``. ``optimizer_params`` is how a client asks for another optimizer than
+    Adam.
+    """
 
     model_id: str
     seq_id: int
@@ -95,7 +97,9 @@ class Prompt(_Body):
 
 
 class SamplingParams(_Body):
-    """How to sample. ``stop``: strings, or token ids; an empty list takes the end of turn away too."""
+    """How to sample. ``stop``: strings, or token ids; an empty list takes the end of turn away
+    too.
+    """
 
     max_tokens: int | None = Field(None, ge=0)
     seed: int | None = None

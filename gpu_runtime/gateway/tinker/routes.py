@@ -55,9 +55,15 @@ class TinkerRoutes:
     """The routes of one session's runtime."""
 
     def __init__(
-        self, ledger: Ledger, samples: Samples, samplers: "Samplers", *, session_id: str, relay_key: str,
+        self,
+        ledger: Ledger,
+        samples: Samples,
+        samplers: "Samplers",
+        *,
+        session_id: str,
+        relay_key: str,
         poll_s: float = POLL_S,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._ledger, self._samples, self._samplers = ledger, samples, samplers
         self._session_id, self._relay_key, self._poll_s = session_id, relay_key, poll_s
 
@@ -202,7 +208,9 @@ class TinkerRoutes:
         )
 
     async def cancel_future(self, request: Request) -> Response:
-        """``POST /api/v1/cancel_future``: of samples; an operation of a model cannot be taken back."""
+        """``POST /api/v1/cancel_future``: of samples; an operation of a model cannot be taken
+        back.
+        """
         check_relay_key(request, self._relay_key)
         try:
             self._samples.cancel(body_parse(Named, await read_body(request)).request_id or "")
@@ -227,9 +235,12 @@ class Samplers:
     """
 
     def __init__(
-        self, table: ModelTable, disk: JournalExecutor, store: CheckpointStore,
+        self,
+        table: ModelTable,
+        disk: JournalExecutor,
+        store: CheckpointStore,
         state_export: Callable[[Path, Path], Awaitable[None]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._table, self._disk, self._store, self._state_export = table, disk, store, state_export
         self._exporting = asyncio.Lock()
 
@@ -271,9 +282,11 @@ class Samplers:
                 )
             return folder
         source = ModelSource(
-            path=described["model_path"], checkpoint_id=described["checkpoint_id"], files=described["files"],
+            path=described["model_path"],
+            checkpoint_id=described["checkpoint_id"],
+            files=described["files"],
             optimizer=False,
-        )  # fmt: skip
+        )
         folder = await self._store.fetch(source)
         if not (folder / "model.json").is_file():
             return folder

@@ -110,7 +110,9 @@ class Samples:
         return len(self._by_id) == len(self._finished)
 
     def submit(self, sample: Sample, sha256: str) -> Promise:
-        """Begin it, or return the promise of its number. Raises UserMistake for another body, Busy."""
+        """Begin it, or return the promise of its number. Raises UserMistake for another body,
+        Busy.
+        """
         self.last_activity_at = time.time()
         number = (sample.sampling_session_id, sample.seq_id)
         if (known := self._by_number.get(number)) is not None:

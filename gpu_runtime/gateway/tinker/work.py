@@ -312,10 +312,15 @@ class ModelWork:
             )
         try:
             return NamedCheckpointOpen(
-                model_id=wanted.model_id, segment=segment, name=wanted.path or "", seq_id=wanted.seq_id,
-                ttl_seconds=ttl, overwrite=overwrite, user_metadata=wanted.user_metadata or {},
+                model_id=wanted.model_id,
+                segment=segment,
+                name=wanted.path or "",
+                seq_id=wanted.seq_id,
+                ttl_seconds=ttl,
+                overwrite=overwrite,
+                user_metadata=wanted.user_metadata or {},
                 lora=self._loras[wanted.model_id],
-            )  # fmt: skip
+            )
         except ValidationError:
             raise UserMistake(
                 f"path is {wanted.path!r}; a name has letters, digits, '.', '_' and '-', at most "

@@ -39,9 +39,15 @@ class TreeAttention(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, query_NHD: Tensor, key_GND: Tensor, value_GND: Tensor, tree: Tree, scale: float,
-        window: int | None = None, softcap: float | None = None,
-    ) -> Tensor:  # fmt: skip
+        ctx: Any,
+        query_NHD: Tensor,
+        key_GND: Tensor,
+        value_GND: Tensor,
+        tree: Tree,
+        scale: float,
+        window: int | None = None,
+        softcap: float | None = None,
+    ) -> Tensor:
         query_NHD = query_NHD * scale  # here, where it is small: scores need no pass of their own
         attended_NHD = torch.empty_like(query_NHD)
         blocks = tree.within(window)
@@ -94,7 +100,9 @@ def _scores(query_GQD: Tensor, key_GKD: Tensor, softcap: float | None) -> Tensor
 
 
 def _weights(scores_GQK: Tensor, block: QueryBlock) -> Tensor:
-    """softmax over the visible keys, for which the hidden ones of ``scores_GQK`` are overwritten."""
+    """softmax over the visible keys, for which the hidden ones of ``scores_GQK`` are
+    overwritten.
+    """
     rows = block.last - block.first
     by_query = scores_GQK.view(len(scores_GQK), -1, rows, scores_GQK.shape[-1])
     by_query[..., block.common :].masked_fill_(block.hidden, -torch.inf)
@@ -127,10 +135,18 @@ def _add(target_GND: Tensor, block: QueryBlock, keys_GKD: Tensor) -> None:
 
 
 def _attend(
-    module: nn.Module, query_1HND: Tensor, key_1GND: Tensor, value_1GND: Tensor, attention_mask: None, *,
-    tree: Tree, scaling: float | None = None, sliding_window: int | None = None, softcap: float | None = None,
+    module: nn.Module,
+    query_1HND: Tensor,
+    key_1GND: Tensor,
+    value_1GND: Tensor,
+    attention_mask: None,
+    *,
+    tree: Tree,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
     **options: object,
-) -> tuple[Tensor, None]:  # fmt: skip
+) -> tuple[Tensor, None]:
     """What transformers calls in every layer; ``tree`` is passed through from the call of the
     model.
     """

@@ -109,10 +109,19 @@ def _attention(
 ) -> _Attention:
     nodes, heads, size = query_NHD.shape
     return _Attention(
-        query=_View.of(query_NHD), key=_View.of(key_GND.transpose(0, 1)), value=_View.of(value_GND.transpose(0, 1)),
-        attended=attended_NHD.data_ptr(), end=blocks.end_N.data_ptr(), blocks=ctypes.addressof(blocks.blocks),
-        count=len(blocks.blocks), nodes=nodes, heads=heads, groups=len(key_GND), size=size, scale=scale,
-    )  # fmt: skip
+        query=_View.of(query_NHD),
+        key=_View.of(key_GND.transpose(0, 1)),
+        value=_View.of(value_GND.transpose(0, 1)),
+        attended=attended_NHD.data_ptr(),
+        end=blocks.end_N.data_ptr(),
+        blocks=ctypes.addressof(blocks.blocks),
+        count=len(blocks.blocks),
+        nodes=nodes,
+        heads=heads,
+        groups=len(key_GND),
+        size=size,
+        scale=scale,
+    )
 
 
 def _with_whole_heads(tensor: Tensor) -> Tensor:

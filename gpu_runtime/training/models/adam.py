@@ -28,7 +28,9 @@ def adam_check(params: AdamParams) -> None:
 
 
 def adam_make(parameters: Iterable[nn.Parameter]) -> torch.optim.AdamW:
-    """An AdamW without any moments; its settings come with each step. Fused: one pass over memory."""
+    """An AdamW without any moments; its settings come with each step. Fused: one pass over
+    memory.
+    """
     return torch.optim.AdamW(parameters, lr=0.0, fused=True)
 
 

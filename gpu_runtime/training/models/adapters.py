@@ -82,7 +82,9 @@ def adapter_bytes(model: Any, lora: LoraConfig) -> int:
 
 
 def adapter_select(model: nn.Module, name: str) -> None:
-    """From now on the model is the base with this adapter, and no other parameters have gradients."""
+    """From now on the model is the base with this adapter, and no other parameters have
+    gradients.
+    """
     for layer in _layers(model).values():
         layer.set_adapter(name)
 

@@ -69,9 +69,14 @@ def saved_weights(folder: Path) -> tuple[dict[str, Tensor], LoraConfig | None]:
 
 
 def state_read(
-    folder: Path, parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.AdamW, lora: LoraConfig | None,
-    *, with_optimizer: bool, with_gradient: bool,
-) -> None:  # fmt: skip
+    folder: Path,
+    parameters: Mapping[str, nn.Parameter],
+    optimizer: torch.optim.AdamW,
+    lora: LoraConfig | None,
+    *,
+    with_optimizer: bool,
+    with_gradient: bool,
+) -> None:
     """Give a model the state in ``folder``. Raises InvalidTrainingInput, the model unchanged, where
     it does not fit.
     """

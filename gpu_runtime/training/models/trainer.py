@@ -49,7 +49,9 @@ WHOLE_BYTES = 4 * 5  # of each weight, in float32: itself, gradient, a call's gr
 
 @dataclass
 class _Model:
-    """A model under training. ``adapter`` is its name in peft, None where all weights are trained."""
+    """A model under training. ``adapter`` is its name in peft, None where all weights are
+    trained.
+    """
 
     lora: LoraConfig | None
     adapter: str | None
@@ -79,10 +81,12 @@ class BaseWithModels:
     def _load(self) -> Policy:
         dtype = getattr(torch, dtype_name(self._config.dtype, self._spec.device))
         policy = Policy.load(
-            self._spec.base_model_path, dtype, device=self._spec.device,
+            self._spec.base_model_path,
+            dtype,
+            device=self._spec.device,
             gradient_checkpointing=self._config.gradient_checkpointing,
             offload_activations=self._config.offload_activations,
-        ).to(self._device)  # fmt: skip
+        ).to(self._device)
         policy_verify(policy, self._config, self._device)
         if self._spec.device == "cpu":
             linear_layers_use_onednn(policy)
@@ -195,9 +199,13 @@ class BaseWithModels:
         """Become what ``save_state`` wrote."""
         model = self._model(model_id)
         state_read(
-            folder, model.parameters, model.optimizer, model.lora,
-            with_optimizer=with_optimizer, with_gradient=with_gradient,
-        )  # fmt: skip
+            folder,
+            model.parameters,
+            model.optimizer,
+            model.lora,
+            with_optimizer=with_optimizer,
+            with_gradient=with_gradient,
+        )
 
     def export_sampler(self, model_id: str, folder: Path) -> None:
         """A PEFT adapter folder, or a Hugging Face folder of a model of all weights."""

@@ -46,7 +46,9 @@ SpecT = TypeVar("SpecT", bound=OnNode)
 
 
 class RemoteRank(Generic[SpecT]):
-    """The rank of ``spec`` on ``spec.node``. ``main`` runs there, with a line for its connection."""
+    """The rank of ``spec`` on ``spec.node``. ``main`` runs there, with a line for its
+    connection.
+    """
 
     def __init__(
         self, spec: SpecT, main: Callable[[Any, SpecT], None], own_node: str, name: str
@@ -56,9 +58,12 @@ class RemoteRank(Generic[SpecT]):
         self.words = LastWords(name)
         with kept_from_children(), theirs:
             self._starter = subprocess.Popen(
-                _command(spec.node), stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=self.words.far.fileno(),
+                _command(spec.node),
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=self.words.far.fileno(),
                 env=environment_now(),
-            )  # fmt: skip
+            )
         self.words.begin()
         self.pid = self._starter.pid
         self._receive_within(ours, START_S)

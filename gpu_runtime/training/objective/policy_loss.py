@@ -1,4 +1,6 @@
-"""The managed loop's losses: a named loss under the options of its session. Shapes: ``losses.py``."""
+"""The managed loop's losses: a named loss under the options of its session. Shapes:
+``losses.py``.
+"""
 
 from typing import NamedTuple
 

@@ -43,7 +43,9 @@ class RowModel:
 
 @dataclass(frozen=True)
 class PassedRow:
-    """A row that was computed. One that is not ``live`` is another rank's, and counts as nothing."""
+    """A row that was computed. One that is not ``live`` is another rank's, and counts as
+    nothing.
+    """
 
     tree: TreeRow
     live: bool

@@ -40,10 +40,13 @@ def policy_load(spec: RankSpec, dtype: torch.dtype, *, trained: bool = False) ->
     In parts a collective: every rank must take part.
     """
     load = partial(
-        Policy.load, spec.base_model_path, device=spec.device,
+        Policy.load,
+        spec.base_model_path,
+        device=spec.device,
         gradient_checkpointing=trained and spec.config.gradient_checkpointing,
-        offload_activations=spec.config.offload_activations, shares_rows=spec.config.sequence_parallel,
-    )  # fmt: skip
+        offload_activations=spec.config.offload_activations,
+        shares_rows=spec.config.sequence_parallel,
+    )
     device = torch.device(spec.torch_device)
     if spec.config.zero_stage != 3:
         return load(dtype=dtype).to(device)
@@ -110,7 +113,9 @@ def base_load(spec: RankSpec, dtype: torch.dtype, policy: Policy) -> nn.Module:
 
 
 def _stored_dtype(folder: Path) -> torch.dtype | None:
-    """The type of the weights in a folder's files; None where there are no files here to look into."""
+    """The type of the weights in a folder's files; None where there are no files here to look
+    into.
+    """
     for path in sorted(folder.glob("*.safetensors"))[:1]:
         with safe_open(path, framework="pt") as file:
             return STORED.get(file.get_slice(next(iter(file.keys()))).get_dtype())

@@ -92,9 +92,15 @@ def attention_shared(inner: Attend) -> Attend:
     """
 
     def attend(
-        module: nn.Module, query_1HnD: Tensor, key_1GnD: Tensor, value_1GnD: Tensor, mask: None, *, tree: SharedRow,
+        module: nn.Module,
+        query_1HnD: Tensor,
+        key_1GnD: Tensor,
+        value_1GnD: Tensor,
+        mask: None,
+        *,
+        tree: SharedRow,
         **options: Any,
-    ) -> tuple[Tensor, None]:  # fmt: skip
+    ) -> tuple[Tensor, None]:
         copies = max(1, tree.ranks // key_1GnD.shape[1])
         parts = [
             query_1HnD[0],

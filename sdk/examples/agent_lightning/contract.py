@@ -22,9 +22,14 @@ MAX_BODY = 1_000_000  # bytes of an event
 
 
 def run(
-    command: Sequence[str], episode: Any, *, timeout_s: float = 300.0, host: str = "127.0.0.1", public_url: str = "",
+    command: Sequence[str],
+    episode: Any,
+    *,
+    timeout_s: float = 300.0,
+    host: str = "127.0.0.1",
+    public_url: str = "",
     **variables: str,
-) -> WorkflowOutput:  # fmt: skip
+) -> WorkflowOutput:
     """The agent's reward, its last one where it sends several. ``variables`` are those of its task.
 
     An agent that the command starts elsewhere, in a container or on another machine, sends its
@@ -41,9 +46,13 @@ def run(
             "AGL_EVENT_URL": url,
         }
         ran = subprocess.run(
-            command, env=os.environ | variables | contract, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            command,
+            env=os.environ | variables | contract,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
             timeout=timeout_s,
-        )  # fmt: skip
+        )
     if ran.returncode != 0:
         raise RuntimeError(f"the agent ended with {ran.returncode}: {ran.stderr.strip()[-500:]}")
     if not rewards:

@@ -38,10 +38,15 @@ def main() -> None:
         return run(shlex.split(arguments.agent), episode, **listening, NUMBER=number)
 
     with TinkerScript(
-        arguments.base_model, name="Agent-lightning 1.0", grpo_n=2 if arguments.smoke else 8,
-        tasks_per_batch=2 if arguments.smoke else 8, learning_rate=3e-5, max_context_length=256, max_tokens=16,
+        arguments.base_model,
+        name="Agent-lightning 1.0",
+        grpo_n=2 if arguments.smoke else 8,
+        tasks_per_batch=2 if arguments.smoke else 8,
+        learning_rate=3e-5,
+        max_context_length=256,
+        max_tokens=16,
         model_names="any",  # such agents name their model "auto"
-    ) as session:  # fmt: skip
+    ) as session:
         before = session.evaluate(agent, numbers[:8], workers=arguments.runners)
         session.rollouts(agent, numbers, workers=arguments.runners)
         tuned = session.download_tuned_model("agent-lightning-model")

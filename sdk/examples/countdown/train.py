@@ -86,14 +86,23 @@ def main() -> None:
     tasks = tasks_make(5 if arguments.smoke else 96)
     held_out, train = tasks[: 1 if arguments.smoke else 32], tasks[1 if arguments.smoke else 32 :]
     with TinkerScript(
-        arguments.base_model, name="countdown", grpo_n=4 if arguments.smoke else 8,
-        tasks_per_batch=4 if arguments.smoke else 8, learning_rate=3e-5, max_context_length=256, max_tokens=24,
+        arguments.base_model,
+        name="countdown",
+        grpo_n=4 if arguments.smoke else 8,
+        tasks_per_batch=4 if arguments.smoke else 8,
+        learning_rate=3e-5,
+        max_context_length=256,
+        max_tokens=24,
         seed=arguments.seed,
-    ) as session:  # fmt: skip
+    ) as session:
         report = session.rollouts(
-            agent, train, epochs=1 if arguments.smoke else arguments.epochs,
-            evaluate_every=4, eval_tasks=held_out, report_to="countdown.jsonl",
-        )  # fmt: skip
+            agent,
+            train,
+            epochs=1 if arguments.smoke else arguments.epochs,
+            evaluate_every=4,
+            eval_tasks=held_out,
+            report_to="countdown.jsonl",
+        )
         tuned = session.download_tuned_model("countdown-model")
         print(session.plot("countdown.png"))
     for evaluated in report.evaluations:

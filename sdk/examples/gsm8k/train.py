@@ -25,9 +25,10 @@ def agent(row: dict[str, str], episode) -> WorkflowOutput:
     """One question, one answer: 1 when its last number is the right one, else 0."""
     with OpenAI(base_url=episode.base_url, api_key=episode.api_key) as client:
         reply = client.chat.completions.create(
-            model=episode.model, messages=[{"role": "user", "content": ASKED.format(row["question"])}],
+            model=episode.model,
+            messages=[{"role": "user", "content": ASKED.format(row["question"])}],
             max_tokens=TOKENS,
-        )  # fmt: skip
+        )
     right = last_number(reply.choices[0].message.content or "") == last_number(row["answer"])
     return WorkflowOutput(reward=float(right), is_success=right)
 
@@ -56,9 +57,15 @@ def main() -> None:
     if arguments.smoke:
         train, held_out = train[:4], held_out[:2]
     with TinkerScript(
-        arguments.base_model, name="gsm8k", seed=arguments.seed, grpo_n=4 if arguments.smoke else 8,
-        tasks_per_batch=4 if arguments.smoke else 8, learning_rate=3e-5, max_context_length=256, max_tokens=TOKENS,
-    ) as session:  # fmt: skip
+        arguments.base_model,
+        name="gsm8k",
+        seed=arguments.seed,
+        grpo_n=4 if arguments.smoke else 8,
+        tasks_per_batch=4 if arguments.smoke else 8,
+        learning_rate=3e-5,
+        max_context_length=256,
+        max_tokens=TOKENS,
+    ) as session:
         before = session.evaluate(agent, held_out)
         session.rollouts(agent, train, epochs=1 if arguments.smoke else arguments.epochs)
         after = session.evaluate(agent, held_out)

@@ -68,10 +68,15 @@ def main() -> None:
         : 4 if arguments.smoke else None
     ]
     with TinkerScript(
-        arguments.base_model, name="guess the number", grpo_n=4 if arguments.smoke else 8,
-        tasks_per_batch=4, learning_rate=3e-5,
-        max_context_length=512, max_tokens=8, seed=arguments.seed,
-    ) as session:  # fmt: skip
+        arguments.base_model,
+        name="guess the number",
+        grpo_n=4 if arguments.smoke else 8,
+        tasks_per_batch=4,
+        learning_rate=3e-5,
+        max_context_length=512,
+        max_tokens=8,
+        seed=arguments.seed,
+    ) as session:
         before = session.evaluate(
             agent, HELD_OUT, attempts=1 if arguments.smoke else 12, task_name=str
         )

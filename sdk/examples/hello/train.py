@@ -74,9 +74,15 @@ def main() -> None:
     held_out = [str(number) for number in HELD_OUT[: 2 if arguments.smoke else None]]
     play = played_by_workers if arguments.queue else played_here
     with TinkerScript(
-        arguments.base_model, name="hello", seed=arguments.seed, grpo_n=4, tasks_per_batch=4 if arguments.smoke else 8,
-        learning_rate=3e-5, max_context_length=256, max_tokens=16,
-    ) as session:  # fmt: skip
+        arguments.base_model,
+        name="hello",
+        seed=arguments.seed,
+        grpo_n=4,
+        tasks_per_batch=4 if arguments.smoke else 8,
+        learning_rate=3e-5,
+        max_context_length=256,
+        max_tokens=16,
+    ) as session:
         if arguments.queue:
             print(f"tinkerscript worker train:agent --session {session.id} --workers 8", flush=True)
         before = play(session, held_out, eval=True)

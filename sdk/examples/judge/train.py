@@ -93,10 +93,16 @@ def main() -> None:
         judge, epochs = judge_of(url), 1 if arguments.smoke else arguments.epochs
         session = stack.enter_context(
             TinkerScript(
-                arguments.base_model, name="judge", seed=arguments.seed, grpo_n=4 if arguments.smoke else 8,
-                tasks_per_batch=4, learning_rate=3e-5, max_context_length=256, max_tokens=32,
+                arguments.base_model,
+                name="judge",
+                seed=arguments.seed,
+                grpo_n=4 if arguments.smoke else 8,
+                tasks_per_batch=4,
+                learning_rate=3e-5,
+                max_context_length=256,
+                max_tokens=32,
             )
-        )  # fmt: skip
+        )
         before = words_of(session, held_out)
         if arguments.queue:
             played_by_workers(session, train, epochs, url)

@@ -13,9 +13,13 @@ from tinker import types
 
 
 def evaluate(
-    experiment: Experiment, service: tinker.ServiceClient, tokenizer: Any, held_out: list[Conversation],
-    checkpoint: dict[str, Any], folder: Path,
-) -> dict[str, float]:  # fmt: skip
+    experiment: Experiment,
+    service: tinker.ServiceClient,
+    tokenizer: Any,
+    held_out: list[Conversation],
+    checkpoint: dict[str, Any],
+    folder: Path,
+) -> dict[str, float]:
     """Shares of held-out replies that are the expected ones, word for word. The replies go to
     replies.jsonl.
     """

@@ -19,9 +19,13 @@ from tinker import types
 
 
 def train(
-    experiment: Experiment, training: tinker.TrainingClient, tokenizer: Any, splits: dict[str, list[Conversation]],
-    folder: Path, max_steps: int | None,
-) -> dict[str, Any]:  # fmt: skip
+    experiment: Experiment,
+    training: tinker.TrainingClient,
+    tokenizer: Any,
+    splits: dict[str, list[Conversation]],
+    folder: Path,
+    max_steps: int | None,
+) -> dict[str, Any]:
     """Writes a line of metrics.jsonl for each step; returns the checkpoint's paths, held-out losses
     and minutes.
     """

@@ -35,9 +35,11 @@ def agent(word: str, episode) -> WorkflowOutput:
 
         def say(role: str, asked: str) -> str:
             reply = client.chat.completions.create(
-                model=episode.model, messages=[{"role": "user", "content": asked}], max_tokens=16,
+                model=episode.model,
+                messages=[{"role": "user", "content": asked}],
+                max_tokens=16,
                 extra_headers={"X-Agent": role},
-            )  # fmt: skip
+            )
             return reply.choices[0].message.content or ""
 
         described = say(
@@ -76,9 +78,15 @@ def main() -> None:
     png_check()
     train = TRAIN[: 4 if arguments.smoke else None]
     with TinkerScript(
-        arguments.base_model, name="describe and guess", grpo_n=4 if arguments.smoke else 8, tasks_per_batch=4,
-        learning_rate=3e-5, max_context_length=256, max_tokens=16, seed=arguments.seed,
-    ) as session:  # fmt: skip
+        arguments.base_model,
+        name="describe and guess",
+        grpo_n=4 if arguments.smoke else 8,
+        tasks_per_batch=4,
+        learning_rate=3e-5,
+        max_context_length=256,
+        max_tokens=16,
+        seed=arguments.seed,
+    ) as session:
         before = session.evaluate(agent, HELD_OUT, attempts=1 if arguments.smoke else 8)
         session.rollouts(agent, train, epochs=1 if arguments.smoke else arguments.epochs)
         after = session.evaluate(agent, HELD_OUT, attempts=1 if arguments.smoke else 8)

@@ -91,9 +91,15 @@ def main() -> None:
     if arguments.smoke:
         train, held_out = train[:2], held_out[:1]
     with TinkerScript(
-        arguments.base_model, name="tool use", seed=arguments.seed, grpo_n=2 if arguments.smoke else 8,
-        tasks_per_batch=2 if arguments.smoke else 4, learning_rate=3e-5, max_context_length=1024, max_tokens=TOKENS,
-    ) as session:  # fmt: skip
+        arguments.base_model,
+        name="tool use",
+        seed=arguments.seed,
+        grpo_n=2 if arguments.smoke else 8,
+        tasks_per_batch=2 if arguments.smoke else 4,
+        learning_rate=3e-5,
+        max_context_length=1024,
+        max_tokens=TOKENS,
+    ) as session:
         before = session.evaluate(agent, held_out)
         session.rollouts(agent, train, epochs=1 if arguments.smoke else arguments.epochs)
         after = session.evaluate(agent, held_out)

@@ -47,9 +47,15 @@ class TwentyQuestions(Flow):
 
 
 def play(
-    secret: Secret, client: OpenAI, model: str, answerer: Answerer, *, turns: int = TURNS,
-    search: Search | None = None, **sampling: Any,
-) -> Game:  # fmt: skip
+    secret: Secret,
+    client: OpenAI,
+    model: str,
+    answerer: Answerer,
+    *,
+    turns: int = TURNS,
+    search: Search | None = None,
+    **sampling: Any,
+) -> Game:
     """As game.play; ``client`` says where the player's model is."""
     game = Game(secret)
 
@@ -60,13 +66,21 @@ def play(
         return search(query) if search else "nothing"
 
     llm = LLM(
-        model=f"openai/{model}", base_url=str(client.base_url), api_key=client.api_key, default_headers=PLAYER,
-        max_tokens=MAX_TOKENS_WITH_TOOL if search else MAX_TOKENS, **sampling,
-    )  # fmt: skip
+        model=f"openai/{model}",
+        base_url=str(client.base_url),
+        api_key=client.api_key,
+        default_headers=PLAYER,
+        max_tokens=MAX_TOKENS_WITH_TOOL if search else MAX_TOKENS,
+        **sampling,
+    )
     player = Agent(
-        role="player", goal="find the secret noun", backstory="You play twenty questions.", llm=llm, max_iter=3,
+        role="player",
+        goal="find the secret noun",
+        backstory="You play twenty questions.",
+        llm=llm,
+        max_iter=3,
         tools=[look_up] if search else [],
-    )  # fmt: skip
+    )
     TwentyQuestions(player, game, answerer, turns).kickoff()
     game.check()
     return game

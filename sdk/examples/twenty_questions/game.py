@@ -77,9 +77,15 @@ class Game:
 
 
 def play(
-    secret: Secret, client: OpenAI, model: str, answerer: Answerer, *, turns: int = TURNS,
-    search: Search | None = None, **sampling: Any,
-) -> Game:  # fmt: skip
+    secret: Secret,
+    client: OpenAI,
+    model: str,
+    answerer: Answerer,
+    *,
+    turns: int = TURNS,
+    search: Search | None = None,
+    **sampling: Any,
+) -> Game:
     """Play until it is solved or the turns are over. A player that says nothing has used its turn.
 
     Raises AnswersUnread.
@@ -131,7 +137,9 @@ def ask(
 
 
 def searched(arguments: str, game: Game, search: Search) -> str:
-    """What the search finds; arguments that are no JSON object with a query are told to the player."""
+    """What the search finds; arguments that are no JSON object with a query are told to the
+    player.
+    """
     try:
         query = str(json.loads(arguments)["query"])
     except (ValueError, TypeError, KeyError):

@@ -55,15 +55,24 @@ def main() -> None:
         train, test = train[:2], test[:2]
     train = random.Random(arguments.seed).sample(train, min(arguments.nouns, len(train)))
     with TinkerScript(
-        arguments.base_model, name="twenty questions", grpo_n=2 if arguments.smoke else 8,
-        tasks_per_batch=2 if arguments.smoke else 4, learning_rate=3e-5, max_context_length=4096 if look_up else 1536,
-        max_tokens=64, seed=arguments.seed,
-    ) as session:  # fmt: skip
+        arguments.base_model,
+        name="twenty questions",
+        grpo_n=2 if arguments.smoke else 8,
+        tasks_per_batch=2 if arguments.smoke else 4,
+        learning_rate=3e-5,
+        max_context_length=4096 if look_up else 1536,
+        max_tokens=64,
+        seed=arguments.seed,
+    ) as session:
         before = session.evaluate(agent, test, workers=arguments.runners, task_name=name)
         session.rollouts(
-            agent, train, workers=arguments.runners, epochs=1 if arguments.smoke else arguments.epochs, task_name=name,
+            agent,
+            train,
+            workers=arguments.runners,
+            epochs=1 if arguments.smoke else arguments.epochs,
+            task_name=name,
             report_to="twenty-questions.jsonl",
-        )  # fmt: skip
+        )
         after = session.evaluate(agent, test, workers=arguments.runners, task_name=name)
         tuned = session.download_tuned_model("twenty-questions-model")
         print(session.plot("twenty-questions.png"))

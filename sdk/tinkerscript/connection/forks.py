@@ -19,7 +19,9 @@ _watched: "weakref.WeakSet[Forkable]" = weakref.WeakSet()
 
 
 def watch(holder: Forkable) -> None:
-    """Call ``holder.after_fork()`` in every child that this process forks while ``holder`` exists."""
+    """Call ``holder.after_fork()`` in every child that this process forks while ``holder``
+    exists.
+    """
     _watched.add(holder)
 
 

@@ -1,4 +1,6 @@
-"""Says in the log that a server is away while requests to it are tried again, and that it is back."""
+"""Says in the log that a server is away while requests to it are tried again, and that it is
+back.
+"""
 
 import logging
 import time

@@ -193,7 +193,9 @@ class SessionApi:
         return self._transport.stream(f"{self._path}/batches/{batch}")
 
     def episode_page(self, cursor: str | None) -> EpisodeList:
-        """One page of the episodes, newest first; ``cursor`` is the page before's ``next_cursor``."""
+        """One page of the episodes, newest first; ``cursor`` is the page before's
+        ``next_cursor``.
+        """
         path, params = f"{self._path}/episodes", {"cursor": cursor}
         return self.when_ready(
             lambda: self._transport.request("GET", path, params=params, response=EpisodeList)

@@ -31,7 +31,9 @@ class TaskApi:
         return self._transport.request("GET", self._path, response=TaskCounts)
 
     def lease(self, body: TasksLease) -> TaskLeases:
-        """Keep the leases that are held and take more. Raises Conflict when the session has ended."""
+        """Keep the leases that are held and take more. Raises Conflict when the session has
+        ended.
+        """
         return self._transport.request(
             "POST", f"{self._path}/lease", body=body, response=TaskLeases
         )

@@ -1,4 +1,6 @@
-"""Calls of a user's own function, each with a deadline: one that hangs is named and not waited for."""
+"""Calls of a user's own function, each with a deadline: one that hangs is named and not waited
+for.
+"""
 
 import queue
 import threading

@@ -1,4 +1,6 @@
-"""Waits of a client that last: each can be given up, and after some seconds the log has the reason."""
+"""Waits of a client that last: each can be given up, and after some seconds the log has the
+reason.
+"""
 
 import logging
 import threading

@@ -166,7 +166,9 @@ def _in_this_process(session: Any, begun: EpisodeBegun, task: str | None) -> Epi
 
 
 class _KeyWithEpisode(str):
-    """An episode's key that keeps its Episode in use: an agent that unpacked it holds nothing else."""
+    """An episode's key that keeps its Episode in use: an agent that unpacked it holds nothing
+    else.
+    """
 
     def __new__(cls, episode: Episode) -> "_KeyWithEpisode":
         key = super().__new__(cls, episode.api_key)

@@ -62,7 +62,9 @@ class EpisodeLoop(Session):
         self._groups = GroupWatch(grpo_n, tasks_per_batch)
 
     def planned_attempts(self) -> AbstractContextManager[None]:
-        """While it is entered, no group counts as left behind: what has not begun yet may be of it."""
+        """While it is entered, no group counts as left behind: what has not begun yet may be of
+        it.
+        """
         return self._groups.beginning() if self._groups is not None else nullcontext()
 
     def after_fork(self) -> None:

@@ -100,16 +100,21 @@ class GroupWatch:
                 "Task %r has %d attempts and other tasks have begun since; a group is trained once "
                 "it has grpo_n=%d. "
                 "Make that many attempts per task, or set grpo_n=%d.",
-                left.task or "(the first prompt)", left.attempts, self._grpo_n, max(2, left.attempts),
-            )  # fmt: skip
+                left.task or "(the first prompt)",
+                left.attempts,
+                self._grpo_n,
+                max(2, left.attempts),
+            )
 
         if only_singles:
             log.warning(
                 "%d episodes have ended, and no two of them are attempts at one task; a group is "
                 "trained once it has"
                 " grpo_n=%d. %s If attempts come in rounds over more tasks than that, go on.",
-                self._attempts, self._grpo_n, SAME_TASK if ended.task is not None else SAME_PROMPT,
-            )  # fmt: skip
+                self._attempts,
+                self._grpo_n,
+                SAME_TASK if ended.task is not None else SAME_PROMPT,
+            )
 
     def _left_behind(self) -> _Group | None:
         oldest = min(self._groups.values(), key=lambda group: group.last, default=None)

@@ -35,7 +35,9 @@ PARAMETERS = {
 
 
 def modelfile(folder: Path, model: str) -> str:
-    """The text of the Modelfile for the file ``model`` beside it, made of the model in ``folder``."""
+    """The text of the Modelfile for the file ``model`` beside it, made of the model in
+    ``folder``.
+    """
     config = json_read(folder / "config.json")
     generation = (
         json_read(folder / "generation_config.json")

@@ -53,9 +53,15 @@ class AsyncTaskQueue:
     ) -> Report:
         """As TaskQueue.evaluate(), in a thread: the loop goes on."""
         evaluate = partial(
-            self._queue.evaluate, rows, attempts=attempts, tries=tries, task_name=task_name, judged=judged, name=name,
+            self._queue.evaluate,
+            rows,
+            attempts=attempts,
+            tries=tries,
+            task_name=task_name,
+            judged=judged,
+            name=name,
             timeout_s=timeout_s,
-        )  # fmt: skip
+        )
         return await self._run(evaluate)
 
     async def counts(self) -> TaskCounts:

@@ -48,7 +48,9 @@ class Deadlines:
             raise GivenUp
 
     def take_overdue(self) -> list[tuple[threading.Thread, Callable[[], None]]]:
-        """Give up what is late; the caller carries out each ``say_late`` and replaces its thread."""
+        """Give up what is late; the caller carries out each ``say_late`` and replaces its
+        thread.
+        """
         now = time.monotonic()
         with self._lock:
             late = [limited for limited in self._running if now >= limited.until]

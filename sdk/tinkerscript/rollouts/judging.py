@@ -61,7 +61,9 @@ class JudgedGroups:
             return self._whole(group)
 
     def miss(self, group: str) -> list[Candidate]:
-        """An attempt of the group has failed for good: returns the others once they are all there."""
+        """An attempt of the group has failed for good: returns the others once they are all
+        there.
+        """
         with self._lock:
             self._missing[group] = self._missing.get(group, 0) + 1
             return self._whole(group)

@@ -105,9 +105,13 @@ class SessionRollouts(EpisodeLoop):
         """
         size = self.config.grpo_n
         evaluation = evaluation_plan(
-            every=evaluate_every, tasks=eval_tasks, attempts=eval_attempts, patience=patience, keep_best=keep_best,
+            every=evaluate_every,
+            tasks=eval_tasks,
+            attempts=eval_attempts,
+            patience=patience,
+            keep_best=keep_best,
             best_metric=best_metric,
-        )  # fmt: skip
+        )
         judged = judge is not None
         attempts = plan(
             tasks, attempts=size, epochs=epochs, retries=retries, task_name=task_name, judged=judged
@@ -243,16 +247,22 @@ class SessionRollouts(EpisodeLoop):
                 "%d groups come of these tasks, and a step needs tasks_per_batch=%d: they train "
                 "nothing by themselves. "
                 "Give more tasks or epochs, or start a session with tasks_per_batch=%d.",
-                groups, self.config.tasks_per_batch, groups,
-            )  # fmt: skip
+                groups,
+                self.config.tasks_per_batch,
+                groups,
+            )
         elif left and not self._told_tail:
             self._told_tail = True
             log.warning(
                 "%d groups come of these tasks: %d steps of tasks_per_batch=%d, and %d groups (%d "
                 "attempts) are left. "
                 "They wait for those of a later call, and are not trained without one.",
-                groups, steps, self.config.tasks_per_batch, left, left * self.config.grpo_n,
-            )  # fmt: skip
+                groups,
+                steps,
+                self.config.tasks_per_batch,
+                left,
+                left * self.config.grpo_n,
+            )
 
     def _evaluation_record(self, report: Report, name: str, steps: StepLog | None) -> int:
         """Keep what was measured where the console and the trackers show it; returns the step of

@@ -165,8 +165,11 @@ class TaskQueue(TaskApi):
                 "%d attempts at each task do not make full groups, which train: grpo_n=%d is a "
                 "group. "
                 "Put attempts=%d, or start a session with grpo_n=%d.",
-                attempts, self._attempts, self._attempts, max(2, attempts),
-            )  # fmt: skip
+                attempts,
+                self._attempts,
+                self._attempts,
+                max(2, attempts),
+            )
             return
         groups = rows * (attempts // self._attempts)
         if groups < self._groups:
@@ -174,8 +177,10 @@ class TaskQueue(TaskApi):
                 "%d groups come of these tasks, and a step needs tasks_per_batch=%d: they train "
                 "nothing by themselves. "
                 "Put more tasks, or start a session with tasks_per_batch=%d.",
-                groups, self._groups, groups,
-            )  # fmt: skip
+                groups,
+                self._groups,
+                groups,
+            )
 
 
 def _advice(counts: TaskCounts) -> str:

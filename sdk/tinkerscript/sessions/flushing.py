@@ -1,4 +1,6 @@
-"""Waits until everything that a session can train has been trained, and reports what is left over."""
+"""Waits until everything that a session can train has been trained, and reports what is left
+over.
+"""
 
 import logging
 import time

@@ -4,7 +4,9 @@ from typing import Literal, TypedDict
 
 
 class EngineCorrectionOptions(TypedDict, total=False):
-    """The fields of engine_correction; none must be given. Bounds and defaults: EngineCorrection."""
+    """The fields of engine_correction; none must be given. Bounds and defaults:
+    EngineCorrection.
+    """
 
     weight: Literal["none", "token", "sequence", "geometric"]
     weight_low: float | None

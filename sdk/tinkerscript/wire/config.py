@@ -136,24 +136,30 @@ class SessionConfig(ReadingOptions):
     )
     # Of each loss its own: CLIP_DEFAULTS in wire/training/losses.py, with sources.
     clip_low: float | None = Field(
-        None, gt=0, lt=1,
+        None,
+        gt=0,
+        lt=1,
         description="Ratio clip below 1, of updates after the first. None: the loss's own (GRPO, "
-                    "PPO, DAPO 0.2; GSPO "
+        "PPO, DAPO 0.2; GSPO "
         "3e-4; CISPO no floor).",
-    )  # fmt: skip
+    )
     clip_high: float | None = Field(
-        None, gt=0, le=10,
+        None,
+        gt=0,
+        le=10,
         description="Ratio clip above 1, of updates after the first. None: the loss's own (GRPO, "
-                    "PPO 0.2; DAPO 0.28; "
+        "PPO 0.2; DAPO 0.28; "
         "GSPO 4e-4; CISPO 4).",
-    )  # fmt: skip
+    )
     # None: as GRPO, DAPO and GSPO were published. 3: Ye et al. 2020, arXiv:1912.09729, section 3,
     # and verl.
     dual_clip: float | None = Field(
-        None, gt=1, le=100,
+        None,
+        gt=1,
+        le=100,
         description="The most that a ratio may weigh where the advantage is negative; 3 is usual. "
-                    "None: no bound.",
-    )  # fmt: skip
+        "None: no bound.",
+    )
     dro_beta: float = Field(
         0.05, gt=0, le=10, description="DRO: weight of the squared log-ratio (Tinker: 0.05)."
     )
@@ -244,10 +250,11 @@ class SessionConfig(ReadingOptions):
     )
     # on: an agent that reasons in one call and acts in another learns both
     train_calls_without_tools: bool = Field(
-        True, description="Train the calls without tools of an episode that has others with them: "
-                          "coding agents write "
-        "titles and summaries so."
-    )  # fmt: skip
+        True,
+        description="Train the calls without tools of an episode that has others with them: "
+        "coding agents write "
+        "titles and summaries so.",
+    )
     overlong_buffer: int = Field(
         0,
         ge=0,

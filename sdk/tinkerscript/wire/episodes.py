@@ -51,7 +51,9 @@ class EpisodeBegin(Request):
 
 
 class EpisodeBegun(Response):
-    """The key is good for this episode alone; requests with it return 410 once the episode is over."""
+    """The key is good for this episode alone; requests with it return 410 once the episode is
+    over.
+    """
 
     episode_id: str
     api_key: str
@@ -217,7 +219,9 @@ class RefusedCalls(Response):
 
     @property
     def sentence(self) -> str:
-        """Example: ``26 calls were refused: tools[0] has no name. (400, POST /chat/completions)``"""
+        """Example: ``26 calls were refused: tools[0] has no name. (400, POST
+        /chat/completions)``
+        """
         told = "; ".join(
             f"{call.message} ({call.status}, {call.path})" for call in reversed(self.last)
         )
@@ -303,7 +307,9 @@ class EpisodeList(Response):
 
 
 class EpisodeNeighbours(Response):
-    """The ids of the episodes before and after one in a list of the console. None: there is none."""
+    """The ids of the episodes before and after one in a list of the console. None: there is
+    none.
+    """
 
     previous: str | None
     next: str | None

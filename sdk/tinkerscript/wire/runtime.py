@@ -291,7 +291,9 @@ class UploadOpen(RootModel[Annotated[AnyUpload, Field(discriminator="kind")]]):
 
 
 class UploadFile(Response):
-    """Where to PUT one file: ``part_urls`` in order, each of ``part_size_bytes`` except the last."""
+    """Where to PUT one file: ``part_urls`` in order, each of ``part_size_bytes`` except the
+    last.
+    """
 
     path: str
     part_size_bytes: int
@@ -315,7 +317,9 @@ class UploadedFile(Request):
 
 
 class UploadCommit(Request):
-    """``POST /v1/runtime/uploads/{upload_id}/commit``: everything is written; publish the manifest."""
+    """``POST /v1/runtime/uploads/{upload_id}/commit``: everything is written; publish the
+    manifest.
+    """
 
     files: list[UploadedFile]
 

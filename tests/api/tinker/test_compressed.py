@@ -21,7 +21,9 @@ ZEROS = bytes(17 << 20)
 
 
 def streamed(data: bytes) -> bytes:
-    """A frame that does not say how large its content is, as of a writer that does not know it yet."""
+    """A frame that does not say how large its content is, as of a writer that does not know it
+    yet.
+    """
     packing = zstandard.ZstdCompressor().compressobj()
     return packing.compress(data) + packing.flush()
 

@@ -300,7 +300,9 @@ def test_many_looks_cost_one_question(
 def test_a_container_whose_removal_takes_long_is_not_taken_for_gone(
     docker_backend: Backend, monkeypatch
 ) -> None:
-    """The engine responds 409 to a second request for it, and the container has its devices still."""
+    """The engine responds 409 to a second request for it, and the container has its devices
+    still.
+    """
     launcher, handle = docker_backend.start(f"echo up; {WAIT}")
 
     def under_way(*_: object, **__: object) -> None:

@@ -25,7 +25,9 @@ slurm_options = "--partition=gpu --account=lab"
 
 @pytest.fixture
 def read(tmp_path: Path, monkeypatch):
-    """``read(text)``: the places of a file with that text, on a machine that has Slurm's commands."""
+    """``read(text)``: the places of a file with that text, on a machine that has Slurm's
+    commands.
+    """
     monkeypatch.setattr(options.shutil, "which", lambda name: f"/usr/bin/{name}")
 
     def places(text: str, server_url: str = "http://10.0.0.1:8000"):

@@ -43,7 +43,9 @@ for leave in (False, True):
 
 @pytest.fixture
 def launch(tmp_path):
-    """``launch(program)``: a launcher and the handle of a runtime that has written its first line."""
+    """``launch(program)``: a launcher and the handle of a runtime that has written its first
+    line.
+    """
     started = []
 
     def start(program: str, *, memory_bytes: int | None = None, **environment: str):

@@ -315,7 +315,9 @@ def test_a_pod_that_is_taken_away_from_a_lost_node_before_it_ran_is_an_end_and_n
 def test_a_job_that_has_failed_is_seen_ended_although_a_lost_node_has_one_of_its_pods(
     admin, namespace
 ) -> None:
-    """Three pods: the first was removed, the second failed, of the third nothing is heard any more."""
+    """Three pods: the first was removed, the second failed, of the third nothing is heard any
+    more.
+    """
     core, capacity = client.CoreV1Api(admin), {"cpu": "8", "memory": "8Gi", "pods": "9"}
     with node_make(admin, capacity), node_make(admin, capacity), node_make(admin, capacity):
         launcher = launcher_of(admin, namespace, kubernetes_nodes={})

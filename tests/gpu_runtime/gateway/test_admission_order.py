@@ -27,7 +27,9 @@ async def finish(gateway: Gateway, begun: EpisodeBegun, reward: float) -> None:
 async def test_begins_that_waited_long_still_make_whole_groups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As of hundreds of coroutines: what is begun beyond the coming batch would be stale after it."""
+    """As of hundreds of coroutines: what is begun beyond the coming batch would be stale after
+    it.
+    """
     monkeypatch.setattr(admission_queue, "SORT_S", 0.2)
     async with running_gateway(tmp_path, grpo_n=4, tasks_per_batch=2, max_staleness=0) as gateway:
         first = [await begin(gateway, task) for task in "xxxxyyyy"]

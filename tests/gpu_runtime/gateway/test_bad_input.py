@@ -57,7 +57,9 @@ async def post(gateway: Gateway, path: str, key: str, body: Any) -> tuple[int, d
 
 
 async def refused(gateway: Gateway, path: str, body: Any, status: int = 400) -> dict[str, Any]:
-    """The error that ``body`` gets; afterwards the same episode is served as if nothing had been."""
+    """The error that ``body`` gets; afterwards the same episode is served as if nothing had
+    been.
+    """
     begun, sampled = await gateway.begin(eval=True), len(gateway.engine.requests)
     found, error = await post(gateway, path, begun["api_key"], body)
     assert found == status, (body if len(str(body)) < 500 else "...", error)

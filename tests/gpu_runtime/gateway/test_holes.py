@@ -1,4 +1,6 @@
-"""Ways in which an episode service can betray its users, each closed here: one named test per hole."""
+"""Ways in which an episode service can betray its users, each closed here: one named test per
+hole.
+"""
 
 import asyncio
 from pathlib import Path

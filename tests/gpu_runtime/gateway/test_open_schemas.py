@@ -1,4 +1,6 @@
-"""Grammars have an end: blanks and digits are bounded, and a call is warned of what else is open."""
+"""Grammars have an end: blanks and digits are bounded, and a call is warned of what else is
+open.
+"""
 
 import json
 from typing import Any

@@ -156,7 +156,9 @@ async def test_thinking_that_the_template_keeps_stays_one_timeline(gateway: Gate
 
 @pytest.mark.parametrize("family", WITH_TOOLS)
 async def test_tool_turns_reuse_the_call_as_it_was_sampled(tmp_path: Path, family: str) -> None:
-    """The template writes a call's JSON anew; what was sampled (other spaces, other order) stays."""
+    """The template writes a call's JSON anew; what was sampled (other spaces, other order)
+    stays.
+    """
     said = {
         "chatml": '<tool_call>\n{"name":"get_weather","arguments":{"b":1, "a":2}}\n</tool_call>',
         "llama3": '{"name":"get_weather","parameters":{"b":1, "a":2}}',

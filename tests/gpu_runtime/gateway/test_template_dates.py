@@ -24,7 +24,9 @@ LONG = {
 
 @pytest.fixture
 def far_east(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """This machine is where the day has begun already; a runtime before it may have been elsewhere."""
+    """This machine is where the day has begun already; a runtime before it may have been
+    elsewhere.
+    """
     with monkeypatch.context() as there:
         there.setenv("TZ", "Pacific/Kiritimati")
         time.tzset()

@@ -1,4 +1,6 @@
-"""Text writes no mark: contents that hold the letters of a template's marks add no control token."""
+"""Text writes no mark: contents that hold the letters of a template's marks add no control
+token.
+"""
 
 import re
 from collections import Counter

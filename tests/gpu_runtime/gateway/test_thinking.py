@@ -158,7 +158,9 @@ async def test_anthropics_thinking_blocks(qwen: Gateway, stream: bool) -> None:
 
 
 async def test_a_signature_of_ours_finds_the_answer_that_it_came_with(qwen: Gateway) -> None:
-    """Two answers of one text: the thoughts alone tell them apart, and the client sends none back."""
+    """Two answers of one text: the thoughts alone tell them apart, and the client sends none
+    back.
+    """
     begun = await qwen.begin()
     key = {"Authorization": f"Bearer {begun['api_key']}"}
 

@@ -55,7 +55,9 @@ def test_a_region_is_given_back_with_its_last_room():
 
 
 def mapping_at(address: int) -> str:
-    """What Linux says of the mapping that has this address: its part of smaps, as proc(5) has it."""
+    """What Linux says of the mapping that has this address: its part of smaps, as proc(5) has
+    it.
+    """
     for mapping in re.finditer(
         r"^([0-9a-f]+)-([0-9a-f]+) .*?^VmFlags: .*?$", SMAPS.read_text(), re.M | re.S
     ):

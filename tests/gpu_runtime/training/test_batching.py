@@ -308,7 +308,9 @@ def test_long_answers_cost_a_part_of_the_reward() -> None:
 
 
 def test_an_answer_that_its_calls_own_limit_cut_off_costs_the_whole_penalty() -> None:
-    """The session allows 256 tokens, this call 24: its 24 tokens cost what 256 would cost another."""
+    """The session allows 256 tokens, this call 24: its 24 tokens cost what 256 would cost
+    another.
+    """
     short = call("a", [1], [2] * 24)
     short = replace(short, options={"sampling": {"temperature": 1.0, "max_tokens": 24}})
     shaped = SessionConfig(max_tokens=256, overlong_buffer=64, normalize_advantage=False)

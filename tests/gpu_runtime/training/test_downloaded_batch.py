@@ -1,4 +1,6 @@
-"""What a step reports can be recomputed from the file of its batch alone, without any of our code."""
+"""What a step reports can be recomputed from the file of its batch alone, without any of our
+code.
+"""
 
 import dataclasses
 import json

@@ -12,7 +12,9 @@ from gpu_runtime.training.objective.logprob_mismatch import BOUNDS, mismatch_ref
 
 
 def sample(*gaps: float, **fields) -> tuple[Sample, list[float]]:
-    """A sample whose tokens after the first are trained, and the trainer's log-probabilities of it."""
+    """A sample whose tokens after the first are trained, and the trainer's log-probabilities of
+    it.
+    """
     engine = (0.0, *[-1.0] * len(gaps))
     ids, mask = tuple(range(len(engine))), (0, *[1] * len(gaps))
     trainer = [value + gap for value, gap in zip(engine, (0.0, *gaps), strict=True)]

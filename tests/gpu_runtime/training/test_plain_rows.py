@@ -99,7 +99,9 @@ def test_rows_hold_whole_timelines_of_like_length_and_padding_counts() -> None:
 
 @pytest.mark.parametrize("name", ["Qwen3.5", "LFM2"])
 def test_the_gradient_of_two_rows_is_that_of_each_alone(tmp_path, name) -> None:
-    """Side by side with another length: no state and no convolution goes from one into the other."""
+    """Side by side with another length: no state and no convolution goes from one into the
+    other.
+    """
     policy = Policy.load(str(family_make(tmp_path, name)), torch.float32)
     data = sample_data(drawn(24, 19))
 

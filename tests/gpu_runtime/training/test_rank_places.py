@@ -30,7 +30,9 @@ def test_a_rank_has_the_device_of_its_place_on_its_node(nodes: int, devices: lis
 def test_ranks_meet_over_one_interface_and_deepspeed_is_told_the_device(
     monkeypatch: pytest.MonkeyPatch, nodes: int, local_rank: str
 ) -> None:
-    """NCCL by itself takes an interface of the machine's network, and so would its ranks' sockets."""
+    """NCCL by itself takes an interface of the machine's network, and so would its ranks'
+    sockets.
+    """
     monkeypatch.setattr(os, "environ", {})
     rank_environment(spec_of(3, nodes=nodes))
     assert os.environ["NCCL_SOCKET_IFNAME"] == "=lo" and os.environ["GLOO_SOCKET_IFNAME"] == "lo"

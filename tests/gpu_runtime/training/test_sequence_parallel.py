@@ -75,7 +75,9 @@ async def steps(model: str, folder, ranks: int, **options) -> tuple[dict, list, 
 async def test_ranks_that_share_rows_take_the_step_of_one_rank(
     tmp_path, ranks: int, heads, options: dict
 ) -> None:
-    """Of a row with an odd number of tokens too; and there may be fewer heads of keys than ranks."""
+    """Of a row with an odd number of tokens too; and there may be fewer heads of keys than
+    ranks.
+    """
     model = str(tiny_model_make(tmp_path / "tiny", heads=heads))
     expected_metrics, expected_scores, expected = await steps(model, tmp_path / "one", 1, **options)
     metrics, scores, weights = await steps(model, tmp_path / "shared", ranks, **options)

@@ -24,7 +24,9 @@ CPU = torch.device("cpu")
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 def test_each_row_counts_once_however_many_ranks_take_part(ranks: int) -> None:
-    """A rank without a row left repeats one: its gradient is that of nothing, and nobody counts it."""
+    """A rank without a row left repeats one: its gradient is that of nothing, and nobody counts
+    it.
+    """
     data = sample_data(
         [Sample((1, 2 + n), (0, 1), (0.0, -1.0), 1.0, 1.0, 0) for n in range(5)], [1.0] * 5
     )

@@ -113,7 +113,9 @@ def _others_end(pods: Sequence[Any], of: int) -> str:
 
 
 def _end_reason(pod: Any, ended: Any | None) -> str:
-    """What Kubernetes says of an end beyond its code: Evicted, OOMKilled, StartError and the like."""
+    """What Kubernetes says of an end beyond its code: Evicted, OOMKilled, StartError and the
+    like.
+    """
     if pod.status.reason:
         return f"{pod.status.reason}: {pod.status.message or ''}".rstrip(": ")
     if ended is None or ended.reason in (None, "Error", "Completed"):

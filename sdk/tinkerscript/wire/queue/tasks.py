@@ -124,7 +124,9 @@ class TaskLeases(Response):
 
 
 class TaskEpisode(Request):
-    """``POST .../tasks/{task_id}/episode``: the episode in which the holder of ``lease`` plays it."""
+    """``POST .../tasks/{task_id}/episode``: the episode in which the holder of ``lease`` plays
+    it.
+    """
 
     lease: LeaseId
     episode_id: str = Field(min_length=1, max_length=64)

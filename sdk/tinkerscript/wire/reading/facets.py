@@ -1,4 +1,6 @@
-"""What a list of episodes holds, counted (its rewards in buckets, fates, tasks), and bounds on it."""
+"""What a list of episodes holds, counted (its rewards in buckets, fates, tasks), and bounds on
+it.
+"""
 
 import math
 import re
@@ -76,7 +78,9 @@ def reward_buckets(counts: Mapping[float, int]) -> list[RewardBucket]:
 
 
 class MetricBound(NamedTuple):
-    """At least (``is_least``) or at most so much of a metric, or of ``rewards_by_agent/<agent>``."""
+    """At least (``is_least``) or at most so much of a metric, or of
+    ``rewards_by_agent/<agent>``.
+    """
 
     name: str
     is_least: bool

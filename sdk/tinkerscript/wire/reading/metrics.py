@@ -1,4 +1,6 @@
-"""A session's steps as columns: as many points as a chart can show, however many steps there were."""
+"""A session's steps as columns: as many points as a chart can show, however many steps there
+were.
+"""
 
 from enum import StrEnum
 

@@ -40,7 +40,9 @@ def measures_unknown(names: Collection[str]) -> list[str]:
 
 
 def own_measures(steps: Sequence[Step]) -> set[str]:
-    """The columns of what the agents of the steps measured themselves: those that most steps have."""
+    """The columns of what the agents of the steps measured themselves: those that most steps
+    have.
+    """
     counts = Counter(name for step in steps for name in step.get("metrics") or {})
     return {OWN + name for name, _ in counts.most_common(MAX_OWN)}
 
@@ -109,7 +111,9 @@ def buckets(count: int, points: int) -> list[slice]:
 def column(
     values: Sequence[float | None], stretches: Sequence[slice], *, extremes: bool = True
 ) -> MetricColumn:
-    """One measure of every step, as a point per stretch: the last step's, and the extremes of all."""
+    """One measure of every step, as a point per stretch: the last step's, and the extremes of
+    all.
+    """
     last = [values[stretch.stop - 1] for stretch in stretches]
     if len(stretches) == len(values) or not extremes:
         return MetricColumn(last=last)

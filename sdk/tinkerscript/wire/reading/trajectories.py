@@ -163,7 +163,9 @@ class TokenRun(Response):
 
 
 class TokenTimeline(Response):
-    """A token sequence that calls of an episode merged into, in runs. A page may hold a part of it."""
+    """A token sequence that calls of an episode merged into, in runs. A page may hold a part of
+    it.
+    """
 
     index: int
     agent: str | None

@@ -41,7 +41,9 @@ def prefixes_apart(fields: dict[str, Any]) -> str | None:
 
 
 def apart_words(why: str, grpo_n: int | None) -> str:
-    """What a plan and its page say of it; without groups of ``grpo_n`` it is about a client's data."""
+    """What a plan and its page say of it; without groups of ``grpo_n`` it is about a client's
+    data.
+    """
     cost = "what several data have in common is computed for each of them"
     if grpo_n is not None:
         cost = (

@@ -1,4 +1,6 @@
-"""Operations of models are taken once, done in order, and done again to the same bits after a kill."""
+"""Operations of models are taken once, done in order, and done again to the same bits after a
+kill.
+"""
 
 import asyncio
 import gc

@@ -57,7 +57,9 @@ async def test_samples_come_with_log_probabilities_and_names(wire_open: Open) ->
 async def test_one_seed_for_every_request_gives_each_its_own_answer_and_a_retry_the_same(
     wire_open: Open,
 ) -> None:
-    """A known client sends seed 42 with every request: equal answers would teach a group nothing."""
+    """A known client sends seed 42 with every request: equal answers would teach a group
+    nothing.
+    """
     async with wire_open() as wire:
         await base_sampler(wire)
         seeded = {"max_tokens": 5, "seed": 42}
@@ -198,7 +200,9 @@ async def test_an_adapters_snapshot_stays_as_it_was_and_the_base_is_beside_it(
 async def test_every_in_flight_sampler_of_a_model_follows_its_last_save(
     wire_open: Open, rank: int
 ) -> None:
-    """A client gives each save a number of its own; what was saved last is what all of them sample."""
+    """A client gives each save a number of its own; what was saved last is what all of them
+    sample.
+    """
     names: list[str] = []
 
     async def sampled(wire: Wire) -> Path:
@@ -272,7 +276,9 @@ def targets(
 
 
 async def test_named_tokens_are_scored_in_the_form_that_they_are_named_in(wire_open: Open) -> None:
-    """-1 asks for nothing and gets 0; a token that a row names twice is scored once and told twice."""
+    """-1 asks for nothing and gets 0; a token that a row names twice is scored once and told
+    twice.
+    """
     async with wire_open() as wire:
         await base_sampler(wire)
         asked = targets([64, -1, 64, 128, -1, -1], [2, 3])

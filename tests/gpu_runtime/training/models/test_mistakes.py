@@ -1,4 +1,6 @@
-"""A mistake of the caller is named: datum, tensor, shape; and nothing of its call is accumulated."""
+"""A mistake of the caller is named: datum, tensor, shape; and nothing of its call is
+accumulated.
+"""
 
 import dataclasses
 import math

@@ -35,7 +35,9 @@ LOSSES = {
 
 
 def config_of(loss: str) -> SessionConfig:
-    """What the engine sampled is drawn, far from the model's own: nothing of it is to be corrected."""
+    """What the engine sampled is drawn, far from the model's own: nothing of it is to be
+    corrected.
+    """
     off = {"weight": "none", "mask": "none"}
     return SessionConfig(
         **NO_CLIP, loss=loss, engine_correction=off, learning_rate=1e-3, micro_batch_tokens=64
