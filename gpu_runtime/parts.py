@@ -1,7 +1,8 @@
 """What a session of each kind is made of: one row a kind.
 
 episodes    engine, trainer, journal, archive, batches, learner, and the gateway of episodes
-Tinker      an engine of many samplers, a trainer of many models, journal, ledger of operations, the Tinker wire
+Tinker      an engine of many samplers, a trainer of many models, journal, ledger of operations,
+            the Tinker wire
 serving     an engine, and the gateway of a model that is not trained
 """
 

@@ -3,10 +3,13 @@
 What a kill costs at each line of ``Runtime.run``:
 
     load       the time of loading; what a runtime before this one stored stands
-    restore    the same: the journal and the last committed state are only read, and steps are trained to the same bits
-    serve      calls under way, which clients repeat. An episode, a batch, a step and an operation are in the journal
-               before they are acknowledged; a step that is not there is trained again, a checkpoint made again
-    close      nothing on this volume. On a lost machine what was journaled since the journal's last copy
+    restore    the same: the journal and the last committed state are only read, and steps are
+               trained to the same bits
+    serve      calls under way, which clients repeat. An episode, a batch, a step and an operation
+               are in the journal before they are acknowledged; a step that is not there is trained
+               again, a checkpoint made again
+    close      nothing on this volume. On a lost machine what was journaled since the journal's
+               last copy
 
 The parts of each kind are built by parts.py, complete, before ``restore``.
 """

@@ -44,8 +44,9 @@ CREATE TABLE IF NOT EXISTS episodes (
 CREATE INDEX IF NOT EXISTS episodes_by_state ON episodes (state, fate, eval);
 CREATE INDEX IF NOT EXISTS episodes_by_end ON episodes (end_seq);
 
--- How many episodes there are of each state, fate, and reason of an abandoned one: what is shown each second takes as
--- long with a hundred thousand episodes as with one. Kept by triggers, so that no write can forget it.
+-- How many episodes there are of each state, fate, and reason of an abandoned one: the counts of
+-- each second take as long with 100,000 episodes as with one. Triggers keep them, so that no write
+-- can forget it.
 CREATE TABLE IF NOT EXISTS episode_counts (
     state TEXT NOT NULL,
     fate TEXT NOT NULL,  -- '' of none
@@ -58,7 +59,8 @@ CREATE TRIGGER IF NOT EXISTS episode_counted AFTER INSERT ON episodes BEGIN
         NEW.state, ifnull(NEW.fate, ''), iif(NEW.state = 'abandoned', ifnull(NEW.reason, ''), ''), 1
     ) ON CONFLICT DO UPDATE SET n = n + 1;
 END;
-CREATE TRIGGER IF NOT EXISTS episode_counted_again AFTER UPDATE OF state, fate, reason ON episodes BEGIN
+CREATE TRIGGER IF NOT EXISTS episode_counted_again
+AFTER UPDATE OF state, fate, reason ON episodes BEGIN
     UPDATE episode_counts SET n = n - 1 WHERE state = OLD.state AND fate = ifnull(OLD.fate, '')
         AND reason = iif(OLD.state = 'abandoned', ifnull(OLD.reason, ''), '');
     INSERT INTO episode_counts VALUES (

@@ -1,8 +1,9 @@
 """The first minute of a session: what it loads, compared, and ended together with the block that
 uses it.
 
-may_load                    refuses a machine or a model that does not fit, before anything is started
-open_engine_and_trainer     side by side; the engine serves while the trainer loads and is compared (comparison.py)
+may_load                    refuses a machine or a model that does not fit, before any start
+open_engine_and_trainer     side by side; the engine serves while the trainer loads and is compared
+                            (comparison.py)
 open_sampler_and_trainer    side by side, and compared before either is used
 open_engine                 an engine alone
 """

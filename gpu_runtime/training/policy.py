@@ -104,7 +104,8 @@ class Policy(nn.Module):
                 "turn it off"
             )
         self.kind, self.apart = kind, self.apart or apart
-        if self.model.config._attn_implementation in (FLEX, ATTENTION):  # noqa: SLF001 - it can be set, not read
+        # It can be set, and not read.
+        if self.model.config._attn_implementation in (FLEX, ATTENTION):  # noqa: SLF001
             self.model.set_attn_implementation(self.model.get_correct_attn_implementation(None))
 
     def forward(self, row: RowTensors, *, with_entropy: bool = False) -> Tensor:

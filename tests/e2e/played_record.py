@@ -7,7 +7,7 @@ from typing import Any
 
 from playwright.sync_api import Page, WebSocketRoute
 
-from tinkerscript.wire.events import StepMetrics
+from tinkerscript.wire.reading.points import MEASURES
 
 PLAYED_FROM = 1_000_000  # cursors of what is played, after those of the session's real record
 
@@ -29,8 +29,11 @@ def make_session(page: Page, name: str) -> str:
 
 
 def metric(step: int, **other: Any) -> dict[str, Any]:
-    fields: dict[str, Any] = dict.fromkeys(StepMetrics.model_fields, 0) | {"metrics": {}}
+    fields: dict[str, Any] = dict.fromkeys(MEASURES, 0)
     fields |= {
+        "metrics": {},
+        "engine_gap_by_position": [0.01, 0.02, None],
+        "engine_gap_by_probability": [0.03, 0.02, 0.01, None],
         "step": step,
         "reward_mean": step / 100,
         "reward_p10": 0.0,

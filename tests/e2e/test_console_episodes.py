@@ -266,6 +266,7 @@ def test_a_steps_groups_have_addresses_of_their_own_and_their_answers_beside_eac
     expect(page.get_by_role("button", name="Next")).to_be_enabled()
     page.keyboard.press("j")
     expect(page).not_to_have_url(best)
+    expect(page.get_by_role("button", name="Previous")).to_be_enabled()
     page.keyboard.press("k")
     expect(page).to_have_url(best)
     page.get_by_role("button", name="Tokens", exact=True).click()

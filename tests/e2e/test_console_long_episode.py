@@ -129,6 +129,7 @@ def test_a_million_tokens_of_hostile_text_are_read_at_any_place_and_the_tab_is_n
         page.get_by_text("The trainer’s log-probabilities are not kept of these tokens")
     ).to_be_visible()
     page.get_by_label("Colour by").select_option("logprob")
+    expect(place.locator("[data-heat]")).to_have_count(1)  # the colours are those of the choice
     photograph(page, "long-episode")
 
     place.focus()

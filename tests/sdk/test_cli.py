@@ -13,15 +13,10 @@ from sdk.rest_server import API_KEY
 from tinkerscript import InvalidRequest
 from tinkerscript.downloads import checkpoints
 from tinkerscript.wire.episodes import RefusedCalls
-from tinkerscript.wire.events import StepMetrics
+from tinkerscript.wire.reading.points import MEASURES
 from tinkerscript.wire.version import VERSION
 
-# Of a step, but for people's own and those that are lists.
-NUMBERS = [
-    name
-    for name, field in StepMetrics.model_fields.items()
-    if name != "metrics" and "list" not in str(field.annotation)
-]
+NUMBERS = MEASURES | {"step"}
 
 
 @pytest.fixture(autouse=True)

@@ -17,8 +17,12 @@ class Migration(migrations.Migration):
     dependencies = [("training", "0001_initial")]
 
     operations = [
-        migrations.AddField("alert", "hint", models.CharField(blank=True, default="", max_length=400)),
+        migrations.AddField(
+            "alert", "hint", models.CharField(blank=True, default="", max_length=400)
+        ),
         migrations.AddField("session", "restarts_ever", models.PositiveIntegerField(default=0)),
-        migrations.AddField("runtimespan", "base_model", models.CharField(blank=True, default="", max_length=400)),
+        migrations.AddField(
+            "runtimespan", "base_model", models.CharField(blank=True, default="", max_length=400)
+        ),
         migrations.RunPython(fill, migrations.RunPython.noop),
     ]

@@ -3,8 +3,9 @@
 Two things, seen in tests/gpu_runtime/test_tinker_engine.py:
 
 - A row without an adapter has the index -1, which its CPU kernels take as the last of the adapters.
-- The scores of a prompt are computed from all of its rows, with the adapters of the sampled rows alone: row i of the
-  prompt gets the head of the batch's i-th sequence, also where the prompt itself has no adapter.
+- The scores of a prompt are computed from all of its rows, with the adapters of the sampled rows
+  only: row i of the prompt gets the head of the batch's i-th sequence, also where the prompt itself
+  has no adapter.
 """
 
 from typing import Any

@@ -248,8 +248,9 @@ def _are_alike(metrics: Metrics) -> bool:
 
 
 TOLD = frozenset({
-    "nothing_to_learn", "little_to_learn", "entropy_collapse", "answers_collapse", "answers_truncated", "grammar_lost",
-    "step_refused", "episodes_stale", "reward_level", "no_reward", "gradient_norm_high", "length_drift", "engine_gap",
+    "nothing_to_learn", "little_to_learn", "entropy_collapse", "answers_collapse",
+    "answers_truncated", "grammar_lost", "step_refused", "episodes_stale", "reward_level",
+    "no_reward", "gradient_norm_high", "length_drift", "engine_gap",
 })  # fmt: skip
 # why episodes were dropped: each has an event of its own
 TOLD_ALREADY = ("nothing to learn", "step_refused")

@@ -5,13 +5,16 @@ The gap of a token is d_t = logp_t - engine_t, and 0 where it is at most AGREES:
 there. A ratio of it:
 
 token       r_t = exp(d_t)               biased, and bounded however long an answer is
-sequence    r = exp(sum_t d_t)           of the trained tokens of its sample: unbiased, and far from 1 on long answers
+sequence    r = exp(sum_t d_t)           of the trained tokens of its sample: unbiased, and far
+                                         from 1 on long answers
 geometric   r = exp(mean_t d_t)          the same per token: it finds a sample that is off as a whole
 
-weight      min(max(r, low), high)       Ionides 2008, "Truncated importance sampling"; Yao et al. 2025, "Your Efficient
-                                         RL Framework Secretly Brings You Off-Policy RL Training"
+weight      min(max(r, low), high)       Ionides 2008, "Truncated importance sampling"; Yao et al.
+                                         2025, "Your Efficient RL Framework Secretly Brings You
+                                         Off-Policy RL Training"
 mask        0 where r < low or r > high  Liu et al. 2025, "When Speed Kills Stability"
-veto        0 for a sample with a token whose r_t < veto or r_t > 1 / veto (the same, section on catastrophic tokens)
+veto        0 for a sample with a token whose r_t < veto or r_t > 1 / veto (the same, section on
+            catastrophic tokens)
 
 All of it is without a gradient: sg(logp) of the policy before the step.
 """
