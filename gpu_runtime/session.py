@@ -3,6 +3,7 @@ each kind.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -57,7 +58,7 @@ class Session:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parts:
+class Parts(ABC):
     """The parts of a session, built and complete. run.py calls the methods in the order in which
     they stand here.
     """
@@ -81,9 +82,9 @@ class Parts:
         """Around all that happens while calls are served."""
         return nullcontext()
 
+    @abstractmethod
     async def report(self) -> None:
-        """Let the next heartbeat know how the session stands, once a second."""
-        raise NotImplementedError
+        """Let the next heartbeat have how the session stands, once a second."""
 
     def background(self) -> list[Coroutine[Any, Any, None]]:
         """What runs beside ``work`` without end. The first to raise ends the runtime."""
@@ -98,7 +99,7 @@ class Parts:
         """Until the control plane asks for the end."""
         await self.session.agent.stop_requested.wait()
 
-    async def close(self) -> None:
+    async def close(self) -> None:  # noqa: B027 - a kind may have nothing to store
         """Store what outlives the runtime. No call is served any more; engine and trainer are still
         there.
         """
