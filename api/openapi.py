@@ -3,6 +3,7 @@ the repository.
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,18 @@ def document() -> dict[str, Any]:
     from api.routes import api
 
     generator = SchemaGenerator(patterns=[path("v1/", include(url_patterns(api)))])
-    schema = json.loads(json.dumps(generator.get_schema(public=True)))
+    schema = generator.get_schema(public=True)
     metrics = wire_schema(StepMetrics, "serialization")  # `data` of a `metric` Event
     schemas = schema["components"]["schemas"] | metrics.pop("$defs", {}) | {"StepMetrics": metrics}
     schema["components"] = {"schemas": schemas, "securitySchemes": SECURITY_SCHEMES}
-    return schema
+    return json.loads(json.dumps(schema), object_hook=_unwrapped)
+
+
+def _unwrapped(part: dict[str, Any]) -> dict[str, Any]:
+    """A part whose description has a line for each paragraph, however its docstring is wrapped."""
+    if isinstance(text := part.get("description"), str):
+        part["description"] = re.sub(r"(?<=\S)\n(?=[^\s\-*|>])", " ", text)
+    return part
 
 
 def text() -> str:

@@ -177,8 +177,7 @@ export interface paths {
         };
         /**
          * What the project has of the server and waits for; a signed-in operator (Django staff) is told of all.
-         * @description What the project has of the server and waits for; a signed-in operator (Django staff) is told
-         *     of all.
+         * @description What the project has of the server and waits for; a signed-in operator (Django staff) is told of all.
          */
         get: operations["capacity_get"];
         put?: never;
@@ -350,8 +349,7 @@ export interface paths {
         };
         /**
          * Where sessions of this server can run, with what of the project's runs and waits at each place.
-         * @description Where sessions of this server can run, with what of the project's runs and waits at each
-         *     place.
+         * @description Where sessions of this server can run, with what of the project's runs and waits at each place.
          *
          *     A signed-in operator (Django staff) is told of all projects.
          */
@@ -617,8 +615,7 @@ export interface paths {
         };
         /**
          * A batch as JSON lines, by its step or, while the session runs, by the name that its refusal gave it.
-         * @description A batch as JSON lines, by its step or, while the session runs, by the name that its refusal
-         *     gave it.
+         * @description A batch as JSON lines, by its step or, while the session runs, by the name that its refusal gave it.
          */
         get: operations["batch_get"];
         put?: never;
@@ -710,8 +707,7 @@ export interface paths {
         };
         /**
          * What a checkpoint was made of: base model, saved states before it, options, and the hashes of its files.
-         * @description What a checkpoint was made of: base model, saved states before it, options, and the hashes of
-         *     its files.
+         * @description What a checkpoint was made of: base model, saved states before it, options, and the hashes of its files.
          */
         get: operations["checkpoint_provenance"];
         put?: never;
@@ -757,8 +753,7 @@ export interface paths {
          * The session's episodes, newest first if no sort is given.
          * @description The session's episodes, newest first if no sort is given.
          *
-         *     With neither filter nor sort the list of a running session is that of this moment; else, and in
-         *     every other state, it is what the runtime has reported, which it does within seconds.
+         *     With neither filter nor sort the list of a running session is that of this moment; else, and in every other state, it is what the runtime has reported, which it does within seconds.
          */
         get: operations["episode_list"];
         put?: never;
@@ -782,8 +777,7 @@ export interface paths {
         };
         /**
          * Presigned URLs of what every ended episode's pages are made of, to read the run without a server.
-         * @description Presigned URLs of what every ended episode's pages are made of, to read the run without a
-         *     server.
+         * @description Presigned URLs of what every ended episode's pages are made of, to read the run without a server.
          */
         get: operations["episode_documents"];
         put?: never;
@@ -803,8 +797,7 @@ export interface paths {
         };
         /**
          * Presigned URLs of the archive: every episode that has ended, as Parquet; annotations page by page.
-         * @description Presigned URLs of the archive: every episode that has ended, as Parquet; annotations page by
-         *     page.
+         * @description Presigned URLs of the archive: every episode that has ended, as Parquet; annotations page by page.
          */
         get: operations["episode_export"];
         put?: never;
@@ -824,8 +817,7 @@ export interface paths {
         };
         /**
          * Rewards, fates and tasks of the episodes that match, counted; of those that the runtime has reported.
-         * @description Rewards, fates and tasks of the episodes that match, counted; of those that the runtime has
-         *     reported.
+         * @description Rewards, fates and tasks of the episodes that match, counted; of those that the runtime has reported.
          */
         get: operations["episode_facets"];
         put?: never;
@@ -845,8 +837,7 @@ export interface paths {
         };
         /**
          * Each task at its plays nearest to two versions, what lost most first: tasks that take turns are compared too.
-         * @description Each task at its plays nearest to two versions, what lost most first: tasks that take turns
-         *     are compared too.
+         * @description Each task at its plays nearest to two versions, what lost most first: tasks that take turns are compared too.
          */
         get: operations["episodes_nearest"];
         put?: never;
@@ -873,8 +864,7 @@ export interface paths {
         post?: never;
         /**
          * Erase what is kept of an episode of a session that is ready or has ended: row, tokens, annotations, copies.
-         * @description Erase what is kept of an episode of a session that is ready or has ended: row, tokens,
-         *     annotations, copies.
+         * @description Erase what is kept of an episode of a session that is ready or has ended: row, tokens, annotations, copies.
          */
         delete: operations["episode_erase"];
         options?: never;
@@ -917,8 +907,7 @@ export interface paths {
         head?: never;
         /**
          * Say what the caller thinks of an episode; once its runtime has reported it, which takes seconds.
-         * @description Say what the caller thinks of an episode; once its runtime has reported it, which takes
-         *     seconds.
+         * @description Say what the caller thinks of an episode; once its runtime has reported it, which takes seconds.
          */
         patch: operations["episode_annotate"];
         trace?: never;
@@ -992,8 +981,7 @@ export interface paths {
         };
         /**
          * What stands before and after an episode in the list of those that match, however long the list is.
-         * @description What stands before and after an episode in the list of those that match, however long the
-         *     list is.
+         * @description What stands before and after an episode in the list of those that match, however long the list is.
          */
         get: operations["episode_neighbours"];
         put?: never;
@@ -1113,8 +1101,7 @@ export interface paths {
         };
         /**
          * The last lines that the session's runtime wrote, or its last one after the end; or those after a cursor.
-         * @description The last lines that the session's runtime wrote, or its last one after the end; or those
-         *     after a cursor.
+         * @description The last lines that the session's runtime wrote, or its last one after the end; or those after a cursor.
          */
         get: operations["session_logs"];
         put?: never;
@@ -1134,8 +1121,7 @@ export interface paths {
         };
         /**
          * The session's steps as columns, put together to as many points as are asked for, with their extremes.
-         * @description The session's steps as columns, put together to as many points as are asked for, with their
-         *     extremes.
+         * @description The session's steps as columns, put together to as many points as are asked for, with their extremes.
          */
         get: operations["metric_columns"];
         put?: never;
@@ -1157,8 +1143,7 @@ export interface paths {
         put?: never;
         /**
          * Give episodes that wait to be trained other rewards; the session's record has what was changed, and by whom.
-         * @description Give episodes that wait to be trained other rewards; the session's record has what was
-         *     changed, and by whom.
+         * @description Give episodes that wait to be trained other rewards; the session's record has what was changed, and by whom.
          */
         post: operations["episodes_rescore"];
         delete?: never;
@@ -1198,8 +1183,7 @@ export interface paths {
         put?: never;
         /**
          * Bring a suspended session back, where ``trainer_ranks`` is given under that number of trainer processes.
-         * @description Bring a suspended session back, where ``trainer_ranks`` is given under that number of trainer
-         *     processes.
+         * @description Bring a suspended session back, where ``trainer_ranks`` is given under that number of trainer processes.
          */
         post: operations["session_resume"];
         delete?: never;
@@ -1427,8 +1411,7 @@ export interface paths {
         put?: never;
         /**
          * Say in which episodes a judged task is played, and what the judge made of them, before they are ended.
-         * @description Say in which episodes a judged task is played, and what the judge made of them, before they
-         *     are ended.
+         * @description Say in which episodes a judged task is played, and what the judge made of them, before they are ended.
          */
         post: operations["task_group_set"];
         delete?: never;
@@ -1466,8 +1449,7 @@ export interface paths {
         };
         /**
          * What the calls of a model returned, put together to as many points as are asked for, with their extremes.
-         * @description What the calls of a model returned, put together to as many points as are asked for, with
-         *     their extremes.
+         * @description What the calls of a model returned, put together to as many points as are asked for, with their extremes.
          */
         get: operations["model_calls"];
         put?: never;
@@ -1587,8 +1569,7 @@ export interface paths {
         };
         /**
          * What each session of the project used, newest first, all of them together, and what the project has now.
-         * @description What each session of the project used, newest first, all of them together, and what the
-         *     project has now.
+         * @description What each session of the project used, newest first, all of them together, and what the project has now.
          */
         get: operations["usage_list"];
         put?: never;
@@ -1689,8 +1670,7 @@ export interface components {
     schemas: {
         /**
          * AccountView
-         * @description ``GET /v1/account``. Invitations are shown to a person whose address is confirmed, and to no
-         *     key.
+         * @description ``GET /v1/account``. Invitations are shown to a person whose address is confirmed, and to no key.
          */
         AccountView: {
             /** Email */
@@ -1705,8 +1685,7 @@ export interface components {
         };
         /**
          * Accounting
-         * @description Where every begun episode went. ``begun`` equals the sum of all the others; ``abandoned`` is
-         *     split by reason.
+         * @description Where every begun episode went. ``begun`` equals the sum of all the others; ``abandoned`` is split by reason.
          */
         Accounting: {
             /**
@@ -1759,8 +1738,7 @@ export interface components {
         };
         /**
          * AlertList
-         * @description One page, newest first. ``unread`` counts all of the project's that this person has not read,
-         *     100 at most.
+         * @description One page, newest first. ``unread`` counts all of the project's that this person has not read, 100 at most.
          */
         AlertList: {
             /** Items */
@@ -1854,11 +1832,9 @@ export interface components {
         };
         /**
          * AncestryEnd
-         * @description What the oldest known ancestor of a checkpoint came from; without ancestors, the checkpoint
-         *     itself.
+         * @description What the oldest known ancestor of a checkpoint came from; without ancestors, the checkpoint itself.
          *
-         *     ``upload``: files that a Tinker client uploaded. ``unknown``: a state that is not listed, or not
-         *     known any more.
+         *     ``upload``: files that a Tinker client uploaded. ``unknown``: a state that is not listed, or not known any more.
          * @enum {string}
          */
         AncestryEnd: "base_model" | "upload" | "unknown";
@@ -1872,8 +1848,7 @@ export interface components {
         };
         /**
          * AuditEntry
-         * @description Who did what to what. ``content`` is what ``sha256`` covers: SHA-256(previous_sha256 +
-         *     newline + content).
+         * @description Who did what to what. ``content`` is what ``sha256`` covers: SHA-256(previous_sha256 + newline + content).
          */
         AuditEntry: {
             /** Action */
@@ -1908,11 +1883,9 @@ export interface components {
         };
         /**
          * AuditPage
-         * @description Newest first; ``next_cursor`` is what to pass as ``before`` next time, null at the end of the
-         *     log.
+         * @description Newest first; ``next_cursor`` is what to pass as ``before`` next time, null at the end of the log.
          *
-         *     A search reads 10,000 entries for a page at most: a page that is short or empty may be followed
-         *     by another.
+         *     A search reads 10,000 entries for a page at most: a page that is short or empty may be followed by another.
          */
         AuditPage: {
             /** Items */
@@ -1953,8 +1926,7 @@ export interface components {
         };
         /**
          * Budget
-         * @description What a session may use; none means no limit. At a limit it takes a ``model`` checkpoint and
-         *     stops.
+         * @description What a session may use; none means no limit. At a limit it takes a ``model`` checkpoint and stops.
          */
         Budget: {
             /**
@@ -1975,8 +1947,7 @@ export interface components {
         };
         /**
          * CallColumn
-         * @description One measure, an entry per point: that of the last call of the point, and the extremes of all
-         *     of its calls.
+         * @description One measure, an entry per point: that of the last call of the point, and the extremes of all of its calls.
          */
         CallColumn: {
             /** High */
@@ -2039,8 +2010,7 @@ export interface components {
         };
         /**
          * CapacityView
-         * @description ``GET /v1/capacity``: what the project has and waits for; to the server's operator, what
-         *     every project has.
+         * @description ``GET /v1/capacity``: what the project has and waits for; to the server's operator, what every project has.
          */
         CapacityView: {
             /**
@@ -2363,8 +2333,7 @@ export interface components {
         };
         /**
          * DriftPoint
-         * @description Where a call continues an earlier one in its messages but not in its tokens, so that a new
-         *     timeline began.
+         * @description Where a call continues an earlier one in its messages but not in its tokens, so that a new timeline began.
          */
         DriftPoint: {
             /** Call */
@@ -2409,9 +2378,7 @@ export interface components {
          * EngineCorrection
          * @description Weights, masks and a veto by the ratio w = pi_trainer / pi_engine of sampled tokens.
          *
-         *     ``token``: of each token. ``sequence``: the product over the trained tokens of its timeline.
-         *     ``geometric``: their geometric mean. Gaps up to 1e-4 nats count as none. Formulas:
-         *     gpu_runtime/training/objective/engine_correction.py.
+         *     ``token``: of each token. ``sequence``: the product over the trained tokens of its timeline. ``geometric``: their geometric mean. Gaps up to 1e-4 nats count as none. Formulas: gpu_runtime/training/objective/engine_correction.py.
          */
         EngineCorrection: {
             /**
@@ -2470,8 +2437,7 @@ export interface components {
         };
         /**
          * EpisodeAnnotate
-         * @description ``PATCH .../episodes/{episode_id}/annotation``: the caller's own words on it, in the place of
-         *     earlier ones.
+         * @description ``PATCH .../episodes/{episode_id}/annotation``: the caller's own words on it, in the place of earlier ones.
          *
          *     With neither thumb nor comment they are taken back.
          */
@@ -2506,8 +2472,7 @@ export interface components {
         };
         /**
          * EpisodeBegin
-         * @description ``POST /v1/sessions/{id}/episodes``. Without ``task`` the group is found by the first call's
-         *     prompt.
+         * @description ``POST /v1/sessions/{id}/episodes``. Without ``task`` the group is found by the first call's prompt.
          */
         EpisodeBegin: {
             /**
@@ -2562,8 +2527,7 @@ export interface components {
         };
         /**
          * EpisodeCalls
-         * @description ``GET /v1/sessions/{id}/episodes/{episode_id}/calls``: one page in the order of recording;
-         *     the whole's report.
+         * @description ``GET /v1/sessions/{id}/episodes/{episode_id}/calls``: one page in the order of recording; the whole's report.
          */
         EpisodeCalls: {
             /** Items */
@@ -2576,8 +2540,7 @@ export interface components {
          * EpisodeDocument
          * @description The gzipped JSON of one episode: a stretch of a file that holds several of them.
          *
-         *     It has ``report``, ``calls`` and ``timelines`` of EpisodeTimelines, and ``output`` as the
-         *     episode was ended with.
+         *     It has ``report``, ``calls`` and ``timelines`` of EpisodeTimelines, and ``output`` as the episode was ended with.
          */
         EpisodeDocument: {
             /**
@@ -2601,8 +2564,7 @@ export interface components {
         };
         /**
          * EpisodeDocuments
-         * @description ``GET .../episodes/documents``: one page in the order of beginning, with URLs of the files
-         *     that it names.
+         * @description ``GET .../episodes/documents``: one page in the order of beginning, with URLs of the files that it names.
          *
          *     An episode is in the list once its document is in the object store: within seconds of its end.
          */
@@ -2621,19 +2583,16 @@ export interface components {
         };
         /**
          * EpisodeEnd
-         * @description ``POST /v1/sessions/{id}/episodes/{episode_id}/end``: idempotent, acknowledged once it is on
-         *     disk.
+         * @description ``POST /v1/sessions/{id}/episodes/{episode_id}/end``: idempotent, acknowledged once it is on disk.
          */
         EpisodeEnd: {
             output: components["schemas"]["WorkflowOutput"];
         };
         /**
          * EpisodeExport
-         * @description ``GET .../episodes/export``: what has been archived; ask again when ``expires_at`` has
-         *     passed.
+         * @description ``GET .../episodes/export``: what has been archived; ask again when ``expires_at`` has passed.
          *
-         *     An episode is archived once nothing about it can change: with the next checkpoint, when the
-         *     session is suspended or stopped, and when it fails in a way that leaves its runtime the time.
+         *     An episode is archived once nothing about it can change: with the next checkpoint, when the session is suspended or stopped, and when it fails in a way that leaves its runtime the time.
          */
         EpisodeExport: {
             /**
@@ -2664,8 +2623,7 @@ export interface components {
         };
         /**
          * EpisodeFacets
-         * @description ``GET .../episodes/facets``: of the episodes that match. Fates and tasks leave out the filter
-         *     by themselves.
+         * @description ``GET .../episodes/facets``: of the episodes that match. Fates and tasks leave out the filter by themselves.
          *
          *     So a page can say how many another choice would show.
          */
@@ -2707,8 +2665,7 @@ export interface components {
         EpisodeFate: "open" | "waiting" | "trained" | "eval" | "stale" | "abandoned" | "expired";
         /**
          * EpisodeFile
-         * @description One Parquet file of the archive, a row for each episode; what its columns are is written in
-         *     the file.
+         * @description One Parquet file of the archive, a row for each episode; what its columns are is written in the file.
          */
         EpisodeFile: {
             /** Episodes */
@@ -2749,8 +2706,7 @@ export interface components {
         };
         /**
          * EpisodeOutline
-         * @description An episode in stretches of ``width`` tokens, numbered through all timelines; the last may be
-         *     shorter.
+         * @description An episode in stretches of ``width`` tokens, numbered through all timelines; the last may be shorter.
          *
          *     The lists have the same length. Of a stretch without a sampled token, the last six are null.
          */
@@ -2797,8 +2753,7 @@ export interface components {
         };
         /**
          * EpisodeReport
-         * @description What became of an episode's calls as training sees them. A call with ``n`` answers has ``n``
-         *     completions.
+         * @description What became of an episode's calls as training sees them. A call with ``n`` answers has ``n`` completions.
          */
         EpisodeReport: {
             /**
@@ -2836,15 +2791,13 @@ export interface components {
         EpisodeSort: "newest" | "oldest" | "best" | "worst" | "longest" | "surprising";
         /**
          * EpisodeState
-         * @description ``open`` until the agent or a clock ends it; ``completed`` ones wait, then are trained, eval
-         *     or stale.
+         * @description ``open`` until the agent or a clock ends it; ``completed`` ones wait, then are trained, eval or stale.
          * @enum {string}
          */
         EpisodeState: "open" | "completed" | "abandoned" | "expired";
         /**
          * EpisodeTimelines
-         * @description ``GET /v1/sessions/{id}/episodes/{episode_id}/timelines``: every token with its text, some
-         *     thousands a page.
+         * @description ``GET /v1/sessions/{id}/episodes/{episode_id}/timelines``: every token with its text, some thousands a page.
          *
          *     ``calls``, ``report`` and ``outline`` are those of the whole episode, on the first page.
          */
@@ -3013,8 +2966,7 @@ export interface components {
         };
         /**
          * EpisodesHeartbeat
-         * @description ``POST /v1/sessions/{id}/heartbeats``: agents work on these episodes, whether or not they
-         *     call the model.
+         * @description ``POST /v1/sessions/{id}/heartbeats``: agents work on these episodes, whether or not they call the model.
          */
         EpisodesHeartbeat: {
             /** Episode Ids */
@@ -3088,8 +3040,7 @@ export interface components {
         };
         /**
          * ErrorCode
-         * @description What went wrong, for programs. A code keeps its meaning for ever; the message beside it may
-         *     change.
+         * @description What went wrong, for programs. A code keeps its meaning for ever; the message beside it may change.
          * @enum {string}
          */
         ErrorCode: "invalid_request" | "model_unsupported" | "unknown_base_model" | "does_not_fit" | "invalid_reward" | "unauthenticated" | "budget_exhausted" | "forbidden" | "not_found" | "method_not_allowed" | "conflict" | "idempotency_mismatch" | "stale_lease" | "episode_closed" | "empty_episode" | "quota_exceeded" | "rate_limited" | "session_failed" | "session_not_ready" | "storage_unavailable" | "disk_full" | "internal";
@@ -3116,8 +3067,7 @@ export interface components {
         };
         /**
          * Evaluation
-         * @description ``POST /v1/sessions/{id}/evaluations``: what eval episodes of one policy version earned, for
-         *     the record.
+         * @description ``POST /v1/sessions/{id}/evaluations``: what eval episodes of one policy version earned, for the record.
          */
         Evaluation: {
             /**
@@ -3213,8 +3163,7 @@ export interface components {
         };
         /**
          * Failure
-         * @description Why a session failed: a stable code, what happened, what to do, and the last lines of its
-         *     runtime.
+         * @description Why a session failed: a stable code, what happened, what to do, and the last lines of its runtime.
          */
         Failure: {
             /** Cause */
@@ -3235,8 +3184,7 @@ export interface components {
         };
         /**
          * GpuSample
-         * @description One GPU that the runtime sees, as its driver reports it (NVML). None: this device does not
-         *     report it.
+         * @description One GPU that the runtime sees, as its driver reports it (NVML). None: this device does not report it.
          */
         GpuSample: {
             /**
@@ -3299,8 +3247,7 @@ export interface components {
         };
         /**
          * Held
-         * @description How much of something the project has now, and how much it may have at once; none: as much as
-         *     there is.
+         * @description How much of something the project has now, and how much it may have at once; none: as much as there is.
          */
         Held: {
             /** Limit */
@@ -3410,8 +3357,7 @@ export interface components {
          * KeyView
          * @description A key without its secret, which is stored only as a hash.
          *
-         *     ``spent_s`` is measured: the seconds in which a runtime was seen to serve a session of this key,
-         *     times its GPUs (a runtime without a GPU counts as one device).
+         *     ``spent_s`` is measured: the seconds in which a runtime was seen to serve a session of this key, times its GPUs (a runtime without a GPU counts as one device).
          */
         KeyView: {
             /** Allowed Models */
@@ -3450,11 +3396,9 @@ export interface components {
         };
         /**
          * LeasedTask
-         * @description An attempt to play. ``episode_id`` is that of the worker that had it before: end or abandon
-         *     that one first.
+         * @description An attempt to play. ``episode_id`` is that of the worker that had it before: end or abandon that one first.
          *
-         *     Of a judged task it is all ``attempts`` at once. ``episode_ids`` are then those of the worker
-         *     before; with ``outputs``, one for each, they had been judged: end them with these.
+         *     Of a judged task it is all ``attempts`` at once. ``episode_ids`` are then those of the worker before; with ``outputs``, one for each, they had been judged: end them with these.
          */
         LeasedTask: {
             /**
@@ -3521,8 +3465,7 @@ export interface components {
         };
         /**
          * LoraOptions
-         * @description ``lora_config`` of ``create_model``. Without a seed the model's number in its session is the
-         *     seed.
+         * @description ``lora_config`` of ``create_model``. Without a seed the model's number in its session is the seed.
          */
         LoraOptions: {
             /** Rank */
@@ -3605,8 +3548,7 @@ export interface components {
         };
         /**
          * MemoryEstimate
-         * @description Predicted memory of all processes of a session, host and devices together
-         *     (catalogue/memory_estimate.py).
+         * @description Predicted memory of all processes of a session, host and devices together (catalogue/memory_estimate.py).
          */
         MemoryEstimate: {
             /**
@@ -3733,11 +3675,9 @@ export interface components {
         MetricAxis: "step" | "time" | "tokens" | "episodes";
         /**
          * MetricColumn
-         * @description One measure, an entry per point: that of the point's last step, None where it lacks the
-         *     measure.
+         * @description One measure, an entry per point: that of the point's last step, None where it lacks the measure.
          *
-         *     ``low`` and ``high`` are the extremes among all steps of each point; None where every point is
-         *     one step, or where they were not asked for.
+         *     ``low`` and ``high`` are the extremes among all steps of each point; None where every point is one step, or where they were not asked for.
          */
         MetricColumn: {
             /** High */
@@ -3749,8 +3689,7 @@ export interface components {
         };
         /**
          * MetricColumns
-         * @description ``x`` and ``steps`` are those of the last step of each point. Entries of the record after
-         *     ``cursor`` are new.
+         * @description ``x`` and ``steps`` are those of the last step of each point. Entries of the record after ``cursor`` are new.
          */
         MetricColumns: {
             axis: components["schemas"]["MetricAxis"];
@@ -3775,8 +3714,7 @@ export interface components {
         };
         /**
          * MetricRuleCreate
-         * @description ``POST /v1/alert-rules``: raise an alert of a run while a measure of its steps is beyond a
-         *     bound.
+         * @description ``POST /v1/alert-rules``: raise an alert of a run while a measure of its steps is beyond a bound.
          */
         MetricRuleCreate: {
             /**
@@ -3819,8 +3757,7 @@ export interface components {
         };
         /**
          * MetricRuleUpdate
-         * @description ``PATCH /v1/alert-rules/{rule_id}``: what is given is changed. What the rule had found is
-         *     over.
+         * @description ``PATCH /v1/alert-rules/{rule_id}``: what is given is changed. What the rule had found is over.
          */
         MetricRuleUpdate: {
             /** Above */
@@ -3875,11 +3812,9 @@ export interface components {
         };
         /**
          * ModelCalls
-         * @description ``GET /v1/sessions/{id}/tinker/{model_id}/calls``: what the calls of a model returned, oldest
-         *     first.
+         * @description ``GET /v1/sessions/{id}/tinker/{model_id}/calls``: what the calls of a model returned, oldest first.
          *
-         *     ``numbers`` and ``steps``: of the point's last call its number among those of its kind, from 1
-         *     on, and how many optimizer steps were done by then, its own included.
+         *     ``numbers`` and ``steps``: of the point's last call its number among those of its kind, from 1 on, and how many optimizer steps were done by then, its own included.
          */
         ModelCalls: {
             /** Calls In All */
@@ -3902,8 +3837,7 @@ export interface components {
         };
         /**
          * NearPlay
-         * @description What a task earned under the version at which it was played nearest to the one that was asked
-         *     for.
+         * @description What a task earned under the version at which it was played nearest to the one that was asked for.
          */
         NearPlay: {
             /** Episodes */
@@ -3918,8 +3852,7 @@ export interface components {
         };
         /**
          * NearestPlays
-         * @description ``GET .../episodes/nearest``: the tasks that were played near both versions, what lost most
-         *     first.
+         * @description ``GET .../episodes/nearest``: the tasks that were played near both versions, what lost most first.
          */
         NearestPlays: {
             /**
@@ -4115,8 +4048,7 @@ export interface components {
         };
         /**
          * Quotas
-         * @description What the project has now. Limits are set by who runs the server, with ``manage.py
-         *     set_quota``.
+         * @description What the project has now. Limits are set by who runs the server, with ``manage.py set_quota``.
          */
         Quotas: {
             /** @description GPUs of its runtimes; a runtime without one counts as one. */
@@ -4148,8 +4080,7 @@ export interface components {
         };
         /**
          * RefusedCalls
-         * @description What was refused of an episode's calls: how many, and the last messages, of which none
-         *     follows its equal.
+         * @description What was refused of an episode's calls: how many, and the last messages, of which none follows its equal.
          */
         RefusedCalls: {
             /** Count */
@@ -4178,12 +4109,9 @@ export interface components {
          * ResourceColumns
          * @description ``x`` is in seconds since the session was created, of the last sample of each point.
          *
-         *     Columns are those of ResourceSample, ``store_bytes`` (what the session has in the object store),
-         *     and of each GPU ``gpu0_busy``, ``gpu0_memory_bytes`` and ``gpu0_power_w``. ``latest`` has what
-         *     does not change: totals and names.
+         *     Columns are those of ResourceSample, ``store_bytes`` (what the session has in the object store), and of each GPU ``gpu0_busy``, ``gpu0_memory_bytes`` and ``gpu0_power_w``. ``latest`` has what does not change: totals and names.
          *
-         *     Kept are all of the last day of samples, and one of each five minutes of the thirty days before
-         *     that.
+         *     Kept are all of the last day of samples, and one of each five minutes of the thirty days before that.
          */
         ResourceColumns: {
             /** Columns */
@@ -4241,8 +4169,7 @@ export interface components {
         };
         /**
          * RewardBucket
-         * @description Episodes whose rewards are beside each other. ``lowest`` and ``highest`` are rewards that
-         *     there are.
+         * @description Episodes whose rewards are beside each other. ``lowest`` and ``highest`` are rewards that there are.
          *
          *     As ``reward_min`` and ``reward_max`` of the list they ask for exactly these episodes.
          */
@@ -4466,8 +4393,7 @@ export interface components {
         };
         /**
          * ServingCreate
-         * @description ``POST /v1/serving``. The rest of a session's options is about training, and has no place
-         *     here.
+         * @description ``POST /v1/serving``. The rest of a session's options is about training, and has no place here.
          */
         ServingCreate: {
             /**
@@ -4529,8 +4455,7 @@ export interface components {
         };
         /**
          * ServingEndpoint
-         * @description The only response that carries the key. It is of this session alone, and ends with who asked
-         *     for it.
+         * @description The only response that carries the key. It is of this session alone, and ends with who asked for it.
          */
         ServingEndpoint: {
             /**
@@ -5110,8 +5035,7 @@ export interface components {
         };
         /**
          * SessionKind
-         * @description Who drives a session: its episodes, a Tinker client's primitives, or calls of a model that is
-         *     not trained.
+         * @description Who drives a session: its episodes, a Tinker client's primitives, or calls of a model that is not trained.
          * @enum {string}
          */
         SessionKind: "episodes" | "tinker" | "serving";
@@ -5127,11 +5051,9 @@ export interface components {
         };
         /**
          * SessionLogs
-         * @description What the session's runtime, or its last one, wrote last, oldest first; empty before the
-         *     first.
+         * @description What the session's runtime, or its last one, wrote last, oldest first; empty before the first.
          *
-         *     With ``after`` what came after that place, in the runtimes that followed too: of the last ten
-         *     the end is kept.
+         *     With ``after`` what came after that place, in the runtimes that followed too: of the last ten the end is kept.
          */
         SessionLogs: {
             /**
@@ -5157,8 +5079,7 @@ export interface components {
         };
         /**
          * SessionPlan
-         * @description What would be started. ``config`` is the effective one: every option with the value that it
-         *     would have.
+         * @description What would be started. ``config`` is the effective one: every option with the value that it would have.
          */
         SessionPlan: {
             /**
@@ -5234,8 +5155,7 @@ export interface components {
         SessionState: "queued" | "provisioning" | "loading" | "ready" | "suspended" | "stopping" | "stopped" | "failed" | "cancelled";
         /**
          * SessionUpdate
-         * @description ``PATCH /v1/sessions/{id}``, in every state: what people write on a session. What is absent
-         *     stays as it is.
+         * @description ``PATCH /v1/sessions/{id}``, in every state: what people write on a session. What is absent stays as it is.
          */
         SessionUpdate: {
             /**
@@ -5297,8 +5217,7 @@ export interface components {
         };
         /**
          * SessionView
-         * @description What a client may know of a session. ``policy_version`` counts the steps whose weights the
-         *     engine serves.
+         * @description What a client may know of a session. ``policy_version`` counts the steps whose weights the engine serves.
          */
         SessionView: {
             /**
@@ -5430,8 +5349,7 @@ export interface components {
         };
         /**
          * ShareCreated
-         * @description ``url`` is shown this once. Its part after # is the token: browsers send that to no server by
-         *     themselves.
+         * @description ``url`` is shown this once. Its part after # is the token: browsers send that to no server by themselves.
          */
         ShareCreated: {
             /**
@@ -5464,8 +5382,7 @@ export interface components {
         };
         /**
          * ShareView
-         * @description A link that reads a session until it expires, is revoked, or its maker may not change the
-         *     session any more.
+         * @description A link that reads a session until it expires, is revoked, or its maker may not change the session any more.
          */
         ShareView: {
             /**
@@ -5488,8 +5405,7 @@ export interface components {
         };
         /**
          * SharedRun
-         * @description What a link shows of its session: no notes, no people, no causes of failures, which may name
-         *     the machine.
+         * @description What a link shows of its session: no notes, no people, no causes of failures, which may name the machine.
          */
         SharedRun: {
             accounting: components["schemas"]["Accounting"];
@@ -5525,8 +5441,7 @@ export interface components {
         };
         /**
          * SignInView
-         * @description One thing that happened to how the caller comes in: a sign-in, a refused one, a changed
-         *     password or factor.
+         * @description One thing that happened to how the caller comes in: a sign-in, a refused one, a changed password or factor.
          *
          *     ``address`` and ``agent`` are those of the browser that did it, as far as the server can see.
          */
@@ -5547,11 +5462,9 @@ export interface components {
         };
         /**
          * StartedFrom
-         * @description The checkpoint that a session began from. It is recorded for good; the checkpoint may be
-         *     deleted later.
+         * @description The checkpoint that a session began from. It is recorded for good; the checkpoint may be deleted later.
          *
-         *     Of a ``model``, and of what a Tinker client saved, come the weights alone; of another ``state``
-         *     the optimizer's moments too. Steps count from 0 again.
+         *     Of a ``model``, and of what a Tinker client saved, come the weights alone; of another ``state`` the optimizer's moments too. Steps count from 0 again.
          */
         StartedFrom: {
             /** Checkpoint Id */
@@ -5722,8 +5635,7 @@ export interface components {
         };
         /**
          * StepView
-         * @description ``GET .../steps/{step}``: what one optimizer step measured, and the groups that it was made
-         *     of.
+         * @description ``GET .../steps/{step}``: what one optimizer step measured, and the groups that it was made of.
          */
         StepView: {
             /**
@@ -5826,8 +5738,7 @@ export interface components {
         };
         /**
          * TaskFinish
-         * @description ``POST .../tasks/{task_id}/finish``: it is done, or ``error`` says why not; then it is tried
-         *     again.
+         * @description ``POST .../tasks/{task_id}/finish``: it is done, or ``error`` says why not; then it is tried again.
          */
         TaskFinish: {
             /** Error */
@@ -5843,11 +5754,9 @@ export interface components {
         };
         /**
          * TaskGroup
-         * @description ``POST .../tasks/{task_id}/group``: the episodes in which the holder of ``lease`` plays a
-         *     judged task.
+         * @description ``POST .../tasks/{task_id}/group``: the episodes in which the holder of ``lease`` plays a judged task.
          *
-         *     ``outputs`` are what its judge made of them, one for each, before the first of them is ended:
-         *     should this worker be lost then, the next one ends them.
+         *     ``outputs`` are what its judge made of them, one for each, before the first of them is ended: should this worker be lost then, the next one ends them.
          */
         TaskGroup: {
             /**
@@ -5932,8 +5841,7 @@ export interface components {
         };
         /**
          * TasksLease
-         * @description ``POST /v1/sessions/{id}/tasks/lease``: keep the leases in ``held`` and take ``count``
-         *     attempts more.
+         * @description ``POST /v1/sessions/{id}/tasks/lease``: keep the leases in ``held`` and take ``count`` attempts more.
          */
         TasksLease: {
             /**
@@ -6065,8 +5973,7 @@ export interface components {
         };
         /**
          * TinkerRun
-         * @description ``GET /v1/sessions/{id}/tinker``: the client's session that a session of kind ``tinker`` is
-         *     part of.
+         * @description ``GET /v1/sessions/{id}/tinker``: the client's session that a session of kind ``tinker`` is part of.
          */
         TinkerRun: {
             /**
@@ -6139,8 +6046,7 @@ export interface components {
          * TokenRun
          * @description Consecutive tokens of a timeline: sampled in one answer and trained here, or context.
          *
-         *     ``pieces`` joined are ``text``. The bytes of a character that several tokens share are with the
-         *     last of them.
+         *     ``pieces`` joined are ``text``. The bytes of a character that several tokens share are with the last of them.
          */
         TokenRun: {
             /**
@@ -6397,11 +6303,9 @@ export interface components {
         };
         /**
          * UsageList
-         * @description ``GET /v1/usage``: one page of sessions, newest first, and the sum over all sessions of the
-         *     project.
+         * @description ``GET /v1/usage``: one page of sessions, newest first, and the sum over all sessions of the project.
          *
-         *     The time of sessions that were deleted stays in the sum; their steps and tokens went with their
-         *     record.
+         *     The time of sessions that were deleted stays in the sum; their steps and tokens went with their record.
          */
         UsageList: {
             /**
@@ -6529,14 +6433,9 @@ export interface components {
          * WorkflowOutput
          * @description What an agent reports of one run. A reward is a finite number; NaN and infinity are refused.
          *
-         *     ``reward`` is that of the whole run. An agent that ``rewards_by_agent`` names (by its
-         *     ``X-Agent`` label), and a call that ``rewards_by_call`` names, are credited with their own
-         *     instead; a call is named by the ``id`` of its answer (``chatcmpl-...``, ``cmpl-...``,
-         *     ``resp_...``, ``msg_...``) or by the one in ``GET .../calls`` (``call_...``). ``reward_parts``
-         *     says by name what the reward is made of: it trains nothing, and is kept among the metrics.
+         *     ``reward`` is that of the whole run. An agent that ``rewards_by_agent`` names (by its ``X-Agent`` label), and a call that ``rewards_by_call`` names, are credited with their own instead; a call is named by the ``id`` of its answer (``chatcmpl-...``, ``cmpl-...``, ``resp_...``, ``msg_...``) or by the one in ``GET .../calls`` (``call_...``). ``reward_parts`` says by name what the reward is made of: it trains nothing, and is kept among the metrics.
          *
-         *     Example: ``WorkflowOutput(reward=1.0, is_success=True, metrics={"turns": 3},
-         *     rewards_by_call={completion.id: 0.5})``
+         *     Example: ``WorkflowOutput(reward=1.0, is_success=True, metrics={"turns": 3}, rewards_by_call={completion.id: 0.5})``
          */
         WorkflowOutput: {
             /** Is Success */
