@@ -2,8 +2,8 @@
 
     .venv/bin/python tests/runs.py [--runs 20]
 
-It writes tests/RUNS.md after each run, and ends with status 1 where a run failed. Set-up and checks
-are not repeated.
+It writes tests/RUNS.md after each run, and ends with status 1 where a run failed. The output of the
+last run that failed is kept in .data/failed_run.txt. Set-up and checks are not repeated.
 """
 
 import argparse
@@ -20,6 +20,7 @@ from nightly import machine
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "tests" / "RUNS.md"
+LAST_FAILED = ROOT / ".data" / "failed_run.txt"
 DEADLINE_S = 3600  # of one command
 COUNT = re.compile(r"(\d+) (passed|failed|errors?)\b")
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
@@ -66,6 +67,9 @@ def run() -> Run:
         found.passed += counts["passed"]
         found.failed += max(counts["failed"], int(code != 0))
         found.names += tuple(FAILED.findall(output)) or ((f"status {code}",) if code else ())
+        if code != 0:
+            LAST_FAILED.parent.mkdir(exist_ok=True)
+            LAST_FAILED.write_text(output)
     return found
 
 
