@@ -11,25 +11,19 @@ TINKERSCRIPT_LAUNCHER   process                    or docker, kubernetes, slurm:
 TINKERSCRIPT_PLACES                                a file of further places: see scheduling/launchers/places.py
 TINKERSCRIPT_RUNTIME_SERVER_URL (the lease process) origin at which runtimes find the server
 TINKERSCRIPT_LEASE_PORT (a free one)               the lease process's, on HOST; a free one: on this machine alone
-TINKERSCRIPT_SECRET_KEY DATA/secret_key            signs cookies and episode keys; made once when not given
-TINKERSCRIPT_SECRET_KEY_PREVIOUS                   the one before it: what it signed is still taken
-TINKERSCRIPT_AUDIT_KEY  DATA/audit_key             makes the codes of the audit log; made once when not given
+TINKERSCRIPT_SECRET_KEY DATA/secret_key            signs cookies and episode keys; after a space, the one before it
 TINKERSCRIPT_METRICS_TOKEN                         what Prometheus sends to read /metrics; without it: this machine only
 TINKERSCRIPT_DEBUG      0                          1: error pages with tracebacks, any folder is a base model
-TINKERSCRIPT_SIGN_UP    invited                    closed, invited, domains or open; open where PUBLIC_URL is loopback
-TINKERSCRIPT_SIGN_UP_DOMAINS                       with domains: example.org,lab.example.org
+TINKERSCRIPT_SIGN_UP    invited                    closed, invited, open or domains; open where PUBLIC_URL is loopback
 TINKERSCRIPT_EMAIL_VERIFICATION mandatory          none, optional or mandatory; optional where PUBLIC_URL is loopback
 TINKERSCRIPT_OIDC_ISSUER  an identity provider; more in console/config/oidc.py
 TINKERSCRIPT_LIMITS                                what one person and a new project may have: console/config/limits.py
 TINKERSCRIPT_PRICES                                what a device-hour costs, for display: console/config/prices.py
-TINKERSCRIPT_SMTP_URL   (standard output)          mail server: smtp://user:password@host:587 or smtps://...:465
-TINKERSCRIPT_MAIL_FROM  tinkerscript@localhost     sender of mails
+TINKERSCRIPT_SMTP_URL   (standard output)          mail server: smtp://user:password@host:587?from=sender@host
 TINKERSCRIPT_TRUSTED_PROXIES 0                     proxies of ours whose X-Forwarded-For names the client
 TINKERSCRIPT_TRUSTED_USERS                         accounts of this machine whose ports are ours: minio,www-data
 TINKERSCRIPT_RATE_LIMIT 6000                       requests a minute of one API key, one person or one public link
-TINKERSCRIPT_CHECKPOINT_DAYS 0                     days after which checkpoints that are not pinned go; 0: none go
-TINKERSCRIPT_RECORD_DAYS 400                       days after its end that a session's logs and samples go; 0: never
-TINKERSCRIPT_EPISODE_DAYS 0                        days after its end that a session's episodes go; 0: never
+TINKERSCRIPT_KEEP_DAYS  records=400                days until what sessions leave goes: console/config/keeping.py
 TINKERSCRIPT_WEBHOOKS_PRIVATE 0                    1: webhooks and the playground may call private addresses
 TINKERSCRIPT_TRACES_URL                            OpenTelemetry collector (OTLP): http://host:4318, as runtimes see it
 DATABASE_URL            sqlite in DATA             any URL that dj-database-url reads: console/config/database.py
@@ -56,6 +50,7 @@ from console.config.environment import (
     read_users,
     unknown_refuse,
 )
+from console.config.keeping import keep_days_read
 from console.config.limits import limits_read
 from console.config.mail import mail_settings
 from console.config.oidc import oidc_provider, oidc_read
@@ -91,25 +86,21 @@ DEBUG = read_text("TINKERSCRIPT_DEBUG", "0", among=("0", "1")) == "1"
 # before it.
 SECRET_KEY_FILE = DATA / "secret_key"
 if SECRET_KEY_IS_GIVEN := bool(read_text("TINKERSCRIPT_SECRET_KEY", "")):
-    _keys = [
-        read_text("TINKERSCRIPT_SECRET_KEY", ""),
-        read_text("TINKERSCRIPT_SECRET_KEY_PREVIOUS", ""),
-    ]
-else:
-    if read_text("TINKERSCRIPT_SECRET_KEY_PREVIOUS", ""):
+    _keys = read_text("TINKERSCRIPT_SECRET_KEY", "").split()
+    if len(_keys) > 2:
         raise ImproperlyConfigured(
-            "TINKERSCRIPT_SECRET_KEY_PREVIOUS does nothing without TINKERSCRIPT_SECRET_KEY."
+            "TINKERSCRIPT_SECRET_KEY has more than one space: it is a key, or a key, a space and "
+            "the one before it."
         )
+else:
     _keys = read_or_create(SECRET_KEY_FILE, lambda: secrets.token_urlsafe(64)).split()
     if not _keys:
         raise ImproperlyConfigured(f"{SECRET_KEY_FILE} is empty: restore it from a backup.")
-SECRET_KEY, SECRET_KEY_FALLBACKS = _keys[0], [key for key in _keys[1:] if key]
+SECRET_KEY, *SECRET_KEY_FALLBACKS = _keys
 # Proves that the audit log was written here. Never rotated: entries of years ago are checked with
 # it.
 AUDIT_KEY_FILE = DATA / "audit_key"
-AUDIT_KEY = read_text("TINKERSCRIPT_AUDIT_KEY", "") or read_or_create(
-    AUDIT_KEY_FILE, lambda: secrets.token_urlsafe(64)
-)
+AUDIT_KEY = read_or_create(AUDIT_KEY_FILE, lambda: secrets.token_urlsafe(64))
 # the relay takes any name that reaches it; cookies and CSRF are bound to PUBLIC_URL below
 ALLOWED_HOSTS = ["*"]
 # Beside root and this process's own: whose ports of this machine a secret is sent to.
@@ -286,15 +277,14 @@ MFA_ALLOW_UNVERIFIED_EMAIL = ACCOUNT_EMAIL_VERIFICATION == "none"
 globals().update(
     mail_settings(read_text("TINKERSCRIPT_SMTP_URL", ""), name="TINKERSCRIPT_SMTP_URL")
 )
-DEFAULT_FROM_EMAIL = read_text("TINKERSCRIPT_MAIL_FROM", "tinkerscript@localhost")
 HEADLESS_ONLY = True
 HEADLESS_CLIENTS = ("browser",)
 HEADLESS_FRONTEND_URLS = account_pages(PUBLIC_URL)
 CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
-CHECKPOINT_DAYS = read_int("TINKERSCRIPT_CHECKPOINT_DAYS", 0, low=0, high=36_500)  # 0: no limit
+_keep_days = keep_days_read()
+CHECKPOINT_DAYS, RECORD_DAYS = _keep_days.checkpoints, _keep_days.records
+EPISODE_DAYS = _keep_days.episodes
 TRACES_URL = read_url("TINKERSCRIPT_TRACES_URL", "", schemes=("http", "https"))
-RECORD_DAYS = read_int("TINKERSCRIPT_RECORD_DAYS", 400, low=0, high=36_500)  # 0: no limit
-EPISODE_DAYS = read_int("TINKERSCRIPT_EPISODE_DAYS", 0, low=0, high=36_500)  # 0: no limit
 RATE_LIMIT_PER_MINUTE = read_int("TINKERSCRIPT_RATE_LIMIT", 6000, low=60, high=1_000_000)
 WEBHOOKS_PRIVATE = read_text("TINKERSCRIPT_WEBHOOKS_PRIVATE", "0", among=("0", "1")) == "1"
 SESSION_ENGINE = "console.users.sign_in_sessions"

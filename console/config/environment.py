@@ -18,11 +18,32 @@ OTHERS = frozenset(
         "API_KEY", "BASE_URL", "LAUNCH", "LEASE", "RUNTIME_ADDRESS", "RUNTIME_DIR", "RUNTIME_LISTEN", "SERVER_URL",
     )
 )  # fmt: skip
-# Settings of earlier releases, by the start of their names, and what to use instead.
+_KEEP = (
+    "Set TINKERSCRIPT_KEEP_DAYS=checkpoints=30,records=400,episodes=90, with those that you need."
+)
+_OIDC = (
+    "Set TINKERSCRIPT_OIDC_OPTIONS=name=Example Lab,scopes=openid profile email groups,"
+    "groups_claim=groups,trusted_domains=lab.example.org, with those that you need."
+)
+# Settings of earlier releases, by the start of their names without PREFIX, and what to use instead.
 REMOVED = {
-    "TINKERSCRIPT_SHARED_COUNTS": "Web processes count together in Redis alone: set REDIS_URL, and "
+    "SHARED_COUNTS": "Web processes count together in Redis alone: set REDIS_URL, and "
     "remove this one.",
-    "TINKERSCRIPT_SAML_": (
+    "SECRET_KEY_PREVIOUS": "TINKERSCRIPT_SECRET_KEY takes both keys: the new one, a space, the one "
+    "before it.",
+    "AUDIT_KEY": "Write the key to the file audit_key of TINKERSCRIPT_DATA, readable by the server's "
+    "user alone, and remove this one.",
+    "SIGN_UP_DOMAINS": "Set TINKERSCRIPT_SIGN_UP=example.org,lab.example.org.",
+    "MAIL_FROM": "Name the sender in TINKERSCRIPT_SMTP_URL: "
+    "smtp://user:password@host:587?from=tinkerscript@example.org.",
+    "CHECKPOINT_DAYS": _KEEP,
+    "RECORD_DAYS": _KEEP,
+    "EPISODE_DAYS": _KEEP,
+    "OIDC_NAME": _OIDC,
+    "OIDC_TRUSTED_DOMAINS": _OIDC,
+    "OIDC_GROUPS_CLAIM": _OIDC,
+    "OIDC_SCOPES": _OIDC,
+    "SAML_": (
         "SAML is not supported any more. Use OpenID Connect (TINKERSCRIPT_OIDC_ISSUER): Keycloak, "
         "Authentik or Dex "
         "translate from SAML to it (docs/operations/identity-provider.md)."
@@ -39,7 +60,7 @@ def unknown_refuse() -> None:
     for name in sorted(os.environ):
         if name.startswith(PREFIX) and name not in known:
             for start, instead in REMOVED.items():
-                if name.startswith(start):
+                if name.startswith(PREFIX + start):
                     raise ImproperlyConfigured(f"{name}: {instead}")
             near = get_close_matches(name, known, n=1, cutoff=0.6)
             meant = f" Did you mean {near[0]}?" if near else ""

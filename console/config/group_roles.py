@@ -29,11 +29,9 @@ def read_group_roles(name: str) -> tuple[GroupRole, ...]:
     )
 
 
-def read_domains(name: str) -> frozenset[str]:
-    """Domains, separated by commas, in lower case. Raises ImproperlyConfigured."""
-    domains = frozenset(
-        part.strip() for part in read_text(name, "").lower().split(",") if part.strip()
-    )
+def read_domains(name: str, text: str) -> frozenset[str]:
+    """The domains of ``text``, separated by spaces, in lower case. Raises ImproperlyConfigured."""
+    domains = frozenset(text.lower().split())
     if wrong := sorted(domain for domain in domains if not DOMAIN.fullmatch(domain)):
         raise ImproperlyConfigured(f"{name}: {wrong[0]!r} is no domain such as example.org.")
     return domains

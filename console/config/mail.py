@@ -1,13 +1,14 @@
 """The mail server, as one URL: ``smtp://user:password@host:587`` (STARTTLS) or
-``smtps://user:password@host:465``.
+``smtps://user:password@host:465``, with ``?from=`` and the sender of mails.
 """
 
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
 TIMEOUT_S = 10
+SENDER = "tinkerscript@localhost"
 PORTS = {"smtp": 587, "smtps": 465}
 
 
@@ -16,18 +17,27 @@ def mail_settings(url: str, *, name: str) -> dict[str, Any]:
     ImproperlyConfigured.
     """
     if not url:
-        return {"EMAIL_BACKEND": "django.core.mail.backends.console.EmailBackend"}
+        return {
+            "EMAIL_BACKEND": "django.core.mail.backends.console.EmailBackend",
+            "DEFAULT_FROM_EMAIL": SENDER,
+        }
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port or PORTS[parts.scheme]
+        query = dict(parse_qsl(parts.query, strict_parsing=True) if parts.query else ())
     except (ValueError, KeyError):
-        host, port = None, None
-    if not host or parts.path or parts.query:
-        raise ImproperlyConfigured(f"{name} does not read smtp://user:password@host:port.")
+        host, port, query = None, None, {}
+    sender = query.pop("from", SENDER)
+    if not host or parts.path or query or "@" not in sender:
+        raise ImproperlyConfigured(
+            f"{name} does not read smtp://user:password@host:port, or that with "
+            "?from=sender@example.org behind it."
+        )
     # Loopback needs no secrecy, and servers there often have no certificate.
     is_local = host in ("127.0.0.1", "localhost", "::1")
     return {
         "EMAIL_BACKEND": "django.core.mail.backends.smtp.EmailBackend",
+        "DEFAULT_FROM_EMAIL": sender,
         "EMAIL_HOST": host,
         "EMAIL_PORT": port,
         "EMAIL_HOST_USER": unquote(parts.username or ""),

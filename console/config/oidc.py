@@ -11,19 +11,18 @@ from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
-from console.config.environment import read_text, read_url
+from console.config.environment import read_pairs, read_text, read_url
 from console.config.group_roles import GroupRole, read_domains, read_group_roles
 from console.config.sign_up import is_loopback
 
+OPTIONS = "TINKERSCRIPT_OIDC_OPTIONS"
 NAMES = (
     "TINKERSCRIPT_OIDC_CLIENT_ID",
     "TINKERSCRIPT_OIDC_CLIENT_SECRET",
-    "TINKERSCRIPT_OIDC_NAME",
-    "TINKERSCRIPT_OIDC_TRUSTED_DOMAINS",
-    "TINKERSCRIPT_OIDC_GROUPS_CLAIM",
     "TINKERSCRIPT_OIDC_ROLES",
-    "TINKERSCRIPT_OIDC_SCOPES",
+    OPTIONS,
 )
+KEYS = ("name", "scopes", "groups_claim", "trusted_domains")
 SCOPES = "openid profile email"
 SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")  # RFC 6749, 3.3
 
@@ -44,10 +43,10 @@ class Oidc:
 
 
 def oidc_read() -> Oidc | None:
-    """From TINKERSCRIPT_OIDC_*; None without an issuer. Raises ImproperlyConfigured."""
+    """None without TINKERSCRIPT_OIDC_ISSUER. Raises ImproperlyConfigured."""
     issuer = read_url("TINKERSCRIPT_OIDC_ISSUER", "", schemes=("http", "https"))
     texts = {name: read_text(name, "") for name in NAMES}
-    client_id, client_secret, name, _, groups_claim, _, scopes = texts.values()
+    client_id, client_secret, *_ = texts.values()
     if not issuer:
         if given := sorted(name for name, text in texts.items() if text):
             raise ImproperlyConfigured(f"{given[0]} does nothing without TINKERSCRIPT_OIDC_ISSUER.")
@@ -61,15 +60,20 @@ def oidc_read() -> Oidc | None:
         raise ImproperlyConfigured(
             f"TINKERSCRIPT_OIDC_ISSUER={issuer!r}: a provider of another machine needs https://."
         )
+    options = read_pairs(OPTIONS, form="name=Example Lab,scopes=openid profile email groups")
+    if unknown := sorted(options.keys() - set(KEYS)):
+        raise ImproperlyConfigured(
+            f"{OPTIONS}: {unknown[0]!r} is no option; there are {', '.join(KEYS)}."
+        )
     return Oidc(
         issuer=issuer,
         client_id=client_id,
         client_secret=client_secret,
-        name=name or str(urlsplit(issuer).hostname),
-        trusted_domains=read_domains("TINKERSCRIPT_OIDC_TRUSTED_DOMAINS"),
-        groups_claim=groups_claim or "groups",
+        name=options.get("name") or str(urlsplit(issuer).hostname),
+        trusted_domains=read_domains(OPTIONS, options.get("trusted_domains", "")),
+        groups_claim=options.get("groups_claim", "groups"),
         roles=read_group_roles("TINKERSCRIPT_OIDC_ROLES"),
-        scopes=_scopes(scopes or SCOPES),
+        scopes=_scopes(options.get("scopes", SCOPES)),
     )
 
 
@@ -97,10 +101,10 @@ def oidc_provider(oidc: Oidc | None) -> dict[str, Any]:
 def _scopes(text: str) -> tuple[str, ...]:
     scopes = tuple(text.split())
     if wrong := [scope for scope in scopes if not SCOPE.fullmatch(scope)]:
-        raise ImproperlyConfigured(f"TINKERSCRIPT_OIDC_SCOPES: {wrong[0]!r} is no scope.")
+        raise ImproperlyConfigured(f"{OPTIONS}: {wrong[0]!r} is no scope.")
     if "openid" not in scopes:
         raise ImproperlyConfigured(
-            f"TINKERSCRIPT_OIDC_SCOPES={text!r} lacks openid: scopes are separated by spaces, such "
-            f"as {SCOPES!r}."
+            f"{OPTIONS}: scopes={text} lacks openid: scopes are separated by spaces, such as "
+            f"scopes={SCOPES}."
         )
     return scopes

@@ -3,7 +3,7 @@ address.
 
 closed    no one: `manage.py create_user` makes accounts
 invited   an address that a project has invited
-domains   an address of one of TINKERSCRIPT_SIGN_UP_DOMAINS
+domains   an address of one of the domains that TINKERSCRIPT_SIGN_UP lists
 open      every address
 
 On a server that only this machine reaches sign-up is open by default, elsewhere it is by
@@ -21,7 +21,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from console.config.environment import read_text
 
-POLICIES = ("closed", "invited", "domains", "open")
+POLICIES = ("closed", "invited", "open")
 DOMAIN = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+")
 
 
@@ -31,28 +31,25 @@ class SignUp:
     ``domains``.
     """
 
-    policy: str
+    policy: str  # one of POLICIES, or domains
     domains: frozenset[str]
     verification: str  # none, optional or mandatory
 
 
 def sign_up_read(public_url: str) -> SignUp:
-    """From TINKERSCRIPT_SIGN_UP, _SIGN_UP_DOMAINS and _EMAIL_VERIFICATION. Raises
-    ImproperlyConfigured.
-    """
+    """From TINKERSCRIPT_SIGN_UP and TINKERSCRIPT_EMAIL_VERIFICATION. Raises ImproperlyConfigured."""
     is_local = is_loopback(public_url)
-    policy = read_text("TINKERSCRIPT_SIGN_UP", "open" if is_local else "invited", among=POLICIES)
-    listed = read_text("TINKERSCRIPT_SIGN_UP_DOMAINS", "").lower().split(",")
-    domains = frozenset(domain.strip() for domain in listed if domain.strip())
-    if (policy == "domains") != bool(domains):
-        raise ImproperlyConfigured(
-            "TINKERSCRIPT_SIGN_UP=domains and TINKERSCRIPT_SIGN_UP_DOMAINS=example.org,... go "
-            "together."
-        )
-    if wrong := sorted(domain for domain in domains if not DOMAIN.fullmatch(domain)):
-        raise ImproperlyConfigured(
-            f"TINKERSCRIPT_SIGN_UP_DOMAINS: {wrong[0]!r} is no domain such as example.org."
-        )
+    policy = read_text("TINKERSCRIPT_SIGN_UP", "open" if is_local else "invited")
+    domains: frozenset[str] = frozenset()
+    if policy not in POLICIES:
+        listed = policy.lower().split(",")
+        domains = frozenset(domain.strip() for domain in listed if domain.strip())
+        if wrong := sorted(domain for domain in domains if not DOMAIN.fullmatch(domain)):
+            raise ImproperlyConfigured(
+                f"TINKERSCRIPT_SIGN_UP: {wrong[0]!r} is none of {', '.join(POLICIES)} and no "
+                "domain; domains read example.org,lab.example.org."
+            )
+        policy = "domains"
     default = "optional" if is_local else "mandatory"
     verification = read_text(
         "TINKERSCRIPT_EMAIL_VERIFICATION", default, among=("none", "optional", "mandatory")

@@ -21,12 +21,10 @@ from console.sessions.models import Session
 from console.users.sealing import sealed_renew
 
 FROM_ENVIRONMENT = (
-    "Suspend what runs (`manage.py drain`), stop the server, set TINKERSCRIPT_SECRET_KEY_PREVIOUS "
-    "to the present one, "
-    "TINKERSCRIPT_SECRET_KEY to a new one (openssl rand -hex 32), start it (`manage.py prepare` "
-    "first, where it is not "
-    "`up`), and `manage.py drain --off`. Before the next time let it start once with the previous "
-    "one still set."
+    "Suspend what runs (`manage.py drain`), stop the server, set TINKERSCRIPT_SECRET_KEY to a new "
+    "key (openssl rand -hex 32), a space and the present one, start it (`manage.py prepare` first, "
+    "where it is not `up`), and `manage.py drain --off`. Before the next time let it start once "
+    "with both."
 )
 
 

@@ -19,7 +19,7 @@ def test_settings_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     oidc = read(
         monkeypatch,
         **GIVEN,
-        TRUSTED_DOMAINS="Lab.example.org",
+        OPTIONS="trusted_domains=Lab.example.org",
         ROLES="cn=ml=prj_1:member, leads=prj_1:owner",
     )
     assert (oidc.issuer, oidc.name, oidc.groups_claim) == (
@@ -29,7 +29,11 @@ def test_settings_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert oidc.trusted_domains == {"lab.example.org"}
     assert oidc.scopes == ("openid", "profile", "email")
-    assert read(monkeypatch, SCOPES="openid  email groups").scopes == ("openid", "email", "groups")
+    assert read(monkeypatch, OPTIONS="scopes=openid  email groups").scopes == (
+        "openid",
+        "email",
+        "groups",
+    )
     assert [(rule.group, rule.role) for rule in oidc.roles] == [
         ("cn=ml", Role.MEMBER),
         ("leads", Role.OWNER),
@@ -43,12 +47,14 @@ def test_settings_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
         {"CLIENT_ID": "ts"},
         {"ISSUER": "https://id.example.org"},
         GIVEN | {"ISSUER": "http://id.example.org"},
+        {"OPTIONS": "name=Lab"},
+        GIVEN | {"OPTIONS": "scope=openid"},
         GIVEN | {"ROLES": "ml=prj_1"},
         GIVEN | {"ROLES": "ml=prj_1:king"},
-        GIVEN | {"TRUSTED_DOMAINS": "@example.org"},
-        GIVEN | {"SCOPES": "email groups"},
-        GIVEN | {"SCOPES": "openid,email"},
-        GIVEN | {"SCOPES": 'openid "email"'},
+        GIVEN | {"OPTIONS": "trusted_domains=@example.org"},
+        GIVEN | {"OPTIONS": "scopes=email groups"},
+        GIVEN | {"OPTIONS": "scopes=openid,email"},
+        GIVEN | {"OPTIONS": 'scopes=openid "email"'},
     ],
 )
 def test_settings_that_cannot_be_meant_stop_start_up(

@@ -317,7 +317,7 @@ def refused(server, *arguments: str) -> str:
 def test_a_secret_of_the_environment_is_left_to_who_set_it(server, arguments) -> None:
     server.SECRET_KEY_IS_GIVEN = True
     said = refused(server, *arguments)
-    assert "TINKERSCRIPT_SECRET_KEY_PREVIOUS" in said and "nothing was changed" in said
+    assert "TINKERSCRIPT_SECRET_KEY to a new key" in said and "nothing was changed" in said
 
 
 def test_what_lies_under_an_older_secret_of_the_environment_is_renewed_at_the_start(

@@ -16,6 +16,8 @@ from django.core.exceptions import ImproperlyConfigured
 
 from console import settings as console_settings
 from console.config.environment import read_models, unknown_refuse
+from console.config.keeping import KeepDays, keep_days_read
+from console.config.mail import mail_settings
 from console.config.private_files import read_or_create
 from console.server.logs import JsonFormatter
 
@@ -126,7 +128,7 @@ def test_the_secret_before_the_present_one_is_read_from_the_second_line_or_the_e
 ):
     say = "print(s.SECRET_KEY, s.SECRET_KEY_FALLBACKS)"
     assert read(tmp_path, say, TINKERSCRIPT_SECRET_KEY="b").stdout.strip() == "b []"
-    given = {"TINKERSCRIPT_SECRET_KEY": "b", "TINKERSCRIPT_SECRET_KEY_PREVIOUS": "a"}
+    given = {"TINKERSCRIPT_SECRET_KEY": "b a"}
     assert read(tmp_path, say, **given).stdout.strip() == "b ['a']"
     (tmp_path / "data" / "secret_key").write_text("d\nc\n")
     assert read(tmp_path, say).stdout.strip() == "d ['c']"
@@ -178,14 +180,43 @@ def test_a_variable_that_is_no_setting_stops_start_up_with_the_nearest_name(monk
         unknown_refuse()
 
 
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("SAML_METADATA", "Use OpenID Connect"),
+        ("SECRET_KEY_PREVIOUS", "TINKERSCRIPT_SECRET_KEY takes both"),
+        ("AUDIT_KEY", "the file audit_key of TINKERSCRIPT_DATA"),
+        ("SIGN_UP_DOMAINS", "TINKERSCRIPT_SIGN_UP=example.org"),
+        ("MAIL_FROM", r"TINKERSCRIPT_SMTP_URL: smtp://.*\?from="),
+        ("EPISODE_DAYS", "TINKERSCRIPT_KEEP_DAYS="),
+        ("OIDC_SCOPES", "TINKERSCRIPT_OIDC_OPTIONS="),
+    ],
+)
 def test_a_setting_of_an_earlier_release_stops_start_up_with_what_to_use_instead(
-    monkeypatch,
+    monkeypatch, name: str, instead: str
 ) -> None:
-    monkeypatch.setenv("TINKERSCRIPT_SAML_METADATA", "https://id.example.org/saml/metadata")
-    with pytest.raises(
-        ImproperlyConfigured, match="TINKERSCRIPT_SAML_METADATA: SAML.*Use OpenID Connect"
-    ):
+    monkeypatch.setenv(f"TINKERSCRIPT_{name}", "1")
+    with pytest.raises(ImproperlyConfigured, match=f"TINKERSCRIPT_{name}: .*{instead}"):
         unknown_refuse()
+
+
+def test_what_is_kept_is_named_with_its_days(monkeypatch) -> None:
+    assert keep_days_read() == KeepDays(checkpoints=0, records=400, episodes=0)
+    monkeypatch.setenv("TINKERSCRIPT_KEEP_DAYS", "checkpoints=30, records=0")
+    assert keep_days_read() == KeepDays(checkpoints=30, records=0, episodes=0)
+    for wrong in ("episode=9", "episodes=-1", "episodes=36501", "episodes", "9"):
+        monkeypatch.setenv("TINKERSCRIPT_KEEP_DAYS", wrong)
+        with pytest.raises(ImproperlyConfigured, match="TINKERSCRIPT_KEEP_DAYS: "):
+            keep_days_read()
+
+
+def test_the_url_of_the_mail_server_names_the_sender() -> None:
+    assert mail_settings("", name="N")["DEFAULT_FROM_EMAIL"] == "tinkerscript@localhost"
+    named = mail_settings("smtp://u:p@mail.example.org:587?from=lab@example.org", name="N")
+    assert (named["DEFAULT_FROM_EMAIL"], named["EMAIL_PORT"]) == ("lab@example.org", 587)
+    for wrong in ("?to=a@b", "?from=nobody", "?from", "/inbox"):
+        with pytest.raises(ImproperlyConfigured, match="N does not read smtp"):
+            mail_settings(f"smtp://mail.example.org{wrong}", name="N")
 
 
 def test_a_misspelt_folder_of_a_model_stops_start_up_and_names_its_neighbour(

@@ -80,13 +80,19 @@ def test_a_public_server_is_by_invitation_and_confirms_addresses_by_default() ->
     assert sign_up_read(LOCAL) == SignUp("open", frozenset(), "optional")
 
 
+def test_domains_that_may_sign_up_are_listed(variables) -> None:
+    variables(SIGN_UP="Example.org, lab.example.org")
+    domains = frozenset({"example.org", "lab.example.org"})
+    assert sign_up_read(PUBLIC) == SignUp("domains", domains, "mandatory")
+
+
 @pytest.mark.parametrize(
     "values",
     [
         {"SIGN_UP": "perhaps"},
         {"SIGN_UP": "domains"},
-        {"SIGN_UP_DOMAINS": "example.org"},
-        {"SIGN_UP": "domains", "SIGN_UP_DOMAINS": "nodot"},
+        {"SIGN_UP": "example.org,nodot"},
+        {"SIGN_UP": "open,example.org"},
         {"SIGN_UP": "open", "EMAIL_VERIFICATION": "optional"},
         {"EMAIL_VERIFICATION": "none"},
     ],

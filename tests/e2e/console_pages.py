@@ -79,7 +79,7 @@ def serving(data: Path) -> Iterator[Server]:
             "TINKERSCRIPT_OIDC_ISSUER": provider.issuer,
             "TINKERSCRIPT_OIDC_CLIENT_ID": provider.client_id,
             "TINKERSCRIPT_OIDC_CLIENT_SECRET": provider.client_secret,
-            "TINKERSCRIPT_OIDC_NAME": "Example Lab",
+            "TINKERSCRIPT_OIDC_OPTIONS": "name=Example Lab",
         }
         yield from _serving(data, port, environment, provider)
 

@@ -157,8 +157,8 @@ def _roles_apply(user: User, sociallogin: SocialLogin) -> None:
     if groups is None:
         log.warning(
             "The identity provider sent no groups of %s in the claim %s: roles stay as they are. "
-            "TINKERSCRIPT_OIDC_GROUPS_CLAIM names the claim that has groups, "
-            "TINKERSCRIPT_OIDC_SCOPES what is asked for.",
+            "In TINKERSCRIPT_OIDC_OPTIONS groups_claim names the claim that has groups, "
+            "scopes what is asked for.",
             user.email,
             provider.groups_claim,
         )
