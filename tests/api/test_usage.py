@@ -73,15 +73,18 @@ def test_time_before_the_first_heartbeat_is_not_counted(project, client) -> None
     seen_later(session, 90)
     runtime_heartbeat(session=lease_check(token=token), body=READY)
     used = usage(client)["items"][0]
-    assert used["runtime_s"] == pytest.approx(90, abs=5)
+    assert used["runtime_s"] == pytest.approx(90, abs=20)
     assert used["gpu_s"] == 0
 
 
-def test_the_last_week_has_the_part_of_a_runtime_that_is_in_it(project, client) -> None:
+def test_the_last_week_has_the_part_of_a_runtime_that_is_in_it(
+    project, client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     day_s = 86_400
+    now = timezone.now()  # the week's begin moves with the clock
+    monkeypatch.setattr(timezone, "now", lambda: now)
     for begun_days_ago, seen_days_ago, gpus in ((9, 6, 2), (2, 1, 0), (20, 8, 4)):
         session, _ = factories.runtime_make(project)
-        now = timezone.now()
         RuntimeSpan.objects.filter(session_id=session.id).update(
             started_at=now - timedelta(days=begun_days_ago),
             seen_at=now - timedelta(days=seen_days_ago),
@@ -89,12 +92,12 @@ def test_the_last_week_has_the_part_of_a_runtime_that_is_in_it(project, client) 
         )
     for _ in range(2):
         assert sum(each["runtime_s"] for each in usage(client)["items"]) == pytest.approx(
-            16 * day_s, abs=5
+            16 * day_s, abs=20
         )
         week = usage(client)["last_7_days"]
-        assert week["runtime_s"] == pytest.approx(2 * day_s, abs=5) and week[
+        assert week["runtime_s"] == pytest.approx(2 * day_s, abs=20) and week[
             "gpu_s"
-        ] == pytest.approx(2 * day_s, abs=5)
+        ] == pytest.approx(2 * day_s, abs=20)
         Session.objects.update(lease_sha256="")  # over: the next time they are added up
         usage_sum()
     assert RuntimeSpan.objects.filter(summed=True).exclude(summed_at=None).count() == 3
@@ -111,7 +114,7 @@ def test_a_runtime_whose_lease_was_replaced_adds_nothing_and_its_time_stays(
     before = usage(client)["items"][0]["runtime_s"]
     with pytest.raises(Exception, match="lease"):
         runtime_heartbeat(session=first, body=READY)
-    assert usage(client)["items"][0]["runtime_s"] == before == pytest.approx(60, abs=5)
+    assert usage(client)["items"][0]["runtime_s"] == before == pytest.approx(60, abs=20)
 
 
 def test_gpus_multiply_and_steps_and_tokens_are_those_of_the_record(project, client) -> None:
@@ -161,7 +164,7 @@ def test_added_up_usage_reads_as_before_and_a_runtime_that_goes_on_is_left_out(
             seen_at=seen, key_id=over.key_id, person=alice,
         )  # fmt: skip
     before = {name: value for name, value in usage(client).items() if name != "quotas"}
-    assert before["total"]["runtime_s"] == pytest.approx(7 * 3600, abs=5)
+    assert before["total"]["runtime_s"] == pytest.approx(7 * 3600, abs=20)
     for _ in range(2):
         usage_sum()
         assert RuntimeSpan.objects.filter(summed=True).count() == 3, (
@@ -171,7 +174,7 @@ def test_added_up_usage_reads_as_before_and_a_runtime_that_goes_on_is_left_out(
         assert {name: after[name] for name in before} == before
     assert sum(UsageSum.objects.values_list("seconds", flat=True)) == pytest.approx(5 * 3600)
     runtime_heartbeat(session=lease_check(token=token), body=READY)
-    assert usage(client)["total"]["runtime_s"] == pytest.approx(8 * 3600, abs=5)
+    assert usage(client)["total"]["runtime_s"] == pytest.approx(8 * 3600, abs=20)
 
 
 def test_time_of_a_deleted_session_stays_in_the_total(project, client) -> None:
@@ -181,7 +184,7 @@ def test_time_of_a_deleted_session_stays_in_the_total(project, client) -> None:
     Session.objects.filter(id=session.id).update(state=SessionState.STOPPED, launch_handle=None)
     session_delete(project=project, session_id=session.id)
     assert usage(client)["items"] == []
-    assert usage(client)["total"]["runtime_s"] == pytest.approx(60, abs=5)
+    assert usage(client)["total"]["runtime_s"] == pytest.approx(60, abs=20)
 
 
 def test_what_the_project_has_now_stands_beside_its_limits(
