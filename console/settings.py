@@ -87,10 +87,10 @@ DEBUG = read_text("TINKERSCRIPT_DEBUG", "0", among=("0", "1")) == "1"
 SECRET_KEY_FILE = DATA / "secret_key"
 if SECRET_KEY_IS_GIVEN := bool(read_text("TINKERSCRIPT_SECRET_KEY", "")):
     _keys = read_text("TINKERSCRIPT_SECRET_KEY", "").split()
-    if len(_keys) > 2:
+    if len(_keys) > 2 or (len(_keys) == 2 and len(_keys[0]) < 32):
         raise ImproperlyConfigured(
-            "TINKERSCRIPT_SECRET_KEY has more than one space: it is a key, or a key, a space and "
-            "the one before it."
+            "TINKERSCRIPT_SECRET_KEY is a key, or a key of at least 32 characters, a space and the "
+            "one before it: a key has no space in it (openssl rand -hex 32)."
         )
 else:
     _keys = read_or_create(SECRET_KEY_FILE, lambda: secrets.token_urlsafe(64)).split()

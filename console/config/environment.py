@@ -31,8 +31,8 @@ REMOVED = {
     "remove this one.",
     "SECRET_KEY_PREVIOUS": "TINKERSCRIPT_SECRET_KEY takes both keys: the new one, a space, the one "
     "before it.",
-    "AUDIT_KEY": "Write the key to the file audit_key of TINKERSCRIPT_DATA, readable by the server's "
-    "user alone, and remove this one.",
+    "AUDIT_KEY": "Write the key to the file audit_key of TINKERSCRIPT_DATA, readable by the "
+    "server's user alone, and remove this one.",
     "SIGN_UP_DOMAINS": "Set TINKERSCRIPT_SIGN_UP=example.org,lab.example.org.",
     "MAIL_FROM": "Name the sender in TINKERSCRIPT_SMTP_URL: "
     "smtp://user:password@host:587?from=tinkerscript@example.org.",

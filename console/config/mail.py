@@ -3,7 +3,7 @@
 """
 
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -24,11 +24,10 @@ def mail_settings(url: str, *, name: str) -> dict[str, Any]:
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port or PORTS[parts.scheme]
-        query = dict(parse_qsl(parts.query, strict_parsing=True) if parts.query else ())
+        sender = _sender(parts.query)
     except (ValueError, KeyError):
-        host, port, query = None, None, {}
-    sender = query.pop("from", SENDER)
-    if not host or parts.path or query or "@" not in sender:
+        host = None
+    if not host or parts.path:
         raise ImproperlyConfigured(
             f"{name} does not read smtp://user:password@host:port, or that with "
             "?from=sender@example.org behind it."
@@ -46,3 +45,13 @@ def mail_settings(url: str, *, name: str) -> dict[str, Any]:
         "EMAIL_USE_TLS": parts.scheme == "smtp" and not is_local,
         "EMAIL_TIMEOUT": TIMEOUT_S,
     }
+
+
+def _sender(query: str) -> str:
+    """The address of ``from=...``, in which a plus sign is no blank. Raises ValueError."""
+    if not query:
+        return SENDER
+    option, _, given = query.partition("=")
+    if option != "from" or "@" not in (sender := unquote(given)) or "&" in given:
+        raise ValueError(query)
+    return sender

@@ -37,13 +37,15 @@ class SignUp:
 
 
 def sign_up_read(public_url: str) -> SignUp:
-    """From TINKERSCRIPT_SIGN_UP and TINKERSCRIPT_EMAIL_VERIFICATION. Raises ImproperlyConfigured."""
+    """From TINKERSCRIPT_SIGN_UP and TINKERSCRIPT_EMAIL_VERIFICATION.
+
+    Raises ImproperlyConfigured.
+    """
     is_local = is_loopback(public_url)
     policy = read_text("TINKERSCRIPT_SIGN_UP", "open" if is_local else "invited")
     domains: frozenset[str] = frozenset()
     if policy not in POLICIES:
-        listed = policy.lower().split(",")
-        domains = frozenset(domain.strip() for domain in listed if domain.strip())
+        domains = frozenset(domain.strip() for domain in policy.lower().split(","))
         if wrong := sorted(domain for domain in domains if not DOMAIN.fullmatch(domain)):
             raise ImproperlyConfigured(
                 f"TINKERSCRIPT_SIGN_UP: {wrong[0]!r} is none of {', '.join(POLICIES)} and no "

@@ -128,8 +128,10 @@ def test_the_secret_before_the_present_one_is_read_from_the_second_line_or_the_e
 ):
     say = "print(s.SECRET_KEY, s.SECRET_KEY_FALLBACKS)"
     assert read(tmp_path, say, TINKERSCRIPT_SECRET_KEY="b").stdout.strip() == "b []"
-    given = {"TINKERSCRIPT_SECRET_KEY": "b a"}
-    assert read(tmp_path, say, **given).stdout.strip() == "b ['a']"
+    given = {"TINKERSCRIPT_SECRET_KEY": f"{'b' * 32} a"}
+    assert read(tmp_path, say, **given).stdout.strip() == f"{'b' * 32} ['a']"
+    passphrase = read(tmp_path, say, TINKERSCRIPT_SECRET_KEY="two words")
+    assert "a key has no space in it" in passphrase.stderr and not passphrase.stdout
     (tmp_path / "data" / "secret_key").write_text("d\nc\n")
     assert read(tmp_path, say).stdout.strip() == "d ['c']"
     (tmp_path / "data" / "secret_key").write_text("")
@@ -214,9 +216,19 @@ def test_the_url_of_the_mail_server_names_the_sender() -> None:
     assert mail_settings("", name="N")["DEFAULT_FROM_EMAIL"] == "tinkerscript@localhost"
     named = mail_settings("smtp://u:p@mail.example.org:587?from=lab@example.org", name="N")
     assert (named["DEFAULT_FROM_EMAIL"], named["EMAIL_PORT"]) == ("lab@example.org", 587)
-    for wrong in ("?to=a@b", "?from=nobody", "?from", "/inbox"):
+    for written in ("lab+runs@example.org", "lab%2Bruns%40example.org"):
+        named = mail_settings(f"smtp://mail.example.org?from={written}", name="N")
+        assert named["DEFAULT_FROM_EMAIL"] == "lab+runs@example.org"
+    for wrong in (
+        "mail?to=a@b",
+        "mail?from=nobody",
+        "mail?from",
+        "mail/inbox",
+        "mail?from=a@b&to=c",
+        "[::1",
+    ):
         with pytest.raises(ImproperlyConfigured, match="N does not read smtp"):
-            mail_settings(f"smtp://mail.example.org{wrong}", name="N")
+            mail_settings(f"smtp://{wrong}", name="N")
 
 
 def test_a_misspelt_folder_of_a_model_stops_start_up_and_names_its_neighbour(

@@ -93,6 +93,7 @@ def test_domains_that_may_sign_up_are_listed(variables) -> None:
         {"SIGN_UP": "domains"},
         {"SIGN_UP": "example.org,nodot"},
         {"SIGN_UP": "open,example.org"},
+        {"SIGN_UP": ","},
         {"SIGN_UP": "open", "EMAIL_VERIFICATION": "optional"},
         {"EMAIL_VERIFICATION": "none"},
     ],
