@@ -211,3 +211,9 @@ def test_time_counts_from_the_registration_to_the_last_heartbeat(project, client
     assert client.get(f"/v1/sessions/{session.id}/usage").json()["cost_per_hour"] == 0.1
     runtime_heartbeat(session=lease_check(token=token), body=READY)
     assert usage(client)["items"][0]["runtime_s"] == pytest.approx(0, abs=60)
+    now = timezone.now()  # it was last heard of an hour ago
+    began, seen = now - timedelta(hours=3), now - timedelta(hours=1)
+    RuntimeSpan.objects.filter(session_id=session.id).update(started_at=began, seen_at=seen)
+    assert usage(client)["items"][0]["runtime_s"] == 7200
+    runtime_heartbeat(session=lease_check(token=token), body=READY)
+    assert usage(client)["items"][0]["runtime_s"] == pytest.approx(10_800, abs=60)

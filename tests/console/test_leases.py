@@ -204,6 +204,7 @@ def test_a_replaced_lease_changes_nothing(project):
     stale = leases.lease_check(token=old)  # read before the new lease was issued, used after it
     new = leases.lease_issue(session=session)
     checkpoint = session.checkpoints.create(kind="state", ordered=True)
+    failed = CheckpointFailure(checkpoint_id=checkpoint.id, reason="no room")
     before = Session.objects.filter(id=session.id).values().get()
     events = EventRecord.objects.count()
     attempts = [
@@ -211,6 +212,7 @@ def test_a_replaced_lease_changes_nothing(project):
         lambda s: leases.runtime_register(session=s),
         lambda s: leases.runtime_report(session=s, body=Report(entries=[])),
         lambda s: leases.runtime_fail(session=s, body=FailureReport(code="x", cause="y")),
+        lambda s: uploads.checkpoint_fail(session=s, body=failed),
     ]
     for attempt in attempts:
         with pytest.raises(StaleLease):

@@ -8,7 +8,9 @@ import socket
 from typing import Any
 
 import pytest
+from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.test_utils import TestServer
 from django.test import Client
 
 from console.errors import InvalidRequest, RateLimited
@@ -108,6 +110,29 @@ def test_what_is_no_completion_is_said_to_be_none(monkeypatch, read) -> None:
     monkeypatch.setattr(outside_calls, "_post", post)
     with pytest.raises(InvalidRequest, match="no chat completion"):
         ask(base_url="https://models.example.org/v1", **ASKED)
+
+
+async def test_no_redirect_is_followed_and_no_more_is_read_than_the_bound(monkeypatch) -> None:
+    monkeypatch.setattr(outside_calls, "MAX_ANSWER_BYTES", 1000)
+    reached: list[str] = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        reached.append(request.path)
+        if request.path == "/moved":
+            raise web.HTTPTemporaryRedirect("/elsewhere")
+        return web.Response(body=b" " * (1 << 20))
+
+    app = web.Application()
+    app.router.add_post("/{path:.*}", answer)
+    async with TestServer(app) as endpoint:
+        status, _ = await outside_calls._post(  # noqa: SLF001 - as for an address that may be called
+            str(endpoint.make_url("/moved")), "k", {}, PublicResolver()
+        )
+        assert (status, reached) == (307, ["/moved"])
+        status, read = await outside_calls._post(  # noqa: SLF001
+            str(endpoint.make_url("/long")), "k", {}, PublicResolver()
+        )
+    assert status == 200 and 1000 < len(read) <= 1000 + (1 << 16)
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,15 @@ def complete(journal: Journal, episode_id: str, reward: float = 1.0, **options) 
     journal.episodes.end(episode_id, WorkflowOutput(reward=reward), REPORT)
 
 
+def test_a_commit_is_on_disk_when_it_returns(journal: Journal) -> None:
+    """Also where the machine loses its power, which no kill of a process shows."""
+    found = [
+        journal.database.connection.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("journal_mode", "synchronous")
+    ]
+    assert found == ["wal", 2], "write-ahead log; FULL"
+
+
 def test_an_episode_has_the_versions_of_its_oldest_and_its_newest_token(journal: Journal) -> None:
     begin(journal, "e1")
     for name, versions in (("c1", (3, 5)), ("c2", (2, 4)), ("c3", (4, 4))):

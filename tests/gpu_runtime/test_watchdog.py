@@ -6,15 +6,17 @@ import asyncio
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from django.conf import settings
 
 from gpu_runtime.control_plane import watchdog as watchdog_module
-from gpu_runtime.control_plane.watchdog import FROZEN
+from gpu_runtime.control_plane.watchdog import FROZEN, Watchdog
 from gpu_runtime.engine import arguments
 from gpu_runtime.engine import vllm_engine as engine
 from gpu_runtime.errors import Stuck
@@ -158,6 +160,63 @@ async def test_a_frozen_interpreter_is_reported_by_the_next_runtime(
     (event,) = stuck_events(plane)
     assert "interpreter stood still" in event["cause"] and "line 3 in generate" in event["stacks"]
     assert not (folder / FROZEN).exists()
+
+
+@pytest.mark.parametrize("ends_by_itself", [True, False])
+def test_what_stands_still_is_reported_and_ended(
+    ends_by_itself: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the watchdog's own thread: asked to end first, and ended where it does not."""
+    monkeypatch.setattr(watchdog_module, "TICK_S", 0.001)
+    monkeypatch.setattr(watchdog_module, "EXIT_S", 0.0)
+    monkeypatch.setattr(watchdog_module, "stacks_collect", lambda folder: "the stacks")
+    ended, done = [], threading.Event()
+    monkeypatch.setattr(watchdog_module.os, "_exit", lambda code: done.set() or ended.append(code))
+    status = SimpleNamespace(stuck=lambda: "training step 3: no progress", advance=lambda: None)
+    asked: list[object] = []
+
+    def give_up(fault: Stuck) -> None:
+        asked.append(fault)
+        if ends_by_itself:
+            done.set()
+
+    agent = SimpleNamespace(
+        status=status,
+        report=lambda kind, data, *, key: asked.append(f"{data['cause']}, {data['stacks']}"),
+        drain=lambda seconds: asked.append("drain"),
+        give_up=give_up,
+    )
+    with Watchdog(agent, tmp_path / "stacks", hard_exit=not ends_by_itself) as dog:
+        assert done.wait(25)
+        dog._thread.join(25)  # noqa: SLF001 - it ends by itself
+        if not ends_by_itself:
+            dog._frozen.close()  # noqa: SLF001
+    assert asked[:2] == ["training step 3: no progress, the stacks", "drain"]
+    assert isinstance(asked[2], Stuck) and len(asked) == 3
+    assert ended == ([] if ends_by_itself else [watchdog_module.EXIT_CODE])
+
+
+def test_a_frozen_interpreter_is_ended_by_a_timer_that_the_watchdog_winds_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog_module, "TICK_S", 0.001)
+    wound, seen = [], threading.Event()
+
+    def wind(seconds: float, **options: object) -> None:
+        wound.append((seconds, options["exit"]))
+        seen.set()
+
+    timer = SimpleNamespace(
+        dump_traceback_later=wind, cancel_dump_traceback_later=lambda: wound.append("cancelled")
+    )
+    monkeypatch.setattr(watchdog_module, "faulthandler", timer)
+    agent = SimpleNamespace(status=Status())
+    with Watchdog(agent, tmp_path / "stacks", hard_exit=True) as dog:
+        assert seen.wait(25)
+    dog._thread.join(25)  # noqa: SLF001 - it ends by itself
+    dog._frozen.close()  # noqa: SLF001
+    assert (watchdog_module.INTERPRETER_S, True) in wound and "cancelled" in wound
+    assert watchdog_module.INTERPRETER_S < LONGEST_S
 
 
 def test_no_session_can_be_silent_for_longer_than_a_quarter_of_an_hour() -> None:
