@@ -32,7 +32,8 @@ def test_a_secret_is_256_bits_and_stored_only_as_a_hash(project, alice):
     key, secret = keys.key_create(project=project, user=alice, name="laptop", scopes=READ)
     assert secret.startswith("tml-ts_") and len(secret) == len("tml-ts_") + 43
     row = ApiKey.objects.filter(id=key.id).values().get()
-    assert secret not in str(row) and secret.startswith(row["prefix"]) and len(row["sha256"]) == 64
+    assert secret.startswith(row["prefix"]) and len(row["prefix"]) == 12 < 32 < len(secret)
+    assert secret[:13] not in str(row) and secret[12:] not in str(row) and len(row["sha256"]) == 64
 
 
 def test_a_key_authenticates_as_its_project_and_user(project, alice):

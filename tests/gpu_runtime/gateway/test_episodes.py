@@ -263,6 +263,23 @@ async def test_group_without_a_task_is_the_first_prompt(gateway: Gateway) -> Non
     assert (await gateway.end(other["episode_id"])).json()["group_key"] != same[0]["group_key"]
 
 
+async def test_a_batch_has_as_many_groups_of_as_many_episodes_as_are_asked_for(
+    tmp_path: Path,
+) -> None:
+    sizes = {"grpo_n": 3, "tasks_per_batch": 2, "max_staleness": 1}
+    async with running_gateway(tmp_path, **sizes) as gateway:
+        batches = gateway.episodes.batches
+        for task in "aaabb":
+            await play(gateway, task)
+            assert batches.pending() == 0
+        for task in "bccc":  # a third group waits for the next batch
+            await play(gateway, task)
+            assert batches.pending() == 1
+        batch = await batches.next_batch()
+        tasks = [[episode.record.task for episode in group.episodes] for group in batch.groups]
+        assert tasks == [["a"] * 3, ["b"] * 3]
+
+
 async def test_batch_is_exact_journaled_and_reported(gateway: Gateway) -> None:
     for task in ("a", "b"):
         for reward in (0.0, 1.0):
