@@ -14,6 +14,7 @@ from support.asgi_calls import Call
 
 pytestmark = pytest.mark.django_db(transaction=True)
 A, B = "203.0.113.7", "198.51.100.9"
+BOUNDS = address_limit.LIMIT, address_limit.WINDOW_S
 
 
 @pytest.fixture(autouse=True)
@@ -40,6 +41,10 @@ async def ask(
 
 async def statuses(count: int, **options: str) -> list[int]:
     return [(await ask(f"tsk_wrong_{number}", **options))[0] for number in range(count)]
+
+
+def test_the_bounds_are_those_that_the_page_on_security_has() -> None:
+    assert BOUNDS == (300, 10)
 
 
 async def test_wrong_keys_of_one_address_are_refused_before_they_are_looked_up_and_another_address_is_not(

@@ -1,5 +1,7 @@
 """Which ended episodes make a group, and which are too old."""
 
+from dataclasses import replace
+
 from gpu_runtime.episodes.begun.groups import Begun, Places
 from gpu_runtime.episodes.grouping import full_groups, stale_episodes
 from gpu_runtime.journal.records import EpisodeRecord
@@ -53,7 +55,10 @@ def test_a_group_that_waited_too_long_is_taken_as_it_is_and_one_episode_alone_is
 
 
 def test_staleness_counts_from_the_oldest_token() -> None:
-    waiting = [record(1, "a", 1, version=3), record(2, "a", 2, version=5)]
+    waiting = [
+        replace(record(1, "a", 1, version=3), version_last=5),
+        record(2, "a", 2, version=5),
+    ]
     assert stale_episodes(waiting, policy_version=5, max_staleness=2) == []
     assert stale_episodes(waiting, policy_version=5, max_staleness=1) == ["e1"]
 

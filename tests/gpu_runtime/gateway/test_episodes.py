@@ -192,6 +192,7 @@ async def test_idle_episode_expires_and_a_heartbeat_keeps_it(tmp_path: Path) -> 
     clock = FakeClock(time.time())
     async with running_gateway(tmp_path, now=clock, episode_idle_timeout_s=100) as gateway:
         kept, lost = await gateway.begin(), await gateway.begin()
+        assert kept["idle_timeout_s"] == 100, "by which the client beats"
         clock.now += 60
         assert (
             await gateway.internal("POST", f"/episodes/{kept['episode_id']}/heartbeat")
