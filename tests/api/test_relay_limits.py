@@ -19,6 +19,11 @@ from support.waiting import eventually
 CHAT = "/openai/v1/chat/completions"
 
 
+def test_one_key_may_have_half_of_what_the_relay_carries() -> None:
+    assert (bounds.MAX_CALLS, bounds.MAX_CALLS_PER_KEY) == (8_192, 4_096)
+    assert (bounds.MAX_BYTES, bounds.MAX_BYTES_PER_KEY) == (512 << 20, 256 << 20)
+
+
 def test_what_ended_makes_room_and_leaves_nothing_behind() -> None:
     counted = RelayLimits()
     with counted.hold("a") as holding:

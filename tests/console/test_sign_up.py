@@ -208,8 +208,11 @@ def test_what_an_operator_confirms_ends_what_was_made_before(squatter, rf) -> No
     request = rf.post("/admin/")
     request.user = factories.user_make("operator")
     address = EmailAddress.objects.get(email=NEW["email"])
+    # of whoever made the account: a password would be mailed to it
+    EmailAddress.objects.create(user=address.user, email="squatter@else.example.org", verified=True)
     email_confirmed.send(sender=EmailAddress, request=request, email_address=address)
     assert not works(secret) and not is_in(client)
+    assert list(EmailAddress.objects.filter(user=address.user)) == [address]
     assert AuditRecord.objects.filter(content__contains="key_revoke").count() == 1
 
 
