@@ -61,6 +61,14 @@ def test_every_command_closes_a_folder_that_was_open(tmp_path: Path) -> None:
     assert mode(data) == 0o700 and mode(data / "secret_key") == 0o600
 
 
+def test_what_the_process_makes_after_it_is_its_users_alone(tmp_path: Path) -> None:
+    data = open_folder(tmp_path)
+    data_folder_open(data)
+    (data / "made").write_text("later")
+    (data / "folder").mkdir()
+    assert [mode(path) for path in (data, data / "made", data / "folder")] == [0o700, 0o600, 0o700]
+
+
 @pytest.mark.system
 def test_another_user_lists_and_reads_nothing(tmp_path: Path) -> None:
     require_root()

@@ -5,6 +5,7 @@ anything.
 import pytest
 from allauth.account.models import EmailAddress
 from django.apps import apps
+from django.contrib.sessions.models import Session as BrowserSession
 from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.test import Client
@@ -45,6 +46,9 @@ def test_nothing_names_who_was_erased_and_others_keep_what_they_have(
     factories.key_make(project, alice)
     factories.key_make(theirs, alice)
     member_invite(project=theirs, email="else@example.com", role=Role.MEMBER, by=bob)
+    # to another project, which they have not answered
+    elsewhere = factories.user_make("carol").memberships.get().project
+    elsewhere.memberships.create(email=alice.email, role=Role.MEMBER)
     webhook_create(project=project, url="https://example.com/", topics=list(WebhookTopic))
     own, _lease = factories.runtime_make(project, person=alice)
     Session.objects.filter(id=own.id).update(state=SessionState.STOPPED, launch_handle=None)
@@ -57,10 +61,11 @@ def test_nothing_names_who_was_erased_and_others_keep_what_they_have(
     assert rows_with(*words) == []
     assert object_store.size_bytes(f"sessions/{own.id}/checkpoints/c/weights") is None
     assert browser.get("/v1/account").status_code == 401
+    assert not BrowserSession.objects.exists(), "its data, which is encoded, has who signed in"
     assert not EventRecord.objects.filter(session_id=own.id).exists()
     assert not RuntimeSpan.objects.filter(session_id=own.id).exists()
     shared.refresh_from_db()
-    assert shared.person is None and Project.objects.get() == theirs
+    assert shared.person is None and set(Project.objects.all()) == {theirs, elsewhere}
     assert Membership.objects.filter(project=theirs).count() == 2, "bob, and who was invited"
 
 

@@ -163,6 +163,7 @@ def test_what_makes_no_sense_there_is_refused_by_name(project) -> None:
 
 
 def test_a_key_is_of_the_session_and_of_who_asked_for_it(project, settings) -> None:
+    settings.PUBLIC_URL = "https://train.example.org"  # no address of this machine
     session = serve(project, factories.BASE_MODEL)
     at = {"project": project, "caller_id": "key_1", "days": 2}
     made = serving.serving_key_create(session_id=session.id, **at)
@@ -175,6 +176,7 @@ def test_a_key_is_of_the_session_and_of_who_asked_for_it(project, settings) -> N
     assert (
         made.base_url == f"{settings.PUBLIC_URL}/openai/v1" and made.model == factories.BASE_MODEL
     )
+    assert made.anthropic_base_url == f"{settings.PUBLIC_URL}/openai"
     with pytest.raises(Conflict, match="episodes"):
         serving.serving_key_create(session_id=factories.session_make(project).id, **at)
     services.session_stop(project=project, session_id=session.id)

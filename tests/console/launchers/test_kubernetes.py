@@ -79,7 +79,9 @@ def test_a_pod_has_no_rights_no_account_and_bounded_resources() -> None:
     pod = manifests.job_make(wanted_make())["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert pod["automountServiceAccountToken"] is False and pod["restartPolicy"] == "Never"
-    assert pod["securityContext"]["runAsNonRoot"] and pod["securityContext"]["seccompProfile"]
+    security = pod["securityContext"]
+    assert security["runAsNonRoot"] and security["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert (security["runAsUser"], security["runAsGroup"]) == (10_001, 10_001)
     assert container["securityContext"] == {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
