@@ -35,13 +35,12 @@ from .lora import (
     plain_weights,
 )
 from .model_check import policy_verify
-from .models.adam import adam_set
 from .models.export import hugging_face_export, spilled
 from .models.publishing import WeightPublisher
 from .objective.reference import References
 from .objective.row_loss import STATISTICS, LoopInputs, row_loss
 from .objective.token_scales import batch_scales
-from .optimizer import GuardedAdamW, loop_adam
+from .optimizer import GuardedAdamW, adam_set, loop_adam
 from .rank_spec import RankSpec, dtype_name, loading
 from .rows.kinds import RowKind
 from .rows.loop_data import loop_order, sample_data
@@ -77,7 +76,7 @@ class RankTrainer:
         if spec.device == "cpu":
             linear_layers_use_onednn(policy)
         trained = [parameter for parameter in policy.parameters() if parameter.requires_grad]
-        optimizer = GuardedAdamW(trained, self.config, self.device)
+        optimizer = GuardedAdamW(trained, self.config.grad_norm_limit, self.device)
         self.engine, *_ = deepspeed.initialize(
             model=policy, optimizer=optimizer, config=deepspeed_config(self.config, self.dtype)
         )
@@ -200,8 +199,9 @@ class RankTrainer:
         finite.
         """
         adam = loop_adam(self.config, step)
-        # the clip is DeepSpeed's, which knows the norm of all ranks
         adam_set(self.engine.optimizer.param_groups, adam)
+        # DeepSpeed clips, which knows the norm of all ranks, and with a state it loads that clip
+        vars(self.engine.optimizer)["clip_grad"] = adam.grad_clip_norm
         self._step()
         norm = self._norm()
         if math.isfinite(norm) and norm > self.config.grad_norm_limit:

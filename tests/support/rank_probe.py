@@ -174,6 +174,20 @@ def observed(
     return [_observed(trainer_make(model, config), samples) for config in configs]
 
 
+def observed_from_state(
+    model: str, saved: SessionConfig, config: SessionConfig, samples: Sequence[Sample]
+) -> dict[str, Any]:
+    """As ``observed``, of a session that goes on from a state of a session ``saved``."""
+    with tempfile.TemporaryDirectory() as folder:
+        before = trainer_make(model, saved)
+        before.forward_backward(samples)
+        before.optim_step(1)
+        before.save_state(Path(folder))
+        trainer = trainer_make(model, config)
+        trainer.load_state(Path(folder))
+    return _observed(trainer, samples)
+
+
 def _observed(trainer, samples: Sequence[Sample]) -> dict[str, Any]:
     parameters = dict(trainer.engine.module.named_parameters())
     found = {

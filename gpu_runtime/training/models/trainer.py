@@ -26,6 +26,7 @@ from gpu_runtime.training.cpu.onednn_linear import linear_layers_use_onednn
 from gpu_runtime.training.model_check import policy_verify
 from gpu_runtime.training.models.towers import tower_freeze
 from gpu_runtime.training.objective.named_losses import LOSSES, LossInputs, loss_tokens
+from gpu_runtime.training.optimizer import adam_make, adam_step
 from gpu_runtime.training.policy import Policy
 from gpu_runtime.training.rank_spec import RankSpec, dtype_name
 from gpu_runtime.training.rows.packing import TreeRow, pack, prefix_order
@@ -33,7 +34,6 @@ from gpu_runtime.training.rows.row_pass import RowLoss, RowModel, rows_pass
 from gpu_runtime.training.rows.tensors import RowTensors
 from tinkerscript.processes import machine_share
 
-from .adam import adam_make, adam_step
 from .adapters import adapter_add, adapter_bytes, adapter_export, adapter_remove, adapter_select
 from .data_check import data_check, loss_find, settings_check
 from .export import full_weights, hugging_face_export

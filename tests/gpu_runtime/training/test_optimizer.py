@@ -6,8 +6,14 @@ import pytest
 import torch
 
 from gpu_runtime.model_interfaces import AdamParams, InvalidTrainingInput
-from gpu_runtime.training.models.adam import adam_make, adam_step
-from gpu_runtime.training.optimizer import GuardedAdamW, learning_rate, loop_adam
+from gpu_runtime.training.optimizer import (
+    GuardedAdamW,
+    adam_make,
+    adam_set,
+    adam_step,
+    learning_rate,
+    loop_adam,
+)
 from tinkerscript.wire.config import SessionConfig
 
 CPU = torch.device("cpu")
@@ -43,17 +49,16 @@ def test_no_step_of_a_schedule_has_a_rate_of_zero_or_less():
         assert measured == sorted(measured, reverse=True) and min(measured) > 0
 
 
-@pytest.mark.parametrize("offload", [False, True])
-def test_a_step_is_that_of_adamw_with_the_sessions_options(offload):
+def test_a_step_is_that_of_adamw_with_the_sessions_options():
     config = SessionConfig(
-        adam_beta1=0.7, adam_beta2=0.8, adam_eps=1e-3, weight_decay=0.1, offload_optimizer=offload
-    )  # fmt: skip
+        learning_rate=0.01, adam_beta1=0.7, adam_beta2=0.8, adam_eps=1e-3, weight_decay=0.1
+    )
     x = torch.tensor([2.0, -1.0], requires_grad=True)
-    optimizer = GuardedAdamW([x], config, CPU)
+    optimizer = GuardedAdamW([x], config.grad_norm_limit, CPU)
     m = v = torch.zeros(2)
     expected = x.detach().clone()
     for step, gradient in enumerate((torch.tensor([0.5, -3.0]), torch.tensor([1.0, 1.0])), start=1):
-        optimizer.param_groups[0]["lr"] = 0.01
+        adam_set(optimizer.param_groups, loop_adam(config, step))
         x.grad = gradient.clone()
         optimizer.step()
         m, v = 0.7 * m + 0.3 * gradient, 0.8 * v + 0.2 * gradient**2
@@ -65,7 +70,7 @@ def test_a_step_is_that_of_adamw_with_the_sessions_options(offload):
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_step_with_a_gradient_that_is_not_finite_changes_nothing(value):
     x, y = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
-    optimizer = GuardedAdamW([x, y], SessionConfig(weight_decay=0.1), CPU)
+    optimizer = GuardedAdamW([x, y], math.inf, CPU)
     optimizer.param_groups[0]["lr"] = 0.1
     x.grad, y.grad = torch.ones(2), torch.tensor([1.0, value])
     optimizer.step()
@@ -86,9 +91,9 @@ def test_the_loop_asks_for_a_step_with_every_option_of_its_session():
 
 def test_a_gradient_whose_norm_is_beyond_the_limit_changes_nothing():
     x = torch.ones(2, requires_grad=True)
-    optimizer = GuardedAdamW([x], SessionConfig(), CPU)
+    optimizer = GuardedAdamW([x], 5.0, CPU)
     optimizer.param_groups[0]["lr"] = 0.1
-    optimizer.most_norm, optimizer.global_norm = 5.0, lambda: 5.1
+    optimizer.global_norm = lambda: 5.1
     x.grad = torch.ones(2)
     optimizer.step()
     assert optimizer.refused and x.tolist() == [1.0, 1.0]

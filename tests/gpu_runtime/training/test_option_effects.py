@@ -5,7 +5,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from gpu_runtime.interfaces import Sample
-from support.rank_probe import in_a_rank, moving_reference, observed
+from support.rank_probe import in_a_rank, moving_reference, observed, observed_from_state
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
@@ -17,14 +17,24 @@ RUNS += [{"zero_stage": stage, "offload_optimizer": True} for stage in (1, 2, 3)
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory) -> list[dict]:
-    model = str(tiny_model_make(tmp_path_factory.mktemp("tiny")))
+def model(tmp_path_factory) -> str:
+    return str(tiny_model_make(tmp_path_factory.mktemp("tiny")))
+
+
+@pytest.fixture(scope="module")
+def found(model) -> list[dict]:
     return in_a_rank(observed, model, [SessionConfig(**options) for options in RUNS], SAMPLES)
 
 
 def test_a_gradient_is_clipped_to_the_norm_of_the_session(found):
     assert found[0]["handed_norm"] == pytest.approx(1.0, rel=1e-3)
     assert found[1]["handed_norm"] == pytest.approx(1e-3, rel=1e-3)
+
+
+def test_a_session_from_the_state_of_another_clips_by_its_own_option(model):
+    configs = SessionConfig(grad_clip=1.0), SessionConfig(grad_clip=1e-3)
+    found = in_a_rank(observed_from_state, model, *configs, SAMPLES)
+    assert found["handed_norm"] == pytest.approx(1e-3, rel=1e-3)
 
 
 def test_each_stage_shards_what_it_promises(found):

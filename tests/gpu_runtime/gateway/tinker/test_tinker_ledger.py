@@ -13,6 +13,8 @@ import pyrage
 import pytest
 
 from gpu_runtime.gateway.tinker import work
+from gpu_runtime.gateway.tinker.data import UserMistake
+from gpu_runtime.gateway.tinker.requests import OptimStep, body_parse
 from gpu_runtime.journal.model_table import ModelTable, Operation
 from support.tinker_harness import MODEL, Open, Wire, step, training
 
@@ -121,6 +123,17 @@ async def test_a_number_that_never_comes_is_used_up(wire_open: Open) -> None:
         assert (await wire.do("optim_step", step(3)))["metrics"] == {"grad_norm": 1.0}
         late = await wire.post("/api/v1/forward_backward", training(1))
         assert late.status_code == 400 and "missing" in late.text
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("learning_rate", "NaN"), ("learning_rate", -1), ("beta1", 1), ("beta2", -0.1), ("eps", 0),
+     ("weight_decay", "Infinity"), ("grad_clip_norm", -1)],
+)  # fmt: skip
+def test_a_parameter_that_adam_cannot_use_is_refused_by_name(field: str, value: Any) -> None:
+    body = f'{{"model_id": "m", "seq_id": 1, "adam_params": {{"{field}": {value}}}}}'
+    with pytest.raises(UserMistake, match=f"adam_params.{field}: "):
+        body_parse(OptimStep, body.encode())
 
 
 @pytest.mark.parametrize(
