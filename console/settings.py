@@ -41,7 +41,7 @@ from django.core.exceptions import ImproperlyConfigured
 from console.config.accounts import ACCOUNT_RATES, account_pages
 from console.config.counting import caches, channel_layers, web_processes_read
 from console.config.data_folder import data_folder_open
-from console.config.database import databases_read, is_pooled
+from console.config.database import databases_read
 from console.config.environment import (
     read_int,
     read_models,
@@ -162,9 +162,7 @@ PLACES = places_read(
 PRESIGNED_URL_S = 900  # for users: they ask again
 TRANSFER_URL_S = 6 * 3600  # for runtimes: a plan covers hundreds of gigabytes
 
-DATABASES = databases_read(
-    read_text("DATABASE_URL", f"sqlite:///{DATA / 'console.sqlite3'}"), is_pooled=is_pooled()
-)
+DATABASES = databases_read(read_text("DATABASE_URL", f"sqlite:///{DATA / 'console.sqlite3'}"))
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = read_url("REDIS_URL", "", schemes=("redis", "rediss", "unix"))

@@ -26,7 +26,7 @@ def main() -> int:
         from .training.nodes import pod_host
 
         return pod_host.main()
-    if WAITS in os.environ:
+    if sys.argv[1:] == [WAITS]:
         from .loading.warm import warm_life
 
         return exit_code(warm_life(until_terminated))

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-# it is there in a runtime that has no session yet: loading/warm.py
-WAITS = "TINKERSCRIPT_RUNTIME_WAITS"
+# the argument of a runtime that has no session yet: loading/warm.py
+WAITS = "--wait"
 _LEASE = re.compile(r"tml-ls-(?P<session_id>[A-Za-z0-9_-]{1,40})\.[0-9a-f]{64}")
 _ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9.\-]+):(?P<port>\d{1,5})")
 

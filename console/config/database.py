@@ -5,8 +5,6 @@ from typing import Any
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
-from console.config.environment import read_text
-
 # IMMEDIATE: a transaction that reads first and writes later would otherwise fail at once when
 # another writes. FULL: what was acknowledged survives a power cut. secure_delete: what was deleted
 # is not left in the file.
@@ -21,29 +19,27 @@ OF_SQLITE = {
 CONN_MAX_AGE_S = 300  # firewalls forget quiet connections without a word
 
 
-def is_pooled() -> bool:
-    """Whether the environment names a pool before the database."""
-    return read_text("TINKERSCRIPT_DISABLE_SERVER_SIDE_CURSORS", "0", among=("0", "1")) == "1"
-
-
-def databases_read(url: str, *, is_pooled: bool = False) -> dict[str, dict[str, Any]]:
-    """Django's DATABASES. ``is_pooled``: a pool such as PgBouncer may give each transaction another
-    connection, so that no cursor outlives one. Raises ImproperlyConfigured.
+def databases_read(url: str) -> dict[str, dict[str, Any]]:
+    """Django's DATABASES. ``?pool_mode=transaction`` in the URL: a pool such as PgBouncer may give
+    each transaction another connection, so that no cursor outlives one. Raises
+    ImproperlyConfigured.
     """
     try:
         parsed = dj_database_url.parse(
             url,
             conn_max_age=CONN_MAX_AGE_S,
             conn_health_checks=True,
-            disable_server_side_cursors=is_pooled,
         )
     except (ValueError, KeyError) as error:
         raise ImproperlyConfigured(f"DATABASE_URL cannot be read: {error}") from None
     database: dict[str, Any] = dict(parsed)
-    if is_pooled and database["ENGINE"] != "django.db.backends.postgresql":
-        raise ImproperlyConfigured(
-            "TINKERSCRIPT_DISABLE_SERVER_SIDE_CURSORS=1 is of a DATABASE_URL of PostgreSQL alone."
-        )
+    if mode := database.get("OPTIONS", {}).pop("pool_mode", None):
+        if mode != "transaction" or database["ENGINE"] != "django.db.backends.postgresql":
+            raise ImproperlyConfigured(
+                f"DATABASE_URL: pool_mode={mode} is none of a server's; there is "
+                "pool_mode=transaction, of PostgreSQL."
+            )
+        database["DISABLE_SERVER_SIDE_CURSORS"] = True
     if database["ENGINE"] == "django.db.backends.sqlite3":
         database["OPTIONS"] = dict(OF_SQLITE)
     return {"default": database}

@@ -25,6 +25,7 @@ _OIDC = (
     "Set TINKERSCRIPT_OIDC_OPTIONS=name=Example Lab,scopes=openid profile email groups,"
     "groups_claim=groups,trusted_domains=lab.example.org, with those that you need."
 )
+_KUBERNETES = "Set TINKERSCRIPT_KUBERNETES=namespace=runtimes,claim=data,context=lab, with those that you need."
 # Settings of earlier releases, by the start of their names without PREFIX, and what to use instead.
 REMOVED = {
     "SHARED_COUNTS": "Web processes count together in Redis alone: set REDIS_URL, and "
@@ -43,6 +44,11 @@ REMOVED = {
     "OIDC_TRUSTED_DOMAINS": _OIDC,
     "OIDC_GROUPS_CLAIM": _OIDC,
     "OIDC_SCOPES": _OIDC,
+    "DISABLE_SERVER_SIDE_CURSORS": "Write ?pool_mode=transaction behind DATABASE_URL.",
+    "DOCKER_NETWORK": "The network of runtimes is always tinkerscript-runtimes: remove this one.",
+    "KUBERNETES_NAMESPACE": _KUBERNETES,
+    "KUBERNETES_CLAIM": _KUBERNETES,
+    "KUBERNETES_CONTEXT": _KUBERNETES,
     "SAML_": (
         "SAML is not supported any more. Use OpenID Connect (TINKERSCRIPT_OIDC_ISSUER): Keycloak, "
         "Authentik or Dex "

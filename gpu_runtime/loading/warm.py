@@ -1,6 +1,6 @@
 """A runtime that imports its libraries before it has a session, and then becomes that session's.
 
-``python -m gpu_runtime`` is one where TINKERSCRIPT_RUNTIME_WAITS is set. The libraries serve a
+``python -m gpu_runtime --wait`` is one. The libraries serve a
 session of any base model. Standard input is a socket to the process launcher that started it. Over
 it go lines of JSON, and no secret goes any other way:
 
@@ -24,7 +24,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from gpu_runtime.config import WAITS, RuntimeConfig, config_load
+from gpu_runtime.config import RuntimeConfig, config_load
 from gpu_runtime.engine.vllm_process import imports_begin
 
 from .libraries import libraries_begin
@@ -70,7 +70,6 @@ async def life(
     What ends in an error before it has a session leaves that to the launcher, which reads the log
     and its exit code.
     """
-    del os.environ[WAITS]
     libraries()
     launcher.say("ready")
     session = await asyncio.wrap_future(launcher.session)

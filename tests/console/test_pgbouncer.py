@@ -90,7 +90,7 @@ def pool() -> Iterator[str]:
 def pooled(pool: str, django_db_blocker: Any) -> Iterator[None]:
     """The pool is the database ``ALIAS``."""
     databases = databases_read("sqlite://:memory:") | {
-        ALIAS: databases_read(pool, is_pooled=True)["default"]
+        ALIAS: databases_read(f"{pool}?pool_mode=transaction")["default"]
     }
     connections.settings[ALIAS] = connections.configure_settings(databases)[ALIAS]
     with django_db_blocker.unblock():

@@ -15,6 +15,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from console import settings as console_settings
+from console.config.database import databases_read
 from console.config.environment import read_models, unknown_refuse
 from console.config.keeping import KeepDays, keep_days_read
 from console.config.mail import mail_settings
@@ -59,7 +60,7 @@ def read(tmp_path: Path, code: str, **environment: str) -> subprocess.CompletedP
         ("TINKERSCRIPT_TRUSTED_USERS", "root,nobody-of-this-name"),
         ("TINKERSCRIPT_EMAIL_VERIFICATION", "perhaps"),
         ("DATABASE_URL", "nonsense://x"),
-        ("TINKERSCRIPT_DISABLE_SERVER_SIDE_CURSORS", "1"),
+        ("DATABASE_URL", "sqlite:////tmp/x?pool_mode=transaction"),
         ("REDIS_URL", "localhost:6379"),
         ("S3_ENDPOINT_URL", "localhost:9000"),
         ("S3_ENDPOINT_URL", "http://localhost:9000"),
@@ -192,6 +193,9 @@ def test_a_variable_that_is_no_setting_stops_start_up_with_the_nearest_name(monk
         ("MAIL_FROM", r"TINKERSCRIPT_SMTP_URL: smtp://.*\?from="),
         ("EPISODE_DAYS", "TINKERSCRIPT_KEEP_DAYS="),
         ("OIDC_SCOPES", "TINKERSCRIPT_OIDC_OPTIONS="),
+        ("DISABLE_SERVER_SIDE_CURSORS", r"\?pool_mode=transaction"),
+        ("DOCKER_NETWORK", "tinkerscript-runtimes"),
+        ("KUBERNETES_CLAIM", "TINKERSCRIPT_KUBERNETES=namespace="),
     ],
 )
 def test_a_setting_of_an_earlier_release_stops_start_up_with_what_to_use_instead(
@@ -210,6 +214,16 @@ def test_what_is_kept_is_named_with_its_days(monkeypatch) -> None:
         monkeypatch.setenv("TINKERSCRIPT_KEEP_DAYS", wrong)
         with pytest.raises(ImproperlyConfigured, match="TINKERSCRIPT_KEEP_DAYS: "):
             keep_days_read()
+
+
+def test_no_cursor_outlives_a_transaction_behind_a_pool_of_transactions() -> None:
+    url = "postgres://u:p@pool/db"
+    plain, pooled = (databases_read(it)["default"] for it in (url, f"{url}?pool_mode=transaction"))
+    assert not plain["DISABLE_SERVER_SIDE_CURSORS"] and pooled["DISABLE_SERVER_SIDE_CURSORS"]
+    assert not pooled["OPTIONS"], "the driver does not know pool_mode"
+    for wrong in (f"{url}?pool_mode=session", "sqlite:////tmp/x?pool_mode=transaction"):
+        with pytest.raises(ImproperlyConfigured, match="DATABASE_URL: pool_mode="):
+            databases_read(wrong)
 
 
 def test_the_url_of_the_mail_server_names_the_sender() -> None:

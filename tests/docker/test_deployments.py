@@ -15,6 +15,7 @@ import yaml
 
 from console.scheduling.launchers import docker as docker_launcher
 from console.scheduling.launchers import options
+from console.scheduling.launchers.docker_networks import DOCKER_NETWORK
 from console.scheduling.launchers.kubernetes_objects import manifests as kubernetes_manifests
 from console.scheduling.processes import wait_until
 from launching.backends import WAIT, kubernetes_launcher
@@ -117,7 +118,8 @@ def test_who_may_make_jobs_finds_no_secret_of_the_server_to_mount() -> None:
     servers = [found for found in manifests() if "template" in found.get("spec", {})]
     (of_servers,) = {namespace_of(found) for found in servers}
     assert all("secretRef" in json.dumps(found) for found in servers)
-    runtimes = manifest_of("ConfigMap", "tinkerscript")["data"]["TINKERSCRIPT_KUBERNETES_NAMESPACE"]
+    given = manifest_of("ConfigMap", "tinkerscript")["data"]["TINKERSCRIPT_KUBERNETES"]
+    runtimes = dict(pair.split("=") for pair in given.split(","))["namespace"]
     assert runtimes != of_servers
     granted = [found for found in manifests() if found["kind"] in ("Role", "RoleBinding")]
     assert {namespace_of(found) for found in granted} == {runtimes}
@@ -326,9 +328,8 @@ def test_the_settings_of_compose_are_ones_that_start(monkeypatch) -> None:
         s3_endpoint_url="http://store.example.com:8333",
         most=1,
     )
-    assert (
-        read.name == "docker" and read.docker_network == compose()["networks"]["runtimes"]["name"]
-    )
+    assert read.name == "docker"
+    assert compose()["networks"]["runtimes"]["name"] == DOCKER_NETWORK
 
 
 def test_docker_compose_takes_the_file(tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ def on_kubernetes(tmp_path: Path, embedded_s3: str) -> Iterator[Served]:
     cluster = FakeKubernetes([sys.executable, "-m", "gpu_runtime"], CODE)
     variables = {
         "TINKERSCRIPT_LAUNCHER": "kubernetes", "TINKERSCRIPT_RUNTIME_IMAGE": "stub:1",
-        "TINKERSCRIPT_KUBERNETES_NAMESPACE": "tests", "TINKERSCRIPT_KUBERNETES_CLAIM": "data",
+        "TINKERSCRIPT_KUBERNETES": "namespace=tests,claim=data",
         "KUBECONFIG": str(cluster.kubeconfig_write(tmp_path / "kubeconfig")),
     }  # fmt: skip
 

@@ -74,10 +74,10 @@ async def test_one_that_waits_with_its_libraries_becomes_a_sessions_at_once_and_
     ours, theirs = socket.socketpair()
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(tmp_path / "slow"), str(ROOT), str(ROOT / "sdk")]),
-        "TINKERSCRIPT_RUNTIME_DIR": str(tmp_path / "waits"), "TINKERSCRIPT_RUNTIME_WAITS": "1",
+        "TINKERSCRIPT_RUNTIME_DIR": str(tmp_path / "waits"),
     }  # fmt: skip
     process = subprocess.Popen(
-        [sys.executable, "-m", "gpu_runtime"], env=environment, stdin=theirs, stderr=subprocess.DEVNULL,
+        [sys.executable, "-m", "gpu_runtime", "--wait"], env=environment, stdin=theirs, stderr=subprocess.DEVNULL,
         start_new_session=True,
     )  # fmt: skip
     theirs.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_runtime.config import WAITS, RuntimeConfig
+from gpu_runtime.config import RuntimeConfig
 from gpu_runtime.loading.warm import Launcher, life
 
 
@@ -16,7 +16,6 @@ async def test_a_runtime_that_waits_becomes_the_session_that_it_is_sent(
 ) -> None:
     ours, theirs = socket.socketpair()
     ours.settimeout(10)
-    monkeypatch.setenv(WAITS, "1")
     for name in ("TINKERSCRIPT_SERVER_URL", "TINKERSCRIPT_LEASE", "TINKERSCRIPT_RUNTIME_DIR"):
         monkeypatch.setenv(name, "not known yet")
     monkeypatch.chdir(tmp_path)
@@ -25,7 +24,7 @@ async def test_a_runtime_that_waits_becomes_the_session_that_it_is_sent(
 
     def libraries() -> None:
         """The session comes while they are imported: nothing before has read of it."""
-        assert os.environ["TINKERSCRIPT_LEASE"] == "not known yet" and WAITS not in os.environ
+        assert os.environ["TINKERSCRIPT_LEASE"] == "not known yet"
         environment = {
             "TINKERSCRIPT_SERVER_URL": "http://127.0.0.1:8000", "TINKERSCRIPT_RUNTIME_DIR": str(folder),
             "TINKERSCRIPT_LEASE": f"tml-ls-ses_1.{'a' * 64}",

@@ -47,8 +47,7 @@ class NodesCluster:
         return {
             "TINKERSCRIPT_LAUNCHER": "kubernetes",
             "TINKERSCRIPT_RUNTIME_IMAGE": of_checkout(PRODUCT),
-            "TINKERSCRIPT_KUBERNETES_NAMESPACE": self.namespace,
-            "TINKERSCRIPT_KUBERNETES_CLAIM": CLAIM,
+            "TINKERSCRIPT_KUBERNETES": f"namespace={self.namespace},claim={CLAIM}",
             "KUBECONFIG": str(self.kubeconfig),
         }
 

@@ -82,11 +82,12 @@ def _make(options: LauncherOptions) -> Launcher:
     """A client library that one launcher alone needs is imported for that one alone."""
     if options.name == "docker":
         from console.scheduling.launchers.docker import DockerLauncher, engine_connect
+        from console.scheduling.launchers.docker_networks import DOCKER_NETWORK
 
         return DockerLauncher(
             engine_connect(),
             image=options.image,
-            network=options.docker_network,
+            network=DOCKER_NETWORK,
             resources=options.resources,
             read_only=model_folders(),
         )

@@ -19,12 +19,14 @@ from docker.models.networks import Network
 from console.scheduling.launchers.protocol import launch_session
 
 LAUNCH, SESSION = "tinkerscript.launch", "tinkerscript.sessions.session"  # labels
+# docker/compose.yaml names the same
+DOCKER_NETWORK = "tinkerscript-runtimes"
 UNUSED_S = 60.0  # longer than a container is being made on its network
 ICC = "com.docker.network.bridge.enable_icc"
 
 
 class RuntimeNetworks:
-    """``shared`` is the network of the settings."""
+    """``shared`` is DOCKER_NETWORK, but in tests."""
 
     def __init__(self, client: docker.DockerClient, shared: str) -> None:
         self._client, self._shared = client, shared

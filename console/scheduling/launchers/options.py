@@ -18,6 +18,7 @@ from console.config.environment import read_int, read_pairs, read_text
 from console.scheduling.launchers.protocol import Resources
 
 CHOICE = "TINKERSCRIPT_LAUNCHER"
+KUBERNETES = "TINKERSCRIPT_KUBERNETES"
 NAMES = ("process", "docker", "kubernetes", "slurm")
 ENGINES = ("docker", "kubernetes", "slurm")
 USED_BY = {
@@ -28,11 +29,8 @@ USED_BY = {
     "TINKERSCRIPT_DEVICES": ("process", "docker"),
     "TINKERSCRIPT_WARM": ("process",),
     "TINKERSCRIPT_RUNTIME_IMAGE": ("docker", "kubernetes"),
-    "TINKERSCRIPT_DOCKER_NETWORK": ("docker",),
-    "TINKERSCRIPT_KUBERNETES_NAMESPACE": ("kubernetes",),
-    "TINKERSCRIPT_KUBERNETES_CLAIM": ("kubernetes",),
+    KUBERNETES: ("kubernetes",),
     "TINKERSCRIPT_KUBERNETES_NODES": ("kubernetes",),
-    "TINKERSCRIPT_KUBERNETES_CONTEXT": ("kubernetes",),
     "TINKERSCRIPT_SLURM_OPTIONS": ("slurm",),
 }
 NEEDED_BY = {
@@ -54,7 +52,6 @@ class LauncherOptions:
     name: str
     resources: Resources
     image: str = ""
-    docker_network: str = ""
     kubernetes_namespace: str = ""
     kubernetes_claim: str = ""
     kubernetes_nodes: dict[str, str] = field(default_factory=dict)
@@ -91,21 +88,17 @@ def launcher_options_read(
     if name != "process":
         _check_installed(name)
         _check_reach(name, server_url, s3_endpoint_url)
+    kubernetes = _read_kubernetes(KUBERNETES, source)
     return LauncherOptions(
         name=name,
         resources=_read_resources(name, source),
         image=read_text("TINKERSCRIPT_RUNTIME_IMAGE", "", source=source),
-        docker_network=read_text(
-            "TINKERSCRIPT_DOCKER_NETWORK", "tinkerscript-runtimes", source=source
-        ),
-        kubernetes_namespace=read_text(
-            "TINKERSCRIPT_KUBERNETES_NAMESPACE", "tinkerscript", source=source
-        ),
-        kubernetes_claim=read_text("TINKERSCRIPT_KUBERNETES_CLAIM", "", source=source),
+        kubernetes_namespace=kubernetes.get("namespace", "tinkerscript"),
+        kubernetes_claim=kubernetes.get("claim", ""),
         kubernetes_nodes=read_pairs(
             "TINKERSCRIPT_KUBERNETES_NODES", form="label=value", source=source
         ),
-        kubernetes_context=read_text("TINKERSCRIPT_KUBERNETES_CONTEXT", "", source=source),
+        kubernetes_context=kubernetes.get("context", ""),
         slurm_options=_read_slurm_options("TINKERSCRIPT_SLURM_OPTIONS", source),
         devices=_read_devices("TINKERSCRIPT_DEVICES", source),
         warm=_read_warm("TINKERSCRIPT_WARM", most=most, source=source) if name == "process" else 0,
@@ -176,6 +169,15 @@ def _read_slurm_options(name: str, source: Mapping[str, str]) -> tuple[str, ...]
     except ValueError as error:
         raise ImproperlyConfigured(f"{name}: {error}.") from None
     return options
+
+
+def _read_kubernetes(name: str, source: Mapping[str, str]) -> dict[str, str]:
+    given = read_pairs(name, form="namespace=runtimes,claim=data,context=lab", source=source)
+    if unknown := sorted(given.keys() - {"namespace", "claim", "context"}):
+        raise ImproperlyConfigured(
+            f"{name}: {unknown[0]!r} is no key of it; there are namespace, claim and context."
+        )
+    return given
 
 
 def _read_devices(name: str, source: Mapping[str, str]) -> tuple[str, ...] | None:

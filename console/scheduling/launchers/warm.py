@@ -38,7 +38,7 @@ START_S = 120.0  # to be ready, before it imports
 KILL_WAIT_S = 5.0
 TAKE_S = 10.0  # until it says that it is a session's; it may be importing meanwhile
 BACK_OFF_S, BACK_OFF_MAX_S = 10.0, 600.0  # between the death of one and the start of the next
-COMMAND = (sys.executable, "-m", "gpu_runtime")
+COMMAND = (sys.executable, "-m", "gpu_runtime", "--wait")
 READY, TAKEN = b'{"state": "ready"}\n', b'{"state": "taken"}\n'
 
 
@@ -216,10 +216,7 @@ class WarmRuntimes:
         try:
             WarmRuntime.objects.create(id=name)
             handle = {"folder": str(folder), "gpus": 0, "devices": []}
-            environment = {
-                "TINKERSCRIPT_RUNTIME_DIR": str(folder),
-                "TINKERSCRIPT_RUNTIME_WAITS": "1",
-            }
+            environment = {"TINKERSCRIPT_RUNTIME_DIR": str(folder)}
             child = self._launcher.spawn(
                 self._command, handle, mark=name, environment=environment, stdin=theirs.fileno()
             )

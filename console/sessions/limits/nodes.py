@@ -28,7 +28,7 @@ def nodes_check(*, config: SessionConfig, devices: int) -> None:
             f"{config.place!r} have no"
             " volume in common.",
             hint="Leave config.nodes at 1, or ask the operator for a server with "
-            "TINKERSCRIPT_KUBERNETES_CLAIM.",
+            "a claim in TINKERSCRIPT_KUBERNETES.",
         )
     if devices:
         _refuse(

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 PODS, KEY, OWN_ADDRESS = (
     "TINKERSCRIPT_RUNTIME_PODS",
     "TINKERSCRIPT_RUNTIME_PODS_KEY",
-    "TINKERSCRIPT_RUNTIME_POD_IP",
+    "POD_IP",
 )
 INDEX = "JOB_COMPLETION_INDEX"  # Kubernetes sets it
 PORT = 7001
