@@ -60,7 +60,7 @@ def read(tmp_path: Path, code: str, **environment: str) -> subprocess.CompletedP
         ("TINKERSCRIPT_TRUSTED_USERS", "root,nobody-of-this-name"),
         ("TINKERSCRIPT_EMAIL_VERIFICATION", "perhaps"),
         ("DATABASE_URL", "nonsense://x"),
-        ("DATABASE_URL", "sqlite:////tmp/x?pool_mode=transaction"),
+        ("DATABASE_URL", "sqlite:////x?pool_mode=transaction"),
         ("REDIS_URL", "localhost:6379"),
         ("S3_ENDPOINT_URL", "localhost:9000"),
         ("S3_ENDPOINT_URL", "http://localhost:9000"),
@@ -221,7 +221,7 @@ def test_no_cursor_outlives_a_transaction_behind_a_pool_of_transactions() -> Non
     plain, pooled = (databases_read(it)["default"] for it in (url, f"{url}?pool_mode=transaction"))
     assert not plain["DISABLE_SERVER_SIDE_CURSORS"] and pooled["DISABLE_SERVER_SIDE_CURSORS"]
     assert not pooled["OPTIONS"], "the driver does not know pool_mode"
-    for wrong in (f"{url}?pool_mode=session", "sqlite:////tmp/x?pool_mode=transaction"):
+    for wrong in (f"{url}?pool_mode=session", "sqlite:////x?pool_mode=transaction"):
         with pytest.raises(ImproperlyConfigured, match="DATABASE_URL: pool_mode="):
             databases_read(wrong)
 
