@@ -27,7 +27,7 @@ def test_who_started_a_run_has_one_mail_of_what_is_new_and_few_a_day(
     (mail,) = mailoutbox
     assert mail.to == [alice.email] and "spam" not in mail.subject + mail.body
     assert "- stuck 1\n  Its runtime" in mail.body and "- stuck 2\n  Its runtime" in mail.body
-    assert f"/sessions/{session.id}\n" in mail.body
+    assert f"/projects/{project.id}/sessions/{session.id}\n" in mail.body
     for subject in ("3", "4"):
         alert_raise(session=session, rule=AlertRule.STUCK, subject=subject, text="again")
         alerts_mail()

@@ -82,7 +82,8 @@ def _send(session: Session, person: User, alerts: list[Alert]) -> None:
         subject=f"{len(alerts)} alerts of run {session.id}"
         if len(alerts) > 1
         else f"An alert of run {session.id}",
-        message=f"{said}\n\n{settings.PUBLIC_URL}/sessions/{session.id}\n",
+        message=f"{said}\n\n{settings.PUBLIC_URL}/projects/{session.project_id}"
+        f"/sessions/{session.id}\n",
         from_email=None,
         recipient_list=[person.email],
     )
