@@ -1,6 +1,7 @@
 // What stands in place of a page that could not be shown: its code did not arrive, or it failed; which of them, and by what.
-import { Component, useEffect, type ReactNode } from "react";
+import { useEffect, type ReactNode } from "react";
 import { Link, useLocation } from "react-router";
+import { Boundary, errorText } from "./ui/boundary";
 import { Button } from "./ui/button";
 import { CopyBlock } from "./ui/copy";
 import { Notice } from "./ui/notice";
@@ -8,28 +9,11 @@ import { isLoadError } from "./load-error";
 
 /** Shows the error in place of `children`, until another page is opened. */
 export function RouteErrorBoundary({ children }: { children: ReactNode }) {
-  return <Boundary path={useLocation().pathname}>{children}</Boundary>;
-}
-
-interface BoundaryProps {
-  path: string;
-  children: ReactNode;
-}
-
-class Boundary extends Component<BoundaryProps, { error: unknown }> {
-  override state = { error: null };
-
-  static getDerivedStateFromError(error: unknown) {
-    return { error: error ?? new Error("an error without a value") };
-  }
-
-  override componentDidUpdate(before: BoundaryProps) {
-    if (before.path !== this.props.path && this.state.error !== null) this.setState({ error: null });
-  }
-
-  override render() {
-    return this.state.error === null ? this.props.children : <RouteError error={this.state.error} />;
-  }
+  return (
+    <Boundary of={useLocation().pathname} show={(error) => <RouteError error={error} />}>
+      {children}
+    </Boundary>
+  );
 }
 
 const LOOK_MS = 3_000;
@@ -57,7 +41,7 @@ function useReturn(isLost: boolean): void {
 
 function RouteError({ error }: { error: unknown }) {
   useReturn(isLoadError(error));
-  const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  const text = errorText(error);
   const isLoad = isLoadError(error);
   return (
     <div className="mx-auto max-w-2xl p-8">

@@ -1,5 +1,6 @@
 // A titled box, and the page that holds them.
 import type { ReactNode } from "react";
+import { PartBoundary } from "./boundary";
 import { useTitle } from "./use-title";
 
 interface PanelProps {
@@ -16,7 +17,7 @@ export function Panel({ title, actions, children, className = "" }: PanelProps) 
         <h2 className="text-sm font-semibold">{title}</h2>
         {actions}
       </header>
-      {children}
+      <PartBoundary name={title}>{children}</PartBoundary>
     </section>
   );
 }

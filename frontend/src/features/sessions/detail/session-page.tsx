@@ -6,6 +6,7 @@ import { isExported } from "../../../api/offline";
 import { hasEnded, sessionQuery } from "../../../api/sessions";
 import type { Session } from "../../../api/types";
 import type { BudgetEnd, SessionRecord } from "../../../live/record";
+import { PartBoundary } from "../../../ui/boundary";
 import { LoopSnippet } from "../../../ui/loop-snippet";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice, Notice } from "../../../ui/notice";
@@ -76,13 +77,21 @@ function Below({ session, record, isLoaded }: { session: Session; record: Sessio
     <div className="grid items-start gap-4 xl:grid-cols-[minmax(0,2fr)_minmax(20rem,1fr)]">
       <div className="min-w-0 space-y-4">
         {session.state === "ready" && !isExported && record.steps.length === 0 && session.accounting.begun === 0 && <WaitingForEpisodes session={session} />}
-        <RewardPanel session={session} record={record} isLoading={!isLoaded} />
-        <RecordPanel sessionId={session.id} record={record} isReady={session.state === "ready" && !isExported} />
+        <PartBoundary name="Learning">
+          <RewardPanel session={session} record={record} isLoading={!isLoaded} />
+        </PartBoundary>
+        <PartBoundary name="Events">
+          <RecordPanel sessionId={session.id} record={record} isReady={session.state === "ready" && !isExported} />
+        </PartBoundary>
       </div>
       <div className="min-w-0 space-y-4">
-        {hasNow(session) && <NowPanel session={session} record={record} />}
-        <AccountingPanel session={session} />
-        <QueuePanel session={session} />
+        <PartBoundary name="Now">{hasNow(session) && <NowPanel session={session} record={record} />}</PartBoundary>
+        <PartBoundary name="Episodes">
+          <AccountingPanel session={session} />
+        </PartBoundary>
+        <PartBoundary name="Queue">
+          <QueuePanel session={session} />
+        </PartBoundary>
       </div>
     </div>
   );
