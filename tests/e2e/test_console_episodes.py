@@ -70,7 +70,7 @@ def test_previous_and_next_keep_the_list_after_a_reload_and_back_its_place(run: 
     page.reload()
     page.get_by_role("button", name="Previous").click()
     expect(page).to_have_url(re.compile(ids[3]))
-    page.set_viewport_size({"width": 1440, "height": 420})
+    page.set_viewport_size({"width": 1440, "height": 300})
     page.goto(f"/sessions/{run.session_id}/episodes?fate=trained&sort=best")
     table = page.get_by_role("table", name="Episodes")
     expect(table.get_by_role("row").nth(5)).to_be_visible()

@@ -5,8 +5,8 @@ import { cssString } from "./css-string";
 import { inputClass } from "./field";
 import { Word } from "./word";
 
-export const cell = "px-4 py-2 align-middle";
-export const headCell = "px-4 py-2 text-left align-middle font-medium";
+export const cell = "px-4 py-1.5 align-middle";
+export const headCell = "px-4 py-1.5 text-left align-middle font-medium";
 
 const SIGNS = { none: ArrowUpDown, ascending: ArrowUp, descending: ArrowDown };
 
@@ -34,7 +34,7 @@ export function Table({ label, head, children }: { label: string; head: readonly
         <thead>
           <tr className="border-b border-line text-xs text-muted">
             {head.map(({ name, right, sort }) => (
-              <th key={name} scope="col" aria-sort={sort?.direction} className={`px-4 py-2 font-medium ${right ? "text-right" : "text-left"}`}>
+              <th key={name} scope="col" aria-sort={sort?.direction} className={`px-4 py-1.5 font-medium ${right ? "text-right" : "text-left"}`}>
                 {sort ? <SortButton name={name} sort={sort} /> : name ? <Word text={name} /> : <span className="sr-only">Actions</span>}
               </th>
             ))}

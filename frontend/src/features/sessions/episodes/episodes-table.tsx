@@ -15,11 +15,12 @@ import { UserText } from "../../../ui/user-text";
 import { useKeptScroll } from "./use-kept-scroll";
 import { useKeys } from "./use-keys";
 
-const ROW_PX = 56;
+const ROW_PX = 32;
 const CARD_PX = 150; // about: a card is as high as what it holds, and so is a row on paper
 const COLUMNS = "sm:grid sm:grid-cols-[minmax(8rem,1fr)_7.5rem_5rem_5rem_4.5rem_5rem_var(--own,)_minmax(10rem,3fr)_6rem] sm:items-center sm:gap-x-3 px-4 sm:min-w-[calc(56rem+var(--own-width,0rem))] print:min-w-0 print:gap-x-1 print:grid-cols-[minmax(5rem,1fr)_6rem_3.5rem_4.5rem_3rem_3rem_var(--own,)_minmax(7rem,3fr)_4.5rem]";
 const CARD = "grid grid-cols-2 gap-x-3 gap-y-1 py-2 sm:py-0 print:py-1";
-const HEAD = ["Task", "Fate", "Reward", "Advantage", "Version", "Tokens"];
+const HEAD = ["Task", "Fate"];
+const NUMBERS = ["Reward", "Advantage", "Version", "Tokens"];
 const OWN_REM = 6;
 
 interface Props {
@@ -69,8 +70,8 @@ function Rows({ episodes, pathOf, onEnd, place, own = [], narrow }: Props & { na
   return (
     <div ref={box} tabIndex={0} role="table" aria-label="Episodes" aria-rowcount={episodes.length + 1} style={widths} className="relative max-h-[70vh] overflow-auto rounded-lg border border-line bg-surface tabular-nums">
       <div role="row" className={`max-sm:sr-only ${COLUMNS} sticky top-0 z-10 h-9 border-b border-line bg-surface text-xs font-medium text-muted`}>
-        {[...HEAD, ...own, "Answer", "Began"].map((name) => (
-          <span key={name} role="columnheader" className="truncate" title={visible(name)}>
+        {[...HEAD, ...NUMBERS, ...own, "Answer", "Began"].map((name) => (
+          <span key={name} role="columnheader" className={`truncate ${NUMBERS.includes(name) || own.includes(name) ? "text-right" : ""}`} title={visible(name)}>
             {visible(name)}
           </span>
         ))}
@@ -121,7 +122,7 @@ function EpisodeCells({ episode, path, own }: { episode: Episode; path: string; 
       {own.map((name) => (
         <Value key={name} name={visible(name)}>{number(measureOfEpisode(episode, name))}</Value>
       ))}
-      <span role="cell" className="line-clamp-2 min-w-0 max-sm:order-last max-sm:col-span-2 font-mono text-xs wrap-anywhere text-muted">
+      <span role="cell" className="line-clamp-1 min-w-0 max-sm:line-clamp-2 max-sm:order-last max-sm:col-span-2 font-mono text-xs wrap-anywhere text-muted">
         <UserText text={(beginning(episode.answer, 300) ?? episode.answer) || "–"} />
       </span>
       <span role="cell" className="text-xs whitespace-nowrap text-muted" title={dateTime(new Date(episode.begun_at * 1000).toISOString())}>
@@ -134,7 +135,7 @@ function EpisodeCells({ episode, path, own }: { episode: Episode; path: string; 
 /** A cell of the table, on a card with its column's name. */
 function Value({ name, children }: { name: string; children: string }) {
   return (
-    <span role="cell">
+    <span role="cell" className="sm:text-right">
       <span aria-hidden className="mr-2 text-xs text-muted sm:hidden">
         {name}
       </span>
