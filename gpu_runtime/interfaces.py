@@ -60,7 +60,8 @@ class Delta:
     1 and those of the alternatives; of the first token nothing. ``raw_logprobs_T`` (where asked
     for) are those before any of that; empty where nothing changes them. ``allowed_T`` (where asked
     for, of calls under a grammar or ``min_tokens``) is what each token was chosen from: a set of
-    journal/allowed_tokens.py, None for every id. ``text`` is their readable part (no special
+    journal/allowed_tokens.py, None for every id. ``cached_tokens`` of the prompt were taken from
+    the engine's prefix cache. ``text`` is their readable part (no special
     tokens, nothing after a stop string). ``version`` is the policy version whose weights sampled
     them.
     """
@@ -75,6 +76,7 @@ class Delta:
     prompt_logprobs_P: tuple[dict[int, float], ...] = ()
     allowed_T: tuple[bytes | None, ...] = ()
     raw_logprobs_T: tuple[float, ...] = ()
+    cached_tokens: int = 0
 
 
 class TokenSource(Protocol):

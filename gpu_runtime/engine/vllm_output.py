@@ -96,6 +96,7 @@ def delta_of(
             for entry in rows_P
         ),
         raw_logprobs_T=raw_T,
+        cached_tokens=output.num_cached_tokens or 0,
     )
 
 

@@ -21,7 +21,7 @@ from gpu_runtime.generation.text_prompt import PreparedText
 from gpu_runtime.generation.trainable import sampling_record, untrainable
 from gpu_runtime.interfaces import Delta, SamplingOptions, TokenSource
 from gpu_runtime.journal.call_ids import new_call_id
-from gpu_runtime.journal.records import CallRecord, CallStatus
+from gpu_runtime.journal.records import CACHED, CallRecord, CallStatus
 from gpu_runtime.journal.schema import EpisodeNotOpen
 from gpu_runtime.refusals import (
     BadRequest,
@@ -313,6 +313,8 @@ class Calls:
         options = prepared.options() | {"sampling": self._sampling(prepared)} | _of_prompt(answers)
         if slips := prepared.slips(completions):
             options |= {LABELS: options.get(LABELS, {}) | slips}
+        if cached := cached_tokens(answers):
+            options[CACHED] = cached
         return CallRecord(
             id=live.id,
             episode_id=episode.id,
@@ -338,6 +340,11 @@ def _same_body(known_sha256: str | None, prepared: Prepared) -> None:
             "this X-Request-Id was used with another body; an id names one request",
             param="X-Request-Id",
         )
+
+
+def cached_tokens(answers: Sequence[Sequence[Delta]]) -> int:
+    """How many tokens of a prompt its engine had computed before, for every one of ``answers``."""
+    return min((deltas[0].cached_tokens for deltas in answers if deltas), default=0)
 
 
 def _of_prompt(answers: Sequence[Sequence[Delta]]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from tinkerscript.wire.episodes import (
 )
 
 CallStatus = Literal["completed", "cancelled"]
+CACHED = "cached_tokens"  # among a call's options, where there are any
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,11 @@ class CallRecord:
         return found and [
             {int(token): logprob for token, logprob in entry.items()} for entry in found
         ]
+
+    @property
+    def cached_tokens(self) -> int:
+        """How many tokens of the prompt were in the engine's prefix cache."""
+        return self.options.get(CACHED, 0)
 
     def raw_of(self, answer: Completion) -> tuple[float, ...] | None:
         """Of one of its answers, at temperature 1 over all ids; None where they were not

@@ -74,7 +74,7 @@ def output(rows, *, ids, prompt=None, **fields):
     ]
     given = {"text": "ab", "finish_reason": None, "stop_reason": None} | fields
     completion = SimpleNamespace(token_ids=ids, logprobs=logprobs, **given)
-    return SimpleNamespace(outputs=[completion], prompt_logprobs=prompt)
+    return SimpleNamespace(outputs=[completion], prompt_logprobs=prompt, num_cached_tokens=2)
 
 
 def test_a_token_has_its_own_log_probability_and_not_that_of_the_likeliest() -> None:
@@ -83,6 +83,7 @@ def test_a_token_has_its_own_log_probability_and_not_that_of_the_likeliest() -> 
     )
     assert (delta.token_ids_T, delta.logprobs_T, delta.version) == ((3, 9), (-2.0, -0.4), 6)
     assert (delta.top_logprobs_T, delta.raw_logprobs_T, delta.prompt_logprobs_P) == ((), (), ())
+    assert delta.cached_tokens == 2
 
 
 def test_the_number_for_the_trainer_is_taken_out_of_what_is_shown() -> None:

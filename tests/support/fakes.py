@@ -56,6 +56,7 @@ class FakeEngine:
         self.weights_text = ""
         self.reach: Reach = pass_by
         self.hang = self.keeps_calls = False
+        self.cached_tokens = 0  # of every prompt
         self.released = asyncio.Event()
         self.dead, self.ending = False, "was killed"
         self.closed = False
@@ -123,6 +124,7 @@ class FakeEngine:
                 prompt_logprobs_P=_of_prompt(request) if start == 0 else (),
                 allowed_T=_allowed(request.options, part),
                 raw_logprobs_T=_raw(request.options, logprobs),
+                cached_tokens=self.cached_tokens if start == 0 else 0,
             )
             sent = max(sent, len(upto))
             if self.hang:

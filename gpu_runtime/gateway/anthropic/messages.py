@@ -35,7 +35,13 @@ def message(prepared: PreparedChat, record: CallRecord) -> dict[str, Any]:
         }
         blocks.append({"type": "tool_use", **called})
     head = _head(prepared, record.id, counted["prompt_tokens"])
-    head["usage"]["output_tokens"] = counted["completion_tokens"]
+    # the two counts of input tokens add up to the whole prompt
+    cached = record.cached_tokens
+    head["usage"] |= {
+        "input_tokens": counted["prompt_tokens"] - cached,
+        "cache_read_input_tokens": cached,
+        "output_tokens": counted["completion_tokens"],
+    }
     return head | _end(answer) | {"content": blocks, "policy_version": policy_version(record)}
 
 

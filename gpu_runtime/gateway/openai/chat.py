@@ -100,11 +100,17 @@ def finish_reason(prepared: PreparedChat, completion: Completion) -> str | None:
     return "tool_calls" if called and not named else completion.finish_reason
 
 
-def usage(record: CallRecord) -> dict[str, int]:
-    """Tokens read and sampled, end-of-turn tokens included: what the engine did, counted."""
+def usage(record: CallRecord) -> dict[str, Any]:
+    """Tokens read and sampled, end-of-turn tokens included: what the engine did, counted. Of those
+    read, how many its prefix cache had."""
     sampled = sum(len(completion.token_ids_T) for completion in record.completions)
     read = len(record.prompt_ids_P)
-    return {"prompt_tokens": read, "completion_tokens": sampled, "total_tokens": read + sampled}
+    return {
+        "prompt_tokens": read,
+        "completion_tokens": sampled,
+        "total_tokens": read + sampled,
+        "prompt_tokens_details": {"cached_tokens": record.cached_tokens},
+    }
 
 
 def thought_tokens(prepared: PreparedChat, record: CallRecord) -> int:

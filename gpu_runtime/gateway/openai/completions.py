@@ -48,11 +48,19 @@ def joined_completions(answers: Sequence[dict[str, Any]]) -> dict[str, Any]:
         for number, answer in enumerate(answers)
         for choice in answer["choices"]
     ]
-    counted = {
-        name: sum(answer["usage"][name] for answer in answers) for name in answers[0]["usage"]
-    }
+    counted = _added([answer["usage"] for answer in answers])
     version = max(answer["policy_version"] for answer in answers)
     return answers[0] | {"choices": choices, "usage": counted, "policy_version": version}
+
+
+def _added(counts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Numbers of one name added up, those of an object inside too."""
+    return {
+        name: _added([each[name] for each in counts])
+        if isinstance(value, dict)
+        else sum(each[name] for each in counts)
+        for name, value in counts[0].items()
+    }
 
 
 async def text_chunks(

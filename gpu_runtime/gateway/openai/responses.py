@@ -132,7 +132,7 @@ def _usage(prepared: PreparedChat, record: CallRecord) -> dict[str, Any]:
     counted = usage(record)
     return {
         "input_tokens": counted["prompt_tokens"],
-        "input_tokens_details": {"cached_tokens": 0},
+        "input_tokens_details": counted["prompt_tokens_details"],
         "output_tokens": counted["completion_tokens"],
         "output_tokens_details": {"reasoning_tokens": thought_tokens(prepared, record)},
         "total_tokens": counted["total_tokens"],
