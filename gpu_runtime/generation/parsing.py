@@ -197,9 +197,12 @@ def _bad_request(error: ValidationError, body: dict[str, Any]) -> BadRequest:
     if not field:  # what does not fit together: the option is named first
         option = message.split(" ")[0]
         return BadRequest(message, param=option if option in body else None, openai_code=code)
-    if (tag := best.get("ctx", {}).get("discriminator")) is not None:
-        named = DISCRIMINATOR.fullmatch(tag)
+    context = best.get("ctx", {})
+    if (discriminator := context.get("discriminator")) is not None:
+        named = DISCRIMINATOR.fullmatch(discriminator)
         field = f"{field}.{named[1] if named else 'type'}"
+        if "tag" in context:  # pydantic's own words may name a function of ours
+            message = f"{context['tag'][:80]!r} is none of {context['expected_tags']}"
     return BadRequest(f"{field}: {message}", param=field, openai_code=code)
 
 

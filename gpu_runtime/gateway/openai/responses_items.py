@@ -5,7 +5,7 @@ earlier ones.
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, TypeAdapter
+from pydantic import AfterValidator, Discriminator, Field, Tag, TypeAdapter
 
 from gpu_runtime.gateway.openai.responses_events import reasoning_item
 from gpu_runtime.gateway.openai.responses_tools import NAMESPACES, flat_name, split_name
@@ -75,6 +75,15 @@ class _ReasoningText(Strict):
     text: str
 
 
+def _readable(encrypted: str | None) -> str | None:
+    if encrypted:
+        raise ValueError(
+            "these thoughts are another server's and cannot be read here: leave the item out, or "
+            "begin a new conversation"
+        )
+    return encrypted
+
+
 class ReasoningItem(_Item):
     """Thoughts that came with the answer after them. ``encrypted_content`` is another server's, and
     cannot be read.
@@ -83,7 +92,7 @@ class ReasoningItem(_Item):
     type: Literal["reasoning"]
     summary: list[_ReasoningText] = []
     content: list[_ReasoningText] = []
-    encrypted_content: Literal[""] | None = None
+    encrypted_content: Annotated[str | None, AfterValidator(_readable)] = None
 
 
 class ItemReference(Strict):

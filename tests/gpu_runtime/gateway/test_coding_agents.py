@@ -246,6 +246,33 @@ async def test_what_would_change_the_answer_is_refused_with_the_clients_switch(
     assert gateway.engine.requests == []
 
 
+@pytest.mark.parametrize(
+    ("path", "item", "said"),
+    [
+        ("/v1/responses", {"type": "web_search_call", "id": "ws_1"}, "'web_search_call' is none"),
+        ("/v1/responses", {"type": "compaction"}, "'compaction' is none of 'message'"),
+        (
+            "/v1/responses",
+            {"type": "reasoning", "summary": [], "encrypted_content": "gA"},
+            "another server's",
+        ),
+        (
+            "/v1/messages",
+            {"role": "assistant", "content": [{"type": "redacted_thinking", "data": "x"}]},
+            "'redacted_thinking' is none of 'text'",
+        ),
+    ],
+)
+async def test_history_of_another_server_is_refused_in_words(
+    gateway: Gateway, path: str, item: dict[str, Any], said: str
+) -> None:
+    name = "input" if path == "/v1/responses" else "messages"
+    turns = [{"role": "user", "content": "x"}, item, {"role": "user", "content": "y"}]
+    refused = await send(gateway, await gateway.begin(), path, body_of(path, **{name: turns}))
+    message = refused.json()["error"]["message"]
+    assert refused.status_code == 400 and said in message and "_kind" not in message, message
+
+
 async def test_a_namespace_is_functions_to_the_model_and_apart_in_calls(gateway: Gateway) -> None:
     tool = {
         "type": "function",
