@@ -22,6 +22,7 @@ from console.errors import DomainError, Forbidden, InvalidRequest, NotFound, Ses
 from console.server.logs import refusal_expect
 from console.server.request_id import request_id_of
 from tinkerscript.wire.errors import ErrorBody, ErrorCode, ErrorDetail
+from tinkerscript.wire.training.other_ways import other_ways
 
 RETRY_AFTER_S = {429: 1, 503: 1}
 UNKNOWN = "unknown field"
@@ -128,9 +129,10 @@ def fields_error(fields: list[dict[str, str]]) -> InvalidRequest:
     It lists the first twenty; ``details.more`` is how many more there are.
     """
     unknown = [entry["field"] for entry in fields if entry["problem"] == UNKNOWN]
+    options = [name.removeprefix("config.") for name in unknown if name.startswith("config.")]
     error = InvalidRequest(
         "; ".join(f"{entry['field'] or 'the body'}: {entry['problem']}" for entry in fields[:5]),
-        hint="Remove what is unknown; /openapi.json lists every field."
+        hint=f"{other_ways(options)} Remove what is unknown; /openapi.json lists every field.".lstrip()
         if unknown
         else "Correct the fields named.",
         details={"fields": fields[:MAX_FIELDS]}

@@ -26,7 +26,13 @@ from gpu_runtime.journal.timelines import (
     merge,
     trained_part,
 )
-from gpu_runtime.training.grpo import call_advantages, overlong_penalty, returns_to_go
+from gpu_runtime.training.grpo import (
+    call_advantages,
+    most_spread,
+    overlong_penalty,
+    returns_to_go,
+)
+from gpu_runtime.training.length_rewards import length_terms, successes
 from gpu_runtime.training.objective.own_measures import own_means
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import WorkflowOutput
@@ -209,7 +215,10 @@ def _group_samples(
     group: Group, index: int, advantages_G: Sequence[Mapping[str, float]], config: SessionConfig
 ) -> list[Sample]:
     samples = []
+    is_thinned = config.keep_n is not None and group_has_signal(advantages_G)
     for episode, advantages in zip(group.episodes, advantages_G, strict=True):
+        if is_thinned and not any(advantages.values()):
+            continue
         kinds = {
             "with_truncated": not config.mask_truncated,
             "with_side": config.train_calls_without_tools,
@@ -265,8 +274,9 @@ def _sample(
 def batch_advantages(batch: Batch, config: SessionConfig) -> list[list[dict[str, float]]]:
     """Of each group, of each of its episodes: the advantage of each call by its id."""
     if config.advantage_baseline != "batch":
-        return [_advantages(group.episodes, config) for group in batch.groups]
-    of_all = iter(_advantages(batch.episodes, config))
+        return [_group_advantages(group, config) for group in batch.groups]
+    terms = [term for group in batch.groups for term in _length_terms(group, config)]
+    of_all = iter(_advantages(batch.episodes, terms, config))
     return [[next(of_all) for _ in group.episodes] for group in batch.groups]
 
 
@@ -275,18 +285,49 @@ def group_has_signal(advantages_G: Sequence[Mapping[str, float]]) -> bool:
     return any(advantage for by_call in advantages_G for advantage in by_call.values())
 
 
+def _group_advantages(group: Group, config: SessionConfig) -> list[dict[str, float]]:
+    """With ``keep_n`` those that are left out have the advantage 0, and are in no mean."""
+    terms = _length_terms(group, config)
+    rewards = [episode.reward + term for episode, term in zip(group.episodes, terms, strict=True)]
+    kept = most_spread(rewards, config.keep_n or len(rewards))
+    chosen, of_chosen = [group.episodes[at] for at in kept], [terms[at] for at in kept]
+    found = dict(zip(kept, _advantages(chosen, of_chosen, config), strict=True))
+    none = [
+        {call.id: 0.0 for call in it.calls if call.status == "completed"} for it in group.episodes
+    ]
+    return [
+        found.get(at) or dict(episode.kept_advantages or none[at])
+        for at, episode in enumerate(group.episodes)
+    ]
+
+
+def _length_terms(group: Group, config: SessionConfig) -> list[float]:
+    if not config.length_penalty or not group.episodes:
+        return [0.0] * len(group.episodes)
+    said = [episode.output.is_success for episode in group.episodes]
+    lengths = [
+        sum(len(answer.token_ids_T) for answer in answers_of([Group(group.key, (episode,))]))
+        for episode in group.episodes
+    ]
+    succeeded = successes([episode.reward for episode in group.episodes], said)
+    return [config.length_penalty * term for term in length_terms(lengths, succeeded)]
+
+
 def _advantages(
-    episodes: Sequence[TrainedEpisode], config: SessionConfig
+    episodes: Sequence[TrainedEpisode], terms: Sequence[float], config: SessionConfig
 ) -> list[dict[str, float]]:
-    """Of episodes that are compared with one another."""
+    """Of episodes that are compared with one another; ``terms`` are added to their rewards."""
     calls_G = [_calls_by_agent(episode.calls) for episode in episodes]
     advantages_G: list[dict[str, float]] = [{} for _ in episodes]
     for agent in {agent: None for calls in calls_G for agent in calls}:
         ids_G = [calls.get(agent, []) for calls in calls_G]
         by_index_G = call_advantages(
             [
-                _reward(episode, agent) + _penalty(episode, ids, config) - _kl_of(episode, config)
-                for episode, ids in zip(episodes, ids_G, strict=True)
+                _reward(episode, agent)
+                + term
+                + _penalty(episode, ids, config)
+                - _kl_of(episode, config)
+                for episode, term, ids in zip(episodes, terms, ids_G, strict=True)
             ],
             [_returns(episode, ids, config) for episode, ids in zip(episodes, ids_G, strict=True)],
             normalize=config.divides_by_spread,

@@ -26,6 +26,7 @@ Shape legend: G episodes of one group, C calls of one agent in one episode.
 """
 
 import math
+import statistics
 from collections.abc import Sequence
 
 EPSILON = 1e-6
@@ -87,6 +88,22 @@ def overlong_penalty(length: int, longest: int, buffer: int) -> float:
     arXiv:2503.14476, eq. 13.
     """
     return max(-1.0, min(0.0, (longest - buffer - length) / buffer)) if buffer else 0.0
+
+
+def most_spread(rewards_G: Sequence[float], keep: int) -> list[int]:
+    """The places of the ``keep`` rewards with the greatest variance, in order: the k highest and
+    the ``keep`` - k lowest, for the k that spreads them most.
+
+    Source: Xu et al. 2025, "Not All Rollouts are Useful", arXiv:2504.13818, theorem 1.
+    """
+    if len(rewards_G) <= keep:
+        return list(range(len(rewards_G)))
+    order = sorted(range(len(rewards_G)), key=lambda place: (rewards_G[place], place))
+    # halves first: of equal spreads the even one is taken
+    splits = sorted(range(keep + 1), key=lambda high: (abs(2 * high - keep), high))
+    chosen = [order[: keep - high] + order[len(order) - high :] for high in splits]
+    best = max(chosen, key=lambda places: statistics.pvariance([rewards_G[at] for at in places]))
+    return sorted(best)
 
 
 def call_advantages(

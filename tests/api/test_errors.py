@@ -50,6 +50,12 @@ def test_unknown_and_bad_fields_are_named(client) -> None:
     assert "2" in fields["config.grpo_n"]
 
 
+def test_an_option_of_other_trainers_is_refused_with_what_to_use(client) -> None:
+    body = {"base_model": "m", "config": {"demonstrations": 1}}
+    answer = post(client, "/sessions", json.dumps(body)).json()
+    assert "For demonstrations: " in answer["error"]["hint"]
+
+
 def test_an_unknown_base_model_lists_the_known_ones(client) -> None:
     body = error_of(
         post(client, "/sessions", '{"base_model": "nothing"}'), 400, "unknown_base_model"

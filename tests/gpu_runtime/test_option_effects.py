@@ -108,6 +108,14 @@ EFFECTS = {
         f"{TRAINING}/test_batching.py",
         "test_long_answers_cost_a_part_of_the_reward",
     ),
+    "keep_n": (
+        f"{TRAINING}/test_group_shaping.py",
+        "test_of_a_group_those_are_trained_whose_rewards_differ_most",
+    ),
+    "length_penalty": (
+        f"{TRAINING}/test_group_shaping.py",
+        "test_of_two_successes_the_shorter_has_the_higher_advantage",
+    ),
     "normalize_advantage": (HERE, "test_advantages_are_divided_by_their_spread_or_not"),
     "advantage_baseline": (
         f"{TRAINING}/test_batching.py",

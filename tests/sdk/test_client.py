@@ -50,6 +50,25 @@ def test_unknown_option_is_named_and_the_known_listed_before_any_traffic(server,
 
 
 @pytest.mark.parametrize(
+    ("option", "instead"),
+    [
+        ("oversampling", "keep_n"),
+        ("curriculum", "dynamic_sampling"),
+        ("replay_buffer_size", "max_staleness"),
+        ("reward_length_norm", "length_penalty"),
+        ("process_reward_model", "rewards_by_call"),
+        ("loss_fn", "forward_backward_custom"),
+        ("demonstrations", "cross_entropy"),
+        ("ema_decay", "reference_decay"),
+    ],
+)
+def test_an_option_of_other_trainers_is_refused_with_what_to_use(connect, option, instead):
+    with pytest.raises(UnknownOption) as caught:
+        connect(**{option: 1})
+    assert f"For {option}: " in caught.value.hint and instead in caught.value.hint
+
+
+@pytest.mark.parametrize(
     "options", [{"learning_rate": 1.0}, {"grpo_n": 1}, {"loss": "magic"}, {"seed": "x"}]
 )
 def test_option_out_of_bounds_is_refused_before_any_traffic(server, connect, options):

@@ -61,6 +61,8 @@ def test_a_schedule_needs_an_end_that_lies_after_the_warm_up(schedule):
             "kl_base_coef",
             {"kl_coef": 0.1, "kl_in": "reward", "reference_decay": 0.9, "kl_base_coef": 0.1},
         ),
+        ("keep_n", {"keep_n": 4, "advantage_baseline": "batch"}),
+        ("keep_n", {"keep_n": 4, "kl_coef": 0.1, "kl_in": "reward"}),
         ("lora_alpha", {"lora_alpha": 16}),
         ("lora_targets", {"lora_targets": "mlp"}),
     ],
@@ -86,6 +88,7 @@ def test_an_option_without_effect_beside_the_others_is_refused_by_its_name(field
             "dynamic_sampling",
         ),
         ("lora_rank", {"lora_rank": 4, "kl_coef": 0.1, "reference_decay": 0.9}, "reference_decay"),
+        ("keep_n", {"grpo_n": 4, "keep_n": 4}, "grpo_n"),
         ("overlong_buffer", {"overlong_buffer": 300, "max_tokens": 256}, "max_tokens"),
     ],
 )

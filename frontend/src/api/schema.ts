@@ -4661,6 +4661,11 @@ export interface components {
              */
             journal_interval_s?: number;
             /**
+             * Keep N
+             * @description Of each group of grpo_n train the so many whose rewards differ most. None: all of them.
+             */
+            keep_n?: number | null;
+            /**
              * Kl Base Coef
              * @description Weight of a second KL term, to the base model beside a moving reference.
              * @default 0
@@ -4696,6 +4701,12 @@ export interface components {
              * @description AdamW peak learning rate. None: by the model's size, 2e-5 up to 0.5B weights, 5e-6 up to 2B, 2e-6 up to 5B, else 1e-6; LoRA: ten times as much.
              */
             learning_rate?: number | null;
+            /**
+             * Length Penalty
+             * @description Times what is added to a reward for its length within the group: 1/2 for the shortest attempt to -1/2 for the longest, nothing above 0 for a failed one.
+             * @default 0
+             */
+            length_penalty?: number;
             /**
              * Logprobs After Step
              * @description Keep the trainer's log-probability of each trained token after its step too.
@@ -4975,12 +4986,14 @@ export interface components {
              *       "grpo_n": 8,
              *       "idle_suspend_s": 3600,
              *       "journal_interval_s": 60,
+             *       "keep_n": null,
              *       "kl_base_coef": 0,
              *       "kl_coef": 0,
              *       "kl_estimator": "k3",
              *       "kl_in": "loss",
              *       "kl_stop": null,
              *       "learning_rate": null,
+             *       "length_penalty": 0,
              *       "logprobs_after_step": false,
              *       "lora_alpha": 32,
              *       "lora_rank": 0,

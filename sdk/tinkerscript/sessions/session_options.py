@@ -67,6 +67,8 @@ class SessionOptions(TypedDict, total=False):
     kl_base_coef: float
     normalize_advantage: bool | None
     advantage_baseline: Literal["group", "leave_one_out", "batch"]
+    keep_n: int | None
+    length_penalty: float
     call_discount: float
     entropy_coef: float
     entropy_target: float | None

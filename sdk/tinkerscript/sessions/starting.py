@@ -23,6 +23,7 @@ from tinkerscript.errors import (
 from tinkerscript.outputs import sentences
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.sessions import Budget, SessionCreate, SessionView
+from tinkerscript.wire.training.other_ways import other_ways
 
 DEFAULT_BASE_URL = "http://127.0.0.1:8000"
 # A wrong address should say so soon: with the imports before it, within 3 s on a busy machine.
@@ -72,6 +73,8 @@ def session_config(options: Mapping[str, Any]) -> SessionConfig:
     if unknown:
         close = [match for name in unknown for match in difflib.get_close_matches(name, known, n=1)]
         meant = f"Did you mean {', '.join(close)}? " if close else ""
+        if ways := other_ways(unknown):
+            meant = f"{ways} "
         raise UnknownOption(
             f"Unknown option {', '.join(unknown)}.",
             hint=f"{meant}Known options: {', '.join(known)}.",

@@ -210,6 +210,24 @@ class SessionConfig(ReadingOptions):
         "group, of the others in "
         "it, or of the whole batch.",
     )
+    # None: every attempt that was asked for is trained. Xu et al. 2025 (arXiv:2504.13818) keep a
+    # quarter of 64.
+    keep_n: int | None = Field(
+        None,
+        ge=2,
+        le=255,
+        description="Of each group of grpo_n train the so many whose rewards differ most. None: "
+        "all of them.",
+    )
+    # 0: a reward is what the loop says. Kimi k1.5 (arXiv:2501.12599, section 2.3.3) adds it late in
+    # training.
+    length_penalty: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Times what is added to a reward for its length within the group: 1/2 for the "
+        "shortest attempt to -1/2 for the longest, nothing above 0 for a failed one.",
+    )
     # 0: rewards_by_call says what each call earned, and what it led to is in its own number.
     call_discount: float = Field(
         0.0,

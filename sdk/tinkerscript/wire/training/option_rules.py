@@ -79,6 +79,16 @@ RULES: dict[str, tuple[Rule, ...]] = {
             "only with gradient_checkpointing",
         ),
     ),
+    "keep_n": (
+        (
+            lambda given: given.get("advantage_baseline") != "batch",
+            "only with advantage_baseline group or leave_one_out",
+        ),
+        (
+            lambda given: given.get("kl_in") != "reward",
+            "only with kl_in loss: the reference is not asked about attempts that are left out",
+        ),
+    ),
     "lora_alpha": (_HAS_ADAPTERS,),
     "lora_targets": (_HAS_ADAPTERS,),
 }
@@ -104,6 +114,10 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Any, Given], bool], str]] = {
         "must have a weight (token, sequence or geometric) with max_staleness above 0: nothing "
         "else weighs tokens of"
         " older weights",
+    ),
+    "keep_n": (
+        lambda value, given: value is not None and value >= given.get("grpo_n", value + 1),
+        "must be below grpo_n: of so many attempts the others are left out",
     ),
     "advantage_baseline": (
         lambda value, given: value == "batch" and given.get("dynamic_sampling", False),

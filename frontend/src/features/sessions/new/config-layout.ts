@@ -22,7 +22,7 @@ const ADVANCED_GROUPS: FieldGroup[] = [
   },
   { title: "KL and entropy", names: ["kl_coef", "kl_in", "kl_estimator", "reference_decay", "kl_base_coef", "entropy_coef", "entropy_target"] },
   { title: "Updates of a step", names: ["minibatches", "epochs", "kl_stop", "logprobs_after_step"] },
-  { title: "Rewards and advantages", names: ["normalize_advantage", "advantage_baseline", "call_discount", "overlong_buffer", "mask_truncated", "train_calls_without_tools"] },
+  { title: "Rewards and advantages", names: ["normalize_advantage", "advantage_baseline", "call_discount", "keep_n", "length_penalty", "overlong_buffer", "mask_truncated", "train_calls_without_tools"] },
   { title: "Groups", names: ["dynamic_sampling", "group_timeout_s"] },
   {
     title: "Schedule and AdamW",

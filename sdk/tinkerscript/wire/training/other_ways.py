@@ -1,0 +1,57 @@
+"""What other trainers have as an option and this one has not: what to use in its place, by the
+words in the names of such options.
+"""
+
+from collections.abc import Iterable
+
+# (words of which one is in the name, what to do). The first that fits is taken.
+WAYS = (
+    (
+        ("oversampl", "num_rollouts", "keep_best"),
+        "grpo_n attempts are begun and keep_n of them are trained",
+    ),
+    (
+        ("curriculum", "difficulty", "task_pool", "sampler"),
+        "the loop chooses its tasks, by the rewards that it got; dynamic_sampling leaves out groups "
+        "that teach nothing",
+    ),
+    (
+        ("replay", "off_policy"),
+        "max_staleness trains older episodes once, corrected by engine_correction; no episode is "
+        "trained twice but by epochs",
+    ),
+    (
+        ("length_norm", "length_reward", "len_penalty", "length_coef"),
+        "length_penalty, within a group, or overlong_buffer, before max_tokens",
+    ),
+    (
+        ("token_reward", "rewards_by_token", "step_reward", "process_reward", "prm"),
+        "one call for each step of the process, whose rewards are rewards_by_call of the output, "
+        "with call_discount",
+    ),
+    (
+        ("loss_fn", "custom_loss", "loss_function", "advantage_fn", "custom_advantage"),
+        "forward_backward_custom of the tinker client, which runs your function in your process",
+    ),
+    (
+        ("demonstration", "expert", "sft", "demos"),
+        "a trained token is one that the engine sampled: train demonstrations with cross_entropy "
+        "of the tinker client first, and give its checkpoint as base_model",
+    ),
+    (
+        ("ema", "polyak", "swa"),
+        "reference_decay keeps a moving mean for the KL term; average downloaded checkpoints to "
+        "evaluate their mean",
+    ),
+)
+
+
+def other_ways(names: Iterable[str]) -> str:
+    """A sentence for each of ``names`` that other trainers have; empty where none is known."""
+    found = {
+        name: way
+        for name in names
+        for words, way in WAYS
+        if any(f"_{word}" in f"_{name.lower()}" for word in words)
+    }
+    return " ".join(f"For {name}: {way}." for name, way in found.items())
