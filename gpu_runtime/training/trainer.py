@@ -37,6 +37,7 @@ from .lora import (
 from .model_check import policy_verify
 from .models.export import hugging_face_export, spilled
 from .models.publishing import WeightPublisher
+from .models.stored_names import stored_parts
 from .objective.reference import References
 from .objective.row_loss import STATISTICS, LoopInputs, row_loss
 from .objective.token_scales import batch_scales
@@ -268,7 +269,8 @@ class RankTrainer:
 
     def publish(self, folder: Path) -> None:
         """Leave the weights for the engine in ``folder`` (models/publishing.py)."""
-        self.publisher.publish(folder, list(plain_weights(self.engine.module.model)))
+        model = self.engine.module.model
+        self.publisher.publish(folder, list(stored_parts(model, plain_weights(model))))
 
     def export_model(self, folder: Path) -> None:
         """Rank 0 writes a folder that ``AutoModelForCausalLM.from_pretrained`` and vLLM load as it

@@ -31,7 +31,7 @@ from gpu_runtime.errors import RuntimeFault  # noqa: E402
 from gpu_runtime.loading.rehearsal import probe_prompts, rehearse, sample  # noqa: E402
 from gpu_runtime.training.ranks import TrainerRanks  # noqa: E402
 from support.family_outcomes import Outcome, outcome_judge  # noqa: E402
-from support.model_families import PLAIN, REFUSED, TOWERS, TRAINED, VOCABULARY, WINDOW, family_make  # noqa: E402
+from support.model_families import ALL, VOCABULARY, WINDOW, family_make  # noqa: E402
 from support.tiny_model import tiny_model_make  # noqa: E402
 from tinkerscript.wire.config import SessionConfig  # noqa: E402
 from tinkerscript.wire.training.model_refusals import folder_refusal  # noqa: E402
@@ -130,7 +130,7 @@ def main(names: list[str]) -> int:
     """Print a row for each family, one engine at a time, and write it into the table."""
     rows, held, today = [], True, datetime.datetime.now(datetime.UTC).date()
     with tempfile.TemporaryDirectory() as folder, output_to(Path(folder) / "log") as shown:
-        for name in names or [*TRAINED, *PLAIN, *TOWERS, *REFUSED]:
+        for name in names or ALL:
             outcome = family_run(name, Path(folder) / "log")
             found = outcome_judge(name, outcome)
             rows.append(f"| {name} | {found.row} | {today}, {machine()} |")
@@ -163,7 +163,7 @@ def table(before: str, rows: list[str]) -> str:
         "| family | engine and trainer | gap, base | gap, handed over | rehearsal, s | run |",
         "| --- " * 6 + "|",
     ]
-    kept = [of_name[name] for name in [*TRAINED, *PLAIN, *TOWERS, *REFUSED] if name in of_name]
+    kept = [of_name[name] for name in ALL if name in of_name]
     return "\n".join([*head, *kept, ""])
 
 

@@ -75,8 +75,8 @@ def test_extra_models_stand_in_the_catalogue_with_what_their_folder_holds(settin
     ("fields", "named"),
     [
         (
-            {"architectures": ["MixtralForCausalLM"], "num_local_experts": 8},
-            "MixtralForCausalLM.*num_local_experts is 8",
+            {"architectures": ["T5ForConditionalGeneration"], "is_encoder_decoder": True},
+            "T5ForConditionalGeneration.*is_encoder_decoder",
         ),
         ({"quantization_config": {"bits": 4}}, "quantization_config"),
         ({"vocab_size": 2}, "vocab_size is 2.*tokens up to 2"),

@@ -313,18 +313,18 @@ async def test_a_model_that_would_be_trained_wrong_fails_the_session_by_name_and
     plane, tmp_path: Path
 ) -> None:
     """Through the runtime's own start of engine and trainer, which come after the refusal."""
-    folder, volume = tmp_path / "experts", tmp_path / "volume"
+    folder, volume = tmp_path / "wrong", tmp_path / "volume"
     for each in (folder, volume):
         each.mkdir()
     (folder / "config.json").write_text(
-        json.dumps({"architectures": ["MixtralForCausalLM"], "num_local_experts": 8})
+        json.dumps({"architectures": ["T5ForConditionalGeneration"], "is_encoder_decoder": True})
     )
     plane_assign(plane, folder)
     # it ends in order: the launcher sees no crash
     await asyncio.wait_for(start(runtime_config(plane, volume)), 60)
     (failed,) = plane.bodies("/v1/runtime/fail")
     assert failed["code"] == "model_unsupported"
-    assert "num_local_experts is 8" in failed["cause"] and "dense model" in failed["cause"]
+    assert "is_encoder_decoder: only decoders are trained" in failed["cause"]
 
 
 def test_a_template_without_an_end_of_turn_is_refused(tmp_path: Path) -> None:

@@ -67,6 +67,13 @@ TRAINED = {
     "Ministral 3": ("Ministral3Config", {}),
     "OLMo 3": ("Olmo3Config", {**MIXED}),
 }  # fmt: skip
+# Mixtures of experts.
+MIXTURES = {
+    "Qwen3-MoE": ("Qwen3MoeConfig", {**EXPERTS}),
+    "Mixtral": ("MixtralConfig", {"num_local_experts": 4}),
+    "OLMoE": ("OlmoeConfig", {**EXPERTS}),
+    "Granite MoE": ("GraniteMoeConfig", {"num_local_experts": 4, "num_experts_per_tok": 2}),
+}
 # Whose layers share no prefixes: by the model's own forward, each timeline whole.
 PLAIN = {
     "Qwen3.5": ("Qwen3_5TextConfig", GATED_DELTA),
@@ -105,6 +112,7 @@ PLAIN = {
         {"num_heads": 8, "head_dim": 16, "state_size": 16, "n_groups": 1, "chunk_size": 16, "expand": 2},
     ),
     "Bloom": ("BloomConfig", {"n_layer": 2, "n_head": 2}),
+    "GPT-OSS": ("GptOssConfig", {"num_local_experts": 4, **MIXED}),
 }  # fmt: skip
 # A text model beside a vision tower: class, fields of the text, of the tower, of the whole.
 TOWER = {
@@ -159,11 +167,8 @@ REFUSED = {
         "Qwen2Config",
         {"use_sliding_window": True, "max_window_layers": 1, **MIXED},
     ),
-    "Qwen3-MoE": ("Qwen3MoeConfig", {**EXPERTS}),
-    "Mixtral": ("MixtralConfig", {"num_local_experts": 4}),
-    "GPT-OSS": ("GptOssConfig", {"num_local_experts": 4, **MIXED}),
-    "OLMoE": ("OlmoeConfig", {**EXPERTS}),
 }
+ALL = (*TRAINED, *MIXTURES, *PLAIN, *TOWERS, *REFUSED)  # in the order of the page's table
 # of random weights: ten times the default, so that a wrong factor moves log-probabilities by nats
 SPREAD = 0.2
 
@@ -183,7 +188,7 @@ def family_make(folder: Path, name: str) -> Path:
         }
         config = getattr(transformers, kind)(**parts, **whole, bos_token_id=0, eos_token_id=1)
     else:
-        kind, fields = (TRAINED | PLAIN | REFUSED)[name]
+        kind, fields = (TRAINED | MIXTURES | PLAIN | REFUSED)[name]
         config = getattr(transformers, kind)(**(DENSE | {"initializer_range": SPREAD} | fields))
     with torch.random.fork_rng():
         torch.manual_seed(0)

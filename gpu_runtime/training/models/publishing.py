@@ -6,7 +6,7 @@ engine there. Where the weights are whole in that process, the engine reads them
 (``weights/shared_file.py``).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import deepspeed
@@ -14,12 +14,13 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from gpu_runtime.training.lora import PlainWeight
 from gpu_runtime.training.rank_spec import RankSpec
 from gpu_runtime.weights.cuda_ipc import ExportBuffers, handles_write
 from gpu_runtime.weights.handover_folder import handover_part
 from gpu_runtime.weights.shared_file import WeightFile
 from gpu_runtime.weights.shared_memory import SharedMemoryExport
+
+from .stored_names import StoredPart
 
 
 class WeightPublisher:
@@ -37,7 +38,7 @@ class WeightPublisher:
         self._file: WeightFile | None = None
         self._buffers = ExportBuffers()  # on a GPU: what engines may be reading
 
-    def publish(self, folder: Path, weights: Sequence[PlainWeight]) -> None:
+    def publish(self, folder: Path, weights: Sequence[StoredPart]) -> None:
         """In ``folder``, or this node's part of it. A collective."""
         folder = handover_part(folder, self._node)
         if self._spec.device == "cuda":
@@ -46,42 +47,52 @@ class WeightPublisher:
         if self._share(folder, weights):
             return
         if self._leaves and (self._file is None or self._file.folder != folder):
-            shapes = {
-                name: getattr(whole[0], "ds_shape", whole[0].shape) for name, whole, _ in weights
-            }
+            shapes = {name: shape for part in weights for name, shape in part.shapes.items()}
             self._file = WeightFile(folder, shapes, self._dtype)
-        for name, whole, weight in weights:
-            with deepspeed.zero.GatheredParameters(whole, enabled=self._is_sharded):
+        for part in weights:
+            with deepspeed.zero.GatheredParameters(part.needs, enabled=self._is_sharded):
                 if self._file is not None:
-                    self._file.write(name, weight())
+                    for name, tensor in part.tensors().items():
+                        self._file.write(name, tensor)
         self._barrier()
 
-    def _share(self, folder: Path, weights: Sequence[PlainWeight]) -> bool:
+    def _share(self, folder: Path, weights: Sequence[StoredPart]) -> bool:
         """Whether the engine can take the weights from the memory of these processes."""
         if self._is_sharded or self._spec.config.lora_rank:
             return False
         shared = torch.ones(1)
         if self._leaves:
-            shared[0] = self._shared.export(
-                {name: weight().detach() for name, _, weight in weights}, folder
-            )
+            tensors = {name: it for part in weights for name, it in part.tensors().items()}
+            stay = _memories(tensors.values()) <= _memories(it for p in weights for it in p.needs)
+            shared[0] = stay and self._shared.export(tensors, folder)
         if self._spec.world_size > 1:
             dist.all_reduce(shared, op=dist.ReduceOp.MIN)
         return bool(shared)
 
-    def _publish_on_device(self, folder: Path, weights: Sequence[PlainWeight]) -> None:
+    def _publish_on_device(self, folder: Path, weights: Sequence[StoredPart]) -> None:
         left: list[tuple[str, Tensor]] = []
-        for name, whole, weight in weights:
-            with deepspeed.zero.GatheredParameters(whole, enabled=self._is_sharded):
+        for part in weights:
+            with deepspeed.zero.GatheredParameters(part.needs, enabled=self._is_sharded):
                 if self._leaves:
-                    tensor = weight().detach().to(self._dtype)
-                    stays = not self._is_sharded and tensor.data_ptr() == whole[0].data_ptr()
-                    keeps = stays and tensor.is_contiguous()
-                    left.append((name, tensor if keeps else self._buffers.fill(name, tensor)))
+                    left += [
+                        (name, self._kept(name, it, part)) for name, it in part.tensors().items()
+                    ]
         if self._leaves:
             handles_write(left, folder)
         self._barrier()
 
+    def _kept(self, name: str, made: Tensor, part: StoredPart) -> Tensor:
+        """``made``, where it is a piece of a parameter that stays where it is; else its buffer."""
+        tensor = made.to(self._dtype)
+        stays = not self._is_sharded and _memories([tensor]) <= _memories(part.needs)
+        keeps = stays and tensor.is_contiguous()
+        return tensor if keeps else self._buffers.fill(name, tensor)
+
     def _barrier(self) -> None:
         if self._spec.world_size > 1:
             dist.barrier()
+
+
+def _memories(tensors: Iterable[Tensor]) -> set[int]:
+    """Where what they are stored in begins."""
+    return {tensor.untyped_storage().data_ptr() for tensor in tensors}

@@ -8,13 +8,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from gpu_runtime.errors import ModelUnsupported
+from gpu_runtime.training.lora import plain_weights
 from gpu_runtime.training.model_check import policy_verify
+from gpu_runtime.training.models.stored_names import stored_parts
 from gpu_runtime.training.policy import Policy
 from gpu_runtime.training.rows.kinds import RowKind
 from support.family_checks import drawn_samples, family_gaps
-from support.model_families import PLAIN, REFUSED, TOWERS, TRAINED, WINDOW, family_make
+from support.model_families import MIXTURES, PLAIN, REFUSED, TOWERS, TRAINED, WINDOW, family_make
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.model_refusals import folder_refusal
@@ -25,7 +28,7 @@ TABLE = Path(__file__).resolve().parents[3] / "docs" / "models.md"
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("name", [*TRAINED, *MIXTURES])
 def test_log_probabilities_and_gradient_are_those_of_the_models_own_forward(tmp_path, name):
     folder = family_make(tmp_path, name)
     assert folder_refusal(folder, CONFIG) is None
@@ -64,12 +67,6 @@ def test_longrope_is_refused_beyond_the_length_at_which_its_factors_change(tmp_p
     assert folder_refusal(tmp_path, SessionConfig(max_context_length=64)) is None
 
 
-@pytest.mark.parametrize("name", [name for name in REFUSED if "windows" not in name])
-def test_a_mixture_of_experts_is_refused_by_its_field(tmp_path, name):
-    refusal = folder_refusal(family_make(tmp_path, name), CONFIG)
-    assert re.search(r"num_(local_)?experts is 4.*dense model", refusal)
-
-
 @pytest.mark.parametrize(
     ("name", "plain"),
     [
@@ -89,6 +86,23 @@ def test_a_quantised_folder_is_refused_with_the_name_of_the_one_to_take(tmp_path
     assert "quantization_config is fp8" in refusal and refusal.endswith(plain)
 
 
+@pytest.mark.parametrize("name", MIXTURES)
+def test_experts_are_handed_over_as_the_folder_has_them_and_from_the_trainers_memory(
+    tmp_path, name
+):
+    """transformers joins the experts of a layer in one tensor, which no engine knows."""
+    policy = Policy.load(str(family_make(tmp_path, name)), torch.float32)
+    parts = list(stored_parts(policy.model, plain_weights(policy.model)))
+    found = {name: it for part in parts for name, it in part.tensors().items()}
+    stored = load_file(tmp_path / "model.safetensors")
+    assert found.keys() == stored.keys()
+    assert all(torch.equal(found[name], tensor) for name, tensor in stored.items())
+    memories = {it.untyped_storage().data_ptr() for it in policy.parameters()}
+    assert {it.untyped_storage().data_ptr() for it in found.values()} <= memories
+    shapes = {name: shape for part in parts for name, shape in part.shapes.items()}
+    assert shapes == {name: tuple(it.shape) for name, it in stored.items()}
+
+
 @pytest.mark.parametrize(
     "fields",
     [
@@ -98,15 +112,13 @@ def test_a_quantised_folder_is_refused_with_the_name_of_the_one_to_take(tmp_path
         {"n_routed_experts": 64},  # DeepSeek, GLM-4 MoE
     ],
 )
-def test_experts_are_found_wherever_a_family_counts_them(tmp_path, fields):
+def test_a_mixture_of_experts_is_not_refused_by_its_fields(tmp_path, fields):
     (tmp_path / "config.json").write_text(json.dumps(fields))
-    assert "mixture of experts" in folder_refusal(tmp_path, CONFIG)
+    assert folder_refusal(tmp_path, CONFIG) is None
 
 
 def test_attention_with_sinks_is_computed_whole(tmp_path):
-    """Past the check of fields, which would have stopped it: GPT-OSS has attention sinks, which no
-    tree has.
-    """
+    """GPT-OSS has attention sinks, which no tree has."""
     policy = Policy.load(str(family_make(tmp_path, "GPT-OSS")), torch.float32)
     policy_verify(policy, CONFIG, CPU)
     assert policy.kind is RowKind.PADDED and "s_aux" in policy.apart
@@ -155,7 +167,7 @@ def test_the_table_of_the_docs_names_every_family_and_what_becomes_of_it():
     for line in TABLE.read_text().splitlines():
         if line.startswith("| "):
             rows.setdefault(line.split("|")[1].strip(), line)  # a later table has what was measured
-    for name in TRAINED:
+    for name in [*TRAINED, *MIXTURES]:
         assert "trained" in rows[name]
     for name in PLAIN:
         assert "whole timelines" in rows[name]

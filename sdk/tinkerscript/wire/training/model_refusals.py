@@ -18,9 +18,6 @@ from tinkerscript.wire.config import SessionConfig
 from .prefixes import apart_words, prefixes_apart
 from .weight_shapes import weights_damage
 
-# Fields that count the experts of a layer, in the words of the families.
-EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
-
 # How names of quantised folders end: Qwen3-8B-FP8, Qwen2.5-7B-Instruct-GPTQ-Int4,
 # Llama-3-8B-bnb-4bit.
 QUANTISED_NAME = re.compile(
@@ -81,16 +78,6 @@ def _positions(fields: dict[str, Any]) -> Any:
 
 
 def _refusal(fields: dict[str, Any], config: SessionConfig) -> str | None:
-    for field in EXPERTS:
-        count = fields.get(field)
-        # Hunyuan may say it layer by layer
-        most = max(count, default=0) if isinstance(count, list) else count
-        if isinstance(most, int) and most > 1 and _has_expert_layers(fields):
-            return (
-                f"{field} is {most}, and a mixture of experts needs the experts of sampling to be "
-                "replayed in"
-                " training, which is not proven; a dense model of the same family would work"
-            )
     first, layers = fields.get("max_window_layers"), fields.get("num_hidden_layers")
     is_windowed = fields.get("model_type") == "qwen2" and fields.get("use_sliding_window")
     if is_windowed and isinstance(first, int) and isinstance(layers, int) and 0 < first < layers:
@@ -141,15 +128,6 @@ def _quantised(whole: dict[str, Any], folder: Path) -> str | None:
         f"quantization_config is {method or 'set'}: its weights are packed, and packed weights "
         "cannot be trained; take"
         f" the unquantised folder of the same model{which}"
-    )
-
-
-def _has_expert_layers(fields: dict[str, Any]) -> bool:
-    """False of a Nemotron-H that counts experts and has no layer of them."""
-    if fields.get("model_type") != "nemotron_h":
-        return True
-    return "moe" in fields.get("layers_block_type", ()) or "E" in fields.get(
-        "hybrid_override_pattern", ""
     )
 
 
