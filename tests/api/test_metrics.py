@@ -22,6 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from console.asgi import application
 from console.live.services import event_record
 from console.object_store.client import Store
+from console.object_store.free_space import Room
 from console.operations import readiness
 from console.scheduling.failures import restart_count
 from console.scheduling.leader import leader_release, leader_renew
@@ -192,6 +193,11 @@ def test_readiness_names_what_is_wrong_and_serves_on(client: Client, db: None, m
     assert "manage.py reconcile" in reconciler
     assert f"127.0.0.1:{port}" in object_store
     assert client.get("/readyz", REMOTE_ADDR="203.0.113.9").json() == {"status": "degraded"}
+
+
+def test_readiness_names_a_store_without_room(db: None, monkeypatch) -> None:
+    monkeypatch.setattr("console.object_store.free_space.room_get", lambda: Room(9, 1000))
+    assert any("store is nearly full" in each for each in readiness.problems_find())
 
 
 def test_a_stranger_learns_of_readiness_and_nothing_more(client: Client, db: None) -> None:

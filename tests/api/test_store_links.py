@@ -59,6 +59,7 @@ async def ask(
     return await Call(application, method, path, body=body, **headers).answer()
 
 
+@pytest.mark.smoke
 async def test_a_link_serves_the_object_whole_as_a_file_and_never_as_a_page(kept: str) -> None:
     status, headers, body = await ask("GET", kept)
     assert (status, hashlib.sha256(body).digest()) == (200, hashlib.sha256(BODY).digest())
@@ -79,6 +80,7 @@ async def test_a_link_serves_the_object_whole_as_a_file_and_never_as_a_page(kept
     ] == 'attachment; filename="ses_1-part.parquet"'
 
 
+@pytest.mark.smoke
 async def test_head_ranges_and_conditions_are_the_stores(kept: str) -> None:
     status, headers, body = await ask("HEAD", kept)
     assert (status, headers["content-length"], body) == (200, str(len(BODY)), b"")

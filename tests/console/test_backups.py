@@ -234,6 +234,7 @@ def test_a_backup_has_every_row_and_object_and_the_secret_and_comes_back(
     settings.DATA = tmp_path / "old"
     settings.DATA.mkdir()
     (settings.DATA / "secret_key").write_text("signs")
+    (settings.DATA / "audit_key").write_text("codes")
     old.objects["sessions/a/b"] = bytes(range(256))
     assert backup_write(tmp_path / "backup") == {"sessions": 1, "objects": 1}
 
@@ -259,11 +260,12 @@ def test_a_backup_has_every_row_and_object_and_the_secret_and_comes_back(
     assert Session.objects.get().id == session.id and Session.objects.get().state == "suspended"
     assert new.objects["sessions/a/b"] == old.objects["sessions/a/b"]
     assert (settings.DATA / "secret_key").read_text() == "signs"
+    assert (settings.DATA / "audit_key").read_text() == "codes"
 
 
 @pytest.mark.django_db
 def test_what_is_not_empty_is_neither_written_nor_restored_over(
-    tmp_path: Path, project: Project
+    tmp_path: Path, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(Conflict, match="is not empty"):
@@ -271,6 +273,12 @@ def test_what_is_not_empty_is_neither_written_nor_restored_over(
     with pytest.raises(InvalidRequest, match="holds no whole backup"):
         backup_restore(tmp_path)
     (tmp_path / MARK).write_text(json.dumps({"format": FORMAT}))
+    with pytest.raises(Conflict, match="This server is not empty"):
+        backup_restore(tmp_path)
+    User.objects.all().delete()
+    bucket = Bucket()
+    bucket.objects["sessions/a/b"] = b"of another server"
+    monkeypatch.setattr(backups, "object_store", bucket)
     with pytest.raises(Conflict, match="This server is not empty"):
         backup_restore(tmp_path)
 

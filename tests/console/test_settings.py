@@ -4,12 +4,16 @@ import json
 import logging
 import os
 import re
+import runpy
 import socket
 import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -18,6 +22,7 @@ from console import settings as console_settings
 from console.config.database import databases_read
 from console.config.environment import read_models, unknown_refuse
 from console.config.keeping import KeepDays, keep_days_read
+from console.config.limits import PUBLIC
 from console.config.mail import mail_settings
 from console.config.private_files import read_or_create
 from console.server.logs import JsonFormatter
@@ -42,7 +47,22 @@ def read(tmp_path: Path, code: str, **environment: str) -> subprocess.CompletedP
     )
 
 
-@pytest.mark.system
+@pytest.fixture
+def loaded(monkeypatch, tmp_path) -> Callable[..., SimpleNamespace]:
+    """What the settings are with an environment: loaded anew, in this process."""
+
+    def load(**environment: str) -> SimpleNamespace:
+        for name in list(os.environ):
+            if name.startswith(("TINKERSCRIPT_", "S3_", "DATABASE", "REDIS")):
+                monkeypatch.delenv(name)
+        monkeypatch.setenv("TINKERSCRIPT_DATA", str(tmp_path / "data"))
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        return SimpleNamespace(**runpy.run_path(console_settings.__file__))
+
+    return load
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -50,15 +70,31 @@ def read(tmp_path: Path, code: str, **environment: str) -> subprocess.CompletedP
         ("TINKERSCRIPT_PORT", "0"),
         ("TINKERSCRIPT_PORT", "70000"),
         ("TINKERSCRIPT_PORT", "-1"),
+        ("TINKERSCRIPT_LEASE_PORT", "70000"),
         ("TINKERSCRIPT_MAX_RUNTIMES", "1.5"),
+        ("TINKERSCRIPT_RATE_LIMIT", "none"),
+        ("TINKERSCRIPT_TRUSTED_PROXIES", "-1"),
+        ("TINKERSCRIPT_WEB_PROCESSES", "33"),
         ("TINKERSCRIPT_PUBLIC_URL", "example.com"),
         ("TINKERSCRIPT_PUBLIC_URL", "ftp://example.com"),
+        ("TINKERSCRIPT_RUNTIME_SERVER_URL", "example.com"),
+        ("TINKERSCRIPT_TRACES_URL", "host:4318"),
         ("TINKERSCRIPT_MODELS", "tiny"),
         ("TINKERSCRIPT_MODELS", "tiny=relative/folder"),
         ("TINKERSCRIPT_MODELS", "tiny=/no/such/folder"),
         ("TINKERSCRIPT_DEBUG", "yes"),
+        ("TINKERSCRIPT_WEBHOOKS_PRIVATE", "yes"),
         ("TINKERSCRIPT_TRUSTED_USERS", "root,nobody-of-this-name"),
+        ("TINKERSCRIPT_SIGN_UP", "everybody"),
         ("TINKERSCRIPT_EMAIL_VERIFICATION", "perhaps"),
+        ("TINKERSCRIPT_OIDC_ISSUER", "id.example.org"),
+        ("TINKERSCRIPT_LIMITS", "seats=3"),
+        ("TINKERSCRIPT_PRICES", "gpu=much"),
+        ("TINKERSCRIPT_SMTP_URL", "mail.example.org"),
+        ("TINKERSCRIPT_KEEP_DAYS", "episodes=-1"),
+        ("TINKERSCRIPT_LAUNCHER", "nomad"),
+        ("TINKERSCRIPT_PLACES", "/no/such/file"),
+        ("TINKERSCRIPT_SECRET_KEY", "new old older"),
         ("DATABASE_URL", "nonsense://x"),
         ("DATABASE_URL", "sqlite:////x?pool_mode=transaction"),
         ("REDIS_URL", "localhost:6379"),
@@ -67,34 +103,60 @@ def read(tmp_path: Path, code: str, **environment: str) -> subprocess.CompletedP
         ("S3_ACCESS_KEY", "alone"),
     ],
 )
-def test_a_malformed_value_stops_start_up_and_is_named(tmp_path, name, value):
-    ended = read(tmp_path, "pass", **{name: value})
-    assert ended.returncode != 0
-    assert "ImproperlyConfigured" in ended.stderr and name in ended.stderr.splitlines()[-1]
+def test_a_malformed_value_stops_start_up_and_is_named(loaded, name: str, value: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=name):
+        loaded(**{name: value})
 
 
-@pytest.mark.system
-def test_the_defaults_serve_one_machine_and_nothing_is_lost_on_a_power_cut(tmp_path):
-    values = "[s.PORT, s.PUBLIC_URL, s.MAX_RUNTIMES, s.DEBUG, s.DATABASES['default']]"
-    ended = read(tmp_path, f"import json; print(json.dumps({values}, default=str))")
-    port, public_url, runtimes, debug, database = json.loads(ended.stdout)
-    assert (port, public_url, runtimes, debug) == (8000, "http://127.0.0.1:8000", 1, False)
+def test_the_defaults_serve_one_machine_and_nothing_is_lost_on_a_power_cut(
+    loaded, tmp_path
+) -> None:
+    found = loaded()
+    assert (found.PORT, found.PUBLIC_URL) == (8000, "http://127.0.0.1:8000")
+    assert (found.HOST, found.MAX_RUNTIMES, found.DEBUG) == ("127.0.0.1", 1, False)
+    database = found.DATABASES["default"]
     assert database["NAME"] == str(tmp_path / "data" / "console.sqlite3")
     assert database["OPTIONS"]["transaction_mode"] == "IMMEDIATE"
     assert "synchronous=FULL" in database["OPTIONS"]["init_command"]
     assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
 
 
-@pytest.mark.system
-def test_a_server_that_others_reach_is_not_open_to_them_by_default(tmp_path):
-    says = (
-        "print(s.PUBLIC_URL, s.SIGN_UP.policy, s.SIGN_UP.verification, s.LIMITS.projects is None)"
-    )
+def test_a_server_that_others_reach_is_not_open_to_them_by_default(loaded) -> None:
     for host, origin in (("10.0.0.5", "10.0.0.5"), ("0.0.0.0", socket.gethostname().lower())):
-        ended = read(tmp_path, says, TINKERSCRIPT_HOST=host, TINKERSCRIPT_PORT="8100")
-        assert ended.stdout.split() == [f"http://{origin}:8100", "invited", "mandatory", "False"], (
-            ended.stderr
-        )
+        found = loaded(TINKERSCRIPT_HOST=host, TINKERSCRIPT_PORT="8100")
+        assert f"http://{origin}:8100" == found.PUBLIC_URL
+        assert (found.SIGN_UP.policy, found.SIGN_UP.verification) == ("invited", "mandatory")
+        assert found.LIMITS.projects is not None
+
+
+def test_the_table_of_the_page_has_the_defaults(loaded) -> None:
+    page = (ROOT / "docs/operations/settings.md").read_text()
+    rows = re.findall(r"^\| `([A-Z0-9_]+)` \| `?([\w.-]+)`? \|", page, re.MULTILINE)
+    table, found = dict(rows), loaded()
+    names = {
+        "S3_BUCKET": found.S3_BUCKET,
+        "S3_REGION": found.S3_REGION,
+        "TINKERSCRIPT_DEBUG": int(found.DEBUG),
+        "TINKERSCRIPT_DISABLE_SERVER_SIDE_CURSORS": int(
+            found.DATABASES["default"].get("DISABLE_SERVER_SIDE_CURSORS", False)
+        ),
+        "TINKERSCRIPT_HOST": found.HOST,
+        "TINKERSCRIPT_LAUNCHER": found.LAUNCHER.name,
+        "TINKERSCRIPT_MAX_RUNTIMES": found.MAX_RUNTIMES,
+        "TINKERSCRIPT_PORT": found.PORT,
+        "TINKERSCRIPT_RATE_LIMIT": found.RATE_LIMIT_PER_MINUTE,
+        "TINKERSCRIPT_TRUSTED_PROXIES": found.ALLAUTH_TRUSTED_PROXY_COUNT,
+        "TINKERSCRIPT_WEBHOOKS_PRIVATE": int(found.WEBHOOKS_PRIVATE),
+        "TINKERSCRIPT_WEB_PROCESSES": found.WEB_PROCESSES,
+    }
+    assert {name: table.get(name) for name in names} == {
+        name: str(value) for name, value in names.items()
+    }
+    limits = ",".join(
+        f"{name}={value}" for name, value in asdict(PUBLIC).items() if value is not None
+    )
+    days = ",".join(f"{name}={value}" for name, value in asdict(KeepDays()).items() if value)
+    assert f"else `{limits}` |" in page and f"`TINKERSCRIPT_KEEP_DAYS` | `{days}` |" in page
 
 
 def test_every_variable_that_is_read_is_in_the_table():
@@ -123,20 +185,22 @@ def test_the_secret_key_is_made_once_private_and_kept(tmp_path):
     assert stat.S_IMODE((tmp_path / "data" / "secret_key").stat().st_mode) == 0o600
 
 
-@pytest.mark.system
 def test_the_secret_before_the_present_one_is_read_from_the_second_line_or_the_environment(
-    tmp_path,
-):
-    say = "print(s.SECRET_KEY, s.SECRET_KEY_FALLBACKS)"
-    assert read(tmp_path, say, TINKERSCRIPT_SECRET_KEY="b").stdout.strip() == "b []"
-    given = {"TINKERSCRIPT_SECRET_KEY": f"{'b' * 32} a"}
-    assert read(tmp_path, say, **given).stdout.strip() == f"{'b' * 32} ['a']"
-    passphrase = read(tmp_path, say, TINKERSCRIPT_SECRET_KEY="two words")
-    assert "a key has no space in it" in passphrase.stderr and not passphrase.stdout
+    loaded, tmp_path
+) -> None:
+    def keys(**environment: str) -> tuple[str, list[str]]:
+        found = loaded(**environment)
+        return found.SECRET_KEY, found.SECRET_KEY_FALLBACKS
+
+    assert keys(TINKERSCRIPT_SECRET_KEY="b") == ("b", [])
+    assert keys(TINKERSCRIPT_SECRET_KEY=f"{'b' * 32} a") == ("b" * 32, ["a"])
+    with pytest.raises(ImproperlyConfigured, match="a key has no space in it"):
+        loaded(TINKERSCRIPT_SECRET_KEY="two words")
     (tmp_path / "data" / "secret_key").write_text("d\nc\n")
-    assert read(tmp_path, say).stdout.strip() == "d ['c']"
+    assert keys() == ("d", ["c"])
     (tmp_path / "data" / "secret_key").write_text("")
-    assert "secret_key is empty" in read(tmp_path, say).stderr
+    with pytest.raises(ImproperlyConfigured, match="secret_key is empty"):
+        loaded()
 
 
 def test_processes_that_race_for_a_secret_read_the_same_one(tmp_path):

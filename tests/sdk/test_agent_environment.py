@@ -1,5 +1,8 @@
 """What an agent that is a program finds in its environment."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from tinkerscript import InvalidRequest
@@ -16,6 +19,7 @@ BEGUN = EpisodeBegun(
     deadline_s=1.0,
     max_context_length=32_768,
 )
+PAGE = Path(__file__).resolve().parents[2] / "docs/howto/coding-agents.md"
 OWNERS = {"TINKERSCRIPT_API_KEY": "tml-owner", "ANTHROPIC_AUTH_TOKEN": "another", "PATH": "/bin"}
 
 
@@ -51,3 +55,17 @@ def test_an_unknown_agent_is_named_with_those_that_there_are() -> None:
     assert (
         "'cloud-code'" in str(caught.value) and "claude-code, codex, openhands" in caught.value.hint
     )
+
+
+def test_an_agent_has_the_variables_of_its_row_on_the_page() -> None:
+    rows = dict(re.findall(r"^\| `([a-z-]+)` \| (.*) \|$", PAGE.read_text(), re.MULTILINE))
+    assert set(rows) == set(AGENTS)
+    usual = agent_environment(BEGUN, None, OWNERS)
+    for agent, row in rows.items():
+        named = re.findall(
+            r"`([A-Z_]+)(?:=([^`]+))?`", row.replace("in place of `ANTHROPIC_API_KEY`", "")
+        )
+        found = agent_environment(BEGUN, agent, OWNERS)
+        assert {name for name, _ in named} == found.keys() - usual.keys(), agent
+        for name, value in named:
+            assert found[name] and value in ("", found[name]), name

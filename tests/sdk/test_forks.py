@@ -48,7 +48,7 @@ def attempts(session, worker, count):
     return pairs
 
 
-@pytest.mark.system
+@pytest.mark.smoke
 def test_six_forked_workers_never_get_one_anothers_episodes(server, session):
     session.status()  # a connection is open before the fork
     reader, writer = fork.Pipe()

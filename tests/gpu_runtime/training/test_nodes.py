@@ -218,6 +218,9 @@ def test_a_node_that_has_something_else_is_refused_by_name_before_it_trains(
 
 def test_versions_that_differ_are_named_with_both_nodes() -> None:
     ours = versions()
+    # those of the page, and the engine's
+    named = {"Python", "torch", "deepspeed", "transformers", "tinkerscript", "vLLM"}
+    assert named <= ours.keys()
     assert versions_differ("n2", dict(ours), "n1", ours) == ""
     said = versions_differ("n2", ours | {"torch": "1.0"}, "n1", ours)
     assert said == f"node n2 has torch 1.0; node n1 has torch {ours['torch']}"

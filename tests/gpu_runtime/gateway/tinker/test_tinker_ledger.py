@@ -78,9 +78,13 @@ async def test_chunks_that_come_early_wait_for_their_number(wire_open: Open) -> 
             await wire.promise("forward_backward", training(2)),
         )
         assert wire.trainer.calls == [f"create_model {MODEL}"]
-        await wire.promise("forward_backward", training(1))
+        await wire.promise("forward_backward", training(1, forward_only=True))
         await wire.result(second)
         assert (await wire.result(third)).json() == {"metrics": {"grad_norm": 1.0}}
+        assert wire.trainer.calls == [
+            f"{name} {MODEL}"
+            for name in ("create_model", "forward", "forward_backward", "optim_step")
+        ]
 
 
 @pytest.mark.system

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gpu_runtime.gateway.tinker.sample_orders import seed_mix
 from support.tinker_harness import MODEL, Open, Wire, step, training
 
 BASE = "tnk_ab:sample:7:ses_0123"
@@ -73,6 +74,12 @@ async def test_one_seed_for_every_request_gives_each_its_own_answer_and_a_retry_
         assert tokens(await wire.do("asample", sample(0, sampling_params=seeded))) == answers[0]
     async with wire_open() as wire:
         assert tokens(await wire.do("asample", sample(0, sampling_params=seeded))) == answers[0]
+
+
+def test_a_seed_is_mixed_with_its_sampling_session_and_its_number() -> None:
+    mixed = [seed_mix(*each) for each in (("a", 0, 42), ("b", 0, 42), ("a", 1, 42), ("a", 0, 43))]
+    assert len(set(mixed)) == 4 and seed_mix("a", 0, 42) == mixed[0]
+    assert all(0 <= seed < 2**62 for seed in mixed)
 
 
 async def test_a_sample_for_stable_reinforce_is_one_as_every_other(wire_open: Open) -> None:

@@ -3,6 +3,8 @@ float64.
 """
 
 import random
+import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +13,7 @@ from gpu_runtime.training.objective.named_losses import LOSSES, LossInputs, loss
 from support.model_data import SETTINGS, drawn_data, plain_loss
 
 NAMES = sorted(LOSSES)
+PAGE = Path(__file__).resolve().parents[4] / "docs/reference/losses.md"
 
 
 def measured(name, datum, settings, logprobs):
@@ -82,3 +85,11 @@ def test_weights_multiply_the_losses_of_ratios():
     datum.loss_inputs["weights"] = torch.linspace(-1, 2, len(logprobs)).numpy()
     _, loss_E = measured("ppo", datum, SETTINGS["ppo"], logprobs)
     torch.testing.assert_close(loss_E, plain_E * torch.linspace(-1, 2, len(logprobs)).double())
+
+
+def test_every_loss_has_the_settings_of_its_row_on_the_page() -> None:
+    rows = re.findall(r"^\| `(\w+)` \|.*\|([^|]*)\|$", PAGE.read_text(), re.MULTILINE)
+    defaults = {
+        name: [float(each) for each in re.findall(r"[\d.]+", cell)] for name, cell in rows[1:]
+    }
+    assert defaults == {name: list(loss.settings.values()) for name, loss in LOSSES.items()}
