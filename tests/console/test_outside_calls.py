@@ -148,6 +148,39 @@ def test_an_endpoint_that_fails_is_told_and_gives_its_place_back(monkeypatch, er
             ask(base_url="https://models.example.org/v1", **ASKED)
 
 
+async def test_a_redirect_is_not_followed_and_a_long_answer_not_read_to_its_end(settings) -> None:
+    settings.WEBHOOKS_PRIVATE = True  # the endpoint of this test is on this machine
+    asked, sent_bytes = [], 0
+
+    async def moved(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        return web.json_response(SAID, status=302, headers={"Location": "/elsewhere"})
+
+    async def endless(request: web.Request) -> web.StreamResponse:
+        nonlocal sent_bytes
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while sent_bytes < 1 << 28:
+            await response.write(bytes(1 << 20))
+            sent_bytes += 1 << 20
+        return response
+
+    site = web.Application()
+    site.add_routes([web.post("/moved/chat/completions", moved)])
+    site.add_routes([web.post("/endless/chat/completions", endless), web.get("/elsewhere", moved)])
+    async with TestServer(site) as server:
+        address = f"http://127.0.0.1:{server.port}"
+        answered = await outside_calls.outside_chat(
+            project_id="prj_1", base_url=f"{address}/moved", **ASKED
+        )
+        assert (answered.status, asked) == (302, ["/moved/chat/completions"])
+        with pytest.raises(InvalidRequest, match="no chat completion"):
+            await outside_calls.outside_chat(
+                project_id="prj_1", base_url=f"{address}/endless", **ASKED
+            )
+    assert sent_bytes < 1 << 26
+
+
 @pytest.mark.parametrize(
     ("held", "whose"), [({"prj_1": 8}, "this project"), ({"prj_2": 16, "prj_3": 16}, "this server")]
 )
