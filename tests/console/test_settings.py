@@ -137,9 +137,6 @@ def test_the_table_of_the_page_has_the_defaults(loaded) -> None:
         "S3_BUCKET": found.S3_BUCKET,
         "S3_REGION": found.S3_REGION,
         "TINKERSCRIPT_DEBUG": int(found.DEBUG),
-        "TINKERSCRIPT_DISABLE_SERVER_SIDE_CURSORS": int(
-            found.DATABASES["default"].get("DISABLE_SERVER_SIDE_CURSORS", False)
-        ),
         "TINKERSCRIPT_HOST": found.HOST,
         "TINKERSCRIPT_LAUNCHER": found.LAUNCHER.name,
         "TINKERSCRIPT_MAX_RUNTIMES": found.MAX_RUNTIMES,
