@@ -21,7 +21,7 @@ from console.sessions.limits.queue import queue_position
 from console.sessions.models import Session
 from console.sessions.selectors import Route
 from console.tinker.models import TinkerModel, TinkerSampler
-from console.tinker.told import model_told, sampler_told
+from console.tinker.runtime_messages import model_message, sampler_message
 from tinkerscript.wire.sessions import SessionState
 from tinkerscript.wire.tinker.ids import ModelId, SamplerId, user_error
 from tinkerscript.wire.tinker.messages import ModelCreate, SamplerCreate
@@ -100,9 +100,9 @@ async def runtime_tell(of: ModelId | SamplerId, route: Route) -> None:
 
 def _telling(of: ModelId | SamplerId) -> tuple[str, ModelCreate | SamplerCreate] | None:
     if isinstance(of, ModelId):
-        return "/tinker/models", model_told(TinkerModel.objects.get(id=str(of)))
+        return "/tinker/models", model_message(TinkerModel.objects.get(id=str(of)))
     sampler = TinkerSampler.objects.filter(id=str(of)).first()
-    return None if sampler is None else ("/tinker/samplers", sampler_told(sampler))
+    return None if sampler is None else ("/tinker/samplers", sampler_message(sampler))
 
 
 def _ended(operation: Operation, end: RelayError) -> Answer:

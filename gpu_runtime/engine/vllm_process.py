@@ -13,10 +13,10 @@ from gpu_runtime.errors import DeviceMemoryShort, EngineDead, WeightsRefused
 from gpu_runtime.failures.core_errors import core_errors_forget
 from gpu_runtime.placement import engine_needs_gpu
 from gpu_runtime.processes.absent_vision import inspections_stand_in
+from gpu_runtime.processes.exit_report import exit_text
 from gpu_runtime.processes.forking import fork_server_begin, forks
-from gpu_runtime.processes.last_words import exit_words
+from gpu_runtime.processes.paused_gc import gc_paused
 from gpu_runtime.processes.several_threads import multiprocessing_protect
-from gpu_runtime.processes.uncollected import uncollected
 from tinkerscript.processes import machine_share
 from tinkerscript.processes.nvml import nvml_open
 from tinkerscript.wire.config import SessionConfig
@@ -110,7 +110,7 @@ def vllm_import(device: str) -> None:
     core_errors_forget()
     switch_verify()
     multiprocessing_protect()
-    with uncollected():
+    with gc_paused():
         import vllm.engine.arg_utils
         import vllm.envs
         import vllm.v1.engine.async_llm
@@ -179,7 +179,7 @@ def how_ended(llm: "AsyncLLM", wait_s: float = 0.0) -> str:
     if manager is not None and manager.manager_stopped.wait(wait_s):
         for code in (process.exitcode for process in manager.processes):
             if code is not None:
-                return exit_words(code) + (" (the runtime's log says why)" if code >= 0 else "")
+                return exit_text(code) + (" (the runtime's log says why)" if code >= 0 else "")
     return "failed (the runtime's log says why)"
 
 

@@ -10,7 +10,7 @@ from gpu_runtime.engine.model_runner import runner_refusal
 from gpu_runtime.engine.prompt_rows import base_prompts_install
 from gpu_runtime.engine.raw_logprobs import raw_install
 from gpu_runtime.health.stack_dumps import stacks_register
-from gpu_runtime.processes.own_groups import groups_watch
+from gpu_runtime.processes.process_groups import groups_watch
 from gpu_runtime.processes.progress_bars import bars_lock_set
 from gpu_runtime.weights.vllm_receiver import WeightReceiver
 

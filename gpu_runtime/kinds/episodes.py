@@ -29,7 +29,7 @@ from gpu_runtime.gateway.app import create_app
 from gpu_runtime.health.deadlines import Phase
 from gpu_runtime.interfaces import Tokenizer
 from gpu_runtime.journal.journal import Journal
-from gpu_runtime.loading.both import may_load, open_engine_and_trainer
+from gpu_runtime.loading.engine_and_trainer import may_load, open_engine_and_trainer
 from gpu_runtime.loading.tokenizer import renderer_of, tokenizer_reading
 from gpu_runtime.object_store.journal_replica import JournalReplica
 from gpu_runtime.rendering.template_check import template_report

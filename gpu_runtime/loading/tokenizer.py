@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from gpu_runtime.errors import ModelUnsupported
 from gpu_runtime.interfaces import Tokenizer
-from gpu_runtime.processes.uncollected import uncollected
+from gpu_runtime.processes.paused_gc import gc_paused
 from gpu_runtime.rendering.renderer import Renderer
 from gpu_runtime.rendering.template_check import template_verify
 from tinkerscript.wire.config import SessionConfig
@@ -19,7 +19,7 @@ def tokenizer_load(folder: str) -> Tokenizer:
     """
     # The server compared them by the files; here they are as the library loads them, defaults and
     # formats included.
-    with uncollected():  # an engine that starts beside it imports the same
+    with gc_paused():  # an engine that starts beside it imports the same
         from transformers import AutoConfig
 
         # imports torch

@@ -24,7 +24,7 @@ from gpu_runtime.errors import (
     UploadRefused,
 )
 from gpu_runtime.health.free_room import room_require
-from gpu_runtime.processes.giving_way import give_way
+from gpu_runtime.processes.low_priority import run_at_low_priority
 from tinkerscript.wire.checkpoints import CheckpointKind, ManifestFile
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.runtime import (
@@ -104,7 +104,9 @@ class ObjectStore:
             _check_path(file.path)
         if not point.files:
             raise CheckpointDeleted("the checkpoint was deleted")
-        if await asyncio.to_thread(give_way, partial(_matches, point.files, folder, verified)):
+        if await asyncio.to_thread(
+            run_at_low_priority, partial(_matches, point.files, folder, verified)
+        ):
             return
         staging = staging_path(folder, "fetching")
         have_bytes = (

@@ -19,10 +19,10 @@ from gpu_runtime.errors import ModelUnsupported, NodesDiffer, StepRefused
 from gpu_runtime.failures.input_errors import is_of_input, said
 from gpu_runtime.health.stack_dumps import stacks_folder, stacks_register
 from gpu_runtime.model_interfaces import InvalidTrainingInput
+from gpu_runtime.processes.foreign_peers import foreign_peers_refuse
 from gpu_runtime.processes.network import interface_toward
 from gpu_runtime.processes.progress_bars import bars_lock_set
 from gpu_runtime.processes.rendezvous import rendezvous_open
-from gpu_runtime.processes.strangers import strangers_refuse
 
 from .cpu.malloc import heap_keep
 from .nodes.same_model import same_model_verify
@@ -145,7 +145,7 @@ def rank_load(spec: RankSpec, on_row: OnRow) -> "RankTrainer":
         same_model_verify(spec.base_model_path, spec.node)
     trainer = loading(spec, lambda: RankTrainer(spec, on_row))
     if spec.world_size > 1:
-        strangers_refuse()  # among the groups that DeepSpeed has made meanwhile
+        foreign_peers_refuse()  # among the groups that DeepSpeed has made meanwhile
     return trainer
 
 
@@ -174,4 +174,4 @@ def _process_group_make(spec: RankSpec, backend: str) -> None:
         timeout=timedelta(seconds=COLLECTIVE_S),
     )
     if spec.world_size > 1:
-        strangers_refuse()
+        foreign_peers_refuse()

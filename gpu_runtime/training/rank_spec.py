@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from gpu_runtime.processes.giving_way import give_way
+from gpu_runtime.processes.low_priority import run_at_low_priority
 from tinkerscript.wire.config import SessionConfig
 
 ResultT = TypeVar("ResultT")
@@ -61,4 +61,4 @@ def loading(spec: RankSpec, work: Callable[[], ResultT]) -> ResultT:
     Not among several ranks, whose groups have threads that would keep the priority at which they
     were made; on a GPU there is nothing to gain.
     """
-    return give_way(work) if spec.device == "cpu" and spec.world_size == 1 else work()
+    return run_at_low_priority(work) if spec.device == "cpu" and spec.world_size == 1 else work()

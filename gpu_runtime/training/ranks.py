@@ -32,8 +32,8 @@ from gpu_runtime.errors import (
 from gpu_runtime.health.notice import kept_from_children
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.model_interfaces import InvalidTrainingInput
+from gpu_runtime.processes.exit_report import ExitReport, errors_captured
 from gpu_runtime.processes.forking import process_context
-from gpu_runtime.processes.last_words import LastWords, words_left
 from gpu_runtime.processes.several_threads import environment_now
 from tinkerscript.processes import machine_share
 from tinkerscript.wire.config import SessionConfig
@@ -69,7 +69,7 @@ class RankProcesses:
         self._on_progress = on_progress
         self._connections: list[Any] = []  # each a Connection or a RemoteConnection
         self.processes: list[Any] = []
-        self._words: list[LastWords] = []
+        self._words: list[ExitReport] = []
         self._is_closed = False
         self._rendezvous: Path | None = None
 
@@ -96,7 +96,7 @@ class RankProcesses:
             return
         context, name = process_context(spec.device), f"trainer-rank-{spec.rank}"
         ours, theirs = context.Pipe()
-        words = LastWords(name)
+        words = ExitReport(name)
         arguments = (self._main, environment_now(), theirs, words.far, spec)
         process = context.Process(target=_run_rank, args=arguments, name=name, daemon=True)
         try:
@@ -351,5 +351,5 @@ def _run_rank(
     runtime's.
     """
     os.environ.update(environment)
-    with words_left(errors):
+    with errors_captured(errors):
         main(connection, spec)

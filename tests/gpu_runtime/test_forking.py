@@ -14,7 +14,7 @@ import pytest
 
 from gpu_runtime.errors import TrainerFailed
 from gpu_runtime.health.notice import VARIABLE
-from gpu_runtime.processes.uncollected import uncollected
+from gpu_runtime.processes.paused_gc import gc_paused
 from gpu_runtime.training.rank_spec import RankSpec
 from gpu_runtime.training.ranks import RankProcesses
 from support.idle_rank import idle_rank
@@ -93,7 +93,7 @@ def test_what_is_imported_is_not_looked_through_for_garbage_and_what_comes_later
     fails: bool,
 ) -> None:
     try:
-        with pytest.raises(ImportError) if fails else nullcontext(), uncollected():
+        with pytest.raises(ImportError) if fails else nullcontext(), gc_paused():
             assert not gc.isenabled()
             imported: list[object] = [[] for _ in range(1000)]
             if fails:

@@ -10,8 +10,8 @@ import pytest
 
 from gpu_runtime.engine.tensor_parallel import EngineDevices
 from gpu_runtime.errors import EngineDead, EngineTrainerMismatch, ModelUnsupported
-from gpu_runtime.loading import both as loading_module
-from gpu_runtime.loading.both import engine_loaded
+from gpu_runtime.loading import engine_and_trainer as loading_module
+from gpu_runtime.loading.engine_and_trainer import engine_loaded
 from gpu_runtime.placement import Placement
 from support.gateway_harness import make_assignment, session_of
 from tinkerscript.wire.runtime import Assignment

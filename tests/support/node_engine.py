@@ -1,4 +1,4 @@
-"""What a job over two nodes of a test's Slurm runs: an engine and a trainer over both. ``python
+"""What a job over two nodes of a test's Slurm runs: an engine and a trainer over engine_and_trainer. ``python
 node_engine.py FOLDER``
 
 ``FOLDER/config.json`` says what is wanted of them, ``FOLDER/model`` is the base model; what became
@@ -16,7 +16,7 @@ from typing import Any
 from gpu_runtime.engine.vllm_process import imports_begin
 from gpu_runtime.errors import RuntimeFault
 from gpu_runtime.interfaces import Engine, Sample, SamplingOptions, Trainer
-from gpu_runtime.loading import both
+from gpu_runtime.loading import engine_and_trainer
 from support.gateway_harness import make_assignment, session_of
 
 PROMPT = (0, 40, 41, 42, 2)
@@ -76,7 +76,7 @@ async def whole(folder: Path, wanted: dict[str, Any]) -> dict[str, Any]:
         }
     )
     try:
-        async with both.open_engine_and_trainer(session_of(assignment)) as (
+        async with engine_and_trainer.open_engine_and_trainer(session_of(assignment)) as (
             engine,
             trainer,
             comparison,

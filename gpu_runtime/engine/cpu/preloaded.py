@@ -5,8 +5,8 @@
 from contextlib import suppress
 from importlib import import_module
 
+from gpu_runtime.processes.paused_gc import gc_paused
 from gpu_runtime.processes.progress_bars import bars_lock_set
-from gpu_runtime.processes.uncollected import uncollected
 
 # What the engine's process and the trainer's ranks import. Not engine/cpu/worker.py, which changes
 # vLLM as it is imported, but what it needs; and what vLLM imports only as it loads a model.
@@ -26,7 +26,7 @@ IMPORTED = (
     "gpu_runtime.training.trainer",
 )
 
-with uncollected():
+with gc_paused():
     for _name in IMPORTED:
         with suppress(ImportError):  # the process that needs it raises
             import_module(_name)

@@ -13,7 +13,7 @@ from multiprocessing.connection import wait
 from typing import Any, Protocol
 
 from gpu_runtime.errors import EngineDead, NodesDiffer, PlacementImpossible, RuntimeFault
-from gpu_runtime.processes.last_words import LastWords
+from gpu_runtime.processes.exit_report import ExitReport
 
 from .part import EnginePart
 
@@ -30,7 +30,7 @@ class Remote(Protocol):
 
     connection: Any
     sentinel: Any
-    words: LastWords
+    words: ExitReport
 
     @property
     def exitcode(self) -> int | None:

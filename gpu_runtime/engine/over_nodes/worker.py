@@ -39,7 +39,7 @@ class NodeWorker(CPUWorker):
         queues_protect(folder)
         world = self.parallel_config.world_size
         store = rendezvous_open(str(folder / RENDEZVOUS), world)
-        # By its module's name, under which it is watched (own_groups.py).
+        # By its module's name, under which it is watched (process_groups.py).
         distributed.init_process_group(
             "gloo",
             store=store,

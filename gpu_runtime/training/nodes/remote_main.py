@@ -5,7 +5,7 @@ rank.
 import os
 import signal
 
-from gpu_runtime.processes.last_words import words_left
+from gpu_runtime.processes.exit_report import errors_captured
 
 from .line import RankLine
 
@@ -22,7 +22,7 @@ def main() -> None:
     with open(os.devnull) as nothing:
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)  # what a library prints belongs in the log
-    with words_left():
+    with errors_captured():
         line = RankLine(incoming, outgoing)
         run, spec = line.recv()
         run(line, spec)

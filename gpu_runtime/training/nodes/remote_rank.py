@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Generic, Protocol, TypeVar
 
 from gpu_runtime.health.notice import kept_from_children
-from gpu_runtime.processes.last_words import LastWords
+from gpu_runtime.processes.exit_report import ExitReport
 from gpu_runtime.processes.several_threads import environment_now
 
 from .line import versions, versions_differ
@@ -55,7 +55,7 @@ class RemoteRank(Generic[SpecT]):
     ) -> None:
         self._node, self._own_node, self.name = spec.node, own_node, name
         ours, theirs = socket.socketpair()
-        self.words = LastWords(name)
+        self.words = ExitReport(name)
         with kept_from_children(), theirs:
             self._starter = subprocess.Popen(
                 _command(spec.node),

@@ -1,9 +1,8 @@
-"""What a process said before it ended: its standard error passes through here to this one's, and
-its end is kept.
+"""Why a child process ended: its exit code, and the last lines of its standard error.
 
-An exit code does not say why a process ended. What says it is on its standard error: an exception,
-what the C library or a library of C++ says as it gives up, where Python stood at a signal
-(``words_left``).
+An exit code names no cause. The cause is on standard error: an exception, an abort message of a C
+or C++ library, the Python stack at a signal (``errors_captured``). This process passes all of it
+on to its own standard error and keeps the end.
 """
 
 import faulthandler
@@ -22,7 +21,7 @@ READ_BYTES, KEPT_BYTES, LINES = 1 << 16, 1 << 12, 12
 REST_S = 2.0
 
 
-class LastWords:
+class ExitReport:
     """Of one process: ``far`` becomes its standard error, and ``begin`` is called once it has
     it.
     """
@@ -30,7 +29,7 @@ class LastWords:
     def __init__(self, name: str) -> None:
         self._near, self.far = Pipe(duplex=False)
         self._kept = b""
-        self._thread = threading.Thread(target=self._pass_on, name=f"hears-{name}", daemon=True)
+        self._thread = threading.Thread(target=self._pass_on, name=f"stderr-{name}", daemon=True)
 
     def begin(self) -> None:
         """Pass on what comes, until the process ends."""
@@ -39,7 +38,7 @@ class LastWords:
 
     def end_of(self, exitcode: int | None) -> str:
         """In words how the process ended: "was killed", or what else it was and its last lines."""
-        how = exit_words(exitcode)
+        how = exit_text(exitcode)
         if exitcode == -signal.SIGKILL:
             return how
         self._thread.join(REST_S)
@@ -59,7 +58,7 @@ class LastWords:
                         data = data[os.write(STANDARD_ERROR, data) :]
 
 
-def exit_words(exitcode: int | None) -> str:
+def exit_text(exitcode: int | None) -> str:
     """How a process ended, by its exit code as multiprocessing has it: a signal's number is
     negative.
     """
@@ -73,7 +72,7 @@ def exit_words(exitcode: int | None) -> str:
 
 
 @contextmanager
-def words_left(far: Connection | None = None) -> Iterator[None]:
+def errors_captured(far: Connection | None = None) -> Iterator[None]:
     """In the process itself: ``far`` becomes its standard error, and whatever ends the block is
     seen there.
 

@@ -15,19 +15,19 @@ from contextlib import closing, suppress
 from tinkerscript.processes.port_owner import is_trusted, peer_user
 
 
-class StrangerConnected(RuntimeError):
+class ForeignPeer(RuntimeError):
     """Another user's process is connected to this one."""
 
 
-def strangers_refuse() -> None:
-    """Raises StrangerConnected. Call it once the peers of a process group are connected, before
+def foreign_peers_refuse() -> None:
+    """Raises ForeignPeer. Call it once the peers of a process group are connected, before
     anything is sent.
     """
     for connection in _own_connections():
         with closing(connection), suppress(OSError):  # it listens, or it is closed meanwhile
             uid = peer_user(connection)
             if uid is not None and not is_trusted(uid):
-                raise StrangerConnected(
+                raise ForeignPeer(
                     f"user {uid} of this machine has connected to port"
                     f" {connection.getsockname()[1]}, where this process waits for the others of"
                     " its group: it could have taken the place of one. The group is not used"

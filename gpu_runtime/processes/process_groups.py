@@ -7,13 +7,13 @@ looked at as it is made: its peers are connected by then, and nothing has been s
 from functools import wraps
 from typing import Any
 
-from gpu_runtime.processes.strangers import strangers_refuse
+from gpu_runtime.processes.foreign_peers import foreign_peers_refuse
 
 MADE_BY = ("init_process_group", "new_group")
 
 
 def groups_watch() -> None:
-    """From now on groups that torch makes in this process raise StrangerConnected. A second call
+    """From now on groups that torch makes in this process raise ForeignPeer. A second call
     changes nothing.
     """
     from torch import distributed  # here and not above: a runtime's gateway loads no torch
@@ -28,7 +28,7 @@ def _watched(make: Any, distributed: Any) -> Any:
     def made(*arguments: Any, **options: Any) -> Any:
         group = make(*arguments, **options)
         if distributed.get_world_size() > 1:  # else there are no peers
-            strangers_refuse()
+            foreign_peers_refuse()
         return group
 
     vars(made)["is_watched"] = True

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_runtime.processes.strangers import StrangerConnected, strangers_refuse
+from gpu_runtime.processes.foreign_peers import ForeignPeer, foreign_peers_refuse
 from support.another_user import NOBODY, require_root
 
 pytestmark = pytest.mark.system
@@ -81,9 +81,9 @@ def test_a_connection_of_another_user_is_refused_and_one_of_our_own_is_not() -> 
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with socket.create_connection(("127.0.0.1", port)), server.accept()[0]:
-            strangers_refuse()
-            with stranger(port), server.accept()[0], pytest.raises(StrangerConnected) as refused:
-                strangers_refuse()
+            foreign_peers_refuse()
+            with stranger(port), server.accept()[0], pytest.raises(ForeignPeer) as refused:
+                foreign_peers_refuse()
     assert f"user {NOBODY} " in str(refused.value) and str(port) in str(refused.value)
 
 
@@ -91,7 +91,7 @@ def test_a_connection_of_another_user_is_refused_and_one_of_our_own_is_not() -> 
 def test_a_look_at_the_connections_leaves_no_descriptor_open() -> None:
     read, write = os.pipe()
     os.set_blocking(read, False)
-    strangers_refuse()
+    foreign_peers_refuse()
     os.close(write)
     assert os.read(read, 1) == b"", "the end of a pipe is seen: nobody else has its other end"
     os.close(read)
@@ -126,7 +126,7 @@ def test_who_takes_the_place_of_one_ends_the_start_before_anything_is_sent(
         finally:
             first.kill()
             second.kill()
-    assert "StrangerConnected" in errors and f"user {NOBODY} " in errors, (errors, said)
+    assert "ForeignPeer" in errors and f"user {NOBODY} " in errors, (errors, said)
 
 
 def ports_of(process: subprocess.Popen[str], count: int) -> list[int]:

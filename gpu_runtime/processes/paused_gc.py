@@ -1,9 +1,8 @@
-"""Imports without the garbage collector, which would look through all that was imported again and
-again.
+"""Imports while the garbage collector is paused.
 
-Modules stay; vLLM's and what they need are made of a million objects. To look for garbage among
-them takes a fifth of the import, and later a good part of a second each time. So the collector is
-off meanwhile, and leaves alone afterwards what is there then.
+Modules are never freed, and those that vLLM needs hold a million objects. Collecting among them
+takes a fifth of the import, and later much of a second each time. So the collector is off during
+the import, and ignores these objects afterwards.
 """
 
 import gc
@@ -15,7 +14,7 @@ _one_at_a_time = threading.RLock()
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Nothing is collected inside the block, nor what is there at its end later. Of the whole
     process, not a thread.
 

@@ -1,5 +1,4 @@
-"""Work that gives way to whoever else computes: in a thread of a lower priority than this process's
-others.
+"""Work at a lower priority than this process's other threads.
 
 On Linux each thread has a priority of its own. Everyone may lower it and root alone may raise it
 again, so it is lowered for a thread that ends with the work; threads that the work starts inherit
@@ -21,12 +20,12 @@ LOWER = 10
 LOWEST = 19
 
 
-def give_way(work: Callable[[], ResultT]) -> ResultT:
+def run_at_low_priority(work: Callable[[], ResultT]) -> ResultT:
     """What ``work`` returns; the caller waits for it. Raises what it raises. As it is where there
     is no Linux.
     """
     with ThreadPoolExecutor(
-        max_workers=1, thread_name_prefix="gives-way", initializer=_priority_lower
+        max_workers=1, thread_name_prefix="low-priority", initializer=_priority_lower
     ) as thread:
         return thread.submit(work).result()
 

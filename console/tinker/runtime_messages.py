@@ -1,8 +1,7 @@
-"""What a runtime is told of the models and samplers that its client makes.
+"""The messages that announce a client's models and samplers to their runtime.
 
-A checkpoint that one begins from may be deleted any time after: it is told without files. A runtime
-that knows the name keeps what it was told first; one that does not records that the checkpoint
-could not be read.
+The checkpoint that one begins from may be deleted later: the message then has no files. A runtime
+keeps the first message of a name; without one it records that the checkpoint could not be read.
 """
 
 from console.sessions.models import Checkpoint
@@ -14,7 +13,7 @@ from tinkerscript.wire.tinker.messages import LoraOptions, ModelCreate, ModelSou
 GONE = "gone"  # in place of the id of a checkpoint whose row is no more
 
 
-def model_told(model: TinkerModel) -> ModelCreate:
+def model_message(model: TinkerModel) -> ModelCreate:
     """The model's first operation."""
     source = None
     if model.source is not None:
@@ -28,12 +27,12 @@ def model_told(model: TinkerModel) -> ModelCreate:
     )
 
 
-def sampler_told(sampler: TinkerSampler) -> SamplerCreate:
+def sampler_message(sampler: TinkerSampler) -> SamplerCreate:
     """What a sampling session samples from."""
-    told = SamplerCreate(sampling_session_id=sampler.id, base_model=sampler.base_model)
+    message = SamplerCreate(sampling_session_id=sampler.id, base_model=sampler.base_model)
     if not sampler.model_path:
-        return told
-    return told.model_copy(
+        return message
+    return message.model_copy(
         update={
             "model_path": sampler.model_path,
             # without one it would sample from the base model

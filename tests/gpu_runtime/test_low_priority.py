@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from gpu_runtime.processes.giving_way import LOWER, LOWEST, give_way
+from gpu_runtime.processes.low_priority import LOWER, LOWEST, run_at_low_priority
 from gpu_runtime.training.rank_spec import RankSpec, loading
 from tinkerscript.wire.config import SessionConfig
 
@@ -39,19 +39,19 @@ def started_inside() -> list[int]:
 
 def test_work_and_the_threads_that_it_starts_give_way_and_who_waits_for_it_does_not() -> None:
     before = priority()
-    assert give_way(started_inside) == [lowered()] * 2
+    assert run_at_low_priority(started_inside) == [lowered()] * 2
     assert priority() == before and started_inside() == [before] * 2
 
 
 def test_what_the_work_raises_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
-        give_way(lambda: 1 // 0)
+        run_at_low_priority(lambda: 1 // 0)
 
 
 @pytest.mark.system
 def test_a_process_that_has_the_lowest_priority_works_at_it() -> None:
-    imported = "import os; from gpu_runtime.processes.giving_way import give_way"
-    program = f"{imported}; os.nice(19); print(give_way(lambda: 7))"
+    imported = "import os; from gpu_runtime.processes.low_priority import run_at_low_priority"
+    program = f"{imported}; os.nice(19); print(run_at_low_priority(lambda: 7))"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )
