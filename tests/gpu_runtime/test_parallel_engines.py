@@ -52,12 +52,16 @@ async def test_a_hand_over_reaches_every_process_and_each_token_has_its_version(
 ) -> None:
     plan = Placement("cpu", engine_gpus=tuple(map(str, range(engines * tensor_parallel))))
     monkeypatch.setattr(engine_and_trainer, "placement_choose", lambda *_: plan)
-    monkeypatch.setattr(engine_and_trainer, "engine_devices_plan", lambda *_: EngineDevices(tensor_parallel))
+    monkeypatch.setattr(
+        engine_and_trainer, "engine_devices_plan", lambda *_: EngineDevices(tensor_parallel)
+    )
     model = tiny_model_make(tmp_path / "model")
     assignment = make_assignment(max_context_length=256, max_staleness=1, learning_rate=1e-2)
     assignment = assignment.model_copy(update={"base_model_path": str(model)})
     progress: list[int] = []
-    opened = engine_and_trainer.open_engine_and_trainer(session_of(assignment, lambda: progress.append(1)))
+    opened = engine_and_trainer.open_engine_and_trainer(
+        session_of(assignment, lambda: progress.append(1))
+    )
     async with opened as (engine, trainer, comparison):
         await comparison.passed()  # they were compared three times, with hand-overs
         parts = Replicas.of(engine).parts

@@ -1,4 +1,4 @@
-"""What a job over two nodes of a test's Slurm runs: an engine and a trainer over engine_and_trainer. ``python
+"""What a job over two nodes of a test's Slurm runs: an engine and a trainer over both. ``python
 node_engine.py FOLDER``
 
 ``FOLDER/config.json`` says what is wanted of them, ``FOLDER/model`` is the base model; what became
