@@ -1,6 +1,5 @@
 """Numbers that JSON objects of the database have under names that others chose."""
 
-import json
 from typing import Any
 
 from django.db.models import Expression, FloatField, Func, Value
@@ -16,12 +15,12 @@ class NumberOf(Func):
 
     def __init__(self, of: str | Expression, name: str) -> None:
         super().__init__(of, Value(name))
-        self._name = name
 
     def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> tuple[str, Any]:
-        path = Value(f"$.{json.dumps(self._name)}")  # written as Django writes objects
-        extract = Func(self.source_expressions[0], path, function="JSON_EXTRACT")
-        return extract.as_sql(compiler, connection, **context)
+        # A path would not find a name with a quotation mark.
+        template = "(SELECT json_each.value FROM json_each(%(expressions)s)"
+        joiner = ") WHERE json_each.key = "
+        return self.as_sql(compiler, connection, template=template, arg_joiner=joiner, **context)
 
     def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> tuple[str, Any]:
         template = "(%(expressions)s)::double precision"

@@ -223,6 +223,18 @@ class SessionQuery(PageQuery):
     reverse: bool = Field(
         False, description="The other way round; those without what is sorted by stay last."
     )
+    sort_by: str | None = Field(
+        None,
+        max_length=220,
+        description="With sort=measure: a column of GET .../metrics, such as loss or"
+        " metrics/<name>.",
+    )
+    measure: list[Bound] = Field(
+        [],
+        max_length=10,
+        description="Only those whose last step is within all of these bounds: metrics/turns>=3,"
+        " loss<=0.5.",
+    )
     measures: bool = Field(False, description="Each with the measures of its last step.")
 
 

@@ -25,6 +25,7 @@ from console.sessions.limits.places import place_list as places
 from console.sessions.models import Session
 from console.tinker.starting_points import starting_point
 from tinkerscript.wire.events import Evaluation, Event, EventKind, EventPage
+from tinkerscript.wire.reading.facets import bound_of
 from tinkerscript.wire.reading.metrics import MetricColumns
 from tinkerscript.wire.reading.resources import ResourceColumns
 from tinkerscript.wire.server import PlaceList
@@ -71,6 +72,8 @@ def session_list(request: ApiRequest, query: SessionQuery) -> SessionList:
         until=query.until,
         sort=query.sort,
         reverse=query.reverse,
+        sort_by=query.sort_by,
+        bounds=[bound_of(text) for text in query.measure],
     )
     measures = (
         live.last_measures(session_ids=[session.id for session in sessions])

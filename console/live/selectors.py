@@ -5,9 +5,10 @@ from datetime import datetime
 from typing import Any
 
 from django.db.models import OuterRef, Q, QuerySet, Subquery
-from django.db.models.fields.json import KT
+from django.db.models.fields.json import KT, KeyTransform
 
 from console.errors import InvalidRequest
+from console.json_numbers import NumberOf
 from console.live.models import EventRecord
 from tinkerscript.wire.events import OWN, Event, EventKind, EventPage
 from tinkerscript.wire.reading.marks import MARKED_NAMES, RESTARTED_FROM, marks_thin
@@ -62,6 +63,31 @@ def last_measures(*, session_ids: Collection[str]) -> dict[str, dict[str, float]
     return {
         session_id: _measures(data) for session_id, data in last.values_list("session_id", "data")
     }
+
+
+def last_measure(name: str) -> Subquery:
+    """What the last step of a session, the row of the outer query, measured under the name of a
+    column; NULL where it did not. Raises InvalidRequest.
+    """
+    _measures_check([name])
+    steps = EventRecord.objects.filter(session_id=OuterRef("id"), kind=EventKind.METRIC)
+    return Subquery(steps.order_by("-id").annotate(measured=number_of(name)).values("measured")[:1])
+
+
+def number_of(name: str) -> NumberOf:
+    """What a recorded step has under the name of a column."""
+    of = KeyTransform("metrics", "data") if name.startswith(OWN) else "data"
+    return NumberOf(of, name.removeprefix(OWN))
+
+
+def _measures_check(names: Collection[str]) -> None:
+    """Raises InvalidRequest for names that no column has."""
+    if unknown := measures_unknown(names):
+        raise InvalidRequest(
+            f"Unknown measures: {', '.join(unknown)}",
+            hint=f"There are {', '.join(sorted(MEASURES))}, and {OWN}<name> for what agents "
+            "measure.",
+        )
 
 
 def _measures(step: Step) -> dict[str, float]:
@@ -147,12 +173,7 @@ def metric_columns(
     Of a step that was done again after a restart the last record counts. Raises InvalidRequest for
     unknown names.
     """
-    if unknown := measures_unknown(names):
-        raise InvalidRequest(
-            f"Unknown measures: {', '.join(unknown)}",
-            hint=f"There are {', '.join(sorted(MEASURES))}, and {OWN}<name> for what agents "
-            "measure.",
-        )
+    _measures_check(names)
     cursor = event_cursor_latest(session_id=session_id)
     recorded = EventRecord.objects.filter(
         session_id=session_id, kind=EventKind.METRIC, id__lte=cursor

@@ -27,6 +27,7 @@ from django.db.models import (
 from django.db.models.functions import Cast, Coalesce, Extract, Greatest
 
 from console.errors import InvalidRequest
+from console.live.selectors import last_measure
 from console.sessions.models import RuntimeSpan, Session
 from console.users.models import Project
 from tinkerscript.wire.sessions import SessionSort
@@ -76,6 +77,7 @@ MEASURES = {
     SessionSort.STEPS: Measure("policy_version", _count),
     SessionSort.ACTIVE: Measure("last_activity_at", _time),
     SessionSort.DEVICE_TIME: Measure("device_s", _number),
+    SessionSort.MEASURE: Measure("measured", _number),
 }
 
 
@@ -87,12 +89,18 @@ def session_page(
     reverse: bool,
     cursor: str | None,
     limit: int,
+    sort_by: str | None = None,
 ) -> tuple[list[Session], str | None]:
     """The page of ``sessions``, all of ``project``, after ``cursor``; the cursor of the next (None:
-    this was the last).
+    this was the last). ``sort_by`` names the measure of the last step that MEASURE sorts by.
 
     Raises InvalidRequest.
     """
+    if (sort is SessionSort.MEASURE) != (sort_by is not None):
+        raise InvalidRequest(
+            "sort=measure and sort_by belong together.",
+            hint="Send sort=measure&sort_by=metrics/turns.",
+        )
     measure = MEASURES.get(sort)
     if measure is None:
         columns = [_turned(column) if reverse else column for column in ORDERS[sort]]
@@ -102,6 +110,8 @@ def session_page(
         return page[:limit], page[limit - 1].id if len(page) > limit else None
     if sort is SessionSort.DEVICE_TIME:
         sessions = sessions.annotate(device_s=_device_s())
+    if sort_by is not None:
+        sessions = sessions.annotate(measured=last_measure(sort_by))
     if cursor:
         sessions = sessions.filter(_after_measure(project, measure, reverse, cursor))
     value = F(measure.column)

@@ -14,12 +14,14 @@ from django.db.models.functions import StrIndex
 from django.db.models.lookups import GreaterThan
 
 from console.errors import Conflict, InvalidRequest, NotFound
+from console.live.selectors import last_measure
 from console.sessions.listing import session_page
 from console.sessions.models import Session
 from console.sessions.states import ENDED
 from console.users.keys import key_session_check
 from console.users.models import ApiKey, Project
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.reading.facets import MetricBound
 from tinkerscript.wire.sessions import Failure, SessionKind, SessionSort, SessionState
 
 
@@ -74,14 +76,17 @@ def session_list(
     until: datetime | None = None,
     sort: SessionSort = SessionSort.NEWEST,
     reverse: bool = False,
+    sort_by: str | None = None,
+    bounds: Collection[MetricBound] = (),
 ) -> tuple[list[Session], str | None]:
     """One page, newest first if not sorted otherwise, and the cursor of the next page (None: this
     was the last).
 
     Only those in one of ``states``, of one of ``kinds``, of ``base_model``, with ``name`` in their
     name or id (any case), with all ``tags`` and ``options`` ("grpo_n=8"), that are or are not
-    ``pinned``, created from ``since`` on and before ``until``, where given. Raises InvalidRequest
-    for what is no cursor of this order, and no option.
+    ``pinned``, created from ``since`` on and before ``until``, whose last step is within all
+    ``bounds``, where given. ``sort_by`` names the measure of ``SessionSort.MEASURE``. Raises
+    InvalidRequest for what is no cursor of this order, no option and no measure.
     """
     sessions = _created(since, until).filter(project=project)
     if states:
@@ -99,9 +104,14 @@ def session_list(
         sessions = sessions.filter(_option(option))
     if pinned is not None:
         sessions = sessions.filter(pinned=pinned)
+    for at, bound in enumerate(bounds):
+        name, side = f"measured_{at}", "gte" if bound.is_least else "lte"
+        sessions = sessions.alias(**{name: last_measure(bound.name)})
+        sessions = sessions.filter(**{f"{name}__{side}": bound.value})
     return session_page(
-        sessions, project=project, sort=sort, reverse=reverse, cursor=cursor, limit=limit
-    )
+        sessions, project=project, sort=sort, reverse=reverse, sort_by=sort_by, cursor=cursor,
+        limit=limit,
+    )  # fmt: skip
 
 
 def _option(text: str) -> Q:

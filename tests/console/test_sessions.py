@@ -16,6 +16,7 @@ from console.sessions.routing import route_get
 from console.users.selectors import project_get
 from support import factories
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.reading.facets import bound_of
 from tinkerscript.wire.sessions import SessionCreate, SessionSort, SessionState
 
 
@@ -193,6 +194,48 @@ def test_every_order_has_a_way_back_and_pages_without_gap_or_repeat(project):
     assert order(SessionSort.DEVICE_TIME) == [5, 4, 1, 2, 6, 3, 0]
     assert order(SessionSort.NAME) == order(SessionSort.NEWEST) == [6, 5, 4, 3, 2, 1, 0]
     assert order(SessionSort.NEWEST, reverse=True) == [0, 1, 2, 3, 4, 5, 6]
+
+
+def test_sessions_are_sorted_and_found_by_what_their_last_step_measured(project):
+    ids = [create(project).id for _ in range(5)]
+    odd = 'turns "of" a.b/7'
+    last = [{odd: 3.0}, {odd: 1.0, "7": 2.0}, {}, {odd: 2.0, "7": 1.0}, None]
+    for session_id, metrics in zip(ids, last, strict=True):
+        for step in (1, 2) if metrics is not None else ():
+            own = metrics if step == 2 else {odd: 9.0, "7": 9.0}
+            data = {"step": step, "loss": float(len(own)), "metrics": own}
+            EventRecord.objects.create(session_id=session_id, kind="metric", data=data)
+
+    def order(by, *, reverse=False):
+        seen, cursor = [], None
+        while True:
+            page, cursor = selectors.session_list(
+                project=project, sort=SessionSort.MEASURE, sort_by=by, reverse=reverse, cursor=cursor, limit=2
+            )  # fmt: skip
+            seen += [ids.index(each.id) for each in page]
+            if cursor is None:
+                return seen
+
+    def within(*bounds):
+        found, _ = selectors.session_list(
+            project=project, bounds=[bound_of(each) for each in bounds]
+        )
+        return sorted(ids.index(each.id) for each in found)
+
+    assert order(f"metrics/{odd}") == [0, 3, 1, 4, 2], "those without it: the newest first"
+    assert order(f"metrics/{odd}", reverse=True) == [1, 3, 0, 4, 2]
+    assert order("metrics/7") == [1, 3, 4, 2, 0]
+    assert order("loss") == [3, 1, 0, 2, 4]
+    assert within(f"metrics/{odd}>=2") == [0, 3]
+    assert within("metrics/7<=1.5", "loss>=2") == [3]
+    for fields in (
+        {"bounds": [bound_of("turns>=3")]},
+        {"sort": SessionSort.MEASURE, "sort_by": "turns"},
+        {"sort": SessionSort.MEASURE},
+        {"sort_by": "loss"},
+    ):
+        with pytest.raises(InvalidRequest):
+            selectors.session_list(project=project, **fields)
 
 
 def test_a_measure_that_moves_while_the_list_is_read_moves_no_other_session(project):

@@ -5,12 +5,11 @@ from datetime import timedelta
 from statistics import fmean
 
 from django.db.models import QuerySet
-from django.db.models.fields.json import KeyTransform
 from django.utils import timezone
 
 from console.errors import InvalidRequest
-from console.json_numbers import NumberOf
 from console.live.models import EventRecord
+from console.live.selectors import number_of
 from console.sessions.alerts.metric_rules import metric_rules_of, rule_text
 from console.sessions.alerts.models import MetricRule
 from console.sessions.alerts.rules import MAX_ENGINE_GAP, MEAN_OF, RULES, WINDOW, Step, alerts_of
@@ -19,7 +18,7 @@ from console.sessions.raised_alerts import alert_raise, alerts_close
 from console.sessions.selectors import session_get
 from console.sessions.transitions import session_announce
 from console.users.models import Membership, Project, User
-from tinkerscript.wire.events import OWN, EventKind
+from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.reading.alerts import AlertRule
 from tinkerscript.wire.reading.points import measure_of
 from tinkerscript.wire.runtime import ReportEntry
@@ -63,9 +62,7 @@ def steps_watch(*, session: Session, new: int) -> None:
         # never a whole record.
         before = record.filter(id__lt=rows[0][0])
         oldest = [*before.values_list("id", flat=True)[EARLIER - 1 : EARLIER], 0][0]
-        of = KeyTransform("metrics", "data") if metric.startswith(OWN) else "data"
-        value = NumberOf(of, metric.removeprefix(OWN))
-        measured = before.filter(id__gte=oldest).annotate(value=value)
+        measured = before.filter(id__gte=oldest).annotate(value=number_of(metric))
         return list(measured.filter(value__isnull=False).values_list("value", flat=True)[:count])
 
     standing = set(_standing(session).values_list("rule", "subject"))

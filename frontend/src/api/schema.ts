@@ -5125,7 +5125,7 @@ export interface components {
          * @description How the list of sessions is sorted.
          * @enum {string}
          */
-        SessionSort: "newest" | "pinned" | "name" | "reward" | "steps" | "active" | "device_time";
+        SessionSort: "newest" | "pinned" | "name" | "reward" | "steps" | "active" | "device_time" | "measure";
         /**
          * SessionSpending
          * @description ``GET /v1/sessions/{id}/usage``: what the session used up to its runtime's last heartbeat.
@@ -7522,6 +7522,10 @@ export interface operations {
                 sort?: components["schemas"]["SessionSort"];
                 /** @description The other way round; those without what is sorted by stay last. */
                 reverse?: boolean;
+                /** @description With sort=measure: a column of GET .../metrics, such as loss or metrics/<name>. */
+                sort_by?: string | null;
+                /** @description Only those whose last step is within all of these bounds: metrics/turns>=3, loss<=0.5. */
+                measure?: string[];
                 /** @description Each with the measures of its last step. */
                 measures?: boolean;
             };

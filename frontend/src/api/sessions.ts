@@ -34,6 +34,10 @@ export interface SessionFilter {
   until?: string;
   pinned?: boolean;
   sort?: SessionSort;
+  /** Of sort "measure": the measure of the last step. */
+  sortBy?: string;
+  /** A bound on a measure of the last step: "metrics/turns>=3". */
+  measure?: string;
   /** The other way round. */
   reverse?: boolean;
   /** None of them: every kind. */
@@ -46,9 +50,9 @@ export interface SessionFilter {
 export const sessionsKey = ["sessions"];
 
 export function sessionsPage(filter: SessionFilter, cursor: string, limit = PAGE) {
-  const { states, name, tag, option, model, since, until, pinned, sort, reverse, kinds = [], measures } = filter;
-  const narrowed = { state: [...states], kind: [...kinds], name: name || null, tag: tag ? [tag] : [], config: option ? [option] : [], base_model: model || null };
-  const query = { limit, ...narrowed, since: since || null, until: until || null, pinned: pinned || null, sort, reverse: reverse || undefined, measures: measures || undefined, cursor: cursor || null };
+  const { states, name, tag, option, model, since, until, pinned, sort, sortBy, measure, reverse, kinds = [], measures } = filter;
+  const narrowed = { state: [...states], kind: [...kinds], name: name || null, tag: tag ? [tag] : [], config: option ? [option] : [], measure: measure ? [measure] : [], base_model: model || null };
+  const query = { limit, ...narrowed, since: since || null, until: until || null, pinned: pinned || null, sort, sort_by: sortBy || undefined, reverse: reverse || undefined, measures: measures || undefined, cursor: cursor || null };
   return unwrap(api.GET("/v1/sessions", { params: { query } }));
 }
 

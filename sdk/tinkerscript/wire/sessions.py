@@ -118,6 +118,7 @@ class SessionSort(StrEnum):
     STEPS = "steps"
     ACTIVE = "active"  # when its runtime was last used
     DEVICE_TIME = "device_time"  # of all its runtimes: what its cost follows
+    MEASURE = "measure"  # of its last step: the one that ``sort_by`` names
 
 
 class MemoryPlace(Response):

@@ -27,7 +27,8 @@ const CHOICES: [string, string[]][] = [
   ["thumb", ["up", "down"]],
   ["commented", ["true", "false"]],
 ];
-const BOUND = /^.+(?:>=|<=)\s*-?(?:\d+\.?\d*|\.\d+)(?:e-?\d+)?$/i; // while it is typed it is none yet
+/** A bound on a measure; while it is typed it is none yet. */
+export const BOUND = /^.+(?:>=|<=)\s*-?(?:\d+\.?\d*|\.\d+)(?:e-?\d+)?$/i;
 const TEXTS = ["q", "task", "agent"];
 
 /** What an address asks of the API. What makes no sense there is left out, so that an edited address still shows a list. */

@@ -21,4 +21,6 @@ test("the list is asked for again where rows may come, go or change places, and 
   expect(isMisplaced(list, told(change("a", { state: "stopped" })), { ...every, states: ["ready"] })).toBe(true);
   expect(isMisplaced(list, told(change("a", { reward_mean: 9 })), { ...every, sort: "reward" })).toBe(true);
   expect(isMisplaced(list, told(change("a", { reward_mean: 9 })), { ...every, sort: "steps" })).toBe(false);
+  expect(isMisplaced(list, told(change("a", { policy_version: 2 })), { ...every, sort: "measure", sortBy: "loss" })).toBe(true);
+  expect(isMisplaced(list, told(change("a", { policy_version: 2 })), { ...every, measure: "loss<=1" })).toBe(true);
 });

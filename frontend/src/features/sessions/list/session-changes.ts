@@ -17,13 +17,14 @@ export function applyChanges<T extends Pages>(list: T, changes: readonly Session
 const MOVING: Partial<Record<SessionSort, (session: SessionChange) => unknown>> = {
   reward: (session) => session.reward_mean,
   steps: (session) => session.policy_version,
+  measure: (session) => session.policy_version, // what a step measured is not told, but that there is one
 };
 
 /** Whether rows may have to come, go or change places: a session that is not in the list, a state, a measure that sorts it. */
-export function isMisplaced(list: Pages, { items, is_cut }: SessionChanges, { states, sort }: SessionFilter): boolean {
+export function isMisplaced(list: Pages, { items, is_cut }: SessionChanges, { states, sort, measure: bound }: SessionFilter): boolean {
   if (is_cut) return true;
   const known = new Map(list.pages.flatMap((page) => page.items.map((item) => [item.id, item])));
-  const measure = sort && MOVING[sort];
+  const measure = bound ? MOVING.measure : sort && MOVING[sort];
   return items.some((item) => {
     const before = known.get(item.id);
     if (!before) return true;

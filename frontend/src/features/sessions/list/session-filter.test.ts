@@ -2,9 +2,9 @@ import { expect, test } from "vitest";
 import { asked } from "../../../../scripts/asked";
 import { inTurn, sessionsPage, sessionsQuery } from "../../../api/sessions";
 import type { Session } from "../../../api/types";
-import { filterOf, isNarrowed, sortsOf, STATE_CHOICES } from "./session-filter";
+import { filterOf, isNarrowed, measureSort, sortsOf, STATE_CHOICES } from "./session-filter";
 
-const EVERY = { states: [], name: "", tag: "", option: "", model: "", since: "", until: "", pinned: false, sort: "pinned", reverse: false } as const;
+const EVERY = { states: [], name: "", tag: "", option: "", model: "", since: "", until: "", pinned: false, measure: "", sort: "pinned", sortBy: "", reverse: false } as const;
 
 test("an address without a filter asks for every session", async () => {
   expect(filterOf(new URLSearchParams())).toEqual(EVERY);
@@ -49,6 +49,18 @@ test("an order and its direction go with every page, and a click on a column tur
   expect(String(columns.Session?.turned("ascending"))).toBe("sort=name");
   expect(String(columns.Created?.turned("descending"))).toBe("sort=newest");
   expect(String(columns.Reward?.turned("none"))).toBe("");
+});
+
+test("a list is in the order of a measure of its own, and within a bound on one", async () => {
+  const address = new URLSearchParams({ sort: "measure", by: "metrics/turns", measure: "metrics/reward/format<=0.5" });
+  const [url] = await asked(() => sessionsPage(filterOf(address), ""));
+  expect(url).toBe("/v1/sessions?limit=50&measure=metrics%2Freward%2Fformat%3C%3D0.5&sort=measure&sort_by=metrics%2Fturns");
+  expect([isNarrowed(filterOf(address)), measureSort(address, "metrics/turns").direction, measureSort(address, "loss").direction]).toEqual([true, "descending", "none"]);
+  expect(String(measureSort(new URLSearchParams("sort=reward"), "loss").turned("ascending"))).toBe("sort=measure&by=loss&reverse=true");
+  expect(String(measureSort(address, "metrics/turns").turned("none"))).toBe("measure=metrics%2Freward%2Fformat%3C%3D0.5");
+  expect(sortsOf(address).Reward?.turned("descending").get("by")).toBeNull();
+  for (const typed of ["metrics/turns>", "turns", "turns>=x"]) expect(filterOf(new URLSearchParams({ measure: typed }))).toEqual(EVERY);
+  expect(filterOf(new URLSearchParams("sort=measure"))).toEqual(EVERY);
 });
 
 test("a long list costs no more requests than a short one", () => {

@@ -4,6 +4,7 @@ import type { SessionSort, SessionState } from "../../../api/types";
 import { withPart } from "../../../ui/address-part";
 import { rangeOf } from "../../../ui/date-range";
 import type { Sort } from "../../../ui/table";
+import { BOUND } from "../episodes/episode-filter";
 
 const GOING: readonly SessionState[] = ["queued", "provisioning", "loading", "ready", "suspended", "stopping"];
 
@@ -25,6 +26,8 @@ export const SORT_CHOICES: { value: SessionSort; name: string }[] = [
   { value: "device_time", name: "Device time" },
 ];
 
+// A measure is named by the part "by" beside it.
+const BY_MEASURE = "measure";
 const OPTION = /^\w+\s*=.{1,300}$/; // while it is being typed it is none yet
 // What the server takes as a tag: no bar and no comma.
 const TAG = /^[^|,]{1,40}$/;
@@ -32,17 +35,20 @@ const TAG = /^[^|,]{1,40}$/;
 /** The filter that an address asks for; a state that there is not means every one, and so does what is no tag. */
 export function filterOf(address: URLSearchParams): SessionFilter {
   const choice = STATE_CHOICES.find((one) => one.value === address.get("state"));
-  const sort = SORT_CHOICES.find((one) => one.value === address.get("sort"))?.value ?? "pinned";
+  const by = address.get("by") ?? "";
+  const asked = address.get("sort");
+  const sort = asked === BY_MEASURE && by ? BY_MEASURE : (SORT_CHOICES.find((one) => one.value === asked)?.value ?? "pinned");
   const tag = (address.get("tag") ?? "").trim();
   const name = (address.get("name") ?? "").trim();
   const option = (address.get("option") ?? "").trim();
   const model = address.get("model") ?? "";
-  return { states: choice?.states ?? [], name, tag: TAG.test(tag) ? tag : "", option: OPTION.test(option) ? option : "", model, ...rangeOf(address), pinned: address.get("pinned") === "true", sort, reverse: address.get("reverse") === "true" };
+  const measure = (address.get("measure") ?? "").trim();
+  return { states: choice?.states ?? [], name, tag: TAG.test(tag) ? tag : "", option: OPTION.test(option) ? option : "", model, ...rangeOf(address), pinned: address.get("pinned") === "true", measure: BOUND.test(measure) ? measure : "", sort, sortBy: sort === BY_MEASURE ? by : "", reverse: address.get("reverse") === "true" };
 }
 
 /** Whether the list leaves something out. */
-export function isNarrowed({ states, name, tag, option, model, since, until, pinned }: SessionFilter): boolean {
-  return states.length > 0 || Boolean(name || tag || option || model || since || until) || pinned === true;
+export function isNarrowed({ states, name, tag, option, model, since, until, pinned, measure }: SessionFilter): boolean {
+  return states.length > 0 || Boolean(name || tag || option || model || measure || since || until) || pinned === true;
 }
 
 // Which column shows what the list is sorted by, and which way round the server's order begins.
@@ -53,20 +59,28 @@ const COLUMN_SORTS: Record<string, { sort: SessionSort; first: Sort["direction"]
   Created: { sort: "newest", first: "descending" },
 };
 
+type Turned = { direction: Sort["direction"]; turned: (direction: Sort["direction"]) => URLSearchParams };
+
+const OTHER = { ascending: "descending", descending: "ascending", none: "none" } as const;
+
+function turnable(address: URLSearchParams, first: Sort["direction"], isSorted: boolean, sort: SessionSort, by: string): Turned {
+  return {
+    direction: !isSorted ? "none" : address.get("reverse") === "true" ? OTHER[first] : first,
+    turned: (direction) => {
+      const isNone = direction === "none";
+      const sorted = withPart(withPart(address, "sort", isNone ? "" : sort), "by", isNone ? "" : by);
+      return withPart(sorted, "reverse", direction === OTHER[first] ? "true" : "");
+    },
+  };
+}
+
 /** Of each column that sorts: its direction now, and the address with another one. */
-export function sortsOf(address: URLSearchParams): Record<string, { direction: Sort["direction"]; turned: (direction: Sort["direction"]) => URLSearchParams }> {
-  const { sort, reverse = false } = filterOf(address);
-  const other = { ascending: "descending", descending: "ascending", none: "none" } as const;
-  return Object.fromEntries(
-    Object.entries(COLUMN_SORTS).map(([name, column]) => [
-      name,
-      {
-        direction: column.sort !== sort ? "none" : reverse ? other[column.first] : column.first,
-        turned: (direction) => {
-          const sorted = withPart(address, "sort", direction === "none" ? "" : column.sort);
-          return withPart(sorted, "reverse", direction === other[column.first] ? "true" : "");
-        },
-      },
-    ]),
-  );
+export function sortsOf(address: URLSearchParams): Record<string, Turned> {
+  const now = filterOf(address).sort;
+  return Object.fromEntries(Object.entries(COLUMN_SORTS).map(([name, { sort, first }]) => [name, turnable(address, first, sort === now, sort, "")]));
+}
+
+/** The same of the column of a measure. */
+export function measureSort(address: URLSearchParams, name: string): Turned {
+  return turnable(address, "descending", filterOf(address).sortBy === name, BY_MEASURE, name);
 }

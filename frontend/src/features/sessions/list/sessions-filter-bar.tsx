@@ -14,7 +14,7 @@ import { filterOf, SORT_CHOICES, STATE_CHOICES } from "./session-filter";
 export function SessionsFilterBar({ measured }: { measured: readonly string[] }) {
   const [address, setAddress] = useAddress();
   const { data } = useQuery(baseModelsQuery);
-  const { model = "" } = filterOf(address);
+  const { model = "", sortBy } = filterOf(address);
   const known = data?.items.map(({ name }) => name) ?? [];
   const models = model && !known.includes(model) ? [...known, model] : known; // one that is offered no longer has its runs
   return (
@@ -36,6 +36,7 @@ export function SessionsFilterBar({ measured }: { measured: readonly string[] })
       </select>
       <SearchInput part="tag" label="Tag" maxLength={40} className="max-w-36" />
       <SearchInput part="option" label="Option, e.g. grpo_n=8" maxLength={300} className="max-w-48" />
+      <SearchInput part="measure" label="Measure, e.g. metrics/turns>=3" maxLength={300} className="max-w-64" proposals={measured.flatMap((name) => [`${name}>=`, `${name}<=`])} />
       <select
         aria-label="Base model"
         className={`${inputClass} max-w-56`}
@@ -56,7 +57,7 @@ export function SessionsFilterBar({ measured }: { measured: readonly string[] })
         value={filterOf(address).sort}
         onChange={(event) => {
           const chosen = event.target.value;
-          setAddress((before) => withPart(withPart(before, "reverse", ""), "sort", chosen === "pinned" ? "" : chosen), { replace: true });
+          setAddress((before) => withPart(withPart(withPart(before, "reverse", ""), "by", ""), "sort", chosen === "pinned" ? "" : chosen), { replace: true });
         }}
       >
         {SORT_CHOICES.map(({ value, name }) => (
@@ -64,6 +65,7 @@ export function SessionsFilterBar({ measured }: { measured: readonly string[] })
             {name}
           </option>
         ))}
+        {sortBy && <option value="measure">{visible(measureTitle(sortBy))}</option>}
       </select>
       {(measured.length > 0 || columnsIn(address).length > 0) && (
         <select

@@ -16,7 +16,7 @@ import { UserText } from "../../../ui/user-text";
 import { MAX_RUNS } from "../compare/compared-runs";
 import { columnsIn } from "../episodes/own-columns";
 import { measureOf, measuresOf, measureTitle } from "./measure-columns";
-import { filterOf, isNarrowed, sortsOf } from "./session-filter";
+import { filterOf, isNarrowed, measureSort, sortsOf } from "./session-filter";
 import { SessionsFilterBar } from "./sessions-filter-bar";
 import { useLiveList } from "./use-live-list";
 import { NoSessions } from "../no-sessions";
@@ -53,8 +53,8 @@ export function SessionsPage() {
   const query = useInfiniteQuery(sessionsQuery(filter, link.status === "live"));
   const { data, error, isPending, isPlaceholderData, dataUpdatedAt } = query;
   const sorts = sortsOf(address);
-  const head = [...HEAD, ...own.map((name) => ({ name: visible(measureTitle(name)), right: true }))].map((column) => {
-    const { direction, turned } = sorts[column.name] ?? {};
+  const columns = [...HEAD.map((column) => ({ ...column, ...sorts[column.name] })), ...own.map((name) => ({ name: visible(measureTitle(name)), right: true, ...measureSort(address, name) }))];
+  const head = columns.map(({ direction, turned, ...column }) => {
     return direction && turned ? { ...column, sort: { direction, onSort: (next: Sort["direction"]) => { setAddress(turned(next), { replace: true }); } } } : column;
   });
   const [chosen, setChosen] = useState<string[]>([]);
