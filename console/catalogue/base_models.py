@@ -12,6 +12,7 @@ from console.catalogue.added_models import added_models
 from console.catalogue.memory_estimate import ModelShape
 from console.errors import InvalidRequest, UnknownBaseModel
 from tinkerscript.wire.sessions import BaseModelView
+from tinkerscript.wire.training.context_room import token_values
 from tinkerscript.wire.training.model_refusals import window_reached
 from tinkerscript.wire.training.weight_shapes import weights_count
 
@@ -97,18 +98,18 @@ def base_model_shape(model: BaseModel) -> ModelShape | None:
     fields = {k: v for k, v in whole.items() if type(v) is int}
     hidden, layers = fields.get("hidden_size", 0), fields.get("num_hidden_layers", 0)
     heads = fields.get("num_attention_heads", 0)
-    width = fields.get("head_dim", hidden // heads if heads else 0)
     key_heads = fields.get("num_key_value_heads", heads)
+    of_token = token_values(whole, has_windows=window_reached(whole, 1 << 62) > 0)
     return ModelShape(
         parameters,
         hidden,
         layers,
         fields.get("vocab_size", 0),
-        2 * layers * key_heads * width,
+        of_token.count,
         heads,
         key_heads,
         fields.get("intermediate_size", 0),
-        has_windows=window_reached(whole, 1 << 62) > 0,
+        keeps_else=not of_token.is_whole,
     )
 
 

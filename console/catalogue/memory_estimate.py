@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.context_room import longest_context
 from tinkerscript.wire.training.device_memory import reference_bytes, trainer_kept_bytes
 from tinkerscript.wire.training.device_split import layers_divide
 
@@ -50,7 +51,8 @@ HEAD_POSITIONS, HEAD_BYTES = 1024, 8  # float32 logits and their gradient
 class ModelShape:
     """What the estimate needs of a model; all but ``parameters`` are 0 where they are not known.
 
-    ``token_values``: numbers that the engine keeps of one token, keys and values of all layers.
+    ``token_values``: numbers that the engine keeps of one token, keys and values of all layers;
+    ``keeps_else``: it keeps less of some, or something else (context_room.py).
     ``heads``, ``key_heads`` and ``intermediate`` say among how many places its layers can be shared
     out.
     """
@@ -63,7 +65,7 @@ class ModelShape:
     heads: int = 0
     key_heads: int = 0
     intermediate: int = 0
-    has_windows: bool = False
+    keeps_else: bool = False
 
     def divides(self, count: int) -> bool:
         """Whether one engine can be spread over ``count`` places; not where that is not known."""
@@ -166,13 +168,22 @@ class SessionMemory:
         """The longest context that the engine's keys and values hold on ``spread`` CPUs; None where
         that is not known.
 
-        Whole blocks, of which vLLM keeps one for itself. Not known where layers have windows, which
-        need less.
+        Whole blocks, of which vLLM keeps one for itself.
         """
         block_bytes = CACHE_BLOCK * self.shape.token_values * self.value
-        if self.on_gpu or not block_bytes or self.shape.has_windows:
+        if self.on_gpu or not block_bytes or self.shape.keeps_else:
             return None
         return max(0, ENGINE_CACHE_BYTES * spread // block_bytes - 1) * CACHE_BLOCK
+
+    def longest_on_gpus(self, room_bytes: int, spread: int) -> int | None:
+        """The longest context of an engine over ``spread`` GPUs, of each of which it may use
+        ``room_bytes``; None where that is not known.
+        """
+        token_bytes = self.shape.token_values * self.value
+        if not token_bytes or self.shape.keeps_else:
+            return None
+        heads = self.shape.key_heads or spread
+        return longest_context(room_bytes, self.model, token_bytes, spread=spread, key_heads=heads)
 
     @property
     def cache(self) -> int:

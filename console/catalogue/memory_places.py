@@ -55,6 +55,33 @@ def memory_predict(
     )
 
 
+def context_longest(
+    shape: ModelShape,
+    config: SessionConfig,
+    *,
+    devices: int = 0,
+    trains: bool = True,
+    one_engine: bool = False,
+    engine_nodes: int = 1,
+    device_bytes: int | None = None,
+) -> int | None:
+    """The longest context that the engine of ``memory_predict`` holds, over as many of its machines
+    or GPUs as it can be spread; None where that is not known, and where not even the weights fit.
+    """
+    memory = SessionMemory(shape, config, on_gpu=devices > 0)
+    if not devices:
+        return memory.longest_on_cpu(engine_nodes)
+    count, _, usable = _engine_room(memory, devices, device_bytes, trains=trains)
+    if usable is None:
+        return None
+    spreads = [
+        each
+        for each in SIZES
+        if each == 1 or (each <= count and not one_engine and shape.divides(each))
+    ]
+    return memory.longest_on_gpus(usable, spreads[-1]) or None
+
+
 def place_least_bytes(place: MemoryPlace) -> int:
     """What the place holds at least: activations and head are upper bounds, reached by batches that
     fill their rows.
@@ -110,12 +137,7 @@ def _gpus(
     memory: SessionMemory, devices: int, available: int | None, *, trains: bool, one_engine: bool
 ) -> Iterator[MemoryPlace]:
     config = memory.config
-    count, is_shared = engine_device_count(config, devices) if trains else (1, False)
-    usable = (
-        None
-        if available is None
-        else engine_room_bytes(available, memory.kept if is_shared else None)
-    )
+    count, is_shared, usable = _engine_room(memory, devices, available, trains=trains)
     spread = _spread(memory, count, usable)
     engines = 1 if is_shared or one_engine else count // spread
     host = {"process_bytes": PROCESS_BYTES}
@@ -152,6 +174,17 @@ def _gpus(
         if not (has_rank or has_engine):
             yield _place(name, {}, available, engines=0, ranks=0)
     yield _place("host", host, None, engines=0, ranks=0)
+
+
+def _engine_room(
+    memory: SessionMemory, devices: int, available: int | None, *, trains: bool
+) -> tuple[int, bool, int | None]:
+    """How many of the GPUs are the engines', whether ranks use them too, and what an engine may use
+    of each."""
+    count, is_shared = engine_device_count(memory.config, devices) if trains else (1, False)
+    if available is None:
+        return count, is_shared, None
+    return count, is_shared, engine_room_bytes(available, memory.kept if is_shared else None)
 
 
 def _spread(memory: SessionMemory, most: int, usable: int | None) -> int:

@@ -3,12 +3,18 @@ the queue.
 """
 
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 
 from console.catalogue.base_models import BaseModel, base_model_resolve, base_model_shape
-from console.catalogue.memory_estimate import GIB, SessionMemory
-from console.catalogue.memory_places import memory_predict, place_least_bytes, place_short
+from console.catalogue.memory_estimate import GIB
+from console.catalogue.memory_places import (
+    context_longest,
+    memory_predict,
+    place_least_bytes,
+    place_short,
+)
 from console.errors import DoesNotFit, InvalidRequest, ModelUnsupported, UnknownBaseModel
 from console.object_store import seaweedfs
 from console.sessions.limits.devices import device_bytes, devices_needed, devices_serving
@@ -102,22 +108,21 @@ def config_decide(
     limit_bytes = memory_limit_bytes(place=config.place, on_gpu=on_gpu)
     memory = None
     if shape is not None:
-        memory = memory_predict(
-            shape,
-            config,
-            devices=devices,
-            trains=not serves,
-            one_engine=kind is not SessionKind.EPISODES,
-            machine_bytes=limit_bytes,
-            device_bytes=device_bytes(config.place) if on_gpu else None,
-        )
+        given: dict[str, Any] = {
+            "devices": devices,
+            "trains": not serves,
+            "one_engine": kind is not SessionKind.EPISODES,
+            "device_bytes": device_bytes(config.place) if on_gpu else None,
+        }
+        memory = memory_predict(shape, config, machine_bytes=limit_bytes, **given)
+        longest = context_longest(shape, config, engine_nodes=memory.engine_nodes, **given)
+        context_check(config, longest, "a GPU" if on_gpu else "a CPU")
         memory_check(
             memory,
             serves=serves,
             limit_bytes=limit_bytes,
             may_offload=on_gpu and not config.offload_optimizer,
         )
-        context_check(SessionMemory(shape, config, on_gpu=on_gpu), memory.engine_nodes)
     config = config_resolve(config, shape.parameters if shape else None)
     return config.model_copy(update={"devices": devices or None}), memory, limit_bytes
 
@@ -178,30 +183,32 @@ def memory_check(
     )
 
 
-def context_longest(model: BaseModel, config: SessionConfig) -> int | None:
-    """The longest context that an engine of this configuration holds; None where that is not
-    known."""
-    shape = base_model_shape(model)
-    on_gpu = devices_needed(config=config) > 0
+def context_default_longest(model: BaseModel) -> int | None:
+    """The longest context that the engine of a Tinker client's session holds; None where that is
+    not known."""
+    shape, config = base_model_shape(model), SessionConfig()
+    if shape is None:
+        return None
+    devices = devices_needed(config=config)
+    room = device_bytes(config.place) if devices else None
     return (
-        None
-        if shape is None
-        else SessionMemory(shape, config, on_gpu=on_gpu).longest_on_cpu() or None
+        context_longest(shape, config, devices=devices, one_engine=True, device_bytes=room) or None
     )
 
 
-def context_check(memory: SessionMemory, engine_nodes: int) -> None:
+def context_check(config: SessionConfig, longest: int | None, where: str) -> None:
     """Raises InvalidRequest for a context that the engine's keys and values cannot hold, with the
-    longest that fits."""
-    length, longest = memory.config.max_context_length, memory.longest_on_cpu(engine_nodes)
-    if longest is not None and length > longest:
-        raise _refused(
-            "max_context_length",
-            f"max_context_length is {length}, and the engine's keys and values hold {longest} "
-            "tokens on a CPU.",
-            hint=f"Lower config.max_context_length to {longest} at most, or take a model with "
-            "fewer keys and values.",
-        )
+    ``longest`` that fits (None: not known) ``where`` it runs."""
+    length = config.max_context_length
+    if longest is None or length <= longest:
+        return
+    raise _refused(
+        "max_context_length",
+        f"max_context_length is {length}, and the engine's keys and values hold {longest} tokens on "
+        f"{where}.",
+        hint=f"Lower config.max_context_length to {longest} at most, or take a model with fewer keys "
+        "and values.",
+    )
 
 
 def _largest(place: MemoryPlace) -> str:

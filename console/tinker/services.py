@@ -13,7 +13,7 @@ from console.audit.services import audit_record
 from console.catalogue.base_models import base_model_resolve
 from console.errors import Conflict, InvalidRequest, NotFound
 from console.live.services import event_record
-from console.sessions.dry_run import context_longest
+from console.sessions.dry_run import context_default_longest
 from console.sessions.models import Session
 from console.sessions.services import session_create, session_stop
 from console.sessions.states import ENDED
@@ -116,7 +116,7 @@ def context_length(base_model: str) -> int:
     """Prompt and answer of one request, in tokens. Raises UnknownBaseModel, InvalidRequest."""
     model = base_model_resolve(base_model)
     length = min(model.context_length or SessionConfig().max_context_length, MAX_CONTEXT_LENGTH)
-    return min(length, context_longest(model, SessionConfig()) or length)
+    return min(length, context_default_longest(model) or length)
 
 
 def model_create(

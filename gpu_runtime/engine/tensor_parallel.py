@@ -4,8 +4,7 @@ The fewest that it fits, because every layer then waits for all of them. Arithme
 folder and the memory of a device, before anything is started; what an engine leaves to a trainer on
 its device is in device_memory.py.
 
-Bytes on each of n devices: weights / n, keys and values of one whole context / n (the heads of keys
-are shared out, and copied where there are fewer than devices), and WORK_BYTES.
+The formula is that of context_room.py.
 """
 
 import json
@@ -18,12 +17,13 @@ from gpu_runtime.errors import PlacementImpossible
 from gpu_runtime.placement import Placement
 from tinkerscript.processes.nvml import nvml_open
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.context_room import WORK_BYTES, token_values
 from tinkerscript.wire.training.device_memory import engine_room_bytes, trainer_kept_bytes
 from tinkerscript.wire.training.device_split import SIZES, layers_divide
+from tinkerscript.wire.training.model_refusals import window_reached
 from tinkerscript.wire.training.weight_shapes import weights_count
 
 log = logging.getLogger(__name__)
-WORK_BYTES = 2 * GIB  # activations, CUDA graphs, buffers of NCCL: a round number, not measured
 
 
 @dataclass(frozen=True)
@@ -72,19 +72,15 @@ def engine_needs(model: Path, config: SessionConfig, *, shared: bool = False) ->
     if not count or not (model / "config.json").exists():
         return EngineNeeds(0)
     whole = json.loads((model / "config.json").read_text())
-    fields = {
-        name: size
-        for name, size in (whole | (whole.get("text_config") or {})).items()
-        if type(size) is int
-    }
+    known = whole | (whole.get("text_config") or {})
+    fields = {name: size for name, size in known.items() if type(size) is int}
     value = 2 if dtype_name(config, "cuda") == "bfloat16" else 4
     heads = fields.get("num_attention_heads", 1)
     key_heads = fields.get("num_key_value_heads", heads)
-    width = fields.get("head_dim", fields.get("hidden_size", 0) // heads)
-    token_bytes = 2 * fields.get("num_hidden_layers", 0) * key_heads * width * value
+    of_token = token_values(known, has_windows=window_reached(known, 1 << 62) > 0)
     return EngineNeeds(
         count * value,
-        token_bytes * config.max_context_length,
+        of_token.count * value * config.max_context_length,
         heads,
         key_heads,
         fields.get("intermediate_size", 1),
