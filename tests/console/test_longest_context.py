@@ -135,7 +135,7 @@ def test_a_context_too_long_for_the_gpus_of_the_driver_is_refused_with_the_longe
         name="process", resources=Resources(gpus=options["devices"])
     )
     devices_sync(ids=[str(number) for number in range(options["devices"])])
-    device_limits._least_memory.cache_clear()
+    device_limits.gpus_least_bytes.cache_clear()
     driver = SimpleNamespace(least_memory_bytes=lambda: gib * GIB)
     monkeypatch.setattr(device_limits, "nvml_open", lambda visible: driver)
     monkeypatch.setattr(dry_run, "base_model_shape", lambda model: THREE)
@@ -145,7 +145,7 @@ def test_a_context_too_long_for_the_gpus_of_the_driver_is_refused_with_the_longe
     assert f"to {longest} at most" in refused.value.hint
     assert dry_run.dry_run(project=project, body=body(longest, **options)).memory is not None
     driver.least_memory_bytes = lambda: 4 * GIB  # not even the weights
-    device_limits._least_memory.cache_clear()
+    device_limits.gpus_least_bytes.cache_clear()
     with pytest.raises(DoesNotFit, match=r"on GPU \d"):
         session_create(project=project, body=body(2048, **options))
-    device_limits._least_memory.cache_clear()
+    device_limits.gpus_least_bytes.cache_clear()

@@ -143,12 +143,13 @@ def device_bytes(place: str) -> int | None:
     launcher = place_launcher(place)
     if launcher.resources.gpu_memory_bytes is not None or launcher.name != "process":
         return launcher.resources.gpu_memory_bytes
-    return _least_memory(",".join(Device.objects.order_by("position").values_list("id", flat=True)))
+    return gpus_least_bytes(",".join(Device.objects.order_by("position").values_list("id", flat=True)))
 
 
 # devices do not change their memory, and the driver may take a second to answer first
 @lru_cache(maxsize=8)
-def _least_memory(names: str) -> int | None:
+def gpus_least_bytes(names: str) -> int | None:
+    """The memory of the smallest of these GPUs of this machine; None where its driver gives none."""
     nvml = nvml_open(visible=names) if names else None
     return nvml.least_memory_bytes() if nvml else None
 
