@@ -143,7 +143,9 @@ def device_bytes(place: str) -> int | None:
     launcher = place_launcher(place)
     if launcher.resources.gpu_memory_bytes is not None or launcher.name != "process":
         return launcher.resources.gpu_memory_bytes
-    return gpus_least_bytes(",".join(Device.objects.order_by("position").values_list("id", flat=True)))
+    return gpus_least_bytes(
+        ",".join(Device.objects.order_by("position").values_list("id", flat=True))
+    )
 
 
 # devices do not change their memory, and the driver may take a second to answer first
