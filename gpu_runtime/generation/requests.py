@@ -1,13 +1,14 @@
 """Requests for completions, checked strictly: what is not supported is named, never ignored."""
 
 import json
+from functools import cached_property
 from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from gpu_runtime.generation.engine_options import EngineOptions, StrictOptions, TemplateOptions
 from gpu_runtime.generation.tools import AllowedTools, NamedTool, Tool
-from gpu_runtime.rendering.messages import Message
+from gpu_runtime.rendering.messages import Message, normal
 
 MAX_STOPS, MAX_PROMPTS = 16, 128
 
@@ -138,6 +139,16 @@ class ChatRequest(SampledRequest, TemplateOptions):
             raise ValueError(f"tool_choice names {unknown[0]!r}, which is not among tools")
         return self
 
+    @cached_property
+    def normal_messages(self) -> list[dict[str, Any]]:
+        """The messages in normal form (``rendering.messages.normal``)."""
+        return [normal(message) for message in self.messages]
+
+    @cached_property
+    def normal_tools(self) -> list[dict[str, Any]]:
+        """The tools in normal form; empty without any."""
+        return [tool.normal() for tool in self.tools or []]
+
     @property
     def must_call(self) -> bool:
         """Whether the answer has to be a call."""
@@ -170,6 +181,16 @@ class ChatRequest(SampledRequest, TemplateOptions):
         return {tool.function.name for tool in self.tools or [] if tool.function.strict}
 
     @property
+    def wants_one_call(self) -> bool:
+        """Whether an answer has one call at most."""
+        return self.parallel_tool_calls is False
+
+    @property
+    def structure(self) -> str | None:
+        """The structural tag that the answer must follow."""
+        return self.structured_outputs.tag if self.structured_outputs else None
+
+    @cached_property
     def json_schema(self) -> str | None:
         """The schema that the answer must satisfy; "{}" means any object."""
         if isinstance(self.response_format, JsonObjectFormat):

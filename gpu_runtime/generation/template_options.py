@@ -11,7 +11,6 @@ from gpu_runtime.generation.parsing import LABELS
 from gpu_runtime.generation.requests import ChatRequest
 from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.harmony import EFFORTS
-from gpu_runtime.rendering.messages import normal
 from gpu_runtime.rendering.renderer import Renderer
 
 EFFORT, SWITCH = "reasoning_effort", "enable_thinking"
@@ -37,7 +36,7 @@ def prepare_chat(
     under = renderer.with_variables(template_variables(request, renderer, unmet))
     if unmet and unsupported_effort == "refuse":
         raise _unknown_effort(renderer, next(iter(unmet)))
-    kept = {**labels, **unmet, **under.system_text.changes([normal(m) for m in request.messages])}
+    kept = {**labels, **unmet, **under.system_text.changes(request.normal_messages)}
     if found := open_request(request):
         kept[WARNING] = found
     return PreparedChat(

@@ -52,14 +52,14 @@ async def message_events(
     error.
     """
     yield _event("message_start", message=_head(prepared, live.id, len(live.prompt_ids)))
-    blocks, reader = _Blocks(signature_of(live.id)), prepared.reader()
+    blocks, reader = _Blocks(signature_of(live.id)), prepared.form.reader()
     async for _, delta in live.read():
         thoughts, text, calls = reader.more(delta.text, delta.token_ids_T)
         for event in [*blocks.thinking(thoughts), *blocks.text(text)]:
             yield event
         for piece in calls:
             if piece.name is not None:
-                head = prepared.call_head(live.id, 0, piece.index, piece.name, piece.id)
+                head = prepared.form.call_head(live.id, 0, piece.index, piece.name, piece.id)
                 for event in blocks.begin(
                     {"type": "tool_use", "id": head["id"], "name": piece.name, "input": {}}
                 ):

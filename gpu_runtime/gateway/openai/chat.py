@@ -4,9 +4,10 @@ import json
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
+from gpu_runtime.generation.answer_form import Reader
 from gpu_runtime.generation.bounds.open_schemas import WARNING
 from gpu_runtime.generation.call_stream import CallStream
-from gpu_runtime.generation.chat_prompt import PreparedChat, Reader
+from gpu_runtime.generation.chat_prompt import PreparedChat
 from gpu_runtime.generation.parsing import LABELS
 from gpu_runtime.generation.sampling import stopped_by
 from gpu_runtime.generation.tools import NamedTool
@@ -48,7 +49,7 @@ async def chat_chunks(
     head = _head(live.id, created, prepared, "chat.completion.chunk")
     if prepared.request.wants_usage:
         head["usage"] = None
-    readers = [prepared.reader() for _ in range(prepared.choices)]
+    readers = [prepared.form.reader() for _ in range(prepared.choices)]
     opened: set[int] = set()
     called: dict[int, set[int]] = {}  # which calls were streamed, by choice
     held: dict[int, dict[str, Any]] = {}  # tokens that have said nothing yet, by choice
@@ -96,7 +97,7 @@ def finish_reason(prepared: PreparedChat, completion: Completion) -> str | None:
     with OpenAI.
     """
     called = completion.message.get("tool_calls") and completion.finish_reason == "stop"
-    named = prepared.forced is not None and isinstance(prepared.request.tool_choice, NamedTool)
+    named = prepared.form.forced is not None and isinstance(prepared.request.tool_choice, NamedTool)
     return "tool_calls" if called and not named else completion.finish_reason
 
 
@@ -174,7 +175,7 @@ def _call_delta(
 ) -> dict[str, Any]:
     head: dict[str, Any] = {"function": {}}
     if piece.name is not None:
-        head = prepared.call_head(call_id, choice, piece.index, piece.name, piece.id)
+        head = prepared.form.call_head(call_id, choice, piece.index, piece.name, piece.id)
     return {
         "index": piece.index,
         **head,

@@ -50,7 +50,7 @@ async def response_events(
     head = _head(asked, prepared, live.id, created)
     yield events.event("response.created", response=head)
     yield events.event("response.in_progress", response=head)
-    reader, apart = prepared.reader(), prepared.notes.get(NAMESPACES, {})
+    reader, apart = prepared.form.reader(), prepared.notes.get(NAMESPACES, {})
     async for _, delta in live.read():
         thoughts, text, calls = reader.more(delta.text, delta.token_ids_T)
         for event in [*events.thoughts(thoughts), *events.text(text)]:
@@ -82,7 +82,7 @@ async def response_events(
 
 
 def _call(prepared: PreparedChat, call_id: str, piece: CallPiece) -> dict[str, Any]:
-    return prepared.call_head(call_id, 0, piece.index, piece.name or "", piece.id)
+    return prepared.form.call_head(call_id, 0, piece.index, piece.name or "", piece.id)
 
 
 def _head(

@@ -19,7 +19,7 @@ from gpu_runtime.generation.requests import ChatRequest
 from gpu_runtime.generation.template_options import template_variables
 from gpu_runtime.generation.tools import Tool
 from gpu_runtime.refusals import BadRequest
-from gpu_runtime.rendering.messages import Message, normal
+from gpu_runtime.rendering.messages import Message
 from gpu_runtime.rendering.renderer import Renderer
 
 TOKEN_LABELS = tuple(label for label in CHAT_LABELS if "*" in label.path)  # of messages and tools
@@ -116,6 +116,5 @@ def _written(asked: TokenizeRequest, renderer: Renderer) -> str:
     told: dict[str, Any] = {"model": "", "messages": asked.messages, "tools": asked.tools}
     chat = checked(told | {"chat_template_kwargs": asked.chat_template_kwargs}, ChatRequest)
     renderer = renderer.with_variables(template_variables(chat, renderer, {}))
-    tools = [tool.normal() for tool in chat.tools or []]
-    messages = [normal(message) for message in chat.messages]
-    return renderer.text(messages, tools, generation=asked.add_generation_prompt is not False)
+    has_opening = asked.add_generation_prompt is not False
+    return renderer.text(chat.normal_messages, chat.normal_tools, generation=has_opening)
