@@ -34,8 +34,9 @@ from gpu_runtime.loading.tokenizer import renderer_of, tokenizer_reading
 from gpu_runtime.object_store.journal_replica import JournalReplica
 from gpu_runtime.rendering.template_check import template_report
 from gpu_runtime.session import Parts, Session
+from gpu_runtime.steps.call_gate import AdmittedCalls
 from gpu_runtime.steps.checkpoints import Checkpoints, checkpoint_give_up
-from gpu_runtime.steps.comparison import AdmittedCalls, Loaded
+from gpu_runtime.steps.comparison import Loaded
 from gpu_runtime.steps.learner import Learner
 from gpu_runtime.steps.resumed_state import weights_fetched
 from gpu_runtime.trajectories.erasure import EpisodeErasure
@@ -96,7 +97,7 @@ def parts_build(
     reporter = EpisodeReporter(session, journal, episodes.batches, tokenizer)
     app = create_app(
         episodes,
-        AdmittedCalls(engine, loaded.comparison),
+        AdmittedCalls(engine, loaded.comparison.gate),
         renderer,
         assignment,
         on_fault=session.faults.put_nowait,
@@ -155,7 +156,7 @@ class EpisodeParts(Parts):
         """Copies of the journal, rows and documents of episodes, and the comparison of engine and
         trainer.
         """
-        self.loaded.comparison.calls_begin()
+        self.loaded.comparison.gate.calls_begin()
         interval_s = self.session.assignment.config.journal_interval_s
         return [
             self.archive.replica.keep_fresh(interval_s, at_once=self.session.agent.preempted),

@@ -92,7 +92,7 @@ async def open_engine_and_trainer(
         await comparison.resumed()
         with handover_make(f"{assignment.session_id}-rehearsal", nodes) as handover:
             which = "the weights of its state" if comparison.resumes else "the base weights"
-            await rehearse(engine, trainer, Path(model), handover, comparison.alone, which)
+            await rehearse(engine, trainer, Path(model), handover, comparison.gate.alone, which)
 
     try:
         with engine_nodes(model, config, nodes) as others:

@@ -1,18 +1,14 @@
-"""Calls before the trainer has loaded: a fresh session samples from the base weights, which need
-the engine alone.
+"""The comparison of engine and trainer, which runs beside the first calls.
 
-The gateway opens as soon as the engine has loaded. Beside it the trainer loads, and the two are
-compared (rehearsal.py): a difference fails the session, as it does before the gateway is open.
-While the rehearsal hands over changed weights no call is sampled: those in flight end first, and
-new ones wait until the base weights are back. For some seconds after the gateway has opened it
-leaves the engine to the first call, for which somebody waits. Nothing is trained, saved, restored
-or exported before it has passed (learner.py).
+A fresh session samples from the base weights, which need the engine alone. So the gateway opens as
+soon as the engine has loaded. The trainer loads meanwhile, and the two are compared (rehearsal.py):
+a difference fails the session. Nothing is trained, saved, restored or exported before it has passed
+(learner.py).
 """
 
 import asyncio
-import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,9 +16,8 @@ from typing import Any
 from gpu_runtime.errors import OutOfMemory
 from gpu_runtime.health.deadlines import Phase
 from gpu_runtime.health.status import Status
-from gpu_runtime.interfaces import Delta, Engine, SamplingOptions, TokenSource, Trainer
-
-FIRST_CALL_S = 10.0  # after the gateway has opened
+from gpu_runtime.interfaces import Engine, Trainer
+from gpu_runtime.steps.call_gate import CallGate
 
 
 class Comparison:
@@ -30,22 +25,14 @@ class Comparison:
     nothing is waited for.
 
     ``resumes``: between the two the trainer loads the state whose weights the engine has
-    (resumed_state.py).
+    (resumed_state.py). ``gate`` admits calls to the engine.
     """
 
     def __init__(self, *, resumes: bool = False) -> None:
-        self.resumes = resumes
+        self.resumes, self.gate = resumes, CallGate()
         self._resumed_by: Callable[[], Coroutine[Any, Any, None]] | None = None
         self._task: asyncio.Task[None] | None = None
-        self._open, self._idle, self._resumable = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self._open.set()
-        self._idle.set()
-        self._calls = 0
-        self._served, self._first_call_until = asyncio.Event(), 0.0
-
-    def calls_begin(self) -> None:
-        """The gateway has opened: the first call is to be expected."""
-        self._first_call_until = time.monotonic() + FIRST_CALL_S
+        self._resumable = asyncio.Event()
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Run ``work`` beside the calls."""
@@ -80,33 +67,6 @@ class Comparison:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-
-    @asynccontextmanager
-    async def alone(self) -> AsyncIterator[None]:
-        """No call is in the engine during the block; if it raises, none gets there any more."""
-        if (left_s := self._first_call_until - time.monotonic()) > 0:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(left_s):
-                    await self._served.wait()
-        self._open.clear()
-        await self._idle.wait()
-        yield
-        self._open.set()
-
-    @asynccontextmanager
-    async def call(self) -> AsyncIterator[None]:
-        """One call, once no ``alone`` holds it back."""
-        while not self._open.is_set():
-            await self._open.wait()
-        self._calls += 1
-        self._idle.clear()
-        try:
-            yield
-        finally:
-            self._calls -= 1
-            self._served.set()
-            if not self._calls:
-                self._idle.set()
 
 
 @dataclass
@@ -162,29 +122,3 @@ class Loaded:
         await self.trainer.publish(self.handover)
         status.advance()
         await self.engine.load_weights(self.handover, version)
-
-
-class AdmittedCalls:
-    """interfaces.TokenSource: ``engine`` for the calls of the gateway, which ``comparison`` holds
-    back.
-    """
-
-    def __init__(self, engine: TokenSource, comparison: Comparison) -> None:
-        self._engine, self._comparison = engine, comparison
-
-    @property
-    def context_length(self) -> int:
-        """Prompt plus answer of one call, in tokens."""
-        return self._engine.context_length
-
-    async def generate(
-        self, request_id: str, prompt_ids: Sequence[int], options: SamplingOptions
-    ) -> AsyncGenerator[Delta, None]:
-        """The engine's own stream. Raises EngineDead, RequestRefused."""
-        async with self._comparison.call():
-            stream = self._engine.generate(request_id, prompt_ids, options)
-            try:
-                async for delta in stream:
-                    yield delta
-            finally:
-                await stream.aclose()

@@ -10,8 +10,9 @@ import pytest
 
 from gpu_runtime.errors import EngineTrainerMismatch
 from gpu_runtime.interfaces import SamplingOptions
-from gpu_runtime.steps import comparison as comparison_module
-from gpu_runtime.steps.comparison import AdmittedCalls, Comparison
+from gpu_runtime.steps import call_gate
+from gpu_runtime.steps.call_gate import AdmittedCalls, CallGate
+from gpu_runtime.steps.comparison import Comparison
 from support.fakes import FakeEngine
 from support.light_tokenizer import LightTokenizer
 from support.runtime_harness import running, upload_committed
@@ -102,8 +103,8 @@ async def test_a_difference_that_is_found_after_calls_were_served_fails_the_sess
 
 
 async def test_no_call_is_sampled_while_the_engine_has_other_weights(model: Path) -> None:
-    comparison = Comparison()
-    calls = AdmittedCalls(FakeEngine(LightTokenizer(model)), comparison)
+    gate = CallGate()
+    calls = AdmittedCalls(FakeEngine(LightTokenizer(model)), gate)
     order: list[str] = []
 
     async def call(name: str) -> None:
@@ -115,7 +116,7 @@ async def test_no_call_is_sampled_while_the_engine_has_other_weights(model: Path
     others = asyncio.Event()
 
     async def rehearsal() -> None:
-        async with comparison.alone():
+        async with gate.alone():
             order.append("others")
             await others.wait()
             order.append("base")
@@ -135,10 +136,10 @@ async def test_no_call_is_sampled_while_the_engine_has_other_weights(model: Path
 
 
 async def test_after_a_rehearsal_that_failed_nothing_is_sampled_any_more(model: Path) -> None:
-    comparison = Comparison()
-    calls = AdmittedCalls(FakeEngine(LightTokenizer(model)), comparison)
+    gate = CallGate()
+    calls = AdmittedCalls(FakeEngine(LightTokenizer(model)), gate)
     with suppress(EngineTrainerMismatch):
-        async with comparison.alone():
+        async with gate.alone():
             raise EngineTrainerMismatch("it keeps old weights")
     call = asyncio.ensure_future(
         anext(calls.generate("late", [1, 2], SamplingOptions(max_tokens=3)))
@@ -152,16 +153,16 @@ async def test_after_a_rehearsal_that_failed_nothing_is_sampled_any_more(model: 
 
 
 async def test_the_first_call_after_the_gateway_has_opened_is_not_held_back() -> None:
-    comparison, order = Comparison(), list[str]()
+    gate, order = CallGate(), list[str]()
 
     async def compare() -> None:
-        async with comparison.alone():
+        async with gate.alone():
             order.append("compared")
 
-    comparison.calls_begin()
+    gate.calls_begin()
     comparing = asyncio.create_task(compare())
     await asyncio.sleep(0)
-    async with comparison.call():
+    async with gate.call():
         order.append("called")
     await comparing
     assert order == ["called", "compared"]
@@ -169,9 +170,9 @@ async def test_the_first_call_after_the_gateway_has_opened_is_not_held_back() ->
 
 @pytest.mark.parametrize("opens", [True, False])
 async def test_a_call_that_does_not_come_is_not_waited_for_long(monkeypatch, opens: bool) -> None:
-    monkeypatch.setattr(comparison_module, "FIRST_CALL_S", 0.01)
-    comparison = Comparison()
+    monkeypatch.setattr(call_gate, "FIRST_CALL_S", 0.01)
+    gate = CallGate()
     if opens:
-        comparison.calls_begin()
-    async with asyncio.timeout(5), comparison.alone():
+        gate.calls_begin()
+    async with asyncio.timeout(5), gate.alone():
         pass
