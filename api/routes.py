@@ -281,7 +281,8 @@ route(
     secret=True,
 )
 
-# What the console asks of others for the playground. Its body holds a key of theirs.
+# What the console asks of others for the playground. Its body holds a key of theirs, so the view
+# writes its own entry of the audit log.
 route("POST", "/outside-calls", outside_call, episodes, OutsideAnswer, limit_bytes=LARGE)
 
 route(

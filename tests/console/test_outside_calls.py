@@ -13,6 +13,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.test_utils import TestServer
 from django.test import Client
 
+from console.audit.models import AuditRecord
 from console.errors import InvalidRequest, RateLimited
 from console.operations import outside_calls
 from console.operations.outside_calls import Answered
@@ -200,13 +201,22 @@ def test_no_more_calls_run_at_once_than_a_project_and_the_server_may_have(
 def test_the_route_returns_what_the_endpoint_said_and_no_key_is_logged(
     project, alice, sent, caplog
 ) -> None:
+    """The audit log has who called which host, and neither the key nor the messages."""
     client = Client(headers={"X-Project-Id": project.id})
     client.force_login(alice)
     call = {
         "base_url": "https://models.example.org/v1",
         "api_key": "sk-secret",
-        "body": {"model": "m"},
+        "body": {"model": "m", "messages": [{"role": "user", "content": "our secret"}]},
     }
     answer = client.post("/v1/outside-calls", call, content_type="application/json")
     assert (answer.status_code, answer.json()) == (200, {"status": 200, "body": SAID})
     assert "sk-secret" not in caplog.text
+    entry = AuditRecord.objects.get(project_id=project.id, content__contains="outside_call")
+    assert "sk-secret" not in entry.content and "our secret" not in entry.content
+    written = json.loads(entry.content)
+    assert (written["actor"], written["target"], written["details"]) == (
+        alice.email,
+        {"host": "models.example.org"},
+        {"model": "m"},
+    )
