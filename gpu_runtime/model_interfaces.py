@@ -16,8 +16,6 @@ from typing import Any, Protocol
 import numpy as np
 
 LossConfig = Mapping[str, float | str]
-# Tensors of a datum by their names on the wire.
-TARGETS, OLD, ADVANTAGES, WEIGHTS = "target_tokens", "logprobs", "advantages", "weights"
 
 
 class InvalidTrainingInput(Exception):

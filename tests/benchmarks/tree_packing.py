@@ -33,7 +33,6 @@ import torch  # noqa: E402
 from transformers import AutoModelForCausalLM  # noqa: E402
 
 from gpu_runtime.interfaces import Sample  # noqa: E402
-from gpu_runtime.model_interfaces import ADVANTAGES, OLD  # noqa: E402
 from gpu_runtime.training.cpu.malloc import heap_keep  # noqa: E402
 from gpu_runtime.training.cpu.onednn_linear import linear_layers_use_onednn  # noqa: E402
 from gpu_runtime.training.losses import clipped_ratio  # noqa: E402
@@ -42,6 +41,7 @@ from gpu_runtime.training.rows.loop_data import loop_order, sample_data  # noqa:
 from gpu_runtime.training.rows.packing import pack, pack_row  # noqa: E402
 from gpu_runtime.training.rows.tensors import RowTensors  # noqa: E402
 from tinkerscript.processes import machine_share  # noqa: E402
+from tinkerscript.wire.training.losses import ADVANTAGES, OLD  # noqa: E402
 
 OLD_LOGPROB, BUDGET = -10.8, 8192
 

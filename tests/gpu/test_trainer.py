@@ -7,7 +7,6 @@ import torch
 from safetensors.torch import load_file
 
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.model_interfaces import ADVANTAGES
 from gpu_runtime.training.losses import clipped_ratio
 from gpu_runtime.training.policy import Policy
 from gpu_runtime.training.ranks import TrainerRanks
@@ -15,6 +14,7 @@ from gpu_runtime.training.rows.loop_data import sample_data
 from gpu_runtime.training.rows.packing import pack_row
 from gpu_runtime.training.rows.tensors import RowTensors
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.losses import ADVANTAGES
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
 SHAPE = {"groups": 2, "grpo_n": 4, "prompt": 150, "completion": 40, "vocabulary": 90}

@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.defaults import config_resolve
+from tinkerscript.wire.training.losses import LOSSES as TABLE
 from tinkerscript.wire.training.losses import LossName
 
 LOSSES = get_args(LossName)
@@ -18,6 +19,10 @@ def refusal(**options) -> tuple[str, str]:
         SessionConfig(**options)
     (problem,) = caught.value.errors()
     return problem["loc"][0], problem["msg"]
+
+
+def test_a_loss_of_a_session_is_one_of_the_table_with_a_way_of_averaging() -> None:
+    assert set(LOSSES) == {name for name, loss in TABLE.items() if loss.average}
 
 
 def test_a_clip_above_the_limit_is_refused_at_once_and_not_when_the_stored_configuration_is_read():

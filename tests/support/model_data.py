@@ -9,9 +9,10 @@ import numpy as np
 import torch
 
 from gpu_runtime.model_interfaces import Datum
+from tinkerscript.wire.training.losses import CLIENT_LOSSES
 
 VOCABULARY = 98
-RATIO_LOSSES = ("importance_sampling", "ppo", "cispo", "dro", "gspo", "stable_reinforce")
+RATIO_LOSSES = tuple(name for name, loss in CLIENT_LOSSES.items() if loss.has_ratio)
 SETTINGS = {
     "importance_sampling": {},
     "ppo": {"clip_low_threshold": 0.9, "clip_high_threshold": 1.15},

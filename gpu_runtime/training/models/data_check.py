@@ -7,24 +7,23 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from gpu_runtime.model_interfaces import TARGETS, Datum, InvalidTrainingInput, LossConfig
-from gpu_runtime.training.objective.named_losses import LOSSES, NamedLoss
+from gpu_runtime.model_interfaces import Datum, InvalidTrainingInput, LossConfig
+from tinkerscript.wire.training.losses import CLIENT_LOSSES, HIGH, LOW, RATIO_MASK, TARGETS, Loss
 
 
-def loss_find(name: str) -> NamedLoss:
+def loss_find(name: str) -> Loss:
     """The loss of that name. Raises InvalidTrainingInput."""
-    if name not in LOSSES:
+    if name not in CLIENT_LOSSES:
         raise InvalidTrainingInput(
-            f"loss_fn {name!r} is unknown; there are {', '.join(LOSSES)}. A loss of your own is "
-            "computed by the client:"
-            " pass the function to forward_backward_custom"
+            f"loss_fn {name!r} is unknown; there are {', '.join(CLIENT_LOSSES)}. A loss of your "
+            "own is computed by the client: pass the function to forward_backward_custom"
         )
-    return LOSSES[name]
+    return CLIENT_LOSSES[name]
 
 
-def settings_check(name: str, loss: NamedLoss, config: LossConfig) -> dict[str, float]:
+def settings_check(name: str, loss: Loss, config: LossConfig) -> dict[str, float]:
     """Every setting of the loss: the caller's, else the default. Raises InvalidTrainingInput."""
-    settings = dict(loss.settings)
+    settings = dict(loss.settings or {})
     for key, value in config.items():
         if key not in settings:
             known = ", ".join(settings) or "none"
@@ -36,10 +35,7 @@ def settings_check(name: str, loss: NamedLoss, config: LossConfig) -> dict[str, 
                 f"loss_fn_config {key!r} must be a finite number, not {value!r}"
             )
         settings[key] = float(value)
-    low, high = (
-        settings.get("clip_low_threshold", 0.0),
-        settings.get("clip_high_threshold", math.inf),
-    )
+    low, high = settings.get(LOW, 0.0), settings.get(HIGH, math.inf)
     if not 0 <= low <= high:
         raise InvalidTrainingInput(
             f"clip_low_threshold {low:g} and clip_high_threshold {high:g} must be 0 <= low <= "
@@ -50,7 +46,7 @@ def settings_check(name: str, loss: NamedLoss, config: LossConfig) -> dict[str, 
 
 
 def data_check(
-    data: Sequence[Datum], name: str, loss: NamedLoss, *, vocabulary: int, longest: int
+    data: Sequence[Datum], name: str, loss: Loss, *, vocabulary: int, longest: int
 ) -> None:
     """Raises InvalidTrainingInput for the first datum that does not fit the loss or the model."""
     if not data:
@@ -84,7 +80,7 @@ def _check_tokens(where: str, ids: np.ndarray, vocabulary: int) -> None:
         )
 
 
-def _check_names(index: int, tensors: Mapping[str, np.ndarray], name: str, loss: NamedLoss) -> None:
+def _check_names(index: int, tensors: Mapping[str, np.ndarray], name: str, loss: Loss) -> None:
     required = (TARGETS, *loss.required)
     allowed = (*required, *loss.optional)
     missing = [key for key in required if key not in tensors]
@@ -133,5 +129,5 @@ def _check_values(index: int, key: str, tensor: np.ndarray, shape: tuple[int, ..
         raise InvalidTrainingInput(
             f"datum {index}, {key} is {tensor[tuple(at)]} at {at}; it must be finite"
         )
-    if key == "sequence_ratio_mask" and not np.isin(tensor, (0, 1)).all():
+    if key == RATIO_MASK and not np.isin(tensor, (0, 1)).all():
         raise InvalidTrainingInput(f"datum {index}, {key} must hold 0 and 1 alone")

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 
 from gpu_runtime.model_interfaces import (
-    TARGETS,
     AdamParams,
     Datum,
     ForwardResult,
@@ -25,7 +24,7 @@ from gpu_runtime.model_interfaces import (
 from gpu_runtime.training.cpu.onednn_linear import linear_layers_use_onednn
 from gpu_runtime.training.model_check import policy_verify
 from gpu_runtime.training.models.towers import tower_freeze
-from gpu_runtime.training.objective.named_losses import LOSSES, LossInputs, loss_tokens
+from gpu_runtime.training.objective.named_losses import LossInputs, loss_tokens
 from gpu_runtime.training.optimizer import adam_make, adam_step
 from gpu_runtime.training.policy import Policy
 from gpu_runtime.training.rank_spec import RankSpec, dtype_name
@@ -33,6 +32,7 @@ from gpu_runtime.training.rows.packing import TreeRow, pack, prefix_order
 from gpu_runtime.training.rows.row_pass import RowLoss, RowModel, rows_pass
 from gpu_runtime.training.rows.tensors import RowTensors
 from tinkerscript.processes import machine_share
+from tinkerscript.wire.training.losses import LOSSES, TARGETS
 
 from .adapters import adapter_add, adapter_bytes, adapter_export, adapter_remove, adapter_select
 from .data_check import data_check, loss_find, settings_check

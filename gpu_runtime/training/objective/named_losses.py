@@ -1,5 +1,5 @@
-"""The losses that a caller names, by the tensors and settings that each takes. Values are sums,
-never means.
+"""The formulas of the losses of ``tinkerscript.wire.training.losses``, over the tensors and settings
+that each takes. Values are sums, never means.
 
 Names and conventions are those of the ``tinker`` client (0.38): ratio thresholds are absolute
 bounds of the ratio r = exp(logprobs - logprobs at sampling), not distances from 1; nothing is
@@ -10,12 +10,11 @@ Shapes: E targets of a row, in any order. ``logprobs_E`` are the model's and car
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from gpu_runtime.model_interfaces import ADVANTAGES, OLD, WEIGHTS
 from gpu_runtime.training.losses import (
     clipped_ratio,
     clipped_weight,
@@ -25,9 +24,15 @@ from gpu_runtime.training.losses import (
     sequence_ratio,
     truncated_weight,
 )
-
-LOW, HIGH = "clip_low_threshold", "clip_high_threshold"
-RATIO_MASK = "sequence_ratio_mask"
+from tinkerscript.wire.training.losses import (
+    ADVANTAGES,
+    HIGH,
+    LOSSES,
+    LOW,
+    OLD,
+    RATIO_MASK,
+    WEIGHTS,
+)
 
 
 @dataclass(frozen=True)
@@ -48,22 +53,6 @@ class LossInputs:
     def bounds(self) -> tuple[float, float]:
         """The lowest and highest ratio."""
         return self.settings[LOW], self.settings[HIGH]
-
-
-@dataclass(frozen=True)
-class NamedLoss:
-    """``required`` and ``optional`` name tensors beside ``target_tokens``, ``settings`` what may be
-    set, with defaults.
-
-    ``compute`` returns ``loss_E``. ``approximates`` marks a name whose formula is not published.
-    """
-
-    compute: Callable[[LossInputs], Tensor]
-    required: tuple[str, ...]
-    optional: tuple[str, ...] = ()
-    settings: Mapping[str, float] = field(default_factory=dict)
-    many_targets: bool = False  # whether target_tokens may be [N, K]
-    approximates: bool = False
 
 
 def _cross_entropy(inputs: LossInputs) -> Tensor:
@@ -116,18 +105,16 @@ def _stable_reinforce(inputs: LossInputs) -> Tensor:
     )
 
 
-_RATIO = (OLD, ADVANTAGES)
-LOSSES = {
-    "cross_entropy": NamedLoss(_cross_entropy, (WEIGHTS,), many_targets=True),
-    "importance_sampling": NamedLoss(_importance_sampling, _RATIO, (WEIGHTS,)),
-    "ppo": NamedLoss(_ppo, _RATIO, (WEIGHTS,), {LOW: 0.8, HIGH: 1.2}),
-    "cispo": NamedLoss(_cispo, _RATIO, (WEIGHTS,), {LOW: 0.0, HIGH: 4.0}),
-    "dro": NamedLoss(_dro, _RATIO, (WEIGHTS,), {"beta": 0.05}),
-    # The paper's clip, arXiv:2507.18071, section 5.1: 3e-4 below 1 and 4e-4 above.
-    "gspo": NamedLoss(_gspo, _RATIO, (RATIO_MASK, WEIGHTS), {LOW: 1 - 3e-4, HIGH: 1 + 4e-4}),
-    "stable_reinforce": NamedLoss(
-        _stable_reinforce, _RATIO, (WEIGHTS,), {HIGH: 4.0, "kl_coeff": 0.0}, approximates=True
-    ),
+# Of every name of the table: the losses that are PPO's ratio and clip differ in their averages,
+# which are the weights of tokens.
+FORMULAS: dict[str, Callable[[LossInputs], Tensor]] = {
+    **dict.fromkeys(("grpo", "dr_grpo", "dapo", "ppo"), _ppo),
+    "cross_entropy": _cross_entropy,
+    "importance_sampling": _importance_sampling,
+    "cispo": _cispo,
+    "dro": _dro,
+    "gspo": _gspo,
+    "stable_reinforce": _stable_reinforce,
 }
 
 
@@ -135,7 +122,7 @@ def loss_tokens(name: str, inputs: LossInputs) -> Tensor:
     """``loss_E`` of a named loss. A token with a weight of 0 or an advantage of 0 can still have a
     KL term.
     """
-    loss_E = LOSSES[name].compute(inputs)
-    if name != "cross_entropy" and WEIGHTS in inputs.tensors:
+    loss_E = FORMULAS[name](inputs)
+    if WEIGHTS in inputs.tensors and WEIGHTS in LOSSES[name].optional:
         loss_E = loss_E * inputs.tensors[WEIGHTS]
     return loss_E

@@ -7,21 +7,20 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gpu_runtime.model_interfaces import ADVANTAGES, OLD, WEIGHTS
 from gpu_runtime.training.losses import dual_clipped, mean_by_sample
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.losses import (
-    CLIPPED_LOSSES,
-    RATIO_LOSSES,
-    SURROGATE_LOSSES,
+    ADVANTAGES,
+    HIGH,
+    LOSSES,
+    LOW,
+    OLD,
+    WEIGHTS,
     clip_bounds,
 )
 
 from .engine_correction import corrected, engine_weight
-from .named_losses import HIGH, LOSSES, LOW, LossInputs
-
-# The ratio is PPO's in all of them: they differ in their averages, which are the weights of tokens.
-NAMED = {"grpo": "ppo", "dr_grpo": "ppo", "dapo": "ppo"}
+from .named_losses import FORMULAS, LossInputs
 
 
 class LossTokens(NamedTuple):
@@ -59,7 +58,7 @@ def policy_loss(config: SessionConfig, tokens: LossTokens) -> Tensor:
     what two kernels differ by.
     """
     loss_K = _loss(config, tokens)
-    if config.loss not in RATIO_LOSSES:
+    if not LOSSES[config.loss].has_ratio:
         return loss_K
     return (
         engine_weight(config.engine_correction, tokens.old_K, tokens.engine_K, tokens.sample_K)
@@ -71,8 +70,8 @@ def _loss(config: SessionConfig, tokens: LossTokens) -> Tensor:
     """One of the losses that a Tinker client names too, under the loop's options."""
     tensors = {OLD: tokens.old_K, ADVANTAGES: tokens.advantages_K, WEIGHTS: tokens.advantages_K}
     inputs = LossInputs(tokens.logprobs_K, tensors, tokens.sample_K, _settings(config))
-    loss_K = LOSSES[NAMED.get(config.loss, config.loss)].compute(inputs)
-    if config.dual_clip is None or config.loss not in SURROGATE_LOSSES:
+    loss_K = FORMULAS[config.loss](inputs)
+    if config.dual_clip is None or not LOSSES[config.loss].is_surrogate:
         return loss_K
     return dual_clipped(loss_K, tokens.advantages_K, config.dual_clip)
 
@@ -80,7 +79,7 @@ def _loss(config: SessionConfig, tokens: LossTokens) -> Tensor:
 def _settings(config: SessionConfig) -> dict[str, float]:
     if config.loss == "dro":
         return {"beta": config.dro_beta}
-    if config.loss not in CLIPPED_LOSSES:
+    if LOSSES[config.loss].clip is None:
         return {}
     return dict(
         zip((LOW, HIGH), clip_bounds(config.loss, config.clip_low, config.clip_high), strict=True)
@@ -97,11 +96,12 @@ def clipped_tokens(config: SessionConfig, tokens: LossTokens) -> Tensor:
     """
     live_K = tokens.advantages_K != 0
     cut_K = torch.zeros_like(live_K)
-    if config.loss in RATIO_LOSSES:
+    loss = LOSSES[config.loss]
+    if loss.has_ratio:
         cut_K = live_K & corrected(
             config.engine_correction, tokens.old_K, tokens.engine_K, tokens.sample_K
         )
-    if config.loss not in CLIPPED_LOSSES or tokens.before_K is None:  # without it the ratio is 1
+    if loss.clip is None or tokens.before_K is None:  # without it the ratio is 1
         return cut_K
     difference_K = (tokens.logprobs_K - tokens.before_K).detach()
     if config.loss == "gspo":

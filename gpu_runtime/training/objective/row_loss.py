@@ -6,12 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gpu_runtime.model_interfaces import ADVANTAGES, OLD, WEIGHTS
 from gpu_runtime.training.objective.engine_gaps import FARTHEST
 from gpu_runtime.training.rows.loop_data import BEFORE
 from gpu_runtime.training.rows.tensors import RowTensors
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.training.losses import RATIO_LOSSES
+from tinkerscript.wire.training.losses import ADVANTAGES, LOSSES, OLD, WEIGHTS
 
 from .engine_correction import left_out
 from .policy_loss import LossTokens, clipped_tokens, policy_loss
@@ -93,7 +92,7 @@ def row_loss(config: SessionConfig, inputs: LoopInputs, scores: Tensor) -> tuple
         # compiler makes.
         free_K = every_K if inputs.narrowed_K is None else every_K * ~inputs.narrowed_K
         masked_K = torch.zeros_like(gap_K)
-        if config.loss in RATIO_LOSSES:
+        if LOSSES[config.loss].has_ratio:
             masked_K = left_out(
                 config.engine_correction, tokens.old_K, tokens.engine_K, tokens.sample_K
             )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from gpu_runtime.interfaces import Sample
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.losses import LOSSES
 
 
 def batch_scales(samples: Sequence[Sample], config: SessionConfig) -> list[float]:
@@ -30,14 +31,13 @@ def token_scales(
     episodes. One rule for every loss: the samples of an episode count as one sequence of all its
     trained tokens, weight / length = 1 / (trained tokens of the episode).
 
-    - grpo, gspo, importance_sampling, dro: weight / (E * length): mean over the episode's tokens, then over episodes
-      (arXiv:2402.03300, eq. 3)
-    - dr_grpo: 1 / (E * max_tokens): a constant instead of the length, which rewards no brevity (arXiv:2503.20783)
-    - dapo, ppo, cispo, cross_entropy: 1 / (all trained tokens): every token counts the same (arXiv:2503.14476, eq. 8)
+    - episodes: weight / (E * length): mean over the episode's tokens, then over episodes (arXiv:2402.03300, eq. 3)
+    - constant: 1 / (E * max_tokens): instead of the length, which rewards no brevity (arXiv:2503.20783)
+    - tokens: 1 / (all trained tokens): every token counts the same (arXiv:2503.14476, eq. 8)
     """
-    episodes = sum(weights_S)
-    if name in ("grpo", "gspo", "importance_sampling", "dro"):
+    episodes, average = sum(weights_S), LOSSES[name].average
+    if average == "episodes":
         return [w / (episodes * n) if n else 0.0 for n, w in zip(lengths_S, weights_S, strict=True)]
-    if name == "dr_grpo":
+    if average == "constant":
         return [1.0 / (episodes * max_tokens)] * len(weights_S)
     return [1.0 / max(1, sum(lengths_S))] * len(lengths_S)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.model_interfaces import ADVANTAGES, OLD, TARGETS, WEIGHTS, Datum
+from gpu_runtime.model_interfaces import Datum
+from tinkerscript.wire.training.losses import ADVANTAGES, OLD, TARGETS, WEIGHTS
 
 BEFORE = "logprobs_before_step"
 

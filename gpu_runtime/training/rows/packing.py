@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gpu_runtime.model_interfaces import TARGETS, Datum
+from gpu_runtime.model_interfaces import Datum
+from tinkerscript.wire.training.losses import TARGETS
 
 from .kinds import RowKind
 

@@ -134,7 +134,7 @@ class SessionConfig(ReadingOptions):
         "otherwise than the "
         "trainer before the step: weight, mask and veto by trainer / engine.",
     )
-    # Of each loss its own: CLIP_DEFAULTS in wire/training/losses.py, with sources.
+    # Of each loss its own: wire/training/losses.py, with sources.
     clip_low: float | None = Field(
         None,
         gt=0,

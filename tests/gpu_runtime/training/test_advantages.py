@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.model_interfaces import ADVANTAGES
 from gpu_runtime.training.rows.loop_data import sample_data
 from gpu_runtime.training.rows.packing import pack_row
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.losses import ADVANTAGES
 
 TOKENS, MASK = (7, 1, 2, 7, 3, 4), (0, 1, 1, 0, 1, 1)
 

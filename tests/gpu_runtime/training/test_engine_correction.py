@@ -16,7 +16,7 @@ from gpu_runtime.training.objective.policy_loss import LossTokens, policy_loss
 from support.rounded_logprobs import rounded
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.engine_correction import EngineCorrection
-from tinkerscript.wire.training.losses import CLIP_DEFAULTS, RATIO_LOSSES
+from tinkerscript.wire.training.losses import LOSSES, RATIO_LOSSES
 
 TRAINER = [-1.0, -2.0, -0.5, -1.5, -0.2]
 ENGINE = [-1.3, -1.8, -0.9, -1.4, -5.2]  # the last one is 5 nats off
@@ -131,7 +131,7 @@ def test_a_clip_is_compared_with_rounding_where_it_would_cut_rounding():
     drawn = rounded()
     noise = (drawn.trainer_K - drawn.engine_K).abs().mean().item()
     assert 1e-3 < noise < 0.1, "as two kernels differ in bfloat16"
-    narrow = {loss for loss, (_, high) in CLIP_DEFAULTS.items() if high < noise}
+    narrow = {name for name, loss in LOSSES.items() if loss.clip and loss.clip[1] < noise}
     assert narrow == {"gspo"}
     off = {"weight": "none", "mask": "none"}
     against_engine = gradient(

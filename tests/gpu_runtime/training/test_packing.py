@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch.nn.attention.flex_attention import create_block_mask
 
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.model_interfaces import ADVANTAGES, OLD, TARGETS, Datum
+from gpu_runtime.model_interfaces import Datum
 from gpu_runtime.training.losses import clipped_ratio
 from gpu_runtime.training.policy import Policy
 from gpu_runtime.training.rows.loop_data import loop_order, sample_data
@@ -21,6 +21,7 @@ from gpu_runtime.training.rows.tensors import RowTensors
 from gpu_runtime.training.tree_flex import block_mask
 from support.generated import any_speed, any_speed_shared
 from support.tiny_model import tiny_model_make
+from tinkerscript.wire.training.losses import ADVANTAGES, OLD, TARGETS
 
 # Few token ids and short lists, so that shared prefixes, forks and equal samples are common.
 token_lists = st.lists(st.integers(2, 5), min_size=2, max_size=9)

@@ -4,7 +4,7 @@ has no such gap.
 
 from tinkerscript.wire.config import SessionConfig
 
-from .losses import CLIP_DEFAULTS
+from .losses import clip_of
 
 # (up to so many weights, AdamW's rate). The larger a model, the smaller the change of each weight
 # that moves its answers as far: 2e-5 learns on 135M weights in a few steps; 1e-6 is what TRL's
@@ -33,8 +33,7 @@ def config_resolve(config: SessionConfig, parameters: int | None) -> SessionConf
     if config.learning_rate is None and parameters:
         found["learning_rate"] = learning_rate_default(parameters, lora=config.lora_rank > 0)
     found["normalize_advantage"] = config.divides_by_spread
-    if config.loss in CLIP_DEFAULTS and config.has_many_updates:  # the ratio of a single one is 1
-        low, high = CLIP_DEFAULTS[config.loss]
-        found["clip_low"] = low if config.clip_low is None else config.clip_low
-        found["clip_high"] = high if config.clip_high is None else config.clip_high
+    if config.has_many_updates:  # the ratio of a single one is 1
+        clip = clip_of(config.loss, config.clip_low, config.clip_high)
+        found["clip_low"], found["clip_high"] = clip
     return config.model_copy(update=found)

@@ -9,7 +9,7 @@ absence.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .losses import CLIPPED_LOSSES, RATIO_LOSSES, SURROGATE_LOSSES
+from .losses import CLIPPED_LOSSES, LOSSES, RATIO_LOSSES, SURROGATE_LOSSES
 
 Given = Mapping[str, Any]
 # (whether the option has an effect, in which case in words)
@@ -96,7 +96,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
 # By name: (whether a value contradicts the others, why)
 CONTRADICTIONS: dict[str, tuple[Callable[[Any, Given], bool], str]] = {
     "loss": (
-        lambda value, given: value == "cross_entropy" and given.get("max_staleness", 0) > 0,
+        lambda value, given: not LOSSES[value].has_ratio and given.get("max_staleness", 0) > 0,
         "not cross_entropy with max_staleness above 0: it has no ratio that weighs tokens of older "
         "weights; take"
         " importance_sampling",

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from gpu_runtime.training.objective.named_losses import LOSSES, LossInputs, loss_tokens
+from gpu_runtime.training.objective.named_losses import FORMULAS, LossInputs, loss_tokens
 from support.model_data import SETTINGS, drawn_data, plain_loss
+from tinkerscript.wire.training.losses import CLIENT_LOSSES, LOSSES
 
-NAMES = sorted(LOSSES)
+NAMES = sorted(CLIENT_LOSSES)
 PAGE = Path(__file__).resolve().parents[4] / "docs/reference/losses.md"
 
 
@@ -35,7 +36,7 @@ def cases(name):
 
 
 def test_every_loss_has_a_case():
-    assert set(SETTINGS) == set(LOSSES)
+    assert set(SETTINGS) == set(CLIENT_LOSSES) and set(FORMULAS) == set(LOSSES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -92,4 +93,4 @@ def test_every_loss_has_the_settings_of_its_row_on_the_page() -> None:
     defaults = {
         name: [float(each) for each in re.findall(r"[\d.]+", cell)] for name, cell in rows[1:]
     }
-    assert defaults == {name: list(loss.settings.values()) for name, loss in LOSSES.items()}
+    assert defaults == {name: list(loss.settings.values()) for name, loss in CLIENT_LOSSES.items()}

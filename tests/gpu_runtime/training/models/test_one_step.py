@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.model_interfaces import OLD, AdamParams, LoraConfig
+from gpu_runtime.model_interfaces import AdamParams, LoraConfig
 from gpu_runtime.training.models.adapters import ALPHA
 from gpu_runtime.training.models.export import full_weights
 from gpu_runtime.training.models.trainer import BaseWithModels
@@ -24,7 +24,7 @@ from support.gradient_cases import NO_CLIP
 from support.rank_batches import batch
 from support.rank_probe import gradients, in_a_rank, weights_after
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.training.losses import CLIPPED_LOSSES, clip_bounds
+from tinkerscript.wire.training.losses import CLIPPED_LOSSES, OLD, clip_bounds
 
 pytestmark = pytest.mark.engine
 # The loop's name of a loss, the wire's.
