@@ -332,6 +332,8 @@ export interface paths {
         /**
          * Ask another OpenAI-compatible endpoint for one chat completion, from this server.
          * @description Ask another OpenAI-compatible endpoint for one chat completion, from this server.
+         *
+         *     The audit log has who called which host, written before anything is sent there: of the body the model's name alone, and never the key.
          */
         post: operations["outside_call"];
         delete?: never;
