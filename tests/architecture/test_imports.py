@@ -1,5 +1,6 @@
 """What really gets loaded by what. Who may import whom is in the contracts of pyproject.toml."""
 
+import re
 import subprocess
 import sys
 from graphlib import CycleError, TopologicalSorter
@@ -8,6 +9,8 @@ from pathlib import Path
 import grimp
 
 ROOT = Path(__file__).resolve().parents[2]
+# of a file of TypeScript, by a path relative to it
+IMPORTED = re.compile(r"""(?:\bfrom|\bimport)\s*\(?\s*["'](\.[^"']+)["']""")
 HEAVY = ("torch", "vllm", "deepspeed", "transformers")
 
 
@@ -64,10 +67,30 @@ def test_no_files_import_each_other():
     first.
     """
     graph = grimp.build_graph("api", "console", "gpu_runtime", "tinkerscript", cache_dir=None)
-    order = TopologicalSorter(
-        {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
-    )
+    no_circle({name: graph.find_modules_directly_imported_by(name) for name in graph.modules})
+
+
+def test_no_files_of_the_console_import_each_other():
+    """What is loaded late counts too."""
+    sources = ROOT / "frontend" / "src"
+    files = {path.resolve(): path.read_text() for path in sources.rglob("*.ts*")}
+    imports = {
+        path: {
+            found
+            for name in IMPORTED.findall(text)
+            for ending in ("", ".ts", ".tsx", "/index.ts", "/index.tsx")
+            if (found := (path.parent / f"{name}{ending}").resolve()) in files
+        }
+        for path, text in files.items()
+    }
+    assert sum(map(len, imports.values())) > len(files), "imports are relative"
+    no_circle(imports)
+
+
+def no_circle(imports):
+    order = TopologicalSorter(imports)
     try:
         order.prepare()
     except CycleError as error:
-        raise AssertionError(f"a circle of imports: {' <- '.join(error.args[1])}") from None
+        circle = " <- ".join(str(each) for each in error.args[1])
+        raise AssertionError(f"a circle of imports: {circle}") from None
