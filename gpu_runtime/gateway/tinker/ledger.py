@@ -1,9 +1,8 @@
 """Operations of models: each taken once under its number, done in the order of the numbers, its
 result kept.
 
-Chunks of one call arrive in any order, and a number that never comes must not stall those after it:
-it counts as used up after GAP_S. What a killed runtime had not finished is done by the next one,
-after what the saved state lacks was done again.
+A number that never comes counts as used up after GAP_S (model_queue.py). What a killed runtime had
+not finished is done by the next one, after what the saved state lacks was done again.
 """
 
 import asyncio
@@ -11,12 +10,20 @@ import hashlib
 import logging
 import time
 from collections.abc import Awaitable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 from gpu_runtime.episodes.journal_executor import JournalExecutor
-from gpu_runtime.errors import CheckpointDeleted, InputUnusable, RuntimeFault, StoreUnavailable
+from gpu_runtime.errors import (
+    CheckpointDeleted,
+    InputUnusable,
+    RuntimeFault,
+    StoreFull,
+    StoreUnavailable,
+    UploadRefused,
+)
 from gpu_runtime.events import Events
 from gpu_runtime.gateway.tinker.data import UserMistake
+from gpu_runtime.gateway.tinker.model_queue import ModelQueue
 from gpu_runtime.gateway.tinker.results import Future, Result, Work
 from gpu_runtime.journal.model_table import CREATE, ModelTable, Operation
 from gpu_runtime.model_interfaces import InvalidTrainingInput
@@ -26,25 +33,10 @@ from tinkerscript.wire.tinker.messages import ModelCreate
 
 # a client tries for 300 s, and 30 s more for its last try, to send a number before it gives it up
 GAP_S = 330.0
-# numbers that may be missing before one that comes: each is written down when it is given up
-MAX_GAP = 4096
 # how long, and how often, a store is asked for what has to be done again
 STORE_S, STORE_INTERVAL_S = 600.0, 5.0
 MISSING = "missing"  # the kind of a number that was used up without an operation
 log = logging.getLogger(__name__)
-
-
-@dataclass
-class _Model:
-    next_seq: int
-    operations: dict[int, Operation] = field(default_factory=dict)
-    # numbers that were begun and have no result yet
-    unfinished: set[int] = field(default_factory=set)
-    waits_since: float | None = None  # for the next number, while later ones are there
-    arrival: int = 0
-    # its client goes on from numbers that went with the volume: none is waited for
-    is_lost: bool = False
-    last_seq: int = CREATE
 
 
 @dataclass(frozen=True)
@@ -78,7 +70,7 @@ class Ledger:
             events,
             gap_s,
         )
-        self._models: dict[str, _Model] = {}
+        self._models: dict[str, ModelQueue] = {}
         self._done: dict[str, asyncio.Event] = {}
         self._changed = asyncio.Event()
         self._tail: set[asyncio.Task[None]] = set()
@@ -93,9 +85,8 @@ class Ledger:
         await self._work.begin()
         self.steps_done = await self._disk.run(self._table.steps_done)
         for row in await self._disk.run(self._table.models):
-            model = self._models[row.id] = _Model(
-                next_seq=row.state_seq + 1, last_seq=row.state_seq
-            )
+            model = ModelQueue(next_seq=row.state_seq + 1, last_seq=row.state_seq)
+            self._models[row.id] = model
             if row.state_seq >= CREATE:
                 creation = await self._disk.run(self._table.creation, row.id)
                 assert creation is not None, "a model is made by its first operation"
@@ -130,11 +121,8 @@ class Ledger:
         model = self._models.get(model_id)
         if seq_id != CREATE and model is None:
             raise NotFound(f"there is no model {model_id} in this session")
-        if model is not None and not model.is_lost and seq_id > model.last_seq + MAX_GAP:
-            raise BadRequest(
-                f"number {seq_id} of {model_id} is more than {MAX_GAP} after the last, "
-                f"{model.last_seq}"
-            )
+        if model is not None:
+            model.near_check(model_id, seq_id)
         digest = hashlib.sha256(
             kind.encode() + b"\0" + (body if compared is None else compared)
         ).hexdigest()
@@ -147,8 +135,7 @@ class Ledger:
                 f"number {seq_id} of {model_id} was used for another operation ({taken.kind})"
             )
         if taken is wanted:
-            model = self._models.setdefault(model_id, _Model(next_seq=CREATE))
-            self._add(model, taken)
+            self._add(self._models.setdefault(model_id, ModelQueue()), taken)
         return taken
 
     async def submit_create(self, model_id: str, body: bytes, *, session_id: str) -> Operation:
@@ -160,7 +147,7 @@ class Ledger:
             return known
         # and the journal of this volume has no such model
         is_lost = ModelCreate.model_validate_json(body).made_before
-        self._models.setdefault(model_id, _Model(next_seq=CREATE, is_lost=is_lost))
+        self._models.setdefault(model_id, ModelQueue(is_lost=is_lost))
         return await self.submit(model_id, CREATE, "create_model", body, session_id=session_id)
 
     async def wait(self, request_id: str, timeout_s: float) -> Future | None:
@@ -180,9 +167,9 @@ class Ledger:
         model = self._models.get(operation.model_id)
         if model is None or operation.seq_id < model.next_seq:
             return "it is being done"
-        if model.next_seq not in model.operations:
+        if not model.is_ready:
             return f"number {model.next_seq} of this model has not come yet"
-        waiting = sum(len(each.operations) for each in self._models.values())
+        waiting = sum(len(each.waiting) for each in self._models.values())
         return f"{waiting} operations wait in this session"
 
     async def run(self) -> None:
@@ -213,43 +200,22 @@ class Ledger:
             if done >= CREATE and not model.unfinished and await self._work.save(name, done):
                 await self._saved(name, done)
 
-    def _add(self, model: _Model, operation: Operation) -> None:
+    def _add(self, model: ModelQueue, operation: Operation) -> None:
         self._arrivals += 1
-        model.last_seq = max(model.last_seq, operation.seq_id)
-        if operation.seq_id < model.next_seq and not model.is_lost:
-            return  # it came after its number was given up: the journal said so before
-        if not model.operations:
-            model.arrival = self._arrivals
-        # Its body is read from the journal at its turn: what a client sends ahead is not held in
-        # memory.
-        model.operations[operation.seq_id] = replace(operation, body=b"", result=None)
+        if not model.add(operation, self._arrivals):
+            return  # the journal had it as missing before
         if not operation.is_done:
             self._done[operation.request_id] = asyncio.Event()
-        self._look(model)
         self._changed.set()
-
-    def _look(self, model: _Model) -> None:
-        if model.is_lost and model.operations:
-            model.next_seq = min(model.operations)
-        is_stalled = bool(model.operations) and model.next_seq not in model.operations
-        model.waits_since = (model.waits_since or time.monotonic()) if is_stalled else None
 
     def _next(self) -> str | None:
         """The model whose next operation is there and has waited longest."""
-        ready = [
-            (model.arrival, name)
-            for name, model in self._models.items()
-            if model.next_seq in model.operations
-        ]
+        ready = [(model.arrival, name) for name, model in self._models.items() if model.is_ready]
         return min(ready)[1] if ready else None
 
-    async def _do(self, model: _Model) -> None:
-        waiting = model.operations.pop(model.next_seq)
-        model.next_seq += 1
+    async def _do(self, model: ModelQueue) -> None:
         self._arrivals += 1
-        model.arrival = self._arrivals
-        self._look(model)
-        model.unfinished.add(waiting.seq_id)
+        waiting = model.begin(self._arrivals)
         operation = await self._disk.run(self._table.find, waiting.request_id)
         assert operation is not None, "what was taken is in the journal"
         began = time.monotonic()
@@ -280,21 +246,14 @@ class Ledger:
             return Result.mistake("")
         try:
             return await self._work.do(operation, again=operation.is_done)
-        except (UserMistake, InvalidTrainingInput, InputUnusable) as mistake:
-            return Result.mistake(str(mistake))
         except StoreUnavailable as away:
             if operation.result_kind not in (None, "error"):
                 return await self._again(operation, away)
-            if isinstance(away, CheckpointDeleted):
-                return Result.mistake(f"{operation.kind}: {away}")
-            return Result.mistake(
-                f"{operation.kind}: the object store is away, try again later: {away}", "server"
-            )
-        except RuntimeFault:
-            raise  # a process is lost: the next runtime goes on from here
+            return failure(operation, away)
         except Exception as error:  # the top of an operation: its client is told, later ones go on
-            log.exception("%s of %s failed", operation.kind, operation.model_id)
-            return Result.mistake(f"{operation.kind} failed inside the service: {error}", "server")
+            if isinstance(error, RuntimeFault) and not isinstance(error, InputUnusable):
+                raise  # a process is lost: the next runtime goes on from here
+            return failure(operation, error)
 
     async def _again(
         self, operation: Operation, away: StoreUnavailable
@@ -320,23 +279,16 @@ class Ledger:
         raise away
 
     async def _finish_later(
-        self, model: _Model, operation: Operation, rest: Awaitable[Result], began: float
+        self, model: ModelQueue, operation: Operation, rest: Awaitable[Result], began: float
     ) -> None:
         try:
             result = await rest
-        except (UserMistake, InvalidTrainingInput, InputUnusable) as mistake:
-            result = Result.mistake(str(mistake))
-        except (
-            Exception
-        ) as error:  # the top of this piece of work: its client is told, the session goes on
-            log.exception("%s of %s failed", operation.kind, operation.model_id)
-            result = Result.mistake(
-                f"{operation.kind} failed inside the service: {error}", "server"
-            )
+        except Exception as error:  # noqa: BLE001 - the top of this work: the session goes on
+            result = failure(operation, error)
         await self._finish(model, operation, result, began)
 
     async def _finish(
-        self, model: _Model, operation: Operation, result: Result, began: float
+        self, model: ModelQueue, operation: Operation, result: Result, began: float
     ) -> None:
         if not operation.is_done:
             await self._disk.run(self._table.finish, operation, result.kind, result.body)
@@ -349,23 +301,20 @@ class Ledger:
             event.set()
 
     def _next_gap_s(self) -> float | None:
-        since = [
-            model.waits_since for model in self._models.values() if model.waits_since is not None
-        ]
+        stalls = [model.stalled_since for model in self._models.values()]
+        since = [stalled for stalled in stalls if stalled is not None]
         return max(0.0, min(since) + self._gap_s - time.monotonic()) if since else None
 
     async def _give_up_gaps(self) -> None:
         for name, model in list(self._models.items()):
-            if model.waits_since is None or time.monotonic() - model.waits_since < self._gap_s:
+            if not (gap := model.give_up(self._gap_s)):
                 continue
-            model.waits_since = None
-            gap = range(model.next_seq, min(model.operations))
             log.warning(
                 "numbers %d to %d of %s never came: they count as used up", gap[0], gap[-1], name
             )
             gone = [self._missing(name, seq_id) for seq_id in gap]
             for operation in await self._disk.run(self._table.take_all, gone):
-                if operation.seq_id not in model.operations:  # it came at this moment
+                if operation.seq_id not in model.waiting:  # it came at this moment
                     self._add(model, operation)
 
     def _missing(self, model_id: str, seq_id: int) -> Operation:
@@ -377,3 +326,18 @@ class Ledger:
         return Operation(
             model_id, seq_id, request_id, MISSING, said, hashlib.sha256(said).hexdigest()
         )
+
+
+def failure(operation: Operation, error: Exception) -> Result:
+    """What its client gets of an operation that ended with ``error``."""
+    if isinstance(error, UserMistake | InvalidTrainingInput | InputUnusable):
+        return Result.mistake(str(error))
+    if isinstance(error, CheckpointDeleted):
+        return Result.mistake(f"{operation.kind}: {error}")
+    if isinstance(error, UploadRefused | StoreFull):
+        return Result.mistake(f"{operation.kind}: {error}", "server")
+    if isinstance(error, StoreUnavailable):
+        away = f"the object store is away, try again later: {error}"
+        return Result.mistake(f"{operation.kind}: {away}", "server")
+    log.exception("%s of %s failed", operation.kind, operation.model_id, exc_info=error)
+    return Result.mistake(f"{operation.kind} failed inside the service: {error}", "server")

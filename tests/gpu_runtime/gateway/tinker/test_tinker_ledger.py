@@ -382,7 +382,7 @@ async def test_results_are_kept_within_a_bound_and_a_dropped_one_is_gone(
 async def test_a_number_far_from_any_other_is_refused_and_fills_no_journal(
     wire_open: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpu_runtime.gateway.tinker.ledger.MAX_GAP", 3)
+    monkeypatch.setattr("gpu_runtime.gateway.tinker.model_queue.MAX_GAP", 3)
     async with wire_open(gap_s=0.05) as wire:
         await wire.model()
         far = await wire.post("/api/v1/optim_step", step(5))

@@ -13,7 +13,7 @@ import pytest
 
 from gpu_runtime.config import RuntimeConfig
 from gpu_runtime.control_plane.agent import Agent
-from gpu_runtime.errors import DiskFull, StoreUnavailable
+from gpu_runtime.errors import DiskFull, StoreFull, StoreUnavailable, UploadRefused
 from gpu_runtime.gateway.tinker import ledger, work
 from gpu_runtime.gateway.tinker.checkpoint_store import CheckpointStore
 from gpu_runtime.gateway.tinker.data import UserMistake
@@ -116,6 +116,28 @@ async def test_a_store_that_is_away_is_the_services_fault_and_the_model_is_made_
         )
         monkeypatch.setattr(work, "RETRY_S", 0.0)
         assert "metrics" in (await _stepped(wire, 3, other)).json()
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (StoreUnavailable("no answer for 60 s"), "is away, try again later: no answer"),
+        (StoreFull("the disk has 1 MiB left", "Free some."), "save_weights: the disk has 1 MiB"),
+        (UploadRefused("403 AccessDenied"), "save_weights: 403 AccessDenied"),
+    ],
+)
+async def test_a_save_that_the_store_does_not_take_fails_with_the_reason(
+    wire_open: Open, monkeypatch: pytest.MonkeyPatch, fault: StoreUnavailable, words: str
+) -> None:
+    async def refused(*_: object) -> int:
+        raise fault
+
+    monkeypatch.setattr(FolderStore, "store", refused)
+    async with wire_open() as wire:
+        await wire.model()
+        said = await wire.do("save_weights", {"model_id": MODEL, "seq_id": 1, "path": "a"})
+        assert said["category"] == "server" and words in said["error"]
+        assert "metrics" in (await _stepped(wire, 2, MODEL)).json()
 
 
 async def test_a_checkpoint_that_was_deleted_is_its_clients_mistake(wire_open: Open) -> None:
