@@ -3,6 +3,8 @@ after it.
 """
 
 import contextlib
+import logging
+import subprocess
 from collections.abc import Iterator
 
 from django.conf import settings
@@ -11,6 +13,8 @@ from console.errors import Conflict
 from console.object_store import client as object_store
 from console.object_store import seaweedfs
 from console.scheduling.children.supervisor import AlreadyRunning, die_with_parent, lock_take
+
+log = logging.getLogger(__name__)
 
 START_TIMEOUT_S, END_TIMEOUT_S = 120.0, 30.0
 
@@ -39,9 +43,9 @@ def store_available() -> Iterator[None]:
 @contextlib.contextmanager
 def _started() -> Iterator[None]:
     (settings.DATA / "s3").mkdir(parents=True, exist_ok=True)
-    with seaweedfs.log_path(settings.DATA).open("ab") as log:
+    with seaweedfs.log_path(settings.DATA).open("ab") as file:
         try:
-            process = seaweedfs.start(settings.DATA, log=log.fileno(), preexec=die_with_parent)
+            process = seaweedfs.start(settings.DATA, log=file.fileno(), preexec=die_with_parent)
         except seaweedfs.WeedMissing as error:
             raise Conflict(str(error)) from None
     try:
@@ -54,4 +58,9 @@ def _started() -> Iterator[None]:
         raise Conflict(str(error)) from None
     finally:
         process.terminate()  # asked: what it was given is on the disk when it has ended
-        process.wait(END_TIMEOUT_S)
+        try:
+            process.wait(END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            log.warning("the store did not end within %g s: it is killed", END_TIMEOUT_S)
+            process.kill()
+            process.wait(END_TIMEOUT_S)

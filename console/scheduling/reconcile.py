@@ -10,6 +10,7 @@ import logging
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -29,7 +30,15 @@ from console.scheduling.launchers.protocol import (
 )
 from console.scheduling.launchers.warm import WarmRuntimes
 from console.scheduling.leader import LEASE_S, holder_new, leader_release, leader_renew
-from console.scheduling.recovery import move, recover, requeue, runtime_end, unended_give_up
+from console.scheduling.recovery import (
+    move,
+    recover,
+    requeue,
+    runtime_end,
+    runtime_log_keep,
+    runtime_stop,
+    unended_give_up,
+)
 from console.scheduling.session_notes import (
     AwayNotes,
     address_note,
@@ -51,6 +60,7 @@ from tinkerscript.wire.sessions import SessionState
 log = logging.getLogger(__name__)
 
 KILL_GRACE_S = 5.0
+RELEASED_AT_ONCE = 16  # runtimes that end together when the server stops
 # so long a runtime that was killed may keep its session's place
 UNENDED_DEADLINE = timedelta(minutes=10)
 IDLE_S = 4.0  # between ticks where nothing runs or waits; the lease lasts longer
@@ -192,14 +202,25 @@ class Reconciler:
         leader_release(holder=self._holder)
 
     def release_all(self, *, grace_s: float) -> None:
-        """End every runtime because the server stops; their sessions go on when it comes back,
-        before all others.
+        """End every runtime because the server stops, all in one grace; their sessions go on when
+        it comes back, before all others.
         """
-        for session in Session.objects.filter(launch_handle__isnull=False):
-            self._guarded(self._release, session, grace_s)
+        sessions = list(Session.objects.filter(launch_handle__isnull=False))
+        if not sessions:
+            return
+        deadline = time.monotonic() + grace_s
 
-    def _release(self, session: Session, grace_s: float) -> None:
-        runtime_end(session, launcher=self._launcher(session), grace_s=grace_s)
+        def stop(session: Session) -> list[str]:
+            left_s = max(0.0, deadline - time.monotonic())
+            return runtime_stop(session, launcher=self._launcher(session), grace_s=left_s)
+
+        with ThreadPoolExecutor(min(len(sessions), RELEASED_AT_ONCE), "release") as threads:
+            stops = [threads.submit(stop, session) for session in sessions]
+            for session, stopped in zip(sessions, stops, strict=True):
+                self._guarded(self._release, session, stopped)
+
+    def _release(self, session: Session, stopped: Future[list[str]]) -> None:
+        lines = stopped.result()
         running = session.state in {
             SessionState.PROVISIONING,
             SessionState.LOADING,
@@ -209,6 +230,7 @@ class Reconciler:
             self._move_suspended(session)
         elif running and session.desired == Desired.RUN:
             requeue(session, "the server was stopped", session.restarts, session.created_at)
+        runtime_log_keep(session, lines)
 
     def _launcher(self, session: Session) -> Launcher:
         return session_launcher(session, here=self._here, elsewhere=self._elsewhere)

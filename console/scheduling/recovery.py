@@ -43,13 +43,24 @@ def move(session: Session, target: SessionState, *, reason: str, **fields: Any) 
 
 
 def runtime_end(session: Session, *, launcher: Launcher, grace_s: float) -> list[str]:
-    """End its runtime; returns the last lines that it wrote. Raises SlowToEnd,
+    """End its runtime; returns the last lines that it wrote, which are kept. Raises SlowToEnd,
     LauncherUnavailable.
     """
+    lines = runtime_stop(session, launcher=launcher, grace_s=grace_s)
+    runtime_log_keep(session, lines)
+    return lines
+
+
+def runtime_stop(session: Session, *, launcher: Launcher, grace_s: float) -> list[str]:
+    """The same without the database, which is one thread's."""
     lines = log_read(session, launcher)
     launcher.stop(runtime_handle(session), grace_s=grace_s)
-    log_keep(session_id=session.id, launch=runtime_handle(session)["launch"], lines=lines)
     return lines
+
+
+def runtime_log_keep(session: Session, lines: list[str]) -> None:
+    """Keep the last lines of its runtime, which has ended."""
+    log_keep(session_id=session.id, launch=runtime_handle(session)["launch"], lines=lines)
 
 
 def requeue(session: Session, reason: str, restarts: int, since: datetime | None = None) -> None:

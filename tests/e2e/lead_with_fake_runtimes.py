@@ -1,7 +1,11 @@
 """A reconciler that launches a script of this folder as the runtime. Started before ``manage.py
 up``, it leads; the server's own stands by. Usage: ``lead_with_fake_runtimes.py [fake_runtime.py]``.
+
+SIGUSR1 pauses it until SIGCONT, between two ticks: one that is stopped in the middle of a tick may
+hold the database's lock, for which a server waits that is to end meanwhile.
 """
 
+import signal
 import sys
 import time
 from pathlib import Path
@@ -40,9 +44,14 @@ def main() -> None:
     reconciler = Reconciler(ProcessLauncher(command), elsewhere=clusters(command))
     while not reconciler.reconcile_once():
         time.sleep(TICK_S)
+    pauses: list[int] = []
+    signal.signal(signal.SIGUSR1, lambda number, _: pauses.append(number))
     print("leading", flush=True)
     while True:
         reconciler.reconcile_once()
+        if pauses:
+            pauses.clear()
+            signal.raise_signal(signal.SIGSTOP)
         time.sleep(TICK_S)
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import httpx
 
+from console.scheduling import processes
 from support import migrated_database
 from support.ports import free_port
 from support.tiny_tokenizers import build_tokenizer
@@ -90,7 +91,8 @@ class LoopServer:
         """SIGTERM ``up``; it ends the runtimes too. Our reconciler pauses, as the server's own
         would end with it.
         """
-        self._leader.send_signal(signal.SIGSTOP)
+        self._leader.send_signal(signal.SIGUSR1)
+        until(lambda: processes.stat_get(self._leader.pid).state == "T", "it pauses", END_S)
         try:
             self._up.terminate()
             self._collect()
@@ -105,11 +107,12 @@ class LoopServer:
             self._leader.kill()
             self._leader.wait(END_S)
             self._leader.stdout.close()
-        if self._up is not None:
-            self._up.terminate()
-            self._collect()
+        is_there = self._up is not None  # and not killed by a test that failed
         try:
-            until(lambda: self._left("") == [], "every process ended")
+            if is_there:
+                self._up.terminate()
+                self._collect()
+                until(lambda: self._left("") == [], "every process ended")
         finally:
             for pid in self._left(""):
                 self._kill(pid)
@@ -188,9 +191,16 @@ class LoopServer:
             )  # fmt: skip
 
     def _collect(self) -> None:
-        self._up.wait(END_S)
-        self._up.stdout.close()
-        self._up = None
+        up, self._up = self._up, None
+        try:
+            up.wait(END_S)
+        except subprocess.TimeoutExpired:
+            up.kill()
+            up.wait(END_S)
+            said = (self._logs / "up.log").read_text()[-4000:]
+            raise AssertionError(f"up did not end within {END_S:g} s; its log:\n{said}") from None
+        finally:
+            up.stdout.close()
 
     def _left(self, command: str) -> list[int]:
         """Processes of this server whose command line has ``command`` in it."""

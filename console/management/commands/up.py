@@ -19,9 +19,10 @@ from console.object_store import client as object_store
 from console.object_store import links, seaweedfs
 from console.object_store.free_space import FreeSpaceMonitor
 from console.scheduling.children import supervisor
+from console.scheduling.children.deadline import ended_within
 from console.scheduling.children.probes import PROBE_TIMEOUT_S, reconciler_leads, server_responds
 from console.scheduling.children.starts import python_start, store_start
-from console.scheduling.children.supervisor import Child, Signals, Supervisor
+from console.scheduling.children.supervisor import Child, Interrupted, Signals, Supervisor
 from console.scheduling.instance import foreign_runtimes_forget, leases_revoke
 from console.scheduling.launchers.choice import (
     OtherLauncher,
@@ -42,10 +43,9 @@ LOOK_EVERY_S = 0.5
 START_LOOK_S = 0.2
 START_PROBE_TIMEOUT_S = 0.5  # while starting: Ctrl-C is looked for in between
 RUNTIME_GRACE_S = 15.0
-
-
-class Interrupted(Exception):
-    """We were asked to end while starting."""
+# Of all runtimes together, with what the database records of their end; without a grace, once we
+# are asked again.
+RELEASE_S, FORCED_RELEASE_S = 25.0, 10.0
 
 
 class Command(BaseCommand):
@@ -92,26 +92,14 @@ class Command(BaseCommand):
 
     def _start(self) -> None:
         self._children.clear_predecessors()
-        _port_check()
-        self._say(f"data    {settings.DATA}")
-        data_files_close(settings.DATA)
-        compiled_prune(settings.DATA)
-        sockets_clear()
-        call_command("migrate", interactive=False, verbosity=0)
-        self._has_tables = True
-        if suspended := foreign_runtimes_forget():
-            self._say(
-                "copy    runtimes of another server are left alone; suspended here: "
-                f"{', '.join(suspended)}"
-            )
-        if settings.SECRET_KEY_FALLBACKS:
-            sealed_renew()
-        self._launchers_get()
-        self._find_devices()
+        # A migration waits for whoever else has the database; and engines and drivers are asked.
+        with self._signals.interrupting():
+            self._prepare()
         self._start_store()
         self._start_lease_process()
         self._start_web()
-        self._wait_for_store()
+        with self._signals.interrupting():
+            self._wait_for_store()
         through = (
             f", for clients through {settings.PUBLIC_URL}{links.PREFIX}"
             if links.is_served_here()
@@ -131,6 +119,25 @@ class Command(BaseCommand):
         )
         self._wait_for_web()
         self._say(f"ready {settings.PUBLIC_URL}")
+
+    def _prepare(self) -> None:
+        """What must be there before the first child."""
+        _port_check()
+        self._say(f"data    {settings.DATA}")
+        data_files_close(settings.DATA)
+        compiled_prune(settings.DATA)
+        sockets_clear()
+        call_command("migrate", interactive=False, verbosity=0)
+        self._has_tables = True
+        if suspended := foreign_runtimes_forget():
+            self._say(
+                "copy    runtimes of another server are left alone; suspended here: "
+                f"{', '.join(suspended)}"
+            )
+        if settings.SECRET_KEY_FALLBACKS:
+            sealed_renew()
+        self._launchers_get()
+        self._find_devices()
 
     def _start_lease_process(self) -> None:
         """Beside the web server, so that a stalled one costs no runtime its lease."""
@@ -212,14 +219,10 @@ class Command(BaseCommand):
         One whose disk is nearly full can still be read: people can download and remove checkpoints.
         """
         try:
-            object_store.ready_wait(
-                timeout_s=READY_TIMEOUT_S, stopped=lambda: self._signals.asked > 0
-            )
+            object_store.ready_wait(timeout_s=READY_TIMEOUT_S)
         except DiskFull:
             pass  # _log_free_space reports it
         except StorageUnavailable as error:
-            if self._signals.asked:
-                raise Interrupted from None
             raise CommandError(f"{error.message} {error.hint}") from None
         if not settings.S3_ENDPOINT_URL:
             try:
@@ -249,18 +252,16 @@ class Command(BaseCommand):
         return all(web_responds(name, timeout_s=START_PROBE_TIMEOUT_S) for name in self._web_names)
 
     def _stop(self) -> None:
-        """Stop in this order: web server, leases, reconciler, runtimes, and last the store that
-        runtimes write to.
+        """Stop in this order: what takes requests and starts runtimes; runtimes; and last the store
+        that they write to. Each has its deadline: together a minute, whatever hangs.
         """
         if self._web_listener is not None:
             # so that it closes with the last worker, and later connections are refused
             self._web_listener.close()
-        self._children.stop(*self._web_names, force=self._force)
-        self._children.stop("lease", force=self._force)
-        self._children.stop("reconcile", force=self._force)
+        self._children.stop(*self._web_names, "lease", "reconcile", force=self._force)
+        connections.close_all()  # the thread that releases runtimes has its own
         if self._has_tables:
             self._release_runtimes()
-        connections.close_all()
         self._children.stop("store", force=self._force)
 
     def _launchers_get(self) -> tuple[Launcher, dict[str, Launcher]]:
@@ -270,14 +271,26 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from None
 
     def _release_runtimes(self) -> None:
+        if not self._force() and ended_within(
+            RELEASE_S, partial(self._release, RUNTIME_GRACE_S), stopped=self._force
+        ):
+            return
+        # We were asked again, maybe meanwhile.
+        if self._force() and ended_within(FORCED_RELEASE_S, partial(self._release, 0.0)):
+            return
+        self._say(
+            "stop    not all runtimes and their sessions were released in time: the launcher or "
+            "the database does not respond. The next start looks after them."
+        )
+
+    def _release(self, grace_s: float) -> None:
         try:
             launcher, elsewhere = self._launchers_get()
-        except CommandError as error:
-            self._say(f"runtimes are left as they are: {error}")
-            return
-        Reconciler(launcher, elsewhere=elsewhere).release_all(
-            grace_s=0 if self._force() else RUNTIME_GRACE_S
-        )
+            Reconciler(launcher, elsewhere=elsewhere).release_all(grace_s=grace_s)
+        except (CommandError, DatabaseError) as error:
+            self._say(f"stop    runtimes are left as they are: {error}")
+        finally:
+            connections.close_all()
 
     def _log_free_space(self) -> None:
         if line := self._free_space.look():

@@ -16,8 +16,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -36,12 +36,18 @@ KILL_WAIT_S = 5.0
 _libc = ctypes.CDLL(None)
 
 
+class Interrupted(KeyboardInterrupt):
+    """A program that keeps children was asked to end. No ``except Exception`` on the way keeps it,
+    and a statement that waits in PostgreSQL is cancelled."""
+
+
 class Signals:
     """Of a program that keeps children. From its construction on a signal ends ``wait``, the end of
     a child too."""
 
     def __init__(self) -> None:
         self.asked = 0  # how often we were asked to end
+        self._interrupts = False
         # whose put a handler may call at any moment
         self._arrived: SimpleQueue[int] = SimpleQueue()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
@@ -53,9 +59,27 @@ class Signals:
         with suppress(Empty):
             self._arrived.get(timeout=timeout_s)
 
+    @contextmanager
+    def interrupting(self) -> Iterator[None]:
+        """Within it a request to end raises Interrupted, one that came before it too: for what may
+        wait for others for long, and can be broken off anywhere.
+        """
+        self._interrupts = True
+        try:
+            if self.asked:
+                raise Interrupted
+            yield
+        finally:
+            self._interrupts = False
+
     def _on_signal(self, number: int, _: object) -> None:
-        self.asked += number != signal.SIGCHLD
         self._arrived.put(number)
+        if number == signal.SIGCHLD:
+            return
+        self.asked += 1
+        if self._interrupts:
+            self._interrupts = False  # once: the next one is not to break off what clears up
+            raise Interrupted
 
 
 class AlreadyRunning(RuntimeError):
@@ -170,9 +194,12 @@ class Supervisor:
         for child in ending:
             if (process := child.process) is not None:
                 left_s = asked_at + child.grace_s - time.monotonic()
-                processes.wait_until(
+                if not processes.wait_until(
                     partial(_has_ended, process, force), timeout_s=max(0.0, left_s)
-                )
+                ):
+                    log.warning(
+                        "%s did not end within %g s: it is killed", child.name, child.grace_s
+                    )
                 with suppress(ProcessLookupError):
                     # the whole group: it may have children of its own
                     os.killpg(process.pid, signal.SIGKILL)
