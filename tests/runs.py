@@ -2,8 +2,9 @@
 
     .venv/bin/python tests/runs.py [--runs 20]
 
-It writes tests/RUNS.md after each run, and ends with status 1 where a run failed. The output of the
-last run that failed is kept in .data/failed_run.txt. Set-up and checks are not repeated.
+It writes tests/RUNS.md after each run, with the commit that it ran on, and ends with status 1 where
+a run failed. The output of the last run that failed is kept in .data/failed_run.txt. Set-up and
+checks are not repeated.
 """
 
 import argparse
@@ -34,6 +35,29 @@ class Run:
     passed: int = 0
     failed: int = 0
     names: tuple[str, ...] = ()
+    commit: str = ""
+
+
+def commit() -> str:
+    """What a run is of: the commit's short hash, and whether files differ from it. The table itself
+    does not count.
+    """
+    head = git("rev-parse", "--short", "HEAD")
+    if head is None:
+        return "without a commit"
+    is_changed = git("status", "--porcelain", "--", ".", f":(exclude){TABLE.relative_to(ROOT)}")
+    return f"{head}, changed" if is_changed else head
+
+
+def git(*arguments: str) -> str | None:
+    """What git prints; None where this is no checkout of it."""
+    try:
+        done = subprocess.run(
+            ["git", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60
+        )
+    except FileNotFoundError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
 
 
 def commands() -> list[list[str]]:
@@ -47,7 +71,7 @@ def commands() -> list[list[str]]:
 
 def run() -> Run:
     """Every command once, one after the other."""
-    found = Run()
+    found = Run(commit=commit())
     for command in commands():
         began = time.monotonic()
         try:
@@ -89,10 +113,13 @@ def page(runs: list[Run], wanted: int) -> str:
         f"| {number} | {each.seconds:.0f} | {each.passed} | {each.failed} | {', '.join(each.names)} |"
         for number, each in enumerate(runs, start=1)
     ]
+    commits = " and ".join(dict.fromkeys(each.commit for each in runs))
+    passed = sum(not each.failed for each in runs)
     lines = [
         "# Runs of `make test`",
         "",
-        f"{len(runs)} of {wanted} runs in a row of its pytest command (`tests/runs.py`), {today}, {machine()}.",
+        f"{len(runs)} of {wanted} runs in a row of its pytest command (`tests/runs.py`): {passed} passed. "
+        f"Commit {commits}; {today}, {machine()}.",
         "",
         "| run | seconds | passed | failed | which |",
         "| --- | --- | --- | --- | --- |",

@@ -31,14 +31,36 @@ def test_a_run_fails_by_its_counts_and_by_its_status(
 ) -> None:
     done = subprocess.CompletedProcess([], status, output, "")
     monkeypatch.setattr(runs, "commands", lambda: [["pytest"]])
+    monkeypatch.setattr(runs, "commit", lambda: "abc1234")
     monkeypatch.setattr(runs.subprocess, "run", lambda *_, **__: done)
     found = runs.run()
-    assert (found.failed, found.names) == (failed, names)
+    assert (found.failed, found.names, found.commit) == (failed, names, "abc1234")
 
 
 def test_one_that_does_not_end_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     def hang(*_: object, **__: object) -> None:
         raise subprocess.TimeoutExpired("pytest", runs.DEADLINE_S)
 
+    monkeypatch.setattr(runs, "commit", lambda: "abc1234")
     monkeypatch.setattr(runs.subprocess, "run", hang)
     assert runs.run().failed == len(runs.commands())
+
+
+@pytest.mark.parametrize(
+    ("head", "status", "said"),
+    [
+        ("abc1234", "", "abc1234"),
+        ("abc1234", " M console/urls.py", "abc1234, changed"),
+        (None, None, "without a commit"),
+    ],
+)
+def test_the_table_names_the_commit_and_what_passed(
+    head: str | None, status: str | None, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "git", lambda *asked: head if "HEAD" in asked else status)
+    assert runs.commit() == said
+    done = [runs.Run(400.0, 5, 0, commit=said), runs.Run(401.0, 4, 1, ("test_a",), said)]
+    assert (
+        f"2 of 20 runs in a row of its pytest command (`tests/runs.py`): 1 passed. Commit {said};"
+        in (runs.page(done, 20))
+    )
