@@ -92,5 +92,5 @@ def test_one_leads_all_places_and_the_other_goes_on_when_it_is_killed(start, tmp
     lost, left = sorted(both, key=lambda process: -by_process()[process.pid])
     lost.kill()
     assert {int(pid) for _, _, pid in play()} == {left.pid}
-    sessions = Counter(launch.partition(".")[0] for _, launch, _ in launches())
+    sessions = Counter(launch.partition("-")[0] for _, launch, _ in launches())
     assert set(sessions.values()) == {1}, "no session is started twice"

@@ -76,14 +76,18 @@ def test_processes_on_a_cpu_are_forked_from_one_that_has_imported_and_those_of_a
 
 
 @pytest.mark.system
-async def test_ranks_that_are_closed_while_they_start_are_ended() -> None:
+@pytest.mark.parametrize("is_begun", [False, True])
+async def test_ranks_that_are_closed_while_they_start_are_ended(is_begun: bool) -> None:
     ranks = RankProcesses(RankSpec("", SessionConfig(), 0, 1, "", "cpu", 1), idle_rank)
     starting = asyncio.create_task(ranks.ready())
-    await asyncio.sleep(0)  # now a thread starts them
+    await asyncio.sleep(0)  # now it has the turn of the first command
+    if is_begun:
+        await asyncio.sleep(0)  # now a thread starts them
     await ranks.close()
     with pytest.raises(TrainerFailed):
         await asyncio.wait_for(starting, 60)
-    assert ranks.dead
+    assert len(ranks.processes) == is_begun
+    assert not any(process.is_alive() for process in ranks.processes)
     with pytest.raises(TrainerFailed):
         await ranks.ready()
 

@@ -9,7 +9,6 @@ reconciler. It runs for ever.
 """
 
 import os
-import secrets
 import sys
 from pathlib import Path
 from typing import Any
@@ -26,15 +25,10 @@ class WritingLauncher:
     def __init__(self, name: str, place: str, path: Path) -> None:
         self.name, self._place, self._path = name, place, path
 
-    def new_handle(
-        self, *, session_id: str, instance_id: str, folder: Path, gpus: int = 0, devices: Any = ()
-    ) -> dict[str, Any]:
-        return {
-            "launch": f"{session_id}.{secrets.token_hex(4)}",
-            "folder": str(folder),
-            "gpus": gpus,
-            "devices": [],
-        }
+    def new_handle(self, **launch: Any) -> dict[str, Any]:
+        from console.scheduling.launchers.protocol import new_handle
+
+        return new_handle(**launch)
 
     def start(self, handle: dict[str, Any], *, environment: Any) -> dict[str, Any]:
         line = f"{self._place} {handle['launch']} {os.getpid()}\n"
