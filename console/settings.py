@@ -45,6 +45,7 @@ from console.config.database import databases_read
 from console.config.environment import (
     read_int,
     read_models,
+    read_origin,
     read_text,
     read_url,
     read_users,
@@ -71,9 +72,7 @@ _launchers = {read_text("TINKERSCRIPT_LAUNCHER", "process"), *launchers_named(_p
 data_folder_open(DATA, is_shared_volume="kubernetes" in _launchers)
 HOST = read_text("TINKERSCRIPT_HOST", "127.0.0.1")
 PORT = read_int("TINKERSCRIPT_PORT", 8000, low=1, high=65535)
-PUBLIC_URL = read_url(
-    "TINKERSCRIPT_PUBLIC_URL", origin_default(HOST, PORT), schemes=("http", "https")
-)
+PUBLIC_URL = read_origin("TINKERSCRIPT_PUBLIC_URL", origin_default(HOST, PORT))
 # Where this machine finds the server: an address that listens everywhere listens on loopback too.
 _internal_host = "127.0.0.1" if HOST in ("0.0.0.0", "::") else HOST
 INTERNAL_URL = f"http://{_internal_host}:{PORT}"

@@ -1,15 +1,20 @@
 """How settings are read from the environment. A malformed value stops start-up and is named."""
 
 import os
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
+from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
 from tinkerscript.processes.port_owner import trusted_users
 
 PREFIX = "TINKERSCRIPT_"
+DEFAULT_PORTS = {"http": 80, "https": 443}
+HOST_NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_.])?")
 # Not the server's, and set where it runs all the same: the client's, and what launchers give to
 # runtimes.
 OTHERS = frozenset(
@@ -101,12 +106,53 @@ def read_int(
 
 
 def read_url(name: str, default: str, *, schemes: tuple[str, ...]) -> str:
-    """A URL with one of ``schemes``, without its last slash."""
+    """A URL with one of ``schemes``, without its last slash. Of http and https, its scheme and host
+    are in small letters, and a port that is the scheme's own is left out, as browsers write it.
+    """
     value = read_text(name, default).rstrip("/")
     scheme, separator, rest = value.partition("://")
+    scheme = scheme.lower()
     if value and (scheme not in schemes or not separator or not rest):
         raise ImproperlyConfigured(
             f"{name}={value!r} is not a URL that starts with {' or '.join(schemes)}://."
+        )
+    if scheme not in DEFAULT_PORTS:
+        return value
+    try:
+        parts = urlsplit(value)
+        host, port = parts.hostname or "", parts.port
+        if not HOST_NAME.fullmatch(host):
+            ip_address(host)  # the rest is IPv6 in brackets
+            host = f"[{host}]"
+        elif host.rpartition(".")[2].isdigit():
+            ip_address(host)  # 127.1 is an address to some programs, and a name to others
+    except ValueError:
+        raise ImproperlyConfigured(
+            f"{name}={value!r} has no host and port that can be reached: write {scheme}://NAME, "
+            f"{scheme}://NAME:8000 or {scheme}://[IPv6]:8000, a name of other than ASCII letters "
+            "in its xn-- form."
+        ) from None
+    user, at, _ = parts.netloc.rpartition("@")
+    own = port is None or port == DEFAULT_PORTS[scheme]
+    netloc = user + at + (host if own else f"{host}:{port}")
+    return urlunsplit((scheme, netloc, *parts[2:]))
+
+
+def read_origin(name: str, default: str) -> str:
+    """A URL of http or https that names a host, and nothing beside it."""
+    value = read_url(name, default, schemes=("http", "https"))
+    parts = urlsplit(value)
+    if any(parts[2:]) or "@" in parts.netloc:
+        raise ImproperlyConfigured(
+            f"{name}={value!r} is more than scheme, host and port. The server has an origin of its "
+            "own: give it a name or a port, and not a path of another's."
+        )
+    host = parts.hostname or ""
+    is_address = ":" in host or host.rpartition(".")[2].isdigit()
+    if is_address and ip_address(host).is_unspecified:
+        raise ImproperlyConfigured(
+            f"{name}={value!r} is where a server listens, and no address that a client "
+            "reaches: write the machine's name or address."
         )
     return value
 

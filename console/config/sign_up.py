@@ -67,11 +67,12 @@ def sign_up_read(public_url: str) -> SignUp:
 
 def is_loopback(url: str) -> bool:
     """Whether only programs of this machine reach ``url``."""
-    host = urlsplit(url).hostname or ""
+    host = (urlsplit(url).hostname or "").removesuffix(".")
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        address = ipaddress.ip_address(host)
+        return (getattr(address, "ipv4_mapped", None) or address).is_loopback
     except ValueError:
         return False
 

@@ -41,7 +41,7 @@ class Chat:
                 for piece in _pieces(reply.iter_lines()):
                     answer += piece
                     yield piece
-        except httpx.TransportError as failure:
+        except httpx.RequestError as failure:
             raise ServerUnreachable(f"The answer broke off: {failure!r}") from failure
         self._messages = [*messages, {"role": "assistant", "content": answer}]
 

@@ -77,6 +77,20 @@ def loaded(monkeypatch, tmp_path) -> Callable[..., SimpleNamespace]:
         ("TINKERSCRIPT_WEB_PROCESSES", "33"),
         ("TINKERSCRIPT_PUBLIC_URL", "example.com"),
         ("TINKERSCRIPT_PUBLIC_URL", "ftp://example.com"),
+        ("TINKERSCRIPT_PUBLIC_URL", "https://example.com/trainer"),
+        ("TINKERSCRIPT_PUBLIC_URL", "https://example.com?x=1"),
+        ("TINKERSCRIPT_PUBLIC_URL", "https://user:secret@example.com"),
+        ("TINKERSCRIPT_PUBLIC_URL", "http://example.com:99999"),
+        ("TINKERSCRIPT_PUBLIC_URL", "http://example.com:abc"),
+        ("TINKERSCRIPT_PUBLIC_URL", "http://fe80::1:8000"),
+        ("TINKERSCRIPT_PUBLIC_URL", "http://[fe80::1"),
+        ("TINKERSCRIPT_PUBLIC_URL", "http://127.1:8000"),
+        ("TINKERSCRIPT_PUBLIC_URL", "http://0.0.0.0:8000"),
+        ("TINKERSCRIPT_PUBLIC_URL", "http://[::]:8000"),
+        ("TINKERSCRIPT_PUBLIC_URL", "http://:8000"),
+        ("TINKERSCRIPT_PUBLIC_URL", "https://lab .example.org"),
+        ("TINKERSCRIPT_PUBLIC_URL", "https://b\u00fccher.example"),
+        ("TINKERSCRIPT_TRACES_URL", "http://host:port"),
         ("TINKERSCRIPT_RUNTIME_SERVER_URL", "example.com"),
         ("TINKERSCRIPT_TRACES_URL", "host:4318"),
         ("TINKERSCRIPT_MODELS", "tiny"),
@@ -119,6 +133,18 @@ def test_the_defaults_serve_one_machine_and_nothing_is_lost_on_a_power_cut(
     assert database["OPTIONS"]["transaction_mode"] == "IMMEDIATE"
     assert "synchronous=FULL" in database["OPTIONS"]["init_command"]
     assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
+
+
+def test_the_public_url_is_the_origin_that_a_browser_sends(loaded) -> None:
+    for given, origin in (
+        ("https://lab.example.org/", "https://lab.example.org"),
+        ("HTTPS://Lab.Example.org:443", "https://lab.example.org"),
+        ("http://lab_1.lan:80", "http://lab_1.lan"),
+        ("http://[FE80::1]:8000", "http://[fe80::1]:8000"),
+    ):
+        assert origin == loaded(TINKERSCRIPT_PUBLIC_URL=given).PUBLIC_URL
+    for given in ("http://localhost.:8000", "http://[::ffff:127.0.0.1]:8000"):
+        assert loaded(TINKERSCRIPT_PUBLIC_URL=given).SIGN_UP.policy == "open", "as on loopback"
 
 
 def test_a_server_that_others_reach_is_not_open_to_them_by_default(loaded) -> None:

@@ -244,6 +244,21 @@ def test_answer_of_another_shape_is_a_typed_error(server, transport, body):
     assert "base URL" in caught.value.hint
 
 
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+def test_a_body_that_is_not_compressed_as_it_is_announced_is_a_typed_error(
+    server, transport, encoding
+):
+    answer = Answer(200, b"plain words", {"Content-Encoding": encoding})
+    server.fail("GET /v1/sessions", 2, answer=answer)
+    with pytest.raises(UnexpectedAnswer, match="GET /v1/sessions returned a body that cannot"):
+        transport.request("GET", "/v1/sessions", response=SessionList)
+    with (
+        pytest.raises(UnexpectedAnswer, match="cannot be read"),
+        transport.stream("/v1/sessions") as pieces,
+    ):
+        list(pieces)
+
+
 def test_redirect_is_refused_and_named(server, transport):
     server.fail(
         "GET /v1/sessions", answer=Answer(301, b"", {"Location": "https://elsewhere.example/v1"})

@@ -171,6 +171,8 @@ class Transport:
                 self._drop_if_closed(reply)
         except httpx.TransportError as failure:
             raise self._unreachable(failure) from failure
+        except httpx.DecodingError as failure:
+            raise _undecoded(failure, what=f"GET {path}") from failure
 
     def sleep(self, seconds: float) -> None:
         """Wait, but not beyond close(). Raises ClientClosed."""
@@ -219,6 +221,8 @@ class Transport:
             reply = self._http.send(request)
         except httpx.TransportError as failure:
             return self._unreachable(failure)
+        except httpx.DecodingError as failure:
+            raise _undecoded(failure, what=what) from failure
         except RuntimeError as failure:  # httpx raises it when close() overtakes a request
             if not self.closed:
                 raise
@@ -248,6 +252,13 @@ class Transport:
 def _pause_before_retry(error: TinkerScriptError, attempt: int) -> float | None:
     """Seconds until the next try, or None when trying again is wrong."""
     return delay_s(attempt, error.retry_after_s) if is_transient(error) else None
+
+
+def _undecoded(failure: httpx.DecodingError, *, what: str) -> UnexpectedAnswer:
+    """The error of a body that is not compressed as its header has it."""
+    return UnexpectedAnswer(
+        f"{what} returned a body that cannot be read: {failure}.", hint=NOT_OURS
+    )
 
 
 def _checked_base_url(base_url: str) -> str:

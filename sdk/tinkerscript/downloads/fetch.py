@@ -105,7 +105,7 @@ class Fetch:
             try:
                 self._receive(http, file, path, have)
                 problem: Exception | None = None
-            except (httpx.TransportError, _Refused) as failure:
+            except (httpx.RequestError, _Refused) as failure:
                 problem = failure
             tries = 0 if path.stat().st_size > have else tries + 1
             if tries >= MAX_TRIES_WITHOUT_PROGRESS:
