@@ -92,13 +92,13 @@ def unsupported(
 
 @dataclass(frozen=True)
 class ToolTypes:
-    """The types of a dialect's tools: ``known`` reach the model, ``optional`` are left out beside
-    others. ``switches`` say what the client does about the rest, by the beginning of a type's
-    name."""
+    """The types of a dialect's tools: ``known`` reach the model, those that begin with ``optional``
+    are left out beside others. ``switches`` say what the client does about the rest, by the
+    beginning of a type's name."""
 
     known: tuple[str, ...]
     switches: Mapping[str, str]
-    optional: tuple[str, ...] = ()
+    optional: str | None = None
 
 
 def take_tools(body: dict[str, Any], types: ToolTypes) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def take_tools(body: dict[str, Any], types: ToolTypes) -> dict[str, Any]:
         return {}
     kinds = [tool.get("type") if isinstance(tool, dict) else None for tool in tools]
     is_optional = [
-        kind in types.optional and not _is_chosen(body, tool)
+        bool(types.optional and str(kind).startswith(types.optional)) and not _is_chosen(body, tool)
         for kind, tool in zip(kinds, tools, strict=True)
     ]
     for number, kind in enumerate(kinds):

@@ -15,7 +15,6 @@ MAX_STOPS, MAX_PROMPTS = 16, 128
 
 class StreamOptions(StrictOptions):
     include_usage: bool | None = None
-    include_obfuscation: Literal[False] | None = None
 
 
 class JsonSchema(StrictOptions):

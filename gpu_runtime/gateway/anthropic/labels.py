@@ -5,9 +5,15 @@ API: Anthropic's reference, "Create a Message", and the pages of its features (d
 Claude Code: requests of 2.1.332 as recorded (tests/gpu_runtime/gateway/recorded/claude_code.json).
 """
 
-from gpu_runtime.gateway.openai.chat_labels import CONTEXT_MANAGEMENT, ENGINE_NEUTRAL, THINKING
+from gpu_runtime.gateway.openai.chat_labels import (
+    CONTEXT_MANAGEMENT,
+    ENGINE_NEUTRAL,
+    THINKING,
+    allows_direct,
+)
 from gpu_runtime.generation.parsing import Label, Table, ToolTypes
 
+NO_BETAS = "In Claude Code set CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS=1; else leave it out."
 DIRECT = ({"type": "direct"},)
 MESSAGES_LABELS: Table = (
     *ENGINE_NEUTRAL,
@@ -16,7 +22,36 @@ MESSAGES_LABELS: Table = (
     Label("metadata", "API, metadata: user_id; its agent names the call's agent", stays=True),
     Label("inference_geo", "API, inference_geo: where it is computed"),
     Label("speed", "API, fast mode: price and speed", ("standard", "fast")),
+    Label("billing_policy", "API: who pays"),
+    Label("fallback_credit_token", "API: what a refusal's second try costs"),
+    Label("fallbacks", "API: models for what is declined by policy. Nothing is, here"),
+    Label("diagnostics", "API: why a cache was missed. Claude Code 2.1.332 has it"),
+    Label("safeguards", "Claude Code 2.1.332 has it: for classifiers, which do not run here"),
+    Label("tags", "Claude Code 2.1.332 has it: who pays"),
+    Label("program_use_case_id", "Claude Code 2.1.332 has it: what it is used for"),
+    Label(
+        "output_config.task_budget",
+        "API, task budgets: no model here reads one, and max_tokens alone bounds an answer",
+    ),
+    Label(
+        "output_format",
+        "API, before output_config",
+        (),
+        "It has become output_config: send output_config.format.",
+    ),
     CONTEXT_MANAGEMENT,
+    Label(
+        "messages.*.clear_at",
+        "API, messages of the system that leave the conversation again",
+        ("never",),
+        NO_BETAS,
+    ),
+    Label(
+        "messages.*.output_config",
+        "API, effort of one turn",
+        ({}, {"effort": None}),
+        NO_BETAS,
+    ),
     Label(
         "mcp_servers",
         "API, MCP connector",
@@ -47,7 +82,7 @@ MESSAGES_LABELS: Table = (
         "tools.*.eager_input_streaming",
         "API: a call streams as early as it is certain, whatever is asked",
     ),
-    Label("tools.*.allowed_callers", "API, programmatic calls: none is made here", (["direct"],)),
+    Label("tools.*.allowed_callers", "API, programmatic calls: none is made here", allows_direct),
     Label(
         "tools.*.input_examples",
         "API, tool use examples",
@@ -59,7 +94,7 @@ MESSAGES_LABELS: Table = (
 HEADERS = ("anthropic-beta", "x-claude-code-session-id")
 TOOLS = ToolTypes(
     known=("custom",),
-    optional=("web_search_20250305", "web_search_20260209"),
+    optional="web_search_",
     switches={
         "web_search": (
             'In Claude Code: --disallowedTools WebSearch, or "deny": ["WebSearch"] in its '

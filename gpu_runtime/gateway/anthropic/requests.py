@@ -117,7 +117,7 @@ class MessagesRequest(CountRequest, EngineOptions):
     top_p: float | None = Field(None, gt=0, le=1, allow_inf_nan=False)
     stop_sequences: list[StopString] | None = Field(None, max_length=MAX_STOPS)
     stream: bool | None = None
-    metadata: dict[str, str] | None = None
+    metadata: dict[str, str | None] | None = None
     # the package's own runner of tools asks for one; see _refuse_thread
     thread: dict[str, Any] | None = None
 
@@ -138,8 +138,10 @@ def chat_request(asked: CountRequest) -> ChatRequest:
     if isinstance(asked, MessagesRequest):
         _refuse_thread(asked)
         chat["stop"] = asked.stop_sequences or None
-        for name in ("max_tokens", "temperature", "top_p", "stream", "metadata"):
+        for name in ("max_tokens", "temperature", "top_p", "stream"):
             chat[name] = getattr(asked, name)
+        metadata = asked.metadata or {}
+        chat["metadata"] = {name: value for name, value in metadata.items() if value is not None}
         chat |= asked.copied()
     if isinstance(asked.tool_choice, NamedToolChoice):
         chat["tool_choice"] = {"type": "function", "function": {"name": asked.tool_choice.name}}

@@ -31,6 +31,16 @@ def _keeps_all(edit: Any) -> bool:
     return known and edit["keep"] in ("all", {"type": "all"})
 
 
+def allows_direct(callers: Any) -> bool:
+    """Whether a tool may be called by the model itself; no program calls one here."""
+    return isinstance(callers, list) and "direct" in callers
+
+
+def warms_nothing(options: Any) -> bool:
+    """Whether options of prompt caching ask for an answer, and not for a warm cache alone."""
+    return isinstance(options, dict) and not options.get("prewarm")
+
+
 # Of price and speed: all are the same here.
 TIERS = ("auto", "default", "fast", "flex", "priority", "scale")
 CONTEXT_MANAGEMENT = Label(
@@ -48,9 +58,18 @@ CLIENT_LABELS: Table = (
         "prompt_cache_key",
         "API, prompt_cache_key: which cache is looked at. Codex 0.171.0 and OpenHands 1.58 do",
     ),
-    Label("prompt_cache_retention", "API, prompt_cache_retention", ("in_memory", "24h")),
+    Label(
+        "prompt_cache_retention",
+        "API, prompt_cache_retention; earlier clients write in-memory",
+        ("in_memory", "in-memory", "24h"),
+    ),
+    Label(
+        "prompt_cache_options",
+        "API, prompt_cache_options. Codex 0.171.0 has it",
+        warms_nothing,
+        "Nothing is warmed without an answer: leave prewarm out.",
+    ),
     Label("service_tier", "API, service_tier: price and speed", TIERS),
-    CONTEXT_MANAGEMENT,
     Label(
         "client_metadata",
         "Codex 0.171.0 sends it with every request: ids of its own thread and turn",
@@ -65,13 +84,22 @@ ENGINE_NEUTRAL: Table = (
 )
 SHARED: Table = (
     *CLIENT_LABELS,
+    CONTEXT_MANAGEMENT,
     *ENGINE_NEUTRAL,
+    Label(
+        "stream_options.include_obfuscation",
+        "API: letters beside the answer that hide its length; none are added here",
+    ),
     Label("store", "API, store: every call is kept. Pi (pi-coding-agent) sends false"),
     Label("metadata", "API, metadata: its agent names the call's agent", stays=True),
 )
 THINKING: Table = (
     Label(
         "thinking.display", "Anthropic's extended thinking, display: thoughts are returned whole"
+    ),
+    Label(
+        "thinking.block_binding",
+        "Anthropic's extended thinking, block_binding: what becomes of thoughts that fail a check",
     ),
     Label(
         "thinking.budget_tokens", "Anthropic's extended thinking: max_tokens alone bounds an answer"
@@ -95,6 +123,9 @@ CHAT_LABELS: Table = (
     Label("messages.*.content.*.cache_control", "the same, of a part"),
     Label("tools.*.cache_control", "the same, of a tool"),
     Label("tools.*.function.cache_control", "the same"),
+    Label("messages.*.content.*.prompt_cache_breakpoint", "API, prompt caching, of a part"),
+    Label("functions", "API, before tools", (), "It has become tools: send them as such."),
+    Label("function_call", "API, before tools", (), "It has become tool_choice: send that."),
 )
 TEXT_LABELS: Table = (
     *SHARED,

@@ -6,16 +6,40 @@ API: OpenAI's reference, "Create a model response"
 Codex: requests of Codex 0.171.0 as recorded (tests/gpu_runtime/gateway/recorded/codex.json).
 """
 
-from gpu_runtime.gateway.openai.chat_labels import CLIENT_LABELS, ENGINE_NEUTRAL
+from gpu_runtime.gateway.openai.chat_labels import (
+    CLIENT_LABELS,
+    ENGINE_NEUTRAL,
+    allows_direct,
+    clears_nothing,
+)
 from gpu_runtime.generation.parsing import Label, Table, ToolTypes
 
+DIRECT = ({"type": "direct"},)
 RESPONSES_LABELS: Table = (
     *CLIENT_LABELS,
     *ENGINE_NEUTRAL,
     Label("store", "API, store: every call is kept. Codex 0.171.0 sends false", stays=True),
     Label("metadata", "API, metadata: its agent names the call's agent", stays=True),
     Label("background", "API, background", (False,)),
-    Label("stream_options", "API, stream_options", ({}, {"include_obfuscation": False})),
+    Label("background_options", "API, of requests in the background, which are refused"),
+    Label(
+        "context_management",
+        "API, compaction, and Anthropic's edits: what clears nothing",
+        clears_nothing,
+        "Nothing is taken out of a conversation here: let the client send a shorter one.",
+    ),
+    Label(
+        "stream_options.include_obfuscation",
+        "API: letters beside the answer that hide its length; none are added here",
+    ),
+    Label(
+        "stream_options.reasoning_summary_delivery",
+        "Codex 0.171.0: when a summary of thoughts comes. There is none",
+    ),
+    Label("stream_options", "API, stream_options: nothing else is in it", ({},)),
+    Label("access_programs", "API, who may ask what. Codex 0.171.0 has it"),
+    Label("request_country", "Codex 0.171.0: where it runs"),
+    Label("image", "API, of images, which are refused"),
     Label(
         "max_tool_calls",
         "API, max_tool_calls: of built-in tools, which there are none of",
@@ -31,7 +55,25 @@ RESPONSES_LABELS: Table = (
     Label(
         "reasoning.generate_summary", "API, reasoning.generate_summary: the same, older", stays=True
     ),
+    Label(
+        "reasoning.context",
+        "API, which thoughts the model reads again: the template decides",
+        ("auto",),
+        "The chat template decides which thoughts are read again: send auto.",
+    ),
+    Label("reasoning.mode", "API, reasoning.mode", ("standard",)),
     Label("tools.*.defer_loading", "API, tool search: no tool is hidden from the model"),
+    Label("tools.*.async", "API, calls that are not waited for", (False,)),
+    Label(
+        "tools.*.allowed_callers",
+        "API, programmatic calls: none is made here",
+        allows_direct,
+    ),
+    Label("tools.*.tools.*.async", "the same, in a namespace", (False,)),
+    Label("tools.*.tools.*.allowed_callers", "the same, in a namespace", allows_direct),
+    Label("input.*.caller", "API, programmatic calls: an echo of a call of the model's", DIRECT),
+    Label("input.*.content.*.prompt_cache_breakpoint", "API, prompt caching, of a part"),
+    Label("input.*.output.*.prompt_cache_breakpoint", "the same, of a tool's result"),
     Label("tools.*.tools.*.defer_loading", "API, tool search, in a namespace"),
     Label("input.*.internal_chat_message_metadata_passthrough", "Codex, of its own items"),
 )
@@ -40,12 +82,7 @@ HEADERS = ("openai-beta", "x-codex-beta-features", "session-id", "thread-id")
 TOOLS = ToolTypes(
     known=("function", "custom", "namespace"),
     # Codex sends it with every request unless it is switched off.
-    optional=(
-        "web_search",
-        "web_search_2025_08_26",
-        "web_search_preview",
-        "web_search_preview_2025_03_11",
-    ),
+    optional="web_search",
     switches={
         "web_search": 'In Codex: web_search = "disabled" in config.toml. Else leave the tool out.',
         "image_generation": (

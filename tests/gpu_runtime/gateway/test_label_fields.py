@@ -1,0 +1,105 @@
+"""Fields that clients of today can send: those that change no answer are labels, and the refusal of
+any other names it with what to send instead.
+
+Sources: the types of requests in the packages `anthropic` and `openai`, and the requests that
+Claude Code 2.1.332 and Codex 0.171.0 compose.
+"""
+
+from typing import Any
+
+import pytest
+
+from support.gateway_harness import MODEL, Gateway
+
+HELLO = [{"role": "user", "content": "hello"}]
+LATER = {"role": "system", "content": "Be brief."}
+HARD = {"output_config": {"effort": "max"}}
+CODE = {"allowed_callers": ["code_execution_20260120"]}
+CACHE = {"mode": "explicit"}
+TOOL = {"name": "f", "input_schema": {"type": "object", "properties": {}}}
+FUNCTION = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}
+DIRECT = {"type": "direct"}
+CALL = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}", "caller": DIRECT}
+RESULT = {"type": "function_call_output", "call_id": "c", "output": "x", "caller": DIRECT}
+PART = {"type": "text", "text": "hello", "prompt_cache_breakpoint": CACHE}
+MESSAGES, RESPONSES, CHAT = "/v1/messages", "/v1/responses", "/v1/chat/completions"
+BODIES: dict[str, dict[str, Any]] = {
+    MESSAGES: {"messages": HELLO, "max_tokens": 16},
+    RESPONSES: {"input": HELLO},
+    CHAT: {"messages": HELLO},
+}
+LABELS: list[tuple[str, dict[str, Any]]] = [
+    (MESSAGES, {"billing_policy": {"type": "billing_policy", "bill_to": "self"}}),
+    (MESSAGES, {"diagnostics": {"previous_message_id": None}}),
+    (MESSAGES, {"safeguards": [{"type": "dangerous_tool_use", "classifier_context": {}}]}),
+    (MESSAGES, {"tags": {"team": "a"}}),
+    (MESSAGES, {"program_use_case_id": "x"}),
+    (MESSAGES, {"fallback_credit_token": "x"}),
+    (MESSAGES, {"fallbacks": "default"}),
+    (MESSAGES, {"fallbacks": [{"model": "other"}]}),
+    (MESSAGES, {"output_config": {"task_budget": {"type": "tokens", "total": 20000}}}),
+    (MESSAGES, {"thinking": {"type": "adaptive", "block_binding": {}, "display": "updates"}}),
+    (MESSAGES, {"messages": [*HELLO, LATER | {"clear_at": "never"}]}),
+    (MESSAGES, {"messages": [*HELLO, LATER | {"output_config": {}}]}),
+    (MESSAGES, {"tools": [TOOL | {"allowed_callers": ["direct", "code_execution_20260120"]}]}),
+    (MESSAGES, {"tools": [TOOL, {"type": "web_search_20260318", "name": "web_search"}]}),
+    (RESPONSES, {"access_programs": {"cyber": "standard"}}),
+    (RESPONSES, {"request_country": "NL"}),
+    (RESPONSES, {"background_options": {"completion_window": "soonest"}}),
+    (RESPONSES, {"image": {"context_compression": "auto"}}),
+    (RESPONSES, {"prompt_cache_options": CACHE}),
+    (RESPONSES, {"prompt_cache_retention": "in-memory"}),
+    (RESPONSES, {"reasoning": {"context": "auto", "mode": "standard"}}),
+    (RESPONSES, {"stream": True, "stream_options": {"include_obfuscation": True}}),
+    (RESPONSES, {"stream": True, "stream_options": {"reasoning_summary_delivery": "x"}}),
+    (RESPONSES, {"tools": [FUNCTION | {"async": False, "allowed_callers": ["direct"]}]}),
+    (RESPONSES, {"tools": [FUNCTION], "input": [*HELLO, CALL, RESULT]}),
+    (RESPONSES, {"input": [{"role": "user", "content": [PART | {"type": "input_text"}]}]}),
+    (CHAT, {"prompt_cache_options": CACHE}),
+    (CHAT, {"messages": [{"role": "user", "content": [PART]}]}),
+    (CHAT, {"stream": True, "stream_options": {"include_obfuscation": True}}),
+]
+REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
+    (MESSAGES, {"output_format": {"type": "json_schema"}}, "output_format", "output_config.format"),
+    (MESSAGES, {"messages": [*HELLO, LATER | {"clear_at": "next_user_message"}]}, "messages.1.clear_at", "BETAS=1"),
+    (MESSAGES, {"messages": [*HELLO, LATER | HARD]}, "messages.1.output_config", "BETAS=1"),
+    (MESSAGES, {"tools": [TOOL | CODE]}, "tools.0.allowed_callers", "Leave"),
+    (RESPONSES, {"prompt_cache_options": {"prewarm": True}}, "prompt_cache_options", "prewarm"),
+    (RESPONSES, {"reasoning": {"context": "all_turns"}}, "reasoning.context", "send auto"),
+    (RESPONSES, {"context_management": [{"type": "compaction"}]}, "context_management", "a shorter one"),
+    (RESPONSES, {"tools": [FUNCTION | {"async": True}]}, "tools[0].async", "Leave"),
+    (RESPONSES, {"stream": True, "stream_options": {"other": 1}}, "stream_options", "Leave"),
+    (CHAT, {"functions": [{"name": "f"}]}, "functions", "tools"),
+    (CHAT, {"function_call": "none"}, "function_call", "tool_choice"),
+]  # fmt: skip
+
+
+async def post(gateway: Gateway, key: str, path: str, body: dict[str, Any]) -> Any:
+    asked = {"model": MODEL} | BODIES[path] | body
+    return await gateway.http.post(path, json=asked, headers={"X-Api-Key": key})
+
+
+async def test_fields_that_change_no_answer_are_labels(gateway: Gateway) -> None:
+    begun = await gateway.begin()
+    for path, body in LABELS:
+        taken = await post(gateway, begun["api_key"], path, body)
+        assert taken.status_code == 200, (body, taken.text)
+        call = gateway.journal.calls.of_episode(begun["episode_id"])[-1]
+        assert call.options["labels"], body
+
+
+async def test_a_user_id_that_is_null_is_none(gateway: Gateway) -> None:
+    key = (await gateway.begin())["api_key"]
+    taken = await post(gateway, key, MESSAGES, {"metadata": {"user_id": None}})
+    assert taken.status_code == 200, taken.text
+
+
+@pytest.mark.parametrize(("path", "body", "field", "instead"), REFUSED)
+async def test_what_changes_an_answer_is_refused_with_what_to_send(
+    gateway: Gateway, path: str, body: dict[str, Any], field: str, instead: str
+) -> None:
+    refused = await post(gateway, (await gateway.begin())["api_key"], path, body)
+    assert refused.status_code == 400, refused.text
+    said = refused.json()["error"]["message"]
+    assert said.startswith(f"the option {field} is not supported") and instead in said, said
+    assert gateway.engine.requests == []
