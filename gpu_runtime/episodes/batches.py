@@ -30,15 +30,15 @@ from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.pruning import CallsPruned
 from gpu_runtime.journal.records import BatchRecord, EpisodeRecord
 from gpu_runtime.journal.trainer_logprobs import NO_VALUES, TokenValues
-from gpu_runtime.notifier import ChangeNotifier
-from gpu_runtime.refusals import NotAdmitted
-from gpu_runtime.training.batching import (
+from gpu_runtime.loop.batching import (
     Batch,
     Group,
     batch_advantages,
     distinct_share,
     group_has_signal,
 )
+from gpu_runtime.notifier import ChangeNotifier
+from gpu_runtime.refusals import NotAdmitted
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import EpisodesRescored
 from tinkerscript.wire.training.stale_advice import stale_advice

@@ -10,7 +10,7 @@ from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.pruning import CallsPruned, pruned_among
 from gpu_runtime.journal.records import BatchRecord, CallRecord
-from gpu_runtime.training.batching import Batch, Group, TrainedEpisode
+from gpu_runtime.loop.batching import Batch, Group, TrainedEpisode
 
 Calls = tuple[CallRecord, ...]
 Recall = Callable[[Sequence[str]], Awaitable[Mapping[str, Calls]]]  # the calls of pruned episodes

@@ -9,7 +9,7 @@ from typing import Any
 from gpu_runtime.episodes.advice.level_groups import FIRST_BATCHES, level_groups_events, no_reward
 from gpu_runtime.events import Events
 from gpu_runtime.journal.records import EpisodeRecord
-from gpu_runtime.training.batching import Group
+from gpu_runtime.loop.batching import Group
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import EpisodeState, RefusedCalls
 from tinkerscript.wire.events import EventKind

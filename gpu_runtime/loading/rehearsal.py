@@ -30,6 +30,7 @@ import numpy as np
 from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.errors import EngineTrainerMismatch, ModelUnsupported, WeightsRefused
 from gpu_runtime.interfaces import Engine, Sample, SamplingOptions, TokenSource, Trainer
+from gpu_runtime.loop.logprob_mismatch import BOUNDS
 from gpu_runtime.model_interfaces import (
     AdamParams,
     Datum,
@@ -39,8 +40,7 @@ from gpu_runtime.model_interfaces import (
 )
 from gpu_runtime.sampler_interfaces import SampleOrder, SamplerEngine
 from gpu_runtime.steps.device import device_lent
-from gpu_runtime.training.objective.logprob_mismatch import BOUNDS
-from gpu_runtime.training.token_lists import trained_of
+from gpu_runtime.training.rows.loop_data import trained_of
 from tinkerscript.wire.training.model_refusals import window_reached
 
 log = logging.getLogger(__name__)

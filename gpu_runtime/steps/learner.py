@@ -24,6 +24,15 @@ from gpu_runtime.episodes.batches import Batches
 from gpu_runtime.errors import EngineMismatch, OutOfMemory, StepRefused, TrainerKilled
 from gpu_runtime.health.deadlines import Phase
 from gpu_runtime.journal.trainer_logprobs import TokenValues
+from gpu_runtime.loop.answer_values import by_answer
+from gpu_runtime.loop.batching import (
+    Batch,
+    batch_samples,
+    batch_statistics,
+    reference_gaps,
+    samples_with_signal,
+)
+from gpu_runtime.loop.entropy_control import entropy_coef_of
 from gpu_runtime.session import Session
 from gpu_runtime.steps.checkpoints import Checkpoints
 from gpu_runtime.steps.comparison import Loaded
@@ -31,15 +40,6 @@ from gpu_runtime.steps.device import device_lent
 from gpu_runtime.steps.refused import MismatchCount, refusal_event
 from gpu_runtime.steps.resumed_state import ResumedState, state_folder, state_of
 from gpu_runtime.steps.updates import NOTHING_LEARNED, batch_train
-from gpu_runtime.training.batching import (
-    Batch,
-    batch_samples,
-    batch_statistics,
-    reference_gaps,
-    samples_with_signal,
-)
-from gpu_runtime.training.objective.entropy_control import entropy_coef_of
-from gpu_runtime.training.token_lists import by_answer
 from tinkerscript.wire.events import EventKind, StepMetrics
 
 log = logging.getLogger(__name__)

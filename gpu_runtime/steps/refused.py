@@ -6,7 +6,7 @@ from typing import Any
 
 from gpu_runtime.errors import EngineMismatch, EngineTrainerMismatch, StepRefused
 from gpu_runtime.journal.records import refused_name
-from gpu_runtime.training.batching import Batch
+from gpu_runtime.loop.batching import Batch
 
 
 class MismatchCount:

@@ -18,8 +18,8 @@ from typing import Any
 
 from gpu_runtime.errors import EngineMismatch, StepRefused
 from gpu_runtime.interfaces import Sample, Trainer
-from gpu_runtime.training.objective.engine_gaps import EngineGaps
-from gpu_runtime.training.objective.logprob_mismatch import mismatch_refusal
+from gpu_runtime.loop.engine_gaps import EngineGaps
+from gpu_runtime.loop.logprob_mismatch import mismatch_refusal
 from gpu_runtime.training.objective.token_scales import batch_scales
 from tinkerscript.wire.config import SessionConfig
 

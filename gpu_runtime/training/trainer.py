@@ -44,7 +44,7 @@ from .objective.token_scales import batch_scales
 from .optimizer import GuardedAdamW, adam_set, loop_adam
 from .rank_spec import RankSpec, dtype_name, loading
 from .rows.kinds import RowKind
-from .rows.loop_data import loop_order, sample_data
+from .rows.loop_data import loop_order, sample_data, trained_of
 from .rows.packing import pack, tokens_repeated
 from .rows.row_pass import RowModel, rows_pass
 from .rows.tensors import RowTensors
@@ -54,7 +54,6 @@ from .sharding.shards import elements, wholes_drop
 from .states.reading import StateEngine
 from .states.reshard import shards_for
 from .states.resharded_folder import ABOUT, FOLDER, WHOLE_MODEL
-from .token_lists import trained_of
 
 
 class RankTrainer:

@@ -1,6 +1,6 @@
 """The advantages with which a step trained its episodes, computed again from its batch."""
 
-from gpu_runtime.training.batching import Batch, batch_advantages
+from gpu_runtime.loop.batching import Batch, batch_advantages
 from tinkerscript.wire.config import SessionConfig
 
 

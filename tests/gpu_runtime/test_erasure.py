@@ -24,8 +24,8 @@ from gpu_runtime.journal.erasing import NotErasable, episode_scrub, erasable_che
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.pruning import episodes_prune
 from gpu_runtime.journal.records import CallRecord, Completion, EpisodeRecord
+from gpu_runtime.loop.batching import batch_samples
 from gpu_runtime.refusals import GatewayError
-from gpu_runtime.training.batching import batch_samples
 from gpu_runtime.trajectories import reporter as reporter_module
 from gpu_runtime.trajectories import stored_calls
 from gpu_runtime.trajectories.advantages import step_advantages

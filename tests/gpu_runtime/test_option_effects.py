@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_runtime.training.batching import samples_with_signal
+from gpu_runtime.loop.batching import samples_with_signal
 from support.gateway_harness import running_gateway
 from support.runtime_harness import plane_assign
 from support.trained_batches import batch, call, episode
@@ -19,7 +19,7 @@ from tinkerscript.wire.config import SessionConfig
 
 TESTS = Path(__file__).resolve().parents[1]
 HERE = "gpu_runtime/test_option_effects.py"
-GATEWAY, TRAINING = "gpu_runtime/gateway", "gpu_runtime/training"
+GATEWAY, LOOP, TRAINING = "gpu_runtime/gateway", "gpu_runtime/loop", "gpu_runtime/training"
 INSIDE = f"{TRAINING}/test_option_effects.py"
 OPTIMIZER = (
     f"{TRAINING}/test_optimizer.py",
@@ -97,32 +97,32 @@ EFFECTS = {
         "test_an_adaptive_weight_of_entropy_goes_on_where_it_was_after_a_restart",
     ),
     "mask_truncated": (
-        f"{TRAINING}/test_batching.py",
+        f"{LOOP}/test_batching.py",
         "test_answers_that_were_cut_off_are_context_alone",
     ),
     "train_calls_without_tools": (
-        f"{TRAINING}/test_batching.py",
+        f"{LOOP}/test_batching.py",
         "test_calls_without_tools_are_left_out_on_request",
     ),
     "overlong_buffer": (
-        f"{TRAINING}/test_batching.py",
+        f"{LOOP}/test_batching.py",
         "test_long_answers_cost_a_part_of_the_reward",
     ),
     "keep_n": (
-        f"{TRAINING}/test_group_shaping.py",
+        f"{LOOP}/test_group_shaping.py",
         "test_of_a_group_those_are_trained_whose_rewards_differ_most",
     ),
     "length_penalty": (
-        f"{TRAINING}/test_group_shaping.py",
+        f"{LOOP}/test_group_shaping.py",
         "test_of_two_successes_the_shorter_has_the_higher_advantage",
     ),
     "normalize_advantage": (HERE, "test_advantages_are_divided_by_their_spread_or_not"),
     "advantage_baseline": (
-        f"{TRAINING}/test_batching.py",
+        f"{LOOP}/test_batching.py",
         "test_each_baseline_compares_with_its_own_pool",
     ),
     "call_discount": (
-        f"{TRAINING}/test_batching.py",
+        f"{LOOP}/test_batching.py",
         "test_a_discount_credits_a_call_with_what_came_after_it",
     ),
     "logprobs_after_step": (

@@ -18,7 +18,7 @@ from gpu_runtime.interfaces import Delta, Sample, SamplingOptions
 from gpu_runtime.loading.rehearsal import rehearse
 from gpu_runtime.training.objective.regularizers import kl_k3
 from gpu_runtime.training.ranks import TrainerRanks
-from gpu_runtime.training.token_lists import trained_of
+from gpu_runtime.training.rows.loop_data import trained_of
 from gpu_runtime.weights.flip import each_unflipped, weights_digest, weights_flip
 from gpu_runtime.weights.reader import MappedWeights
 from support.model_families import family_make

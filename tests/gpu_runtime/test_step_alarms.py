@@ -13,7 +13,7 @@ from gpu_runtime.episodes.advice.step_alarms import step_alarms
 from gpu_runtime.episodes.advice.steps import advice
 from gpu_runtime.episodes.progress import EpisodeOver, GroupsSetAside, episodes_follow
 from gpu_runtime.events import Events
-from gpu_runtime.training.batching import Group
+from gpu_runtime.loop.batching import Group
 from support.trained_batches import call, episode
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import EpisodeState, WorkflowOutput

@@ -11,7 +11,7 @@ from console.sessions.episodes.batch_samples import episode_samples, samples_fin
 from console.sessions.episodes.pages import calls_page
 from gpu_runtime.episodes.batch_export import KeptBatch, batch_lines
 from gpu_runtime.episodes.call_views import episode_calls
-from gpu_runtime.training.batching import batch_advantages
+from gpu_runtime.loop.batching import batch_advantages
 from gpu_runtime.trajectories.documents import document_pack, episode_document
 from gpu_runtime.trajectories.token_texts import TokenTexts
 from support.fake_control_plane import FakeControlPlane

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.interfaces import Sample, SamplingOptions
-from gpu_runtime.training.grpo import group_advantages
+from gpu_runtime.loop.advantages import group_advantages
 from gpu_runtime.training.ranks import TrainerRanks
 from tinkerscript.wire.config import SessionConfig
 

@@ -1,7 +1,7 @@
 """Batches of completed episodes, made by hand: what a step is trained on."""
 
 from gpu_runtime.journal.records import CallRecord, Completion, EpisodeRecord
-from gpu_runtime.training.batching import Batch, Group, TrainedEpisode
+from gpu_runtime.loop.batching import Batch, Group, TrainedEpisode
 from tinkerscript.wire.episodes import EpisodeState, WorkflowOutput
 
 

@@ -16,7 +16,7 @@ from gpu_runtime.episodes.advice.steps import (
     Event,
     Metrics,
 )
-from gpu_runtime.training.batching import Group, truncated_share
+from gpu_runtime.loop.batching import Group, truncated_share
 
 FIRST_BATCHES = 2  # a reward that cannot teach is said after so many
 MOST_VALUES = 5  # that a sentence counts

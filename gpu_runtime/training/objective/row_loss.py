@@ -6,11 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gpu_runtime.training.objective.engine_gaps import FARTHEST
 from gpu_runtime.training.rows.loop_data import BEFORE
 from gpu_runtime.training.rows.tensors import RowTensors
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.losses import ADVANTAGES, LOSSES, OLD, WEIGHTS
+from tinkerscript.wire.training.ratios import FARTHEST
 
 from .engine_correction import left_out
 from .policy_loss import LossTokens, clipped_tokens, policy_loss

@@ -46,6 +46,16 @@ def loop_order(samples: Sequence[Sample]) -> list[int]:
     return sorted(range(len(samples)), key=lambda index: (samples[index].group, index))
 
 
+def trained_of(samples: Sequence[Sample], values_ST: Sequence[Sequence[float]]) -> list[float]:
+    """Of a value for each token those of the trained ones, sample after sample."""
+    return [
+        value
+        for sample, values_T in zip(samples, values_ST, strict=True)
+        for value, trained in zip(values_T, sample.mask_T, strict=True)
+        if trained
+    ]
+
+
 def _datum(sample: Sample, scale: float | None, has: _Has) -> Datum:
     ids_T = np.array(sample.token_ids_T, dtype=np.int64)
     later = len(ids_T) - 1

@@ -7,7 +7,7 @@ from typing import Any
 import anthropic
 import pytest
 
-from gpu_runtime.training.batching import batch_samples
+from gpu_runtime.loop.batching import batch_samples
 from support.gateway_harness import MODEL, Gateway
 from support.waiting import eventually
 from tinkerscript.wire.config import SessionConfig

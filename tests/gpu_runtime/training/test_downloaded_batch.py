@@ -13,7 +13,7 @@ from gpu_runtime.episodes.batch_export import batch_lines
 from gpu_runtime.journal.allowed_tokens import set_pack
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import CallRecord, Completion
-from gpu_runtime.training.objective.logprob_mismatch import BOUNDS
+from gpu_runtime.loop.logprob_mismatch import BOUNDS
 from gpu_runtime.training.ranks import TrainerRanks
 from support.fake_control_plane import FakeControlPlane
 from support.plain_batch import gap_after, recompute

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
+from gpu_runtime.loop.logprob_mismatch import BOUNDS
 from gpu_runtime.steps.updates import batch_train
-from gpu_runtime.training.objective.logprob_mismatch import BOUNDS
 from gpu_runtime.training.ranks import TrainerRanks
 from support.published_weights import published_weights
 from support.rank_batches import batch

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.training.batching import batch_samples
+from gpu_runtime.loop.batching import batch_samples
 from gpu_runtime.training.policy import token_logprobs
 from gpu_runtime.training.rows.loop_data import sample_data
 from gpu_runtime.training.rows.packing import pack_row

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 # Between the inner two there is no more than the rounding of float32.
 RATIO_EDGES = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 0.9999, 1.0001, 1.001, 1.01, 1.05, 1.1, 1.25, 2.0)
+FARTHEST = 20.0  # nats that a token counts in a KL: exp of more has no place in a mean
 _LOGARITHMS = tuple(map(math.log, RATIO_EDGES))
 
 

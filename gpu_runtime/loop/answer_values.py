@@ -1,5 +1,4 @@
-"""Values of the tokens of samples, as lists: those of trained tokens, and those of each answer. No
-torch in here.
+"""Values of the tokens of samples, as those of each answer.
 
 Shape legend: S samples, T tokens of one sample.
 """
@@ -10,16 +9,6 @@ from gpu_runtime.interfaces import Sample
 from gpu_runtime.journal.trainer_logprobs import AnswerKey, TokenValues
 
 from .batching import Batch
-
-
-def trained_of(samples: Sequence[Sample], values_ST: Sequence[Sequence[float]]) -> list[float]:
-    """Of a value for each token those of the trained ones, sample after sample."""
-    return [
-        value
-        for sample, values_T in zip(samples, values_ST, strict=True)
-        for value, trained in zip(values_T, sample.mask_T, strict=True)
-        if trained
-    ]
 
 
 def by_answer(

@@ -26,14 +26,14 @@ from gpu_runtime.journal.timelines import (
     merge,
     trained_part,
 )
-from gpu_runtime.training.grpo import (
+from gpu_runtime.loop.advantages import (
     call_advantages,
     most_spread,
     overlong_penalty,
     returns_to_go,
 )
-from gpu_runtime.training.length_rewards import length_terms, successes
-from gpu_runtime.training.objective.own_measures import own_means
+from gpu_runtime.loop.length_rewards import length_terms, successes
+from gpu_runtime.loop.own_measures import own_means
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import WorkflowOutput
 
@@ -92,7 +92,7 @@ def batch_samples(batch: Batch, config: SessionConfig) -> list[Sample]:
 
     Advantages compare episodes, not timelines: an episode with six timelines has one advantage. Its
     timelines count as one sequence of all its trained tokens: each weighs its part of them. Agents
-    and calls that have rewards of their own: see ``training/grpo.py``.
+    and calls that have rewards of their own: see ``advantages.py``.
     """
     advantages = batch_advantages(batch, config)
     return [

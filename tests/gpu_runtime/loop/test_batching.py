@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gpu_runtime.journal.allowed_tokens import UNKNOWN
-from gpu_runtime.training.batching import (
+from gpu_runtime.loop.batching import (
     TrainedEpisode,
     batch_samples,
     batch_statistics,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_runtime.training.grpo import call_advantages, group_advantages, returns_to_go
+from gpu_runtime.loop.advantages import call_advantages, group_advantages, returns_to_go
 from support.generated import any_speed
 
 rewards = st.lists(st.floats(-100, 100), min_size=1, max_size=16)

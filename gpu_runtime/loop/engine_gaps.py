@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from gpu_runtime.interfaces import Sample
+from tinkerscript.wire.training.ratios import FARTHEST
 
 # of the tokens, at least one: what single tokens are off by proves nothing about the weights
 OUTLIERS = 0.02
 FAR = 1.0  # nats: rounding never does it to more than a token here and there
-FARTHEST = 20.0  # nats that a token counts in a KL: exp of more has no place in a mean
 QUARTERS = 4  # of the trained tokens of a sample
 # of a token when it was sampled: below the first, between them, above the last
 PROBABILITIES = (0.01, 0.1, 0.5)
