@@ -35,6 +35,7 @@ from tinkerscript.wire.sessions import (
     SessionPlan,
 )
 from tinkerscript.wire.training.defaults import config_resolve
+from tinkerscript.wire.training.mixtures import mixture_refusal
 from tinkerscript.wire.training.model_refusals import folder_refusal, prefixes_words
 
 
@@ -97,6 +98,8 @@ def config_decide(
     asked = start.config_complete(body.config)
     lengths_check(model, asked)
     model_check(model, asked)
+    if kind is SessionKind.EPISODES and (why := mixture_refusal(Path(model.path), asked)):
+        raise _refused("lora_targets", why, hint="Set config.lora_targets to attention.")
     config = place_choose(config=asked)
     serves = kind is SessionKind.SERVING
     devices = devices_serving() if serves else devices_needed(config=config)

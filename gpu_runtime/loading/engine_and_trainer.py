@@ -30,6 +30,7 @@ from gpu_runtime.steps.resumed_state import serves_from_state
 from gpu_runtime.training.models.process import ModelTrainerProcess
 from gpu_runtime.training.ranks import TrainerRanks
 from gpu_runtime.weights.handover_folder import handover_make
+from tinkerscript.wire.training.mixtures import mixture_refusal
 from tinkerscript.wire.training.model_refusals import folder_refusal
 
 from .engine_nodes import engine_nodes
@@ -43,9 +44,8 @@ def may_load(session: Session) -> None:
     ModelUnsupported for its model: before anything is started.
     """
     devices_verify(session.config.gpus)
-    if refusal := folder_refusal(
-        Path(session.assignment.base_model_path), session.assignment.config
-    ):
+    folder, config = Path(session.assignment.base_model_path), session.assignment.config
+    if refusal := folder_refusal(folder, config) or mixture_refusal(folder, config):
         raise ModelUnsupported(refusal)
 
 

@@ -12,12 +12,14 @@ from typing import Any
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from gpu_runtime.errors import ModelUnsupported
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.mixtures import ADAPTERS
 
 from .models.towers import text_names
 
-# A weight's name, the parameters it is made of, and how.
-PlainWeight = tuple[str, list[nn.Parameter], Callable[[], Tensor]]
+# A weight's name, the parameters (or the buffer) it is made of, and how.
+PlainWeight = tuple[str, list[Tensor], Callable[[], Tensor]]
 ADAPTER = "default"
 # An adapter's folder, as peft names files and weights in it.
 ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
@@ -33,17 +35,23 @@ def adapters_add(model: nn.Module, config: SessionConfig) -> None:
     """Put an adapter beside each target layer and freeze the rest. B begins at zero: the first step
     starts at the base.
 
-    Raises ValueError for a model that has no such layers.
+    Raises ModelUnsupported for a model that has no such layers, or others beside them.
     """
+    option = f"lora_targets is {config.lora_targets}"
+    if config.lora_targets != "attention" and has_experts(model):
+        raise ModelUnsupported(f"{ADAPTERS.format(option=option)}: set lora_targets to attention")
     targets = _targets(model, config.lora_targets)
     if not targets:
-        raise ValueError(
-            f"this model has no linear layers that lora_targets={config.lora_targets} would adapt"
-        )
+        raise ModelUnsupported(f"{option}, and this model has no linear layers of that kind")
     # takes seconds, which a session without adapters saves
     from peft import inject_adapter_in_model
 
     inject_adapter_in_model(_peft_config(config, targets), model, adapter_name=ADAPTER)
+
+
+def has_experts(model: nn.Module) -> bool:
+    """Whether ``model`` is a mixture of experts, whose weights peft takes for no linear layers."""
+    return any("experts" in name.split(".")[:-1] for name, _ in model.named_parameters())
 
 
 def _peft_config(config: SessionConfig, targets: list[str]) -> Any:
@@ -98,6 +106,26 @@ def plain_weights(model: nn.Module) -> Iterator[PlainWeight]:
             yield name.replace(".base_layer.", "."), [parameter], _itself(parameter)
 
 
+def stored_buffers(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """What the model's files have beside its parameters, by name: a router's correction of its
+    experts' scores (DeepSeek, GLM), a layer's scale (Gemma 4). It is not trained.
+    """
+    for prefix, module in model.named_modules():
+        for name, buffer in module.named_buffers(prefix, recurse=False):
+            if name.rpartition(".")[2] not in module._non_persistent_buffers_set:  # noqa: SLF001
+                yield name, buffer
+
+
+def handed_over(model: nn.Module) -> Iterator[PlainWeight]:
+    """What an engine is given: ``plain_weights`` and the buffers that it may have lost as it
+    reloads their modules.
+    """
+    yield from plain_weights(model)
+    for name, buffer in stored_buffers(model):
+        if buffer.is_floating_point():
+            yield name, [buffer], _itself(buffer)
+
+
 def adapter_weights(model: nn.Module) -> Iterator[PlainWeight]:
     """A and B of each adapted layer, by the layer's name in the base:
     ``model.layers.0.mlp.up_proj.lora_A.weight``.
@@ -138,8 +166,8 @@ def _adapted(model: nn.Module) -> dict[str, Any]:
     return {name: module for name, module in model.named_modules() if hasattr(module, "lora_A")}
 
 
-def _itself(parameter: nn.Parameter) -> Callable[[], Tensor]:
-    return lambda: parameter
+def _itself(tensor: Tensor) -> Callable[[], Tensor]:
+    return lambda: tensor
 
 
 def _merge(

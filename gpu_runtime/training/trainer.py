@@ -32,6 +32,7 @@ from .lora import (
     adapter_weights,
     adapters_add,
     adapters_off,
+    handed_over,
     plain_weights,
 )
 from .model_check import policy_verify
@@ -269,7 +270,7 @@ class RankTrainer:
     def publish(self, folder: Path) -> None:
         """Leave the weights for the engine in ``folder`` (models/publishing.py)."""
         model = self.engine.module.model
-        self.publisher.publish(folder, list(stored_parts(model, plain_weights(model))))
+        self.publisher.publish(folder, list(stored_parts(model, handed_over(model))))
 
     def export_model(self, folder: Path) -> None:
         """Rank 0 writes a folder that ``AutoModelForCausalLM.from_pretrained`` and vLLM load as it

@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 Json = dict[str, Any]
+# Kinds of positions that version 4 computes. A model of another (Gemma 4: "proportional") is newer
+# than it, and version 5 would take an incomplete ``rope_scaling`` for what counts.
+KNOWN = {"default", "linear", "dynamic", "yarn", "longrope", "llama3"}
 
 
 def older_keys_add(folder: Path) -> None:
@@ -42,7 +45,9 @@ def with_older_keys(config: Json) -> Json:
         return _rope(rope) | found
     # By kinds of layers, as Gemma 3 has them: version 4 has a second theta for the local ones.
     whole, local = rope.get("full_attention"), rope.get("sliding_attention")
-    older = _rope(whole) if isinstance(whole, dict) else {}
+    if not isinstance(whole, dict) or whole.get("rope_type", "default") not in KNOWN:
+        return found
+    older = _rope(whole)
     if isinstance(local, dict) and "rope_theta" in local:
         older["rope_local_base_freq"] = local["rope_theta"]
     return older | found

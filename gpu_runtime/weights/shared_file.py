@@ -22,17 +22,24 @@ ALIGNMENT = 64  # bytes: what the engine's kernels like, and more than any type 
 
 class WeightFile:
     """``folder/weights.safetensors``, laid out in the order of ``shapes``: neighbours there lie
-    side by side.
+    side by side. Of ``dtype``, but for those that have one in ``own``.
     """
 
     def __init__(
-        self, folder: Path, shapes: Mapping[str, Sequence[int]], dtype: torch.dtype
+        self,
+        folder: Path,
+        shapes: Mapping[str, Sequence[int]],
+        dtype: torch.dtype,
+        own: Mapping[str, torch.dtype] | None = None,
     ) -> None:
         offset, header = 0, {}
-        for name, shape in shapes.items():
-            end = offset + math.prod(shape) * dtype.itemsize
+        kinds = {name: (own or {}).get(name, dtype) for name in shapes}
+        # the widest first, so that each begins at a multiple of its width
+        for name in sorted(shapes, key=lambda name: -kinds[name].itemsize):
+            shape, kind = shapes[name], kinds[name]
+            end = offset + math.prod(shape) * kind.itemsize
             header[name] = {
-                "dtype": DTYPES[dtype],
+                "dtype": DTYPES[kind],
                 "shape": list(shape),
                 "data_offsets": [offset, end],
             }

@@ -13,6 +13,14 @@ DENSE = {
 WINDOW = 12  # shorter than the probe, and than what the tests train
 MIXED = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": WINDOW}
 EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+ROUTED = {
+    "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "n_shared_experts": 1,
+    "routed_scaling_factor": 1.5, "first_k_dense_replace": 1,
+}  # fmt: skip
+LATENT = {
+    "head_dim": 16, "kv_lora_rank": 16, "q_lora_rank": 24, "qk_rope_head_dim": 16, "qk_nope_head_dim": 16,
+    "v_head_dim": 32, "num_key_value_heads": 2,
+}  # fmt: skip
 
 GATED_DELTA = {
     "layer_types": ["linear_attention", "full_attention"], "linear_key_head_dim": 16, "linear_value_head_dim": 16,
@@ -73,7 +81,28 @@ MIXTURES = {
     "Mixtral": ("MixtralConfig", {"num_local_experts": 4}),
     "OLMoE": ("OlmoeConfig", {**EXPERTS}),
     "Granite MoE": ("GraniteMoeConfig", {"num_local_experts": 4, "num_experts_per_tok": 2}),
-}
+    "GLM-4.5": ("Glm4MoeConfig", {**ROUTED, "partial_rotary_factor": 0.5}),
+    "GLM-4.7-Flash": ("Glm4MoeLiteConfig", {**ROUTED, **LATENT, "mlp_layer_types": ["dense", "sparse"]}),
+    "DeepSeek V3": (
+        "DeepseekV3Config",
+        # the last two are of every published folder, and vLLM alone reads them
+        {**ROUTED, **LATENT, "n_group": 2, "topk_group": 1, "topk_method": "noaux_tc", "scoring_func": "sigmoid"},
+    ),
+    "Phi-MoE": ("PhimoeConfig", {"num_local_experts": 4, "num_experts_per_tok": 2}),
+    "ERNIE 4.5 MoE": (
+        "Ernie4_5_MoeConfig",
+        {"moe_num_experts": 4, "moe_k": 2, "moe_intermediate_size": 32, "moe_num_shared_experts": 1},
+    ),
+    "MiniMax M2": ("MiniMaxM2Config", {"num_local_experts": 4, "num_experts_per_tok": 2}),
+    "Hunyuan MoE": ("HunYuanMoEV1Config", {"num_experts": 4, "moe_topk": 2}),
+    "Gemma 4 MoE": (
+        "Gemma4TextConfig",
+        {
+            **MIXED, "global_head_dim": 64, "vocab_size_per_layer_input": VOCABULARY, "hidden_size_per_layer_input": 0,
+            "enable_moe_block": True, "num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 32,
+        },
+    ),
+}  # fmt: skip
 # Whose layers share no prefixes: by the model's own forward, each timeline whole.
 PLAIN = {
     "Qwen3.5": ("Qwen3_5TextConfig", GATED_DELTA),
@@ -112,7 +141,44 @@ PLAIN = {
         {"num_heads": 8, "head_dim": 16, "state_size": 16, "n_groups": 1, "chunk_size": 16, "expand": 2},
     ),
     "Bloom": ("BloomConfig", {"n_layer": 2, "n_head": 2}),
-    "GPT-OSS": ("GptOssConfig", {"num_local_experts": 4, **MIXED}),
+    "GPT-OSS": ("GptOssConfig", {"num_local_experts": 4, "num_experts_per_tok": 2, **MIXED}),
+    "Qwen3-Next": ("Qwen3NextConfig", {**GATED_DELTA, **EXPERTS, "shared_expert_intermediate_size": 32}),
+    "Qwen3.5 MoE": ("Qwen3_5MoeTextConfig", {**GATED_DELTA, **EXPERTS, "shared_expert_intermediate_size": 32}),
+    "LFM2-MoE": (
+        "Lfm2MoeConfig",
+        {**EXPERTS, "layer_types": ["conv", "full_attention"], "num_dense_layers": 1, "routed_scaling_factor": 1.5},
+    ),
+    "Granite 4 MoE": (
+        "GraniteMoeHybridConfig",
+        {
+            **MAMBA, "layer_types": ["mamba", "attention"], "num_local_experts": 4, "num_experts_per_tok": 2,
+            "shared_intermediate_size": 96, "logits_scaling": 4.0,
+        },
+    ),
+    "Nemotron-H MoE": (
+        "NemotronHConfig",
+        {
+            "hybrid_override_pattern": "ME*E", "num_hidden_layers": 4, "mamba_num_heads": 4, "mamba_head_dim": 16,
+            "ssm_state_size": 16, "n_groups": 1, "chunk_size": 16, "time_step_min": 1e-9, "n_routed_experts": 4,
+            "num_experts_per_tok": 2, "moe_intermediate_size": 32, "moe_shared_expert_intermediate_size": 32,
+            "routed_scaling_factor": 1.5,
+        },
+    ),
+    "Kimi Linear": (
+        "KimiLinearConfig",
+        {
+            "num_local_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "n_shared_experts": 1,
+            **LATENT, "q_lora_rank": None, "layer_types": ["linear_attention", "full_attention"],
+            "mlp_layer_types": ["dense", "sparse"], "linear_head_dim": 16, "linear_num_heads": 2,
+        },
+    ),
+    "Llama 4 MoE": (
+        "Llama4TextConfig",
+        {
+            "attention_chunk_size": 128, "interleave_moe_layer_step": 1, "num_local_experts": 4,
+            "num_experts_per_tok": 1, "intermediate_size_mlp": 96, "no_rope_layers": [1, 0],
+        },
+    ),
 }  # fmt: skip
 # A text model beside a vision tower: class, fields of the text, of the tower, of the whole.
 TOWER = {
@@ -169,6 +235,8 @@ REFUSED = {
     ),
 }
 ALL = (*TRAINED, *MIXTURES, *PLAIN, *TOWERS, *REFUSED)  # in the order of the page's table
+# what files have beside weights, of a value that computes nothing in a fresh model
+BUFFERS = ("e_score_correction_bias", "expert_bias", "layer_scalar")
 # of random weights: ten times the default, so that a wrong factor moves log-probabilities by nats
 SPREAD = 0.2
 
@@ -196,5 +264,8 @@ def family_make(folder: Path, name: str) -> Path:
         for parameter in model.parameters():
             if parameter.ndim > 1:
                 torch.nn.init.normal_(parameter, std=SPREAD)
+        for name, buffer in model.named_buffers():
+            if name.endswith(BUFFERS):
+                buffer += SPREAD * torch.randn_like(buffer)
         model.save_pretrained(folder)
     return folder

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from gpu_runtime.model_interfaces import InvalidTrainingInput, LoraConfig
-from gpu_runtime.training.lora import PARTS, adapter_folder_write
+from gpu_runtime.training.lora import PARTS, adapter_folder_write, has_experts
 from gpu_runtime.training.models.towers import text_names
+from tinkerscript.wire.training.mixtures import ADAPTERS
 
 # Whatever the rank: Schulman et al. 2025, "LoRA Without Regret"; also the alpha of the hosted
 # service's adapters.
@@ -44,6 +45,10 @@ def adapter_add(model: Any, name: str, lora: LoraConfig, model_id: str) -> dict[
     InvalidTrainingInput.
     """
     lora_check(lora)
+    if lora.train_mlp and has_experts(model):
+        raise InvalidTrainingInput(
+            f"{ADAPTERS.format(option='train_mlp is true')}: set train_mlp to false"
+        )
     targets = _targets(model, lora)
     if not targets:
         raise InvalidTrainingInput(

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from transformers import AutoTokenizer, GenerationConfig
 
 from gpu_runtime.model_interfaces import LoraConfig
-from gpu_runtime.training.models.towers import frozen_names, frozen_write
+from gpu_runtime.training.lora import stored_buffers
+from gpu_runtime.training.models.towers import frozen_names, frozen_write, text_names
 from gpu_runtime.weights.older_keys import older_keys_add
 from tinkerscript.wire.training.model_proof import NAME, proof_of
 
@@ -99,8 +100,14 @@ def hugging_face_export(model: Any, weights: dict[str, Tensor], base: str, folde
         delattr(config, name)
     if generation is not None:
         model.generation_config = GenerationConfig()
-    frozen = frozen_names(model)
+    frozen, texts = frozen_names(model), text_names(model)
     text = {name: tensor for name, tensor in weights.items() if name not in frozen}
+    # buffers of the text side, which are no state; those of a tower come with the base's files
+    text |= {
+        name: buffer.detach().cpu()
+        for name, buffer in stored_buffers(model)
+        if name.rpartition(".")[0] in texts
+    }
     try:
         model.save_pretrained(folder, state_dict=text, max_shard_size="4GB")
     finally:

@@ -48,7 +48,8 @@ class WeightPublisher:
             return
         if self._leaves and (self._file is None or self._file.folder != folder):
             shapes = {name: shape for part in weights for name, shape in part.shapes.items()}
-            self._file = WeightFile(folder, shapes, self._dtype)
+            own = {name: part.dtype for part in weights if part.dtype for name in part.shapes}
+            self._file = WeightFile(folder, shapes, self._dtype, own)
         for part in weights:
             with deepspeed.zero.GatheredParameters(part.needs, enabled=self._is_sharded):
                 if self._file is not None:
@@ -83,7 +84,7 @@ class WeightPublisher:
 
     def _kept(self, name: str, made: Tensor, part: StoredPart) -> Tensor:
         """``made``, where it is a piece of a parameter that stays where it is; else its buffer."""
-        tensor = made.to(self._dtype)
+        tensor = made.to(part.dtype or self._dtype)
         stays = not self._is_sharded and _memories([tensor]) <= _memories(part.needs)
         keeps = stays and tensor.is_contiguous()
         return tensor if keeps else self._buffers.fill(name, tensor)

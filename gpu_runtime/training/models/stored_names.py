@@ -23,11 +23,13 @@ LAYER = re.compile(r"^.*?\.\d+(?=\.)")
 @dataclass(frozen=True)
 class StoredPart:
     """Weights that are made together: the parameters that must be whole when ``tensors`` is
-    called, and the shapes of what it returns, both by the folder's names.
+    called, and the shapes of what it returns, both by the folder's names. ``dtype`` is that of
+    buffers, which keep their own; None where the trainer's is the hand-over's.
     """
 
-    needs: list[nn.Parameter]
+    needs: list[Tensor]
     shapes: Mapping[str, Sequence[int]]
+    dtype: torch.dtype | None
     tensors: Callable[[], dict[str, Tensor]]
 
 
@@ -43,13 +45,14 @@ class _Views(TorchFunctionMode):
 
 def stored_parts(model: Any, weights: Iterable[PlainWeight]) -> Iterator[StoredPart]:
     """``weights`` by what is made together: each by itself where transformers takes the folder as
-    it is, else those of each layer.
+    it is, else those of each layer, its buffers apart.
     """
     converts = bool(getattr(model, "_weight_conversions", None))
-    groups: dict[str, list[PlainWeight]] = {}
+    groups: dict[tuple[str, torch.dtype | None], list[PlainWeight]] = {}
     for weight in weights:
         layer = LAYER.match(weight[0]) if converts else None
-        groups.setdefault(layer[0] if layer else weight[0], []).append(weight)
+        key = layer[0] if layer else weight[0], _own_dtype(weight)
+        groups.setdefault(key, []).append(weight)
     for group in groups.values():
         yield _part(model, group, converts)
 
@@ -68,5 +71,11 @@ def _part(model: Any, group: Sequence[PlainWeight], converts: bool) -> StoredPar
     return StoredPart(
         [parameter for _, needs, _ in group for parameter in needs],
         {name: tuple(it.shape) for name, it in stored(shapes).items()},
+        _own_dtype(group[0]),
         lambda: stored({name: make().detach() for name, _, make in group}),
     )
+
+
+def _own_dtype(weight: PlainWeight) -> torch.dtype | None:
+    first = weight[1][0]
+    return None if isinstance(first, nn.Parameter) else first.dtype

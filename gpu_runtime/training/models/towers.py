@@ -10,13 +10,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 from transformers.core_model_loading import revert_weight_conversion
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
-TEXT, FROZEN = "model-text.safetensors", "model-frozen.safetensors"
+from tinkerscript.wire.training.model_proof import FROZEN
+
+TEXT = "model-text.safetensors"
 
 
 def has_tower(model: Any) -> bool:
@@ -55,7 +58,8 @@ def tower_freeze(model: Any) -> None:
 def frozen_write(model: Any, base: Path, folder: Path) -> None:
     """Into ``folder``, which has the text side: what ``base`` has beside it, as it has it.
 
-    Raises ValueError for a base that lacks a weight of the tower.
+    Raises ValueError for a base that lacks a weight of the tower, OSError where a byte of what was
+    written is another.
     """
     frozen = frozen_names(model)
     if not frozen:
@@ -69,6 +73,9 @@ def frozen_write(model: Any, base: Path, folder: Path) -> None:
         wanted |= set(of_base) - set(written) - _second_names(model)
     tensors = dict(_read(base, of_base, wanted))
     save_file(tensors, folder / FROZEN, metadata={"format": "pt"})
+    for name, tensor in _read(folder, dict.fromkeys(tensors, FROZEN), set(tensors)):
+        if not torch.equal(_bytes(tensor), _bytes(tensors[name])):
+            raise OSError(f"{FROZEN} has other bytes of {name} than the base's files")
     if set(written.values()) == {SAFE_WEIGHTS_NAME}:  # a file of that name is taken for all of them
         (folder / SAFE_WEIGHTS_NAME).rename(folder / TEXT)
         written = dict.fromkeys(written, TEXT)
@@ -99,6 +106,10 @@ def _places(folder: Path) -> dict[str, str]:
         return found
     with safe_open(folder / SAFE_WEIGHTS_NAME, "pt") as file:
         return dict.fromkeys(file.keys(), SAFE_WEIGHTS_NAME)
+
+
+def _bytes(tensor: Tensor) -> Tensor:
+    return tensor.view(-1).view(torch.uint8)
 
 
 def _read(folder: Path, places: dict[str, str], names: set[str]) -> Iterator[tuple[str, Tensor]]:

@@ -1,5 +1,5 @@
-"""Whether a model's folder makes of texts what was trained: ids, conversations, theta. Weights are
-not read."""
+"""Whether a model's folder makes of texts what was trained: ids, conversations, theta. Of weights
+those are read that no training changes: a vision tower's."""
 
 import importlib
 from collections.abc import Iterator

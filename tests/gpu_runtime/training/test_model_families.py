@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from gpu_runtime.errors import ModelUnsupported
-from gpu_runtime.training.lora import plain_weights
+from gpu_runtime.training.lora import handed_over
 from gpu_runtime.training.model_check import policy_verify
 from gpu_runtime.training.models.stored_names import stored_parts
 from gpu_runtime.training.policy import Policy
@@ -92,12 +92,12 @@ def test_experts_are_handed_over_as_the_folder_has_them_and_from_the_trainers_me
 ):
     """transformers joins the experts of a layer in one tensor, which no engine knows."""
     policy = Policy.load(str(family_make(tmp_path, name)), torch.float32)
-    parts = list(stored_parts(policy.model, plain_weights(policy.model)))
+    parts = list(stored_parts(policy.model, handed_over(policy.model)))
     found = {name: it for part in parts for name, it in part.tensors().items()}
     stored = load_file(tmp_path / "model.safetensors")
     assert found.keys() == stored.keys()
     assert all(torch.equal(found[name], tensor) for name, tensor in stored.items())
-    memories = {it.untyped_storage().data_ptr() for it in policy.parameters()}
+    memories = {it.untyped_storage().data_ptr() for it in policy.state_dict().values()}
     assert {it.untyped_storage().data_ptr() for it in found.values()} <= memories
     shapes = {name: shape for part in parts for name, shape in part.shapes.items()}
     assert shapes == {name: tuple(it.shape) for name, it in stored.items()}

@@ -9,6 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from gpu_runtime.model_interfaces import LoraConfig
 from gpu_runtime.training.model_check import policy_verify
+from gpu_runtime.training.models import towers
 from gpu_runtime.training.models.adapters import adapter_add
 from gpu_runtime.training.models.export import full_weights, hugging_face_export
 from gpu_runtime.training.models.towers import frozen_names
@@ -16,7 +17,10 @@ from gpu_runtime.training.policy import Policy
 from gpu_runtime.weights.auto_class import auto_class
 from support.family_checks import drawn_samples, family_gaps
 from support.model_families import TOWERS, WINDOW, family_make
+from support.tiny_model import tiny_model_make
+from tinkerscript.exporting.verify import folder_verify
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.model_proof import FROZEN
 
 CPU = torch.device("cpu")
 CONFIG = SessionConfig(max_context_length=128)
@@ -133,3 +137,34 @@ def test_a_head_that_the_base_has_a_second_time_leaves_as_the_trained_one(tmp_pa
     again = auto_class(policy.model.config).from_pretrained(out, dtype=torch.float32)
     trained = policy.model.get_output_embeddings().weight
     assert torch.equal(again.get_output_embeddings().weight, trained)
+
+
+def test_a_byte_of_the_tower_that_is_written_otherwise_ends_the_export(
+    tmp_path, monkeypatch
+) -> None:
+    base = folder_make(tmp_path / "base", NAMES[0])
+    policy = Policy.load(str(base), torch.float32)
+
+    def written_otherwise(tensors, path, metadata) -> None:
+        save_file(tensors, path, metadata=metadata)
+        whole = bytearray(path.read_bytes())
+        whole[-1] ^= 1
+        path.write_bytes(whole)
+
+    monkeypatch.setattr(towers, "save_file", written_otherwise)
+    with pytest.raises(OSError, match=f"{FROZEN} has other bytes of .*vision"):
+        hugging_face_export(
+            policy.model, full_weights(policy.model, {}, None), str(base), tmp_path / "out"
+        )
+
+
+def test_a_byte_of_the_tower_that_changes_later_is_named_by_verify(tmp_path) -> None:
+    base, out = tiny_model_make(tmp_path / "base"), tmp_path / "out"
+    folder_make(base, NAMES[0])
+    policy = Policy.load(str(base), torch.float32)
+    hugging_face_export(policy.model, full_weights(policy.model, {}, None), str(base), out)
+    assert not any(check.problem for check in folder_verify(out))
+    whole = bytearray((out / FROZEN).read_bytes())
+    whole[-1] ^= 1
+    (out / FROZEN).write_bytes(whole)
+    assert [check.name for check in folder_verify(out) if check.problem] == [f"file {FROZEN}"]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 NAME = "tinkerscript.json"
+FROZEN = "model-frozen.safetensors"  # weights that no training changes: of a vision tower
 TEXTS = (
     "hello",
     "  Was ist 12345 + 0.5?\n\n\tÜber 日本語 \U0001f600",
@@ -55,9 +56,13 @@ def written(tokenizer: Any, messages: list[dict[str, str]]) -> str | None:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """SHA-256 of the tokenizer's files in ``folder``."""
-    found = [folder / name for name in TOKENIZER_FILES if (folder / name).is_file()]
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
+    """SHA-256 of the files in ``folder`` that are the base's: the tokenizer's, a tower's."""
+    found = {}
+    for name in (*TOKENIZER_FILES, FROZEN):
+        if (folder / name).is_file():
+            with (folder / name).open("rb") as file:
+                found[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
 
 
 def thetas(config: dict[str, Any]) -> dict[str, float]:

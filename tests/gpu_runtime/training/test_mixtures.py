@@ -1,0 +1,149 @@
+"""Mixtures of experts: what leaves the trainer is what came, adapters are on attention alone, and
+ranks take one step.
+"""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
+
+from gpu_runtime.errors import ModelUnsupported
+from gpu_runtime.model_interfaces import InvalidTrainingInput, LoraConfig
+from gpu_runtime.training.lora import adapters_add, has_experts, stored_buffers
+from gpu_runtime.training.models.adapters import adapter_add
+from gpu_runtime.training.models.export import full_weights, hugging_face_export
+from gpu_runtime.training.policy import Policy
+from gpu_runtime.training.ranks import TrainerRanks
+from support.model_families import MIXTURES, family_make
+from support.published_weights import published_weights
+from support.rank_batches import batch
+from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.mixtures import mixture_of, mixture_refusal
+
+CORRECTED = "GLM-4.5"  # its router corrects scores by a buffer
+
+
+def stored(folder: Path) -> dict[str, torch.Tensor]:
+    return {
+        name: it for path in folder.glob("*.safetensors") for name, it in load_file(path).items()
+    }
+
+
+@pytest.mark.parametrize("name", [*MIXTURES, "GPT-OSS", "Gemma 4", "Apertus"])
+def test_an_export_has_the_names_and_the_bits_of_the_folder_and_loads_whole(tmp_path, name) -> None:
+    """Also what is no parameter: a router's correction, a layer's scale."""
+    base, out = family_make(tmp_path / "base", name), tmp_path / "out"
+    policy = Policy.load(str(base), torch.float32)
+    hugging_face_export(policy.model, full_weights(policy.model, {}, None), str(base), out)
+    before, after = stored(base), stored(out)
+    assert before.keys() == after.keys()
+    assert all(torch.equal(after[key], tensor) for key, tensor in before.items())
+    _, found = AutoModelForCausalLM.from_pretrained(
+        out, dtype=torch.float32, output_loading_info=True
+    )
+    assert not found["missing_keys"] and not found["unexpected_keys"]
+
+
+def test_what_a_router_corrects_by_keeps_its_type_in_bfloat16(tmp_path) -> None:
+    base, out = family_make(tmp_path / "base", CORRECTED), tmp_path / "out"
+    policy = Policy.load(str(base), torch.bfloat16)
+    (kept,) = (name for name, _ in stored_buffers(policy.model))
+    hugging_face_export(policy.model, full_weights(policy.model, {}, None), str(base), out)
+    before, after = stored(base), stored(out)
+    assert after[kept].dtype == torch.float32 and torch.equal(after[kept], before[kept])
+    assert {it.dtype for key, it in after.items() if key != kept} == {torch.bfloat16}
+
+
+def test_adapters_are_put_on_the_attention_of_a_mixture_and_else_refused_by_the_field(
+    tmp_path,
+) -> None:
+    folder = family_make(tmp_path, "Qwen3-MoE")
+    for targets in ("all-linear", "mlp"):
+        config = SessionConfig(max_context_length=128, lora_rank=2, lora_targets=targets)
+        words = f"lora_targets is {targets}, .*experts.*set lora_targets to attention"
+        with pytest.raises(ModelUnsupported, match=words):
+            adapters_add(Policy.load(str(folder), torch.float32).model, config)
+        assert f"lora_targets is {targets}" in (mixture_refusal(folder, config) or "")
+    config = config.model_copy(update={"lora_targets": "attention"})
+    assert mixture_refusal(folder, config) is None
+    policy = Policy.load(str(folder), torch.float32)
+    with pytest.raises(InvalidTrainingInput, match="train_mlp is true.*experts.*train_mlp to f"):
+        adapter_add(policy.model, "m0", LoraConfig(rank=2), "m0")
+    names = adapter_add(policy.model, "m1", LoraConfig(rank=2, train_mlp=False), "m1")
+    assert names and all("self_attn" in name or "lm_head" in name for name in names)
+
+
+@pytest.mark.parametrize("name", [*MIXTURES, "GPT-OSS", "Qwen3", "Llama 4", "Nemotron-H"])
+def test_the_weights_that_compute_a_token_are_counted_by_the_folder(tmp_path, name) -> None:
+    folder = family_make(tmp_path, name)
+    found = mixture_of(folder)
+    model = Policy.load(str(folder), torch.float32).model
+    assert (found is not None) == has_experts(model) == (name in MIXTURES or name == "GPT-OSS")
+    if found is not None:
+        experts = {key: it.numel() for key, it in model.named_parameters() if ".experts." in key}
+        sizes = [tensor.numel() for tensor in stored(folder).values()]
+        assert (found.count, found.chosen, found.parameters) == (4, 2, sum(sizes))
+        assert found.active == found.parameters - sum(experts.values()) // 2
+        assert "compute a token (2 of 4 experts a layer)" in found.words
+
+
+def test_a_layer_with_another_number_of_experts_is_counted_by_the_largest(tmp_path) -> None:
+    fields = {"num_experts": [1, 8, 8], "num_experts_per_tok": 2}
+    (tmp_path / "config.json").write_text(json.dumps(fields))
+    assert mixture_of(tmp_path) is None  # no weights
+    assert mixture_of(tmp_path / "absent") is None
+
+
+async def steps(trainer: TrainerRanks, first: int, last: int) -> dict[str, float]:
+    metrics: dict[str, float] = {}
+    for step in range(first, last + 1):
+        metrics = await trainer.forward_backward(batch(step))
+        metrics |= await trainer.optim_step(step)
+    return metrics
+
+
+@pytest.mark.engine
+@pytest.mark.timeout(600)
+async def test_ranks_and_stages_take_one_step_of_a_mixture_and_a_resumed_one_has_its_bits(
+    tmp_path,
+) -> None:
+    model = str(family_make(tmp_path / "model", CORRECTED))
+    of: dict[int, tuple[dict[str, float], dict[str, torch.Tensor]]] = {}
+    for ranks, stage in ((1, 2), (2, 3)):
+        folder = tmp_path / str(ranks)
+        config = SessionConfig(
+            learning_rate=1e-3, micro_batch_tokens=64, max_context_length=128, trainer_ranks=ranks,
+            zero_stage=stage,
+        )  # fmt: skip
+        trainer = TrainerRanks(model, config, "cpu")
+        try:
+            metrics = await steps(trainer, 1, 2)
+            await trainer.save_state(folder / "state")
+            await trainer.publish(folder / "two")
+            of[ranks] = metrics, published_weights(folder / "two")
+            await trainer.export_model(folder / "model")
+            await steps(trainer, 3, 3)
+            await trainer.publish(folder / "three")
+            unkilled = published_weights(folder / "three")
+        finally:
+            await trainer.close()
+        exported = stored(folder / "model")
+        assert exported.keys() == of[ranks][1].keys() == stored(Path(model)).keys()
+        assert all(torch.equal(exported[name], it) for name, it in of[ranks][1].items())
+        resumed = TrainerRanks(model, config, "cpu")
+        try:
+            await resumed.load_state(folder / "state")
+            await steps(resumed, 3, 3)
+            await resumed.publish(folder / "again")
+            again = published_weights(folder / "again")
+        finally:
+            await resumed.close()
+        assert all(torch.equal(unkilled[name], again[name]) for name in unkilled)
+    (one, weights), (two, others) = of[1], of[2]
+    assert math.isclose(one["grad_norm"], two["grad_norm"], rel_tol=1e-4)
+    for name, tensor in weights.items():
+        torch.testing.assert_close(others[name], tensor, rtol=0, atol=2e-5)
