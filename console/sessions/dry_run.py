@@ -35,7 +35,7 @@ from tinkerscript.wire.sessions import (
     SessionPlan,
 )
 from tinkerscript.wire.training.defaults import config_resolve
-from tinkerscript.wire.training.mixtures import mixture_refusal
+from tinkerscript.wire.training.mixtures import mixture_of, mixture_refusal
 from tinkerscript.wire.training.model_refusals import folder_refusal, prefixes_words
 
 
@@ -65,6 +65,7 @@ def dry_run(
             project_id=project.id, person=owner, devices=config.devices or 0
         ),
         prefixes=_prefixes(start, config, kind),
+        experts=mixture.words if (mixture := mixture_of(Path(_base_of(start).path))) else None,
     )
 
 

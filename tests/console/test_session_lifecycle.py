@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.utils import timezone
 
-from console.errors import Conflict, DoesNotFit, QuotaExceeded, UnknownBaseModel
+from console.errors import Conflict, DoesNotFit, InvalidRequest, QuotaExceeded, UnknownBaseModel
 from console.live.models import EventRecord
 from console.object_store import client as object_store
 from console.object_store import seaweedfs
@@ -18,6 +18,7 @@ from console.sessions import budgets, dry_run, services
 from console.sessions.checkpoints import checkpoints, removal, retention
 from console.sessions.models import Checkpoint, Removal, RuntimeSpan, Session
 from support import factories
+from support.safetensors_bytes import safetensors_bytes
 from tinkerscript.wire.checkpoints import CheckpointKind
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.sessions import Budget, SessionCreate, SessionKind, SessionState
@@ -69,6 +70,25 @@ def test_a_dry_run_says_that_a_hybrid_shares_no_prefixes_and_what_that_costs(
     )
     assert dry_run.dry_run(project=project, body=body, kind=SessionKind.SERVING).prefixes is None
     assert dry_run.dry_run(project=project, body=BODY).prefixes is None
+
+
+def test_a_dry_run_counts_what_computes_a_token_of_a_mixture_and_refuses_adapters_on_experts(
+    project, settings, tmp_path
+) -> None:
+    fields = {"model_type": "qwen3_moe", "num_experts": 8, "num_experts_per_tok": 2}
+    (tmp_path / "config.json").write_text(json.dumps(fields))
+    shapes = {f"model.layers.0.mlp.experts.{i}.up_proj.weight": [1000, 100] for i in range(8)}
+    shapes["model.embed_tokens.weight"] = [2000, 100]
+    (tmp_path / "model.safetensors").write_bytes(safetensors_bytes(shapes))
+    settings.EXTRA_MODELS = {"mine": str(tmp_path)}
+    body = SessionCreate(base_model="mine")
+    words = "of its 1.0 million weights 0.4 million compute a token (2 of 8 experts a layer)"
+    assert words in dry_run.dry_run(project=project, body=body).experts
+    assert dry_run.dry_run(project=project, body=BODY).experts is None
+    refused = SessionCreate(base_model="mine", config=SessionConfig(lora_rank=4))
+    with pytest.raises(InvalidRequest, match="lora_targets is all-linear.*experts") as error:
+        dry_run.dry_run(project=project, body=refused)
+    assert error.value.details["fields"][0]["field"] == "config.lora_targets"
 
 
 def test_what_cannot_fit_is_refused_with_the_estimate(project, monkeypatch) -> None:

@@ -2,6 +2,7 @@
 the family set.
 """
 
+import json
 from pathlib import Path
 
 VOCABULARY = 98
@@ -17,8 +18,8 @@ ROUTED = {
     "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "n_shared_experts": 1,
     "routed_scaling_factor": 1.5, "first_k_dense_replace": 1,
 }  # fmt: skip
-LATENT = {
-    "head_dim": 16, "kv_lora_rank": 16, "q_lora_rank": 24, "qk_rope_head_dim": 16, "qk_nope_head_dim": 16,
+LATENT = {  # the CPU's kernel is made for 512 + 64 numbers of a token
+    "head_dim": 64, "kv_lora_rank": 512, "q_lora_rank": 24, "qk_rope_head_dim": 64, "qk_nope_head_dim": 32,
     "v_head_dim": 32, "num_key_value_heads": 2,
 }  # fmt: skip
 
@@ -93,7 +94,14 @@ MIXTURES = {
         "Ernie4_5_MoeConfig",
         {"moe_num_experts": 4, "moe_k": 2, "moe_intermediate_size": 32, "moe_num_shared_experts": 1},
     ),
-    "MiniMax M2": ("MiniMaxM2Config", {"num_local_experts": 4, "num_experts_per_tok": 2}),
+    "MiniMax M2": (
+        "MiniMaxM2Config",
+        # the last three are of every published folder, and vLLM alone reads them
+        {
+            "num_local_experts": 4, "num_experts_per_tok": 2, "rotary_dim": 16, "scoring_func": "sigmoid",
+            "use_routing_bias": True,
+        },
+    ),
     "Hunyuan MoE": ("HunYuanMoEV1Config", {"num_experts": 4, "moe_topk": 2}),
     "Gemma 4 MoE": (
         "Gemma4TextConfig",
@@ -235,6 +243,8 @@ REFUSED = {
     ),
 }
 ALL = (*TRAINED, *MIXTURES, *PLAIN, *TOWERS, *REFUSED)  # in the order of the page's table
+# where published folders have another name for the model's code than transformers writes
+PUBLISHED_AS = {"Phi-MoE": "PhiMoEForCausalLM"}
 # what files have beside weights, of a value that computes nothing in a fresh model
 BUFFERS = ("e_score_correction_bias", "expert_bias", "layer_scalar")
 # of random weights: ten times the default, so that a wrong factor moves log-probabilities by nats
@@ -268,4 +278,9 @@ def family_make(folder: Path, name: str) -> Path:
             if name.endswith(BUFFERS):
                 buffer += SPREAD * torch.randn_like(buffer)
         model.save_pretrained(folder)
+    if name in PUBLISHED_AS:
+        fields = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(
+            json.dumps(fields | {"architectures": [PUBLISHED_AS[name]]})
+        )
     return folder

@@ -5103,6 +5103,11 @@ export interface components {
              */
             base_model: string;
             config: components["schemas"]["SessionConfig"];
+            /**
+             * Experts
+             * @description Of a mixture of experts: how many of its weights compute a token; None of any other model.
+             */
+            experts: string | null;
             /** @description None where the model's size is not known. */
             memory: components["schemas"]["MemoryEstimate"] | null;
             /**

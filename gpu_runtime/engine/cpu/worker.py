@@ -13,7 +13,7 @@ from gpu_runtime.weights.packed_loader import awaits_weights, weights_arrived
 from gpu_runtime.weights.packing import WeightPacking, linear_dispatch, linears_pack_as_loaded
 
 from .adapter_kernels import kernels_replace
-from .expert_kernels import experts_pack_anew
+from .expert_kernels import experts_install
 from .flat_layers import layers_flatten
 from .inverse_sampling import sampling_install
 from .lazy_cache import cache_allocate_lazily
@@ -22,7 +22,7 @@ from .seeded_prompts import seeds_keep
 # When a worker's process imports this: before it loads weights and allocates.
 linears_pack_as_loaded()
 cache_allocate_lazily()
-experts_pack_anew()
+experts_install()
 vision_stand_in()
 
 

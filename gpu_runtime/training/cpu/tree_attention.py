@@ -49,7 +49,8 @@ class TreeAttention(torch.autograd.Function):
         softcap: float | None = None,
     ) -> Tensor:
         query_NHD = query_NHD * scale  # here, where it is small: scores need no pass of their own
-        attended_NHD = torch.empty_like(query_NHD)
+        # latent attention has values of another size than keys (DeepSeek)
+        attended_NHD = query_NHD.new_empty(*query_NHD.shape[:2], value_GND.shape[-1])
         blocks = tree.within(window)
         for block in blocks:
             query_GQD = _grouped(query_NHD, block, len(key_GND))
@@ -156,7 +157,8 @@ def _attend(
         )
     scale = query_1HND.shape[-1] ** -0.5 if scaling is None else scaling
     query_NHD, key_GND, value_GND = query_1HND[0].transpose(0, 1), key_1GND[0], value_1GND[0]
-    if kernel_can(query_NHD, tree, sliding_window, softcap):
+    is_one_size = query_NHD.shape[-1] == value_GND.shape[-1]
+    if is_one_size and kernel_can(query_NHD, tree, sliding_window, softcap):
         return KernelAttention.apply(query_NHD, key_GND, value_GND, tree.for_kernel, scale)[
             None
         ], None

@@ -119,9 +119,22 @@ def hugging_face_export(model: Any, weights: dict[str, Tensor], base: str, folde
     if generation is not None:
         GenerationConfig.from_model_config(config).to_json_file(folder / "generation_config.json")
     frozen_write(model, Path(base), folder)
+    architectures_keep(Path(base), folder)
     older_keys_add(folder)
     base_files_copy(Path(base), folder)
     proof_write(Path(base), folder)
+
+
+def architectures_keep(base: Path, folder: Path) -> None:
+    """Engines find a model's code by the name that its folder has, and transformers may write
+    another (Phi-MoE).
+    """
+    if not (base / "config.json").is_file():
+        return
+    own = json.loads((base / "config.json").read_text()).get("architectures")
+    config = json.loads((folder / "config.json").read_text())
+    if own and config.get("architectures") != own:
+        (folder / "config.json").write_text(json.dumps(config | {"architectures": own}))
 
 
 def proof_write(base: Path, folder: Path) -> None:

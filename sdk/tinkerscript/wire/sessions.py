@@ -218,6 +218,11 @@ class SessionPlan(Response):
         description="That the model's layers share no prefixes, why, and what it costs; None where "
         "they do.",
     )
+    experts: str | None = Field(
+        None,
+        description="Of a mixture of experts: how many of its weights compute a token; None of any "
+        "other model.",
+    )
 
 
 class Failure(Response):

@@ -17,11 +17,11 @@ interface PlanPanelProps {
   plan: MemoryPlan;
   /** None when it was refused. */
   queuePosition: number | null;
-  /** What it costs that the model's layers share no prefixes; none where they do. */
-  prefixes?: string | null;
+  /** What the model's layers mean for cost: sentences of the plan, none where there is nothing to say. */
+  said?: (string | null | undefined)[];
 }
 
-export function PlanPanel({ plan, queuePosition, prefixes }: PlanPanelProps) {
+export function PlanPanel({ plan, queuePosition, said = [] }: PlanPanelProps) {
   const found = memoryFit(plan);
   return (
     <Panel title="Check" actions={<Badge tone={TONES[found]}>{found === "unknown" ? "memory unknown" : found}</Badge>}>
@@ -29,7 +29,9 @@ export function PlanPanel({ plan, queuePosition, prefixes }: PlanPanelProps) {
         <div>
           <MemoryMeter plan={plan} tone={found} />
           <p className="mt-2 text-muted">{FIT_TEXT[found]}</p>
-          {prefixes && <p className="mt-2 text-muted">{prefixes}</p>}
+          {said.filter(Boolean).map((words) => (
+            <p key={words} className="mt-2 text-muted">{words}</p>
+          ))}
           {queuePosition !== null && (
             <p className="mt-3">
               <span className="font-medium">Place in the queue: {queuePosition}</span>
