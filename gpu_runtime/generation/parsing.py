@@ -92,13 +92,21 @@ def unsupported(
 
 @dataclass(frozen=True)
 class ToolTypes:
-    """The types of a dialect's tools: ``known`` reach the model, those that begin with ``optional``
-    are left out beside others. ``switches`` say what the client does about the rest, by the
-    beginning of a type's name."""
+    """The types of a dialect's tools: ``known`` reach the model, those that begin with one of
+    ``optional`` are left out beside others. ``switches`` say what the client does about the rest,
+    by the beginning of a type's name. A type whose tools differ by who runs them is followed by
+    that (``execution``)."""
 
     known: tuple[str, ...]
     switches: Mapping[str, str]
-    optional: str | None = None
+    optional: tuple[str, ...] = ()
+
+
+def _tool_kind(tool: Any) -> Any:
+    if not isinstance(tool, dict):
+        return None
+    kind, runs = tool.get("type"), tool.get("execution")
+    return kind if runs is None else f"{kind} {runs}"
 
 
 def take_tools(body: dict[str, Any], types: ToolTypes) -> dict[str, Any]:
@@ -107,9 +115,11 @@ def take_tools(body: dict[str, Any], types: ToolTypes) -> dict[str, Any]:
     tools = body.get("tools")
     if not isinstance(tools, list):
         return {}
-    kinds = [tool.get("type") if isinstance(tool, dict) else None for tool in tools]
+    kinds = [_tool_kind(tool) for tool in tools]
     is_optional = [
-        bool(types.optional and str(kind).startswith(types.optional)) and not _is_chosen(body, tool)
+        kind not in types.known
+        and str(kind).startswith(types.optional)
+        and not _is_chosen(body, tool)
         for kind, tool in zip(kinds, tools, strict=True)
     ]
     for number, kind in enumerate(kinds):
@@ -119,7 +129,7 @@ def take_tools(body: dict[str, Any], types: ToolTypes) -> dict[str, Any]:
             (said for start, said in types.switches.items() if str(kind).startswith(start)), ""
         )
         raise BadRequest(
-            f"tools.{number}: a tool of type {str(kind)[:80]!r} is no function, and nothing here "
+            f"tools.{number}: a tool of type {str(tools[number].get('type'))[:80]!r} is no function, and nothing here "
             "runs it",
             hint=hint
             or "Send a function with a schema, which your client runs itself, or leave the tool "

@@ -327,3 +327,17 @@ async def test_a_call_goes_on_through_a_handover_and_each_token_is_of_the_weight
     )
     held.cancel()
     await asyncio.gather(held, return_exceptions=True)
+
+
+@pytest.mark.parametrize("max_staleness", [1])
+async def test_what_the_cache_had_of_a_prompt_is_counted_and_nothing_of_older_weights(
+    engine: VllmEngine, tmp_path: Path
+) -> None:
+    other = other_weights(tmp_path / "model", tmp_path / "other")
+
+    async def cached(name: str) -> int:
+        return (await follow(engine, name, [], max_tokens=2))[0].cached_tokens
+
+    assert [await cached(name) for name in ("first", "again")] == [0, 256], "two blocks of 128"
+    await engine.load_weights(other, 5)
+    assert [await cached(name) for name in ("later", "later again")] == [0, 256]

@@ -94,7 +94,8 @@ MESSAGES_LABELS: Table = (
 HEADERS = ("anthropic-beta", "x-claude-code-session-id")
 TOOLS = ToolTypes(
     known=("custom",),
-    optional="web_search_",
+    # A search for tools has nothing to find: the model is shown every tool.
+    optional=("web_search_", "tool_search_tool_"),
     switches={
         "web_search": (
             'In Claude Code: --disallowedTools WebSearch, or "deny": ["WebSearch"] in its '
@@ -106,8 +107,8 @@ TOOLS = ToolTypes(
         "defer_loading.",
         "mcp_toolset": "Let the client call the server itself and send its tools with an "
         "input_schema.",
-        "bash_": "Send a tool with that name and an input_schema, which your client runs.",
-        "text_editor_": "Send a tool with that name and an input_schema, which your client runs.",
-        "memory_": "Send a tool with that name and an input_schema, which your client runs.",
+        "bash_": "Send a type of before, or a tool with that name and an input_schema.",
+        "text_editor_": "Send a type of before, or a tool with that name and an input_schema.",
+        "memory_": "Send a type of before, or a tool with that name and an input_schema.",
     },
 )

@@ -7,6 +7,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from gpu_runtime.episodes.open_episode import OpenEpisode
+from gpu_runtime.gateway.anthropic.client_tools import show_client_tools
 from gpu_runtime.gateway.anthropic.labels import HEADERS, MESSAGES_LABELS, TOOLS
 from gpu_runtime.gateway.anthropic.messages import PING, message, message_events
 from gpu_runtime.gateway.anthropic.requests import CountRequest, MessagesRequest, chat_request
@@ -54,7 +55,7 @@ class AnthropicRoutes:
         self, request: Request, episode: OpenEpisode, body: bytes, kind: type[CountRequest]
     ) -> PreparedChat:
         sent = body_of(body)
-        left_out = take_tools(sent, TOOLS)
+        left_out = show_client_tools(sent) | take_tools(sent, TOOLS)
         asked, labels = parse_request(sent, kind, MESSAGES_LABELS)
         labels |= header_labels(request.headers, HEADERS) | left_out
         chat = chat_request(asked)

@@ -56,7 +56,7 @@ async def response_events(
         for event in [*events.thoughts(thoughts), *events.text(text)]:
             yield event
         # their input is decoded once it is whole, and items keep their order
-        if asked.has_custom_tools:
+        if asked.sends_calls_whole:
             calls = []
         for piece in calls:
             if piece.name is not None:
@@ -66,7 +66,7 @@ async def response_events(
                     yield event
             yield events.arguments(piece.arguments)
     assert live.record is not None, "read() ends with a record or raises"
-    for piece in [] if asked.has_custom_tools else reader.close():
+    for piece in [] if asked.sends_calls_whole else reader.close():
         yield events.arguments(piece.arguments)
     answer = live.record.completions[0]
     thoughts = reader.rest_of_thoughts(answer.message.get("reasoning_content", ""))

@@ -82,6 +82,8 @@ class ResponseEvents:
                     "response.custom_tool_call_input.done", **self._position(), input=item["input"]
                 )
             ]
+        elif item["type"] != "function_call":  # it comes whole
+            filled = []
         else:
             whole = {"name": item["name"], "arguments": item["arguments"]}
             filled = [
@@ -105,6 +107,8 @@ class ResponseEvents:
                 events.append(
                     self.event("response.custom_tool_call_input.delta", **self._position(), **more)
                 )
+            elif self._open is None and item["type"] != "function_call":
+                events += self.begin(item)
             elif self._open is None:
                 events += [*self.begin(item | {"arguments": ""}), self.arguments(item["arguments"])]
             events += self.done(item)

@@ -2,13 +2,29 @@
 earlier ones.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, TypeAdapter
 
+from gpu_runtime.gateway.openai.client_tools import (
+    CLIENT_TOOLS,
+    SearchCallItem,
+    SearchItem,
+    ShellCallItem,
+    ShellOutputItem,
+    client_item,
+)
 from gpu_runtime.gateway.openai.responses_events import reasoning_item
-from gpu_runtime.gateway.openai.responses_tools import NAMESPACES, flat_name, split_name
+from gpu_runtime.gateway.openai.responses_tools import (
+    NAMESPACES,
+    FunctionTool,
+    NamespaceTool,
+    flat_name,
+    functions_of,
+    split_name,
+)
 from gpu_runtime.journal.call_ids import MESSAGE, with_prefix
 from gpu_runtime.journal.records import CallRecord
 from gpu_runtime.rendering.custom_tools import arguments_of, input_of
@@ -70,6 +86,21 @@ class FunctionCallOutputItem(_Item):
     output: str | list[_Part]
 
 
+class SearchOutputItem(SearchItem):
+    """The tools that a client's search has found. They may be called from then on."""
+
+    type: Literal["tool_search_output"]
+    tools: list[Annotated[FunctionTool | NamespaceTool, Field(discriminator="type")]]
+
+    @property
+    def output(self) -> str:
+        """What the model reads of it: each tool on a line."""
+        found = functions_of(self.tools).items()
+        kept = {"description", "parameters"}
+        told = [{"name": n} | t.model_dump(include=kept, exclude_none=True) for n, t in found]
+        return "\n".join(map(json.dumps, told)) or "No tool was found."
+
+
 class _ReasoningText(Strict):
     type: Literal["reasoning_text", "summary_text"]
     text: str
@@ -115,6 +146,10 @@ InputItem = Annotated[
     | Annotated[FunctionCallOutputItem, Tag("function_call_output")]
     | Annotated[FunctionCallOutputItem, Tag("custom_tool_call_output")]
     | Annotated[CustomCallItem, Tag("custom_tool_call")]
+    | Annotated[ShellCallItem, Tag("local_shell_call")]
+    | Annotated[ShellOutputItem, Tag("local_shell_call_output")]
+    | Annotated[SearchCallItem, Tag("tool_search_call")]
+    | Annotated[SearchOutputItem, Tag("tool_search_output")]
     | Annotated[ReasoningItem, Tag("reasoning")]
     | Annotated[ItemReference, Tag("item_reference")],
     Discriminator(_kind),
@@ -141,21 +176,17 @@ def messages_of(items: Sequence[InputItem]) -> list[dict[str, Any]]:
             if item.role == "assistant":
                 messages[-1] |= thoughts
                 thoughts = {}
-        elif isinstance(item, FunctionCallOutputItem):
+        elif isinstance(item, FunctionCallOutputItem | ShellOutputItem | SearchOutputItem):
             messages.append(
                 {"role": "tool", "tool_call_id": item.call_id, "content": _content(item.output)}
             )
-        elif isinstance(item, FunctionCallItem | CustomCallItem):
+        elif not isinstance(item, ItemReference):
             # The text and the calls of one answer are items in a row here, and one message in chat.
             if thoughts or not messages or messages[-1]["role"] != "assistant":
                 messages.append({"role": "assistant", "content": ""} | thoughts)
                 thoughts = {}
-            arguments = (
-                item.arguments if isinstance(item, FunctionCallItem) else arguments_of(item.input)
-            )
-            function = {"name": flat_name(item.namespace, item.name), "arguments": arguments}
             messages[-1].setdefault("tool_calls", []).append(
-                {"id": item.call_id, "function": function}
+                {"id": item.call_id, "function": _function(item)}
             )
     return [*messages, {"role": "assistant", "content": ""} | thoughts] if thoughts else messages
 
@@ -163,7 +194,16 @@ def messages_of(items: Sequence[InputItem]) -> list[dict[str, Any]]:
 def _goes_on_answer(item: InputItem) -> bool:
     if isinstance(item, MessageItem):
         return item.role == "assistant"
-    return isinstance(item, FunctionCallItem | CustomCallItem)
+    return isinstance(item, FunctionCallItem | CustomCallItem | ShellCallItem | SearchCallItem)
+
+
+def _function(
+    item: FunctionCallItem | CustomCallItem | ShellCallItem | SearchCallItem,
+) -> dict[str, Any]:
+    if isinstance(item, ShellCallItem | SearchCallItem):
+        return item.function
+    arguments = item.arguments if isinstance(item, FunctionCallItem) else arguments_of(item.input)
+    return {"name": flat_name(item.namespace, item.name), "arguments": arguments}
 
 
 def _content(content: str | list[_TextPart | _RefusalPart]) -> str:
@@ -186,13 +226,14 @@ def output_items(record: CallRecord) -> list[dict[str, Any]]:
         for tool in record.options.get("tools", [])
         if tool["type"] == "custom"
     }
-    apart = record.options.get(NAMESPACES, {})
-    items = [
-        (custom_item if call["function"]["name"] in custom else call_item)(
-            record.id, index, call, apart
-        )
-        for index, call in enumerate(calls)
-    ]
+    apart, own = record.options.get(NAMESPACES, {}), record.options.get(CLIENT_TOOLS, ())
+
+    def item(index: int, call: dict[str, Any]) -> dict[str, Any]:
+        if (name := call["function"]["name"]) in own:
+            return client_item(record.id, index, call)
+        return (custom_item if name in custom else call_item)(record.id, index, call, apart)
+
+    items = [item(index, call) for index, call in enumerate(calls)]
     if content := message["content"]:
         items.insert(0, message_item(record.id, content))
     if thoughts := message.get("reasoning_content"):

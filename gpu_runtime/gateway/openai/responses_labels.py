@@ -75,14 +75,17 @@ RESPONSES_LABELS: Table = (
     Label("input.*.content.*.prompt_cache_breakpoint", "API, prompt caching, of a part"),
     Label("input.*.output.*.prompt_cache_breakpoint", "the same, of a tool's result"),
     Label("tools.*.tools.*.defer_loading", "API, tool search, in a namespace"),
+    Label("input.*.tools.*.defer_loading", "API, tool search: a tool that was found"),
+    Label("input.*.tools.*.tools.*.defer_loading", "the same, in a namespace"),
     Label("input.*.internal_chat_message_metadata_passthrough", "Codex, of its own items"),
 )
 # Codex 0.171.0 sends all but openai-beta, which is of OpenAI's clients.
 HEADERS = ("openai-beta", "x-codex-beta-features", "session-id", "thread-id")
 TOOLS = ToolTypes(
-    known=("function", "custom", "namespace"),
-    # Codex sends it with every request unless it is switched off.
-    optional="web_search",
+    known=("function", "custom", "namespace", "local_shell", "tool_search client"),
+    # Codex sends the first with every request unless it is switched off. A search of the server's
+    # for tools has nothing to find: the model is shown every tool.
+    optional=("web_search", "tool_search"),
     switches={
         "web_search": 'In Codex: web_search = "disabled" in config.toml. Else leave the tool out.',
         "image_generation": (
@@ -93,8 +96,6 @@ TOOLS = ToolTypes(
             "In Codex: name the session's own model, for which it sends every tool at once. Else"
             " send all tools as functions."
         ),
-        "local_shell": "In Codex: name the session's own model, for which it sends its shell as a "
-        "function.",
         "shell": "Send the shell as a function with a schema, which your client runs.",
         "apply_patch": "Send it as a function with a schema, which your client runs.",
         "mcp": "Let the client call the server itself and send its tools as functions: in Codex, "

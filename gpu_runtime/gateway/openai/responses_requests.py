@@ -7,9 +7,21 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from gpu_runtime.gateway.openai.client_tools import LocalShellTool, ToolSearchTool
 from gpu_runtime.gateway.openai.earlier_responses import EarlierResponses
-from gpu_runtime.gateway.openai.responses_items import InputItem, ItemReference, messages_of
-from gpu_runtime.gateway.openai.responses_tools import CustomTool, FunctionTool, Tool, functions_of
+from gpu_runtime.gateway.openai.responses_items import (
+    InputItem,
+    ItemReference,
+    SearchOutputItem,
+    messages_of,
+)
+from gpu_runtime.gateway.openai.responses_tools import (
+    CustomTool,
+    FunctionTool,
+    Tool,
+    functions_of,
+    names_apart,
+)
 from gpu_runtime.generation.engine_options import EngineOptions, TemplateOptions
 from gpu_runtime.generation.parsing import checked
 from gpu_runtime.generation.requests import ChatRequest, Effort
@@ -101,9 +113,25 @@ class ResponsesRequest(EngineOptions, TemplateOptions):
         )
 
     @property
-    def has_custom_tools(self) -> bool:
-        """Whether a tool's input may be one text."""
-        return any(isinstance(tool, CustomTool) for tool in self.functions.values())
+    def namespaced(self) -> dict[str, tuple[str, str]]:
+        """Both names of each function of a namespace, of those that a search has found too."""
+        items = [] if isinstance(self.input, str) else self.input
+        found = [
+            tool for item in items if isinstance(item, SearchOutputItem) for tool in item.tools
+        ]
+        return names_apart([*(self.tools or []), *found])
+
+    @property
+    def client_tools(self) -> list[str]:
+        """The names of those tools whose calls are items of their own."""
+        kinds = (LocalShellTool, ToolSearchTool)
+        return [tool.type for tool in self.tools or [] if isinstance(tool, kinds)]
+
+    @property
+    def sends_calls_whole(self) -> bool:
+        """Whether a call may be of a form that is made of its whole arguments."""
+        is_custom = any(isinstance(tool, CustomTool) for tool in self.functions.values())
+        return is_custom or bool(self.client_tools)
 
     @cached_property
     def functions(self) -> dict[str, FunctionTool | CustomTool]:

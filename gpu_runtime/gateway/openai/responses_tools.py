@@ -1,4 +1,5 @@
-"""Tools of the Responses dialect: functions and custom tools, alone or in namespaces.
+"""Tools of the Responses dialect: functions and custom tools, alone or in namespaces, and those of
+client_tools.py.
 
 A function of a namespace is one whose name begins with the namespace's, for no template has groups.
 Its calls are sent with both names apart, as the dialect has them (Codex 0.171.0 finds its handler
@@ -10,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from gpu_runtime.gateway.openai.client_tools import LocalShellTool, ToolSearchTool
 from gpu_runtime.generation.tools import NAME_LETTERS, ToolName
 from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.messages import Strict
@@ -44,7 +46,10 @@ class NamespaceTool(Strict):
     )
 
 
-Tool = Annotated[FunctionTool | CustomTool | NamespaceTool, Field(discriminator="type")]
+Tool = Annotated[
+    FunctionTool | CustomTool | NamespaceTool | LocalShellTool | ToolSearchTool,
+    Field(discriminator="type"),
+]
 
 
 def flat_name(namespace: str | None, name: str) -> str:
@@ -61,10 +66,7 @@ def functions_of(tools: Sequence[Tool]) -> dict[str, FunctionTool | CustomTool]:
     functions: dict[str, FunctionTool | CustomTool] = {}
     for number, tool in enumerate(tools):
         group = tool if isinstance(tool, NamespaceTool) else None
-        inside: Sequence[FunctionTool | CustomTool] = (
-            tool.tools if isinstance(tool, NamespaceTool) else [tool]
-        )
-        for each in inside:
+        for each in _inside(tool):
             name = flat_name(group.name if group else None, each.name)
             if name in functions:
                 raise _refused(number, f"two tools have the name {name!r}")
@@ -78,6 +80,14 @@ def functions_of(tools: Sequence[Tool]) -> dict[str, FunctionTool | CustomTool]:
                 update={"description": "\n".join(filter(None, told)) or None}
             )
     return functions
+
+
+def _inside(tool: Tool) -> Sequence[FunctionTool | CustomTool]:
+    if isinstance(tool, NamespaceTool):
+        return tool.tools
+    if isinstance(tool, LocalShellTool | ToolSearchTool):
+        return [FunctionTool(type="function", **tool.function)]
+    return [tool]
 
 
 def _refused(number: int, why: str) -> BadRequest:

@@ -11,11 +11,12 @@ from gpu_runtime.gateway.completion_handler import CompletionHandler
 from gpu_runtime.gateway.http import read_body
 from gpu_runtime.gateway.openai import chat_labels, responses_labels
 from gpu_runtime.gateway.openai.chat import chat_chunks, chat_completion
+from gpu_runtime.gateway.openai.client_tools import CLIENT_TOOLS
 from gpu_runtime.gateway.openai.completions import joined_completions, text_chunks, text_completion
 from gpu_runtime.gateway.openai.earlier_responses import INSTRUCTIONS, EarlierResponses
 from gpu_runtime.gateway.openai.responses import response, response_events
 from gpu_runtime.gateway.openai.responses_requests import ResponsesRequest, chat_request
-from gpu_runtime.gateway.openai.responses_tools import NAMESPACES, names_apart
+from gpu_runtime.gateway.openai.responses_tools import NAMESPACES
 from gpu_runtime.generation.calls import Recorder
 from gpu_runtime.generation.parsing import body_of, header_labels, parse_request, take_tools
 from gpu_runtime.generation.requests import ChatRequest, TextRequest
@@ -84,8 +85,10 @@ class OpenAIRoutes:
         notes = dict(prepared.notes)
         if asked.instructions is not None:
             notes[INSTRUCTIONS] = True
-        if apart := names_apart(asked.tools or []):
+        if apart := asked.namespaced:
             notes[NAMESPACES] = apart
+        if asked.client_tools:
+            notes[CLIENT_TOOLS] = asked.client_tools
         prepared = replace(prepared, notes=notes)
         whole, events = partial(response, asked), partial(response_events, asked)
         return await self._handler.answer(request, episode, prepared, whole, events)

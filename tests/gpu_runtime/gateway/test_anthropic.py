@@ -165,7 +165,7 @@ async def test_forced_tool_is_called(gateway: Gateway, choice: dict[str, str]) -
             {"messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}]},
             "messages.0.content.0",
         ),
-        ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, "tools.0"),
+        ({"tools": [{"type": "computer_20250124", "name": "computer"}]}, "tools.0"),
         ({"tool_choice": {"type": "any"}}, "tool_choice"),
     ],
 )

@@ -212,15 +212,15 @@ async def test_a_label_changes_no_prompt_in_any_dialect(
         ),
         (
             "/v1/responses",
-            {"tools": [TOOL["/v1/responses"], {"type": "tool_search"}]},
-            "tools.1",
+            {"tools": [{"type": "tool_search"}]},
+            "tools.0",
             "In Codex",
         ),
         (
             "/v1/responses",
-            {"tools": [TOOL["/v1/responses"], {"type": "local_shell"}]},
+            {"tools": [TOOL["/v1/responses"], {"type": "image_generation"}]},
             "tools.1",
-            "In Codex",
+            "image_generation = false",
         ),
         (
             "/v1/responses",
