@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from gpu_runtime.generation.answer_form import AnswerForm, Cutter
+from gpu_runtime.generation.answers.form import AnswerForm, Cutter
 from gpu_runtime.generation.bounds.thinking_budget import ThinkingBudget
 from gpu_runtime.generation.engine_options import check_tokens
 from gpu_runtime.generation.loop_check import check_loop

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gpu_runtime.generation.answer_form import Cutter
+from gpu_runtime.generation.answers.form import Cutter
 from gpu_runtime.generation.bounds.schema_bounds import schema_bound
 from gpu_runtime.generation.engine_options import check_tokens
 from gpu_runtime.generation.parsing import LABELS

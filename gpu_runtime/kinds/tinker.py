@@ -14,7 +14,7 @@ from gpu_runtime.gateway.tinker.checkpoint_store import CheckpointStore
 from gpu_runtime.gateway.tinker.dialects import DialectRoutes
 from gpu_runtime.gateway.tinker.ledger import Ledger
 from gpu_runtime.gateway.tinker.routes import Samplers, TinkerRoutes
-from gpu_runtime.gateway.tinker.sampling import Samples
+from gpu_runtime.gateway.tinker.samples.sampling import Samples
 from gpu_runtime.gateway.tinker.work import ModelWork
 from gpu_runtime.gateway.tinker.work_meter import WorkMeter
 from gpu_runtime.health.deadlines import Phase

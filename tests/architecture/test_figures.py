@@ -70,7 +70,7 @@ FIGURES: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
         ),
         (
             "kept up to 20 000 or 256 MiB of a session",
-            "gpu_runtime/gateway/tinker/sampling.py",
+            "gpu_runtime/gateway/tinker/samples/sampling.py",
             {"RESULTS_KEPT": 20_000, "RESULT_BYTES_KEPT": 256 * MIB},
         ),
         (
@@ -102,7 +102,7 @@ FIGURES: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
         ),
         (
             "the most at one 262 144",
-            "gpu_runtime/gateway/tinker/prompt_targets.py",
+            "gpu_runtime/gateway/tinker/samples/prompt_targets.py",
             {"MAX_CELLS": 262_144},
         ),
         (

@@ -37,7 +37,7 @@ BROAD_EXCEPTS = {
     "gpu_runtime/engine/grammars/trial.py": 1,
     # the top of an operation, and of what goes on beside later ones
     "gpu_runtime/gateway/tinker/ledger.py": 2,
-    "gpu_runtime/gateway/tinker/sampling.py": 1,
+    "gpu_runtime/gateway/tinker/samples/sampling.py": 1,
     "gpu_runtime/generation/calls.py": 1,
     "gpu_runtime/episodes/ledger.py": 1,
     "gpu_runtime/training/rank_process.py": 1,

@@ -22,7 +22,7 @@ from gpu_runtime.events import Events
 from gpu_runtime.gateway.app import app_of, serve
 from gpu_runtime.gateway.tinker.ledger import Ledger
 from gpu_runtime.gateway.tinker.routes import Samplers, TinkerRoutes
-from gpu_runtime.gateway.tinker.sampling import Samples
+from gpu_runtime.gateway.tinker.samples.sampling import Samples
 from gpu_runtime.gateway.tinker.work import ModelWork
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.training.models.trainer import BaseWithModels

@@ -18,7 +18,7 @@ from gpu_runtime.gateway.tinker import messages
 from gpu_runtime.gateway.tinker.dialects import DialectRoutes
 from gpu_runtime.gateway.tinker.ledger import Ledger
 from gpu_runtime.gateway.tinker.routes import Samplers, TinkerRoutes
-from gpu_runtime.gateway.tinker.sampling import Samples
+from gpu_runtime.gateway.tinker.samples.sampling import Samples
 from gpu_runtime.gateway.tinker.work import ModelWork
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.rendering.renderer import Renderer

@@ -4,7 +4,7 @@ import json
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
-from gpu_runtime.generation.answer_form import Reader
+from gpu_runtime.generation.answers.form import Reader
 from gpu_runtime.generation.bounds.open_schemas import WARNING
 from gpu_runtime.generation.call_stream import CallStream
 from gpu_runtime.generation.chat_prompt import PreparedChat

@@ -28,7 +28,7 @@ from gpu_runtime.gateway.http import check_relay_key
 from gpu_runtime.gateway.openai.routes import OpenAIRoutes
 from gpu_runtime.gateway.openai.token_routes import TokenRoutes
 from gpu_runtime.gateway.tinker.data import UserMistake
-from gpu_runtime.gateway.tinker.sampling import STALL_S
+from gpu_runtime.gateway.tinker.samples.sampling import STALL_S
 from gpu_runtime.gateway.tinker.snapshots import snapshot_held
 from gpu_runtime.generation.calls import Calls
 from gpu_runtime.generation.forgotten_calls import ForgottenCalls

@@ -31,7 +31,7 @@ from gpu_runtime.gateway.tinker.requests import (
     body_parse,
 )
 from gpu_runtime.gateway.tinker.results import Result
-from gpu_runtime.gateway.tinker.sampling import Busy, Gone, Promise, Samples
+from gpu_runtime.gateway.tinker.samples.sampling import Busy, Gone, Promise, Samples
 from gpu_runtime.gateway.tinker.snapshots import ADAPTERS_KEPT, WHOLE_KEPT, snapshot_use
 from gpu_runtime.journal.model_table import CREATE, ModelTable
 from gpu_runtime.object_store.staging import folder_publish

@@ -14,7 +14,7 @@ from gpu_runtime.errors import ControlPlaneLost, ControlPlaneRefused, LeaseLost,
 from gpu_runtime.events import Events
 from gpu_runtime.gateway.tinker.dialects import CallDone
 from gpu_runtime.gateway.tinker.ledger import OperationDone
-from gpu_runtime.gateway.tinker.sampling import SampleDone
+from gpu_runtime.gateway.tinker.samples.sampling import SampleDone
 from tinkerscript.wire.tinker.work import (
     MAX_CALLS,
     MAX_MEASURES,

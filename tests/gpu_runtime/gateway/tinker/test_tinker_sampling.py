@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpu_runtime.gateway.tinker.sample_orders import seed_mix
+from gpu_runtime.gateway.tinker.samples.orders import seed_mix
 from support.tinker_harness import MODEL, Open, Wire, step, training
 
 BASE = "tnk_ab:sample:7:ses_0123"

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from gpu_runtime.gateway.tinker import messages
-from gpu_runtime.gateway.tinker.prompt_targets import draws_write, scores_write
 from gpu_runtime.gateway.tinker.requests import Sample
+from gpu_runtime.gateway.tinker.samples.prompt_targets import draws_write, scores_write
 from gpu_runtime.interfaces import Delta
 from gpu_runtime.sampler_interfaces import SampleOrder, SampleOutcome
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from gpu_runtime.generation.stop_strings import first_tokens
+from gpu_runtime.generation.answers.stop_strings import first_tokens
 from gpu_runtime.interfaces import Delta
 from gpu_runtime.rendering.tool_formats import ToolFormat
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
-from gpu_runtime.generation.answer_grammar import answer_grammar
+from gpu_runtime.generation.answers.grammar import answer_grammar
+from gpu_runtime.generation.answers.one_call import OneCall
+from gpu_runtime.generation.answers.stop_strings import StopStrings
 from gpu_runtime.generation.bounds.thinking_budget import ThinkingBudget, budget_check, budget_of
-from gpu_runtime.generation.one_call import OneCall
 from gpu_runtime.generation.requests import ChatRequest
-from gpu_runtime.generation.stop_strings import StopStrings
 from gpu_runtime.journal.records import Completion
 from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.answer_parser import AnswerParser

@@ -4,9 +4,9 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from gpu_runtime.gateway.tinker import prompt_targets
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.requests import MAX_STOPS, Prompt, Sample
+from gpu_runtime.gateway.tinker.samples import prompt_targets
 from gpu_runtime.interfaces import SamplingOptions
 from gpu_runtime.sampler_interfaces import SampleOrder, SamplerEngine
 
