@@ -60,7 +60,7 @@ FIGURES: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
             "does not come within five and a half minutes, for five of which the client tries to "
             "send it, counts as "
             "used up. One that is more than 4096 after the last is refused",
-            "gpu_runtime/gateway/tinker/ledger.py",
+            "gpu_runtime/gateway/tinker/model_queue.py",
             {"GAP_S": 330.0, "MAX_GAP": 4096},
         ),
         (

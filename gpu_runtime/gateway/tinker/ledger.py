@@ -23,7 +23,7 @@ from gpu_runtime.errors import (
 )
 from gpu_runtime.events import Events
 from gpu_runtime.gateway.tinker.data import UserMistake
-from gpu_runtime.gateway.tinker.model_queue import ModelQueue
+from gpu_runtime.gateway.tinker.model_queue import GAP_S, ModelQueue
 from gpu_runtime.gateway.tinker.results import Future, Result, Work
 from gpu_runtime.journal.model_table import CREATE, ModelTable, Operation
 from gpu_runtime.model_interfaces import InvalidTrainingInput
@@ -31,8 +31,6 @@ from gpu_runtime.refusals import BadRequest, NotFound
 from tinkerscript.wire.tinker.ids import PromiseId
 from tinkerscript.wire.tinker.messages import ModelCreate
 
-# a client tries for 300 s, and 30 s more for its last try, to send a number before it gives it up
-GAP_S = 330.0
 # how long, and how often, a store is asked for what has to be done again
 STORE_S, STORE_INTERVAL_S = 600.0, 5.0
 MISSING = "missing"  # the kind of a number that was used up without an operation

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from gpu_runtime.journal.model_table import CREATE, Operation
 from gpu_runtime.refusals import BadRequest
 
+# a client tries for 300 s, and 30 s more for its last try, to send a number before it gives it up
+GAP_S = 330.0
 # numbers that may be missing before one that comes: each is written down when it is given up
 MAX_GAP = 4096
 
