@@ -35,8 +35,8 @@ from tinkerscript.wire.sessions import (
     SessionPlan,
 )
 from tinkerscript.wire.training.defaults import config_resolve
-from tinkerscript.wire.training.mixtures import mixture_of, mixture_refusal
 from tinkerscript.wire.training.model_refusals import folder_refusal, prefixes_words
+from tinkerscript.wire.training.models.mixtures import mixture_of, mixture_refusal
 
 
 def dry_run(

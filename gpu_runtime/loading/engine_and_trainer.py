@@ -30,8 +30,8 @@ from gpu_runtime.steps.resumed_state import serves_from_state
 from gpu_runtime.training.models.process import ModelTrainerProcess
 from gpu_runtime.training.ranks import TrainerRanks
 from gpu_runtime.weights.handover_folder import handover_make
-from tinkerscript.wire.training.mixtures import mixture_refusal
 from tinkerscript.wire.training.model_refusals import folder_refusal
+from tinkerscript.wire.training.models.mixtures import mixture_refusal
 
 from .engine_nodes import engine_nodes
 from .rehearsal import rehearse, rehearse_models

@@ -41,8 +41,8 @@ from gpu_runtime.model_interfaces import (
 from gpu_runtime.sampler_interfaces import SampleOrder, SamplerEngine
 from gpu_runtime.steps.device import device_lent
 from gpu_runtime.training.rows.loop_data import trained_of
-from tinkerscript.wire.training.mixtures import mixture_of
 from tinkerscript.wire.training.model_refusals import window_reached
+from tinkerscript.wire.training.models.mixtures import mixture_of
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from gpu_runtime.errors import ModelUnsupported
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.training.mixtures import ADAPTERS
+from tinkerscript.wire.training.models.mixtures import ADAPTERS
 
 from .models.towers import text_names
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from gpu_runtime.model_interfaces import InvalidTrainingInput, LoraConfig
 from gpu_runtime.training.lora import PARTS, adapter_folder_write, has_experts
 from gpu_runtime.training.models.towers import text_names
-from tinkerscript.wire.training.mixtures import ADAPTERS
+from tinkerscript.wire.training.models.mixtures import ADAPTERS
 
 # Whatever the rank: Schulman et al. 2025, "LoRA Without Regret"; also the alpha of the hosted
 # service's adapters.

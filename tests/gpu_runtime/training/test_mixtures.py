@@ -22,7 +22,7 @@ from support.model_families import MIXTURES, family_make
 from support.published_weights import published_weights
 from support.rank_batches import batch
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.training.mixtures import mixture_of, mixture_refusal
+from tinkerscript.wire.training.models.mixtures import mixture_of, mixture_refusal
 
 CORRECTED = "GLM-4.5"  # its router corrects scores by a buffer
 
