@@ -9,8 +9,15 @@ import errno
 import ssl
 
 # What Python, torch and the libraries raise for values, types and names that do not fit, JSON and
-# text included.
-OF_INPUT = (ValueError, TypeError, LookupError, NotImplementedError)
+# text included: a list where an object belongs has no attribute of it, no heads divide nothing.
+OF_INPUT = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    NotImplementedError,
+)
 # Of safetensors, huggingface_hub and jinja2, by name: not every process that asks has imported
 # them.
 OF_INPUT_NAMES = ("SafetensorError", "StrictDataclassError", "TemplateError")

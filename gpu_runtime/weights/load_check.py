@@ -10,6 +10,8 @@ import json
 import sys
 from pathlib import Path
 
+from gpu_runtime.failures.input_errors import said
+
 
 class LoadCheckError(Exception):
     """The folder is no base model; the message says why."""
@@ -20,7 +22,6 @@ def load_check(folder: Path) -> dict[str, int | None]:
     LoadCheckError.
     """
     import torch
-    from safetensors import SafetensorError
     from transformers import AutoConfig, AutoTokenizer
 
     from .auto_class import auto_class
@@ -31,20 +32,23 @@ def load_check(folder: Path) -> dict[str, int | None]:
         model, found = auto_class(config).from_pretrained(
             folder, local_files_only=True, dtype="auto", output_loading_info=True
         )
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
-        raise LoadCheckError(f"it does not load: {error}") from error
+    except Exception as error:  # the libraries raise whatever a file leads them to
+        raise LoadCheckError(f"it does not load: {said(error)}") from error
     if missing := sorted(found["missing_keys"]):  # transformers would fill them with noise
         raise LoadCheckError(f"it lacks {len(missing)} weights, the first is {missing[0]}")
     if not tokenizer.chat_template:
         raise LoadCheckError("its tokenizer has no chat template: add chat_template.jinja")
-    ids = tokenizer.apply_chat_template(
-        [{"role": "user", "content": "Hello"}],
-        add_generation_prompt=True,
-        return_tensors="pt",
-        return_dict=True,
-    )
-    with torch.inference_mode():
-        logits = model(**ids).logits
+    try:
+        ids = tokenizer.apply_chat_template(
+            [{"role": "user", "content": "Hello"}],
+            add_generation_prompt=True,
+            return_tensors="pt",
+            return_dict=True,
+        )
+        with torch.inference_mode():
+            logits = model(**ids).logits
+    except Exception as error:
+        raise LoadCheckError(f"it does not answer a short prompt: {said(error)}") from error
     if not torch.isfinite(logits).all():
         raise LoadCheckError("its answer to a short prompt is not finite: a weight is damaged")
     length = getattr(model.config.get_text_config(), "max_position_embeddings", None)

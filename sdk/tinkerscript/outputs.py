@@ -73,7 +73,7 @@ def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
                 for who, value in _mapping(fields, name).items()
             }
     if fields.get("is_success") is not None:
-        fields["is_success"] = bool(fields["is_success"])
+        fields["is_success"] = _truth(fields["is_success"])
     for name in ("metrics", "metadata", "reward_parts"):
         if fields.get(name) is None:
             fields.pop(name, None)
@@ -123,17 +123,37 @@ def _finite(value: Any, name: str) -> float:
     """A float from any number: Python's, NumPy's or a tensor's with one element. Text is not a
     number.
     """
-    if isinstance(value, str | bytes) or not hasattr(value, "__float__"):
-        raise InvalidReward(
-            f"{name} must be a number, not {type(value).__name__} (it is {value!r:.80})."
-        )
     try:
-        number = float(value)
+        plain = _plain(value)
+        if isinstance(plain, str | bytes) or not hasattr(plain, "__float__"):
+            raise InvalidReward(
+                f"{name} must be a number, not {type(value).__name__} (it is {value!r:.80})."
+            )
+        number = float(plain)
     except (TypeError, ValueError, OverflowError, RuntimeError) as failure:
         raise InvalidReward(f"{name} must be one finite number: {failure}") from failure
     if not math.isfinite(number):
         raise InvalidReward(f"{name} must be finite, not {number}.")
     return number
+
+
+def _truth(value: Any) -> bool:
+    """A bool from Python's, NumPy's or a tensor's, or from 0 and 1: any text would be true."""
+    try:
+        plain = _plain(value)
+    except (TypeError, ValueError, RuntimeError):
+        plain = None
+    if isinstance(plain, int | float) and plain in (0, 1):
+        return bool(plain)
+    raise InvalidRequest(
+        f"is_success must be True or False, not {type(value).__name__} (it is {value!r:.80})."
+    )
+
+
+def _plain(value: Any) -> Any:
+    """The one element of an array or a tensor, as Python has it; anything else as it is."""
+    item = getattr(value, "item", None)
+    return item() if callable(item) else value
 
 
 def _mapping(fields: dict[str, Any], name: str) -> Mapping[str, Any]:

@@ -30,6 +30,8 @@ from gpu_runtime.training.rank_process import kind_of
         json.JSONDecodeError("no JSON", "x", 0),
         UnicodeDecodeError("utf-8", b"\xff", 0, 1, "no text"),
         KeyError("hidden_size"),
+        AttributeError("'list' object has no attribute 'get'"),
+        ZeroDivisionError("integer modulo by zero"),
         FileNotFoundError(errno.ENOENT, "no such file", "model-00002-of-00002.safetensors"),
         PermissionError(errno.EACCES, "not readable"),
         OSError("the folder does not appear to have a file named tokenizer.json"),

@@ -21,6 +21,32 @@ def test_an_output_is_refused_where_it_is_made(field, value):
         WorkflowOutput(**fields)
 
 
+@pytest.mark.parametrize(
+    "value", [numpy.array([0.5]), numpy.array([[0.5]]), numpy.array(0.5), numpy.float16(0.5)]
+)
+def test_an_array_of_one_element_is_its_number(value):
+    assert WorkflowOutput(reward=value).reward == 0.5, "and NumPy warns of nothing"
+
+
+@pytest.mark.parametrize(
+    "value", [numpy.array("0.5"), numpy.complex64(1), numpy.array([0.5, 1]), numpy.array([])]
+)
+def test_an_array_that_is_no_number_is_refused(value):
+    with pytest.raises(InvalidReward, match="reward must be"):
+        WorkflowOutput(reward=value)
+
+
+@pytest.mark.parametrize("value", ["no", "False", math.nan, 2, [], numpy.array([True, False])])
+def test_a_success_that_is_neither_true_nor_false_is_refused(value):
+    with pytest.raises(InvalidRequest, match="is_success must be True or False"):
+        WorkflowOutput(reward=1.0, is_success=value)
+
+
+@pytest.mark.parametrize(("value", "truth"), [(numpy.True_, True), (1, True), (0.0, False)])
+def test_a_success_is_a_bool_or_0_or_1(value, truth):
+    assert WorkflowOutput(reward=1.0, is_success=value).is_success is truth
+
+
 def test_an_output_with_an_unknown_field_is_refused_where_it_is_made():
     with pytest.raises(InvalidRequest, match="metric"):
         WorkflowOutput(reward=1.0, metric={})

@@ -2,6 +2,7 @@ import { expect, test, vi } from "vitest";
 import { AXES, tickText } from "./chart-axis";
 import { alignedData, positive } from "./chart-data";
 import { plotOptions, valueTexts } from "./plot-options";
+import { zoomOf } from "./chart-zoom";
 import { smoothed } from "./smoothing";
 
 const WIDEST_PX = 6.2; // of a digit or letter of an 11 px sans-serif font, on average
@@ -40,6 +41,20 @@ test("each line stands behind what belongs to it, and a range lies between its t
   expect(series.map(({ label }) => label)).toEqual([undefined, undefined, undefined, undefined, "a", "b", undefined, undefined, "c"]);
   expect(bands?.map((band) => band.series)).toEqual([[2, 1], [7, 6]]);
   expect(series.map(({ spanGaps }) => Boolean(spanGaps))).toEqual([false, false, false, false, false, true, false, false, false]);
+});
+
+test("the axis of any range that an address asks for is finite", () => {
+  vi.stubGlobal("getComputedStyle", () => ({ getPropertyValue: () => "#000", fontFamily: "sans-serif" }));
+  const element = { clientWidth: 600, dataset: {} } as unknown as HTMLElement;
+  const hooks = { onHover: () => undefined, onPick: () => undefined, onZoom: () => undefined, onPlace: () => undefined };
+  for (const zoom of ["-1.7e308~1.7e308", "1e308~1.7e308", "0~1.7e308", "5e-324~1e-323", "1~1.0000000000000002", "-5~-4"]) {
+    const range = zoomOf(new URLSearchParams({ zoom }));
+    if (!range) throw new Error(zoom);
+    for (const { value: axis } of AXES) {
+      const options = plotOptions({ element, lines: [], height: 100, axis, overlay: false, printed: false, log: false, ...hooks });
+      checkAxis(options, "x", range.min, range.max, []);
+    }
+  }
 });
 
 type Values = (number | null)[];

@@ -38,9 +38,10 @@ export function powerRange(low: number | null, high: number | null): MinMax {
   return [10 ** Math.max(first - pad, -307), 10 ** Math.min(last + pad, 307)];
 }
 
-/** All of the axis that steps or times stand on: one of them alone still has an axis around it. */
-export function placeRange(low: number | null, high: number | null): MinMax {
-  if (low === null || high === null) return [0, 10];
+/** All of the axis that steps or times stand on: one of them alone still has an axis around it. An address may ask for any range. */
+export function placeRange(first: number | null, last: number | null): MinMax {
+  if (first === null || last === null) return [0, 10];
+  const [low, high] = [first, last].map((place) => Math.min(HUGE, Math.max(-HUGE, place))) as MinMax;
   if (!isFlat(low, high)) return [low, high];
   const pad = Math.max(1, Math.abs(low) * NOISE * 10);
   return [low - pad, high + pad];

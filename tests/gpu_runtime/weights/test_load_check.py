@@ -34,3 +34,26 @@ def test_a_model_that_loads_is_measured_and_damage_is_named(tmp_path: Path) -> N
     weights.write_bytes(b"nothing")
     with pytest.raises(LoadCheckError, match="does not load"):
         load_check(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("generation_config.json", "[]"),
+        ("generation_config.json", '{"watermarking_config": 3}'),
+        ("tokenizer_config.json", "[]"),
+        ("tokenizer.json", "[]"),
+        ("config.json", "[]"),
+        ("chat_template.jinja", "{% if %}"),
+        ("chat_template.jinja", "{{ raise_exception('no') }}"),
+    ],
+)
+def test_whatever_a_file_leads_the_libraries_to_is_the_folders_error(
+    name: str, text: str, tmp_path: Path
+) -> None:
+    from support.tiny_model import tiny_model_make
+
+    folder = tiny_model_make(tmp_path / "model")
+    (folder / name).write_text(text)
+    with pytest.raises(LoadCheckError, match="it does not"):
+        load_check(folder)
