@@ -182,8 +182,17 @@ build_choose() {
   fi
 }
 gpus_listed() {
-  case ${CUDA_VISIBLE_DEVICES-all} in "" | -1 | NoDevFiles) return 1 ;; esac # hidden from all that is started here
-  timeout 60 nvidia-smi -L 2>/dev/null | grep -q '^GPU'
+  local listed code=0
+  case ${CUDA_VISIBLE_DEVICES-all} in "" | -* | NoDevFiles) return 1 ;; esac # hidden from all that is started here
+  command -v nvidia-smi >/dev/null || return 1
+  listed=$(timeout 60 nvidia-smi -L 2>&1) || code=$?
+  if grep -q '^GPU' <<<"$listed"; then return 0; fi
+  case $code,$listed in
+    0,* | *[Nn]'o devices'*) ;;
+    124,*) say "set-up: nvidia-smi does not answer within 60 s, so no GPU of this machine is used: repair its driver, then call make again." ;;
+    *) say "set-up: nvidia-smi fails, so no GPU of this machine is used: $(tail -n 1 <<<"$listed"). Repair its driver, then call make again." ;;
+  esac
+  return 1
 }
 
 # uv_begin: uv, and what it builds with, from the index that pip is set to. The chains of one set-up find that done.

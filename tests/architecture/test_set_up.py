@@ -279,6 +279,28 @@ def test_set_up_takes_the_builds_that_the_machine_can_run_before_it_downloads(
     assert runs == (".venv-cuda/bin/python" if on_gpu else ".venv/bin/python")
 
 
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        ("echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18", "mismatch"),
+        ("echo 'Unable to determine the device handle for GPU0: Unknown Error'; exit 15", "handle"),
+        ('echo "couldn\'t communicate with the NVIDIA driver" >&2; exit 9', "communicate"),
+        ("exit 124", "does not answer"),
+        ("echo 'No devices were found'; exit 6", ""),
+        ("echo 'No devices were found'", ""),
+    ],
+)
+def test_a_driver_that_fails_is_said_where_the_builds_for_cpus_are_taken(
+    checkout: Path, answer: str, says: str
+) -> None:
+    machine = machine_put(checkout)
+    program_put(checkout / "bin" / "nvidia-smi", f"#!/bin/sh\n{answer}\n")
+    made = set_up(checkout, "runtime", **machine)
+    assert made.returncode == 0, made.stderr
+    assert ("no GPU of this machine is used" in made.stderr) == bool(says) and says in made.stderr
+    assert (checkout / ".venv" / "stamps" / "server-python").read_text() == ".venv/bin/python\n"
+
+
 def test_builds_that_are_none_are_refused_before_anything_is_done(checkout: Path) -> None:
     made = set_up(checkout, "runtime", BUILD="rocm")
     assert made.returncode == 2 and "BUILD is cpu or cuda, and not rocm" in made.stderr

@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+from itertools import takewhile
 from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
@@ -86,12 +87,18 @@ def _devices_here(options: LauncherOptions, driver: Path) -> tuple[str, ...]:
     ):
         return ()  # the engine's machine is another one
     if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
-        return tuple(name.strip() for name in visible.split(",") if name.strip())
+        return tuple(takewhile(_names_device, map(str.strip, visible.split(","))))
     if tool := shutil.which("nvidia-smi"):
         return _listed(tool)
     # One folder per device, named by its PCI address: as many as there are, in the order of the
     # bus.
     return tuple(str(index) for index, _ in enumerate(driver.iterdir())) if driver.is_dir() else ()
+
+
+def _names_device(name: str) -> bool:
+    """A number or a UUID; CUDA takes no device from the first other name on, such as -1 and
+    NoDevFiles."""
+    return name.isdecimal() or name.startswith(("GPU-", "MIG-"))
 
 
 def _listed(tool: str) -> tuple[str, ...]:

@@ -59,8 +59,11 @@ def test_those_that_the_server_may_not_use_are_left_alone(nvidia_smi, monkeypatc
     nvidia_smi(f'echo "{TWO}"')
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     assert devices_find(options()) == ("1",)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert devices_find(options()) == ()
+    for hidden in ("", "-1", "NoDevFiles", "-1,0"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
+        assert devices_find(options()) == ()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1, GPU-aaaaaaaa,-1,0")
+    assert devices_find(options()) == ("1", "GPU-aaaaaaaa"), "as CUDA, up to the first that is none"
 
 
 def test_without_the_tool_the_driver_counts_them(nvidia_smi, tmp_path) -> None:
