@@ -24,6 +24,7 @@ from console.sessions.models import Session
 from console.sessions.selectors import Route, route_of, session_get
 from console.sessions.services import session_wake
 from tinkerscript.processes.tracing import span
+from tinkerscript.wire.base import Changes
 from tinkerscript.wire.sessions import SessionKind, SessionState
 
 ID_FORM = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -54,7 +55,7 @@ async def gateway_response(
     seen: list[Session] = []
 
     async def session() -> Route:
-        seen[:] = [await sync_to_async(_session_for)(request, session_id)]
+        seen[:] = [await sync_to_async(_session_for)(request, session_id, path)]
         return route_of(seen[0])
 
     asked = urlencode(request.query_params.dict() if query is None else query)
@@ -70,7 +71,7 @@ async def gateway_response(
             raise await sync_to_async(_not_ready)(seen[0], wait.fault) from None
 
 
-def _session_for(request: ApiRequest, session_id: str) -> Session:
+def _session_for(request: ApiRequest, session_id: str, path: tuple[str, ...]) -> Session:
     session = session_get(project=request.auth.project, session_id=session_id)
     state = SessionState(session.state)
     if state is SessionState.FAILED:
@@ -79,6 +80,11 @@ def _session_for(request: ApiRequest, session_id: str) -> Session:
             f"The session has failed: {failure['cause']}",
             hint=failure.get("hint") or "Start a new session.",
             details=failure,
+        )
+    if path == ("config",) and session.kind == SessionKind.TINKER:
+        raise Conflict(
+            "A Tinker client gives the rate and the loss of each step itself.",
+            hint="Pass another learning_rate in the AdamParams of the next optim_step.",
         )
     if session.kind == SessionKind.SERVING:
         raise Conflict(
@@ -132,7 +138,9 @@ def _headers(request: ApiRequest, body: BaseModel | None) -> dict[str, str]:
 
 
 def _json(body: BaseModel | None) -> bytes:
-    return b"" if body is None else body.model_dump_json().encode()
+    # of changes what was given alone: null would be another value
+    only_set = isinstance(body, Changes)
+    return b"" if body is None else body.model_dump_json(exclude_unset=only_set).encode()
 
 
 def _with_headers(response: HttpResponseBase, upstream: aiohttp.ClientResponse) -> HttpResponseBase:

@@ -34,6 +34,7 @@ from api.views.episodes import (
     episode_heartbeat,
     episodes_heartbeat,
     episodes_rescore,
+    session_config_update,
 )
 from api.views.kinds import model_calls, serving_create, serving_key_create, tinker_run_get
 from api.views.outside import outside_call
@@ -148,6 +149,7 @@ from tinkerscript.wire.sessions import (
 )
 from tinkerscript.wire.tinker.messages import NamedCheckpoint, NamedState
 from tinkerscript.wire.tinker.runs import ModelCalls, TinkerRun
+from tinkerscript.wire.training.changes import ConfigChange
 from tinkerscript.wire.webhooks import DeliveryList, WebhookCreated, WebhookList
 
 any_caller = RequireScope(None)
@@ -352,6 +354,7 @@ route("POST", EPISODE + "/abandon", episode_abandon, episodes, EpisodeView)
 route("POST", EPISODE + "/heartbeat", episode_heartbeat, episodes, EpisodeView)
 route("POST", SESSION + "/heartbeats", episodes_heartbeat, episodes, EpisodesHeartbeatResult)
 route("POST", SESSION + "/rescore", episodes_rescore, episodes, EpisodesRescored)
+route("PATCH", SESSION + "/config", session_config_update, sessions_write, ConfigChange)
 route("GET", SESSION + "/accounting", accounting_get, sessions_read, Accounting)
 
 # What workers pull. A lease whose response was lost runs out; the lease makes the rest harmless

@@ -268,11 +268,12 @@ class Trainer(Protocol):
         samples: Sequence[Sample],
         entropy_coef: float = 0.0,
         scales_S: Sequence[float] | None = None,
+        kl_coef: float | None = None,
     ) -> dict[str, float]:
         """Accumulate the gradient of the sum over trained tokens of scale * (loss - entropy_coef
         H); its metrics.
 
-        ``scales_S``: the session's where None. Raises OutOfMemory, TrainerKilled (want
+        ``scales_S``, ``kl_coef``: the session's where None. Raises OutOfMemory, TrainerKilled (want
         ``restart``), TrainerFailed.
         """
         ...
@@ -302,8 +303,10 @@ class Trainer(Protocol):
         """Forget the accumulated gradient; the weights stand."""
         ...
 
-    async def optim_step(self, step: int) -> dict[str, float]:
+    async def optim_step(self, step: int, learning_rate: float | None = None) -> dict[str, float]:
         """Apply the accumulated gradient as step number ``step`` (1-based).
+
+        ``learning_rate``: the peak of its schedule, the session's where None.
 
         Raises StepRefused, weights unchanged and gradient forgotten, for a gradient that is not
         finite or whose norm is above ``grad_norm_limit``; else as ``forward_backward``.

@@ -10,6 +10,8 @@ from api.episode_presenters import annotation_view
 from api.gateway_proxy import gateway_response
 from api.rest.requests import ApiRequest
 from api.views.queries import ExportQuery
+from console.server.request_id import request_id_of
+from console.sessions.config_changes import config_changed
 from console.sessions.episodes.annotations import annotations_export
 from console.sessions.episodes.rewards import rewards_changed
 from console.sessions.runtime import archive
@@ -23,6 +25,7 @@ from tinkerscript.wire.episodes import (
     EpisodesRescore,
     EpisodesRescored,
 )
+from tinkerscript.wire.training.changes import ConfigChange, ConfigUpdate
 
 
 async def episode_begin(
@@ -85,6 +88,23 @@ async def episodes_rescore(
             person=request.auth.user,
             key_id=request.auth.key.id if request.auth.key else None,
             done=EpisodesRescored.model_validate_json(answer.content),
+        )
+    return answer
+
+
+async def session_config_update(
+    request: ApiRequest, session_id: str, body: ConfigUpdate
+) -> HttpResponseBase:
+    """Let a running session train its next steps with another learning_rate or kl_coef."""
+    answer = await gateway_response(request, session_id, "config", body=body)
+    if isinstance(answer, HttpResponse) and answer.status_code == 200:
+        await sync_to_async(config_changed)(
+            project=request.auth.project,
+            session_id=session_id,
+            person=request.auth.user,
+            key_id=request.auth.key.id if request.auth.key else None,
+            request_id=request_id_of(request.http),
+            change=ConfigChange.model_validate_json(answer.content),
         )
     return answer
 

@@ -27,7 +27,7 @@ class Archive:
     """``publish`` may be called at any time; one call works, others wait for it."""
 
     def __init__(self, session: Session, journal: Journal, replica: JournalReplica) -> None:
-        self._store, self._journal, self.replica = session.store, journal, replica
+        self._store, self.journal, self.replica = session.store, journal, replica
         self._folder, assignment = session.volume / "archive", session.assignment
         self._about = {"session_id": assignment.session_id, "base_model": assignment.base_model}
         self.sending = asyncio.Lock()  # held while episodes are on their way to the store
@@ -43,9 +43,9 @@ class Archive:
         StoreUnavailable, DiskFull and as ``journal_replicate``.
         """
         async with self.sending:
-            await asyncio.to_thread(parts_fix, self._journal, everything=everything)
+            await asyncio.to_thread(parts_fix, self.journal, everything=everything)
             await self.replica.renew()
-            for part in await asyncio.to_thread(parts_unstored, self._journal):
+            for part in await asyncio.to_thread(parts_unstored, self.journal):
                 await self._publish_part(part, on_progress)
             shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -53,7 +53,7 @@ class Archive:
         path = self._folder / f"part-{part.number:06d}.parquet"
         episodes = await asyncio.to_thread(self._write, part, path, on_progress)
         await self._store.archive_upload(path, part.number, episodes, on_progress=on_progress)
-        await asyncio.to_thread(part_stored, self._journal, part.number)
+        await asyncio.to_thread(part_stored, self.journal, part.number)
         path.unlink()
 
     def _write(self, part: Part, path: Path, on_progress: Callable[[], None]) -> int:
@@ -66,8 +66,8 @@ class Archive:
 
     def _rows(self, part: Part) -> Iterator[dict[str, Any]]:
         for episode_id in part.episode_ids:
-            record = self._journal.episodes.get(episode_id)
+            record = self.journal.episodes.get(episode_id)
             assert record is not None, "parts refer to episodes by key"
             if record.reason == ERASED:
                 continue
-            yield episode_row(record, self._journal.calls.of_episode(episode_id))
+            yield episode_row(record, self.journal.calls.of_episode(episode_id))

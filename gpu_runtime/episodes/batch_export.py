@@ -12,6 +12,7 @@ from gpu_runtime.journal.allowed_tokens import sets_number
 from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.loop.batching import Batch, TrainedEpisode, batch_samples
 from tinkerscript.wire.batches import BatchEpisode, BatchHeader, BatchSample
+from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.events import StepMetrics
 from tinkerscript.wire.runtime import Assignment
 
@@ -27,6 +28,7 @@ class KeptBatch:
 
     name: str
     batch: Batch
+    config: SessionConfig  # of its step
     state: KeptState
     reason: str = ""
     metrics: dict[str, Any] | None = None
@@ -36,7 +38,7 @@ def batch_lines(kept: KeptBatch, assignment: Assignment) -> Iterator[bytes]:
     """The lines, each with its end. The samples are made by the function that makes them for the
     trainer.
     """
-    batch, config = kept.batch, assignment.config
+    batch, config = kept.batch, kept.config
     samples = batch_samples(batch, config)
     live = {sample.group for sample in samples if sample.has_signal}
     yield _line(

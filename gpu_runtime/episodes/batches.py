@@ -4,8 +4,8 @@ step changes.
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from itertools import chain
 from typing import Any
 
@@ -187,13 +187,13 @@ class Batches:
         """A batch by the number of its step or, if it was refused, by its name. Raises as
         ``CallReader`` does.
         """
-        found = await asyncio.to_thread(batch_named, self._journal, name)
+        found = await asyncio.to_thread(batch_named, self._journal, self._config, name)
         while found is not None:
-            record, state, reason, metrics = found
+            record, config, state, reason, metrics = found
             recalled = await self.calls.recalled(_members(record))
             with suppress(CallsPruned):  # pruned since: recalled now
                 batch = await asyncio.to_thread(batch_load, self._journal, record, recalled)
-                return KeptBatch(name, batch, state, reason, metrics)
+                return KeptBatch(name, batch, config, state, reason, metrics)
         return None
 
     def find(self, step: int) -> Batch | None:
@@ -243,6 +243,16 @@ class Batches:
                 EpisodesDropped([episode.record for episode in batch.episodes], reason)
             )
         self._changes.notify()
+
+    async def config_at(self, step: int) -> SessionConfig:
+        """What a step is trained with: options may have been changed since the session began."""
+        return await self._executor.run(self._journal.changes.config_at, self._config, step)
+
+    @asynccontextmanager
+    async def before_next(self) -> AsyncIterator[int]:
+        """The number of the next step without a batch; none gets one inside."""
+        async with self._lock:
+            yield (self._under_way or self.policy_version) + 1
 
     async def step_metrics(self, step: int) -> dict[str, Any] | None:
         """What was recorded of a step, which is never undone; None of one that is not done."""
@@ -296,7 +306,7 @@ class Batches:
         kept = await self.kept(name) if name else None
         if kept is None:
             return {}
-        of_groups = await asyncio.to_thread(batch_advantages, kept.batch, self._config)
+        of_groups = await asyncio.to_thread(batch_advantages, kept.batch, kept.config)
         pairs = zip(kept.batch.episodes, chain.from_iterable(of_groups), strict=True)
         return {
             episode.record.id: by_call

@@ -11,6 +11,7 @@ from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.pruning import CallsPruned, pruned_among
 from gpu_runtime.journal.records import BatchRecord, CallRecord
 from gpu_runtime.loop.batching import Batch, Group, TrainedEpisode
+from tinkerscript.wire.config import SessionConfig
 
 Calls = tuple[CallRecord, ...]
 Recall = Callable[[Sequence[str]], Awaitable[Mapping[str, Calls]]]  # the calls of pruned episodes
@@ -48,18 +49,21 @@ class CallReader:
 
 
 def batch_named(
-    journal: Journal, name: str
-) -> tuple[BatchRecord, KeptState, str, dict[str, Any] | None] | None:
-    """A batch as ``Batches.kept`` names it: its composition, what became of it, why, and the
-    metrics of its step.
+    journal: Journal, config: SessionConfig, name: str
+) -> tuple[BatchRecord, SessionConfig, KeptState, str, dict[str, Any] | None] | None:
+    """A batch as ``Batches.kept`` names it: its composition, the options of its step, what became
+    of it, why, and the metrics of its step.
     """
     if (refused := journal.batches.refused(name)) is not None:
-        return refused[0], "refused", refused[1], None
+        record, reason, at = refused
+        config = journal.changes.config_at(config, record.step, until=at)
+        return record, config, "refused", reason, None
     record = journal.batches.get(int(name)) if name.isdecimal() and len(name) < 10 else None
     if record is None:
         return None
     metrics = journal.batches.step_metrics(record.step)
-    return record, "trained" if metrics else "journaled", "", metrics
+    config = journal.changes.config_at(config, record.step)
+    return record, config, "trained" if metrics else "journaled", "", metrics
 
 
 def batch_load(journal: Journal, record: BatchRecord, recalled: Mapping[str, Calls]) -> Batch:

@@ -20,6 +20,7 @@ from gpu_runtime.episodes.batches import Batches
 from gpu_runtime.episodes.call_reader import Recall, none_recalled
 from gpu_runtime.episodes.call_recorder import CallRecorder
 from gpu_runtime.episodes.call_views import episode_calls, report
+from gpu_runtime.episodes.config_changes import ConfigChanges
 from gpu_runtime.episodes.journal_executor import JournalExecutor, to_its_end
 from gpu_runtime.episodes.keys import EpisodeKeys
 from gpu_runtime.episodes.open_episode import OpenEpisode
@@ -76,6 +77,7 @@ class Episodes:
             journal.episodes.open(), idle_timeout_s=config.episode_idle_timeout_s, now=now
         )
         self.batches = Batches(journal, config, self._executor, changes, self.open, events, recall)
+        self.config_changes = ConfigChanges(journal, config, self.batches)
         self._repeated = RepeatedPrompts(config.grpo_n)
         self.notices = Notices()
         events.subscribe(Recorded, lambda event: self.notices.add(event.data))

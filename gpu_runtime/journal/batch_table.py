@@ -137,8 +137,8 @@ class BatchTable:
         )  # fmt: skip
         return str(row["name"]) if row else None
 
-    def refused(self, name: str) -> tuple[BatchRecord, str] | None:
-        """A refused batch by its ``refused_name``, and why it was refused; or None."""
+    def refused(self, name: str) -> tuple[BatchRecord, str, float] | None:
+        """A refused batch by its ``refused_name``, why it was refused, and when; or None."""
         row = self._database.row("SELECT * FROM refused_batches WHERE name = ?", name)
         return read_refused(row) if row else None
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gpu_runtime.journal.batch_table import BatchTable
 from gpu_runtime.journal.call_table import CallTable
+from gpu_runtime.journal.change_table import ChangeTable
 from gpu_runtime.journal.database import Database
 from gpu_runtime.journal.episode_table import EpisodeTable
 from gpu_runtime.journal.model_table import ModelTable
@@ -37,6 +38,7 @@ class Journal:
         self.episodes = EpisodeTable(self.database, now)
         self.calls = CallTable(self.database, self.episodes)
         self.batches = BatchTable(self.database, self.episodes, now)
+        self.changes = ChangeTable(self.database, now)
         self.rewards = RewardTable(self.database, self.episodes, now)
         self.models = ModelTable(self.database, now)
 

@@ -186,10 +186,14 @@ def insert_refused(sql: sqlite3.Connection, batch: BatchRecord, reason: str, now
     sql.execute("INSERT INTO refused_batches VALUES (?, ?, ?, ?, ?, ?)", row)
 
 
-def read_refused(row: sqlite3.Row) -> tuple[BatchRecord, str]:
-    """A refused batch and why it was refused."""
+def read_refused(row: sqlite3.Row) -> tuple[BatchRecord, str, float]:
+    """A refused batch, why it was refused, and when."""
     groups = tuple(tuple(group) for group in json.loads(row["composition"]))
-    return BatchRecord(row["step"], row["policy_version"], groups), row["reason"]
+    return (
+        BatchRecord(row["step"], row["policy_version"], groups),
+        row["reason"],
+        row["refused_at"],
+    )
 
 
 def read_accounting(rows: Iterable[sqlite3.Row]) -> Accounting:

@@ -183,6 +183,15 @@ CREATE TABLE IF NOT EXISTS kept_advantages (
     episode_id TEXT PRIMARY KEY REFERENCES episodes (id),
     by_call TEXT NOT NULL
 );
+-- Options that were changed between two steps: change_table.py.
+CREATE TABLE IF NOT EXISTS config_changes (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    first_step INTEGER NOT NULL,
+    options TEXT NOT NULL,
+    was TEXT NOT NULL,
+    caller TEXT NOT NULL,
+    at REAL NOT NULL
+);
 CREATE TABLE IF NOT EXISTS steps (
     step INTEGER PRIMARY KEY REFERENCES batches (step),
     metrics TEXT NOT NULL,

@@ -73,7 +73,8 @@ class Checkpoints:
             progress = report_file_progress(staging, self._status.advance)
             async with progress, self._loaded.writing():
                 await self._loaded.trainer.export_model(staging)
-            card_write(self._session.assignment, step, staging)
+            changes, assignment = self._archive.journal.changes, self._session.assignment
+            card_write(assignment, changes.config_at(assignment.config, step), step, staging)
         await self._publish(folder, CheckpointKind.MODEL, step, checkpoint_id)
         shutil.rmtree(folder)
 

@@ -162,7 +162,8 @@ class Learner:
     async def _teaches_nothing(self, batch: Batch) -> bool:
         # A step that was counted keeps its number, whatever was erased of it: the states after it
         # are named by theirs.
-        samples = await asyncio.to_thread(samples_with_signal, batch, self._config)
+        config = await self._batches.config_at(batch.step)
+        samples = await asyncio.to_thread(samples_with_signal, batch, config)
         return not samples and await self._batches.step_metrics(batch.step) is None
 
     async def trainer_again(self, step: int) -> None:
@@ -195,8 +196,9 @@ class Learner:
         # also where there was nothing to learn: the same weights, the next number
         self._engine.version = batch.step
         replaced = await self._batches.groups_set_aside(batch.step)
+        config = await self._batches.config_at(batch.step)
         statistics: dict[str, Any] = batch_statistics(
-            batch, self._config, [it for it in replaced if it is not None]
+            batch, config, [it for it in replaced if it is not None]
         )
         if statistics["staleness_max"] == 0 and metrics["tokens_trained"]:
             self._mismatches.agreed()
@@ -224,21 +226,22 @@ class Learner:
             self._agent.report(EventKind.EVENT, data, key=f"{data['name']} {step}")
 
     async def _update(self, batch: Batch) -> tuple[dict[str, Any], TokenValues, TokenValues]:
-        samples = await asyncio.to_thread(samples_with_signal, batch, self._config)
+        config = await self._batches.config_at(batch.step)
+        samples = await asyncio.to_thread(samples_with_signal, batch, config)
         if not samples:
             return dict.fromkeys(NOTHING_LEARNED, 0.0), {}, {}
-        staleness = int(batch_statistics(batch, self._config)["staleness_max"])
-        coef = entropy_coef_of(self._config, await self._batches.step_metrics(batch.step - 1))
+        staleness = int(batch_statistics(batch, config)["staleness_max"])
+        coef = entropy_coef_of(config, await self._batches.step_metrics(batch.step - 1))
         counted = await self._batches.step_metrics(batch.step) is not None
         async with device_lent(self._engine):
             done = await batch_train(
-                self._trainer, self._config, samples, batch.step, staleness, coef, counted
+                self._trainer, config, samples, batch.step, staleness, coef, counted
             )
         both = done.before_ST, done.after_ST
         before, after = [
             await asyncio.to_thread(by_answer, batch, samples, values_ST) for values_ST in both
         ]
-        return done.metrics | {"entropy_coef": coef}, before, after
+        return done.metrics | {"entropy_coef": coef, "kl_coef": config.kl_coef}, before, after
 
     async def _refuse(self, batch: Batch, refusal: StepRefused) -> None:
         log.error("step %d refused: %s", batch.step, refusal)

@@ -76,7 +76,9 @@ async def batch_train(
     done: list[dict[str, float]] = []
     while parts:
         part, *parts = parts
-        found = await trainer.forward_backward(part, entropy_coef, batch_scales(part, config))
+        found = await trainer.forward_backward(
+            part, entropy_coef, batch_scales(part, config), config.kl_coef
+        )
         gap: str | None = None
         if not done:
             passed = zip(part, await trainer.passed_logprobs(), strict=True)
@@ -102,7 +104,7 @@ async def batch_train(
             raise EngineMismatch(f"step {step}: {gap}", found["kl_engine"])
         if is_far:
             break
-        done.append(found | await trainer.optim_step(step))
+        done.append(found | await trainer.optim_step(step, config.learning_rate))
     means = {name: math.fsum(each[name] for each in done) / len(done) for name in MEANS}
     tokens = {name: sum(each[name] for each in done) for name in TOKENS}
     after = await trainer.logprobs(samples) if config.logprobs_after_step and not counted else ()

@@ -292,16 +292,16 @@ class TrainerRanks(RankProcesses):
         samples: Sequence[Sample],
         entropy_coef: float = 0.0,
         scales_S: Sequence[float] | None = None,
+        kl_coef: float | None = None,
     ) -> dict[str, float]:
-        return await self._call(
-            "forward_backward", list(samples), entropy_coef, scales_S, deadline_s=STEP_S
-        )
+        given = (list(samples), entropy_coef, scales_S, kl_coef)
+        return await self._call("forward_backward", *given, deadline_s=STEP_S)
 
     async def passed_logprobs(self) -> list[list[float]]:
         return await self._call("passed_logprobs", deadline_s=STEP_S)
 
-    async def optim_step(self, step: int) -> dict[str, float]:
-        return await self._call("optim_step", step, deadline_s=STEP_S)
+    async def optim_step(self, step: int, learning_rate: float | None = None) -> dict[str, float]:
+        return await self._call("optim_step", step, learning_rate, deadline_s=STEP_S)
 
     async def flip_weights(self) -> None:
         await self._call("flip_weights", deadline_s=STEP_S)

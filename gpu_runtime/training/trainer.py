@@ -22,6 +22,7 @@ from gpu_runtime.errors import StepRefused
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.weights.flip import each_unflipped, local_part, weights_digest, weights_flip
 from gpu_runtime.weights.state_file import state_verify
+from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.defaults import config_resolve
 
 from .cpu.onednn_linear import linear_layers_use_onednn
@@ -96,16 +97,18 @@ class RankTrainer:
         samples: Sequence[Sample],
         entropy_coef: float = 0.0,
         scales_S: Sequence[float] | None = None,
+        kl_coef: float | None = None,
     ) -> dict[str, float]:
         """Accumulate the gradient of the sum over trained tokens of scale * loss; equal metrics on
         all ranks.
         """
+        config = _with(self.config, kl_coef=kl_coef)
         if scales_S is None:
-            scales_S = batch_scales(samples, self.config)
+            scales_S = batch_scales(samples, config)
         # DeepSpeed averages gradients over ranks; the sum over rows is what the formula wants.
         backward = lambda loss: self.engine.backward(loss * self.spec.world_size)  # noqa: E731
         model = self._row_model(lambda row: self._scores(row, entropy_coef), backward)
-        loss = lambda row: partial(row_loss, self.config, self._loss_inputs(row, entropy_coef))  # noqa: E731
+        loss = lambda row: partial(row_loss, config, self._loss_inputs(config, row, entropy_coef))  # noqa: E731
         totals = torch.zeros(len(STATISTICS), device=self.device)
         computed, self._values = 0, TokenValues(samples, self.device)
         data, order, budget = (
@@ -154,10 +157,12 @@ class RankTrainer:
     def _scores(self, row: RowTensors, entropy_coef: float) -> Tensor:
         return self.engine(row, with_entropy=True) if entropy_coef > 0 else self.engine(row)
 
-    def _loss_inputs(self, row: RowTensors, entropy_coef: float) -> LoopInputs:
+    def _loss_inputs(
+        self, config: SessionConfig, row: RowTensors, entropy_coef: float
+    ) -> LoopInputs:
         return LoopInputs.of(
             row,
-            reference_K=self._reference_logprobs(row) if self.config.has_kl_loss else None,
+            reference_K=self._reference_logprobs(row) if config.has_kl_loss else None,
             base_K=None if self.references.base is None else self.references.base(row),
             entropy_coef=entropy_coef,
         )
@@ -195,11 +200,11 @@ class RankTrainer:
         with adapters_off(self.engine.module.model):
             return self.engine(row)
 
-    def optim_step(self, step: int) -> dict[str, float]:
+    def optim_step(self, step: int, learning_rate: float | None = None) -> dict[str, float]:
         """Apply the gradient as step ``step``. Raises StepRefused, weights unchanged, unless it is
         finite.
         """
-        adam = loop_adam(self.config, step)
+        adam = loop_adam(_with(self.config, learning_rate=learning_rate), step)
         adam_set(self.engine.optimizer.param_groups, adam)
         # DeepSpeed clips, which knows the norm of all ranks, and with a state it loads that clip
         vars(self.engine.optimizer)["clip_grad"] = adam.grad_clip_norm
@@ -341,3 +346,9 @@ class RankTrainer:
         """A collective: every rank must take part."""
         if self.spec.world_size > 1:
             dist.barrier()
+
+
+def _with(config: SessionConfig, **changed: float | None) -> SessionConfig:
+    """``config`` with the options of one step; None: the session's own."""
+    given = {name: value for name, value in changed.items() if value is not None}
+    return config.model_copy(update=given)

@@ -186,7 +186,8 @@ class EpisodeReporter:
         """By episode: the advantage of each call in the step that trained it."""
         if self._advantages[0] != step:
             # pruned once this was told
-            found = step_advantages(self._batches.find(step), self._config)
+            config = self._journal.changes.config_at(self._config, step)
+            found = step_advantages(self._batches.find(step), config)
             self._advantages = (step, found)
         return self._advantages[1]
 

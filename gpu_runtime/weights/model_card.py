@@ -8,9 +8,10 @@ from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.runtime import Assignment
 
 
-def card_write(assignment: Assignment, step: int, folder: Path) -> None:
-    """Put the card of the model of ``step`` into its folder."""
-    (folder / "README.md").write_text(model_card(assignment, step))
+def card_write(assignment: Assignment, config: SessionConfig, step: int, folder: Path) -> None:
+    """Put the card of the model of ``step``, which ``config`` trained, into its folder."""
+    of_step = assignment.model_copy(update={"config": config})
+    (folder / "README.md").write_text(model_card(of_step, step))
 
 
 def model_card(assignment: Assignment, step: int) -> str:

@@ -10,6 +10,7 @@ from django.conf import settings
 
 from api import gateway_proxy
 from console.asgi import application
+from console.audit.models import AuditRecord
 from console.live.models import EventRecord
 from console.server.request_threads import RESERVED_THREADS
 from console.sessions.models import Session
@@ -322,3 +323,56 @@ async def test_changed_rewards_are_in_the_sessions_record_once(
         second.data["member_id"] != first.data["member_id"]
         and second.data["key_id"] != first.data["key_id"]
     )
+
+
+async def test_changed_options_are_in_the_record_and_in_the_audit_log_once(
+    gateway: FakeGateway, served: Session, api_key, project, member
+) -> None:
+    change = {"seq": 3, "first_step": 8, "at": 5.0}
+    change |= {"options": {"learning_rate": 1e-6}, "was": {"learning_rate": 1e-5}}
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response(change)
+
+    gateway.answer = answer
+    path = f"/v1/sessions/{served.id}/config"
+    for _ in range(2):
+        call = Call(application, "PATCH", path, key=api_key, body=b'{"learning_rate": 1e-6}')
+        status, _, told = await call.answer()
+        assert (status, json.loads(told)) == (200, change)
+    request, sent = gateway.requests[0]
+    assert (request.method, request.path, json.loads(sent)) == (
+        "PATCH",
+        "/config",
+        {"learning_rate": 1e-6},
+    )
+    (entry,) = [e async for e in EventRecord.objects.filter(data__name="config_changed")]
+    assert entry.data["step"] == 8 and entry.data["options"] == {"learning_rate": 1e-6}
+    assert entry.data["member_id"].startswith("mem_") and entry.data["key_id"].startswith("key_")
+    log = [json.loads(e.content) async for e in AuditRecord.objects.filter(project_id=project.id)]
+    (audited,) = [e for e in log if e["action"] == "session_config_update"]
+    assert audited["target"] == {"session_id": served.id}
+    assert audited["details"]["first_step"] == 8 and audited["key_id"] == entry.data["key_id"]
+    change |= {"seq": 0, "options": {}, "was": {}}
+    await Call(application, "PATCH", path, key=api_key, body=b'{"learning_rate": 1e-6}').answer()
+    assert await EventRecord.objects.filter(data__name="config_changed").acount() == 1
+
+
+async def test_options_that_stay_are_refused_before_the_runtime_is_asked(
+    gateway: FakeGateway, served: Session, api_key
+) -> None:
+    path = f"/v1/sessions/{served.id}/config"
+    for body, words in (
+        (b'{"grpo_n": 4}', "learning_rate and kl_coef can"),
+        (b'{"learning_rate": 1}', "learning_rate"),
+        (b"{}", "names nothing to change"),
+    ):
+        status, _, told = await Call(application, "PATCH", path, key=api_key, body=body).answer()
+        assert status == 400 and words in ErrorBody.model_validate_json(told).error.message
+    await update(served, kind="tinker")
+    status, _, told = await Call(
+        application, "PATCH", path, key=api_key, body=b'{"kl_coef": 0.1}'
+    ).answer()
+    error = ErrorBody.model_validate_json(told).error
+    assert (status, error.code) == (409, "conflict") and "AdamParams" in error.hint
+    assert gateway.requests == []

@@ -61,7 +61,7 @@ NAMES_NOTHING = {
     "actor", "action", "target", "since", "until", "metric", "above", "address", "value", "steps", "runs",
     "task", "eval", "timeout_s", "output", "reason", "reward_mean", "reward_std", "success_rate", "episodes", "failed",
     "rows", "attempts", "tries", "final", "worker", "count", "held", "lease_s", "lease", "error", "episode_id",
-    "judged", "outputs",
+    "judged", "outputs", "learning_rate", "kl_coef",
     "episode_ids",  # the gateway looks among its own session's
     "rewards",  # by episode: the same
     "upto", "tag", "tags", "notes", "thumb", "comment", "commented", "annotations_after", "standing",

@@ -79,10 +79,10 @@ class TailTrainer(overlap.TimedTrainer):
         super().__init__()
         self.busy_s = 0.0
 
-    async def optim_step(self, step: int) -> dict[str, float]:
+    async def optim_step(self, step: int, learning_rate: float | None = None) -> dict[str, float]:
         began = time.monotonic()
         await asyncio.sleep(STEP_S - overlap.STEP_S)
-        metrics = await super().optim_step(step)
+        metrics = await super().optim_step(step, learning_rate)
         self.busy_s += time.monotonic() - began
         return metrics
 

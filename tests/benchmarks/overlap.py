@@ -88,9 +88,9 @@ class TimedTrainer(FakeTrainer):
         super().__init__()
         self.ends: list[float] = []
 
-    async def optim_step(self, step: int) -> dict[str, float]:
+    async def optim_step(self, step: int, learning_rate: float | None = None) -> dict[str, float]:
         await asyncio.sleep(STEP_S)
-        metrics = await super().optim_step(step)
+        metrics = await super().optim_step(step, learning_rate)
         self.ends.append(time.monotonic())
         return metrics
 

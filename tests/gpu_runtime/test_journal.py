@@ -248,7 +248,8 @@ def test_refused_batch_frees_its_step_and_its_episodes_are_stale(journal: Journa
     assert journal.episodes.get("a").fate is SampleFate.STALE
     assert journal.episodes.get("a").reason == "NaN gradient"
     assert journal.batches.get(1) is None
-    assert journal.batches.refused("refused-a") == (BatchRecord(1, 0, (("a",),)), "NaN gradient")
+    found = journal.batches.refused("refused-a")
+    assert found and found[:2] == (BatchRecord(1, 0, (("a",),)), "NaN gradient")
     complete(journal, "b")
     journal.batches.record(1, [["b"]], 0)
     assert journal.batches.refused("refused-b") is None

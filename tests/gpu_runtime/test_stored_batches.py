@@ -95,7 +95,8 @@ def test_samples_made_of_documents_are_those_that_were_trained(
             )
         made += samples_finish(samples, has_kl_loss=config.has_kl_loss)
     lines = [
-        json.loads(line) for line in batch_lines(KeptBatch("4", trained, "journaled"), assignment)
+        json.loads(line)
+        for line in batch_lines(KeptBatch("4", trained, assignment.config, "journaled"), assignment)
     ]
     assert len(made) > 8 and {sample.in_gradient for sample in made} == {True, config.has_kl_loss}
     assert [sample.model_dump() for sample in made] == [

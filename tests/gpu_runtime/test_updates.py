@@ -37,11 +37,11 @@ class Watched(FakeTrainer):
         self.scored.append(list(samples))
         return await super().logprobs(samples, reference)
 
-    async def forward_backward(self, samples, entropy_coef=0.0, scales_S=None):
+    async def forward_backward(self, samples, entropy_coef=0.0, scales_S=None, kl_coef=None):
         self.given.append(list(samples))
         self.scales.append(scales_S)
         self.kl_before = self.per_update * len(self.steps)
-        return await super().forward_backward(samples, entropy_coef, scales_S)
+        return await super().forward_backward(samples, entropy_coef, scales_S, kl_coef)
 
 
 async def trained(trainer: FakeTrainer, **options: object) -> dict[str, float]:

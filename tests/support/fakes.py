@@ -214,6 +214,7 @@ class FakeTrainer:
         self._passed: list[list[float]] = []
         self.entropy = 1.0
         self.entropy_coefs: list[float] = []
+        self.kl_coefs: list[float | None] = []
         self.dead = False
         self.closed = False
         self._model_folder = model_folder
@@ -233,14 +234,16 @@ class FakeTrainer:
         samples: Sequence[Sample],
         entropy_coef: float = 0.0,
         scales_S: Sequence[float] | None = None,
+        kl_coef: float | None = None,
     ) -> dict[str, float]:
         step = len(self.steps) + 1
         await self.reach(f"forward_backward {step}")
-        self.gradient.append(_digest(*map(repr, samples)))
+        self.gradient.append(_digest(*map(repr, samples), *([repr(kl_coef)] if kl_coef else [])))
         self._passed = [[value - self.moved for value in sample.logprobs_T] for sample in samples]
         await self.reach(f"forward_backward {step} done")
         tokens = float(sum(sum(sample.mask_T) for sample in samples))
         self.entropy_coefs.append(entropy_coef)
+        self.kl_coefs.append(kl_coef)
         metrics = {
             "loss": 0.5,
             "kl_engine": self.kl_engine,
@@ -256,14 +259,14 @@ class FakeTrainer:
     async def passed_logprobs(self) -> list[list[float]]:
         return self._passed
 
-    async def optim_step(self, step: int) -> dict[str, float]:
+    async def optim_step(self, step: int, learning_rate: float | None = None) -> dict[str, float]:
         gradient, self.gradient = self.gradient, []
         await self.reach(f"optim_step {step}")
         self.moments = _digest(self.moments, *gradient)
-        self.weights = _digest(self.weights, self.moments, str(step))
+        self.weights = _digest(self.weights, self.moments, str(step), *map(repr, filter(None, [learning_rate])))
         self.steps.append(step)
         await self.reach(f"optim_step {step} done")
-        return {"grad_norm": 1.0, "learning_rate": 1e-5}
+        return {"grad_norm": 1.0, "learning_rate": learning_rate or 1e-5}
 
     async def drop_gradient(self) -> None:
         self.gradient = []

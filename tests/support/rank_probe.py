@@ -339,3 +339,17 @@ def gradient_copies(
         summed = {piece.data_ptr() for piece in optimizer.averaged_gradients.get(0) or ()}
         trainer.optim_step(number)
     return len(made), _weights_of(trainer.engine.module)
+
+
+def changed_options(model: str, config: SessionConfig, samples: Sequence[Sample]) -> dict:
+    """After a step: the loss under several weights of the KL term, and the rates of two steps."""
+    trainer = trainer_make(model, config)
+    trainer.forward_backward(samples)
+    rates = [trainer.optim_step(1)["learning_rate"]]
+    losses = {}
+    for kl_coef in (None, 0.0, 0.1, 0.5):
+        losses[kl_coef] = trainer.forward_backward(samples, kl_coef=kl_coef)["loss"]
+        trainer.drop_gradient()
+    trainer.forward_backward(samples)
+    rates.append(trainer.optim_step(2, 3e-4)["learning_rate"])
+    return {"losses": losses, "rates": rates}

@@ -86,6 +86,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", E + "/heartbeat"): None,
     ("POST", S + "/heartbeats"): {"episode_ids": ["ep_1"]},
     ("POST", S + "/rescore"): {"rewards": {"ep_1": 1.0}},
+    ("PATCH", S + "/config"): {"learning_rate": 1e-6},
     ("GET", S + "/accounting"): None,
     ("GET", S + "/batches/{batch}"): None,
 }

@@ -744,6 +744,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{session_id}/config": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Let a running session train its next steps with another learning_rate or kl_coef.
+         * @description Let a running session train its next steps with another learning_rate or kl_coef.
+         */
+        patch: operations["session_config_update"];
+        trace?: never;
+    };
     "/v1/sessions/{session_id}/episodes": {
         parameters: {
             query?: never;
@@ -2208,6 +2228,54 @@ export interface components {
             before: components["schemas"]["NearPlay"];
             /** Task */
             task: string;
+        };
+        /**
+         * ConfigChange
+         * @description Options that were changed in a session: they hold for ``first_step`` and all steps after it.
+         */
+        ConfigChange: {
+            /**
+             * At
+             * @description Unix time in seconds.
+             */
+            at: number;
+            /** First Step */
+            first_step: number;
+            /**
+             * Options
+             * @description The new value of each that was changed.
+             */
+            options: {
+                [key: string]: number;
+            };
+            /**
+             * Seq
+             * @description Its number in the session; 0: the values held already.
+             */
+            seq: number;
+            /**
+             * Was
+             * @description What each was before; None: the default for a model of its size.
+             */
+            was: {
+                [key: string]: number | null;
+            };
+        };
+        /**
+         * ConfigUpdate
+         * @description ``PATCH /v1/sessions/{id}/config``: options of the next step and of all after it.
+         */
+        ConfigUpdate: {
+            /**
+             * Kl Coef
+             * @description Weight of the KL term, in a session that began with one above 0 or trains LoRA adapters.
+             */
+            kl_coef?: number | null;
+            /**
+             * Learning Rate
+             * @description AdamW's peak; warm-up and lr_schedule go on by the number of the step.
+             */
+            learning_rate?: number | null;
         };
         /**
          * DayUsage
@@ -5588,6 +5656,11 @@ export interface components {
              */
             kl_before: number | null;
             /**
+             * Kl Coef
+             * @description The weight that the KL term had in the loss or in the reward.
+             */
+            kl_coef: number | null;
+            /**
              * Kl Engine
              * @description Mean k3 KL from the engine's to the trainer's log-probabilities.
              */
@@ -8111,6 +8184,41 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CheckpointView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    session_config_update: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ConfigUpdate"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConfigChange"];
                 };
             };
             /** @description Refused or failed */

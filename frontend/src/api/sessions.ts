@@ -3,7 +3,7 @@ import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/
 import { unwrap, api, longFetch, saveBlob } from "./client";
 import { ApiError } from "./errors";
 import { isExported } from "./offline";
-import type { EpisodeExport, Project, Session, SessionCreate, SessionLogs, SessionPlan, SessionSort, SessionState, SessionUpdate } from "./types";
+import type { ConfigChange, ConfigUpdate, EpisodeExport, Project, Session, SessionCreate, SessionLogs, SessionPlan, SessionSort, SessionState, SessionUpdate } from "./types";
 
 const PAGE = 50;
 const REFRESH_MS = 5_000;
@@ -153,6 +153,11 @@ export function planSession(body: SessionCreate): Promise<SessionPlan> {
 
 export function updateSession(id: string, change: SessionUpdate): Promise<Session> {
   return unwrap(api.PATCH("/v1/sessions/{session_id}", { ...at(id), body: change }));
+}
+
+/** Let a run train its next steps with other options; it is woken and waited for where it is suspended. */
+export function changeConfig(id: string, change: ConfigUpdate): Promise<ConfigChange> {
+  return unwrap(api.PATCH("/v1/sessions/{session_id}/config", { ...at(id), body: change }));
 }
 
 export function stopSession(id: string): Promise<Session> {

@@ -81,6 +81,8 @@ export interface SessionChanges {
   /** More moved than is told. */
   is_cut: boolean;
 }
+export type ConfigChange = FromServer<Schemas["ConfigChange"]>;
+export type ConfigUpdate = Schemas["ConfigUpdate"];
 export type SessionUpdate = Schemas["SessionUpdate"];
 export type Spending = FromServer<Schemas["SessionSpending"]>;
 export type Thumb = Schemas["Thumb"];

@@ -5,7 +5,7 @@ import { markOf, marksJoined } from "./marks";
 const at = "2030-01-01T00:00:00Z";
 const entry = (cursor: number, kind: Event["kind"], data: Record<string, unknown>) => ({ cursor, kind, at, data }) as Event;
 
-test("a committed checkpoint, a refused step and a restart are marks, and nothing else is", () => {
+test("a committed checkpoint, a refused step, a restart and changed options are marks, and nothing else is", () => {
   const entries = [
     entry(1, "event", { name: "checkpoint_committed", step: 8, kind: "state" }),
     entry(2, "event", { name: "step_refused", step: 9, reason: "the loss is not finite" }),
@@ -14,6 +14,7 @@ test("a committed checkpoint, a refused step and a restart are marks, and nothin
     entry(5, "state", { from: "", to: "queued" }),
     entry(6, "event", { name: "checkpoint_requested", kind: "model" }),
     entry(7, "metric", { name: "step_refused", step: 1 }),
+    entry(8, "event", { name: "config_changed", step: 9, options: { learning_rate: 2e-6, kl_coef: 0.1 }, was: { learning_rate: null, kl_coef: 0.2 } }),
   ];
   expect(entries.map(markOf)).toEqual([
     { cursor: 1, at, kind: "checkpoint", step: 8, detail: "state" },
@@ -23,6 +24,7 @@ test("a committed checkpoint, a refused step and a restart are marks, and nothin
     null,
     null,
     null,
+    { cursor: 8, at, kind: "change", step: 9, detail: "learning_rate 0.000002, was its default; kl_coef 0.1, was 0.2" },
   ]);
 });
 

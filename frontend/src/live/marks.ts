@@ -4,10 +4,10 @@ import type { Event } from "../api/types";
 export interface Mark {
   cursor: number;
   at: string;
-  kind: "checkpoint" | "refusal" | "restart";
+  kind: "checkpoint" | "refusal" | "restart" | "change";
   /** Of a restart no entry says it: its time does. */
   step: number | null;
-  /** What more there is to say: of a checkpoint its kind, of a refusal and a restart the reason. */
+  /** What more there is to say: of a checkpoint its kind, of a refusal and a restart the reason, of a change the options. */
   detail: string;
 }
 
@@ -24,7 +24,16 @@ export function markOf(entry: Event): Mark | null {
   if (entry.kind !== "event" || typeof data.step !== "number") return null;
   if (data.name === "checkpoint_committed") return { cursor, at, kind: "checkpoint", step: data.step, detail: said(data.kind) };
   if (data.name === "step_refused") return { cursor, at, kind: "refusal", step: data.step, detail: said(data.reason) };
+  if (data.name === "config_changed") return { cursor, at, kind: "change", step: data.step, detail: optionsSaid(data.options, data.was) };
   return null;
+}
+
+/** "learning_rate 2e-6, was 1e-5". */
+export function optionsSaid(options: unknown, was: unknown): string {
+  const before = new Map(Object.entries(was ?? {}));
+  return Object.entries(options ?? {})
+    .map(([name, value]) => `${name} ${String(value)}, was ${String(before.get(name) ?? "its default")}`)
+    .join("; ");
 }
 
 /** Two readings of one record, oldest first, each entry once. */

@@ -17,6 +17,7 @@ const NAMES: Record<string, string> = {
   "Repeated prefixes": "repeated",
   Entropy: "entropy",
   "Weight of the entropy": "entropy_weight",
+  "Weight of the KL term": "kl_weight",
   "Answer length": "length",
   "Cut off": "cut_off",
   "Answers cut off": "cut_off",

@@ -43,6 +43,7 @@ export const WORDS: Readonly<Record<string, WordEntry>> = {
     bad: "It drops to nearly zero within a few steps: the policy says the same each time and finds nothing new. Or it explodes: answers become noise.",
   },
   entropy_weight: { name: "Weight of the entropy", what: "How much the loss rewards undecided answers (entropy_coef).", bad: "" },
+  kl_weight: { name: "Weight of the KL term", what: "How much the loss or the reward holds the policy near its reference (kl_coef). It can change while a run trains.", bad: "" },
   length: { name: "Answer length", what: "Mean tokens of an answer.", bad: "It grows without the reward growing, or shrinks to a few tokens: the policy found that length alone pays." },
   cut_off: { name: "Answers cut off", what: "The share of answers that ended at max_tokens, without an end of their own.", bad: "Above a few percent: such an answer rarely earns what it could. Raise max_tokens." },
   clipped: { name: "Clipped tokens", what: "The share of tokens whose change was limited by the loss’s clip.", bad: "Above about 20 %: steps are too large, or samples too old." },

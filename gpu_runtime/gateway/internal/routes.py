@@ -28,13 +28,14 @@ from tinkerscript.wire.episodes import (
     EpisodesRescore,
 )
 from tinkerscript.wire.errors import ErrorCode
+from tinkerscript.wire.training.changes import ConfigUpdate
 
 M = TypeVar("M", bound=BaseModel)
 MAX_EPISODES_PER_PAGE = 500  # of one page
 
 
 class InternalRoutes:
-    """The routes of ``/episodes`` and ``/accounting``. ``erase`` erases an episode everywhere in
+    """The routes of ``/episodes``, ``/config`` and ``/accounting``. ``erase`` erases an episode everywhere in
     this runtime.
     """
 
@@ -54,6 +55,7 @@ class InternalRoutes:
             Route("/episodes/{episode_id}/calls", self.calls, methods=["GET"]),
             Route("/heartbeats", self.heartbeats, methods=["POST"]),
             Route("/rescore", self.rescore, methods=["POST"]),
+            Route("/config", self.config, methods=["PATCH"]),
             Route("/accounting", self.accounting, methods=["GET"]),
         ]
 
@@ -116,6 +118,14 @@ class InternalRoutes:
         body = await _read(request, EpisodesRescore)
         caller = request.headers.get("x-key-id", "")
         return model_response(await self._episodes.batches.rescore(body.rewards, caller))
+
+    async def config(self, request: Request) -> Response:
+        """``PATCH /config``: other options from the next step on."""
+        check_relay_key(request, self._relay_key)
+        body = await _read(request, ConfigUpdate)
+        return model_response(
+            await self._episodes.config_changes.change(body, request.headers.get("x-key-id", ""))
+        )
 
     async def calls(self, request: Request) -> Response:
         """``GET /episodes/{id}/calls``: one page."""

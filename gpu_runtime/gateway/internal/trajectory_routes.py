@@ -43,13 +43,13 @@ class TrajectoryRoutes:
         # what is known of an open one alone, such as its warning
         shown = await self._episodes.view(episode_id)
         record, calls = await self._episodes.recorded(episode_id)
-        batch = (
-            None
-            if record.trained_step is None
-            else await self._episodes.batches.batch(record.trained_step)
-        )
+        batches, step = self._episodes.batches, record.trained_step
+        advantages = None
+        if step is not None and (batch := await batches.batch(step)) is not None:
+            of_step = await asyncio.to_thread(step_advantages, batch, await batches.config_at(step))
+            advantages = of_step.get(record.id)
         body = await asyncio.to_thread(
-            self._body, record.view(warning=shown.warning), record, calls, batch
+            self._body, record.view(warning=shown.warning), record, calls, advantages
         )
         return Response(body, media_type="application/json")
 
@@ -58,11 +58,8 @@ class TrajectoryRoutes:
         view: EpisodeView,
         record: EpisodeRecord,
         calls: Sequence[CallRecord],
-        batch: Batch | None,
+        advantages: dict[str, float] | None,
     ) -> str:
-        advantages: dict[str, float] | None = None
-        if batch is not None:
-            advantages = step_advantages(batch, self._assignment.config).get(record.id)
         body: dict[str, Any] = {
             "episode": view.model_dump(mode="json"),
             "document": episode_document(record, calls, self._texts),

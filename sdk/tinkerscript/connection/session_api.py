@@ -35,6 +35,7 @@ from tinkerscript.wire.episodes import (
 )
 from tinkerscript.wire.events import Evaluation, Event, EventKind, EventPage
 from tinkerscript.wire.sessions import Accounting, SessionView
+from tinkerscript.wire.training.changes import ConfigChange, ConfigUpdate
 
 from .http_client import HttpOptions
 from .session_errors import not_ready_in_time
@@ -234,6 +235,13 @@ class SessionApi:
         path = f"{self._path}/rescore"
         return self.when_ready(
             lambda: self._transport.request("POST", path, body=body, response=EpisodesRescored)
+        )
+
+    def config_update(self, body: ConfigUpdate) -> ConfigChange:
+        """Other options from the next step on; sent again, it changes nothing more."""
+        path = f"{self._path}/config"
+        return self.when_ready(
+            lambda: self._transport.request("PATCH", path, body=body, response=ConfigChange)
         )
 
     def episode_heartbeat(

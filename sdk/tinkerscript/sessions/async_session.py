@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 from tinkerscript.curve import REWARD, Plot
 from tinkerscript.downloads.checkpoints import TunedModel
@@ -16,7 +16,9 @@ from tinkerscript.wire.checkpoints import CheckpointView
 from tinkerscript.wire.episodes import EpisodesRescored, EpisodeView
 from tinkerscript.wire.events import Event, EventKind
 from tinkerscript.wire.sessions import Accounting, SessionView
+from tinkerscript.wire.training.changes import ConfigChange
 
+from .changing import ChangeableOptions
 from .rescoring import Rewards
 from .session import Session
 
@@ -99,6 +101,10 @@ class AsyncSession(ABC):
     async def rescore(self, rewards: Rewards) -> EpisodesRescored:
         """As TinkerScript.rescore()."""
         return await self._run(partial(self.sync.rescore, rewards))
+
+    async def update(self, **options: Unpack[ChangeableOptions]) -> ConfigChange:
+        """As TinkerScript.update()."""
+        return await self._run(partial(self.sync.update, **options))
 
     async def download_record(
         self, path: str | PathLike[str] = "run", timeout_s: float = 1800.0, progress: bool = True

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from os import PathLike
 from pathlib import Path
+from typing import Unpack
 
 from tinkerscript.arguments import NamedArguments, deadline_after, wrong
 from tinkerscript.connection.session_api import SessionApi
@@ -22,8 +23,10 @@ from tinkerscript.wire.episodes import EpisodesRescored, EpisodeView
 from tinkerscript.wire.events import Event, EventKind
 from tinkerscript.wire.reading.points import MEASURES, measures_unknown
 from tinkerscript.wire.sessions import Accounting, SessionList, SessionState, SessionView
+from tinkerscript.wire.training.changes import ConfigChange
 
-from . import flushing, rescoring
+from . import changing, flushing, rescoring
+from .changing import ChangeableOptions
 from .rescoring import Rewards
 
 OnProgress = Callable[[str, str, int | None], object]
@@ -234,6 +237,17 @@ class Session(NamedArguments, SessionApi):
         is sent, SessionEnded, WaitTimeout.
         """
         return rescoring.rescore(self, rewards)
+
+    def update(self, **options: Unpack[ChangeableOptions]) -> ConfigChange:
+        """Train the next step and those after it with another ``learning_rate`` or ``kl_coef``.
+
+        The change is on disk when this returns; ``first_step`` of the result is the first step
+        that it holds for. A batch that is fixed keeps the options of its step, also where a
+        restarted runtime trains it again. ``kl_coef`` changes where the session began with one
+        above 0 or trains LoRA adapters. Raises InvalidRequest for options that cannot change,
+        UnknownOption, Conflict after max_steps, SessionEnded, WaitTimeout.
+        """
+        return changing.update(self, options)
 
     def download_record(
         self, path: str | PathLike[str] = "run", timeout_s: float = 1800.0, progress: bool = True

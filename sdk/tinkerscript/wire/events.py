@@ -111,6 +111,9 @@ class StepMetrics(Response):
     entropy_coef: float | None = Field(
         None, description="The weight that the entropy had in the loss."
     )
+    kl_coef: float | None = Field(
+        None, description="The weight that the KL term had in the loss or in the reward."
+    )
     updates: int = Field(
         1,
         description="Optimizer updates of the step: minibatches times epochs, or fewer by kl_stop.",

@@ -120,7 +120,7 @@ def test_the_journal_and_the_downloaded_batch_have_the_sets(tmp_path: Path) -> N
     journal.close()
     assert kept.completions == bound.completions and kept.is_narrowed
     made = batch([episode(1, 1.0, kept), episode(2, 0.0, call("call_c", [1], [9]))])
-    lines = batch_lines(KeptBatch("1", made, "trained"), make_assignment())
+    lines = batch_lines(KeptBatch("1", made, SessionConfig(), "trained"), make_assignment())
     samples = [line for line in map(json.loads, lines) if line["kind"] == "sample"]
     (sample, plain) = map(BatchSample.model_validate, samples)
     assert [sample.allowed_ids(t) for t in range(5)] == [None, [5, 6], None, [5, 6], None]

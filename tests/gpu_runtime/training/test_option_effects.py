@@ -5,7 +5,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from gpu_runtime.interfaces import Sample
-from support.rank_probe import in_a_rank, moving_reference, observed, observed_from_state
+from support.rank_probe import changed_options, in_a_rank, moving_reference, observed, observed_from_state
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
@@ -70,3 +70,13 @@ def test_a_moving_reference_follows_the_policy_and_is_saved_with_it(tmp_path):
     expected = plain(ids).logits[0, :-1].log_softmax(-1).gather(1, ids[0, 1:, None])[:, 0]
     assert found["reference_before"][0] == pytest.approx(found["before"][0], abs=1e-6)
     assert found["before"][0] == pytest.approx([0.0, 0.0, *expected[1:].tolist()], abs=1e-5)
+
+
+def test_a_step_takes_another_rate_and_another_weight_of_the_kl_term(model):
+    config = SessionConfig(kl_coef=0.1, learning_rate=1e-2, warmup_steps=1)
+    found = in_a_rank(changed_options, model, config, SAMPLES)
+    assert found["rates"] == pytest.approx([5e-3, 3e-4]), "the peak, after its warm-up"
+    none, given = found["losses"][None], found["losses"][0.1]
+    without, more = found["losses"][0.0], found["losses"][0.5]
+    assert none == given and given - without > 1e-5
+    assert more - without == pytest.approx(5 * (given - without), rel=1e-3)

@@ -24,6 +24,7 @@ export const MEASURES: Record<Exclude<keyof StepMetrics, "step" | "metrics" | "e
   kl_before: "KL from the policy before the step",
   entropy: "Entropy",
   entropy_coef: "Entropy coefficient",
+  kl_coef: "KL coefficient",
   clip_fraction: "Clipped share of tokens",
   completion_length_mean: "Completion length",
   answers_distinct: "Spread of the answers within groups",

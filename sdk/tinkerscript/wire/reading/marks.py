@@ -1,4 +1,6 @@
-"""What the charts of a run are marked with: committed checkpoints, refused steps, and restarts."""
+"""What the charts of a run are marked with: committed checkpoints, refused steps, changed options,
+and restarts.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,7 +8,7 @@ from typing import Any
 from ..events import EventKind
 from ..sessions import SessionState
 
-MARKED_NAMES = ("checkpoint_committed", "step_refused")
+MARKED_NAMES = ("checkpoint_committed", "step_refused", "config_changed")
 # A run that goes back to the queue from one of these had a runtime.
 RESTARTED_FROM = (
     SessionState.PROVISIONING,

@@ -54,6 +54,7 @@ export const GROUPS: readonly PlotGroup[] = [
       { title: "Gradient norm", lines: [["norm", "grad_norm"]] },
       { title: "Learning rate", lines: [["rate", "learning_rate"]] },
       { title: "Updates", unit: "in the step", lines: [["updates", "updates"]] },
+      { title: "Weight of the KL term", unit: "in the loss or the reward", lines: [["weight", "kl_coef"]] },
       { title: "Weight of the entropy", unit: "in the loss", lines: [["weight", "entropy_coef"]] },
     ],
   },

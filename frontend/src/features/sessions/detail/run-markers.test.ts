@@ -27,6 +27,11 @@ test("a checkpoint, a refused step and an evaluation are marked at their steps, 
   expect(found.slice(1).map(({ text }) => text)).toEqual(["Step 3 was refused: not finite", "Evaluation held out at step 2: mean reward 0.5"]);
 });
 
+test("changed options stand at the first step that they hold for, and lead to the settings", () => {
+  const [change] = markersOf({ ...base, marks: [mark("change", 2, 1, "kl_coef 0.1, was 0.2")] });
+  expect([change?.x, change?.text, change?.to]).toEqual([2, "From step 2: kl_coef 0.1, was 0.2", "/sessions/ses_1/settings"]);
+});
+
 test("a restart stands after the last step that was done before it, and nowhere while that is not known", () => {
   const marks = [mark("restart", null, 25, "the runtime ended")];
   expect(places({ ...base, marks })).toEqual([]);

@@ -1,4 +1,4 @@
-// What the charts of a run are marked with: its checkpoints, refused steps, restarts and evaluations, each at its place on the axis.
+// What the charts of a run are marked with: its checkpoints, refused steps, restarts, changed options and evaluations, each at its place on the axis.
 import type { Evaluation } from "../../../api/types";
 import type { Mark } from "../../../live/marks";
 import type { Axis } from "../../../ui/chart-axis";
@@ -12,6 +12,7 @@ export const MARKER_KINDS: readonly { kind: MarkerKind; name: string; colour: st
   { kind: "evaluation", name: "Evaluation", colour: "--series-4" },
   { kind: "refusal", name: "Refused step", colour: "--series-5" },
   { kind: "restart", name: "Restart", colour: "--series-2" },
+  { kind: "change", name: "Changed options", colour: "--series-6" },
 ];
 
 /** When steps were recorded, in seconds since the session's creation. */
@@ -59,6 +60,7 @@ export function markersOf({ id, createdAt, axis, points, marks, evaluations, tim
 function markText(mark: Mark, step: number, { page, stepPage }: { page: string; stepPage: (step: number) => string }): [text: string, to: string] {
   const at = number(step);
   if (mark.kind === "checkpoint") return [`Checkpoint of step ${at}${mark.detail && ` (${mark.detail})`}, ${dateTime(mark.at)}`, stepPage(step)];
+  if (mark.kind === "change") return [`From step ${at}: ${mark.detail}`, `${page}/settings`];
   const reason = mark.detail && `: ${mark.detail}`;
   if (mark.kind === "refusal") return [`Step ${at} was refused${reason}`, stepPage(step)];
   return [`Restarted after step ${at}, ${dateTime(mark.at)}${reason}`, `${page}/health`];

@@ -8,6 +8,7 @@ import { RunPage } from "../run-page";
 import { NotesPanel } from "./annotate-session";
 import { BatchDownload } from "./batch-download";
 import { BudgetPanel } from "./budget-panel";
+import { ConfigChangePanel } from "./config-change";
 import { ConfigPanel } from "./config-panel";
 import { EpisodesDownload } from "./episodes-download";
 import { SharePanel } from "./share-panel";
@@ -23,6 +24,7 @@ function Settings({ session }: { session: Session }) {
       <div className="min-w-0 space-y-4">
         <NotesPanel session={session} />
         <ConfigPanel session={session} />
+        {trains && <ConfigChangePanel session={session} />}
       </div>
       <div className="min-w-0 space-y-4">
         <BudgetPanel session={session} />
