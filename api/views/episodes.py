@@ -11,10 +11,10 @@ from api.gateway_proxy import gateway_response
 from api.rest.requests import ApiRequest
 from api.views.queries import ExportQuery
 from console.server.request_id import request_id_of
-from console.sessions.config_changes import config_changed
 from console.sessions.episodes.annotations import annotations_export
 from console.sessions.episodes.rewards import rewards_changed
 from console.sessions.runtime import archive
+from console.sessions.runtime.config_changes import config_changed
 from console.sessions.selectors import session_get
 from tinkerscript.wire.episodes import (
     EpisodeAbandon,

@@ -55,9 +55,9 @@ def batch_named(
     of it, why, and the metrics of its step.
     """
     if (refused := journal.batches.refused(name)) is not None:
-        record, reason, at = refused
-        config = journal.changes.config_at(config, record.step, until=at)
-        return record, config, "refused", reason, None
+        of_refused, reason, at = refused
+        config = journal.changes.config_at(config, of_refused.step, until=at)
+        return of_refused, config, "refused", reason, None
     record = journal.batches.get(int(name)) if name.isdecimal() and len(name) < 10 else None
     if record is None:
         return None

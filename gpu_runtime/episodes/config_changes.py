@@ -46,7 +46,7 @@ def check(began: SessionConfig, now: SessionConfig, options: Mapping[str, float]
             "reference is the base model again.",
         )
     try:
-        SessionConfig.model_validate(now.model_dump() | options)
+        SessionConfig.model_validate({**now.model_dump(), **options})
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         name = ".".join(map(str, first["loc"]))

@@ -183,7 +183,7 @@ CREATE TABLE IF NOT EXISTS kept_advantages (
     episode_id TEXT PRIMARY KEY REFERENCES episodes (id),
     by_call TEXT NOT NULL
 );
--- Options that were changed between two steps: change_table.py.
+-- Options that were changed between two steps: changes/change_table.py.
 CREATE TABLE IF NOT EXISTS config_changes (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     first_step INTEGER NOT NULL,
@@ -215,7 +215,7 @@ CREATE TABLE IF NOT EXISTS stored_documents (
     pruned INTEGER NOT NULL
 );
 
--- Rewards that were replaced before they were trained, and who did it: reward_table.py.
+-- Rewards that were replaced before they were trained, and who did it: changes/reward_table.py.
 CREATE TABLE IF NOT EXISTS reward_changes (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     episode_id TEXT NOT NULL REFERENCES episodes (id),

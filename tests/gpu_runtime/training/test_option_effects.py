@@ -5,7 +5,13 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from gpu_runtime.interfaces import Sample
-from support.rank_probe import changed_options, in_a_rank, moving_reference, observed, observed_from_state
+from support.rank_probe import (
+    changed_options,
+    in_a_rank,
+    moving_reference,
+    observed,
+    observed_from_state,
+)
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
