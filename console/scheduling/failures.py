@@ -2,6 +2,7 @@
 do.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,16 +26,29 @@ def runtime_lost(
 
     ``fault``: why the last one ended, as it reported that itself; ``lines``: those that it wrote.
     """
-    why = fault["cause"].rstrip(".") if fault else cause
-    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-    its_last = f" Its last line: {last}" if last and not fault else ""
+    last = last_line(lines)
+    own = f"{last.rstrip('.')} ({cause})" if last else cause
+    why = fault["cause"].rstrip(".") if fault else own
     go_on = f"Once the cause is gone, {GO_ON}"
     return {
         "code": "runtime_lost",
-        "cause": f"{why}, after {restarts} restarts without a completed step.{its_last}",
+        "cause": f"{why}, after {restarts} restarts without a completed step.",
         "hint": f"{(fault.get('hint') or 'Read the last lines of the log.').rstrip('.')}. {go_on}",
         "log": list(lines[-LOG_LINES:]),
     }
+
+
+def last_line(lines: Sequence[str]) -> str:
+    """What a runtime wrote last, without the time and the place of a line of its log; empty where
+    it wrote nothing.
+    """
+    line = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    try:
+        entry = json.loads(line) if line.startswith("{") else None
+    except ValueError:
+        entry = None
+    message = entry.get("message") if isinstance(entry, dict) else None
+    return message.strip() if isinstance(message, str) else line
 
 
 def runtime_unended(*, said: str, lasted_s: float) -> dict[str, str]:

@@ -101,6 +101,11 @@ def log_keep(*, session_id: str, launch: str, lines: list[str]) -> None:
             log.warning("the log of %s could not be kept: %s", session_id, error)
 
 
+def ends_kept(session_id: str, count: int) -> list[list[str]]:
+    """The last lines of each of the last ``count`` runtimes of a session that were ended."""
+    return [part.lines for part in _kept(session_id)[-count:]]
+
+
 def _kept(session_id: str) -> list[LogPart]:
     chunks = LogChunk.objects.filter(session_id=session_id).order_by("id")
     return [

@@ -14,7 +14,7 @@ from console.live.models import EventRecord
 from console.scheduling import failures
 from console.scheduling.launchers.launch import runtime_handle
 from console.scheduling.launchers.protocol import Launcher
-from console.scheduling.logs import log_keep, log_read
+from console.scheduling.logs import ends_kept, log_keep, log_read
 from console.sessions.models import Session
 from console.sessions.raised_alerts import alert_raise
 from console.sessions.states import Actor
@@ -86,7 +86,8 @@ def recover(session: Session, cause: str, kind: str, *, launcher: Launcher) -> N
         requeue(session, f"its machine was taken away: {cause}", session.restarts)
         return
     fault = last_fault(session)
-    if session.restarts < settings.MAX_RESTARTS and not (fault and repeats(session)):
+    again = repeats(session) if fault else dies_alike(session)
+    if session.restarts < settings.MAX_RESTARTS and not again:
         requeue(session, cause, session.restarts + 1)
         if kind != "stuck":  # which is an alert of its own
             text = f"Its runtime is started again: {fault['cause'] if fault else cause}"
@@ -114,6 +115,22 @@ def repeats(session: Session) -> bool:
         for data in faults.values_list("data", flat=True)[:SAME_FAULTS]
     ]
     return len(last) == SAME_FAULTS and len(set(last)) == 1 and last[0][0] not in PASSING
+
+
+def dies_alike(session: Session) -> bool:
+    """Whether its last ``SAME_FAULTS`` runtimes ended before they were ready, reported no cause,
+    and wrote the same last line, word for word.
+    """
+    record = EventRecord.objects.filter(session_id=session.id).order_by("-id")
+    states = list(
+        record.filter(
+            kind=EventKind.STATE, data__to__in=(SessionState.READY, SessionState.PROVISIONING)
+        ).values_list("data__to", flat=True)[:SAME_FAULTS]
+    )
+    if states != [SessionState.PROVISIONING] * SAME_FAULTS:
+        return False
+    last = [failures.last_line(lines) for lines in ends_kept(session.id, SAME_FAULTS)]
+    return len(last) == SAME_FAULTS and bool(last[0]) and len(set(last)) == 1
 
 
 def last_fault(session: Session) -> dict[str, str]:

@@ -35,7 +35,11 @@ from tinkerscript.wire.sessions import (
     SessionPlan,
 )
 from tinkerscript.wire.training.defaults import config_resolve
-from tinkerscript.wire.training.model_refusals import folder_refusal, prefixes_words
+from tinkerscript.wire.training.model_refusals import (
+    engine_refusal,
+    folder_refusal,
+    prefixes_words,
+)
 from tinkerscript.wire.training.models.mixtures import mixture_of, mixture_refusal
 
 
@@ -108,6 +112,7 @@ def config_decide(
     nodes_check(config=config, devices=devices)
     shared_rows_check(config=config, devices=devices)
     on_gpu = devices > 0
+    engine_check(model, on_gpu=on_gpu)
     shape = base_model_shape(model)
     limit_bytes = memory_limit_bytes(place=config.place, on_gpu=on_gpu)
     memory = None
@@ -253,6 +258,17 @@ def model_check(model: BaseModel, config: SessionConfig) -> None:
             refusal,
             hint="docs/models.md lists what trains right. Choose another base model, or do what is "
             "said above.",
+            details={"fields": [{"field": "base_model", "problem": refusal}]},
+        )
+
+
+def engine_check(model: BaseModel, *, on_gpu: bool) -> None:
+    """Raises ModelUnsupported where the engine of such machines has no kernel for the model."""
+    if refusal := engine_refusal(Path(model.path), on_gpu=on_gpu):
+        raise ModelUnsupported(
+            refusal,
+            hint="GET /v1/places lists where sessions of this server can run.",
+            details={"fields": [{"field": "base_model", "problem": refusal}]},
         )
 
 

@@ -22,7 +22,13 @@ from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.errors import EngineDead, ModelUnsupported
 from gpu_runtime.interfaces import Engine, EngineProcess, Trainer
 from gpu_runtime.model_interfaces import ModelTrainer
-from gpu_runtime.placement import devices_verify, gpus_given, gpus_visible, placement_choose
+from gpu_runtime.placement import (
+    devices_verify,
+    engine_needs_gpu,
+    gpus_given,
+    gpus_visible,
+    placement_choose,
+)
 from gpu_runtime.sampler_interfaces import SamplerEngine
 from gpu_runtime.session import Session
 from gpu_runtime.steps.comparison import Comparison
@@ -30,7 +36,7 @@ from gpu_runtime.steps.resumed_state import serves_from_state
 from gpu_runtime.training.models.process import ModelTrainerProcess
 from gpu_runtime.training.ranks import TrainerRanks
 from gpu_runtime.weights.handover_folder import handover_make
-from tinkerscript.wire.training.model_refusals import folder_refusal
+from tinkerscript.wire.training.model_refusals import engine_refusal, folder_refusal
 from tinkerscript.wire.training.models.mixtures import mixture_refusal
 
 from .engine_nodes import engine_nodes
@@ -45,7 +51,8 @@ def may_load(session: Session) -> None:
     """
     devices_verify(session.config.gpus)
     folder, config = Path(session.assignment.base_model_path), session.assignment.config
-    if refusal := folder_refusal(folder, config) or mixture_refusal(folder, config):
+    refusal = folder_refusal(folder, config) or mixture_refusal(folder, config)
+    if refusal := refusal or engine_refusal(folder, on_gpu=engine_needs_gpu()):
         raise ModelUnsupported(refusal)
 
 

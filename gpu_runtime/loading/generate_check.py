@@ -13,8 +13,13 @@ from pathlib import Path
 
 from gpu_runtime.errors import RuntimeFault
 from gpu_runtime.failures.core_errors import core_input_error
+from gpu_runtime.placement import engine_needs_gpu
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.training.model_refusals import folder_refusal, positions_count
+from tinkerscript.wire.training.model_refusals import (
+    engine_refusal,
+    folder_refusal,
+    positions_count,
+)
 
 NO_ENGINE = 3  # an exit code
 TOKENS, CONTEXT = 2, 256  # the second is of a decoding step, which has kernels of its own
@@ -26,7 +31,6 @@ async def generate(folder: Path, config: SessionConfig) -> int:
     TimeoutError."""
     from gpu_runtime.engine.vllm_engine import VllmEngine
     from gpu_runtime.interfaces import SamplingOptions
-    from gpu_runtime.placement import engine_needs_gpu
 
     engine = await VllmEngine.start(str(folder), config, "cuda" if engine_needs_gpu() else "cpu")
     try:
@@ -48,7 +52,8 @@ def main(folder: Path) -> int:
         return NO_ENGINE
     config = SessionConfig(max_context_length=min(CONTEXT, positions_count(folder) or CONTEXT))
     config = config.model_copy(update={"max_tokens": TOKENS})
-    if refusal := folder_refusal(folder, config):
+    refusal = folder_refusal(folder, config)
+    if refusal := refusal or engine_refusal(folder, on_gpu=engine_needs_gpu()):
         sys.stderr.write(f"error: {refusal}\n")
         return 1
     try:

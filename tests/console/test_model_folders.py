@@ -2,12 +2,23 @@
 others.
 """
 
+import importlib.util
 import json
 import os
+import re
 from pathlib import Path
 
+import pytest
+
+from console.catalogue.base_models import BaseModel
+from console.errors import ModelUnsupported
+from console.sessions.dry_run import engine_check
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.training.model_refusals import folder_refusal
+from tinkerscript.wire.training.model_refusals import (
+    CPU_HEAD_SIZES,
+    engine_refusal,
+    folder_refusal,
+)
 
 CONFIG = SessionConfig(max_context_length=128)
 
@@ -47,3 +58,37 @@ def test_one_that_is_replaced_by_another_of_the_same_length_is_read(tmp_path: Pa
     os.utime(tmp_path / "other" / "tokenizer.json", ns=(at, at))
     (tmp_path / "other" / "tokenizer.json").replace(tmp_path / "tokenizer.json")
     assert "up to 99" in (folder_refusal(tmp_path, CONFIG) or "")
+
+
+def test_a_head_size_that_the_engine_lacks_on_a_cpu_is_named_before_the_start(
+    tmp_path: Path,
+) -> None:
+    def refusal(*, on_gpu: bool = False, **fields: object) -> str | None:
+        shape = {"architectures": ["A"], "hidden_size": 256, "num_attention_heads": 4}
+        (tmp_path / "config.json").write_text(json.dumps(shape | fields))
+        return engine_refusal(tmp_path, on_gpu=on_gpu)
+
+    told = refusal(head_dim=48) or ""
+    assert "heads have 48 numbers" in told and "32, 64, 80" in told and "places" not in told
+    assert refusal(hidden_size=192) and refusal(head_dim=64, global_head_dim=72)
+    assert refusal(text_config={"head_dim": 48})
+    served = ({}, {"head_dim": 128}, {"hidden_size": 160, "attention_head_dim": 32})
+    assert [refusal(**fields) for fields in served] == [None] * 3
+    assert refusal(head_dim=48, on_gpu=True) is None, "the engine has a kernel for every size there"
+    assert refusal(head_dim=24, kv_lora_rank=16) is None, "latent attention has kernels of its own"
+    with pytest.raises(ModelUnsupported, match="heads have 48") as refused:
+        refusal(head_dim=48)
+        engine_check(BaseModel("odd", str(tmp_path)), on_gpu=False)
+    assert refused.value.details["fields"][0]["field"] == "base_model"
+
+
+def test_the_head_sizes_are_those_of_the_engine_that_is_installed() -> None:
+    """Read from its file: the module itself takes seconds to import."""
+    engine = importlib.util.find_spec("vllm")
+    if engine is None or engine.origin is None:
+        pytest.skip("there is no engine here")
+    file = Path(engine.origin).parent / "v1/attention/backends/cpu_attn.py"
+    found = re.search(
+        r"def get_supported_head_sizes.*?return (\[[^]]*\])", file.read_text(), re.DOTALL
+    )
+    assert found and tuple(json.loads(found[1])) == CPU_HEAD_SIZES

@@ -93,14 +93,14 @@ def test_a_runtime_that_was_killed_is_launched_again_from_the_front_of_the_queue
 @pytest.mark.system
 def test_a_runtime_that_keeps_dying_fails_with_its_last_lines(world, project):
     session = world.session(project)
-    for _ in range(6):
+    for _ in range(3):  # the same last line each time: the next one would end so too
         world.tick(40)
         assert state_of(session) == SessionState.PROVISIONING
         world.launcher.die(1)
     world.tick(2)
     assert state_of(session) == SessionState.FAILED
     assert session.failure["code"] == "runtime_lost" and "with code 1" in session.failure["cause"]
-    assert session.failure["cause"].endswith("Its last line: line 99") and session.failure["hint"]
+    assert session.failure["cause"].startswith("line 99 (") and session.failure["hint"]
     assert session.failure["log"] == [f"line {number}" for number in range(60, 100)]
     assert session.launch_handle is None
     world.tick(60)

@@ -1,5 +1,7 @@
 """What goes wrong with a run is counted for ever and told to people."""
 
+import itertools
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +12,7 @@ from console.live.models import ResourceChunk
 from console.live.services import event_record
 from console.scheduling import recovery
 from console.scheduling.failures import runtime_lost
+from console.scheduling.logs import log_keep
 from console.scheduling.recovery import last_fault, repeats, requeue
 from console.sessions.alerts.mail import alerts_mail
 from console.sessions.alerts.rules import alerts_of
@@ -98,9 +101,7 @@ def test_a_lost_runtimes_own_words_are_the_cause_and_its_log_stands_beside_them(
     event_record(session_id=session.id, kind=EventKind.STATE, data={"to": "provisioning"})
     assert last_fault(session) == {}, "that was another runtime's"
     unknown = runtime_lost(cause="it ended with code 1", fault={}, restarts=5, lines=lines)
-    assert unknown["cause"].startswith("it ended with code 1, ") and unknown["cause"].endswith(
-        "SafetensorError: cut off."
-    )
+    assert unknown["cause"].startswith("SafetensorError: cut off (it ended with code 1), after 5 ")
 
 
 def test_a_cause_that_ends_three_runtimes_before_they_are_ready_ends_the_fourth_too(
@@ -138,7 +139,30 @@ def test_whatever_a_runtime_reports_of_its_end_the_session_is_recovered(
     failure = runtime_lost(
         cause="it ended with code 1", fault=last_fault(session), restarts=3, lines=["Killed"]
     )
-    assert failure["cause"].startswith(fault.get("cause", "it ended with code 1").rstrip("."))
+    assert failure["cause"].startswith(fault.get("cause", "Killed").rstrip("."))
+
+
+def test_runtimes_that_die_with_the_same_last_line_before_they_are_ready_are_not_started_again(
+    project,
+) -> None:
+    session = factories.session_make(project)
+    launches = itertools.count()
+
+    def die(last: str, *, ready: bool = False) -> bool:
+        for state in ("provisioning", "ready")[: 1 + ready]:
+            event_record(session_id=session.id, kind=EventKind.STATE, data={"to": state})
+        logged = json.dumps({"at": f"second {next(launches)}", "message": last})
+        log_keep(session_id=session.id, launch=f"l{next(launches)}", lines=["began", logged, ""])
+        return recovery.dies_alike(session)
+
+    head = "RuntimeError: Unsupported head size 48"
+    assert [die(head), die("Killed"), die(head), die(head), die(head)] == [False] * 4 + [True]
+    assert [die(head, ready=True), die(head), die(head), die(head)] == [False] * 3 + [True]
+    assert [die("") for _ in range(3)] == [False] * 3, "nothing was written"
+    failure = runtime_lost(
+        cause="its process ended", fault={}, restarts=2, lines=["a", json.dumps({"message": head})]
+    )
+    assert failure["cause"].startswith(f"{head} (its process ended), after 2 restarts")
 
 
 def test_restarts_are_counted_for_ever_though_a_step_forgives_them(project) -> None:

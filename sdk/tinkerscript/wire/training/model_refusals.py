@@ -26,6 +26,11 @@ QUANTISED_NAME = re.compile(
 )
 
 
+# vllm.v1.attention.backends.cpu_attn.CPUAttentionBackend.get_supported_head_sizes
+CPU_HEAD_SIZES = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
+HEAD_SIZES = ("head_dim", "global_head_dim")  # the names of config.json
+
+
 def folder_refusal(folder: Path, config: SessionConfig) -> str | None:
     """Why the model in ``folder`` cannot be trained right under ``config``, with the field named;
     None where no file says so. Files that are not there, or are no JSON, say nothing: a runtime
@@ -39,6 +44,29 @@ def folder_refusal(folder: Path, config: SessionConfig) -> str | None:
     why = _refusal(fields, config) or _quantised(whole, folder)
     why = why or head_refusal(fields.get("vocab_size"), _largest_token(folder / "tokenizer.json"))
     return f"{name} is not trained here: {why}" if why else None
+
+
+def engine_refusal(folder: Path, *, on_gpu: bool) -> str | None:
+    """Why the engine of a machine cannot serve the model in ``folder``; None where no file says so.
+
+    On GPUs the engine has a kernel for every head size.
+    """
+    fields = _fields(whole := _read(folder / "config.json"))
+    sizes = [fields[name] for name in HEAD_SIZES if type(fields.get(name)) is int]
+    width, heads = fields.get("hidden_size"), fields.get("num_attention_heads")
+    # a family with another name for it has no such quotient
+    if not any("head_dim" in name or name == "kv_channels" for name in fields):
+        is_plain = isinstance(width, int) and isinstance(heads, int) and heads > 0
+        sizes = [width // heads] if is_plain else []
+    lacks = sorted(set(sizes) - set(CPU_HEAD_SIZES))
+    if on_gpu or not lacks or "kv_lora_rank" in fields:
+        return None
+    name = (whole.get("architectures") or [whole.get("model_type", "this model")])[0]
+    return (
+        f"{name} is not served on a CPU: its attention heads have {lacks[0]} numbers (head_dim, or "
+        "hidden_size / num_attention_heads), and the engine has kernels for "
+        f"{', '.join(map(str, CPU_HEAD_SIZES))} there; take a place with GPUs or another model"
+    )
 
 
 def prefixes_words(folder: Path, grpo_n: int | None) -> str | None:
