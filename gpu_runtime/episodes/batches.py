@@ -268,9 +268,8 @@ class Batches:
         for episode_id in chain.from_iterable(ids):
             self.waiting.pop(episode_id, None)
         self._forget(step)
-        self._events.publish(
-            GroupsSetAside(step, spreads, groups, await self.step_metrics(step - 1))
-        )
+        before = filter(None, [await self.step_metrics(step - back) for back in (3, 2, 1)])
+        self._events.publish(GroupsSetAside(step, spreads, groups, list(before)))
         self._events.publish(
             EpisodesDropped([each.record for group in groups for each in group.episodes], LEVEL)
         )

@@ -45,7 +45,7 @@ class GroupsSetAside:
     step: int
     spreads: Sequence[float]
     groups: Sequence[Group]
-    last: Mapping[str, Any] | None = None  # what the step before measured
+    before: Sequence[Mapping[str, Any]] = ()  # what the last steps measured, three at most
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def episodes_follow(events: Events, report: Report, config: SessionConfig) -> No
         seen.update(episode.reward for group in event.groups for episode in group.episodes)
         total, tasks = len(event.spreads), config.tasks_per_batch
         for data in level_groups_events(
-            event.step, event.spreads, event.groups, seen, event.last, tasks
+            event.step, event.spreads, event.groups, seen, event.before, tasks
         ):
             log.warning("%s", data["reason"])
             report(EventKind.EVENT, data, f"{data['name']} {event.step} {total // tasks}")

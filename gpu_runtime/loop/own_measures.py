@@ -29,6 +29,21 @@ def own_means(outputs: Iterable[WorkflowOutput | None]) -> dict[str, float]:
     }
 
 
+def rewards_alike(outputs: Iterable[WorkflowOutput]) -> bool:
+    """Whether the episodes of a group were ended with the same rewards, those of agents and calls
+    too.
+    """
+    told = {
+        (
+            output.reward,
+            tuple(sorted((output.rewards_by_agent or {}).items())),
+            tuple(sorted((output.rewards_by_call or {}).values())),
+        )
+        for output in outputs
+    }
+    return len(told) <= 1
+
+
 def measures_of(output: WorkflowOutput) -> dict[str, float]:
     """Of one episode, by the names that they have among those of a step."""
     of_agents = {

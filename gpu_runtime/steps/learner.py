@@ -40,6 +40,7 @@ from gpu_runtime.steps.device import device_lent
 from gpu_runtime.steps.refused import MismatchCount, refusal_event
 from gpu_runtime.steps.resumed_state import ResumedState, state_folder, state_of
 from gpu_runtime.steps.updates import NOTHING_LEARNED, batch_train
+from gpu_runtime.loop.own_measures import rewards_alike
 from tinkerscript.wire.events import EventKind, StepMetrics
 
 log = logging.getLogger(__name__)
@@ -206,6 +207,10 @@ class Learner:
             step=batch.step,
             **statistics,
             **metrics,
+            groups_level=sum(
+                rewards_alike(episode.output for episode in group.episodes)
+                for group in batch.groups
+            ),
             groups_replaced=len(replaced),
             train_s=trained - began,
             rollout_s=began - self._rollout_began,

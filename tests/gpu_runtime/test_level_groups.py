@@ -250,6 +250,8 @@ async def test_a_kl_term_in_the_reward_is_taken_from_it_once_and_exported(volume
         async with learner_open(plane, volume) as it:
             await it.train_next()
             assert it.trainer.steps == [1] and it.reached("logprobs") == 1
+            (measured,) = await it.metrics(1)
+            assert (measured["groups_skipped"], measured["groups_level"]) == (0, 1)
         async with learner_open(plane, volume) as it:
             assert await it.learner.restore() == 1 and it.reached("logprobs") == 0, (
                 "a replay uses what was recorded"

@@ -76,14 +76,14 @@ def test_a_reward_that_tells_no_attempt_from_another_is_named_after_two_batches_
     None
 ):
     groups = [group(0.0, 0.0), group(1.0, 1.0)]
-    assert level_groups_events(1, [1.0] * 2, groups, {}, None, 2) == []
-    (told,) = level_groups_events(1, [1.0] * 4, groups, {0.0: 4, 1.0: 4}, None, 2)
+    assert level_groups_events(1, [1.0] * 2, groups, {}, [], 2) == []
+    (told,) = level_groups_events(1, [1.0] * 4, groups, {0.0: 4, 1.0: 4}, [], 2)
     assert (
         told["name"] == "reward_level"
         and "seen: 4 of 0, 4 of 1" in told["reason"]
         and "reward" in told["hint"]
     )
-    assert level_groups_events(8, [1.0] * 4, groups, {}, LAST, 2) == [], (
+    assert level_groups_events(8, [1.0] * 4, groups, {}, [LAST], 2) == [], (
         "after a step it has taught something"
     )
     assert rewards_text({n / 10: 1 for n in range(7)}).endswith("2 other values")
@@ -94,21 +94,29 @@ def test_a_reward_that_tells_nothing_is_named_where_a_kl_term_makes_the_steps() 
     (told,) = advice(2, [level, level])
     assert told["name"] == "reward_level" and "nine tenths up to 0.25" in told["reason"]
     assert advice(2, [FINE, level]) == []
+    of_lengths = level | {"groups_skipped": 0, "groups_level": 4}
+    (told,) = advice(2, [of_lengths, of_lengths])
+    assert told["name"] == "reward_level", "another term tells the attempts apart, not the reward"
+    assert advice(2, [of_lengths, of_lengths | {"groups_level": 3}]) == []
 
 
 def test_answers_that_are_the_same_are_told_of_groups_that_were_set_aside_too() -> None:
-    told = level_groups_events(8, [0.0] * 6, [group(1.0, 1.0)] * 2, {1.0: 12}, LAST, 2)
+    told = level_groups_events(8, [0.0] * 6, [group(1.0, 1.0)] * 2, {1.0: 12}, [LAST], 2)
     assert [event["name"] for event in told] == ["answers_collapse", "nothing_to_learn"]
-    again = level_groups_events(8, [0.0] * 12, [group(1.0, 1.0)] * 2, {1.0: 24}, LAST, 2)
+    again = level_groups_events(8, [0.0] * 12, [group(1.0, 1.0)] * 2, {1.0: 24}, [LAST], 2)
     assert [event["name"] for event in again] == ["nothing_to_learn"]
+    alike = LAST | {"answers_distinct": 0.01}
+    for steps, count in (([LAST, alike, alike], 2), ([alike] * 3, 1)):
+        told = level_groups_events(8, [0.0] * 6, [group(1.0, 1.0)] * 2, {1.0: 12}, steps, 2)
+        assert len(told) == count, "three steps have told it, two have not"
 
 
 def test_after_a_collapse_the_rate_the_entropy_and_the_kl_are_named() -> None:
-    told = level_groups_events(8, [0.0] * 6, [group(1.0, 1.0)] * 2, {1.0: 12}, LAST, 2)[-1]
+    told = level_groups_events(8, [0.0] * 6, [group(1.0, 1.0)] * 2, {1.0: 12}, [LAST], 2)[-1]
     assert "learning_rate 2e-05, an entropy of 0.03 and a KL of 0.002" in told["reason"]
     assert (told["learning_rate"], told["entropy"], told["kl"]) == (2e-5, 0.03, 0.002)
     assert "quarter of the learning_rate" in told["hint"]
-    spread = level_groups_events(8, [1.0] * 6, [group(1.0, 1.0)] * 2, {1.0: 12}, LAST, 2)[-1]
+    spread = level_groups_events(8, [1.0] * 6, [group(1.0, 1.0)] * 2, {1.0: 12}, [LAST], 2)[-1]
     assert "learning_rate" not in spread["reason"] and "temperature" in spread["hint"]
 
 

@@ -5638,6 +5638,11 @@ export interface components {
             /** Groups */
             groups: number;
             /**
+             * Groups Level
+             * @description Groups whose episodes were all ended with the same rewards, also where a KL term or the length of the answers tells them apart.
+             */
+            groups_level: number | null;
+            /**
              * Groups Replaced
              * @description Groups without a gradient that were set aside on the way to this step.
              * @default 0

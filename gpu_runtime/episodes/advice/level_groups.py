@@ -15,6 +15,7 @@ from gpu_runtime.episodes.advice.steps import (
     STEPS_UNTIL_ADVICE,
     Event,
     Metrics,
+    are_alike,
 )
 from gpu_runtime.loop.batching import Group, truncated_share
 
@@ -42,26 +43,24 @@ def level_groups_events(
     spreads: Sequence[float],
     groups: Sequence[Group],
     seen: Mapping[float, int],
-    last: Metrics | None,
+    steps: Sequence[Metrics],
     tasks_per_batch: int,
 ) -> list[Event]:
     """The events that the last ``groups`` give rise to, of as many as ``spreads`` that were set
     aside in a row.
 
-    ``seen`` counts the rewards of those that this runtime saw. ``last``: the metrics of the step
-    before, if any.
+    ``seen`` counts the rewards of those that this runtime saw. ``steps``: the metrics of the last
+    STEPS_UNTIL_ADVICE steps before, or of as many as there were.
     """
+    last = steps[-1] if steps else None
     total, before = len(spreads), len(spreads) - len(groups)
     found: list[Event] = []
     if last is None and before < FIRST_BATCHES * tasks_per_batch <= total:
         found.append(_reward_level(step, total, seen))
     many = STEPS_UNTIL_ADVICE * tasks_per_batch
     is_alike = statistics.fmean(spreads[-many:]) < DISTINCT_LEFT
-    if (
-        is_alike
-        and before < many <= total
-        and (last is None or (last.get("answers_distinct") or 1.0) >= DISTINCT_LEFT)
-    ):
+    was_told = len(steps) == STEPS_UNTIL_ADVICE and all(map(are_alike, steps))  # of the steps
+    if is_alike and before < many <= total and not was_told:
         found.append(_alike(step, total))
     if total // many > before // many:
         found.append(

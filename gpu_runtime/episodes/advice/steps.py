@@ -74,9 +74,9 @@ def prefixes_repeated(step: int, metrics: Metrics) -> list[Event]:
 
 def first_level(step: int, history: Sequence[Metrics]) -> list[Event]:
     """The event about a reward that told no attempt from another in the first two steps, which a KL
-    term made.
+    term or the length of the answers made.
     """
-    if step != 2 or not all(map(_is_level, history)):
+    if step != 2 or not all(map(_has_level_rewards, history)):
         return []
     low, middle, high = (history[-1].get(f"reward_p{part}") or 0.0 for part in (10, 50, 90))
     reason = (
@@ -207,7 +207,7 @@ def collapse(step: int, history: Sequence[Metrics]) -> list[Event]:
                 "hint": hint,
             }
         )
-    if has_just_lasted(last, _are_alike):
+    if has_just_lasted(last, are_alike):
         reason = (
             "nearly all answers of each group are the same "
             f"({last[-1]['answers_distinct']:.0%} differ)"
@@ -232,6 +232,11 @@ def _is_level(metrics: Metrics) -> bool:
     return metrics.get("groups_skipped", 0) == metrics.get("groups")
 
 
+def _has_level_rewards(metrics: Metrics) -> bool:
+    level = metrics.get("groups_level")
+    return _is_level(metrics) if level is None else level == metrics.get("groups")
+
+
 def _level_share(row: Sequence[Metrics]) -> float:
     aside = sum(metrics.get("groups_replaced", 0) for metrics in row)
     groups = sum(metrics.get("groups", 0) for metrics in row) + aside
@@ -242,7 +247,8 @@ def _level_share(row: Sequence[Metrics]) -> float:
     )
 
 
-def _are_alike(metrics: Metrics) -> bool:
+def are_alike(metrics: Metrics) -> bool:
+    """Whether nearly all answers of each group of a step were the same."""
     share = metrics.get("answers_distinct")
     return share is not None and share < DISTINCT_LEFT
 

@@ -92,6 +92,11 @@ class StepMetrics(Response):
     groups_skipped: int = Field(
         description="Groups whose rewards were all equal: no gradient in them."
     )
+    groups_level: int | None = Field(
+        None,
+        description="Groups whose episodes were all ended with the same rewards, also where a KL "
+        "term or the length of the answers tells them apart.",
+    )
     groups_replaced: int = Field(
         0, description="Groups without a gradient that were set aside on the way to this step."
     )

@@ -33,6 +33,7 @@ export const MEASURES: Record<Exclude<keyof StepMetrics, "step" | "metrics" | "e
   episodes: "Episodes",
   groups: "Groups",
   groups_skipped: "Groups skipped",
+  groups_level: "Groups of equal rewards",
   groups_replaced: "Groups replaced",
   updates: "Optimizer updates",
   tokens_trained: "Tokens trained",
