@@ -33,6 +33,7 @@ from gpu_runtime.loop.batching import (
     samples_with_signal,
 )
 from gpu_runtime.loop.entropy_control import entropy_coef_of
+from gpu_runtime.loop.own_measures import rewards_alike
 from gpu_runtime.session import Session
 from gpu_runtime.steps.checkpoints import Checkpoints
 from gpu_runtime.steps.comparison import Loaded
@@ -40,7 +41,6 @@ from gpu_runtime.steps.device import device_lent
 from gpu_runtime.steps.refused import MismatchCount, refusal_event
 from gpu_runtime.steps.resumed_state import ResumedState, state_folder, state_of
 from gpu_runtime.steps.updates import NOTHING_LEARNED, batch_train
-from gpu_runtime.loop.own_measures import rewards_alike
 from tinkerscript.wire.events import EventKind, StepMetrics
 
 log = logging.getLogger(__name__)

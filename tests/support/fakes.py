@@ -263,7 +263,9 @@ class FakeTrainer:
         gradient, self.gradient = self.gradient, []
         await self.reach(f"optim_step {step}")
         self.moments = _digest(self.moments, *gradient)
-        self.weights = _digest(self.weights, self.moments, str(step), *map(repr, filter(None, [learning_rate])))
+        self.weights = _digest(
+            self.weights, self.moments, str(step), *map(repr, filter(None, [learning_rate]))
+        )
         self.steps.append(step)
         await self.reach(f"optim_step {step} done")
         return {"grad_norm": 1.0, "learning_rate": learning_rate or 1e-5}

@@ -14,7 +14,6 @@ from starlette.routing import Route
 from gpu_runtime.episodes.ledger import Episodes
 from gpu_runtime.gateway.http import check_relay_key
 from gpu_runtime.journal.records import CallRecord, EpisodeRecord
-from gpu_runtime.loop.batching import Batch
 from gpu_runtime.rendering.renderer import Renderer
 from gpu_runtime.trajectories.advantages import step_advantages
 from gpu_runtime.trajectories.documents import episode_document
