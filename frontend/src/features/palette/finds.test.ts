@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { findsOf } from "./finds";
+import { findsOf, soughtIn } from "./finds";
 
 const PAGES = [{ path: "howto/serving", title: "Serve a model", headings: ["Keys for calls"] }];
 const named = (typed: string, run = "") => findsOf(typed, run, PAGES).map(({ group, name, to }) => [group, name, to]);
@@ -9,6 +9,13 @@ test("a number is a step of the run that is open, and an id an episode of it", (
   expect(named("12", "ses_1")[0]).toEqual(["This run", "Step 12", "/sessions/ses_1/steps/12"]);
   expect(named("epi_ab12", "ses_1")[0]).toEqual(["This run", "epi_ab12", "/sessions/ses_1/episodes/epi_ab12"]);
   expect(named("step 12")).toEqual([]);
+});
+
+test("a step or an episode may be of a run that is named before it", () => {
+  expect(soughtIn("run 12 episode 5")).toEqual({ run: "run 12", part: "episode", what: "5" });
+  expect(soughtIn("Night run  STEP 3")).toEqual({ run: "Night run", part: "step", what: "3" });
+  expect(soughtIn("episode red car")).toEqual({ run: "", part: "episode", what: "red car" });
+  expect(["step", "step x", "episode ", "12", "my episodes"].map(soughtIn)).toEqual([null, null, null, null, null]);
 });
 
 test("an option is found by its words: in a run its value, else what it does", () => {

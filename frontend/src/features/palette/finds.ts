@@ -1,15 +1,19 @@
-// What a typed text names beside pages and runs: steps and episodes of the run that is open, options, words, keys, pages of the manual.
+// What a typed text names beside pages and runs: steps and episodes, of the run that is open or of one that is named, options, words, keys, pages of the manual.
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useDeferredValue } from "react";
 import { episodesPage } from "../../api/episodes";
 import { keysQuery } from "../../api/keys";
 import { anchorOf, manualQuery, type ManualEntry } from "../../api/manual";
+import { sessionsPage } from "../../api/sessions";
+import type { Episode } from "../../api/types";
 import schema from "../../api/session-config.json";
 import { visible } from "../../ui/plain-text";
 import { WORDS } from "../../ui/words";
 
 const FROM = 2; // characters
 const MOST = 6;
+const MOST_RUNS = 3; // of a name
+const MOST_NUMBER = 200; // one page of the list
 const OPTIONS = Object.keys(schema.properties);
 
 export interface Find {
@@ -17,6 +21,55 @@ export interface Find {
   name: string;
   note: string;
   to: string;
+}
+
+/** A step or an episode by its place, of a run that is named before it: "night run episode 5", "night run step 3". */
+export interface Sought {
+  /** Empty: the run that is open. */
+  run: string;
+  part: "step" | "episode";
+  what: string;
+}
+
+export function soughtIn(typed: string): Sought | null {
+  const [, run = "", part = "", what = ""] = /^(?:(.+?)\s+)?(step|episode)\s+(\S.*)$/i.exec(typed.trim()) ?? [];
+  const isStep = part.toLowerCase() === "step";
+  if (!part || (isStep && !/^\d{1,9}$/.test(what))) return null;
+  return { run, part: isStep ? "step" : "episode", what };
+}
+
+/** `open`: the id of the run that is open, if any. */
+async function findsOfRuns({ run, part, what }: Sought, open: string): Promise<Find[]> {
+  const runs = run ? await runsNamed(run) : open ? [{ id: open, name: "this run" }] : [];
+  const found = await Promise.all(runs.slice(0, MOST_RUNS).map(({ id, name }) => (part === "step" ? [stepOf(id, name, what)] : episodesOf(id, name, what))));
+  return found.flat();
+}
+
+/** Runs of this name; "run 12" may be one that is called 12. */
+async function runsNamed(name: string): Promise<{ id: string; name: string }[]> {
+  for (const each of [name, name.replace(/^run\s+/i, "")]) {
+    const { items } = await sessionsPage({ states: [], name: each, kinds: ["episodes"] }, "", MOST_RUNS);
+    if (items.length > 0) return items;
+  }
+  return [];
+}
+
+function stepOf(run: string, note: string, step: string): Find {
+  return { group: "Steps and episodes", name: `Step ${step}`, note, to: `/sessions/${run}/steps/${step}` };
+}
+
+/** By its number, the first is 1, or by a text in it. */
+async function episodesOf(run: string, note: string, what: string): Promise<Find[]> {
+  const number = /^\d{1,3}$/.test(what) ? Number(what) : 0;
+  const isNumber = number >= 1 && number <= MOST_NUMBER;
+  const { items } = await (isNumber ? episodesPage(run, [["sort", "oldest"]], "", number) : episodesPage(run, [["q", what]], "", MOST));
+  const found = isNumber ? items.slice(number - 1) : items;
+  return found.map((episode) => ({ group: "Steps and episodes", name: isNumber ? `Episode ${what}: ${titleOf(episode)}` : titleOf(episode), note, to: `/sessions/${run}/episodes/${episode.episode_id}` }));
+}
+
+function titleOf({ episode_id: id, task, prompt }: Pick<Episode, "episode_id" | "task" | "prompt">): string {
+  const asked = (prompt ?? "").split("\n").find((line) => line.trim() !== "");
+  return visible(task ?? asked ?? id);
 }
 
 /** The steps, options, words and pages of the manual; `run` is the one that is open, if any. */
@@ -51,9 +104,16 @@ export function useFinds(typed: string, run: string): { finds: Find[]; isFetchin
   const ofKeys = (keys.data?.items ?? [])
     .filter(({ name }) => isWord && name.toLowerCase().includes(text.toLowerCase()))
     .map(({ name }): Find => ({ group: "API keys", name, note: "key", to: "/keys" }));
-  const ofEpisodes = (isWord ? (episodes.data?.items ?? []) : []).map(({ episode_id: id, task, prompt }): Find => {
-    const asked = (prompt ?? "").split("\n").find((line) => line.trim() !== "");
-    return { group: "Episodes of this run", name: visible(task ?? asked ?? id), note: id, to: `/sessions/${run}/episodes/${id}?q=${encodeURIComponent(text)}` };
+  const sought = soughtIn(text);
+  const ofRuns = useQuery({
+    queryKey: ["palette", "of runs", run, text],
+    queryFn: () => (sought ? findsOfRuns(sought, run) : []),
+    enabled: sought !== null,
   });
-  return { finds: [...findsOf(text, run, manual.data ?? []), ...ofEpisodes, ...ofKeys.slice(0, MOST)], isFetching: episodes.isFetching || keys.isFetching };
+  const ofEpisodes = (isWord ? (episodes.data?.items ?? []) : []).map((episode): Find => {
+    const { episode_id: id } = episode;
+    return { group: "Episodes of this run", name: titleOf(episode), note: id, to: `/sessions/${run}/episodes/${id}?q=${encodeURIComponent(text)}` };
+  });
+  const finds = [...findsOf(text, run, manual.data ?? []), ...(ofRuns.data ?? []), ...ofEpisodes, ...ofKeys.slice(0, MOST)];
+  return { finds: finds.filter(({ to }, at) => finds.findIndex((find) => find.to === to) === at), isFetching: episodes.isFetching || keys.isFetching || ofRuns.isFetching };
 }
