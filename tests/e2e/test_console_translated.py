@@ -96,8 +96,87 @@ def test_a_translated_page_takes_filters_clicks_and_ways_to_other_pages(
         (f"{base}/tasks", "Tasks"),
         (f"{base}/health", "Health"),
         ("/home", "Home"),
+        ("/capacity", "Capacity"),
+        ("/account", "Account"),
     ):
         translated(page, path, re.compile(heading), **how)
         page.get_by_role("navigation", name="Main").get_by_role("link", name="Sessions").click()
         expect(page.get_by_role("heading", level=1, name="Sessions")).to_be_visible()
     expect(failed).to_have_count(0)
+
+
+@pytest.mark.parametrize("keeps_node", [True, False])
+def test_translated_forms_lists_and_pages_of_the_manual_change_as_others_do(
+    run: Run, keeps_node: bool
+) -> None:
+    page, how = run.page, {"keeps_node": keeps_node}
+
+    translated(page, f"/compare?runs={run.session_id}", "Compare runs", **how)
+    page.get_by_role("combobox", name=re.compile("^Over")).first.select_option("tokens")
+    page.get_by_role("button", name=re.compile("^Take out")).click()
+    expect(page.get_by_role("link", name="All sessions")).to_be_visible()
+    page.get_by_role("combobox", name="Add a run").select_option(index=1)
+    expect(page.get_by_role("button", name=re.compile("^Take out"))).to_be_visible()
+
+    for path, heading, button in (
+        ("/alert-rules", "Alert rules", "New rule"),
+        ("/webhooks", "Webhooks", "New webhook"),
+        ("/members", "Members", "Invite"),
+    ):
+        translated(page, path, heading, **how)
+        page.get_by_role("button", name=button).first.click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_role("textbox").first.fill("one")
+        dialog.locator("button[type=submit]").click()  # what is missing is named
+        expect(dialog.get_by_role("alert").first).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(dialog).to_have_count(0)
+
+    translated(page, "/audit", "Audit log", **how)
+    page.get_by_role("searchbox", name="What").fill("nothing of this name")
+    expect(page.get_by_text("No entry matches")).to_be_visible()
+    page.get_by_role("link", name="Show all entries").click()
+    expect(page.get_by_role("row").nth(1)).to_be_visible()
+
+    translated(page, "/usage", "Usage", **how)
+    page.get_by_role("combobox", name=re.compile("^By")).select_option("model")
+    expect(page.get_by_role("region", name="Usage by model")).to_be_visible()
+
+    translated(page, "/sessions/new", "New session", **how)
+    page.get_by_label("Name").fill("one")
+    page.get_by_label("Name").press("Tab")
+    for option in page.locator("summary").all():
+        option.click()
+    page.get_by_label("Name").fill("two")
+
+    translated(page, "/words", "What is this word", **how)
+    search = page.get_by_role("searchbox").first
+    search.fill("entropy")
+    expect(page).to_have_url(re.compile("q=entropy"))
+    search.fill("no such word at all")
+    expect(page.get_by_text("No word or option matches")).to_be_visible()
+
+    translated(page, "/manual/howto/runs", re.compile("."), **how)
+    menu = page.get_by_role("navigation", name=re.compile("[Mm]anual"))
+    menu.get_by_role("link").nth(2).click()
+    expect(page).not_to_have_url(re.compile("howto/runs"))
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    expect(page.get_by_text("This page failed")).to_have_count(0)
+
+
+def test_a_translated_page_of_a_shared_link_takes_its_filters(run: Run) -> None:
+    link = run.api.post("/shares", json={"expires_in_days": 1}).raise_for_status().json()
+    origin = str(run.api.base_url.copy_with(path="")).rstrip("/")
+    with run.page.context.browser.new_context(base_url=origin) as stranger:
+        page = stranger.new_page()
+        for keeps_node in (True, False):
+            path = f"/shared#{link['url'].partition('#')[2]}"
+            translated(page, path, re.compile("."), keeps_node=keeps_node)
+            table = page.get_by_role("table", name="Episodes")
+            table.get_by_role("link").first.click()
+            expect(page).to_have_url(re.compile("episode="))
+            page.go_back()
+            expect(table.get_by_role("link").first).to_be_visible()
+            expect(page.get_by_text("This page failed")).to_have_count(0)
+            page.goto("about:blank")
+    run.api.delete(f"/shares/{link['id']}")
