@@ -26,7 +26,8 @@ export function drawable(values: readonly (number | null)[]): (number | null)[] 
 export function valueRange(low: number | null, high: number | null): MinMax {
   if (low === null || high === null) return [0, 1];
   const size = Math.max(Math.abs(low), Math.abs(high));
-  const pad = isFlat(low, high) ? (size > TINY ? size * 0.1 : 1) : (high - low) * PAD;
+  if (size <= TINY) return [0, 1]; // of most measures nothing is below zero
+  const pad = isFlat(low, high) ? size * 0.1 : (high - low) * PAD;
   return [low - pad, high + pad];
 }
 

@@ -126,6 +126,7 @@ function PieceView({ piece, page, known }: { piece: Piece } & Placed) {
   if (piece.kind === "plain") return piece.text;
   if (piece.kind === "code") return <code className="rounded bg-sunken px-1 text-[0.9em] wrap-anywhere">{piece.text}</code>;
   if (piece.kind === "strong") return <strong>{piece.text}</strong>;
+  if (piece.kind === "emphasis") return <em>{piece.text}</em>;
   if (piece.kind === "picture") return <img src={new URL(piece.to, `${location.origin}/manual/${page}`).href} alt={piece.text} className="max-w-full" />;
   const target = targetOf(page, piece.to, known);
   const label = <Inline text={piece.text} page={page} known={known} />;

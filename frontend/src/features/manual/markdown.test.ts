@@ -27,6 +27,11 @@ test("a text is words, code, strong words, links and pictures; a tag is a word",
     { kind: "picture", text: "f", to: "g.svg" },
     { kind: "plain", text: " <script>" },
   ]);
+  expect(piecesOf("*Share of the loss* is 2*3*4, **b**")).toEqual([
+    { kind: "emphasis", text: "Share of the loss" },
+    { kind: "plain", text: " is 2*3*4, " },
+    { kind: "strong", text: "b" },
+  ]);
   expect(anchorOf("Groups that teach nothing")).toBe("groups-that-teach-nothing");
 });
 

@@ -13,6 +13,7 @@ export type Piece =
   | { kind: "plain"; text: string }
   | { kind: "code"; text: string }
   | { kind: "strong"; text: string }
+  | { kind: "emphasis"; text: string }
   | { kind: "picture"; text: string; to: string }
   | { kind: "link"; text: string; to: string };
 
@@ -64,16 +65,17 @@ function cellsOf(row: string): string[] {
   return (inner.match(/(?:`[^`]*`|\\\||[^|])+/g) ?? []).map((cell) => cell.trim().replaceAll("\\|", "|"));
 }
 
-const PIECE = /(`+)(.+?)\1|\*\*(.+?)\*\*|(!?)\[([^\]]*)\]\(([^)\s]+)\)/g;
+const PIECE = /(`+)(.+?)\1|\*\*(.+?)\*\*|(?<!\w)\*(\S(?:[^*]*[^*\s])?)\*|(!?)\[([^\]]*)\]\(([^)\s]+)\)/g;
 
 export function piecesOf(text: string): Piece[] {
   const pieces: Piece[] = [];
   let end = 0;
   for (const found of text.matchAll(PIECE)) {
-    const [all, , code, strong, picture, label = "", to = ""] = found;
+    const [all, , code, strong, emphasis, picture, label = "", to = ""] = found;
     if (found.index > end) pieces.push({ kind: "plain", text: text.slice(end, found.index) });
     if (code !== undefined) pieces.push({ kind: "code", text: code });
     else if (strong !== undefined) pieces.push({ kind: "strong", text: strong });
+    else if (emphasis !== undefined) pieces.push({ kind: "emphasis", text: emphasis });
     else pieces.push({ kind: picture ? "picture" : "link", text: label, to });
     end = found.index + all.length;
   }
