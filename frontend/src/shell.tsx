@@ -60,7 +60,7 @@ export function Shell() {
         <ConnectionBar />
         <Toaster />
         {isOut && <SignInAgain email={account.email} />}
-        <div className="lg:flex">
+        <div className="lg:flex lg:min-h-[calc(100vh-3rem)]">
           <Sidebar account={account} />
           <main id="content" className="mx-auto max-w-[96rem] min-w-0 flex-1 px-6 py-6 print:p-0">
             {base !== "" && !project ? (

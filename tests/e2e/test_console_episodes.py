@@ -368,7 +368,8 @@ def test_tasks_say_what_changed_between_two_versions_and_what_was_answered(run: 
     expect(table.get_by_role("columnheader", name="Version 7")).to_be_visible()
     expect(table.get_by_role("row", name="mist")).to_contain_text("–")  # it was not played then
     page.get_by_label("To version").select_option("0")
-    expect(table.get_by_role("columnheader", name="The same")).to_be_visible()
+    expect(table.get_by_role("columnheader", name="Change")).to_have_count(0)
+    expect(page.get_by_text("Only version 0 was played")).to_be_visible()
 
 
 def test_which_task_got_worse_is_told_where_tasks_take_turns(
@@ -474,6 +475,7 @@ def test_runs_and_episodes_of_a_run_that_has_ended_are_annotated_and_found_by_it
     assert asked == [], "the tokens that were loaded are not asked for again"
     photograph(page, "annotated")
     page.goto(f"/sessions/{run.session_id}/episodes")
+    page.get_by_text("More filters").click()
     page.get_by_label("Thumb").select_option("up")
     expect(rows).to_have_count(2)
     expect(rows.nth(1).get_by_role("img", name="Comments: 1")).to_be_visible()

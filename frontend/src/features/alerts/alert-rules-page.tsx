@@ -1,8 +1,7 @@
 // The project's own rules of alerts, which stand beside the ones that every run has.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { accountQuery } from "../../api/account";
+import { useState } from "react";
 import { alertRulesQuery, deleteRule } from "../../api/alert-rules";
-import { currentProject } from "../../api/project";
 import type { MetricRule } from "../../api/types";
 import { Button } from "../../ui/button";
 import { Confirm } from "../../ui/dialog";
@@ -13,21 +12,24 @@ import { Empty, PageHeader } from "../../ui/panel";
 import { visible } from "../../ui/plain-text";
 import { cell, headCell, Table } from "../../ui/table";
 import { UserText } from "../../ui/user-text";
+import { useMayWrite } from "../../use-may-write";
 import { ruleText } from "./measures";
-import { EditRule } from "./rule-form";
+import { EditRule, RuleDialog } from "./rule-form";
 
 const HEAD = [{ name: "Name" }, { name: "Raised while" }, { name: "Runs" }, { name: "Created" }, { name: "" }];
 
 export function AlertRulesPage() {
-  const { data: account } = useQuery(accountQuery);
   const { data, error, isPending } = useQuery(alertRulesQuery);
   const client = useQueryClient();
   const remove = useMutation({ meta: { done: "The rule is deleted" }, mutationFn: deleteRule, onSettled: () => client.invalidateQueries({ queryKey: alertRulesQuery.queryKey }) });
-  const role = account && currentProject(account)?.role;
-  const mayWrite = role !== undefined && role !== "viewer";
+  const mayWrite = useMayWrite();
+  const isEmpty = data?.items.length === 0;
+  const [isNew, setNew] = useState(false);
+  const newOne = <Button look="primary" onClick={() => { setNew(true); }}>New rule</Button>;
   return (
     <>
-      <PageHeader title="Alert rules">{mayWrite && <EditRule rule={null} />}</PageHeader>
+      <PageHeader title="Alert rules">{mayWrite && !isEmpty && newOne}</PageHeader>
+      <RuleDialog rule={null} open={isNew} onOpenChange={setNew} />
       <p className="mb-4 max-w-prose text-muted">
         Every run is watched for failures, restarts and standstill, failed checkpoints, full disks and its budget, and each of its steps for collapses of reward and
         entropy, equal rewards, answers cut off or growing, dropped episodes, KL, and a gap between engine and trainer. The rules here are compared with each step besides.
@@ -35,7 +37,12 @@ export function AlertRulesPage() {
       <ErrorNotice error={error ?? remove.error} />
       <div className="rounded-lg border border-line bg-surface">
         {isPending && <Loading />}
-        {data?.items.length === 0 && <Empty title="No rule yet">A rule raises an alert of a run while a measure of its steps, the reward say, is above or below a value.</Empty>}
+        {isEmpty && (
+          <Empty title="No rule yet">
+            <p className="mb-3">A rule raises an alert of a run while a measure of its steps, the reward say, is above or below a value.</p>
+            {mayWrite && newOne}
+          </Empty>
+        )}
         {data && data.items.length > 0 && (
           <Table label="Alert rules" head={HEAD}>
             {data.items.map((rule) => (

@@ -12,23 +12,29 @@ import { ErrorNotice } from "../../ui/notice";
 import { visible } from "../../ui/plain-text";
 import { MEASURES } from "./measures";
 
-/** `rule`: the one to change; null for a new one. */
-export function EditRule({ rule }: { rule: MetricRule | null }) {
+export function EditRule({ rule }: { rule: MetricRule }) {
   const [open, setOpen] = useState(false);
   return (
     <>
-      <Button look={rule ? "quiet" : "primary"} className={rule ? "h-7" : ""} aria-label={rule ? `Edit ${visible(rule.name)}` : undefined} onClick={() => { setOpen(true); }}>
-        {rule ? "Edit" : "New rule"}
+      <Button look="quiet" className="h-7" aria-label={`Edit ${visible(rule.name)}`} onClick={() => { setOpen(true); }}>
+        Edit
       </Button>
-      <Dialog
-        open={open}
-        onOpenChange={setOpen}
-        title={rule ? "Edit rule" : "New rule"}
-        description={rule ? "What it has found so far is over; it is compared with the steps that follow." : "An alert is raised while a measure is beyond a bound."}
-      >
-        <RuleForm rule={rule} onDone={() => { setOpen(false); }} />
-      </Dialog>
+      <RuleDialog rule={rule} open={open} onOpenChange={setOpen} />
     </>
+  );
+}
+
+/** `rule`: the one to change; null for a new one. */
+export function RuleDialog({ rule, open, onOpenChange }: { rule: MetricRule | null; open: boolean; onOpenChange: (open: boolean) => void }) {
+  return (
+    <Dialog
+      open={open}
+      onOpenChange={onOpenChange}
+      title={rule ? "Edit rule" : "New rule"}
+      description={rule ? "What it has found so far is over; it is compared with the steps that follow." : "An alert is raised while a measure is beyond a bound."}
+    >
+      <RuleForm rule={rule} onDone={() => { onOpenChange(false); }} />
+    </Dialog>
   );
 }
 

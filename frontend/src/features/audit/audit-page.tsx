@@ -3,6 +3,7 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { useSearchParams } from "react-router";
 import { auditQuery } from "../../api/audit";
 import type { AuditEntry } from "../../api/types";
+import { ButtonLink } from "../../ui/button";
 import { DateRange } from "../../ui/date-range";
 import { dateTime } from "../../ui/format";
 import { Loading } from "../../ui/loading";
@@ -40,9 +41,11 @@ export function AuditPage() {
         {isPending && <Loading />}
         {entries?.length === 0 && isFiltered(filter) && (
           <Empty title={query.hasNextPage ? "No entry matches so far" : "No entry matches"}>
-            Names, actions and ids are searched for what is typed, in any case, 10,000 entries at a time.
+            <p className="mb-3">Names, actions and ids are searched for what is typed, in any case, 10,000 entries at a time.</p>
+            <ButtonLink to="/audit">Show all entries</ButtonLink>
           </Empty>
         )}
+        {entries?.length === 0 && !isFiltered(filter) && <Empty title="No entry yet">What members, keys and operators do in this project is recorded here by itself.</Empty>}
         {entries && entries.length > 0 && (
           <Table label="Entries of the audit log" head={HEAD}>
             {entries.map((entry) => (

@@ -13,6 +13,7 @@ import { visible } from "../../ui/plain-text";
 import { ShowOlder } from "../../ui/show-older";
 import { cell, headCell, Table } from "../../ui/table";
 import { UserText } from "../../ui/user-text";
+import { useMayWrite } from "../../use-may-write";
 import { DaysPanel } from "./days-panel";
 import { QuotasPanel } from "./quotas-panel";
 
@@ -31,6 +32,7 @@ export function UsagePage() {
   const query = useInfiniteQuery(usageQuery);
   const { data, error, isPending } = query;
   const newest = data?.pages[0];
+  const mayWrite = useMayWrite();
   const sessions = data?.pages.flatMap((page) => page.items) ?? [];
   return (
     <>
@@ -46,7 +48,10 @@ export function UsagePage() {
           <QuotasPanel quotas={newest.quotas} />
           <Panel title="By session">
             {sessions.length === 0 ? (
-              <Empty title="No session yet">A session is counted from the moment at which its runtime registers. Waiting costs nothing, in the queue of this server and in that of a cluster.</Empty>
+              <Empty title="No session yet">
+                <p className="mb-3">A session is counted from the moment at which its runtime registers. Waiting costs nothing, in the queue of this server and in that of a cluster.</p>
+                {mayWrite && <ButtonLink to="/sessions/new">New session</ButtonLink>}
+              </Empty>
             ) : (
               <Table label="Usage by session" head={newest.prices ? [...HEAD, COST] : HEAD}>
                 {sessions.map((session) => (
@@ -102,7 +107,7 @@ function SessionRow({ session, prices }: { session: SessionUsage; prices: Device
         </Link>
         {session.name !== session.session_id && <span className="block truncate font-mono text-xs font-normal text-muted">{session.session_id}</span>}
       </th>
-      <td className={cell}>{session.base_model}</td>
+      <td className={`${cell} max-w-56 truncate`} title={session.base_model}>{session.base_model}</td>
       <td className={right} title={`${number(session.runtime_s)} seconds`}>
         {span(session.runtime_s)}
       </td>

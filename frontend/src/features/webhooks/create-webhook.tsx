@@ -13,8 +13,7 @@ import { ErrorNotice } from "../../ui/notice";
 import { RECEIVER_SNIPPET, secretSnippet } from "./receiver-snippet";
 import { TOPICS } from "./topics";
 
-export function CreateWebhook() {
-  const [open, setOpen] = useState(false);
+export function CreateWebhook({ open, onOpenChange: setOpen }: { open: boolean; onOpenChange: (open: boolean) => void }) {
   const client = useQueryClient();
   const create = useMutation({
     mutationFn: createWebhook,
@@ -28,39 +27,29 @@ export function CreateWebhook() {
   }
 
   return (
-    <>
-      <Button
-        look="primary"
-        onClick={() => {
-          setOpen(true);
-        }}
-      >
-        New webhook
-      </Button>
-      <Dialog
-        open={open}
-        onOpenChange={onOpenChange}
-        title={create.data ? "Your new webhook" : "New webhook"}
-        description={
-          create.data
-            ? "Copy its secret now: it cannot be shown again. It signs every request, so that you know who is speaking."
-            : "An address of yours that receives the events of this project."
-        }
-        wide={Boolean(create.data)}
-        sticky={Boolean(create.data)}
-      >
-        {create.data ? (
-          <Created
-            secret={create.data.secret}
-            onDone={() => {
-              onOpenChange(false);
-            }}
-          />
-        ) : (
-          <WebhookForm error={create.error} busy={create.isPending} onSubmit={create.mutate} />
-        )}
-      </Dialog>
-    </>
+    <Dialog
+      open={open}
+      onOpenChange={onOpenChange}
+      title={create.data ? "Your new webhook" : "New webhook"}
+      description={
+        create.data
+          ? "Copy its secret now: it cannot be shown again. It signs every request, so that you know who is speaking."
+          : "An address of yours that receives the events of this project."
+      }
+      wide={Boolean(create.data)}
+      sticky={Boolean(create.data)}
+    >
+      {create.data ? (
+        <Created
+          secret={create.data.secret}
+          onDone={() => {
+            onOpenChange(false);
+          }}
+        />
+      ) : (
+        <WebhookForm error={create.error} busy={create.isPending} onSubmit={create.mutate} />
+      )}
+    </Dialog>
   );
 }
 

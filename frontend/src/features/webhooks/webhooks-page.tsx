@@ -1,8 +1,10 @@
 // The project's webhooks, newest first: make, look at what was sent, delete. The API shows them to owners alone.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
 import { accountQuery } from "../../api/account";
 import { currentProject } from "../../api/project";
 import { deleteWebhook, webhooksQuery } from "../../api/webhooks";
+import { Button } from "../../ui/button";
 import { Loading } from "../../ui/loading";
 import { ErrorNotice } from "../../ui/notice";
 import { Empty, PageHeader } from "../../ui/panel";
@@ -20,9 +22,14 @@ export function WebhooksPage() {
   });
   const isOwner = account && currentProject(account)?.role === "owner";
   const webhooks = data?.items;
+  const isEmpty = webhooks?.length === 0;
+  const [isNew, setNew] = useState(false);
+  const newOne = <Button look="primary" onClick={() => { setNew(true); }}>New webhook</Button>;
   return (
     <>
-      <PageHeader title="Webhooks">{isOwner && <CreateWebhook />}</PageHeader>
+      <PageHeader title="Webhooks">{isOwner && !isEmpty && newOne}</PageHeader>
+      {/* Beside the list: the secret is shown on while the first webhook appears in it. */}
+      <CreateWebhook open={isNew} onOpenChange={setNew} />
       <p className="mb-4 max-w-prose text-muted">
         A webhook sends the project's events to a server of yours, in signed requests that <code className="font-mono text-xs">tinkerscript.webhooks.verify</code>{" "}
         checks.
@@ -31,8 +38,11 @@ export function WebhooksPage() {
       {(isPending || webhooks) && (
         <div className="rounded-lg border border-line bg-surface">
           {isPending && <Loading />}
-          {webhooks?.length === 0 && (
-            <Empty title="No webhook yet">Create one to be notified when a session is ready, stops or fails, and when a checkpoint can be downloaded.</Empty>
+          {isEmpty && (
+            <Empty title="No webhook yet">
+              <p className="mb-3">Create one to be notified when a session is ready, stops or fails, and when a checkpoint can be downloaded.</p>
+              {isOwner && newOne}
+            </Empty>
           )}
           <ul className="divide-y divide-line">
             {webhooks?.map((webhook) => (

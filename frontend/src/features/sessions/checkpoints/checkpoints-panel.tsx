@@ -2,15 +2,18 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { checkpointsQuery, deleteCheckpoint, pinCheckpoint, publishCheckpoint } from "../../../api/checkpoints";
+import { isExported } from "../../../api/offline";
+import { hasEnded } from "../../../api/sessions";
 import type { Checkpoint, Session } from "../../../api/types";
-import { Button } from "../../../ui/button";
+import { Button, ButtonLink } from "../../../ui/button";
 import { bytes, number } from "../../../ui/format";
 import { ErrorNotice } from "../../../ui/notice";
 import { Empty, Panel } from "../../../ui/panel";
 import { CheckpointEntry } from "./checkpoint-entry";
+import { ExportModel } from "./export-model";
 import { shownCheckpoints } from "./shown-checkpoints";
 import { useServe } from "../serving/use-serve";
-import { useMayWrite } from "../use-may-write";
+import { useMayWrite } from "../../../use-may-write";
 
 export function CheckpointsPanel({ session }: { session: Session }) {
   const query = checkpointsQuery(session.id);
@@ -30,16 +33,20 @@ export function CheckpointsPanel({ session }: { session: Session }) {
   const shown = shownCheckpoints(data?.items ?? [], all);
   const kept = data?.items.reduce((sum, checkpoint) => sum + (checkpoint.size_bytes ?? 0), 0) ?? 0;
   return (
-    <Panel title="Checkpoints" actions={kept > 0 && <span className="text-xs text-muted tabular-nums">{bytes(kept)} in all</span>}>
+    <Panel title="Checkpoints" actions={
+        kept > 0 && (
+          <span className="flex items-center gap-3 text-xs text-muted tabular-nums">
+            {bytes(kept)} in all
+            <ExportModel session={session} />
+          </span>
+        )
+      }
+    >
       <div className="p-3 empty:hidden">
         <ErrorNotice error={error ?? remove.error ?? pin.error ?? publish.error ?? serve.error} />
       </div>
       {data?.items.length === 0 && (
-        <Empty title="No checkpoint yet">
-          {session.kind === "tinker"
-            ? "The client saves them by name: save_state, save_weights_for_sampler."
-            : `State is saved every ${number(session.config.checkpoint_every_steps)} steps. “Export model” writes the weights as a Hugging Face folder.`}
-        </Empty>
+        <NoCheckpoint session={session} />
       )}
       <ul className="max-h-[32rem] divide-y divide-line overflow-y-auto">
         {shown.map((checkpoint) => (
@@ -86,5 +93,24 @@ export function CheckpointsPanel({ session }: { session: Session }) {
         </div>
       )}
     </Panel>
+  );
+}
+
+function NoCheckpoint({ session }: { session: Session }) {
+  const mayWrite = useMayWrite();
+  if (session.kind === "tinker") return <Empty title="No checkpoint yet">The client saves them by name: save_state, save_weights_for_sampler.</Empty>;
+  if (hasEnded(session)) {
+    return (
+      <Empty title="No checkpoint was kept">
+        <p className="mb-3">It ended before a state was saved, or its checkpoints were deleted.</p>
+        {mayWrite && !isExported && <ButtonLink to={`/sessions/new?from=${session.id}`}>Run again</ButtonLink>}
+      </Empty>
+    );
+  }
+  return (
+    <Empty title="No checkpoint yet">
+      <p className="mb-3">State is saved every {number(session.config.checkpoint_every_steps)} steps. A model, the weights as a Hugging Face folder, is written when it is asked for.</p>
+      <ExportModel session={session} />
+    </Empty>
   );
 }

@@ -1,9 +1,9 @@
 // Up to eight runs beside each other: what was asked of them, how they learned, where they stand, what they say.
-import { useQueries, type UseQueryResult } from "@tanstack/react-query";
+import { useInfiniteQuery, useQueries, type UseQueryResult } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { useSearchParams } from "react-router";
 import { ApiError } from "../../../api/errors";
-import { sessionQuery } from "../../../api/sessions";
+import { sessionQuery, sessionsQuery } from "../../../api/sessions";
 import type { Session } from "../../../api/types";
 import { ButtonLink } from "../../../ui/button";
 import { Loading } from "../../../ui/loading";
@@ -15,7 +15,8 @@ import { ConfigDiffTable } from "./config-diff-table";
 import { EvalAnswers } from "./eval-answers";
 import { FinalTable } from "./final-table";
 import { OverlayCharts, type Compared } from "./overlay-charts";
-import { RunPicker } from "./run-picker";
+import { NoSessions } from "../no-sessions";
+import { EVERY, RunPicker } from "./run-picker";
 
 export function ComparePage() {
   const [address] = useSearchParams();
@@ -25,15 +26,17 @@ export function ComparePage() {
     () => found.flatMap((session, at): Compared[] => (session ? [{ session, name: visible(session.name || session.id), colour: colourOf(at) }] : [])),
     [found],
   );
+  const hasNone = useInfiniteQuery(sessionsQuery(EVERY)).data?.pages[0]?.items.length === 0;
   const names = Object.fromEntries(runs.map((run) => [run.session.id, run.name]));
   const sessions = runs.map((run) => run.session);
   return (
     <>
       <PageHeader title="Compare runs" />
       <div className="space-y-4">
-        <RunPicker names={names} />
+        {!(ids.length === 0 && hasNone) && <RunPicker names={names} />}
         {ids.map((id, at) => errors[at] && !found[at] && <NotThere key={id} id={id} error={errors[at]} />)}
-        {ids.length === 0 && (
+        {ids.length === 0 && hasNone && <NoSessions />}
+        {ids.length === 0 && !hasNone && (
           <Empty title="No run is chosen">
             <p className="mb-3">Add runs above, or tick them in the list of sessions.</p>
             <ButtonLink to="/sessions">All sessions</ButtonLink>

@@ -7,7 +7,8 @@ import { visible } from "../../../ui/plain-text";
 import { UserText } from "../../../ui/user-text";
 import { colourOf, MAX_RUNS, runsOf, withRuns } from "./compared-runs";
 
-const EVERY = { states: [], name: "" };
+/** What runs are offered from. */
+export const EVERY = { states: [], name: "" };
 
 export function RunPicker({ names }: { names: Readonly<Record<string, string>> }) {
   const [address] = useSearchParams();

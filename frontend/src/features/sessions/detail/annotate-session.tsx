@@ -10,7 +10,7 @@ import { Field, inputClass, TextField } from "../../../ui/field";
 import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
 import { UserText } from "../../../ui/user-text";
-import { useMayWrite } from "../use-may-write";
+import { useMayWrite } from "../../../use-may-write";
 import { tagsTyped } from "./typed-tags";
 
 export function useUpdate(id: string, onSaved?: () => void) {

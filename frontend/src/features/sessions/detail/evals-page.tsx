@@ -1,8 +1,10 @@
 // What evaluations of a run came to, set by set.
 import { useQuery } from "@tanstack/react-query";
 import { lastMeasuresQuery } from "../../../api/metrics";
+import { isExported } from "../../../api/offline";
 import { hasEnded } from "../../../api/sessions";
 import type { Session } from "../../../api/types";
+import { ButtonLink } from "../../../ui/button";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
 import { Empty } from "../../../ui/panel";
@@ -19,7 +21,8 @@ function Evals({ session }: { session: Session }) {
   if (data.played.length === 0) {
     return (
       <Empty title="No evaluation yet">
-        <code>session.evaluate(agent, held_out_tasks)</code> plays tasks that are not trained; their mean reward then stands beside that of training.
+        <p className="mb-3"><code>session.evaluate(agent, held_out_tasks)</code> plays tasks that are not trained. Their mean reward then stands beside that of training.</p>
+        {!isExported && <ButtonLink to="/manual/howto/evaluation">How to evaluate</ButtonLink>}
       </Empty>
     );
   }

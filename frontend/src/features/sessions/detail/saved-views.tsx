@@ -12,7 +12,7 @@ import { TextField } from "../../../ui/field";
 import { ErrorNotice } from "../../../ui/notice";
 import { visible } from "../../../ui/plain-text";
 import { UserText } from "../../../ui/user-text";
-import { useMayWrite } from "../use-may-write";
+import { useMayWrite } from "../../../use-may-write";
 import { viewOf, withView } from "./view-parts";
 
 /** `isReady`: the charts are there; what is at hand beside them may be asked for. */

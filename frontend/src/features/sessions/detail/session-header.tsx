@@ -1,21 +1,20 @@
 // The session's name and state, the live channel's state, and what can be done with it.
-import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { createCheckpoint, checkpointsQuery } from "../../../api/checkpoints";
 import { isExported } from "../../../api/offline";
 import { hasEnded } from "../../../api/sessions";
 import type { Session } from "../../../api/types";
 import type { Link } from "../../../live/link";
-import { Button, ButtonLink } from "../../../ui/button";
+import { ButtonLink } from "../../../ui/button";
 import { CopyText } from "../../../ui/copy";
 import { ErrorNotice } from "../../../ui/notice";
 import { UserText } from "../../../ui/user-text";
+import { ExportModel } from "../checkpoints/export-model";
 import { PinButton, useUpdate } from "./annotate-session";
 import { LinkState } from "../link-state";
 import { TagLinks } from "../tag-links";
 import { hasNow } from "./now";
 import { SessionActionsBar, useSessionActions } from "./session-actions-bar";
 import { StateBadge } from "../state-badge";
-import { useMayWrite } from "../use-may-write";
+import { useMayWrite } from "../../../use-may-write";
 
 interface SessionHeaderProps {
   session: Session;
@@ -26,14 +25,7 @@ interface SessionHeaderProps {
 export function SessionHeader({ session, link, heardAt }: SessionHeaderProps) {
   const actions = useSessionActions(session);
   const mayWrite = useMayWrite();
-  const exports = session.kind === "episodes"; // a Tinker client saves its models itself
   const pin = useUpdate(session.id);
-  const client = useQueryClient();
-  const save = useMutation({
-    meta: { done: "The model is being exported" },
-    mutationFn: () => createCheckpoint(session.id, "model"),
-    onSuccess: () => client.invalidateQueries({ queryKey: checkpointsQuery(session.id).queryKey }),
-  });
   return (
     <>
       <div className="flex flex-wrap items-center gap-x-3 gap-y-2">
@@ -48,24 +40,14 @@ export function SessionHeader({ session, link, heardAt }: SessionHeaderProps) {
           {(!hasEnded(session) || link.status === "refused") && <LinkState link={link} heardAt={heardAt} />}
         </div>
         <div data-page-actions className="flex flex-wrap items-center gap-2">
-          {exports && mayWrite && !hasEnded(session) && (
-            <Button
-              onClick={() => {
-                save.mutate();
-              }}
-              disabled={save.isPending || session.state !== "ready"}
-              title={session.state === "ready" ? undefined : "A model can be exported while the session is ready"}
-            >
-              Export model
-            </Button>
-          )}
-          {exports && !isExported && <ButtonLink to={`/compare?runs=${session.id}`}>Compare</ButtonLink>}
+          <ExportModel session={session} />
+          {session.kind === "episodes" && !isExported && <ButtonLink to={`/compare?runs=${session.id}`}>Compare</ButtonLink>}
           {mayWrite && session.kind === "episodes" && <ButtonLink to={`/sessions/new?from=${session.id}`}>Run again</ButtonLink>}
           {mayWrite && <PinButton session={session} update={pin} />}
           {mayWrite && <SessionActionsBar session={session} actions={actions} />}
         </div>
       </div>
-      <ErrorNotice error={actions.error ?? save.error} />
+      <ErrorNotice error={actions.error} />
       <ErrorNotice error={pin.error} />
     </>
   );

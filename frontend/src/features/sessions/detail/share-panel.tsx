@@ -11,7 +11,7 @@ import { dateTime } from "../../../ui/format";
 import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
 import { useNear } from "../../../ui/use-near";
-import { useMayWrite } from "../use-may-write";
+import { useMayWrite } from "../../../use-may-write";
 
 const DAYS = [1, 7, 30, 365];
 

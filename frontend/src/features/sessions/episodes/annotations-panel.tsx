@@ -11,7 +11,7 @@ import { ago, dateTime } from "../../../ui/format";
 import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
 import { UserText } from "../../../ui/user-text";
-import { useMayWrite } from "../use-may-write";
+import { useMayWrite } from "../../../use-may-write";
 
 const THUMBS: { value: Thumb; sign: LucideIcon; name: string }[] = [
   { value: "up", sign: ThumbsUp, name: "Good" },

@@ -26,7 +26,7 @@ import { UserText } from "../../../ui/user-text";
 import { RefusedCalls } from "./refused-calls";
 import { SessionCrumb } from "../session-crumb";
 import { useTokens } from "./use-tokens";
-import { useMayWrite } from "../use-may-write";
+import { useMayWrite } from "../../../use-may-write";
 
 export function episodeWarm(client: QueryClient, { id = "", episodeId = "" }: { id?: string; episodeId?: string }): Promise<unknown> {
   return Promise.all([client.prefetchQuery(sessionQuery(id)), client.prefetchInfiniteQuery(timelinesQuery(id, episodeId))]);

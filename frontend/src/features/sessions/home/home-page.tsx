@@ -14,7 +14,7 @@ import { PageHeader, Panel } from "../../../ui/panel";
 import { UserText } from "../../../ui/user-text";
 import { NoSessions } from "../no-sessions";
 import { StateBadge } from "../state-badge";
-import { useMayWrite } from "../use-may-write";
+import { useMayWrite } from "../../../use-may-write";
 import { AttentionPanel } from "./attention-panel";
 import { sparkPoints } from "./sparkline";
 
@@ -34,47 +34,52 @@ export function HomePage() {
   const running = live.data?.pages[0]?.items ?? [];
   return (
     <>
-      <PageHeader title="Home">{mayWrite && <ButtonLink to="/sessions/new">New session</ButtonLink>}</PageHeader>
+      <PageHeader title="Home">{mayWrite && <ButtonLink to="/sessions/new" look="primary">New session</ButtonLink>}</PageHeader>
       <ErrorNotice error={live.error ?? served.error ?? queued.error ?? failed.error ?? newest.error} />
-      <div className="space-y-4">
-        {newest.data?.pages[0]?.items.length === 0 ? (
-          <Panel title="First steps">
-            <NoSessions />
-          </Panel>
-        ) : (
-          <AttentionPanel failed={failed.data?.pages[0]?.items} isLost={failed.error !== null} />
-        )}
-        <Panel title="Live runs">
-          {live.isPending && <Loading />}
-          {live.data && running.length === 0 && <p className="p-4 text-muted">Nothing runs now.</p>}
-          <ul className="cells grid-cols-1 sm:grid-cols-2 lg:grid-cols-3">
-            {running.slice(0, SHOWN_LIVE).map((session) => (
-              <LiveRun key={session.id} session={session} />
-            ))}
-          </ul>
-          {running.length > SHOWN_LIVE && (
-            <p className="border-t border-line px-4 py-2 text-xs text-muted">
-              The newest {SHOWN_LIVE}; the others are in the{" "}
-              <Link to="/sessions" className="rounded text-accent underline underline-offset-2">
-                list of all sessions
-              </Link>
-              .
-            </p>
-          )}
+      {newest.data?.pages[0]?.items.length === 0 ? (
+        <Panel title="First steps">
+          <NoSessions />
         </Panel>
-        <div className="grid grid-cols-1 items-start gap-4 sm:grid-cols-2 xl:grid-cols-4">
-          <Panel title="Queue" actions={<Link to="/capacity" className="rounded text-xs text-accent underline underline-offset-2">Capacity</Link>}>
-            <Lines page={queued.data} error={queued.error} none="Nothing waits." text={queueText} />
+      ) : (
+        <div className="space-y-4">
+          <AttentionPanel failed={failed.data?.pages[0]?.items} isLost={failed.error !== null} />
+          <Panel title="Live runs">
+            {live.isPending && <Loading />}
+            {live.data && running.length === 0 && (
+              <p className="p-4 text-muted">
+                Nothing runs now.
+                {mayWrite && <>{" "}<Link to="/sessions/new" className="rounded text-accent underline underline-offset-2">Start a run</Link></>}
+              </p>
+            )}
+            <ul className="cells grid-cols-1 sm:grid-cols-2 lg:grid-cols-3">
+              {running.slice(0, SHOWN_LIVE).map((session) => (
+                <LiveRun key={session.id} session={session} />
+              ))}
+            </ul>
+            {running.length > SHOWN_LIVE && (
+              <p className="border-t border-line px-4 py-2 text-xs text-muted">
+                The newest {SHOWN_LIVE}; the others are in the{" "}
+                <Link to="/sessions" className="rounded text-accent underline underline-offset-2">
+                  list of all sessions
+                </Link>
+                .
+              </p>
+            )}
           </Panel>
-          <Panel title="Served models">
-            <Lines page={served.data} error={served.error} none="No model is served." text={(one) => one.state} />
-          </Panel>
-          <Panel title="Newest runs" actions={<Link to="/sessions" className="rounded text-xs text-accent underline underline-offset-2">All</Link>}>
-            <Lines page={newest.data?.pages[0]} error={newest.error} none="None yet." text={(one) => one.state} />
-          </Panel>
-          <Week />
+          <div className="grid grid-cols-1 items-start gap-4 sm:grid-cols-2 xl:grid-cols-4">
+            <Panel title="Newest runs" actions={<Link to="/sessions" className="rounded text-xs text-accent underline underline-offset-2">All</Link>}>
+              <Lines page={newest.data?.pages[0]} error={newest.error} none="None yet." text={(one) => one.state} />
+            </Panel>
+            <Panel title="Queue" actions={<Link to="/capacity" className="rounded text-xs text-accent underline underline-offset-2">Capacity</Link>}>
+              <Lines page={queued.data} error={queued.error} none="Nothing waits." text={queueText} />
+            </Panel>
+            <Panel title="Served models" actions={<Link to="/serving" className="rounded text-xs text-accent underline underline-offset-2">Serving</Link>}>
+              <Lines page={served.data} error={served.error} none="No model is served." text={(one) => one.state} />
+            </Panel>
+            <Week />
+          </div>
         </div>
-      </div>
+      )}
     </>
   );
 }
@@ -147,7 +152,7 @@ function Week() {
   const newest = data?.pages[0];
   const week = newest?.last_7_days;
   return (
-    <Panel title="Last 7 days">
+    <Panel title="Last 7 days" actions={<Link to="/usage" className="rounded text-xs text-accent underline underline-offset-2">Usage</Link>}>
       <ErrorNotice error={error} />
       <dl className="divide-y divide-line tabular-nums">
         {week &&

@@ -4,6 +4,7 @@ import { baseModelsQuery } from "../../../api/base-models";
 import { useAddress, withPart } from "../../../ui/address-part";
 import { DateRange } from "../../../ui/date-range";
 import { inputClass } from "../../../ui/field";
+import { MoreFilters } from "../../../ui/more-filters";
 import { visible } from "../../../ui/plain-text";
 import { SearchInput } from "../../../ui/search-input";
 import { columnsIn, withColumn } from "../episodes/own-columns";
@@ -18,7 +19,7 @@ export function SessionsFilterBar({ measured }: { measured: readonly string[] })
   const known = data?.items.map(({ name }) => name) ?? [];
   const models = model && !known.includes(model) ? [...known, model] : known; // one that is offered no longer has its runs
   return (
-    <search className="mb-3 flex flex-wrap gap-3">
+    <search className="mb-3 flex flex-wrap items-center gap-2">
       <SearchInput part="name" label="Name or id contains" maxLength={120} className="max-w-64" />
       <select
         aria-label="State"
@@ -34,23 +35,6 @@ export function SessionsFilterBar({ measured }: { measured: readonly string[] })
           </option>
         ))}
       </select>
-      <SearchInput part="tag" label="Tag" maxLength={40} className="max-w-36" />
-      <SearchInput part="option" label="Option, e.g. grpo_n=8" maxLength={300} className="max-w-48" />
-      <SearchInput part="measure" label="Measure, e.g. metrics/turns>=3" maxLength={300} className="max-w-64" proposals={measured.flatMap((name) => [`${name}>=`, `${name}<=`])} />
-      <select
-        aria-label="Base model"
-        className={`${inputClass} max-w-56`}
-        value={model}
-        onChange={(event) => {
-          setAddress((before) => withPart(before, "model", event.target.value), { replace: true });
-        }}
-      >
-        <option value="">Every model</option>
-        {models.map((name) => (
-          <option key={name}>{name}</option>
-        ))}
-      </select>
-      <DateRange />
       <select
         aria-label="Sorted by"
         className={`${inputClass} max-w-36`}
@@ -86,17 +70,36 @@ export function SessionsFilterBar({ measured }: { measured: readonly string[] })
           ))}
         </select>
       )}
-      <label className="flex items-center gap-2">
-        <input
-          type="checkbox"
-          checked={address.get("pinned") === "true"}
+      <MoreFilters parts={["tag", "option", "measure", "model", "from", "to", "pinned"]}>
+        <SearchInput part="tag" label="Tag" maxLength={40} className="max-w-36" />
+        <SearchInput part="option" label="Option, e.g. grpo_n=8" maxLength={300} className="max-w-48" />
+        <SearchInput part="measure" label="Measure, e.g. loss<=0.5" maxLength={300} className="max-w-64" proposals={measured.flatMap((name) => [`${name}>=`, `${name}<=`])} />
+        <select
+          aria-label="Base model"
+          className={`${inputClass} max-w-56`}
+          value={model}
           onChange={(event) => {
-            const only = event.target.checked;
-            setAddress((before) => withPart(before, "pinned", only ? "true" : ""), { replace: true });
+            setAddress((before) => withPart(before, "model", event.target.value), { replace: true });
           }}
-        />
-        Pinned only
-      </label>
+        >
+          <option value="">Every model</option>
+          {models.map((name) => (
+            <option key={name}>{name}</option>
+          ))}
+        </select>
+        <DateRange />
+        <label className="flex items-center gap-2">
+          <input
+            type="checkbox"
+            checked={address.get("pinned") === "true"}
+            onChange={(event) => {
+              const only = event.target.checked;
+              setAddress((before) => withPart(before, "pinned", only ? "true" : ""), { replace: true });
+            }}
+          />
+          Pinned only
+        </label>
+      </MoreFilters>
     </search>
   );
 }

@@ -23,7 +23,7 @@ import { NoSessions } from "../no-sessions";
 import { LinkState } from "../link-state";
 import { TagLinks } from "../tag-links";
 import { StateBadge } from "../state-badge";
-import { useMayWrite } from "../use-may-write";
+import { useMayWrite } from "../../../use-may-write";
 
 const HEAD = [
   { name: "Compare" },
@@ -146,7 +146,7 @@ function SessionRow({ session, own, isChosen, isFull, onChoose }: RowProps) {
         <StateBadge state={session.state} />
         {session.queue_position !== null && <span className="ml-2 text-xs text-muted">position {session.queue_position}</span>}
       </td>
-      <td className={cell}>{session.base_model}</td>
+      <td className={`${cell} max-w-56 truncate`} title={session.base_model}>{session.base_model}</td>
       <td className={right}>{session.kind === "serving" ? "–" : number(session.policy_version)}</td>
       <td className={right}>{number(session.reward_mean)}</td>
       <td className={right}>{session.kind === "episodes" ? number(session.accounting.begun) : "–"}</td>

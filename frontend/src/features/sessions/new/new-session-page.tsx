@@ -15,7 +15,7 @@ import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
 import { Empty, PageHeader } from "../../../ui/panel";
 import { readTurn } from "../budget";
-import { useMayWrite } from "../use-may-write";
+import { useMayWrite } from "../../../use-may-write";
 import { BudgetInputs } from "./budget-inputs";
 import { defaultText, nested, readForm } from "../config-fields";
 import { ConfigInputs } from "./config-inputs";

@@ -8,7 +8,7 @@ import { CopyBlock } from "../../../ui/copy";
 import { dateTime } from "../../../ui/format";
 import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
-import { useMayWrite } from "../use-may-write";
+import { useMayWrite } from "../../../use-may-write";
 
 const DAYS = 30;
 

@@ -14,7 +14,7 @@ import { Empty, PageHeader, Panel } from "../../../ui/panel";
 import { cell, headCell, Table } from "../../../ui/table";
 import { UserText } from "../../../ui/user-text";
 import { StateBadge } from "../state-badge";
-import { useMayWrite } from "../use-may-write";
+import { useMayWrite } from "../../../use-may-write";
 import { useServe } from "./use-serve";
 
 const HEAD = [{ name: "Session" }, { name: "State" }, { name: "Model" }, { name: "Base model" }, { name: "Created" }];

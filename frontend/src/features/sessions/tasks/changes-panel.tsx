@@ -23,14 +23,19 @@ export interface ChangesRead {
 export function ChangesPanel({ changes, from, to, chosen, edges }: { changes: ChangesRead; from: number; to: number; chosen: string; edges: VersionEdges }) {
   const [, setAddress] = useAddress();
   const { rows, near, isCut, isPending, error } = changes;
+  const isOne = from === to;
   const head: SortedColumn<TaskChange>[] = [
     { name: "Task", value: (row) => row.task },
     { name: `${near ? "Near version" : "Version"} ${String(from)}`, right: true, value: (row) => row.before },
-    { name: from === to ? "The same" : `${near ? "Near version" : "Version"} ${String(to)}`, right: true, value: (row) => row.after },
-    { name: "Change", right: true, value: (row) => row.change },
+    ...(isOne
+      ? []
+      : ([
+          { name: `${near ? "Near version" : "Version"} ${String(to)}`, right: true, value: (row) => row.after },
+          { name: "Change", right: true, value: (row) => row.change },
+        ] satisfies SortedColumn<TaskChange>[])),
   ];
   return (
-    <Panel title="Mean reward, what lost most first">
+    <Panel title={isOne ? "Mean reward" : "Mean reward, what lost most first"}>
       <ErrorNotice error={error} />
       {isPending && <div className="p-4"><Loading /></div>}
       {near && (
@@ -55,13 +60,17 @@ export function ChangesPanel({ changes, from, to, chosen, edges }: { changes: Ch
                 </button>
               </td>
               <td className={`${cell} text-right`}><Played reward={row.before} version={row.played?.[0]} /></td>
-              <td className={`${cell} text-right`}><Played reward={row.after} version={row.played?.[1]} /></td>
-              <td className={`${cell} text-right font-medium ${(row.change ?? 0) < 0 ? "text-bad" : ""}`}>{changeText(row.change)}</td>
+              {!isOne && (
+                <>
+                  <td className={`${cell} text-right`}><Played reward={row.after} version={row.played?.[1]} /></td>
+                  <td className={`${cell} text-right font-medium ${(row.change ?? 0) < 0 ? "text-bad" : ""}`}>{changeText(row.change)}</td>
+                </>
+              )}
             </tr>
           )}
         </SortedTable>
       )}
-      {!isPending && !error && rows.every(({ change }) => change === null) && <NoneShared from={from} to={to} edges={edges} />}
+      {!isPending && !error && (isOne || rows.every(({ change }) => change === null)) && <NoneShared from={from} to={to} edges={edges} />}
       {isCut && <p className="border-t border-line p-3 text-xs text-muted">Of the newest {number(MOST_OF_A_VERSION)} episodes of each version.</p>}
     </Panel>
   );
@@ -79,10 +88,10 @@ function Played({ reward, version }: { reward: number | null; version: number | 
 
 function NoneShared({ from, to, edges }: { from: number; to: number; edges: VersionEdges }) {
   const [, setAddress] = useAddress();
-  const { shared, high } = edges;
+  const { low, shared, high } = edges;
   return (
     <div className="flex flex-wrap items-center gap-2 border-t border-line px-4 py-3 text-xs text-muted">
-      <p>No task was played near both versions.</p>
+      <p>{low === high ? `Only version ${String(low)} was played. Tasks are compared once a step has led to the next.` : from === to ? "One version is not compared with itself." : "No task was played near both versions."}</p>
       {shared !== high && (shared !== from || high !== to) && (
         <Button onClick={() => { setAddress((now) => withPart(withPart(now, "from", ""), "to", ""), { replace: true }); }}>
           Compare versions {shared} and {high}

@@ -5,6 +5,7 @@ import { useParams } from "react-router";
 import { sessionQuery } from "../../../api/sessions";
 import { MOST_OF_A_VERSION, nearestPlaysQuery, versionEdgesQuery, versionEpisodesQuery, type VersionEdges } from "../../../api/task-episodes";
 import { useAddress, useTypedPart, withPart } from "../../../ui/address-part";
+import { ButtonLink } from "../../../ui/button";
 import { inputClass } from "../../../ui/field";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
@@ -33,7 +34,7 @@ export function TasksPage() {
     <div className="space-y-4">
       <SessionCrumb session={session} id={id} page="Tasks" />
       <div className="flex flex-wrap items-end gap-x-4 gap-y-2">
-        <h1 className="mr-auto text-xl font-semibold tracking-tight">Tasks</h1>
+        <h1 className="mr-auto max-sm:basis-full text-xl font-semibold tracking-tight">Tasks</h1>
         <label className="flex flex-col gap-1 text-xs text-muted">
           Episodes
           <select
@@ -53,11 +54,11 @@ export function TasksPage() {
       </div>
       <ErrorNotice error={edges.error} />
       {edges.isPending && <Loading />}
-      {edges.data === null && <NoTasks isHeldOut={isHeldOut} />}
+      {edges.data === null && <NoTasks id={id} isHeldOut={isHeldOut} />}
       {edges.data && (
         <div className="grid items-start gap-4 xl:grid-cols-2">
           <ChangesPanel changes={changes} from={from} to={to} chosen={task} edges={edges.data} />
-          {!task && changes.rows.some(({ change }) => change !== null) && <p className="p-4 text-muted">No task got worse. Choose one to read its answers.</p>}
+          {!task && changes.rows.length > 0 && <p className="p-4 text-muted">{from !== to && "No task got worse. "}Choose one to read its answers.</p>}
           {task && !changes.isPending && <TaskAnswers key={task} id={id} task={task} isHeldOut={isHeldOut} versions={[...new Set(versions)]} />}
         </div>
       )}
@@ -65,10 +66,12 @@ export function TasksPage() {
   );
 }
 
-function NoTasks({ isHeldOut }: { isHeldOut: boolean }) {
+function NoTasks({ id, isHeldOut }: { id: string; isHeldOut: boolean }) {
+  const here = `/sessions/${id}`;
   return (
     <Empty title={isHeldOut ? "No held-out episode has ended" : "No episode was trained"}>
-      {isHeldOut ? "Begin one with begin_episode(task=…, eval=True), or look at those that were trained." : "Once a step is done, its tasks are here."}
+      <p className="mb-3">{isHeldOut ? "Held-out ones begin with begin_episode(task=…, eval=True)." : "Once a step is done, its tasks are here."}</p>
+      <ButtonLink to={isHeldOut ? `${here}/tasks?of=training` : `${here}/episodes`}>{isHeldOut ? "Show those that were trained" : "Show its episodes"}</ButtonLink>
     </Empty>
   );
 }
