@@ -110,6 +110,11 @@ JOBS = {
         ["-m", "pytest", "-q", "-m", "nightly", "tests/e2e/test_all_nodes_lost.py"], [],
         "a session all of whose nodes lose their power at once goes on at the next node", 1800,
     ),
+    "console in Firefox": Job(
+        ["-m", "pytest", "-q", "--firefox", "tests/e2e/test_console.py", "tests/e2e/test_console_episodes.py",
+         "tests/e2e/test_console_widths.py", "tests/e2e/test_console_translated.py"], [],
+        "pages of the console, which the suite opens in Chromium", 3600,
+    ),
     "PostgreSQL and Redis": Job(
         ["tests/on_postgres.py"], [], "the control plane's tests on them instead of SQLite", 3600
     ),

@@ -17,7 +17,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from support import migrated_database
-from support.chromium import SWITCHES, WITHIN_MS, chromium_need
+from support.browsers import browser_need, browser_start
+from support.chromium import WITHIN_MS
 from support.identity_provider import IdentityProvider, identity_provider_start
 from support.ports import free_port
 
@@ -29,7 +30,7 @@ PASSWORD = "correct-horse-7"
 
 def pages_need() -> None:
     """Skip where no page can be shown."""
-    chromium_need()
+    browser_need()
     if not BUILT_PAGE.exists():
         pytest.skip("frontend/dist is missing: run requirements/install.sh frontend")
 
@@ -141,7 +142,7 @@ def stop(process: subprocess.Popen[str]) -> None:
 @pytest.fixture(scope="module")
 def browser(server: Server) -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(chromium_need()), args=SWITCHES)
+        browser = browser_start(playwright)
         yield browser
         browser.close()
 

@@ -15,7 +15,8 @@ from e2e.loop_server import LoopServer, until
 from e2e.playing import execute_agent, play
 from playwright.sync_api import Page, StorageState, sync_playwright
 
-from support.chromium import SWITCHES, WITHIN_MS, chromium_need
+from support.browsers import browser_start
+from support.chromium import WITHIN_MS
 
 HOSTILE = "<script>document.title='owned'</script>\u202eevil"
 SCREENSHOTS = os.environ.get("CONSOLE_SCREENSHOTS")  # a folder: what the pages looked like
@@ -77,7 +78,7 @@ def shown(loop_server: LoopServer, it: Played) -> Iterator[Run]:
 def _page(server: LoopServer, cookies: StorageState | None = None) -> Iterator[Page]:
     """A browser. An error in any page's script fails the tests at its end."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(chromium_need()), args=SWITCHES)
+        browser = browser_start(playwright)
         viewport = {"width": 1440, "height": 900}
         context = browser.new_context(base_url=server.url, viewport=viewport, storage_state=cookies)
         context.set_default_timeout(WITHIN_MS)

@@ -20,6 +20,7 @@ import pytest
 # more
 CPU_LIMIT_S = 4.0
 SLEEP_LIMIT_S = 0.25  # in all, of one quick test
+FIREFOX = "TESTS_FIREFOX"  # a variable: what --firefox leaves for support/browsers.py
 MARKS = ("system", "smoke", "engine", "browser", "gpu", "nightly")
 # Whoever asks for one of these starts what it starts: a store, containers, jobs.
 FIXTURES = frozenset(
@@ -107,9 +108,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--smoke", action="store_true", help="choose one case of each kind with its real parts"
     )
+    parser.addoption("--firefox", action="store_true", help="open pages in Firefox, not Chromium")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--firefox"):
+        os.environ[FIREFOX] = "1"
     if config.getoption("--quick"):
         config.pluginmanager.register(QuickRules(), "quick-rules")
 
