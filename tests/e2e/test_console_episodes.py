@@ -474,9 +474,7 @@ def test_runs_and_episodes_of_a_run_that_has_ended_are_annotated_and_found_by_it
     expect(page.get_by_role("button", name="Save comment")).to_be_disabled()
     assert asked == [], "the tokens that were loaded are not asked for again"
     photograph(page, "annotated")
-    page.goto(f"/sessions/{run.session_id}/episodes")
-    page.get_by_text("More filters").click()
-    page.get_by_label("Thumb").select_option("up")
+    page.goto(f"/sessions/{run.session_id}/episodes?thumb=up")
     expect(rows).to_have_count(2)
     expect(rows.nth(1).get_by_role("img", name="Comments: 1")).to_be_visible()
     page.get_by_role("combobox", name="Comment").select_option("false")

@@ -171,7 +171,6 @@ def test_a_checkpoint_is_trained_further_from_its_row_with_the_options_of_its_ru
     expect(page.get_by_text("committed", exact=True)).to_be_visible(timeout=RUNTIME_MS)
     stop(page, first)
     open_place(page, "Checkpoints")
-    page.get_by_role("button", name="Files of the model checkpoint of step 0").click()
     page.get_by_role("link", name="Train further from here").click()
     chosen = page.get_by_label("Base model", exact=True)
     expect(chosen).to_have_value(re.compile(r"^ckp_\w+$"))

@@ -88,7 +88,7 @@ def lengthen(route: Route) -> None:
         route.fulfill(response=answer)
 
 
-@pytest.mark.timeout(600)  # some thirty pages at four widths
+@pytest.mark.timeout(1200)  # some thirty pages at four widths
 def test_names_of_90_characters_widen_no_page_and_cover_nothing(run: Run) -> None:
     page = run.page
     page.route(NAMED, lengthen)

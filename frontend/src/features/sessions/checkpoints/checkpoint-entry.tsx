@@ -1,6 +1,7 @@
 // One checkpoint: what it is, its files once committed, and what can be done with it.
 import { ChevronRight, Pin, Trash2 } from "lucide-react";
 import { Collapsible } from "radix-ui";
+import { useState } from "react";
 import { isPending } from "../../../api/checkpoints";
 import { isExported } from "../../../api/offline";
 import type { Checkpoint } from "../../../api/types";
@@ -18,18 +19,21 @@ const TONES: Record<Checkpoint["state"], Tone> = { requested: "busy", uploading:
 
 interface CheckpointEntryProps {
   checkpoint: Checkpoint;
+  /** The one that most people come for is open as it is. */
+  isFirst?: boolean;
   /** Null for a user who may only look. `isServing`: one of these models is being brought to serve. */
   actions: { onPin: (pinned: boolean) => void; onPublish: (isPublic: boolean) => void; onDelete: () => void; onServe: () => void; isServing: boolean } | null;
 }
 
-export function CheckpointEntry({ checkpoint, actions }: CheckpointEntryProps) {
+export function CheckpointEntry({ checkpoint, actions, isFirst = false }: CheckpointEntryProps) {
+  const [asked, setAsked] = useState<boolean | null>(null); // by a press; null: none yet
   const path = checkpoint.tinker_path;
   const name = path ?? `the ${checkpoint.kind} checkpoint${checkpoint.step === null ? "" : ` of step ${number(checkpoint.step)}`}`;
   const isCommitted = checkpoint.state === "committed";
   const opens = isCommitted && !isExported; // its files are on the server
   const further = furtherText(checkpoint);
   return (
-    <Collapsible.Root>
+    <Collapsible.Root open={asked ?? isFirst} onOpenChange={setAsked}>
       <div className="flex items-center pr-2 hover:bg-sunken">
         {opens ? (
           <Collapsible.Trigger className="group flex min-w-0 flex-1 items-center gap-2 py-2 pl-4 text-left">

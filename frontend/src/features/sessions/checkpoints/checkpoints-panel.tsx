@@ -31,6 +31,7 @@ export function CheckpointsPanel({ session }: { session: Session }) {
   };
   const [all, setAll] = useState(false);
   const shown = shownCheckpoints(data?.items ?? [], all);
+  const newestModel = data?.items.find(({ kind, state }) => kind === "model" && state === "committed");
   const kept = data?.items.reduce((sum, checkpoint) => sum + (checkpoint.size_bytes ?? 0), 0) ?? 0;
   return (
     <Panel title="Checkpoints" actions={
@@ -53,6 +54,7 @@ export function CheckpointsPanel({ session }: { session: Session }) {
           <li key={checkpoint.id}>
             <CheckpointEntry
               checkpoint={checkpoint}
+              isFirst={checkpoint === newestModel}
               actions={
                 mayWrite
                   ? {

@@ -16,7 +16,6 @@ import { stepPath } from "./places";
 const COLUMNS: readonly [name: string, value: (step: StepMetrics) => string][] = [
   ["Reward", (step) => number(step.reward_mean)],
   ["Spread", (step) => `± ${number(step.reward_std)}`],
-  ["Loss", (step) => number(step.loss)],
   ["KL", (step) => number(step.kl_engine)],
   ["Entropy", (step) => number(step.entropy)],
   ["Gradient norm", (step) => number(step.grad_norm)],
@@ -26,7 +25,9 @@ const COLUMNS: readonly [name: string, value: (step: StepMetrics) => string][] =
   ["Tokens", (step) => number(step.tokens_trained)],
   ["Took", (step) => seconds(step.rollout_s + step.train_s + step.handover_s)],
 ];
-const HEAD = [{ name: "Step" }, ...COLUMNS.map(([name]) => ({ name, right: true }))];
+const HEAD = [{ name: "Step" }, { name: "Loss", right: true }, ...COLUMNS.map(([name]) => ({ name, right: true })), { name: "Episodes", right: true }];
+
+const underlined = "rounded text-accent hover:underline";
 
 export function StepsPage() {
   return <RunPage title="Steps" of={Steps} />;
@@ -50,11 +51,21 @@ function Steps({ session }: { session: Session }) {
                     {step.step}
                   </Link>
                 </th>
+                <td className={`${cell} text-right`}>
+                  <Link to={`${stepPath(session.id, step.step)}?colour=loss`} title="Which tokens drove it" className={underlined}>
+                    {number(step.loss)}
+                  </Link>
+                </td>
                 {COLUMNS.map(([name, value]) => (
                   <td key={name} className={`${cell} text-right`}>
                     {value(step)}
                   </td>
                 ))}
+                <td className={`${cell} text-right whitespace-nowrap`}>
+                  <Link to={`/sessions/${session.id}/episodes?step=${String(step.step)}&sort=worst`} aria-label={`Worst first, of step ${String(step.step)}`} className={underlined}>
+                    Worst first
+                  </Link>
+                </td>
               </tr>
             ))}
           </Table>
