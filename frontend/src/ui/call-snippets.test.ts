@@ -26,3 +26,11 @@ test("a conversation with tools is a program with all of its turns, for a key of
   expect(program).toMatch(/"content": None, "tool_calls": \[.*"tool_call_id": "c1"\}.*tools=\[.*tool_calls\)/s);
   expect(policySnippet("ses_1", asked)).toMatch(/session_id="ses_1".*eval=True.*abandon.*stop=False/s);
 });
+
+test("an address that a shell would read in another way is quoted", () => {
+  const body = { model: "m", messages: [], temperature: 1, max_tokens: 1 };
+  for (const base of ["http://[::1]:8000/v1", "https://lab.example.org/v1?version=1&x", "https://lab.example.org/it's"]) {
+    expect(curlSnippet(base, body)).toMatch(/^curl '/);
+  }
+  expect(curlSnippet("https://lab.example.org:8443/oai/api/v1", body)).toMatch(/^curl https:/);
+});

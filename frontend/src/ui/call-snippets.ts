@@ -27,13 +27,17 @@ const CALL_KEY = "TINKERSCRIPT_CALL_KEY";
 export const PROJECT_KEY = "TINKERSCRIPT_API_KEY";
 
 export function curlSnippet(baseUrl: string, body: ChatBody, key = CALL_KEY): string {
-  // In single quotes a shell reads everything as it is, but for a single quote.
-  const json = JSON.stringify(body, null, 2).replaceAll("'", String.raw`'\''`);
-  return `curl ${baseUrl}/chat/completions \\
+  const url = `${baseUrl}/chat/completions`;
+  return `curl ${/[^\w.:/-]/.test(url) ? quoted(url) : url} \\
   -H "Authorization: Bearer $${key}" \\
   -H "Content-Type: application/json" \\
-  -d '${json}'
+  -d ${quoted(JSON.stringify(body, null, 2))}
 `;
+}
+
+/** In single quotes a shell reads everything as it is, but for a single quote. */
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }
 
 export function pythonSnippet(baseUrl: string, body: ChatBody, key = CALL_KEY): string {
