@@ -69,7 +69,7 @@ NAMES_NOTHING = {
     "fate", "trainer_ranks", "reward_min", "reward_max", "version", "step", "agent", "q", "sort",
     "from_version", "to_version", "held_out",
     "by_task", "metrics", "measures", "extremes", "x_from", "x_to", "number_from", "number_to", "first", "last", "by",
-    "base_url", "api_key", "body",
+    "base_url", "api_key", "body", "measure", "sort_by",
 }  # fmt: skip
 
 
