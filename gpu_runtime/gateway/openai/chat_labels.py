@@ -124,6 +124,18 @@ CHAT_LABELS: Table = (
     Label("tools.*.cache_control", "the same, of a tool"),
     Label("tools.*.function.cache_control", "the same"),
     Label("messages.*.content.*.prompt_cache_breakpoint", "API, prompt caching, of a part"),
+    Label("usage", "OpenRouter, usage accounting: usage is always there", ({"include": True},)),
+    Label("provider", "OpenRouter, provider routing: who computes it, all are the same here"),
+    Label("transforms", "OpenRouter, message transforms: none is made here", ([],)),
+    Label("cache_prompt", "llama.cpp's server: speed alone"),
+    Label("reasoning", "OpenRouter, of thoughts", (), "Send its effort as reasoning_effort."),
+    Label("enable_thinking", "Qwen's own API", (), "Send it inside of chat_template_kwargs."),
+    Label(
+        "web_search_options",
+        "API, web search",
+        (),
+        "Nothing searches here: leave it out, or give the model a function that searches.",
+    ),
     Label("functions", "API, before tools", (), "It has become tools: send them as such."),
     Label("function_call", "API, before tools", (), "It has become tool_choice: send that."),
 )

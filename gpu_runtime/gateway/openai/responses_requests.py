@@ -5,9 +5,9 @@ request they mean.
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from gpu_runtime.gateway.openai.client_tools import LocalShellTool, ToolSearchTool
+from gpu_runtime.gateway.openai.client_tools import SEARCH, SHELL, LocalShellTool, ToolSearchTool
 from gpu_runtime.gateway.openai.earlier_responses import EarlierResponses
 from gpu_runtime.gateway.openai.responses_items import (
     InputItem,
@@ -43,8 +43,18 @@ Include = Literal[
 
 
 class NamedTool(Strict):
+    """A tool that has to be called, or may be: by its name, or by its type where that is its
+    name."""
+
     type: Literal["function", "custom"]
     name: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _type_may_be_the_name(cls, value: Any) -> Any:
+        if isinstance(value, dict) and value.get("type") in (SHELL, SEARCH):
+            return {"type": "function", "name": value["type"]}
+        return value
 
 
 class AllowedTools(Strict):

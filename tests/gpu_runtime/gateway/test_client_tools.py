@@ -90,6 +90,24 @@ async def test_a_local_shell_is_a_function_to_the_model(roomy: Gateway, stream: 
     assert after["output"][0]["type"] == "message" and is_one_timeline(roomy, begun, 2)
 
 
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"type": "local_shell"},
+        {"type": "allowed_tools", "mode": "required", "tools": [{"type": "local_shell"}]},
+    ],
+)
+async def test_a_shell_is_chosen_by_its_type(roomy: Gateway, choice: dict[str, Any]) -> None:
+    roomy.engine.say(written("local_shell", command=["ls"]))
+    tools = [FUNCTION, {"type": "local_shell"}]
+    begun = await roomy.begin()
+    answer = await respond(roomy, begun, input=[USER], tools=tools, tool_choice=choice)
+    assert answer["output"][0]["type"] == "local_shell_call"
+    [asked] = roomy.engine.requests
+    held = str(asked.options.structural_tag)
+    assert "local_shell" in held and "look" not in held
+
+
 async def test_a_shell_call_can_be_named_by_its_id_and_by_the_response(roomy: Gateway) -> None:
     roomy.engine.say(written("local_shell", command=["ls"]), "one", "two")
     begun, asked = await roomy.begin(), {"tools": [{"type": "local_shell"}]}

@@ -56,6 +56,8 @@ LABELS: list[tuple[str, dict[str, Any]]] = [
     (RESPONSES, {"tools": [FUNCTION], "input": [*HELLO, CALL, RESULT]}),
     (RESPONSES, {"input": [{"role": "user", "content": [PART | {"type": "input_text"}]}]}),
     (CHAT, {"prompt_cache_options": CACHE}),
+    (CHAT, {"usage": {"include": True}, "provider": {"sort": "price"}, "transforms": []}),
+    (CHAT, {"cache_prompt": True}),
     (CHAT, {"messages": [{"role": "user", "content": [PART]}]}),
     (CHAT, {"stream": True, "stream_options": {"include_obfuscation": True}}),
 ]
@@ -71,6 +73,10 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     (RESPONSES, {"stream": True, "stream_options": {"other": 1}}, "stream_options", "Leave"),
     (CHAT, {"functions": [{"name": "f"}]}, "functions", "tools"),
     (CHAT, {"function_call": "none"}, "function_call", "tool_choice"),
+    (CHAT, {"reasoning": {"effort": "high"}}, "reasoning", "as reasoning_effort"),
+    (CHAT, {"enable_thinking": False}, "enable_thinking", "chat_template_kwargs"),
+    (CHAT, {"web_search_options": {}}, "web_search_options", "a function that searches"),
+    (CHAT, {"transforms": ["middle-out"]}, "transforms", "Leave"),
 ]  # fmt: skip
 
 
