@@ -11,7 +11,7 @@ import { Button } from "../../../ui/button";
 import { TextField } from "../../../ui/field";
 import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
-import { useMayWrite } from "../use-may-write";
+import { useMayWrite } from "../../../use-may-write";
 
 export function ConfigChangePanel({ session }: { session: Session }) {
   const mayWrite = useMayWrite();
