@@ -124,6 +124,16 @@ make_venv() {
   step venv "a virtual environment in $venv (Python $version)" "$(pwd -P) python $version" "$python" -m venv "$venv"
 }
 
+# writable: whether set-up may write where it installs. Nothing is begun where it may not.
+writable() {
+  local place=.
+  [ ! -d "$venv" ] || place=$venv
+  [ ! -d "$stamps" ] || place=$stamps
+  [ ! -w "$place" ] || return 0
+  say "set-up failed: $(id -un) may not write into $PWD/$place. Make a checkout of your own; what is installed here runs as it is: $venv/bin/python manage.py up"
+  exit 1
+}
+
 # kept_venv PYTHON VERSION: one that another tool made may have no pip and none of our stamps.
 kept_venv() {
   local asked
@@ -418,6 +428,7 @@ one_at_a_time() {
   flock --timeout "$SETUP_WAIT_S" 8 || { say "it is still at work after an hour: look for requirements/install.sh among the processes"; exit 1; }
 }
 
+writable
 one_at_a_time
 case " $* " in *" runtime "*) build_choose ;; esac
 make_venv

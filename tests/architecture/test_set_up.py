@@ -9,11 +9,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from console.catalogue.memory_estimate import ModelShape
 from console.catalogue.memory_places import memory_predict, place_least_bytes
+from support.another_user import NOBODY, require_root
 from support.waiting import wait_until
 from tinkerscript.wire.config import SessionConfig
 
@@ -355,6 +357,20 @@ def test_another_python_first_on_the_path_leaves_a_working_environment_alone(ser
         environment_is_kept(served, asked)
         and f"of Python {VERSION} is kept. For Python 3.99 move" in asked.stderr
     )
+
+
+def test_an_environment_of_another_user_is_named_before_anything_is_begun(served: Path) -> None:
+    require_root()
+    with TemporaryDirectory() as folder:
+        other = Path(folder, "checkout")
+        shutil.copytree(served, other)
+        subprocess.run(["chmod", "-R", "u=rwX,go=rX", folder], check=True)
+        made = subprocess.run(
+            ["bash", "requirements/install.sh", "light"], cwd=other, user=NOBODY, capture_output=True, text=True
+        )  # fmt: skip
+        assert made.returncode == 1 and not (other / "calls").exists()
+        (said,) = made.stderr.splitlines()
+        assert "nobody may not write into" in said and "manage.py up" in said
 
 
 def test_the_same_checkout_by_another_path_has_the_same_environment(
