@@ -234,14 +234,14 @@ class Sample:
         return self.advantage if self.advantages_T is None else self.advantages_T[position]
 
 
-class Trainer(Protocol):
-    """Full-weight training on one or more ranks. Calls never overlap; each has a deadline
-    inside.
+class TrainerProcess(Protocol):
+    """A trainer in processes of its own. Calls never overlap: each waits for the one before it, and
+    has a deadline inside.
     """
 
     @property
     def dead(self) -> bool:
-        """Whether a rank has ended."""
+        """Whether a process of it has ended."""
         ...
 
     @property
@@ -250,10 +250,24 @@ class Trainer(Protocol):
         ...
 
     async def ready(self) -> None:
-        """Return once every rank has loaded. Raises TrainerFailed for one that has ended, with what
-        became of it.
+        """Return once the base is loaded. Raises ModelUnsupported, and TrainerFailed for a process
+        that has ended, with what became of it.
         """
         ...
+
+    async def restart(self) -> None:
+        """Processes of its own again, as after the first start, whatever state the old ones were
+        in.
+        """
+        ...
+
+    async def close(self) -> None:
+        """End every process. Safe to call twice."""
+        ...
+
+
+class Trainer(TrainerProcess, Protocol):
+    """Training of a session's one model, on one or more ranks."""
 
     async def logprobs(
         self, samples: Sequence[Sample], reference: bool = False
@@ -313,12 +327,6 @@ class Trainer(Protocol):
         """
         ...
 
-    async def restart(self) -> None:
-        """Ranks of their own processes again, with the base model's weights; whatever state the old
-        ones were in.
-        """
-        ...
-
     async def publish(self, folder: Path) -> None:
         """Leave the current weights (Hugging Face names) in ``folder``: the engine takes them
         before the next step.
@@ -336,6 +344,3 @@ class Trainer(Protocol):
     async def load_state(self, folder: Path) -> None:
         """Become what ``save_state`` wrote. Raises DiskFull before anything is written."""
         ...
-
-    async def close(self) -> None:
-        """End every rank. Safe to call twice."""

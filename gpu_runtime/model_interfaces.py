@@ -15,6 +15,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from gpu_runtime.interfaces import TrainerProcess
+
 LossConfig = Mapping[str, float | str]
 
 
@@ -87,25 +89,13 @@ class ForwardResult:
     metrics: dict[str, float]
 
 
-class ModelTrainer(Protocol):
-    """Trains models of one base. Calls never overlap: each waits for the one before it, in the
-    order of the calls.
+class ModelTrainer(TrainerProcess, Protocol):
+    """Trains models of one base, in the order of the calls.
 
     Every method raises InvalidTrainingInput for a mistake of the caller (also for an unknown
     ``model_id``), and TrainerFailed, TrainerKilled or OutOfMemory when its process is lost: then
     all models are gone until ``restart``.
     """
-
-    dtype: str  # of the base: float32 or bfloat16
-
-    @property
-    def dead(self) -> bool:
-        """Whether its process has ended."""
-        ...
-
-    async def ready(self) -> None:
-        """Return once the base is loaded. Raises ModelUnsupported, TrainerFailed."""
-        ...
 
     async def create_model(self, model_id: str, lora: LoraConfig | None) -> None:
         """A new model on the base; without ``lora`` all weights are trained, and no other model may
@@ -174,14 +164,6 @@ class ModelTrainer(Protocol):
         """Write what a client takes elsewhere: an adapter and, in ``merged``, its merged model; or
         all weights.
         """
-        ...
-
-    async def restart(self) -> None:
-        """A process of its own again, without any model; whatever state the old one was in."""
-        ...
-
-    async def close(self) -> None:
-        """End the process. Safe to call twice."""
         ...
 
 

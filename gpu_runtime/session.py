@@ -19,9 +19,8 @@ from .control_plane.agent import Agent
 from .control_plane.watchdog import Clock
 from .errors import RuntimeFault
 from .health.status import Status
-from .interfaces import EngineProcess, Trainer
+from .interfaces import EngineProcess, TrainerProcess
 from .journal.journal import Journal
-from .model_interfaces import ModelTrainer
 from .object_store.uploads import ObjectStore
 
 
@@ -66,7 +65,7 @@ class Parts(ABC):
     session: Session
     app: Starlette
     engine: EngineProcess
-    trainer: Trainer | ModelTrainer | None = None
+    trainer: TrainerProcess | None = None
     # beside the session's progress: ends the runtime where it stands still
     clock: Clock | None = None
     waiting: str  # the phase of a session that is ready, in words
