@@ -1,5 +1,7 @@
 """A configuration that would not do what it says is refused, by the name of the option."""
 
+import re
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -23,6 +25,18 @@ def refusal(**options) -> tuple[str, str]:
 
 def test_a_loss_of_a_session_is_one_of_the_table_with_a_way_of_averaging() -> None:
     assert set(LOSSES) == {name for name, loss in TABLE.items() if loss.average}
+
+
+def test_the_page_has_the_clip_of_every_loss_with_a_floor() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs/training.md").read_text()
+    rows = re.findall(r"^\| clip of ([^|]+) \| ([\d.e-]+) / ([\d.e-]+) \|", page, re.MULTILINE)
+    found = {
+        name: (float(low), float(high))
+        for names, low, high in rows
+        for name in re.findall(r"`(\w+)`", names)
+    }
+    clips = {name: loss.clip for name, loss in TABLE.items() if loss.clip}
+    assert found == {name: clip for name, clip in clips.items() if clip[0] is not None}
 
 
 def test_a_clip_above_the_limit_is_refused_at_once_and_not_when_the_stored_configuration_is_read():
