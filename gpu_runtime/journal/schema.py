@@ -168,6 +168,7 @@ CREATE TABLE IF NOT EXISTS level_groups (
     first_episode_id TEXT PRIMARY KEY REFERENCES episodes (id),
     step INTEGER NOT NULL
 );
+CREATE INDEX IF NOT EXISTS level_by_step ON level_groups (step);
 -- How far the answers of such a group spread.
 CREATE TABLE IF NOT EXISTS level_spreads (
     first_episode_id TEXT PRIMARY KEY REFERENCES episodes (id),
@@ -208,6 +209,8 @@ CREATE TABLE IF NOT EXISTS archived_episodes (
     part INTEGER NOT NULL REFERENCES archive_parts (number),
     place INTEGER NOT NULL
 );
+
+CREATE INDEX IF NOT EXISTS archived_by_part ON archived_episodes (part, place);
 
 -- Ended episodes whose document is in the store; `pruned`: their calls are there alone. pruning.py
 CREATE TABLE IF NOT EXISTS stored_documents (

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from gpu_runtime.gateway.tinker.data import UserMistake
 
 M = TypeVar("M", bound=BaseModel)
-MAX_SAMPLES, MAX_TOP, MAX_STOPS = 1024, 20, 64
+MAX_SAMPLES, MAX_TOP = 1024, 20
 MAX_ROW = 128  # tokens that are scored, or drawn, at one place of a prompt
 
 

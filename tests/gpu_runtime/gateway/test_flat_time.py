@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gpu_runtime.archive.parts import parts_unstored
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.trajectories.outbox import Due, documents_due, rows_due, rows_reported
 from support.gateway_harness import running_gateway
@@ -66,6 +67,23 @@ async def test_a_begin_a_call_an_end_and_the_ledger_go_through_no_table(tmp_path
             "episode_counts" in text for text in seen
         )
         assert scans(connection, seen) == []
+
+
+def test_groups_that_are_set_aside_and_parts_of_the_archive_go_through_no_table(
+    tmp_path: Path,
+) -> None:
+    journal = Journal(tmp_path / "journal.sqlite3", min_free_bytes=0)
+    for name in ("a", "b"):
+        journal.episodes.begin(name, task="t", eval=False, deadline_at=2e9)
+        journal.episodes.end(name, WorkflowOutput(reward=1.0), {"timelines": 1})
+    connection = journal.database.connection
+    with statements(connection) as seen:
+        assert journal.batches.set_aside(1, [["a", "b"]], [1.0], "level") == [1.0]
+        parts_unstored(journal)
+    # one row for each file of thousands of episodes
+    found = [scan for scan in scans(connection, seen) if not scan.startswith("SCAN archive_parts")]
+    assert found == []
+    journal.close()
 
 
 def test_a_scan_would_be_found(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_runtime.gateway.tinker.data import UserMistake
-from gpu_runtime.gateway.tinker.requests import MAX_STOPS, Prompt, Sample
+from gpu_runtime.gateway.tinker.requests import Prompt, Sample
 from gpu_runtime.gateway.tinker.samples import prompt_targets
 from gpu_runtime.interfaces import SamplingOptions
 from gpu_runtime.sampler_interfaces import SampleOrder, SamplerEngine
@@ -87,10 +87,9 @@ def _prompt_ids(prompt: Prompt, vocabulary_size: int) -> tuple[int, ...]:
 
 def _stops(stop: Any, vocabulary_size: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
     given = [stop] if isinstance(stop, str) else stop or []
-    if len(given) > MAX_STOPS:
-        raise UserMistake(f"stop has {len(given)} entries; at most {MAX_STOPS} are read")
-    strings = tuple(each for each in given if isinstance(each, str))
-    token_ids = tuple(each for each in given if isinstance(each, int))
+    distinct = dict.fromkeys(given)  # a list of any length is as long as the body may be
+    strings = tuple(each for each in distinct if isinstance(each, str))
+    token_ids = tuple(each for each in distinct if isinstance(each, int))
     if "" in strings:
         raise UserMistake("stop has an empty string")
     if any(not 0 <= token < vocabulary_size for token in token_ids):

@@ -371,12 +371,17 @@ async def test_stops_as_the_wire_says_them(wire_open: Open) -> None:
         plain = tokens(
             await wire.do("asample", sample(0, sampling_params={"max_tokens": 9, "seed": 3}))
         )[0]
-        for number, stop in enumerate(["end", ["a", "b"], [plain[2]], [], None], start=1):
+        many = [f"stop {number % 100}" for number in range(300)]
+        stops = ["end", ["a", "b"], [plain[2]], [], None, many, list(range(512))]
+        for number, stop in enumerate(stops, start=1):
             await wire.do(
                 "asample",
                 sample(number, sampling_params={"max_tokens": 9, "seed": 3, "stop": stop}),
             )
-        asked = [order.options for order in wire.engine.orders[1:]]
+        *asked, strings, ids = [order.options for order in wire.engine.orders[1:]]
+        assert strings.stop == tuple(many[:100]) and ids.stop_token_ids == tuple(range(512)), (
+            "lists of any length, each entry once"
+        )
         assert [each.stop for each in asked] == [("end",), ("a", "b"), (), (), ()]
         assert [each.stop_token_ids for each in asked] == [(), (), (plain[2],), (), ()]
         assert [each.ignore_eos for each in asked] == [False, False, False, True, False]
