@@ -1,7 +1,7 @@
-"""What happens in a runtime, told to whoever follows: typed events on one bus.
+"""Typed events of a runtime on one bus.
 
-An event is a frozen dataclass, defined beside the part that publishes it. Who follows subscribes
-while the runtime is built, so that no part knows who needs what it publishes.
+An event is a frozen dataclass, defined beside the part that publishes it. Followers subscribe while
+the runtime is built, so that the publisher has no reference to them.
 """
 
 from collections import defaultdict

@@ -105,12 +105,12 @@ async def _relayed(
         except RelayError as refusal:
             is_final = refusal.status in (400, 413)
             begun = beginning.operation(kind, is_compressed=is_compressed) if is_final else None
-            told = (
+            promise = (
                 await relay_refusal(caller, begun, refusal.message) if begun is not None else None
             )
-            if told is None:
+            if promise is None:
                 raise
-            return told
+            return promise
         if kind == "retrieve_future":
             known = refusals.promised(body)
             if known is not None:

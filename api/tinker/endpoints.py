@@ -30,7 +30,7 @@ from api.relay.proxy import body_read, headers_passed, proxy_until_end
 from api.rest.authentication import KeyCaller
 from api.rest.json_bounds import values_check
 from api.tinker.callers import caller_of
-from api.tinker.relaying import runtime_tell
+from api.tinker.relaying import runtime_announce
 from console.catalogue.base_models import base_model_list
 from console.errors import DomainError
 from console.server.logs import logs_bind
@@ -148,11 +148,11 @@ async def _serve(
         for credential in CREDENTIALS:  # a runtime never sees a key
             headers.popall(credential, None)
         headers[CALLER_HEADER] = caller.key.id
-        tell = None
+        announce = None
         if place.sampler_id is not None:
             headers[SAMPLER_HEADER] = str(place.sampler_id)
-            tell = partial(runtime_tell, place.sampler_id)
-        request = GatewayRequest("POST", f"/v1/{name}", headers, body, prepare=tell)
+            announce = partial(runtime_announce, place.sampler_id)
+        request = GatewayRequest("POST", f"/v1/{name}", headers, body, prepare=announce)
         await proxy_until_end(place.session_id, caller.key.id, request, receive, send)
 
 

@@ -41,7 +41,7 @@ class Places:
         self._places: dict[str, Place] = {}  # of sessions
         self._models: dict[ModelId, str] = {}  # the session of each model
         self._seen: dict[ModelId, float] = {}  # when a model's last request was written down
-        self._told: set[tuple[ModelId | SamplerId, str]] = set()  # with addresses of runtimes
+        self._announced: set[tuple[ModelId | SamplerId, str]] = set()  # with addresses of runtimes
 
     async def session_of(self, caller: KeyCaller, operation: Operation) -> str:
         """The id of its session. Raises NotFound, for another project's as for none; Forbidden as
@@ -59,7 +59,7 @@ class Places:
         await self._check(caller, session_id, operation.missing)
         return session_id
 
-    async def told_before(self, operation: Operation) -> ModelId | SamplerId | None:
+    async def announced_first(self, operation: Operation) -> ModelId | SamplerId | None:
         """What its runtime has to know before it gets the operation; a model has a request now."""
         if isinstance(operation.of, ModelId):
             await self._used(operation.of)
@@ -82,17 +82,17 @@ class Places:
         self._seen[model_id] = now
         await database_sync_to_async(_used)(model_id)
 
-    def is_told(self, of: ModelId | SamplerId, address: str) -> bool:
+    def is_announced(self, of: ModelId | SamplerId, address: str) -> bool:
         """Whether the runtime at ``address`` knows it."""
-        return (of, address) in self._told
+        return (of, address) in self._announced
 
-    async def told(self, of: ModelId | SamplerId, address: str) -> None:
+    async def announced(self, of: ModelId | SamplerId, address: str) -> None:
         """The runtime knows it now."""
         if isinstance(of, ModelId):
             await database_sync_to_async(_made)(of)
-        if len(self._told) >= MAX_KNOWN:
-            self._told.clear()
-        self._told.add((of, address))
+        if len(self._announced) >= MAX_KNOWN:
+            self._announced.clear()
+        self._announced.add((of, address))
 
     async def _check(self, caller: KeyCaller, session_id: str, otherwise: NotFound) -> None:
         """Raises NotFound; Forbidden where the key's models or spend cap leave the session out."""

@@ -57,8 +57,8 @@ async def _forward(
     caller: KeyCaller, operation: Operation, path: str, body: bytes, headers: dict[str, str]
 ) -> Answer:
     session_id = await places.session_of(caller, operation)
-    before = await places.told_before(operation)
-    prepare = None if before is None else partial(runtime_tell, before)
+    before = await places.announced_first(operation)
+    prepare = None if before is None else partial(runtime_announce, before)
     request = GatewayRequest("POST", path, headers, body, prepare=prepare)
     policy = POLICIES.get(operation.kind, POLICIES["tinker"])
     try:
@@ -78,27 +78,27 @@ async def _answer(response: aiohttp.ClientResponse) -> Answer:
         )
 
 
-async def runtime_tell(of: ModelId | SamplerId, route: Route) -> None:
+async def runtime_announce(of: ModelId | SamplerId, route: Route) -> None:
     """Have the runtime of ``route`` know a model or a sampler before its first request. Raises
     CONNECTION_ERRORS.
 
-    Each is told once by this process, and again at another address: a runtime that was started anew
-    may have lost its volume. Of a model that an earlier one has written in its journal it is told
-    that too: it must not begin anew with the base's weights.
+    This process announces each once, and again at another address: a runtime that was started again
+    may have lost its volume. The message of a model that an earlier runtime has in its journal
+    states so: the model must not begin with the base's weights.
     """
     if (
-        places.is_told(of, route.address)
-        or (telling := await database_sync_to_async(_telling)(of)) is None
+        places.is_announced(of, route.address)
+        or (announcement := await database_sync_to_async(_announcement)(of)) is None
     ):
         return
-    path, message = telling
+    path, message = announcement
     request = GatewayRequest("POST", path, {}, message.model_dump_json().encode())
     async with await send(route, request, POLICIES["tinker"]) as response:
         if response.status == 200:
-            await places.told(of, route.address)
+            await places.announced(of, route.address)
 
 
-def _telling(of: ModelId | SamplerId) -> tuple[str, ModelCreate | SamplerCreate] | None:
+def _announcement(of: ModelId | SamplerId) -> tuple[str, ModelCreate | SamplerCreate] | None:
     if isinstance(of, ModelId):
         return "/tinker/models", model_message(TinkerModel.objects.get(id=str(of)))
     sampler = TinkerSampler.objects.filter(id=str(of)).first()

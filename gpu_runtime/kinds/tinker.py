@@ -130,6 +130,6 @@ class TinkerParts(Parts):
         await self.samples.close()
         if self.session.agent.stop_reason is StopReason.SUSPEND:
             await self.ledger.save_all()
-        await self.meter.tell(self.session.agent, deadline_s=FAREWELL_S)
+        await self.meter.report(self.session.agent, deadline_s=FAREWELL_S)
         self.disk.close()
         self.journal.close()

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 START_S = 120.0  # to be ready, before it imports
 KILL_WAIT_S = 5.0
-TAKE_S = 10.0  # until it says that it is a session's; it may be importing meanwhile
+TAKE_S = 10.0  # until it answers that it has its session; it may be importing meanwhile
 BACK_OFF_S, BACK_OFF_MAX_S = 10.0, 600.0  # between the death of one and the start of the next
 COMMAND = (sys.executable, "-m", "gpu_runtime", "--wait")
 READY, TAKEN = b'{"state": "ready"}\n', b'{"state": "taken"}\n'
@@ -67,8 +67,8 @@ class Waiting:
     since: float
     is_ready: bool = False
 
-    def said(self, wanted: bytes, *, timeout_s: float) -> bool:
-        """Whether it says ``wanted`` within the time, and it is not over."""
+    def has_sent(self, wanted: bytes, *, timeout_s: float) -> bool:
+        """Whether it sends ``wanted`` within the time, and has not ended."""
         if not select.select([self.link], [], [], timeout_s)[0]:
             return False
         try:
@@ -186,7 +186,7 @@ class WarmRuntimes:
         message = {"folder": str(folder), "environment": {**environment, MARK: handle["launch"]}}
         try:
             chosen.link.sendall(json.dumps(message).encode() + b"\n")
-            is_taken = chosen.said(TAKEN, timeout_s=TAKE_S)
+            is_taken = chosen.has_sent(TAKEN, timeout_s=TAKE_S)
         except OSError:
             is_taken = False
         if not is_taken:
@@ -236,7 +236,7 @@ class WarmRuntimes:
                 self._deaths = 0  # it had imported long before
             self._death(f"it ended or was not ready in time:\n{lines}")
             self._end(each)
-        elif not each.is_ready and each.said(READY, timeout_s=0):
+        elif not each.is_ready and each.has_sent(READY, timeout_s=0):
             each.is_ready = True
             WarmRuntime.objects.filter(id=each.name).update(is_ready=True)
 

@@ -29,7 +29,7 @@ from tinkerscript.wire.tinker.work import (
 
 TELL_S = 5.0
 CALLS_KEPT = 10_000  # that wait to be reported; of more the oldest go
-TELL_DEADLINE_S = 60.0
+REPORT_DEADLINE_S = 60.0
 SAMPLE = "sample"
 log = logging.getLogger(__name__)
 
@@ -102,8 +102,8 @@ class WorkMeter:
         self._count(sampling_prefill=call.prompt_tokens, sampling_sample=call.tokens)
         self._span(SAMPLE, call.sampler_id, -1, call.seconds, call.tokens)
 
-    async def tell(self, agent: Agent, *, deadline_s: float = TELL_DEADLINE_S) -> None:
-        """Send what is not yet told. What the control plane refuses is dropped with a line in the
+    async def report(self, agent: Agent, *, deadline_s: float = REPORT_DEADLINE_S) -> None:
+        """Send what is not yet reported. What the control plane refuses is dropped with a line in the
         log; where it is away the next time sends it again."""
         while (report := self._untold or self._take()) is not None:
             self._untold = report
@@ -119,7 +119,7 @@ class WorkMeter:
         """Tell it every TELL_S, without end."""
         while True:
             await asyncio.sleep(TELL_S)
-            await self.tell(agent)
+            await self.report(agent)
 
     def _take(self) -> WorkReport | None:
         if not self._spans and not self._calls:

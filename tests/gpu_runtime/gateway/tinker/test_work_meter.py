@@ -34,8 +34,8 @@ async def told(meter: WorkMeter, folder: Path) -> dict:
     with FakeControlPlane() as server:
         server.answers[WORK] = 204, None
         async with agent_of(server, folder) as agent:
-            await meter.tell(agent)
-            await meter.tell(agent)
+            await meter.report(agent)
+            await meter.report(agent)
         (report,) = server.bodies(WORK)
     return report
 
@@ -113,7 +113,7 @@ async def test_many_calls_of_many_models_and_names_are_told_in_reports_that_the_
     with FakeControlPlane() as server:
         server.answers[WORK] = 204, None
         async with agent_of(server, tmp_path) as agent:
-            await meter.tell(agent)
+            await meter.report(agent)
         reports = server.bodies(WORK)
     assert sum(len(each["seq_ids"]) for report in reports for each in report["calls"]) == 600
     for report in reports:
@@ -143,12 +143,12 @@ async def test_a_report_that_did_not_arrive_is_sent_again_as_it_was_and_a_refusa
     with FakeControlPlane() as server:
         async with agent_of(server, tmp_path) as agent:
             server.answers[WORK] = 503, error_body("unavailable")
-            await meter.tell(agent, deadline_s=0.2)
+            await meter.report(agent, deadline_s=0.2)
             events.publish(CallDone(SAMPLER, 5, 6, 0.5))
             del server.answers[WORK]  # then it is refused
-            await meter.tell(agent)
+            await meter.report(agent)
             server.answers[WORK] = 204, None
-            await meter.tell(agent)
+            await meter.report(agent)
         *first, last = server.bodies(WORK)
     assert len(first) > 1 and all(body == first[0] for body in first)
     assert [body["tokens"]["sampling_sample"] for body in (first[0], last)] == [4, 6]
