@@ -4,6 +4,7 @@ anything is sent.
 The options of a session, an episode's and an output's fields are checked by their wire types.
 """
 
+import functools
 import inspect
 import math
 import time
@@ -11,9 +12,11 @@ from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec
 
 from .errors import InvalidRequest
+
+P = ParamSpec("P")
 
 
 class NamedArguments:
@@ -32,6 +35,15 @@ class NamedArguments:
             except TypeError as failure:
                 raise InvalidRequest(f"{cls.__name__}(): {failure}.", hint=cls.made_by) from failure
             return super().__new__(cls)
+
+
+def parameters_of(
+    method: Callable[Concatenate[Any, P], None],
+) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
+    """A method that has the parameters of another ``method``: for type checkers, for help() and for
+    NamedArguments.
+    """
+    return functools.wraps(method, assigned=(), updated=())
 
 
 def check_client_options(given: Mapping[str, Any]) -> None:

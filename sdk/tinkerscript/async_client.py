@@ -7,13 +7,13 @@ wait and fail alike.
 import asyncio
 import inspect
 import threading
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from types import TracebackType
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar
 
-from .arguments import NamedArguments, check_client_options
+from .arguments import NamedArguments, check_client_options, parameters_of
 from .client import TinkerScript
 from .connection import forks
 from .connection.waiting import Wait
@@ -28,10 +28,7 @@ from .reports import Report
 from .rollouts.async_task_queue import AsyncTaskQueue
 from .sessions import starting
 from .sessions.async_session import AsyncSession
-from .sessions.session import OnProgress
-from .sessions.session_options import SessionOptions
 from .wire.episodes import EpisodeView
-from .wire.sessions import Budget
 
 T = TypeVar("T")
 MAX_THREADS = 4096  # they are made as they are needed
@@ -52,49 +49,19 @@ class AsyncTinkerScript(NamedArguments, AsyncSession):
     made_by = TinkerScript.made_by.replace("TinkerScript(", "AsyncTinkerScript(")
     __reduce__ = belongs_to_its_loop
 
-    def __init__(
-        self,
-        base_model: str | None = None,
-        *,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        name: str = "",
-        session_id: str | None = None,
-        priority: int | None = None,
-        budget: Budget | Mapping[str, int] | None = None,
-        wait_timeout_s: float = 900.0,
-        begin_timeout_s: float = 1800.0,
-        retry_timeout_s: float = 300.0,
-        timeout_s: float = 30.0,
-        proxy: str | None = None,
-        ca_file: str | None = None,
-        on_progress: OnProgress | None = None,
-        **config: Unpack[SessionOptions],
-    ) -> None:
+    @parameters_of(TinkerScript.__init__)
+    def __init__(self, *values: Any, **named: Any) -> None:
         """Check the options; ``async with`` or ``await`` then starts or attaches. Arguments are
         TinkerScript's.
         """
-        self._start = partial(
-            TinkerScript,
-            base_model,
-            base_url=base_url,
-            api_key=api_key,
-            name=name,
-            session_id=session_id,
-            priority=priority,
-            budget=budget,
-            wait_timeout_s=wait_timeout_s,
-            begin_timeout_s=begin_timeout_s,
-            retry_timeout_s=retry_timeout_s,
-            timeout_s=timeout_s,
-            proxy=proxy,
-            ca_file=ca_file,
-            on_progress=on_progress,
-            **config,
-        )
-        check_client_options(self._start.keywords)
+        self._start = partial(TinkerScript, *values, **named)
+        bound = inspect.signature(TinkerScript.__init__).bind(None, *values, **named)
+        bound.apply_defaults()
+        given = bound.arguments
+        check_client_options(given)
+        of_session = {field: given[field] for field in ("name", "priority", "budget")}
         starting.session_request(
-            base_model, session_id, config, name=name, priority=priority, budget=budget
+            given["base_model"], given["session_id"], given["config"], **of_session
         )
         self._session: TinkerScript | None = None
         self._current = CurrentEpisode()

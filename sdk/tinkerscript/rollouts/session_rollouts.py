@@ -5,6 +5,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from tinkerscript.arguments import seconds
@@ -25,6 +26,18 @@ from .targets import ReportTo, targets_check
 from .task_queue import TaskQueue
 
 log = logging.getLogger("tinkerscript")
+
+
+@dataclass(frozen=True)
+class _Play:
+    """How an agent is run, whatever its attempts: arguments of rollouts() and evaluate()."""
+
+    agent: Agent
+    workers: int
+    progress: bool
+    cancelled: threading.Event
+    judge: Judge | None
+    attempt_timeout_s: float | None
 
 
 class SessionRollouts(EpisodeLoop):
@@ -112,17 +125,13 @@ class SessionRollouts(EpisodeLoop):
             keep_best=keep_best,
             best_metric=best_metric,
         )
-        judged = judge is not None
+        judged, cancelled = judge is not None, cancelled or threading.Event()
+        how = _Play(agent, workers, progress, cancelled, judge, attempt_timeout_s)
         attempts = plan(
             tasks, attempts=size, epochs=epochs, retries=retries, task_name=task_name, judged=judged
         )
         self._warn_of_tail(len(attempts) // size)
         report = Report(wanted=len(attempts), attempts_per_task=size)
-        cancelled = cancelled or threading.Event()
-        settings = (progress, cancelled, judge, attempt_timeout_s)
-
-        def run(some: "deque[Attempt]") -> None:
-            self._run(self._runner(agent, some, report, *settings, eval=False), workers)
 
         def evaluate(name: str, some: list[Any]) -> Evaluated:
             todo = plan(
@@ -134,12 +143,12 @@ class SessionRollouts(EpisodeLoop):
                 judged=judged,
             )
             played = Report(wanted=len(todo), attempts_per_task=eval_attempts)
-            self._run(self._runner(agent, todo, played, *settings, eval=True), workers)
+            self._play(how, todo, played, eval=True)
             return Evaluated(self._evaluation_record(played, name, steps), name, played)
 
         with self._step_log(report_to) as steps:
             if evaluation is None:
-                run(attempts)
+                self._play(how, attempts, report, eval=False)
                 if steps is not None:
                     self.flush()
                 return report
@@ -148,7 +157,8 @@ class SessionRollouts(EpisodeLoop):
             evaluations.run()
             while attempts and not report.stopped_early and not cancelled.is_set():
                 part = evaluation.every * self.config.tasks_per_batch * size
-                run(deque(attempts.popleft() for _ in range(min(part, len(attempts)))))
+                some = deque(attempts.popleft() for _ in range(min(part, len(attempts))))
+                self._play(how, some, report, eval=False)
                 self.flush()
                 evaluations.run()
         return report
@@ -185,14 +195,10 @@ class SessionRollouts(EpisodeLoop):
             judged=judge is not None,
         )
         report = Report(wanted=len(todo), attempts_per_task=attempts)
+        over = cancelled or threading.Event()
+        how = _Play(agent, workers, progress, over, judge, attempt_timeout_s)
         with self._step_log(report_to) as steps:
-            over = cancelled or threading.Event()
-            self._run(
-                self._runner(
-                    agent, todo, report, progress, over, judge, attempt_timeout_s, eval=True
-                ),
-                workers,
-            )
+            self._play(how, todo, report, eval=True)
             self._evaluation_record(report, name, steps)
         return report
 
@@ -209,33 +215,27 @@ class SessionRollouts(EpisodeLoop):
         finally:
             self._logged = steps.cursor
 
-    def _runner(
-        self,
-        agent: Agent,
-        attempts: "deque[Attempt]",
-        report: Report,
-        progress: bool,
-        cancelled: threading.Event,
-        judge: Judge | None,
-        attempt_timeout_s: float | None,
-        *,
-        eval: bool,
-    ) -> Runner:
+    def _play(self, how: _Play, attempts: "deque[Attempt]", report: Report, *, eval: bool) -> None:
         limit_s = self.config.episode_timeout_s
-        if attempt_timeout_s is not None:
-            limit_s = seconds("attempt_timeout_s", attempt_timeout_s, least=1.0)
+        if how.attempt_timeout_s is not None:
+            limit_s = seconds("attempt_timeout_s", how.attempt_timeout_s, least=1.0)
 
         def begin(wait: Wait, task: str) -> Episode:
             return self.begin_waiting(wait, task=task, eval=eval)
 
-        judging = None if judge is None else JudgedGroups(judge, report.attempts_per_task)
-        return Runner(
-            agent, begin, attempts, report, progress, cancelled, judging, self.put_aside, limit_s
+        runner = Runner(
+            how.agent,
+            begin,
+            attempts,
+            report,
+            how.progress,
+            how.cancelled,
+            None if how.judge is None else JudgedGroups(how.judge, report.attempts_per_task),
+            self.put_aside,
+            limit_s,
         )
-
-    def _run(self, runner: Runner, workers: int) -> None:
         with self.planned_attempts():
-            runner.run(workers)
+            runner.run(how.workers)
 
     def _warn_of_tail(self, groups: int) -> None:
         """Say how many groups fill no batch; where they follow whole batches once, as a later call
