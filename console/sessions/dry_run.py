@@ -104,7 +104,7 @@ def config_decide(
     lengths_check(model, asked)
     model_check(model, asked)
     if kind is SessionKind.EPISODES and (why := mixture_refusal(Path(model.path), asked)):
-        raise _refused("lora_targets", why, hint="Set config.lora_targets to attention.")
+        raise _refused(why.partition(" is ")[0], why, hint="Change this option as it says.")
     config = place_choose(config=asked)
     serves = kind is SessionKind.SERVING
     devices = devices_serving() if serves else devices_needed(config=config)

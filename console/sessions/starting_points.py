@@ -18,7 +18,15 @@ from tinkerscript.wire.sessions import SessionKind, StartedFrom
 
 # What the files of a state depend on. What a request leaves open is as the state has it; other
 # values are refused.
-FORM = ("lora_rank", "lora_alpha", "lora_targets", "zero_stage", "dtype", "offload_optimizer")
+FORM = (
+    "lora_rank",
+    "lora_alpha",
+    "lora_targets",
+    "router",
+    "zero_stage",
+    "dtype",
+    "offload_optimizer",
+)
 OF_ADAPTERS = {"lora_alpha", "lora_targets"}  # which mean nothing where all weights are trained
 
 

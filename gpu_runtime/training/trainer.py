@@ -39,6 +39,7 @@ from .lora import (
 from .model_check import policy_verify
 from .models.export import hugging_face_export, spilled
 from .models.publishing import WeightPublisher
+from .models.routing import Routing, routers_freeze
 from .models.stored_names import stored_parts
 from .objective.reference import References
 from .objective.row_loss import STATISTICS, LoopInputs, row_loss
@@ -75,6 +76,8 @@ class RankTrainer:
         self.config = config_resolve(spec.config, sum(map(elements, policy.parameters())))
         if self.config.lora_rank:
             adapters_add(policy.model, self.config)
+        if self.config.router == "frozen":
+            routers_freeze(policy.model)
         if spec.device == "cpu":
             linear_layers_use_onednn(policy)
         trained = [parameter for parameter in policy.parameters() if parameter.requires_grad]
@@ -89,6 +92,7 @@ class RankTrainer:
         self.optimizer = optimizer
         optimizer.global_norm = self._norm_at_step
         self.publisher = WeightPublisher(spec, self.dtype)
+        self._routing = Routing(policy.model)
         self.references = References(self.config, lambda: base_load(spec, self.dtype, policy))
         self._values: TokenValues | None = None  # of the last forward_backward
 
@@ -111,6 +115,7 @@ class RankTrainer:
         loss = lambda row: partial(row_loss, config, self._loss_inputs(config, row, entropy_coef))  # noqa: E731
         totals = torch.zeros(len(STATISTICS), device=self.device)
         computed, self._values = 0, TokenValues(samples, self.device)
+        self._routing.begin()
         data, order, budget = (
             sample_data(samples, scales_S),
             loop_order(samples),
@@ -123,6 +128,7 @@ class RankTrainer:
                 self._values.put(
                     passed.tree, passed.scores if passed.scores.dim() == 1 else passed.scores[0]
                 )
+        routed = self._routing.measured(self.spec.world_size)
         computed_here = torch.tensor([float(computed)], device=self.device)
         if self.spec.world_size > 1:
             dist.all_reduce(totals)
@@ -132,10 +138,14 @@ class RankTrainer:
         means = {name: found[name] / trained for name in ("entropy", "clip_fraction", "kl_before")}
         means |= {name: found[name] for name in ("loss", "tokens_trained", "tokens_masked")}
         means["tokens_repeated"] = float(tokens_repeated(data, budget, order, self._kind))
-        return means | {
-            "kl_engine": found["kl_engine"] / free,
-            "tokens_computed": computed_here.item(),
-        }
+        return (
+            means
+            | routed
+            | {
+                "kl_engine": found["kl_engine"] / free,
+                "tokens_computed": computed_here.item(),
+            }
+        )
 
     def _row_model(
         self, scores: Callable[[RowTensors], Tensor], backward: Callable[[Tensor], None] | None

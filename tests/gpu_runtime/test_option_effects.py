@@ -158,6 +158,10 @@ EFFECTS = {
         "test_an_adapter_begins_with_the_gradient_that_the_chain_rule_gives_it",
     ),
     "lora_targets": ADAPTERS,
+    "router": (
+        f"{TRAINING}/test_mixtures.py",
+        "test_a_frozen_router_stays_as_the_base_has_it_and_all_else_is_trained",
+    ),
     "zero_stage": (INSIDE, "test_each_stage_shards_what_it_promises"),
     "offload_optimizer": (INSIDE, "test_the_optimizer_is_offloaded_where_the_session_says_so"),
     "trainer_ranks": (f"{TRAINING}/test_ranks.py", "test_ranks_listen_on_this_machine_alone"),

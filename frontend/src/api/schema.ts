@@ -4919,6 +4919,13 @@ export interface components {
              */
             reference_decay?: number | null;
             /**
+             * Router
+             * @description Of a mixture of experts: whether its routers are trained, as all else is.
+             * @default trained
+             * @enum {string}
+             */
+            router?: "trained" | "frozen";
+            /**
              * Seed
              * @description One seed for sampling order, batches, initial noise and new LoRA weights.
              * @default 0
@@ -5087,6 +5094,7 @@ export interface components {
              *       "place": "here",
              *       "placement": "auto",
              *       "reference_decay": null,
+             *       "router": "trained",
              *       "seed": 0,
              *       "sequence_parallel": false,
              *       "tasks_per_batch": 4,
@@ -5628,6 +5636,11 @@ export interface components {
             entropy_coef: number | null;
             /** Episodes */
             episodes: number;
+            /**
+             * Expert Load
+             * @description Of a mixture: tokens of a layer's busiest expert over the mean of its experts, the mean of all layers.
+             */
+            expert_load: number | null;
             /** Grad Norm */
             grad_norm: number;
             /**
@@ -5697,6 +5710,11 @@ export interface components {
             reward_std: number;
             /** Rollout S */
             rollout_s: number;
+            /**
+             * Router Entropy
+             * @description Of a mixture: of the softmax over a layer's experts in nats, the mean of tokens and layers.
+             */
+            router_entropy: number | null;
             /** Staleness Max */
             staleness_max: number;
             /** Step */

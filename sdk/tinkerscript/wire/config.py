@@ -303,6 +303,13 @@ class SessionConfig(ReadingOptions):
         "all-linear", description="LoRA: which linear layers get an adapter."
     )
 
+    # As verl has it by default (freeze_moe_router False), and without the auxiliary loss that
+    # verl and SkyRL leave out of reinforcement learning (moe_router_load_balancing_type none).
+    router: Literal["trained", "frozen"] = Field(
+        "trained",
+        description="Of a mixture of experts: whether its routers are trained, as all else is.",
+    )
+
     zero_stage: Literal[1, 2, 3] = Field(2, description="DeepSpeed ZeRO stage.")
     offload_optimizer: bool = Field(
         False,

@@ -128,6 +128,16 @@ class StepMetrics(Response):
         description="Mean k3 KL of the last update's tokens from the policy before the step to the "
         "one then.",
     )
+    expert_load: float | None = Field(
+        None,
+        description="Of a mixture: tokens of a layer's busiest expert over the mean of its experts, "
+        "the mean of all layers.",
+    )
+    router_entropy: float | None = Field(
+        None,
+        description="Of a mixture: of the softmax over a layer's experts in nats, the mean of "
+        "tokens and layers.",
+    )
     tokens_trained: int
     tokens_computed: int
     tokens_repeated: int = Field(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from pydantic import ValidationError
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
@@ -16,6 +17,7 @@ from gpu_runtime.model_interfaces import InvalidTrainingInput, LoraConfig
 from gpu_runtime.training.lora import adapters_add, has_experts, stored_buffers
 from gpu_runtime.training.models.adapters import adapter_add
 from gpu_runtime.training.models.export import full_weights, hugging_face_export
+from gpu_runtime.training.models.routing import Routing, routers_freeze
 from gpu_runtime.training.policy import Policy
 from gpu_runtime.training.ranks import TrainerRanks
 from support.model_families import MIXTURES, family_make
@@ -98,6 +100,44 @@ def test_a_layer_with_another_number_of_experts_is_counted_by_the_largest(tmp_pa
     assert mixture_of(tmp_path / "absent") is None
 
 
+@pytest.mark.parametrize("name", ["Qwen3-MoE", CORRECTED, "GPT-OSS"])
+def test_what_routers_chose_is_measured_as_the_models_own_forward_has_it(tmp_path, name) -> None:
+    model = Policy.load(str(family_make(tmp_path, name)), torch.float32).model
+    model.set_attn_implementation("eager")
+    ids = torch.arange(5, 45)[None]
+    routing = Routing(model)
+    model(ids)  # before it counts
+    routing.begin()
+    own = model(ids, output_router_logits=True).router_logits
+    found = routing.measured(1)
+    assert routing.measured(1) == found
+    entropies = [torch.distributions.Categorical(logits=each).entropy() for each in own]
+    assert found["router_entropy"] == pytest.approx(torch.cat(entropies).mean().item(), rel=1e-5)
+    assert 1.0 <= found["expert_load"] <= 2.0  # two of four experts for each token
+    if name == "Qwen3-MoE":
+        chosen = [each.topk(2).indices.flatten().bincount(minlength=4) for each in own]
+        loads = [counts.max().item() / 20 for counts in chosen]
+        assert found["expert_load"] == pytest.approx(sum(loads) / len(loads))
+    assert Routing(torch.nn.Linear(2, 2)).measured(1) == {}
+
+
+def test_a_frozen_router_stays_as_the_base_has_it_and_all_else_is_trained(tmp_path) -> None:
+    model = Policy.load(str(family_make(tmp_path / "mixture", "Qwen3-MoE")), torch.float32).model
+    routers_freeze(model)
+    frozen = {name for name, weight in model.named_parameters() if not weight.requires_grad}
+    assert frozen == {f"model.layers.{number}.mlp.gate.weight" for number in range(2)}
+    config = SessionConfig(max_context_length=128, router="frozen")
+    assert mixture_refusal(tmp_path / "mixture", config) is None
+    dense = family_make(tmp_path / "dense", "Llama")
+    assert "router is frozen, and this model has no experts" in (
+        mixture_refusal(dense, config) or ""
+    )
+    with pytest.raises(ModelUnsupported, match="router is frozen"):
+        routers_freeze(Policy.load(str(dense), torch.float32).model)
+    with pytest.raises(ValidationError, match="only with lora_rank 0"):
+        SessionConfig(router="frozen", lora_rank=2, lora_targets="attention")
+
+
 async def steps(trainer: TrainerRanks, first: int, last: int) -> dict[str, float]:
     metrics: dict[str, float] = {}
     for step in range(first, last + 1):
@@ -122,6 +162,7 @@ async def test_ranks_and_stages_take_one_step_of_a_mixture_and_a_resumed_one_has
         trainer = TrainerRanks(model, config, "cpu")
         try:
             metrics = await steps(trainer, 1, 2)
+            assert 1.0 <= metrics["expert_load"] <= 2.0 and metrics["router_entropy"] > 0
             await trainer.save_state(folder / "state")
             await trainer.publish(folder / "two")
             of[ranks] = metrics, published_weights(folder / "two")

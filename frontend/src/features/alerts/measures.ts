@@ -26,6 +26,8 @@ export const MEASURES: Record<Exclude<keyof StepMetrics, "step" | "metrics" | "e
   entropy_coef: "Entropy coefficient",
   kl_coef: "KL coefficient",
   clip_fraction: "Clipped share of tokens",
+  expert_load: "Busiest expert over the mean",
+  router_entropy: "Entropy of the routers",
   completion_length_mean: "Completion length",
   answers_distinct: "Spread of the answers within groups",
   truncated: "Answers cut off, share",

@@ -91,6 +91,12 @@ RULES: dict[str, tuple[Rule, ...]] = {
     ),
     "lora_alpha": (_HAS_ADAPTERS,),
     "lora_targets": (_HAS_ADAPTERS,),
+    "router": (
+        (
+            lambda given: given.get("lora_rank", 0) == 0,
+            "only with lora_rank 0: adapters are on none",
+        ),
+    ),
 }
 
 # By name: (whether a value contradicts the others, why)

@@ -32,6 +32,8 @@ export const GROUPS: readonly PlotGroup[] = [
     title: "Policy",
     plots: [
       { title: "Clipped tokens", unit: "share", lines: [["clipped", "clip_fraction"]] },
+      { title: "Busiest expert over the mean", unit: "times", lines: [["load", "expert_load"]] },
+      { title: "Entropy of the routers", unit: "nats", lines: [["entropy", "router_entropy"]] },
       {
         title: "Gap of engine and trainer",
         unit: "nats",

@@ -40,6 +40,7 @@ const ADVANCED_GROUPS: FieldGroup[] = [
       "devices",
       "dtype",
       "zero_stage",
+      "router",
       "offload_optimizer",
       "micro_batch_tokens",
       "gradient_checkpointing",

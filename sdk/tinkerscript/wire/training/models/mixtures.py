@@ -66,9 +66,11 @@ def mixture_of(folder: Path) -> Mixture | None:
 
 
 def mixture_refusal(folder: Path, config: SessionConfig) -> str | None:
-    """Why the mixture in ``folder`` cannot be trained under ``config``; None where it can, and for
-    a dense model.
+    """Why the model in ``folder`` cannot have an option of ``config`` that is about experts; None
+    where it can.
     """
+    if config.router == "frozen" and weight_shapes(folder) and mixture_of(folder) is None:
+        return "router is frozen, and this model has no experts: leave router at trained"
     if not config.lora_rank or config.lora_targets == "attention" or mixture_of(folder) is None:
         return None
     return ADAPTERS.format(option=f"lora_targets is {config.lora_targets}") + (
