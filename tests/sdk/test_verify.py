@@ -12,7 +12,7 @@ from tinkerscript.cli import app
 from tinkerscript.errors import InvalidRequest
 from tinkerscript.exporting import verify
 from tinkerscript.exporting.verify import folder_verify
-from tinkerscript.wire.training.model_proof import NAME, TEXTS, digests, thetas
+from tinkerscript.wire.training.models.model_proof import NAME, TEXTS, digests, thetas
 
 CONFIG = {
     "model_type": "llama",

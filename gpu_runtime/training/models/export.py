@@ -15,7 +15,7 @@ from gpu_runtime.model_interfaces import LoraConfig
 from gpu_runtime.training.lora import stored_buffers
 from gpu_runtime.training.models.towers import frozen_names, frozen_write, text_names
 from gpu_runtime.weights.older_keys import older_keys_add
-from tinkerscript.wire.training.model_proof import NAME, proof_of
+from tinkerscript.wire.training.models.model_proof import NAME, proof_of
 
 from .adapters import merged_weight
 

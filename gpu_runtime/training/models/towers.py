@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers.core_model_loading import revert_weight_conversion
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
-from tinkerscript.wire.training.model_proof import FROZEN
+from tinkerscript.wire.training.models.model_proof import FROZEN
 
 TEXT = "model-text.safetensors"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tinkerscript.wire.training.model_proof import NAME, digests, ids_of, thetas, written
+from tinkerscript.wire.training.models.model_proof import NAME, digests, ids_of, thetas, written
 
 from .folder_files import Json, json_read
 

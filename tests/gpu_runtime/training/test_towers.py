@@ -20,7 +20,7 @@ from support.model_families import TOWERS, WINDOW, family_make
 from support.tiny_model import tiny_model_make
 from tinkerscript.exporting.verify import folder_verify
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.training.model_proof import FROZEN
+from tinkerscript.wire.training.models.model_proof import FROZEN
 
 CPU = torch.device("cpu")
 CONFIG = SessionConfig(max_context_length=128)
