@@ -28,9 +28,9 @@ trap 'end_children; exit 143' TERM # by another chain that failed, which says wh
 run() {
   local code=0 own="$log.$$"
   "$@" >"$own" 2>&1 </dev/null &
-  children=($!)
+  children+=($!)
   wait "$!" || code=$?
-  children=()
+  unset "children[-1]"
   { printf '\n$ %s\n' "$*" && cat "$own"; } >>"$log"
   [ "$code" = 0 ] || tail -n 25 "$own" >"$own.end"
   rm -f "$own"
@@ -47,14 +47,22 @@ fail() {
 }
 
 # side_by_side STEP... + STEP...: each chain in a process of its own. The first that fails ends the others, and its cause
-# is the last thing that is said.
+# is the last thing that is said. The first chain makes the environment, unless another one needs it as well.
 side_by_side() {
-  local chain=() code=0
+  local chain=() code=0 role=prepares words="$*"
   rm -f "$cause"
+  if needs_environment "${words#*+}"; then
+    prepare
+    role=follows
+    case " $words " in # into .venv, before another chain's uv writes there
+      *" frontend "*) pages_came || install_node ;;
+      *" pages "*) pages_came || (install_node) || rm -f "$cause" ;;
+    esac
+  fi
   for word in "$@" +; do
     if [ "$word" != + ]; then chain+=("$word"); continue; fi
-    SETUP_CHAIN=1 requirements/install.sh "${chain[@]}" &
-    children+=($!) chain=()
+    SETUP_CHAIN=$role SETUP_VENV=$made_of requirements/install.sh "${chain[@]}" &
+    children+=($!) chain=() role=follows
   done
   for _ in "${children[@]}"; do
     wait -n || { code=$?; break; }
@@ -64,6 +72,19 @@ side_by_side() {
     if [ -e "$cause" ]; then say "" && cat "$cause" >&2; fi
   fi
   exit "$code"
+}
+
+# needs_environment STEPS: whether one of them is not of the system's Node and packages alone.
+needs_environment() {
+  local word
+  for word in $1; do
+    case $word in
+      + | browser | engines) ;;
+      frontend | pages) pages_came || has_node || return 0 ;;
+      *) return 0 ;;
+    esac
+  done
+  return 1
 }
 
 # step NAME WHAT HASH COMMAND...: do it and remember, unless it was done for this hash.
@@ -106,8 +127,9 @@ made_elsewhere() {
 }
 
 # The environment that is there is kept if it starts, whichever Python is the first on PATH and by whatever path this
-# folder is reached: servers may run from it.
-make_venv() {
+# folder is reached: servers may run from it. Else made_of is the version of Python that make_venv makes it of.
+made_of=${SETUP_VENV:-}
+choose_venv() {
   local python=${PYTHON:-python3} version made_in why="is no environment of Python 3.11 or newer that starts"
   if made_in=$(made_elsewhere); then
     why="was made in $made_in, whose files it runs"
@@ -121,7 +143,16 @@ make_venv() {
   fi
   set_aside "$venv" "$why"
   mkdir -p "$stamps"
-  step venv "a virtual environment in $venv (Python $version)" "$(pwd -P) python $version" "$python" -m venv "$venv"
+  made_of=$version
+}
+make_venv() {
+  [ -n "$made_of" ] || return 0
+  step venv "a virtual environment in $venv (Python $made_of)" "$(pwd -P) python $made_of" \
+    "${PYTHON:-python3}" -m venv "$venv"
+}
+prepare() {
+  make_venv
+  uv_begin
 }
 
 # writable: whether set-up may write where it installs. Nothing is begun where it may not.
@@ -205,9 +236,8 @@ gpus_listed() {
   return 1
 }
 
-# uv_begin: uv, and what it builds with, from the index that pip is set to. The chains of one set-up find that done.
+# uv_begin: uv, and what it builds with, from the index that pip is set to.
 uv_begin() {
-  [ -z "${SETUP_CHAIN:-}" ] || return 0
   trap 'rm -rf "$uv_folder"' EXIT
   [ -x "$venv/bin/uv" ] || rm -f "$stamps/tools"
   step tools "uv, which installs the rest" "$(hash_of requirements/tools.txt)" \
@@ -318,11 +348,12 @@ install_model() {
 }
 
 install_node() {
-  if ! command -v npm >/dev/null || ! node -e "$node_is_new"; then
+  if ! has_node; then
     packages "$venv" "Node (the system has none of version 20.19 or newer)" node
     export PATH="$PWD/$venv/bin:$PATH"
   fi
 }
+has_node() { command -v npm >/dev/null && node -e "$node_is_new"; }
 node_is_new='const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)'
 
 # Whether they came built with a release (release.sh).
@@ -354,7 +385,7 @@ build_pages() {
 
 # The same for the quickstart, which needs no pages: what fails here stops nothing.
 install_pages() {
-  SETUP_CHAIN=1 requirements/install.sh frontend && return 0
+  SETUP_CHAIN=follows requirements/install.sh frontend && return 0
   rm -f "$cause"
   say "set-up: goes on without the console's pages; make frontend builds them"
 }
@@ -428,18 +459,18 @@ one_at_a_time() {
   flock --timeout "$SETUP_WAIT_S" 8 || { say "it is still at work after an hour: look for requirements/install.sh among the processes"; exit 1; }
 }
 
-writable
-one_at_a_time
-case " $* " in *" runtime "*) build_choose ;; esac
-make_venv
-uv_begin
-case " $* " in
-  *" + "*)
-    case " $* " in # into .venv, before another chain's pip writes there
-      *" frontend "*) pages_came || install_node ;;
-      *" pages "*) pages_came || (install_node) || rm -f "$cause" ;;
+case ${SETUP_CHAIN:-} in
+  prepares) prepare ;;
+  follows) ;;
+  *)
+    writable
+    one_at_a_time
+    case " $* " in *" runtime "*) build_choose ;; esac
+    choose_venv
+    case " $* " in
+      *" + "*) side_by_side "$@" ;;
+      *) prepare ;;
     esac
-    side_by_side "$@"
     ;;
 esac
 for wanted in "$@"; do

@@ -113,6 +113,32 @@ def test_the_quickstart_needs_no_pages(checkout: Path) -> None:
     assert set_up(checkout, "frontend").returncode != 0
 
 
+def test_a_chain_of_node_alone_does_not_wait_for_the_environment(checkout: Path) -> None:
+    """Python's packages come meanwhile; a chain that needs the environment follows it."""
+    for name in ("package.json", "package-lock.json", ".npmrc"):
+        program_put(checkout / "frontend" / name, "")
+    program_put(checkout / "bin" / "node", "#!/bin/sh\n")
+    build = "mkdir $PAGES_FOLDER && touch $PAGES_FOLDER/index.html"
+    program_put(
+        checkout / "bin" / "npm",
+        f"#!/bin/sh\ntouch npm; case $3 in ci) mkdir $2/node_modules ;; *) {build} ;; esac\n",
+    )
+    wait = "for _ in $(seq 100); do [ ! -e npm ] || exit 0; sleep 0.1; done; echo no npm; exit 1"
+    program_put(
+        checkout / ".venv" / "bin" / "python", f'{PYTHON}case "$*" in *tools.txt*) {wait} ;; esac\n'
+    )
+    path = {"PATH": f"{checkout / 'bin'}:{os.environ['PATH']}"}
+    made = set_up(checkout, "tests", "+", "frontend", **path)
+    assert made.returncode == 0, made.stderr
+    assert (checkout / "frontend" / "dist" / "index.html").exists()
+    assert locks_called(checkout) == [["tests"]] and not (checkout / ".venv" / "uv").exists()
+    (checkout / "npm").unlink()
+    (checkout / ".venv" / "stamps" / "tools").unlink()
+    program_put(checkout / "bin" / "node", "#!/bin/sh\nexit 1\n")
+    refused = set_up(checkout, "tests", "+", "frontend", **path)
+    assert refused.returncode == 1 and "set-up failed: uv, which installs" in refused.stderr
+
+
 @pytest.mark.parametrize(("missing", "torch"), [("", "torch==2.13.0+cpu"), ("1", "torch==2.13.0")])
 def test_torch_is_the_build_for_cpus_where_the_index_has_one(
     checkout: Path, missing: str, torch: str
