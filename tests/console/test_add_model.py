@@ -117,9 +117,13 @@ def hub(source: Path, monkeypatch, tmp_path: Path) -> Iterator[Hub]:
         yield hub
 
 
-def test_a_model_of_the_hub_is_fetched_at_its_commit(hub: Hub, settings, capsys) -> None:
+@pytest.mark.parametrize("named", ["@{commit}", "@main", ""], ids=["commit", "branch", "none"])
+def test_a_model_of_the_hub_is_fetched_at_its_commit(
+    hub: Hub, settings, capsys, named: str
+) -> None:
+    """The Hub of the test has each file at its commit alone: a branch may go on meanwhile."""
     commit = hub.revision(REPOSITORY)
-    call_command("add_model", "mine", f"hf://{REPOSITORY}@{commit}")
+    call_command("add_model", "mine", f"hf://{REPOSITORY}{named.format(commit=commit)}")
     assert "fetching model.safetensors" in capsys.readouterr().err
     folder = settings.DATA / "models" / "mine"
     record = json.loads((folder / "base_model.json").read_text())

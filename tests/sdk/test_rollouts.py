@@ -85,6 +85,9 @@ def test_failed_attempts_are_abandoned_tried_again_counted_and_shown(server, con
 
     report = session.rollouts(agent, ["a"], workers=2, retries=2)
     assert fates(server) == {("a", "completed", False): 4, ("a", "abandoned", False): 2}
+    # by the failure, and not because its thread began the next one
+    reasons = [each.reason for each in server.episodes.values() if each.state == "abandoned"]
+    assert reasons == ["ValueError"] * 2
     assert (report.count, report.mean, len(report.failures)) == (4, 1.0, 2)
     said = capsys.readouterr().err
     assert "2 x ValueError: no idea   (task a)" in said
