@@ -103,7 +103,7 @@ def log_keep(*, session_id: str, launch: str, lines: list[str]) -> None:
 
 def ends_kept(session_id: str, count: int) -> list[list[str]]:
     """The last lines of each of the last ``count`` runtimes of a session that were ended."""
-    return [part.lines for part in _kept(session_id)[-count:]]
+    return [list(part.lines) for part in _kept(session_id)[-count:]]
 
 
 def _kept(session_id: str) -> list[LogPart]:

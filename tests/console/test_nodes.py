@@ -85,7 +85,7 @@ def wide_model(folder: Path) -> Path:
     """A folder that says the sizes of a model of 2 GiB in float32, without its weights."""
     folder.mkdir()
     config = {
-        "num_attention_heads": 4,
+        "num_attention_heads": 2,
         "num_key_value_heads": 2,
         "intermediate_size": 128,
         "hidden_size": 64,

@@ -413,9 +413,10 @@ async def weights_replayed(journal: Journal, config: SessionConfig) -> str:
         batches, trainer, step = batches_of(journal, config, disk), FakeTrainer(), 0
         while (batch := await batches.batch(step + 1)) is not None:
             step = batch.step
-            if samples := samples_with_signal(batch, config):
-                await trainer.forward_backward(samples)
-                await trainer.optim_step(step)
+            held = await batches.config_at(step)
+            if samples := samples_with_signal(batch, held):
+                await trainer.forward_backward(samples, kl_coef=held.kl_coef)
+                await trainer.optim_step(step, held.learning_rate)
         return trainer.weights
     finally:
         disk.close()

@@ -18,6 +18,8 @@ const NAMES: Record<string, string> = {
   Entropy: "entropy",
   "Weight of the entropy": "entropy_weight",
   "Weight of the KL term": "kl_weight",
+  "Busiest expert over the mean": "expert_load",
+  "Entropy of the routers": "router_entropy",
   "Answer length": "length",
   "Cut off": "cut_off",
   "Answers cut off": "cut_off",

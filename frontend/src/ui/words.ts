@@ -42,6 +42,16 @@ export const WORDS: Readonly<Record<string, WordEntry>> = {
     what: "How undecided the policy is about the next token, in nats. It falls while it learns.",
     bad: "It drops to nearly zero within a few steps: the policy says the same each time and finds nothing new. Or it explodes: answers become noise.",
   },
+  expert_load: {
+    name: "Expert load",
+    what: "Tokens of a layer's busiest expert over the mean of its experts, as the mean of the layers.",
+    bad: "Far above what the base began with: few experts do all the work.",
+  },
+  router_entropy: {
+    name: "Entropy of the routers",
+    what: "How undecided the routers of a mixture are about the experts of a token, in nats.",
+    bad: "It falls steadily: the routers choose the same experts for every token.",
+  },
   entropy_weight: { name: "Weight of the entropy", what: "How much the loss rewards undecided answers (entropy_coef).", bad: "" },
   kl_weight: { name: "Weight of the KL term", what: "How much the loss or the reward holds the policy near its reference (kl_coef). It can change while a run trains.", bad: "" },
   length: { name: "Answer length", what: "Mean tokens of an answer.", bad: "It grows without the reward growing, or shrinks to a few tokens: the policy found that length alone pays." },

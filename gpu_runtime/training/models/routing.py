@@ -32,12 +32,15 @@ class Routing:
     """
 
     def __init__(self, model: nn.Module) -> None:
+        self._experts: dict[nn.Module, int] = {}  # how many a layer has
         self._counts: dict[nn.Module, Tensor] = {}
         self._entropies: list[Tensor] = []  # sums over the tokens of a call of a router
         self._tokens = 0
         self._counting = False
         for name, module in model.named_modules():
-            if name.endswith(".experts") and hasattr(module, "num_experts"):
+            count = getattr(module, "num_experts", None)
+            if name.endswith(".experts") and isinstance(count, int):
+                self._experts[module] = count
                 module.register_forward_pre_hook(self._count)
         recorder = _recorder(model)
         self._index = getattr(recorder, "index", 0)
@@ -76,7 +79,7 @@ class Routing:
             return
         chosen_N = inputs[1].flatten()
         if experts not in self._counts:
-            self._counts[experts] = chosen_N.new_zeros(int(experts.num_experts))
+            self._counts[experts] = chosen_N.new_zeros(self._experts[experts])
         self._counts[experts].index_add_(0, chosen_N, torch.ones_like(chosen_N))
 
     @torch.no_grad()

@@ -56,8 +56,9 @@ def engine_refusal(folder: Path, *, on_gpu: bool) -> str | None:
     width, heads = fields.get("hidden_size"), fields.get("num_attention_heads")
     # a family with another name for it has no such quotient
     if not any("head_dim" in name or name == "kv_channels" for name in fields):
-        is_plain = isinstance(width, int) and isinstance(heads, int) and heads > 0
-        sizes = [width // heads] if is_plain else []
+        sizes = []
+        if isinstance(width, int) and isinstance(heads, int) and heads > 0:
+            sizes = [width // heads]
     lacks = sorted(set(sizes) - set(CPU_HEAD_SIZES))
     if on_gpu or not lacks or "kv_lora_rank" in fields:
         return None

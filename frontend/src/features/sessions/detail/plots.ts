@@ -79,6 +79,7 @@ export const GROUPS: readonly PlotGroup[] = [
           ["all", "groups"],
           ["equal rewards", "groups_skipped", "--series-2"],
           ["set aside", "groups_replaced", "--series-3"],
+          ["alike but for the KL term or length", "groups_level", "--series-4"],
         ],
       },
       { title: "Episodes", lines: [["episodes", "episodes"]] },
