@@ -100,8 +100,11 @@ def test_five_charts_are_shown_and_the_others_open_by_keyboard_and_after_a_reloa
     optimizer.press("Space")
     expect(rate).to_have_count(0)
     expect(page).to_have_url(re.compile(r"open=speed$"))
-    page.get_by_role("button", name=re.compile("^Show all .* charts$")).click()
-    expect(charts).to_have_count(24)
+    every = page.get_by_role("button", name=re.compile(r"^Show all \d+ charts$"))
+    count = int(re.findall(r"\d+", every.inner_text())[0])
+    every.click()
+    assert count > 20
+    expect(charts).to_have_count(count)
     page.get_by_role("button", name="Show five charts").click()
     expect(charts).to_have_count(5)
     expect(page).to_have_url(re.compile(r"\?y=log$"))
