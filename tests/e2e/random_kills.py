@@ -154,8 +154,8 @@ def life(url: str, volume: Path, model: Path, pipe: Connection) -> None:
     log = os.open(volume / "life.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(log, 1)
     os.dup2(log, 2)
+    from gpu_runtime.loop import logprob_mismatch
     from gpu_runtime.training import ranks
-    from gpu_runtime.training.objective import logprob_mismatch
     from tinkerscript.wire.config import SessionConfig
 
     # the log-probabilities of these episodes are made up
