@@ -87,6 +87,7 @@ async def episodes_rescore(
             session_id=session_id,
             person=request.auth.user,
             key_id=request.auth.key.id if request.auth.key else None,
+            request_id=request_id_of(request.http),
             done=EpisodesRescored.model_validate_json(answer.content),
         )
     return answer

@@ -30,7 +30,10 @@ _OIDC = (
     "Set TINKERSCRIPT_OIDC_OPTIONS=name=Example Lab,scopes=openid profile email groups,"
     "groups_claim=groups,trusted_domains=lab.example.org, with those that you need."
 )
-_KUBERNETES = "Set TINKERSCRIPT_KUBERNETES=namespace=runtimes,claim=data,context=lab, with those that you need."
+_KUBERNETES = (
+    "Set TINKERSCRIPT_KUBERNETES=namespace=runtimes,claim=data,context=lab, with those that you "
+    "need."
+)
 # Settings of earlier releases, by the start of their names without PREFIX, and what to use instead.
 REMOVED = {
     "SHARED_COUNTS": "Web processes count together in Redis alone: set REDIS_URL, and "

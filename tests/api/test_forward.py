@@ -319,6 +319,9 @@ async def test_changed_rewards_are_in_the_sessions_record_once(
     assert first.data == entry.data and second.data["rewards"] == {
         "ep_4": {"was": 0.5, "reward": 2.0}
     }
+    records = [json.loads(e.content) async for e in AuditRecord.objects.order_by("id")]
+    audited = [e["details"] for e in records if e["action"] == "episodes_rescore"]
+    assert audited == [{"episodes": 1}, {"episodes": 1}], "of each change once, too"
     assert (
         second.data["member_id"] != first.data["member_id"]
         and second.data["key_id"] != first.data["key_id"]
