@@ -70,6 +70,8 @@ def waiting_phase(
     if not full and not partial:
         return PHASE_WAITING
     parts = [f"{full} of {tasks_per_batch} groups complete"]
+    if is_early:  # first: a long phase is cut
+        parts.append("the step waits for open episodes that it would make stale")
     if partial:
         sizes = Counter(partial.values()).most_common()
         said = [
@@ -82,8 +84,6 @@ def waiting_phase(
         )
         fullest = max(partial, key=lambda key: partial[key])  # of equals the first
         parts.append(f"task {fullest[:MAX_TASK]} lacks {grpo_n - partial[fullest]}")
-    if is_early:
-        parts.append("the step waits for open episodes that it would make stale")
     return f"{PHASE_WAITING}: {'; '.join(parts)}"
 
 

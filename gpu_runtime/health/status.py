@@ -7,7 +7,13 @@ from dataclasses import InitVar, dataclass, field, fields
 from typing import Any
 
 from tinkerscript.wire.reading.resources import ResourceSample
-from tinkerscript.wire.runtime import PHASE_PREEMPTED, PHASE_WAITING, RuntimeStage, RuntimeState
+from tinkerscript.wire.runtime import (
+    MAX_PHASE,
+    PHASE_PREEMPTED,
+    PHASE_WAITING,
+    RuntimeStage,
+    RuntimeState,
+)
 from tinkerscript.wire.sessions import Accounting
 
 from .deadlines import DEADLINES_S, Phase
@@ -102,14 +108,18 @@ class Status:
         self._advanced_at = time.monotonic()
 
     def snapshot(self) -> RuntimeState:
-        """The fields as a message. Raises pydantic.ValidationError if one is out of its bounds."""
+        """The fields as a message, a long phase cut. Raises pydantic.ValidationError if another one
+        is out of its bounds.
+        """
         with self._lock:
             sent = {name: getattr(self, name) for name in FIELDS}
             sent |= {"deadline_s": DEADLINES_S[self._doing], "resources": self._resources}
             self._resources = None
             self._told_active_at = self.last_activity_at
         if self._is_preempted:
-            sent["phase"] = f"{PHASE_PREEMPTED}: {sent['phase']}"[:200]
+            sent["phase"] = f"{PHASE_PREEMPTED}: {sent['phase']}"
+        # it may name a task and count groups: no reason to end a runtime
+        sent["phase"] = sent["phase"][:MAX_PHASE]
         return RuntimeState(**sent)
 
 

@@ -116,6 +116,9 @@ class StopReason(StrEnum):
     SUSPEND = "suspend"
 
 
+MAX_PHASE = 200  # characters
+
+
 class RuntimeState(Request):
     """One heartbeat. ``progress`` grows whenever real work advances; the control plane watches that
     it does.
@@ -124,7 +127,7 @@ class RuntimeState(Request):
     """
 
     state: RuntimeStage
-    phase: str = Field("", max_length=200, description="What it is doing, in words.")
+    phase: str = Field("", max_length=MAX_PHASE, description="What it is doing, in words.")
     progress: int = Field(ge=0, lt=2**53)
     address: str = Field(
         "",

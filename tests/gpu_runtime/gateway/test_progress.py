@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from gpu_runtime.episodes.progress import EpisodesDropped, episodes_stale, waiting_phase
+from gpu_runtime.health.deadlines import Phase
+from gpu_runtime.health.status import Status
 from support.gateway_harness import Gateway
-from tinkerscript.wire.runtime import PHASE_WAITING
+from tinkerscript.wire.runtime import MAX_PHASE, PHASE_WAITING
 
 
 async def play(gateway: Gateway, task: str, reward: float = 1.0) -> dict[str, Any]:
@@ -36,9 +38,16 @@ def test_the_phase_says_how_far_the_coming_batch_is(waiting: dict[str, int], sai
     assert waiting_phase(waiting, grpo_n=8, tasks_per_batch=4) == PHASE_WAITING + said
 
 
-def test_the_phase_fits_into_a_heartbeat() -> None:
+def test_the_phase_fits_into_a_heartbeat_whatever_is_waited_for() -> None:
+    """Of a runtime whose machine is taken away, too: a phase that was too long ended it."""
     waiting = {f"{number}{'x' * 500}": number % 7 + 1 for number in range(1000)}
-    assert len(waiting_phase(waiting, grpo_n=8, tasks_per_batch=10_000)) <= 200
+    words = waiting_phase(waiting, grpo_n=8, tasks_per_batch=10_000, is_early=True)
+    status = Status()
+    for _ in range(2):
+        status.begin(Phase.WAITING, f"{words}; the trainer is loading")
+        sent = status.snapshot().phase
+        assert len(sent) == MAX_PHASE and "waits for open episodes" in sent
+        status.preempt()
 
 
 async def test_the_phase_is_that_of_the_episodes_that_were_ended(gateway: Gateway) -> None:
