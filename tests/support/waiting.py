@@ -53,17 +53,28 @@ def calls_watch(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> Watch
 
 async def eventually(condition: Callable[[], Any], timeout_s: float = DEADLINE_S) -> None:
     """Wait until ``condition`` holds, leaving the loop free. Raises AssertionError after
-    ``timeout_s``.
+    ``timeout_s``, with the longest time in which this process did not look.
     """
-    deadline = time.monotonic() + timeout_s
+    looks = _Looks(timeout_s)
     while not condition():
-        assert time.monotonic() < deadline, NEVER
+        looks.count()
         await asyncio.sleep(0.01)
 
 
 def wait_until(condition: Callable[[], Any], timeout_s: float = DEADLINE_S) -> None:
     """The same in a thread of its own, without a loop."""
-    deadline = time.monotonic() + timeout_s
+    looks = _Looks(timeout_s)
     while not condition():
-        assert time.monotonic() < deadline, NEVER
+        looks.count()
         time.sleep(0.005)
+
+
+class _Looks:
+    def __init__(self, timeout_s: float) -> None:
+        self._last_at, self._longest_s = time.monotonic(), 0.0
+        self._deadline = self._last_at + timeout_s
+
+    def count(self) -> None:
+        now = time.monotonic()
+        self._longest_s, self._last_at = max(self._longest_s, now - self._last_at), now
+        assert now < self._deadline, f"{NEVER}; the longest pause was {self._longest_s:.1f} s"
