@@ -1,8 +1,12 @@
 """Waiting for a condition instead of for a time, and a clock that tests turn."""
 
 import asyncio
+import faulthandler
+import gc
+import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,4 +81,15 @@ class _Looks:
     def count(self) -> None:
         now = time.monotonic()
         self._longest_s, self._last_at = max(self._longest_s, now - self._last_at), now
-        assert now < self._deadline, f"{NEVER}; the longest pause was {self._longest_s:.1f} s"
+        if now >= self._deadline:
+            _stacks_print()
+            raise AssertionError(f"{NEVER}; the longest pause was {self._longest_s:.1f} s")
+
+
+def _stacks_print() -> None:
+    """Where every thread and every task of any loop stands, into what pytest shows of stderr."""
+    with suppress(OSError, ValueError):  # a stream without a descriptor
+        faulthandler.dump_traceback(sys.stderr)
+    for task in (each for each in gc.get_objects() if isinstance(each, asyncio.Task)):
+        if not task.done():
+            task.print_stack(file=sys.stderr)
