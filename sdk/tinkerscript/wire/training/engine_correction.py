@@ -68,8 +68,3 @@ class EngineCorrection(Request):
         if value != cls.model_fields[name].default and info.data.get(level) == "none":
             raise ValueError(f"has an effect only with a {level} that is not none")
         return value
-
-    @property
-    def is_off(self) -> bool:
-        """Whether it changes no token."""
-        return self.weight == self.mask == "none" and self.veto is None
