@@ -147,6 +147,7 @@ from tinkerscript.wire.sessions import (
     SessionPlan,
     SessionView,
 )
+from tinkerscript.wire.tinker.clients import ClientsOver
 from tinkerscript.wire.tinker.messages import NamedCheckpoint, NamedState
 from tinkerscript.wire.tinker.runs import ModelCalls, TinkerRun
 from tinkerscript.wire.training.changes import ConfigChange
@@ -432,6 +433,7 @@ route("POST", "/runtime/failed-checkpoints", runtime.checkpoint_fail, lease, Non
 route("POST", "/runtime/named-checkpoints", runtime.named_checkpoint_open, lease, NamedCheckpoint)
 route("POST", "/runtime/named-states", runtime.named_state_find, lease, NamedState)
 route("POST", "/runtime/tinker-work", runtime.tinker_work, lease, None, status=204)
+route("POST", "/runtime/tinker-clients", runtime.tinker_clients, lease, ClientsOver)
 route("POST", "/runtime/uploads", runtime.upload_open, lease, UploadTargets, limit_bytes=LARGE)
 route(
     "POST",

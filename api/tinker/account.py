@@ -118,7 +118,8 @@ def _token_events(
     rows: Iterable[TinkerTokens], sessions: dict[str, TinkerSession]
 ) -> Iterator[dict[str, Any]]:
     for row in rows:
-        of = row.session.tinker.tinker_session
+        of = row.tinker_session
+        assert of is not None, "it is of the project"
         sessions[of.id] = of
         counts: list[tuple[dict[str, Any], int]] = [
             ({"type": "training"}, row.training),
@@ -129,7 +130,7 @@ def _token_events(
         for info, count in counts:
             if count:
                 yield _usage_event(
-                    row.hour, of, row.session.tinker.base_model, info | {"token_count": count}
+                    row.hour, of, row.session.base_model, info | {"token_count": count}
                 )
 
 

@@ -22,6 +22,7 @@ from console.tinker import services
 from console.tinker.checkpoints import checkpoint_find
 from console.tinker.copies import checkpoint_copy
 from console.tinker.models import TinkerModel, TinkerSampler, TinkerSession
+from console.tinker.runtimes import context_length
 from console.tinker.telemetry import telemetry_keep
 from console.tinker.tokens import credential_key
 from console.users.models import Project
@@ -70,7 +71,7 @@ def capabilities(caller: KeyCaller) -> Answer:
         if caller.key.allowed_models is not None and model.name not in caller.key.allowed_models:
             continue
         try:
-            length = services.context_length(model.name)
+            length = context_length(model.name)
         except DomainError:
             continue
         models.append(
@@ -259,5 +260,5 @@ def _reader(caller: KeyCaller, weights_access_token: str | None) -> Project:
 
 
 def _model_promised(model: TinkerModel) -> Answer:
-    promise = PromiseId(model.session_id, "train", str(model.number), 0)
+    promise = PromiseId(model.session_id, "train", model.id, 0)
     return Answer.of({"request_id": str(promise), "model_id": model.id})

@@ -65,12 +65,7 @@ class Places:
             await self._used(operation.of)
         if not isinstance(operation.of, PromiseId):
             return operation.of
-        number = operation.of.made_model
-        return (
-            None
-            if number is None
-            else await database_sync_to_async(_model)(operation.of.session_id, number)
-        )
+        return operation.of.made_model
 
     async def _used(self, model_id: ModelId) -> None:
         """Written down at most once a minute."""
@@ -106,15 +101,6 @@ class Places:
         if place is None or place.project_id != caller.project.id:
             raise otherwise
         key_session_check(key=caller.key, base_model=place.base_model, started_by=place.started_by)
-
-
-def _model(session_id: str, number: int) -> ModelId | None:
-    found = (
-        TinkerModel.objects.filter(session_id=session_id, number=number)
-        .values_list("id", flat=True)
-        .first()
-    )
-    return None if found is None else ModelId.parse(found)
 
 
 def _model_session(operation: Operation) -> str:

@@ -20,12 +20,13 @@ from console.errors import NotFound
 from console.sessions.limits.queue import queue_position
 from console.sessions.models import Session
 from console.sessions.selectors import Route
-from console.tinker.models import TinkerModel, TinkerSampler
+from console.tinker.models import TinkerModel, TinkerSampler, TinkerSession
 from console.tinker.runtime_messages import model_message, sampler_message
 from tinkerscript.wire.sessions import SessionState
-from tinkerscript.wire.tinker.ids import ModelId, SamplerId, user_error
+from tinkerscript.wire.tinker.ids import ModelId, PromiseId, SamplerId, user_error
 from tinkerscript.wire.tinker.messages import ModelCreate, SamplerCreate
 
+OVER = "This session is finished. Make another ServiceClient."
 HEADERS_PASSED = (b"content-type", b"x-request-id")
 
 
@@ -62,7 +63,10 @@ async def _forward(
     request = GatewayRequest("POST", path, headers, body, prepare=prepare)
     policy = POLICIES.get(operation.kind, POLICIES["tinker"])
     try:
-        return await forward(partial(route_served, session_id), request, policy, _answer)
+        answer = await forward(partial(route_served, session_id), request, policy, _answer)
+        if answer.status == 404 and await database_sync_to_async(_client_is_over)(operation.of):
+            return refused(OVER, samples=operation.samples)
+        return answer
     except RelayError as end:
         return _ended(operation, end)
     except NotReady:
@@ -100,9 +104,23 @@ async def runtime_announce(of: ModelId | SamplerId, route: Route) -> None:
 
 def _announcement(of: ModelId | SamplerId) -> tuple[str, ModelCreate | SamplerCreate] | None:
     if isinstance(of, ModelId):
+        if _client_is_over(of):
+            return None
         return "/tinker/models", model_message(TinkerModel.objects.get(id=str(of)))
     sampler = TinkerSampler.objects.filter(id=str(of)).first()
-    return None if sampler is None else ("/tinker/samplers", sampler_message(sampler))
+    return (
+        None
+        if sampler is None or _client_is_over(of)
+        else ("/tinker/samplers", sampler_message(sampler))
+    )
+
+
+def _client_is_over(of: ModelId | SamplerId | PromiseId) -> bool:
+    """Whether its client is finished: its runtime, which others share, has nothing of it then."""
+    if isinstance(of, PromiseId):
+        return False
+    over = TinkerSession.objects.filter(id=of.tinker_session, finished__isnull=False)
+    return over.exists()
 
 
 def _ended(operation: Operation, end: RelayError) -> Answer:

@@ -10,7 +10,13 @@ from console.tinker import calls
 from tinkerscript.wire.serving.endpoints import ServingCreate, ServingEndpoint, ServingKeyCreate
 from tinkerscript.wire.sessions import SessionView
 from tinkerscript.wire.tinker.messages import LoraOptions
-from tinkerscript.wire.tinker.runs import ModelCalls, TinkerModelView, TinkerRun, TinkerSamplerView
+from tinkerscript.wire.tinker.runs import (
+    ModelCalls,
+    TinkerClientView,
+    TinkerModelView,
+    TinkerRun,
+    TinkerSamplerView,
+)
 
 
 def serving_create(request: ApiRequest, body: ServingCreate) -> SessionView:
@@ -38,14 +44,21 @@ def serving_key_create(
 def tinker_run_get(request: ApiRequest, session_id: str) -> TinkerRun:
     """What a session of the tinker client has: its models, with their steps and learning rates."""
     session = selectors.session_get(project=request.auth.project, session_id=session_id)
-    client = calls.tinker_runtime_get(session=session).tinker_session
+    clients = calls.tinker_clients(session=session)
     newest, samplers = calls.samplers_newest(session=session)
     return TinkerRun(
-        tinker_session_id=client.id,
-        sdk_version=client.sdk_version,
-        tags=client.tags,
-        user_metadata=client.user_metadata,
-        finished=client.finished["type"] if client.finished else None,
+        clients=[
+            TinkerClientView(
+                tinker_session_id=client.id,
+                display_name=client.display_name,
+                sdk_version=client.sdk_version,
+                tags=client.tags,
+                user_metadata=client.user_metadata,
+                finished=client.finished["type"] if client.finished else None,
+                created_at=client.created_at,
+            )
+            for client in clients
+        ],
         samplers=samplers,
         newest_samplers=[
             TinkerSamplerView(
@@ -82,7 +95,7 @@ def model_calls(
     their extremes.
     """
     session = selectors.session_get(project=request.auth.project, session_id=session_id)
-    calls.tinker_runtime_get(session=session)
+    calls.tinker_clients(session=session)
     return calls.model_calls(
         session=session,
         model_id=model_id,

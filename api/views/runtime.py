@@ -4,6 +4,7 @@ from api.rest.requests import LeaseRequest
 from console.sessions.runtime import episode_reports, leases, stored_files, uploads
 from console.tinker.checkpoints import named_checkpoint_open as open_named
 from console.tinker.checkpoints import named_state_find as find_state
+from console.tinker.runtimes import clients_over
 from console.tinker.work import work_record
 from tinkerscript.wire.reading.trajectories import EpisodeRows
 from tinkerscript.wire.runtime import (
@@ -20,6 +21,7 @@ from tinkerscript.wire.runtime import (
     UploadOpen,
     UploadTargets,
 )
+from tinkerscript.wire.tinker.clients import ClientsOver, ClientsServed
 from tinkerscript.wire.tinker.messages import (
     NamedCheckpoint,
     NamedCheckpointOpen,
@@ -89,3 +91,8 @@ def named_state_find(request: LeaseRequest, body: NamedStateFind) -> NamedState:
 def tinker_work(request: LeaseRequest, body: WorkReport) -> None:
     """Say what was done for Tinker clients."""
     work_record(session=request.auth, body=body)
+
+
+def tinker_clients(request: LeaseRequest, body: ClientsServed) -> ClientsOver:
+    """Ask which clients of a shared runtime are over."""
+    return ClientsOver(over=clients_over(session=request.auth, clients=body.clients))

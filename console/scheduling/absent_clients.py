@@ -7,6 +7,8 @@ wakes them. A client that never comes back is over after ``console.tinker.servic
 
 from datetime import datetime, timedelta
 
+from django.db.models import Q
+
 from console.scheduling import liveness
 from console.scheduling.session_notes import suspend_request
 from console.sessions.limits.queue import queue_places, queue_waiting
@@ -29,17 +31,25 @@ def absent_clients_give_way(*, now: datetime, judging_since: datetime) -> None:
     before = now - timedelta(seconds=ABSENT_S)
     if judging_since > before:
         return
-    absent = TinkerRuntime.objects.filter(
+    served = TinkerRuntime.objects.filter(
         session__state=SessionState.READY,
         session__desired=Desired.RUN,
         tinker_session__finished__isnull=True,
-        tinker_session__heartbeat_at__lt=before,
-        tinker_session__is_of_endpoints=False,
         session__place=HERE,
-    ).exclude(session__last_activity_at__gte=before)
-    rows = list(
-        absent.select_related("session", "tinker_session").order_by("tinker_session__heartbeat_at")
     )
+    # one client that is there keeps the runtime that it shares
+    present = served.filter(
+        Q(tinker_session__is_of_endpoints=True) | Q(tinker_session__heartbeat_at__gte=before)
+    )
+    absent = served.exclude(session__in=present.values("session_id"))
+    absent = absent.exclude(session__last_activity_at__gte=before)
+    by_session = {
+        row.session_id: row
+        for row in absent.select_related("session", "tinker_session").order_by(
+            "tinker_session__heartbeat_at"
+        )
+    }  # of each the last that was heard
+    rows = sorted(by_session.values(), key=lambda row: row.tinker_session.heartbeat_at)
     for row in rows[: _places_wanted(now)] if rows else ():
         silent_s = (now - row.tinker_session.heartbeat_at).total_seconds()
         reason = (

@@ -8,13 +8,19 @@ from django.db.models import F, QuerySet, Sum
 
 from console.errors import NotFound
 from console.sessions.models import Session
-from console.tinker.models import TinkerCall, TinkerModel, TinkerRuntime, TinkerSampler
+from console.tinker.models import (
+    TinkerCall,
+    TinkerModel,
+    TinkerRuntime,
+    TinkerSampler,
+    TinkerSession,
+)
 from tinkerscript.wire.reading.points import buckets
 from tinkerscript.wire.tinker.runs import CallColumn, ModelCalls, TinkerTokenCounts
 from tinkerscript.wire.tinker.work import CallColumns, CallKind
 
 CALLS_KEPT = 20_000  # of a model: the newest
-SAMPLERS_SHOWN = 50
+SAMPLERS_SHOWN, CLIENTS_SHOWN = 50, 50
 STEP: CallKind = "optim_step"
 
 
@@ -69,25 +75,28 @@ def _oldest_kept(model: TinkerModel) -> int | None:
     )
 
 
-def tinker_runtime_get(*, session: Session) -> TinkerRuntime:
-    """What the session is of its client's. Raises NotFound for a session of another kind."""
-    found = TinkerRuntime.objects.filter(session=session).select_related("tinker_session").first()
-    if found is None:
+def tinker_clients(*, session: Session) -> list[TinkerSession]:
+    """The Tinker sessions that it serves or served, in the order in which they came, the newest
+    CLIENTS_SHOWN. Raises NotFound for a session of another kind.
+    """
+    rows = TinkerRuntime.objects.filter(session=session).select_related("tinker_session")
+    newest = [row.tinker_session for row in rows.order_by("-id")[:CLIENTS_SHOWN]]
+    if not newest:
         raise NotFound(
             "This session is not of the tinker client.",
             hint="Its kind is in GET /v1/sessions/{id}.",
         )
-    return found
+    return newest[::-1]
 
 
 def session_models(*, session: Session) -> QuerySet[TinkerModel]:
     """The session's models, in the order in which they were made."""
-    return session.tinker_models.order_by("number")
+    return session.tinker_models.order_by("created_at", "number")
 
 
 def samplers_newest(*, session: Session) -> tuple[list[TinkerSampler], int]:
     """The newest of its sampling sessions of a base model or of a path, and how many there are."""
-    samplers = session.tinker_samplers.order_by("-number")
+    samplers = session.tinker_samplers.order_by("-created_at", "-number")
     return list(samplers[:SAMPLERS_SHOWN]), samplers.count()
 
 

@@ -20,7 +20,7 @@ from console.sessions.models import Checkpoint, Session
 from console.sessions.states import ENDED
 from console.tinker.checkpoints import checkpoint_find, checkpoints_of
 from console.tinker.models import TinkerCheckpoint, TinkerRuntime, TinkerSampler, TinkerSession
-from console.tinker.services import session_for_base_model
+from console.tinker.runtimes import session_for_base_model, sharable
 from console.users.keys import key_model_check
 from console.users.models import ApiKey, Project
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
@@ -42,7 +42,7 @@ def sampler_of_model(*, project: Project, key: ApiKey, name: str) -> TinkerSampl
     stored, base_model = _named(project, name)
     key_model_check(key=key, base_model=base_model)
     rank = stored.rank if stored else 0
-    tinker_session = _session_serving(project, key, base_model, rank)
+    tinker_session = _session_serving(project, key, base_model)
     if (
         tinker_session is not None
         and (known := _sampler(tinker_session, base_model, stored)) is not None
@@ -51,10 +51,8 @@ def sampler_of_model(*, project: Project, key: ApiKey, name: str) -> TinkerSampl
     with transaction.atomic():
         # two first requests start one runtime
         Project.objects.select_for_update(no_key=True).get(id=project.id)
-        tinker_session = _session_serving(project, key, base_model, rank) or _own_session(
-            project, key
-        )
-        session = session_for_base_model(tinker_session, key, base_model, rank=rank)
+        tinker_session = _session_serving(project, key, base_model) or _own_session(project, key)
+        session = session_for_base_model(tinker_session, key, base_model, rank=rank, trains=False)
         if (known := _sampler(tinker_session, base_model, stored)) is not None:
             return known
         last = TinkerSampler.objects.filter(tinker_session=tinker_session).aggregate(Max("number"))[
@@ -76,8 +74,8 @@ def sampler_is_ready(*, project: Project, key: ApiKey, name: str) -> bool:
     """Whether a runtime is up that ``sampler_of_model`` would sample the model on; raises what that
     does for a name.
     """
-    stored, base_model = _named(project, name)
-    runtimes = _runtimes(project, key, base_model, stored.rank if stored else 0)
+    _, base_model = _named(project, name)
+    runtimes = _runtimes(project, key, base_model)
     return runtimes.filter(session__state=SessionState.READY).exists()
 
 
@@ -161,28 +159,21 @@ def _of_episodes(project: Project, checkpoint_id: str) -> tuple[_Stored, str]:
     return _Stored(found, found.id, rank=0), found.session.base_model
 
 
-def _runtimes(project: Project, key: ApiKey, base_model: str, rank: int) -> QuerySet[TinkerRuntime]:
+def _runtimes(project: Project, key: ApiKey, base_model: str) -> QuerySet[TinkerRuntime]:
     """Those that the model can be sampled on, and that ``key`` may use."""
-    runtimes = TinkerRuntime.objects.filter(
-        tinker_session__project=project,
+    sessions = sharable(project=project, key=key, base_model=base_model)
+    return TinkerRuntime.objects.filter(
         tinker_session__finished__isnull=True,
-        base_model=base_model,
-        session__config__lora_rank__gte=rank,
+        session__in=sessions.order_by().values("id"),
     )
-    runtimes = runtimes.exclude(session__state__in=[*ENDED, SessionState.STOPPING])
-    if key.spend_cap_s is not None:  # a session counts against the cap of the key that started it
-        runtimes = runtimes.filter(session__key=key)
-    return runtimes
 
 
-def _session_serving(
-    project: Project, key: ApiKey, base_model: str, rank: int
-) -> TinkerSession | None:
+def _session_serving(project: Project, key: ApiKey, base_model: str) -> TinkerSession | None:
     """The Tinker session whose runtime can sample this at once, or the soonest."""
     is_ready = Case(
         When(session__state=SessionState.READY, then=0), default=1, output_field=IntegerField()
     )
-    runtimes = _runtimes(project, key, base_model, rank)
+    runtimes = _runtimes(project, key, base_model)
     found = runtimes.select_related("tinker_session").order_by(is_ready, "-id").first()
     if found is None:
         return None

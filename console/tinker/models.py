@@ -11,7 +11,8 @@ def new_tinker_session_id() -> str:
 
 
 class TinkerSession(models.Model):
-    """One ServiceClient. Each base model that it uses gets a session of ours, with a runtime."""
+    """One ServiceClient. Each base model that it uses is served by a session of ours, with a
+    runtime."""
 
     id = models.CharField(
         primary_key=True, max_length=40, default=new_tinker_session_id, editable=False
@@ -39,19 +40,19 @@ class TinkerSession(models.Model):
 
 
 class TinkerRuntime(models.Model):
-    """The session of ours for one base model of a Tinker session."""
+    """A session of ours that serves a base model to a Tinker session; several of them share one."""
 
     tinker_session = models.ForeignKey(
         TinkerSession, on_delete=models.CASCADE, related_name="runtimes"
     )
     base_model = models.CharField(max_length=400)
-    session = models.OneToOneField(Session, on_delete=models.CASCADE, related_name="tinker")
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="tinker_clients")
 
     class Meta:
         db_table = "console_tinkerruntime"
         constraints = [
             models.UniqueConstraint(
-                fields=["tinker_session", "base_model"], name="tinker_runtime_once"
+                fields=["tinker_session", "session"], name="tinker_runtime_once"
             )
         ]
 
@@ -171,9 +172,13 @@ class TinkerCall(models.Model):
 
 
 class TinkerTokens(models.Model):
-    """The tokens of one hour of a session, by the wire's names of usage."""
+    """The tokens of one hour that a session computed for a client, by the wire's names of usage."""
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="tinker_tokens")
+    # null of none that is there: PostgreSQL alters no table that a migration has just filled
+    tinker_session = models.ForeignKey(
+        TinkerSession, on_delete=models.CASCADE, null=True, related_name="+"
+    )
     hour = models.DateTimeField()
     training = models.PositiveBigIntegerField(default=0)
     sampling_prefill = models.PositiveBigIntegerField(default=0)
@@ -183,5 +188,7 @@ class TinkerTokens(models.Model):
     class Meta:
         db_table = "console_tinkertokens"
         constraints = [
-            models.UniqueConstraint(fields=["session", "hour"], name="tinker_tokens_hour")
+            models.UniqueConstraint(
+                fields=["session", "tinker_session", "hour"], name="tinker_tokens_hour"
+            )
         ]

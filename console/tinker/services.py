@@ -9,14 +9,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from console.audit.services import audit_record
-from console.catalogue.base_models import base_model_resolve
-from console.errors import Conflict, InvalidRequest, NotFound
-from console.live.services import event_record
-from console.sessions.dry_run import context_default_longest
-from console.sessions.models import Session
-from console.sessions.services import session_create, session_stop
-from console.sessions.states import ENDED
+from console.errors import InvalidRequest, NotFound
 from console.tinker.checkpoints import checkpoint_find
 from console.tinker.models import (
     TinkerCheckpoint,
@@ -25,19 +18,12 @@ from console.tinker.models import (
     TinkerSampler,
     TinkerSession,
 )
-from console.tinker.telemetry import telemetry_record
+from console.tinker.runtimes import runtimes_leave, session_for_base_model
 from console.users.keys import key_cap_check, key_model_check
 from console.users.models import ApiKey, Project
-from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.events import EventKind
-from tinkerscript.wire.sessions import SessionCreate, SessionKind
 from tinkerscript.wire.tinker.ids import ModelId, SamplerId
 from tinkerscript.wire.tinker.messages import MAX_RANK, LoraOptions
 
-# of what is sampled and trained; a base model's own length where that is less
-MAX_CONTEXT_LENGTH = 8192
-# a runtime's engine has room for adapters of one rank at most, which is set when it starts
-LEAST_RANK = 32
 VANISHED_S = 600.0  # without a heartbeat, which a client sends every 10 s
 
 
@@ -90,16 +76,15 @@ def tinker_session_beat(*, tinker_session: TinkerSession) -> bool:
 
 
 def tinker_session_finish(*, tinker_session: TinkerSession, reason: str, detail: str) -> None:
-    """End it and its runtimes; the first reason stands, and checkpoints stay."""
+    """End it, and the runtimes that no other client shares; the first reason stands, and
+    checkpoints stay.
+    """
     ended = TinkerSession.objects.filter(id=tinker_session.id, finished__isnull=True).update(
         finished={"type": reason, "detail": detail[:2000], "at": timezone.now().isoformat()}
     )
     if not ended:
         return
-    for runtime in tinker_session.runtimes.select_related("session__project"):
-        data = {"name": "tinker_session_finished", "reason": reason, "detail": detail[:2000]}
-        event_record(session_id=runtime.session_id, kind=EventKind.EVENT, data=data)
-        session_stop(project=runtime.session.project, session_id=runtime.session_id)
+    runtimes_leave(tinker_session=tinker_session, reason=reason, detail=detail[:2000])
 
 
 def tinker_sessions_vanished_finish() -> None:
@@ -110,13 +95,6 @@ def tinker_sessions_vanished_finish() -> None:
     ):
         detail = f"no heartbeat for {VANISHED_S:g} s"
         tinker_session_finish(tinker_session=tinker_session, reason="vanished", detail=detail)
-
-
-def context_length(base_model: str) -> int:
-    """Prompt and answer of one request, in tokens. Raises UnknownBaseModel, InvalidRequest."""
-    model = base_model_resolve(base_model)
-    length = min(model.context_length or SessionConfig().max_context_length, MAX_CONTEXT_LENGTH)
-    return min(length, context_default_longest(model) or length)
 
 
 def model_create(
@@ -148,15 +126,9 @@ def model_create(
             ):
                 raise InvalidRequest(f"Number {number} of this session was used for another model.")
             return known
-        session = session_for_base_model(tinker_session, key, base_model, rank=lora.rank)
-        most = session.config["lora_rank"]
-        if lora.rank > most:
-            raise InvalidRequest(
-                f"lora_config.rank is {lora.rank}, and the runtime of this session was started for "
-                f"ranks up to {most}.",
-                hint="Make the model with the largest rank first, or use another ServiceClient for "
-                "it.",
-            )
+        session = session_for_base_model(
+            tinker_session, key, base_model, rank=lora.rank, trains=True
+        )
         return TinkerModel.objects.create(
             id=str(ModelId(tinker_session.id, number)),
             tinker_session=tinker_session,
@@ -259,9 +231,8 @@ def sampler_create(
                     f"Number {number} of this session was used for another sampling session."
                 )
             return known
-        session = session_for_base_model(
-            tinker_session, key, base_model, rank=stored.lora["rank"] if stored else 0
-        )
+        rank = stored.lora["rank"] if stored else 0
+        session = session_for_base_model(tinker_session, key, base_model, rank=rank, trains=False)
         return TinkerSampler.objects.create(
             id=str(SamplerId(tinker_session.id, number, session.id)),
             tinker_session=tinker_session,
@@ -271,52 +242,3 @@ def sampler_create(
             model_path=model_path or "",
             checkpoint=stored.checkpoint if stored else None,
         )
-
-
-def session_for_base_model(
-    tinker_session: TinkerSession, key: ApiKey, base_model: str, *, rank: int
-) -> Session:
-    """The session of ours for a base model, made if there is none. Call it with the Tinker
-    session's row held.
-    """
-    if tinker_session.finished is not None:
-        raise InvalidRequest("This session is finished.", hint="Make another ServiceClient.")
-    known = TinkerRuntime.objects.filter(
-        tinker_session=tinker_session, base_model=base_model
-    ).first()
-    if known is not None:
-        if known.session.state in ENDED:
-            raise Conflict(
-                f"The runtime of {base_model} in this session has ended.",
-                hint="Make another ServiceClient.",
-            )
-        return known.session
-    length = context_length(base_model)
-    config = SessionConfig(
-        max_context_length=length,
-        max_tokens=min(SessionConfig().max_tokens, length),
-        lora_rank=max(rank, LEAST_RANK),
-    )
-    name = tinker_session.display_name[:100] or f"Tinker {tinker_session.id}"
-    body = SessionCreate(base_model=base_model, name=name, config=config)
-    session = session_create(
-        project=tinker_session.project, body=body, key=key, person=key.user, kind=SessionKind.TINKER
-    )
-    audit_record(
-        project_id=tinker_session.project_id,
-        actor=key.user.email,
-        key_id=key.id,
-        action="tinker_runtime_start",
-        target={"id": session.id},
-        details={"tinker_session_id": tinker_session.id, "base_model": base_model},
-    )
-    runtime = TinkerRuntime.objects.create(
-        tinker_session=tinker_session, base_model=base_model, session=session
-    )
-    early = TinkerSession.objects.values_list("early_telemetry", flat=True).get(
-        id=tinker_session.id
-    )
-    if early:
-        telemetry_record(runtime, early)
-        TinkerSession.objects.filter(id=tinker_session.id).update(early_telemetry=[])
-    return session

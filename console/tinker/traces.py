@@ -50,6 +50,8 @@ def _events(number: int, runtime: TinkerRuntime) -> list[dict[str, Any]]:
             event | {"name": str(record.data.get("name", record.kind)), "args": record.data}
         )
     for span in spans_of(session_id=runtime.session_id):
+        if not span["of"].startswith(f"{runtime.tinker_session_id}:"):
+            continue  # another client's, on the same runtime
         # A save goes on beside later operations of its model, and what overlaps is no thread.
         of = f"{span['of']} saving" if span["kind"].startswith("save_") else span["of"]
         thread = _thread(number, of, threads, events)

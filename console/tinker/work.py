@@ -12,7 +12,7 @@ from django.utils import timezone
 from console.sessions.models import Session
 from console.sessions.runtime.leases import lease_lock
 from console.tinker.calls import calls_record
-from console.tinker.models import TinkerTokens, TinkerWork
+from console.tinker.models import TinkerRuntime, TinkerTokens, TinkerWork
 from console.users.models import Project
 from tinkerscript.wire.tinker.work import WorkReport
 
@@ -30,13 +30,21 @@ def work_record(*, session: Session, body: WorkReport) -> None:
         )
         if not is_new:
             return
-        tokens = body.tokens.model_dump()
-        of_hour, _ = TinkerTokens.objects.get_or_create(session=session, hour=hour)
-        TinkerTokens.objects.filter(id=of_hour.id).update(
-            **{name: F(name) + count for name, count in tokens.items()}
+        known = set(
+            TinkerRuntime.objects.filter(
+                session=session, tinker_session__in=body.tokens
+            ).values_list("tinker_session_id", flat=True)
         )
-        trained = F("tokens_trained") + body.tokens.training
-        Session.objects.filter(id=session.id).update(tokens_trained=trained)
+        for client, tokens in body.tokens.items():
+            if client in known:
+                of_hour, _ = TinkerTokens.objects.get_or_create(
+                    session=session, tinker_session_id=client, hour=hour
+                )
+                TinkerTokens.objects.filter(id=of_hour.id).update(
+                    **{name: F(name) + count for name, count in tokens.model_dump().items()}
+                )
+        trained = sum(tokens.training for tokens in body.tokens.values())
+        Session.objects.filter(id=session.id).update(tokens_trained=F("tokens_trained") + trained)
         calls_record(session=session, reported=body.calls)
         kept = (
             TinkerWork.objects.filter(session=session).order_by("-id").values_list("id", flat=True)
@@ -60,6 +68,6 @@ def tokens_of(*, project: Project, began: datetime, ended: datetime) -> QuerySet
     order.
     """
     rows = TinkerTokens.objects.filter(
-        session__tinker__tinker_session__project=project, hour__gte=began, hour__lt=ended
+        tinker_session__project=project, hour__gte=began, hour__lt=ended
     )
-    return rows.select_related("session__tinker__tinker_session__key__user").order_by("hour", "id")
+    return rows.select_related("session", "tinker_session__key__user").order_by("hour", "id")

@@ -130,7 +130,8 @@ class ModelTable:
     def steps_done(self) -> int:
         """How many optimizer steps were made, of all models."""
         row = self._database.row(
-            "SELECT count(*) FROM model_operations WHERE kind = 'optim_step' AND result_kind IN "
+            "SELECT count(*) + ifnull((SELECT value FROM meta WHERE name = 'steps_forgotten'), 0)"
+            " FROM model_operations WHERE kind = 'optim_step' AND result_kind IN "
             "('json', 'dropped')"
         )
         assert row is not None, "an aggregate always has a row"
@@ -159,6 +160,36 @@ class ModelTable:
                 "seq_id > ?",
                 (model_id, seq_id, CREATE),
             )
+
+    def client_forget(self, client: str) -> None:
+        """Remove the models, operations and samplers of a client that is finished."""
+        own = (f"{client}:", f"{client};")  # ";" follows ":"
+        with self._database.transaction() as sql:
+            kept = sql.execute(
+                "SELECT count(result), ifnull(sum(length(result)), 0) FROM model_operations"
+                " WHERE model_id >= ? AND model_id < ?",
+                own,
+            ).fetchone()
+            sql.execute(
+                "INSERT INTO meta SELECT 'steps_forgotten', count(*) FROM model_operations"
+                " WHERE model_id >= ? AND model_id < ? AND kind = 'optim_step'"
+                " AND result_kind IN ('json', 'dropped')"
+                " ON CONFLICT (name) DO UPDATE SET value = value + excluded.value",
+                own,
+            )
+            sql.execute("DELETE FROM model_operations WHERE model_id >= ? AND model_id < ?", own)
+            sql.execute("DELETE FROM models WHERE id >= ? AND id < ?", own)
+            for first, last in (own, tuple(f"inflight:{end}" for end in own)):
+                sql.execute("DELETE FROM samplers WHERE id >= ? AND id < ?", (first, last))
+        self._kept, self._kept_bytes = self._kept - kept[0], self._kept_bytes - kept[1]
+
+    def sampler_clients(self) -> set[str]:
+        """The clients that have samplers."""
+        rows = self._database.rows(
+            "SELECT DISTINCT substr(id, 1, instr(id, ':') - 1) AS client FROM samplers"
+            " WHERE id LIKE 'tnk%'"
+        )
+        return {row["client"] for row in rows}
 
     def sampler_put(self, sampler_id: str, described: dict[str, Any]) -> None:
         """What a sampler's id stands for; the first description stands."""

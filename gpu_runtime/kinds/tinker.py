@@ -1,4 +1,4 @@
-"""A session that a Tinker client drives: no episodes and no batches, but operations of models, and
+"""A session that Tinker clients drive: no episodes and no batches, but operations of models, and
 samples.
 """
 
@@ -11,6 +11,7 @@ from typing import Any
 from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.gateway.app import app_of
 from gpu_runtime.gateway.tinker.checkpoint_store import CheckpointStore
+from gpu_runtime.gateway.tinker.clients import Clients
 from gpu_runtime.gateway.tinker.dialects import DialectRoutes
 from gpu_runtime.gateway.tinker.ledger import Ledger
 from gpu_runtime.gateway.tinker.routes import Samplers, TinkerRoutes
@@ -87,6 +88,7 @@ def parts_build(
         samples=samples,
         dialects=dialects,
         meter=WorkMeter(events),
+        clients=Clients(ledger, samplers),
     )
 
 
@@ -100,6 +102,7 @@ class TinkerParts(Parts):
     samples: Samples
     dialects: DialectRoutes
     meter: WorkMeter
+    clients: Clients
 
     async def restore(self) -> int:
         """Load the models as the journal has them."""
@@ -122,8 +125,9 @@ class TinkerParts(Parts):
             status.begin(phase, words)
 
     def background(self) -> list[Coroutine[Any, Any, None]]:
-        """The operations, and the account of them."""
-        return [self.ledger.run(), self.meter.run(self.session.agent)]
+        """The operations, the account of them, and which clients are over."""
+        agent = self.session.agent
+        return [self.ledger.run(), self.meter.run(agent), self.clients.run(agent)]
 
     async def close(self) -> None:
         """A state of each model where another runtime follows, and the rest of the account."""

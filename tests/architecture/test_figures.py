@@ -89,7 +89,7 @@ FIGURES: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
             "sdk/tinkerscript/wire/tinker/messages.py",
             {"MAX_RANK": 256},
         ),
-        ("a runtime is started for rank 32", "console/tinker/services.py", {"LEAST_RANK": 32}),
+        ("a runtime is started for rank 32", "console/tinker/runtimes.py", {"LEAST_RANK": 32}),
         (
             "`topk_prompt_logprobs` | at most 20",
             "gpu_runtime/gateway/tinker/requests.py",
@@ -107,7 +107,7 @@ FIGURES: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
         ),
         (
             "the base model's, at most 8192",
-            "console/tinker/services.py",
+            "console/tinker/runtimes.py",
             {"MAX_CONTEXT_LENGTH": 8192},
         ),
         (

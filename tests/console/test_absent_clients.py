@@ -118,3 +118,20 @@ def test_a_session_whose_runtime_keeps_dying_takes_no_place_before_it_may_start(
     assert not is_asked_to_go(first) and not is_asked_to_go(second)
     absent_clients_give_way(now=now + timedelta(hours=1), judging_since=judging_since)
     assert is_asked_to_go(first) + is_asked_to_go(second) == 1
+
+
+def test_a_runtime_that_two_clients_share_stays_while_one_of_them_is_there(world, project):
+    shared = client_make(world, project)
+    client_make(world, project)
+    absent = TinkerSession.objects.get(runtimes__session=shared)
+    present = TinkerSession.objects.create(project=project)
+    TinkerRuntime.objects.create(tinker_session=present, base_model=BASE_MODEL, session=shared)
+    world.tick(30, beat=READY)
+    world.session(project)
+    for others_beat in (True, False):
+        for _ in range(5):
+            world.tick(ABSENT_S / 3, beat=READY)
+            fresh = TinkerSession.objects.exclude(id=absent.id)
+            (fresh if others_beat else fresh.exclude(id=present.id)).update(heartbeat_at=world.now)
+        world.tick(1, beat=READY)
+        assert is_asked_to_go(shared) != others_beat

@@ -144,6 +144,7 @@ LEASE_BODIES: dict[tuple[str, str], Any] = {
         "path": "tinker://ses_1:train:0/weights/kept",
     },
     ("POST", "/runtime/tinker-work"): {"key": "1-1", "tokens": {}, "spans": []},
+    ("POST", "/runtime/tinker-clients"): {"clients": []},
     ("POST", "/runtime/failed-checkpoints"): {"checkpoint_id": "ckp_none", "reason": "a test"},
     ("POST", "/runtime/fail"): {"code": "broken", "cause": "a test"},
     ("POST", "/runtime/uploads"): {

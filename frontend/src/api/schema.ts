@@ -6042,6 +6042,34 @@ export interface components {
             runtime_s: number;
         };
         /**
+         * TinkerClientView
+         * @description A ``ServiceClient`` that the session serves, or served.
+         */
+        TinkerClientView: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Display Name */
+            display_name: string;
+            /**
+             * Finished
+             * @description How its client ended it: success, errored, ..., or vanished.
+             */
+            finished: string | null;
+            /** Sdk Version */
+            sdk_version: string;
+            /** Tags */
+            tags: string[];
+            /** Tinker Session Id */
+            tinker_session_id: string;
+            /** User Metadata */
+            user_metadata: {
+                [key: string]: unknown;
+            };
+        };
+        /**
          * TinkerModelView
          * @description A model that a client trains.
          */
@@ -6089,14 +6117,14 @@ export interface components {
         };
         /**
          * TinkerRun
-         * @description ``GET /v1/sessions/{id}/tinker``: the client's session that a session of kind ``tinker`` is part of.
+         * @description ``GET /v1/sessions/{id}/tinker``: what a session of kind ``tinker`` does for its clients.
          */
         TinkerRun: {
             /**
-             * Finished
-             * @description How its client ended it: success, errored, ..., or vanished.
+             * Clients
+             * @description Clients of the project share a runtime: the newest 50, in their order.
              */
-            finished: string | null;
+            clients: components["schemas"]["TinkerClientView"][];
             /**
              * Models
              * @description In the order in which they were made.
@@ -6112,17 +6140,7 @@ export interface components {
              * @description Sampling sessions of a base model or of a path.
              */
             samplers: number;
-            /** Sdk Version */
-            sdk_version: string;
-            /** Tags */
-            tags: string[];
-            /** Tinker Session Id */
-            tinker_session_id: string;
             tokens: components["schemas"]["TinkerTokenCounts"];
-            /** User Metadata */
-            user_metadata: {
-                [key: string]: unknown;
-            };
         };
         /**
          * TinkerSamplerView
@@ -6146,7 +6164,7 @@ export interface components {
         };
         /**
          * TinkerTokenCounts
-         * @description What runtimes of the session computed for their client, by the wire's names of usage.
+         * @description What runtimes of the session computed for their clients, by the wire's names of usage.
          */
         TinkerTokenCounts: {
             /** Sampling Prefill */

@@ -1,14 +1,16 @@
 """Operations of models: each taken once under its number, done in the order of the numbers, its
 result kept.
 
-A number that never comes counts as used up after GAP_S (model_queue.py). What a killed runtime had
-not finished is done by the next one, after what the saved state lacks was done again.
+Of clients that share the runtime the one that had the fewest tokens is next (fair_shares.py). A
+number that never comes counts as used up after GAP_S (model_queue.py). What a killed
+runtime had not finished is done by the next one, after what the saved state lacks was done again.
 """
 
 import asyncio
 import hashlib
 import logging
 import time
+from collections import deque
 from collections.abc import Awaitable
 from dataclasses import dataclass
 
@@ -23,12 +25,13 @@ from gpu_runtime.errors import (
 )
 from gpu_runtime.events import Events
 from gpu_runtime.gateway.tinker.data import UserMistake
+from gpu_runtime.gateway.tinker.fair_shares import FairShares
 from gpu_runtime.gateway.tinker.model_queue import GAP_S, ModelQueue
 from gpu_runtime.gateway.tinker.results import Future, Result, Work
 from gpu_runtime.journal.model_table import CREATE, ModelTable, Operation
 from gpu_runtime.model_interfaces import InvalidTrainingInput
 from gpu_runtime.refusals import BadRequest, NotFound
-from tinkerscript.wire.tinker.ids import PromiseId
+from tinkerscript.wire.tinker.ids import PromiseId, client_of
 from tinkerscript.wire.tinker.messages import ModelCreate
 
 # how long, and how often, a store is asked for what has to be done again
@@ -72,7 +75,8 @@ class Ledger:
         self._done: dict[str, asyncio.Event] = {}
         self._changed = asyncio.Event()
         self._tail: set[asyncio.Task[None]] = set()
-        self._arrivals = 0
+        self._arrivals, self._shares = 0, FairShares()
+        self._over: deque[str] = deque()  # clients whose models go
         # what every operation waits for, in words; empty while nothing holds them up
         self._held_by = ""
         self.last_activity_at = time.time()
@@ -124,8 +128,7 @@ class Ledger:
         digest = hashlib.sha256(
             kind.encode() + b"\0" + (body if compared is None else compared)
         ).hexdigest()
-        number = model_id.rpartition(":")[2]
-        promise = PromiseId(session_id, "train", number, seq_id)
+        promise = PromiseId(session_id, "train", model_id, seq_id)
         wanted = Operation(model_id, seq_id, str(promise), kind, body, digest)
         taken = await self._disk.run(self._table.take, wanted)
         if taken.sha256 != digest:
@@ -147,6 +150,18 @@ class Ledger:
         is_lost = ModelCreate.model_validate_json(body).made_before
         self._models.setdefault(model_id, ModelQueue(is_lost=is_lost))
         return await self.submit(model_id, CREATE, "create_model", body, session_id=session_id)
+
+    @property
+    def clients(self) -> set[str]:
+        """The Tinker sessions that have models here."""
+        return {client_of(name) for name in self._models}
+
+    def client_over(self, client: str) -> None:
+        """A client is finished: its models, and what waits of them, go before anything else is
+        done.
+        """
+        self._over.append(client)
+        self._changed.set()
 
     async def wait(self, request_id: str, timeout_s: float) -> Future | None:
         """As soon as the operation is done, or at the end of ``timeout_s``."""
@@ -175,6 +190,8 @@ class Ledger:
         try:
             while True:
                 self._changed.clear()
+                while self._over:
+                    await self._client_forget(self._over.popleft())
                 model_id = self._next()
                 if model_id is not None:
                     await self._do(self._models[model_id])
@@ -207,9 +224,26 @@ class Ledger:
         self._changed.set()
 
     def _next(self) -> str | None:
-        """The model whose next operation is there and has waited longest."""
-        ready = [(model.arrival, name) for name, model in self._models.items() if model.is_ready]
-        return min(ready)[1] if ready else None
+        """The model whose next operation is there, of the client that had the fewest tokens the one
+        that has waited longest.
+        """
+        ready = {
+            (client_of(name), model.arrival): name
+            for name, model in self._models.items()
+            if model.is_ready
+        }
+        first = self._shares.first(ready)
+        return ready[first] if first is not None else None
+
+    async def _client_forget(self, client: str) -> None:
+        gone = [name for name in self._models if client_of(name) == client]
+        for name in gone:
+            model = self._models.pop(name)
+            await self._work.forget(name)
+            for operation in model.waiting.values():
+                if event := self._done.pop(operation.request_id, None):
+                    event.set()
+        await self._disk.run(self._table.client_forget, client)
 
     async def _do(self, model: ModelQueue) -> None:
         self._arrivals += 1
@@ -218,6 +252,8 @@ class Ledger:
         assert operation is not None, "what was taken is in the journal"
         began = time.monotonic()
         result = await self._result(operation)
+        tokens = result.tokens if isinstance(result, Result) else 0
+        self._shares.charge(client_of(operation.model_id), tokens)
         if isinstance(result, Result):
             await self._finish(model, operation, result, began)
         else:

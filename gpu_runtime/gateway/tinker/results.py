@@ -99,3 +99,7 @@ class Work(Protocol):
     async def keep_only(self, model_id: str, seq_id: int) -> None:
         """Remove the model's saved states but that of ``seq_id``."""
         ...
+
+    async def forget(self, model_id: str) -> None:
+        """Free what the model has in memory and on the volume; its client is finished."""
+        ...

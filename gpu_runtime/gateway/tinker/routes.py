@@ -36,7 +36,7 @@ from gpu_runtime.gateway.tinker.snapshots import ADAPTERS_KEPT, WHOLE_KEPT, snap
 from gpu_runtime.journal.model_table import CREATE, ModelTable
 from gpu_runtime.object_store.staging import folder_publish
 from gpu_runtime.refusals import BadRequest
-from tinkerscript.wire.tinker.ids import training_head
+from tinkerscript.wire.tinker.ids import client_of, training_head
 from tinkerscript.wire.tinker.messages import (
     ModelCreate,
     ModelSource,
@@ -243,12 +243,18 @@ class Samplers:
     ) -> None:
         self._table, self._disk, self._store, self._state_export = table, disk, store, state_export
         self._exporting = asyncio.Lock()
+        self.clients = table.sampler_clients()  # the Tinker sessions that have samplers here
+
+    def client_over(self, client: str) -> None:
+        """A client is finished; the ledger removes what the journal has of it."""
+        self.clients.discard(client)
 
     async def create(self, wanted: SamplerCreate) -> None:
         """Take it up; once, however often it is told."""
         described: dict[str, Any] = {"base": True}
         if wanted.checkpoint_id is not None:
             described = wanted.model_dump(mode="json")
+        self.clients.add(client_of(wanted.sampling_session_id))
         await self._disk.run(self._table.sampler_put, wanted.sampling_session_id, described)
 
     async def put(self, sampler_id: str, described: dict[str, object], moves: bool) -> None:
@@ -259,6 +265,7 @@ class Samplers:
             following = f"inflight:{described['model_id']}"
             await self._disk.run(self._table.sampler_move, following, described)
             described = {"inflight": following}
+        self.clients.add(client_of(sampler_id))
         await self._disk.run(self._table.sampler_put, sampler_id, described)
 
     async def find(self, sampler_id: str) -> Path | None:

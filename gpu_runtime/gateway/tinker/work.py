@@ -151,6 +151,19 @@ class ModelWork:
             if state != kept:
                 await asyncio.to_thread(shutil.rmtree, state, ignore_errors=True)
 
+    async def forget(self, model_id: str) -> None:
+        """Free what the model has in memory and on the volume. Raises what loses the trainer."""
+        if self._loras.pop(model_id, None) is not None:
+            await self._trainer.unload(model_id)
+        for known in (self._since, self._saving_s, self._mistaken, self._unmade):
+            known.pop(model_id, None)
+        self._save_next.discard(model_id)
+        for folder in (
+            self._state_folder(model_id, 0).parent,
+            self._folder / "samplers" / f"inflight-{_short(model_id)}",
+        ):
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
     async def _made(self, operation: Operation) -> None:
         """Have the model that ``operation`` needs, unless it is the one that makes it. Raises what
         it failed by.

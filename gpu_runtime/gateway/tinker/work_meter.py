@@ -15,8 +15,10 @@ from gpu_runtime.events import Events
 from gpu_runtime.gateway.tinker.dialects import CallDone
 from gpu_runtime.gateway.tinker.ledger import OperationDone
 from gpu_runtime.gateway.tinker.samples.sampling import SampleDone
+from tinkerscript.wire.tinker.ids import client_of
 from tinkerscript.wire.tinker.work import (
     MAX_CALLS,
+    MAX_CLIENTS,
     MAX_MEASURES,
     MAX_MODELS,
     MAX_SPANS,
@@ -66,7 +68,7 @@ class WorkMeter:
         events.subscribe(SampleDone, self._sampled)
         events.subscribe(CallDone, self._generated)
         self._boot, self._reports = secrets.token_hex(4), 0
-        self._tokens: dict[str, int] = {}
+        self._tokens: dict[str, dict[str, int]] = {}  # of each client
         self._spans: dict[tuple[str, str, int], _Span] = {}
         self._calls: deque[_Call] = deque(maxlen=CALLS_KEPT)
         self._untold: WorkReport | None = None
@@ -74,7 +76,7 @@ class WorkMeter:
     def _operation_done(self, done: OperationDone) -> None:
         operation, result = done.operation, done.result
         if not done.again:
-            self._count(training=result.tokens)
+            self._count(operation.model_id, training=result.tokens)
             number = operation.seq_id if len(self._spans) < MAX_SPANS // 2 else -1
             self._span(operation.kind, operation.model_id, number, done.seconds, result.tokens)
         if result.measured is None:  # else the control plane takes each number of a model once
@@ -93,13 +95,18 @@ class WorkMeter:
         )
         cached = min(sample.outcome.cached_tokens, prompt)
         self._count(
-            sampling_prefill=prompt - cached, sampling_prefill_cached=cached, sampling_sample=tokens
+            sample.sampler_id,
+            sampling_prefill=prompt - cached,
+            sampling_prefill_cached=cached,
+            sampling_sample=tokens,
         )
         self._span(SAMPLE, sample.sampler_id, -1, sample.seconds, tokens)
 
     def _generated(self, call: CallDone) -> None:
         # its prompt as read whole
-        self._count(sampling_prefill=call.prompt_tokens, sampling_sample=call.tokens)
+        self._count(
+            call.sampler_id, sampling_prefill=call.prompt_tokens, sampling_sample=call.tokens
+        )
         self._span(SAMPLE, call.sampler_id, -1, call.seconds, call.tokens)
 
     async def report(self, agent: Agent, *, deadline_s: float = REPORT_DEADLINE_S) -> None:
@@ -122,7 +129,7 @@ class WorkMeter:
             await self.report(agent)
 
     def _take(self) -> WorkReport | None:
-        if not self._spans and not self._calls:
+        if not (self._spans or self._calls or self._tokens):
             return None
         spans = [
             WorkSpan(
@@ -132,11 +139,13 @@ class WorkMeter:
             for (kind, of, _), span in list(self._spans.items())[:MAX_SPANS]
         ]  # fmt: skip
         self._reports += 1
-        tokens, calls = TokensUsed(**self._tokens), self._take_calls()
+        told = list(self._tokens)[:MAX_CLIENTS]  # the next report has room for the others
+        tokens = {client: TokensUsed(**self._tokens.pop(client)) for client in told}
+        calls = self._take_calls()
         report = WorkReport(
             key=f"{self._boot}-{self._reports}", tokens=tokens, spans=spans, calls=calls
         )
-        self._tokens, self._spans = {}, {}
+        self._spans = {}
         return report
 
     def _take_calls(self) -> list[CallColumns]:
@@ -165,9 +174,10 @@ class WorkMeter:
             for model_id, calls in by_model.items()
         ]
 
-    def _count(self, **tokens: int) -> None:
+    def _count(self, of: str, **tokens: int) -> None:
+        known = self._tokens.setdefault(client_of(of), {})
         for name, number in tokens.items():
-            self._tokens[name] = self._tokens.get(name, 0) + number
+            known[name] = known.get(name, 0) + number
 
     def _span(self, kind: str, of: str, number: int, seconds: float, tokens: int) -> None:
         ended_at = time.time()

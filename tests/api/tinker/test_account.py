@@ -165,7 +165,9 @@ async def test_a_page_of_sessions_counts_the_checkpoints_of_all_in_one_query(
         for name in range(number):
             await stored(made["model_id"], f"c{name}", seq_id=name + 1)
         # for the next one
-        await Session.objects.filter(tinker__tinker_session_id=session).aupdate(state="stopped")
+        await Session.objects.filter(tinker_clients__tinker_session_id=session).aupdate(
+            state="stopped"
+        )
         pages.append(await page())
     assert pages[-1][0] == [(2, 14), (1, 7), (0, 0)]
     assert len({queries for _, queries in pages}) == 1

@@ -9,7 +9,7 @@ from django.test import Client as Browser
 from console.sessions.models import Session
 from console.sessions.runtime.leases import lease_issue
 from console.tinker import calls, work
-from console.tinker.models import TinkerCheckpoint
+from console.tinker.models import TinkerCheckpoint, TinkerRuntime
 from support.tinker_client import Client
 from support.tinker_rows import checkpoint_store
 from tinkerscript.wire.tinker.work import CallColumns, TokensUsed, WorkReport
@@ -40,8 +40,15 @@ def tell(
     session_id: str, key: str, *reported: CallColumns, tokens: TokensUsed | None = None
 ) -> None:
     lease_issue(session=Session.objects.get(id=session_id))
-    body = WorkReport(key=key, tokens=tokens or TokensUsed(), spans=[], calls=list(reported))
+    client = TinkerRuntime.objects.get(session_id=session_id).tinker_session_id
+    told = {client: tokens} if tokens else {}
+    body = WorkReport(key=key, tokens=told, spans=[], calls=list(reported))
     work.work_record(session=Session.objects.get(id=session_id), body=body)
+
+
+def _client_of(run: dict[str, Any]) -> tuple[str, str | None]:
+    (client,) = run["clients"]
+    return client["sdk_version"], client["finished"]
 
 
 async def made(client: Client, **changes: Any) -> tuple[str, str]:
@@ -75,7 +82,7 @@ async def test_a_model_is_shown_with_its_rank_steps_rate_and_the_loss_of_each_ca
     # a runtime that did 2 and 3 again after a kill
     await tell(session, "b-1", training(model, 2, 3, 4, 5))
     status, run = await read(alices, f"{session}/tinker")
-    assert status == 200 and (run["sdk_version"], run["finished"], run["samplers"]) == (
+    assert status == 200 and (*_client_of(run), run["samplers"]) == (
         "0.38.0",
         None,
         0,
@@ -153,7 +160,7 @@ async def test_another_project_and_a_session_of_another_kind_have_none(
     assert (await read(alices, f"{session}/tinker"))[1]["models"][0]["calls"] == 0
     assert (await read(eves, f"{other}/tinker"))[1]["models"][0]["calls"] == 1
     await Session.objects.filter(id=session).aupdate(kind="episodes")
-    await sync_to_async(lambda: Session.objects.get(id=session).tinker.delete())()
+    await sync_to_async(lambda: Session.objects.get(id=session).tinker_clients.all().delete())()
     assert (await read(alices, f"{session}/tinker"))[0] == 404
 
 

@@ -118,7 +118,7 @@ def ids_of(tinker_session: str, session: str, own: str) -> dict[str, str]:
     model = f"{tinker_session}:train:0"
     return {
         "SESSION": tinker_session, "MODEL": model, "SAMPLING": f"{tinker_session}:sample:9:{session}",
-        "PROMISE": f"{session}|train:0:0", "STATE_PATH": f"tinker://{model}/weights/a",
+        "PROMISE": f"{session}|train:{model}:0", "STATE_PATH": f"tinker://{model}/weights/a",
         "SAMPLER_PATH": f"tinker://{model}/sampler_weights/a", "OWN": own,
     }  # fmt: skip
 

@@ -45,9 +45,11 @@ async def test_a_model_gets_a_session_of_its_own_kind_and_the_promise_names_it(
     assert await alices.model(session_id) == first, "a retry gets the same"
     row = await Session.objects.aget()
     assert (row.kind, row.name, row.config["lora_rank"]) == ("tinker", "mine", 32)
-    assert first["request_id"] == f"{row.id}|train:0:0"
+    assert first["request_id"] == f"{row.id}|train:{session_id}:train:0:0"
     second = await alices.model(session_id, 1)
-    assert second["request_id"] == f"{row.id}|train:1:0", "models of one base share a runtime"
+    assert second["request_id"] == f"{row.id}|train:{session_id}:train:1:0", (
+        "models of one base share a runtime"
+    )
     info = await alices.post("get_info", {"model_id": first["model_id"]})
     assert (info["is_lora"], info["lora_rank"], info["model_data"]["model_name"]) == (
         True,
@@ -390,7 +392,12 @@ async def test_a_quota_pauses_the_client_and_does_not_end_it(
     status, answer = await alices.send(
         "POST",
         "create_model",
-        {"session_id": await alices.session(), "model_seq_id": 0, "base_model": BASE_MODEL},
+        {
+            "session_id": await alices.session(),
+            "model_seq_id": 0,
+            "base_model": BASE_MODEL,
+            "lora_config": {"rank": 0},  # which trains beside no other
+        },
     )
     assert status == 402 and "1 sessions" in answer["detail"]
 

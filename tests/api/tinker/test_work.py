@@ -25,7 +25,8 @@ def report(key: str, model_id: str, **tokens: int) -> WorkReport:
         kind="forward_backward", of=model_id, began_at=1_700_000_000.0, seconds=0.25, tokens=7
     )
     save = WorkSpan(kind="save_weights", of=model_id, began_at=1_700_000_000.1, seconds=2.0)
-    return WorkReport(key=key, tokens=TokensUsed(**tokens), spans=[span, save])
+    client = model_id.partition(":")[0]
+    return WorkReport(key=key, tokens={client: TokensUsed(**tokens)}, spans=[span, save])
 
 
 @sync_to_async

@@ -21,17 +21,21 @@ from gpu_runtime.errors import (
 )
 from gpu_runtime.events import Events
 from gpu_runtime.gateway.tinker.data import UserMistake
+from gpu_runtime.gateway.tinker.fair_shares import FairRoom
 from gpu_runtime.gateway.tinker.requests import Sample, SamplingTarget
 from gpu_runtime.gateway.tinker.results import Future, Result
 from gpu_runtime.gateway.tinker.samples.orders import order_of
 from gpu_runtime.gateway.tinker.samples.responses import response_write
 from gpu_runtime.gateway.tinker.snapshots import snapshot_held
 from gpu_runtime.sampler_interfaces import SampleOrder, SampleOutcome, SamplerEngine
-from tinkerscript.wire.tinker.ids import PromiseId
+from tinkerscript.wire.tinker.ids import PromiseId, client_of
 
 RESULTS_KEPT, RESULT_BYTES_KEPT = 20_000, 256 << 20
 MAX_PROMISES = 20_000  # under way at once
 CLONE_NUMBERS = 10**9  # a copy of a sampling client begins to count at its own number times this
+# sequences in the engine at once, as many as it takes: of more the client is next that had the
+# fewest tokens
+SEQUENCES_AT_ONCE = 256
 STALL_S = 900.0  # an engine that finishes no sample for so long is dead
 log = logging.getLogger(__name__)
 
@@ -100,7 +104,7 @@ class Samples:
         self._by_id: dict[str, Promise] = {}
         self._finished: OrderedDict[str, tuple[tuple[str, int], int]] = OrderedDict()
         self._finished_bytes = 0
-        self._made = 0
+        self._made, self._room = 0, FairRoom(SEQUENCES_AT_ONCE)
         self._finished_at = time.monotonic()
         self.last_activity_at = time.time()
 
@@ -182,7 +186,10 @@ class Samples:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await promise.done.wait()
-        return Future(promise.result, self._engine.waiting or "the sample is being made")
+        waiting = self._engine.waiting
+        if not waiting and self._room.waiting:
+            waiting = f"{self._room.waiting} samples wait for room in the engine"
+        return Future(promise.result, waiting or "the sample is being made")
 
     def cancel(self, request_id: str) -> None:
         """Nobody waits for it any more."""
@@ -201,10 +208,13 @@ class Samples:
         try:
             folder = await self._sampler_find(sample.sampling_session_id)
             order = order_of(sample, folder, self._engine)
-            began = time.monotonic()
-            with snapshot_held(folder):
-                outcome = await self._sampled(order)
+            client = client_of(sample.sampling_session_id)
+            async with self._room.of(client, order.num_samples):
+                began = time.monotonic()
+                with snapshot_held(folder):
+                    outcome = await self._sampled(order)
             seconds = time.monotonic() - began
+            self._room.charge(client, _tokens(order, outcome))
             self._events.publish(SampleDone(sample.sampling_session_id, order, outcome, seconds))
             promise.result = Result("proto", response_write(sample, order, outcome))
         except asyncio.CancelledError:
@@ -259,6 +269,10 @@ class Samples:
             self._finished_bytes -= old_size
             self._by_id.pop(request_id, None)
             self._by_number.pop(old, None)
+
+
+def _tokens(order: SampleOrder, outcome: SampleOutcome) -> int:
+    return len(order.prompt_ids) + sum(len(answer.token_ids_T) for answer in outcome.answers)
 
 
 def _is_of(number: tuple[str, int], sampling_session_id: str, numbers: range) -> bool:

@@ -53,7 +53,7 @@ class SamplerId:
 
 @dataclass(frozen=True)
 class PromiseId:
-    """``{session}|train:{model's number}:{operation's}`` or ``{session}|sample:{runtime's
+    """``{session}|train:{model}:{operation's number}`` or ``{session}|sample:{runtime's
     start}:{number}``.
     """
 
@@ -64,20 +64,25 @@ class PromiseId:
 
     @classmethod
     def parse(cls, text: str) -> "PromiseId | None":
-        found = re.fullmatch(rf"({SESSION})\|(train|sample):([0-9a-f]{{1,10}}):({NUMBER})", text)
+        found = re.fullmatch(
+            rf"({SESSION})\|(train|sample):([0-9a-f]{{1,10}}|{TINKER_SESSION}:train:(?:{NUMBER}))"
+            rf":({NUMBER})",
+            text,
+        )
         return cls(found[1], found[2], found[3], int(found[4])) if found else None
 
     def __str__(self) -> str:
         return f"{self.session_id}|{self.kind}:{self.of}:{self.number}"
 
     @property
-    def made_model(self) -> int | None:
-        """The number of the model whose making is promised."""
-        return (
-            int(self.of)
-            if self.kind == "train" and self.number == 0 and self.of.isdecimal()
-            else None
-        )
+    def made_model(self) -> ModelId | None:
+        """The model whose making is promised."""
+        return ModelId.parse(self.of) if self.kind == "train" and self.number == 0 else None
+
+
+def client_of(name: str) -> str:
+    """The Tinker session that a model or a sampler is of, by its id."""
+    return name.partition(":")[0]
 
 
 # of a request in OpenAI's or Anthropic's dialect: the sampling session it is for

@@ -38,7 +38,7 @@ class TinkerSamplerView(Response):
 
 
 class TinkerTokenCounts(Response):
-    """What runtimes of the session computed for their client, by the wire's names of usage."""
+    """What runtimes of the session computed for their clients, by the wire's names of usage."""
 
     training: int
     sampling_prefill: int
@@ -46,17 +46,25 @@ class TinkerTokenCounts(Response):
     sampling_sample: int
 
 
-class TinkerRun(Response):
-    """``GET /v1/sessions/{id}/tinker``: the client's session that a session of kind ``tinker`` is
-    part of.
-    """
+class TinkerClientView(Response):
+    """A ``ServiceClient`` that the session serves, or served."""
 
     tinker_session_id: str
+    display_name: str
     sdk_version: str
     tags: list[str]
     user_metadata: dict[str, Any]
     finished: str | None = Field(
         None, description="How its client ended it: success, errored, ..., or vanished."
+    )
+    created_at: datetime
+
+
+class TinkerRun(Response):
+    """``GET /v1/sessions/{id}/tinker``: what a session of kind ``tinker`` does for its clients."""
+
+    clients: list[TinkerClientView] = Field(
+        description="Clients of the project share a runtime: the newest 50, in their order."
     )
     samplers: int = Field(description="Sampling sessions of a base model or of a path.")
     newest_samplers: list[TinkerSamplerView] = Field(description="The newest of them.")

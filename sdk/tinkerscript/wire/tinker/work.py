@@ -10,6 +10,7 @@ from ..base import Request
 
 MAX_SPANS = 120  # of one report: its body has at most 1,000 names
 MAX_CALLS, MAX_MEASURES, MAX_MODELS = 256, 16, 8  # of one report, of its models each, of one report
+MAX_CLIENTS = 16  # of one report
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 CallKind = Literal["forward", "forward_backward", "optim_step"]
@@ -76,6 +77,8 @@ class WorkReport(Request):
     """
 
     key: str = Field(min_length=1, max_length=80)
-    tokens: TokensUsed
+    tokens: dict[Annotated[str, Field(max_length=60)], TokensUsed] = Field(
+        max_length=MAX_CLIENTS, description="Of each client, by its Tinker session."
+    )
     spans: list[WorkSpan] = Field(max_length=MAX_SPANS)
     calls: list[CallColumns] = Field(default=[], max_length=MAX_MODELS)

@@ -249,7 +249,7 @@ async def test_after_a_kill_the_model_is_what_it_was_to_the_bit(
         states = list((tmp_path / "models" / "models").glob("*/state-*"))
         assert len(states) == (save_after == 3), "and the states before it are gone"
     async with wire_open() as wire:
-        assert (await wire.result("ses_0123|train:0:7")).status_code == 200
+        assert (await wire.result(f"ses_0123|train:{MODEL}:7")).status_code == 200
         # Once this one is done, what came before it was done again; it changes nothing.
         await wire.do("forward_backward", training(8, forward_only=True))
         assert wire.trainer.models[MODEL] == before

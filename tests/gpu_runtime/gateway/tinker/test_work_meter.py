@@ -53,7 +53,7 @@ async def test_tokens_are_those_that_were_trained_and_sampled_and_what_failed_ha
         for number in range(2):
             await wire.do("asample", SAMPLE | {"seq_id": number})
     report = await told(meter, tmp_path)
-    assert report["tokens"] == {
+    assert report["tokens"]["tnk_ab"] == {
         "training": 4, "sampling_prefill": 2, "sampling_prefill_cached": 4, "sampling_sample": 16,
     }  # fmt: skip
     spans = [(span["kind"], span["of"], span["count"], span["tokens"]) for span in report["spans"]]
@@ -92,7 +92,7 @@ async def test_calls_that_are_done_again_after_a_kill_are_told_again_under_their
         meter = WorkMeter(wire.events)
         await wire.do("forward_backward", training(2, [3, 4]))
     report = await told(meter, tmp_path)
-    assert [each["seq_ids"] for each in report["calls"]] == [[1, 2]] and report["tokens"][
+    assert [each["seq_ids"] for each in report["calls"]] == [[1, 2]] and report["tokens"]["tnk_ab"][
         "training"
     ] == 2
 
@@ -151,7 +151,7 @@ async def test_a_report_that_did_not_arrive_is_sent_again_as_it_was_and_a_refusa
             await meter.report(agent)
         *first, last = server.bodies(WORK)
     assert len(first) > 1 and all(body == first[0] for body in first)
-    assert [body["tokens"]["sampling_sample"] for body in (first[0], last)] == [4, 6]
+    assert [body["tokens"]["tnk_ab"]["sampling_sample"] for body in (first[0], last)] == [4, 6]
 
 
 async def test_a_report_has_a_bound_however_much_was_done(tmp_path: Path) -> None:
@@ -163,6 +163,9 @@ async def test_a_report_has_a_bound_however_much_was_done(tmp_path: Path) -> Non
         )
         events.publish(OperationDone(operation, Result("proto", b"", tokens=2), 0.001, again=False))
     report = await told(meter, tmp_path)
-    assert sum(map(len, report["spans"])) < MAX_MEMBERS / 2 and report["tokens"]["training"] == 6000
+    assert (
+        sum(map(len, report["spans"])) < MAX_MEMBERS / 2
+        and report["tokens"]["tnk_ab"]["training"] == 6000
+    )
     assert sum(span["count"] for span in report["spans"]) == 3000
     assert sum(span["tokens"] for span in report["spans"]) == 6000

@@ -1,4 +1,4 @@
-// A session that the tinker client drives: its models, what their calls returned, its checkpoints. It has no episodes.
+// A session that tinker clients drive: its models, what their calls returned, its checkpoints. It has no episodes.
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { hasEnded } from "../../../api/sessions";
@@ -49,7 +49,7 @@ export function TinkerSession({ session, record }: { session: Session; record: S
           <RecordPanel sessionId={session.id} record={record} isReady={false} />
         </div>
         <div className="min-w-0 space-y-4">
-          <ClientPanel run={run} />
+          <ClientsPanel run={run} />
           <SamplersPanel run={run} />
         </div>
       </div>
@@ -68,7 +68,7 @@ function Facts({ session, run }: { session: Session; run: TinkerRun | undefined 
           {session.base_model}
         </span>
       </Fact>
-      <Fact term="Models" note={run && run.samplers > 0 ? `and ${number(run.samplers)} sampling ${run.samplers === 1 ? "client" : "clients"}` : "that the client trains"}>
+      <Fact term="Models" note={run && run.samplers > 0 ? `and ${number(run.samplers)} sampling ${run.samplers === 1 ? "client" : "clients"}` : "that its clients train"}>
         {run ? number(models.length) : "–"}
       </Fact>
       <Fact term="Optimizer steps" note="of all models">
@@ -122,18 +122,33 @@ function ModelRow({ model }: { model: TinkerModel }) {
   );
 }
 
-/** Who drives it, in the client's own words. */
-function ClientPanel({ run }: { run: TinkerRun | undefined }) {
+/** Who shares it, each in the client's own words. */
+function ClientsPanel({ run }: { run: TinkerRun | undefined }) {
   if (!run) return null;
+  return (
+    <Panel title={run.clients.length === 1 ? "Tinker client" : "Tinker clients"}>
+      <ul className="max-h-96 divide-y divide-line overflow-y-auto">
+        {run.clients.map((client) => (
+          <li key={client.tinker_session_id} className="pb-2">
+            <ClientFacts client={client} />
+          </li>
+        ))}
+      </ul>
+    </Panel>
+  );
+}
+
+function ClientFacts({ client }: { client: TinkerRun["clients"][number] }) {
   const rows: [string, string][] = [
-    ["Version", run.sdk_version || "not told"],
-    ...(run.tags.length > 0 ? [["Tags", run.tags.join(", ")] as [string, string]] : []),
-    ...(run.finished === null ? [] : [["Ended by its client", run.finished] as [string, string]]),
+    ...(client.display_name ? [["Name", client.display_name] as [string, string]] : []),
+    ["Version", client.sdk_version || "not told"],
+    ...(client.tags.length > 0 ? [["Tags", client.tags.join(", ")] as [string, string]] : []),
+    ...(client.finished === null ? [] : [["Ended by its client", client.finished] as [string, string]]),
   ];
   return (
-    <Panel title="Tinker client">
+    <>
       <p className="px-4 pt-2">
-        <CopyText label="the id of the client’s session" text={run.tinker_session_id} />
+        <CopyText label="the id of the client’s session" text={client.tinker_session_id} />
       </p>
       <dl className="divide-y divide-line">
         {rows.map(([name, value]) => (
@@ -145,10 +160,10 @@ function ClientPanel({ run }: { run: TinkerRun | undefined }) {
           </div>
         ))}
       </dl>
-      <div className="px-4 pb-2">
-        <Metadata values={run.user_metadata} />
+      <div className="px-4">
+        <Metadata values={client.user_metadata} />
       </div>
-    </Panel>
+    </>
   );
 }
 

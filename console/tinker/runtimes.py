@@ -1,0 +1,197 @@
+"""Which session of ours, with its runtime, serves a Tinker client's base model.
+
+Clients of one project share the runtime of a base, each with models, samplers and an end of its
+own; the runtime ends with the last of them. A client that trains all weights of a base has it to
+itself: no other trains beside it, and others may sample.
+"""
+
+from collections.abc import Iterable
+
+from django.db import transaction
+from django.db.models import Case, IntegerField, QuerySet, When
+
+from console.audit.services import audit_record
+from console.catalogue.base_models import base_model_resolve
+from console.errors import Conflict, InvalidRequest
+from console.live.services import event_record
+from console.sessions.dry_run import context_default_longest
+from console.sessions.limits.usage import key_budget_check
+from console.sessions.models import Session
+from console.sessions.services import session_create, session_stop
+from console.sessions.states import ENDED, Desired
+from console.tinker.models import TinkerModel, TinkerRuntime, TinkerSession
+from console.tinker.telemetry import telemetry_record
+from console.users.keys import key_model_check
+from console.users.models import ApiKey, Project
+from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.events import EventKind
+from tinkerscript.wire.sessions import SessionCreate, SessionKind, SessionState
+
+# of what is sampled and trained; a base model's own length where that is less
+MAX_CONTEXT_LENGTH = 8192
+# an engine that meets a larger adapter is loaded again, with room for it
+LEAST_RANK = 32
+
+
+def context_length(base_model: str) -> int:
+    """Prompt and answer of one request, in tokens. Raises UnknownBaseModel, InvalidRequest."""
+    model = base_model_resolve(base_model)
+    length = min(model.context_length or SessionConfig().max_context_length, MAX_CONTEXT_LENGTH)
+    return min(length, context_default_longest(model) or length)
+
+
+def session_for_base_model(
+    tinker_session: TinkerSession, key: ApiKey, base_model: str, *, rank: int, trains: bool
+) -> Session:
+    """The session of ours for a base model: the client's, one that it joins, or a new one.
+
+    ``rank`` is that of the adapter, 0 for the base or all weights, which the client ``trains`` or
+    only samples. Call it within a transaction. Raises InvalidRequest, Conflict, and what
+    ``session_create`` raises.
+    """
+    if tinker_session.finished is not None:
+        raise InvalidRequest("This session is finished.", hint="Make another ServiceClient.")
+    # who leaves a runtime looks who else is there, and two first requests start one runtime
+    Project.objects.select_for_update(no_key=True).get(id=tinker_session.project_id)
+    own = [
+        row.session
+        for row in TinkerRuntime.objects.filter(
+            tinker_session=tinker_session, base_model=base_model
+        )
+        .select_related("session")
+        .order_by("-id")
+    ]
+    running = [session for session in own if session.state not in ENDED]
+    if own and not running:
+        raise Conflict(
+            f"The runtime of {base_model} in this session has ended.",
+            hint="Make another ServiceClient.",
+        )
+    found = _first_fit(running, tinker_session, rank=rank, trains=trains)
+    if found is None:
+        shared = sharable(project=tinker_session.project, key=key, base_model=base_model)
+        others = shared.exclude(id__in=[session.id for session in own])
+        found = _first_fit(others, tinker_session, rank=rank, trains=trains)
+        if found is None:
+            found = _start(tinker_session, key, base_model, rank)
+        else:
+            key_model_check(key=key, base_model=base_model)
+            key_budget_check(key=key)
+        _join(tinker_session, key, found, base_model)
+    if rank > found.config["lora_rank"]:  # a later runtime begins with room for it
+        found.config["lora_rank"] = rank
+        found.save(update_fields=["config"])
+    return found
+
+
+def sharable(*, project: Project, key: ApiKey, base_model: str) -> QuerySet[Session]:
+    """The project's sessions that serve Tinker clients on a base model and that ``key`` may use;
+    one that is ready first.
+
+    A session counts against the cap of the key that started it, so that a key with a cap shares
+    none.
+    """
+    live = TinkerRuntime.objects.filter(tinker_session__finished__isnull=True)
+    sessions = Session.objects.filter(
+        project=project,
+        kind=SessionKind.TINKER,
+        base_model=base_model,
+        id__in=live.values("session_id"),
+    )
+    sessions = sessions.exclude(state__in=[*ENDED, SessionState.STOPPING])
+    sessions = sessions.exclude(desired=Desired.STOP)
+    if key.spend_cap_s is not None:
+        sessions = sessions.filter(key=key)
+    else:
+        sessions = sessions.exclude(key__spend_cap_s__isnull=False)
+    is_ready = Case(When(state=SessionState.READY, then=0), default=1, output_field=IntegerField())
+    return sessions.order_by(is_ready, "-created_at", "-id")
+
+
+def clients_over(*, session: Session, clients: list[str]) -> list[str]:
+    """Which of the Tinker sessions that its runtime has something of are over, or are not its."""
+    live = TinkerRuntime.objects.filter(
+        session=session, tinker_session__in=clients, tinker_session__finished__isnull=True
+    )
+    kept = set(live.values_list("tinker_session_id", flat=True))
+    return [client for client in clients if client not in kept]
+
+
+def runtimes_leave(*, tinker_session: TinkerSession, reason: str, detail: str) -> None:
+    """Let a client that is finished leave its runtimes; those that serve no other end."""
+    for runtime in tinker_session.runtimes.select_related("session__project"):
+        session = runtime.session
+        with transaction.atomic():
+            Project.objects.select_for_update(no_key=True).get(id=session.project_id)
+            others = TinkerRuntime.objects.filter(
+                session=session, tinker_session__finished__isnull=True
+            )
+            data = {
+                "name": "tinker_session_finished",
+                "tinker_session_id": tinker_session.id,
+                "reason": reason,
+                "detail": detail,
+                "clients_left": others.count(),
+            }
+            event_record(session_id=session.id, kind=EventKind.EVENT, data=data)
+            if not data["clients_left"]:
+                session_stop(project=session.project, session_id=session.id)
+
+
+def _first_fit(
+    sessions: Iterable[Session], tinker_session: TinkerSession, *, rank: int, trains: bool
+) -> Session | None:
+    """The first in which other clients train nothing that leaves no room for this."""
+    for session in sessions:
+        if not trains:
+            return session
+        others = TinkerModel.objects.filter(
+            session=session, tinker_session__finished__isnull=True
+        ).exclude(tinker_session=tinker_session)
+        if not (others.filter(lora__rank=0) if rank else others).exists():
+            return session
+    return None
+
+
+def _start(tinker_session: TinkerSession, key: ApiKey, base_model: str, rank: int) -> Session:
+    length = context_length(base_model)
+    config = SessionConfig(
+        max_context_length=length,
+        max_tokens=min(SessionConfig().max_tokens, length),
+        lora_rank=max(rank, LEAST_RANK),
+    )
+    name = tinker_session.display_name[:100] or f"Tinker {tinker_session.id}"
+    body = SessionCreate(base_model=base_model, name=name, config=config)
+    session = session_create(
+        project=tinker_session.project, body=body, key=key, person=key.user, kind=SessionKind.TINKER
+    )
+    _audit(tinker_session, key, session, "tinker_runtime_start")
+    return session
+
+
+def _join(tinker_session: TinkerSession, key: ApiKey, session: Session, base_model: str) -> None:
+    is_first = not TinkerRuntime.objects.filter(session=session).exists()
+    runtime = TinkerRuntime.objects.create(
+        tinker_session=tinker_session, base_model=base_model, session=session
+    )
+    if not is_first:
+        _audit(tinker_session, key, session, "tinker_runtime_join")
+        data = {"name": "tinker_client_joined", "tinker_session_id": tinker_session.id}
+        event_record(session_id=session.id, kind=EventKind.EVENT, data=data)
+    early = TinkerSession.objects.values_list("early_telemetry", flat=True).get(
+        id=tinker_session.id
+    )
+    if early:
+        telemetry_record(runtime, early)
+        TinkerSession.objects.filter(id=tinker_session.id).update(early_telemetry=[])
+
+
+def _audit(tinker_session: TinkerSession, key: ApiKey, session: Session, action: str) -> None:
+    audit_record(
+        project_id=tinker_session.project_id,
+        actor=key.user.email,
+        key_id=key.id,
+        action=action,
+        target={"id": session.id},
+        details={"tinker_session_id": tinker_session.id, "base_model": session.base_model},
+    )
