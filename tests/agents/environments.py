@@ -59,13 +59,26 @@ def build_all(names: Iterable[str], *, reuse: bool = False) -> dict[str, Environ
 
 
 def build_python(name: str, *, reuse: bool) -> Environment:
-    folder, packages = FOLDER / name, WANTED["python"][name]
+    """One that needs a later Python than this one names it."""
+    folder, wanted = FOLDER / name, WANTED["python"][name]
+    packages = wanted["packages"] if isinstance(wanted, dict) else wanted
+    base = interpreter(wanted["python"]) if isinstance(wanted, dict) else sys.executable
     python = str(folder / "bin" / "python")
     trouble = ""
-    if not (reuse and versions_of(folder, packages)):
-        make = [str(UV), "venv", "-q", "--clear", "--python", sys.executable, str(folder)]
+    if base is None:
+        trouble = f"there is no Python {wanted['python']} on this machine"
+    elif not (reuse and versions_of(folder, packages)):
+        make = [str(UV), "venv", "-q", "--clear", "--python", base, str(folder)]
         trouble = run(make) or run([str(UV), "pip", "install", "-q", "--python", python, *packages])
     return Environment(folder, versions_of(folder, packages), trouble)
+
+
+def interpreter(version: str) -> str | None:
+    """A program of this Python, of the search path or of pyenv, whose own links start only the
+    version that is switched on."""
+    kept = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    found = [shutil.which(f"python{version}"), *sorted(kept.glob(f"{version}.*/bin/python"))]
+    return next((str(each) for each in found if each and not run([str(each), "-c", ""])), None)
 
 
 def versions_of(folder: Path, packages: Iterable[str]) -> str:
@@ -101,9 +114,9 @@ def build_node(names: list[str], *, reuse: bool) -> dict[str, Environment]:
             json.dumps({"name": "outside-agents", "private": True, "type": "module"})
         )
         (folder / "package-lock.json").unlink(missing_ok=True)
-        trouble = run(
-            [npm, "install", "--no-audit", "--no-fund", "--no-progress", *packages], folder
-        )
+        # npm itself chooses an older version where the newest asks for another Node
+        newest = [f"{package}@latest" for package in packages]
+        trouble = run([npm, "install", "--no-audit", "--no-fund", "--no-progress", *newest], folder)
     for program in Path(__file__).with_name("programs").glob("*.mjs"):
         shutil.copy(program, folder)
     versions = {

@@ -1,103 +1,98 @@
-"""Coding agents from npm that speak OpenAI's chat dialect, unmodified, against the whole gateway:
-three turns with a shell are one exact timeline, and a second process that resumes them goes on in
-it where the template lets it.
+"""Coding agents from npm and PyPI, unmodified, against the whole gateway, with the files and the
+commands of docs/howto/coding-agents.md: three turns with a tool are one exact timeline, and a
+second process that resumes them goes on in it where the template lets it.
 """
 
 import json
 import os
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from clients.outside_agents import ENVIRONMENT, check_record, timelines_of
 
-from agents.environments import Environment, build_node
+from agents.environments import ROOT, build_all
 from agents.matrix import odd
 from gpu_runtime.interfaces import SamplingOptions
 from support.gateway_harness import MODEL, Gateway, running_gateway
 from support.programs import program_output
+from tinkerscript.episodes.agent_environment import agent_environment
+from tinkerscript.wire.episodes import EpisodeBegun
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 # the tokenizer is small: a letter is most of a token
 LENGTH, ANSWER = 262_144, 4096
 THOUGHTS = {"qwen2_5": "", "qwen3_6": "I look.\n</think>\n\n"}
-AGAIN, AGENT_S = "Say it again.", 120.0
+PAGE = (ROOT / "docs" / "howto" / "coding-agents.md").read_text()
+FIRST, AGAIN, AGENT_S = "Say turn 1 and turn 2.", "Say it again.", 150.0
+SUBMITS = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && echo All done."
 
 
-def _opencode(home: Path, url: str, key: str) -> None:
-    model = {"name": MODEL, "limit": {"context": LENGTH, "output": ANSWER}}
-    options = {"baseURL": url, "apiKey": key}
-    provider = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {MODEL: model}}
-    told = {"autoupdate": False, "share": "disabled", "provider": {"tinkerscript": provider}}
-    (home / "opencode.json").write_text(json.dumps(told | {"permission": "allow"}))
-
-
-def _pi(home: Path, url: str, key: str) -> None:
-    model = {"id": MODEL, "name": MODEL, "contextWindow": LENGTH, "maxTokens": ANSWER}
-    provider = {"baseUrl": url, "api": "openai-completions", "apiKey": key, "models": [model]}
-    (home / ".pi" / "agent").mkdir(parents=True)
-    path = home / ".pi" / "agent" / "models.json"
-    path.write_text(json.dumps({"providers": {"tinkerscript": provider}}))
-
-
-def _continue(home: Path, url: str, key: str) -> None:
-    model = {"name": MODEL, "provider": "openai", "model": MODEL, "apiBase": url, "apiKey": key}
-    model |= {"roles": ["chat"], "capabilities": ["tool_use"]}
-    model |= {"defaultCompletionOptions": {"contextLength": LENGTH, "maxTokens": ANSWER}}
-    told = {"name": "t", "version": "1.0.0", "schema": "v1", "models": [model]}
-    (home / "config.yaml").write_text(json.dumps(told))  # JSON is YAML
+def _command(line: str) -> dict[str, Any]:
+    return {"command": line}
 
 
 @dataclass(frozen=True)
 class Harness:
-    """``shell`` and ``argument`` name its tool, ``more`` are the options of a resume."""
+    """``heading`` is its section of the page, ``settings`` where the section's file belongs in its
+    home, ``shell`` its tool, ``given`` that tool's arguments for a line of a shell.
 
-    program: str
-    options: tuple[str, ...]
-    more: tuple[str, ...]
+    ``submits``: its last turn is a command too. ``rewrites``: its second process sends another
+    first message.
+    """
+
+    heading: str
     shell: str
-    set_up: Callable[[Path, str, str], None]
-    argument: str = "command"
-    environment: dict[str, str] = field(default_factory=dict)
+    given: Callable[[str], dict[str, Any]] = _command
+    settings: str = ""
+    submits: bool = False
+    rewrites: bool = False
 
 
 HARNESSES = {
     "opencode": Harness(
-        "opencode",
-        ("run", "-m", f"tinkerscript/{MODEL}"),
-        ("-c",),
-        "bash",
-        _opencode,
-        environment={"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"},
+        "OpenCode", "bash", lambda line: {"command": line, "description": "say"}, "opencode.json"
     ),
-    "pi": Harness(
-        "pi",
-        ("--provider", "tinkerscript", "--model", MODEL, "-p"),
-        ("-c",),
-        "bash",
-        _pi,
-        environment={"PI_OFFLINE": "1"},
+    "pi": Harness("Pi", "bash", settings=".pi/agent/models.json"),
+    "continue": Harness("Continue", "Bash", settings="config.yaml"),
+    "cline": Harness(
+        "Cline",
+        "run_commands",
+        lambda line: {"commands": [line]},
+        ".cline/data/settings/global-settings.json",
     ),
-    "continue": Harness(
-        "cn",
-        ("--auto", "--config", "config.yaml", "-p"),
-        ("--resume",),
-        "Bash",
-        _continue,
-        environment={"CONTINUE_TELEMETRY_ENABLED": "0"},
+    "qwen-code": Harness(
+        "Qwen Code",
+        "run_shell_command",
+        lambda line: {"command": line, "is_background": False},
+        ".qwen/settings.json",
+        rewrites=True,
     ),
+    "openhands": Harness("OpenHands", "terminal"),
+    "mini-swe-agent": Harness("mini-swe-agent", "bash", submits=True),
 }
 
 
 @pytest.fixture(scope="module")
-def programs() -> Path:
-    """The folder of the programs."""
-    built: dict[str, Environment] = build_node(sorted(HARNESSES), reuse=True)
+def programs() -> str:
+    """A search path with the programs."""
+    built = build_all(sorted(HARNESSES), reuse=True)
     if trouble := next((each.trouble for each in built.values() if each.trouble), ""):
-        pytest.skip(f"npm: {trouble}")
-    return built["pi"].folder / "node_modules" / ".bin"
+        pytest.skip(trouble)
+    folders = {each.folder for each in built.values()}
+    places = [str(folder / inside) for folder in folders for inside in ("node_modules/.bin", "bin")]
+    return os.pathsep.join([*places, os.environ["PATH"]])
+
+
+def shown(harness: Harness, language: str) -> str:
+    """What the agent's section of the page has in its first block of ``language``."""
+    section = PAGE.partition(f"\n## {harness.heading}\n")[2].partition("\n## ")[0]
+    found = re.search(rf"^```{language}\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+    assert found, (harness.heading, language)
+    return found[1]
 
 
 def scripted(
@@ -106,12 +101,13 @@ def scripted(
     """What the model writes: two calls of the shell, then the end; a title where there are no
     tools."""
 
-    def call(number: int) -> str:
-        given = {harness.argument: f"echo turn {number}", "description": "say"}
+    def call(line: str) -> str:
+        given = harness.given(line)
         if family == "qwen2_5":
             inside = json.dumps({"name": harness.shell, "arguments": given})
         else:
-            values = "".join(f"<parameter={k}>\n{v}\n</parameter>\n" for k, v in given.items())
+            texts = {k: v if isinstance(v, str) else json.dumps(v) for k, v in given.items()}
+            values = "".join(f"<parameter={k}>\n{v}\n</parameter>\n" for k, v in texts.items())
             inside = f"<function={harness.shell}>\n{values}</function>"
         return f"<tool_call>\n{inside}\n</tool_call>"
 
@@ -122,43 +118,71 @@ def scripted(
             text = "Title."
         elif AGAIN in prompt:
             text = "Done again."
+        elif results < 2:
+            text = call(f"echo turn {results + 1}")
         else:
-            text = call(results + 1) if results < 2 else "All done."
+            text = call(SUBMITS) if harness.submits else "All done."
         return odd(gateway, THOUGHTS[family] + text)
 
     return answer
 
 
+def commands(harness: Harness) -> list[tuple[str, str]]:
+    """The page's lines with the prompts of this test, each with what its process prints at its
+    end."""
+    found = []
+    for line in shown(harness, "bash").splitlines():
+        if "Make the tests pass." in line:
+            found.append((line.replace("Make the tests pass.", FIRST), "All done."))
+        elif "Now the linter." in line:
+            found.append((line.replace("Now the linter.", AGAIN), "Done again."))
+        else:
+            found.append((line, ""))
+    return found
+
+
 @pytest.mark.parametrize("family", THOUGHTS)
 @pytest.mark.parametrize("name", HARNESSES)
 async def test_three_turns_are_one_exact_timeline_and_a_resume_goes_on(
-    tmp_path: Path, programs: Path, name: str, family: str
+    tmp_path: Path, programs: str, name: str, family: str
 ) -> None:
     harness, home = HARNESSES[name], tmp_path / "home"
     room: dict[str, Any] = {"max_context_length": LENGTH, "max_tokens": ANSWER}
     async with running_gateway(tmp_path / "gateway", family=family, **room) as gateway:
         gateway.engine.answer = scripted(gateway, harness, family)
         begun = await gateway.begin()
+        base_url = f"http://{gateway.address}/v1"
+        episode = EpisodeBegun(
+            episode_id=begun["episode_id"], api_key=begun["api_key"], base_url=base_url, model=MODEL,
+            policy_version=0, idle_timeout_s=1.0, deadline_s=1.0, max_context_length=LENGTH,
+        )  # fmt: skip
+        own = ENVIRONMENT | {"HOME": str(home), "PATH": programs, "TERM": "dumb", "COLUMNS": "200"}
+        environment = agent_environment(episode, name, own)
         home.mkdir()
-        harness.set_up(home, f"http://{gateway.address}/v1", begun["api_key"])
-        environment = ENVIRONMENT | harness.environment
-        environment |= {"HOME": str(home), "PATH": os.environ["PATH"], "TERM": "dumb"}
-        command = [str(programs / harness.program), *harness.options]
-        for more, prompt, end in (
-            ((), "Say turn 1 and turn 2.", "All done."),
-            (harness.more, AGAIN, "Done again."),
-        ):
+        if harness.settings:
+            text = shown(harness, "json").replace("your-model", MODEL)
+            text = text.replace("https://your-server/openai/v1", base_url)
+            text = text.replace("32768", str(LENGTH)).replace("2048", str(ANSWER))
+            path = home / harness.settings
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        lines = commands(harness)
+        for line, end in lines:
             said = await program_output(
-                *command, *more, prompt, cwd=home, env=environment, deadline_s=AGENT_S
+                "bash", "-c", line, cwd=home, env=environment, deadline_s=AGENT_S
             )
             assert end in said, said
         calls = gateway.journal.calls.of_episode(begun["episode_id"])
+        assert gateway.journal.episodes.refused_of([begun["episode_id"]]) == {}
         played = [n for n, each in enumerate(calls) if each.options.get("tools")]
-        first, resumed = played[:3], played[3:]
-        assert len(resumed) == 1 and [calls[n].drift for n in first] == [None] * 3
+        first, resumed = played[:3], played[3:4]
+        assert len(resumed) == len([end for _, end in lines if end == "Done again."])
+        assert [calls[n].drift for n in first] == [None] * 3
         # templates of thinking models drop the thoughts before the last question
-        whole = [first, resumed] if THOUGHTS[family] else [played]
-        assert [each for each in timelines_of(calls) if each[0] in played] == whole
-        if drift := calls[resumed[0]].drift:
-            assert THOUGHTS[family] and drift["cause"] == "template", drift
+        apart = THOUGHTS[family] or harness.rewrites
+        whole = [first, resumed] if apart else [first + resumed]
+        found = [each for each in timelines_of(calls) if each[0] in first + resumed]
+        assert found == [each for each in whole if each]
+        if resumed and (drift := calls[resumed[0]].drift):
+            assert apart and (drift["cause"] == "template" or harness.rewrites), drift
         await check_record(gateway, begun["episode_id"], gateway.engine.requests)

@@ -43,14 +43,20 @@ OTHERS = {
     "openhands",
     "tinker",
 }  # a server is installed without them, and their examples are run elsewhere
-# By set-up, a backup, an export.
+# By set-up, a backup, an export, for an outside agent.
 MADE_LATER = {
     "backup.json",
     "frontend/dist",
     "frontend/node_modules",
     "config.json",
     "generation_config.json",
-} | {"tinkerscript.json"}
+    "tinkerscript.json",
+    "global-settings.json",
+    "models.json",
+    "opencode.json",
+    "settings.json",
+    "trajectory.json",
+}
 
 
 @cache

@@ -1,12 +1,12 @@
 """What an agent that is a program reads of its environment: the episode's address and key, and what
 keeps it from sending anything elsewhere.
 
-Sources: the packages themselves, Claude Code 2.1.332, Codex 0.171.0, OpenHands CLI (``LLM_*``),
-mini-swe-agent 2.
+Sources: the packages themselves, Claude Code 2.1.332, Codex 0.171.0, OpenHands CLI 1.16.0,
+mini-swe-agent 2.4.6, Cline 3.0.65, OpenCode 1.18.33, Pi 0.73.1, Continue 1.5.47, Qwen Code 0.24.4.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import httpx
 
@@ -80,6 +80,7 @@ def _openhands(begun: EpisodeBegun, usual: Variables) -> Variables:
             "LLM_MODEL": f"openai/{begun.model}",
             "LLM_BASE_URL": begun.base_url,
             "LLM_API_KEY": begun.api_key,
+            "OPENHANDS_SUPPRESS_BANNER": "1",
         }
     )
 
@@ -97,6 +98,11 @@ def _mini_swe_agent(begun: EpisodeBegun, usual: Variables) -> Variables:
     )
 
 
+def _switches(**variables: str) -> Callable[[EpisodeBegun, Variables], Variables]:
+    """For an agent whose address and key are in the usual variables, or in a file of its own."""
+    return lambda begun, usual: usual | variables
+
+
 def _litellm() -> Variables:
     """Without this variable it fetches prices from GitHub."""
     return {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
@@ -107,4 +113,10 @@ AGENTS = {
     "codex": _codex,
     "openhands": _openhands,
     "mini-swe-agent": _mini_swe_agent,
+    # Without the second one it leaves a process behind, which serves its later sessions.
+    "cline": _switches(CLINE_NO_AUTO_UPDATE="1", CLINE_SESSION_BACKEND_MODE="local"),
+    "opencode": _switches(OPENCODE_DISABLE_AUTOUPDATE="1", OPENCODE_DISABLE_MODELS_FETCH="1"),
+    "pi": _switches(PI_OFFLINE="1"),
+    "continue": _switches(CONTINUE_TELEMETRY_ENABLED="0"),
+    "qwen-code": _switches(QWEN_CODE_SUPPRESS_YOLO_WARNING="1"),
 }
