@@ -1,6 +1,6 @@
 """The model as a trainer sees it: a packed row in, the log-probabilities of its targets out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -66,7 +66,7 @@ class Policy(nn.Module):
         it.
 
         Raises ModelUnsupported for a model that the library has no code of: that of a folder is
-        never run.
+        never run; and for a folder whose weights are not those of its configuration.
         """
         attention: str | None = FLEX if device == "cuda" else ATTENTION
         try:
@@ -74,8 +74,12 @@ class Policy(nn.Module):
             apart = _apart(config)
             if apart:
                 attention = None
-            model = auto_class(config).from_pretrained(
-                path, dtype=dtype, attn_implementation=attention
+            model, found = auto_class(config).from_pretrained(
+                path,
+                dtype=dtype,
+                attn_implementation=attention,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,  # they are named below
             )
         except (
             ValueError
@@ -83,6 +87,7 @@ class Policy(nn.Module):
             raise ModelUnsupported(
                 f"transformers does not load this model: {str(refusal)[:500]}"
             ) from refusal
+        _weights_verify(found)
         model.config.use_cache = False
         tower_freeze(model)
         if gradient_checkpointing:
@@ -244,6 +249,23 @@ def own_logits(model: Any, hidden_KD: Tensor) -> Tensor:
     finally:
         del attributes[own_name]
     return logits
+
+
+def _weights_verify(found: Mapping[str, Any]) -> None:
+    """Raises ModelUnsupported where the library filled weights with noise: the files lack them, or
+    have them in another shape. ``found`` is what it tells of loading.
+    """
+    if wrong := sorted(found["mismatched_keys"]):
+        name, stored, expected = wrong[0]
+        raise ModelUnsupported(
+            f"its files have {name} of shape {list(stored)}, and its config.json makes it "
+            f"{list(expected)}: take both from the same model"
+        )
+    if missing := sorted(found["missing_keys"]):
+        raise ModelUnsupported(
+            f"its files lack {len(missing)} weights that its config.json asks for, the first is "
+            f"{missing[0]}: take all files of the same model"
+        )
 
 
 def _apart(config: Any) -> str | None:

@@ -40,3 +40,23 @@ def test_a_shard_that_the_index_names_and_is_not_there_is_named(tmp_path: Path) 
     )
     (tmp_path / "model.safetensors.index.json").write_text('{"weight_map": []}')
     assert "is damaged" in (weights_damage(tmp_path) or "")
+
+
+def test_a_tensor_that_the_index_has_in_another_file_is_named(tmp_path: Path) -> None:
+    for part, names in (("part-1", ["a"]), ("part-2", ["b"])):
+        (tmp_path / f"{part}.safetensors").write_bytes(
+            safetensors_bytes({name: [2] for name in names})
+        )
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text('{"weight_map": {"a": "part-1.safetensors", "b": "part-2.safetensors"}}')
+    assert weights_damage(tmp_path) is None
+    for other in ('"b": "part-1.safetensors"', '"c": "part-2.safetensors"'):
+        index.write_text(
+            '{"weight_map": {"a": "part-1.safetensors", "z": "part-2.safetensors", ' + other + "}}"
+        )
+        assert "weight_map has z in part-2.safetensors" in (weights_damage(tmp_path) or "")
+
+
+def test_a_missing_shard_of_the_older_form_is_named(tmp_path: Path) -> None:
+    (tmp_path / "pytorch_model.bin.index.json").write_text('{"weight_map": {"a": "part-1.bin"}}')
+    assert "names part-1.bin, which is not in the folder" in (weights_damage(tmp_path) or "")

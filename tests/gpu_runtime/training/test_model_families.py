@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from gpu_runtime.errors import ModelUnsupported
 from gpu_runtime.training.lora import handed_over
@@ -175,3 +175,27 @@ def test_the_table_of_the_docs_names_every_family_and_what_becomes_of_it():
         assert "text side" in rows[name]
     for name in REFUSED:
         assert "refused" in rows[name]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda tensors: tensors.pop("model.layers.1.mlp.up_proj.weight"), "lack 1 weights.*up_proj"),
+        (
+            lambda tensors: tensors.update({"model.norm.weight": torch.ones(63)}),
+            r"model.norm.weight of shape \[63\], and its config.json makes it \[64\]",
+        ),
+    ],
+)  # fmt: skip
+def test_weights_that_the_library_would_fill_with_noise_are_named(tmp_path, change, words):
+    folder = family_make(tmp_path, "Llama")
+    tensors = load_file(folder / "model.safetensors")
+    change(tensors)
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ModelUnsupported, match=words):
+        Policy.load(str(folder), torch.float32)
+
+
+@pytest.mark.parametrize("name", [*TRAINED, *MIXTURES, *PLAIN, *TOWERS])
+def test_the_parts_of_every_family_fit_one_another(tmp_path, name):
+    assert folder_refusal(family_make(tmp_path, name), CONFIG) is None

@@ -15,8 +15,9 @@ from typing import Any
 
 from tinkerscript.wire.config import SessionConfig
 
+from .models.folder_parts import parts_refusal
 from .prefixes import apart_words, prefixes_apart
-from .weight_shapes import weights_damage
+from .weight_shapes import weights_damage, weights_stored
 
 # How names of quantised folders end: Qwen3-8B-FP8, Qwen2.5-7B-Instruct-GPTQ-Int4,
 # Llama-3-8B-bnb-4bit.
@@ -42,6 +43,9 @@ def folder_refusal(folder: Path, config: SessionConfig) -> str | None:
     fields = _fields(whole)
     name = (whole.get("architectures") or [whole.get("model_type", "this model")])[0]
     why = _refusal(fields, config) or _quantised(whole, folder)
+    why = why or parts_refusal(
+        whole, fields, weights_stored(folder), _read(folder / "generation_config.json")
+    )
     why = why or head_refusal(fields.get("vocab_size"), _largest_token(folder / "tokenizer.json"))
     return f"{name} is not trained here: {why}" if why else None
 

@@ -2,9 +2,13 @@
 
 import json
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 INDEX = "model.safetensors.index.json"
+INDICES = (INDEX, "pytorch_model.bin.index.json")  # the second of the older form of weights
 MOST_HEADER_BYTES = 100_000_000  # the limit of the format
 
 
@@ -16,19 +20,36 @@ def weights_count(folder: Path) -> int:
 
 
 def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
-    """The shape of each weight by its name, from the headers of a folder's safetensors files.
+    """The shape of each weight by its name, from the headers of a folder's safetensors files."""
+    return {name: it.shape for name, it in weights_stored(folder).items()}
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Where a tensor is, its shape, and the name of its type as safetensors has it (``BF16``)."""
+
+    file: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+def weights_stored(folder: Path) -> dict[str, Stored]:
+    """Each tensor by its name, from the headers of a folder's safetensors files.
 
     A file begins with the length of its header (8 bytes, little-endian) and the header, which is
     JSON. Source: huggingface.co/docs/safetensors, "Format".
     """
-    shapes: dict[str, tuple[int, ...]] = {}
-    for path in _files(folder) if folder.is_absolute() else ():
-        with path.open("rb") as file:
-            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-        shapes |= {
-            name: tuple(entry["shape"]) for name, entry in header.items() if name != "__metadata__"
-        }
-    return shapes
+    return {
+        name: Stored(path.name, tuple(entry["shape"]), str(entry.get("dtype")))
+        for path in (_files(folder) if folder.is_absolute() else ())
+        for name, entry in _header(path).items()
+    }
+
+
+def _header(path: Path) -> dict[str, dict[str, Any]]:
+    with path.open("rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    return {name: entry for name, entry in header.items() if name != "__metadata__"}
 
 
 def _files(folder: Path) -> list[Path]:
@@ -46,19 +67,22 @@ def _files(folder: Path) -> list[Path]:
 def weights_damage(folder: Path) -> str | None:
     """What is missing of a folder's weights, with the file named; None where nothing shows.
 
-    A file's last tensor ends where the file does. Shards that the index names have to be there.
+    A file's last tensor ends where the file does. Shards that an index names have to be there, with
+    the tensors that it has in them.
     """
-    index = folder / INDEX
-    try:
-        named = (
-            sorted(set(json.loads(index.read_text())["weight_map"].values()))
-            if index.exists()
-            else []
-        )
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return f"{INDEX} is damaged: it is no index of weights; fetch it again"
-    if missing := [name for name in named if not (folder / name).is_file()]:
-        return f"{INDEX} names {missing[0]}, which is not in the folder; fetch the model again"
+    maps = dict[str, dict[str, str]]()
+    for index in INDICES:
+        try:
+            if (folder / index).exists():
+                maps[index] = {
+                    name: str(file)
+                    for name, file in json.loads((folder / index).read_text())["weight_map"].items()
+                }
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return f"{index} is damaged: it is no index of weights; fetch it again"
+        named = sorted(set(maps.get(index, {}).values()))
+        if missing := [name for name in named if not (folder / name).is_file()]:
+            return f"{index} names {missing[0]}, which is not in the folder; fetch the model again"
     for path in _files(folder):
         if (whole := _whole_bytes(path)) is None:
             return f"{path.name} is damaged: its header cannot be read; fetch it again"
@@ -66,6 +90,18 @@ def weights_damage(folder: Path) -> str | None:
             which = "is cut off" if size < whole else "is damaged"
             return (
                 f"{path.name} {which}: it has {size} bytes and should have {whole}; fetch it again"
+            )
+    return _absent(folder, maps.get(INDEX, {}))
+
+
+def _absent(folder: Path, named: Mapping[str, str]) -> str | None:
+    """A tensor that an index has in a file which has no such tensor."""
+    stored = weights_stored(folder)
+    for name, file in named.items():
+        if name not in stored or stored[name].file != file:
+            return (
+                f"{INDEX}: weight_map has {name} in {file}, which has no such tensor; take the "
+                "index and the files of the same model"
             )
     return None
 
