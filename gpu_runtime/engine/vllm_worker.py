@@ -12,6 +12,7 @@ from gpu_runtime.engine.raw_logprobs import raw_install
 from gpu_runtime.health.stack_dumps import stacks_register
 from gpu_runtime.processes.process_groups import groups_watch
 from gpu_runtime.processes.progress_bars import bars_lock_set
+from gpu_runtime.weights.reloaded_parameters import reloads_prepare
 from gpu_runtime.weights.vllm_receiver import WeightReceiver
 
 # When a worker's process imports this: before it makes groups, and before it loads weights with a
@@ -34,6 +35,7 @@ class EngineWorker(WeightReceiver):
             return refusal
         self.grammars_bound()
         raw_install(self.model_runner)
+        reloads_prepare(self.model_runner.get_model())
         self.runner_extend()
         if stacks is not None and self.parallel_config.node_rank == 0:
             stacks_register(Path(stacks), "engine")
