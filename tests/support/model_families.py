@@ -274,8 +274,8 @@ def family_make(folder: Path, name: str) -> Path:
         for parameter in model.parameters():
             if parameter.ndim > 1:
                 torch.nn.init.normal_(parameter, std=SPREAD)
-        for name, buffer in model.named_buffers():
-            if name.endswith(BUFFERS):
+        for own, buffer in model.named_buffers():
+            if own.endswith(BUFFERS):
                 buffer += SPREAD * torch.randn_like(buffer)
         model.save_pretrained(folder)
     if name in PUBLISHED_AS:
