@@ -39,6 +39,7 @@ from tinkerscript.wire.training.model_refusals import (
     engine_refusal,
     folder_refusal,
     prefixes_words,
+    quantised_plan,
 )
 from tinkerscript.wire.training.models.mixtures import mixture_of, mixture_refusal
 
@@ -69,6 +70,7 @@ def dry_run(
             project_id=project.id, person=owner, devices=config.devices or 0
         ),
         prefixes=_prefixes(start, config, kind),
+        quantised=quantised_plan(Path(_base_of(start).path)),
         experts=mixture.words if (mixture := mixture_of(Path(_base_of(start).path))) else None,
     )
 

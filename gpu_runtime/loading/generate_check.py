@@ -50,6 +50,9 @@ def main(folder: Path) -> int:
     """The exit code."""
     if importlib.util.find_spec("vllm") is None:
         return NO_ENGINE
+    # imports torch, which only comes with the engine
+    from gpu_runtime.weights.dequantise import DequantiseError, in_full
+
     config = SessionConfig(max_context_length=min(CONTEXT, positions_count(folder) or CONTEXT))
     config = config.model_copy(update={"max_tokens": TOKENS})
     refusal = folder_refusal(folder, config)
@@ -57,8 +60,9 @@ def main(folder: Path) -> int:
         sys.stderr.write(f"error: {refusal}\n")
         return 1
     try:
-        tokens = asyncio.run(generate(folder, config))
-    except (RuntimeFault, TimeoutError) as error:
+        with in_full(folder) as plain:
+            tokens = asyncio.run(generate(plain, config))
+    except (RuntimeFault, DequantiseError, TimeoutError) as error:
         why = core_input_error() or str(error) or f"no token after {CHECK_S:.0f} s"
         sys.stderr.write(f"error: the engine does not generate with it: {why}\n")
         return 1

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from gpu_runtime.failures.input_errors import said
+from gpu_runtime.weights.dequantise import DequantiseError, in_full
 
 
 class LoadCheckError(Exception):
@@ -60,6 +61,7 @@ def load_check(folder: Path) -> dict[str, int | None]:
 
 if __name__ == "__main__":
     try:
-        sys.stdout.write(json.dumps(load_check(Path(sys.argv[1]))) + "\n")
-    except LoadCheckError as error:
+        with in_full(Path(sys.argv[1])) as plain:
+            sys.stdout.write(json.dumps(load_check(plain)) + "\n")
+    except (LoadCheckError, DequantiseError) as error:
         raise SystemExit(f"error: {error}") from error

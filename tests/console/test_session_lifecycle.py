@@ -91,6 +91,20 @@ def test_a_dry_run_counts_what_computes_a_token_of_a_mixture_and_refuses_adapter
     assert error.value.details["fields"][0]["field"] == "config.lora_targets"
 
 
+def test_a_dry_run_says_that_a_folder_is_quantised_and_what_is_done(
+    project, settings, tmp_path
+) -> None:
+    fields = {"quantization_config": {"quant_method": "mxfp4"}}
+    (tmp_path / "config.json").write_text(json.dumps(fields))
+    shapes = {"x.gate_up_proj_blocks": [2, 3, 1, 4], "x.gate_up_proj_scales": [2, 3, 1]}
+    (tmp_path / "model.safetensors").write_bytes(safetensors_bytes(shapes))
+    assert weights_count(tmp_path) == 48, "of two in each byte"
+    settings.EXTRA_MODELS = {"mine": str(tmp_path)}
+    plan = dry_run.dry_run(project=project, body=SessionCreate(base_model="mine"))
+    assert "A quantised folder (mxfp4)" in plan.quantised and "in bfloat16" in plan.quantised
+    assert dry_run.dry_run(project=project, body=BODY).quantised is None
+
+
 def test_what_cannot_fit_is_refused_with_the_estimate(project, monkeypatch) -> None:
     small = LauncherOptions(name="process", resources=Resources(memory_bytes=1 << 30))
     monkeypatch.setattr(settings, "LAUNCHER", small)

@@ -170,6 +170,26 @@ async def test_what_a_tinker_client_saved_is_added_to_the_base_once(
     assert merged == [("/models/tiny", "ckp_t")]
 
 
+async def test_a_quantised_base_is_computed_in_full_once_for_its_volume(
+    tmp_path: Path, monkeypatch
+) -> None:
+    base, computed = tmp_path / "tiny-FP8", []
+    base.mkdir()
+    (base / "config.json").write_text('{"quantization_config": {"quant_method": "fp8"}}')
+
+    async def dequantised(folder: Path, target: Path) -> None:
+        computed.append(folder)
+        (target / "config.json").write_text("{}")
+
+    monkeypatch.setattr(base_folder, "dequantised", dequantised)
+    with FakeControlPlane() as plane:
+        assign(plane, base_model_path=str(base))
+        for _ in range(2):
+            folder = Path((await fetched(plane, tmp_path)).base_model_path)
+            assert folder != base and (folder / "config.json").read_text() == "{}"
+    assert computed == [base]
+
+
 async def test_a_model_that_is_exported_says_what_it_came_from(
     tmp_path: Path, trained: FakeTrainer
 ) -> None:

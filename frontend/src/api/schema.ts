@@ -5197,6 +5197,11 @@ export interface components {
              */
             prefixes: string | null;
             /**
+             * Quantised
+             * @description That the model's folder is quantised, and that its weights are computed in full before they are trained; None of any other.
+             */
+            quantised: string | null;
+            /**
              * Queue Position
              * @description Where it would stand now; 1 is next.
              */

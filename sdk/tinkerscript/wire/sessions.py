@@ -218,6 +218,11 @@ class SessionPlan(Response):
         description="That the model's layers share no prefixes, why, and what it costs; None where "
         "they do.",
     )
+    quantised: str | None = Field(
+        None,
+        description="That the model's folder is quantised, and that its weights are computed in full "
+        "before they are trained; None of any other.",
+    )
     experts: str | None = Field(
         None,
         description="Of a mixture of experts: how many of its weights compute a token; None of any "

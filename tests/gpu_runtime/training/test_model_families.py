@@ -68,22 +68,29 @@ def test_longrope_is_refused_beyond_the_length_at_which_its_factors_change(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("name", "plain"),
+    ("name", "found", "plain"),
     [
-        ("Qwen3-8B-FP8", "model, Qwen3-8B"),
-        ("Qwen2.5-7B-Instruct-GPTQ-Int4", "model, Qwen2.5-7B-Instruct"),
-        ("Llama-3-8B-bnb-4bit", "model, Llama-3-8B"),
-        ("Mine-8B", "folder of the same model"),
+        ("Qwen2.5-7B-Instruct-GPTQ-Int4", {"quant_method": "gptq"}, "model, Qwen2.5-7B-Instruct"),
+        ("Llama-3-8B-bnb-4bit", {"quant_method": "bitsandbytes"}, "model, Llama-3-8B"),
+        ("Mine-8B", {"quant_method": "awq"}, "folder of the same model"),
+        (
+            "Mine-8B-quantized.w4a16",
+            {"quant_method": "compressed-tensors", "format": "marlin-24"},
+            "model, Mine-8B",
+        ),
     ],
 )
-def test_a_quantised_folder_is_refused_with_the_name_of_the_one_to_take(tmp_path, name, plain):
+def test_a_folder_that_nothing_computes_in_full_is_refused_with_the_name_of_the_one_to_take(
+    tmp_path, name, found, plain
+):
     folder = tmp_path / name
     folder.mkdir()
-    (folder / "config.json").write_text(
-        json.dumps({"quantization_config": {"quant_method": "fp8"}})
-    )
-    refusal = folder_refusal(folder, CONFIG) or ""
-    assert "quantization_config is fp8" in refusal and refusal.endswith(plain)
+    told = {"quantization_config": found}
+    for fields in (told, {"text_config": told}):
+        (folder / "config.json").write_text(json.dumps(fields))
+        refusal = folder_refusal(folder, CONFIG) or ""
+        assert f"quantization_config is {found['quant_method']}" in refusal
+        assert refusal.endswith(plain)
 
 
 @pytest.mark.parametrize("name", MIXTURES)

@@ -7,7 +7,6 @@ the trainer against the model's own forward, then engine against trainer (``mode
 """
 
 import json
-import re
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -16,16 +15,10 @@ from typing import Any
 from tinkerscript.wire.config import SessionConfig
 
 from .models.folder_parts import parts_refusal
+from .models.quantised import quantised_refusal, quantised_words
 from .prefixes import apart_words, prefixes_apart
-from .weight_shapes import weights_damage, weights_stored
-
-# How names of quantised folders end: Qwen3-8B-FP8, Qwen2.5-7B-Instruct-GPTQ-Int4,
-# Llama-3-8B-bnb-4bit.
-QUANTISED_NAME = re.compile(
-    r"([-_.](fp8|nvfp4|mxfp4|fp4|awq|gptq|bnb|int[48]|[48]bit|w\d+a\d+|dynamic|quantized|compressed))+$",
-    re.IGNORECASE,
-)
-
+from .weight_files import weights_damage, weights_stored
+from .weight_shapes import weights_count
 
 # vllm.v1.attention.backends.cpu_attn.CPUAttentionBackend.get_supported_head_sizes
 CPU_HEAD_SIZES = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
@@ -42,7 +35,7 @@ def folder_refusal(folder: Path, config: SessionConfig) -> str | None:
     whole = _read(folder / "config.json")
     fields = _fields(whole)
     name = (whole.get("architectures") or [whole.get("model_type", "this model")])[0]
-    why = _refusal(fields, config) or _quantised(whole, folder)
+    why = _refusal(fields, config) or quantised_refusal(whole, folder)
     why = why or parts_refusal(
         whole, fields, weights_stored(folder), _read(folder / "generation_config.json")
     )
@@ -80,6 +73,13 @@ def prefixes_words(folder: Path, grpo_n: int | None) -> str | None:
     """
     why = prefixes_apart(_fields(_read(folder / "config.json")))
     return apart_words(why, grpo_n) if why else None
+
+
+def quantised_plan(folder: Path) -> str | None:
+    """That the model in ``folder`` is quantised, and what is done then; None where no file says
+    so.
+    """
+    return quantised_words(_read(folder / "config.json"), weights_count(folder))
 
 
 def positions_count(folder: Path) -> int | None:
@@ -144,24 +144,6 @@ def _refusal(fields: dict[str, Any], config: SessionConfig) -> str | None:
             f"{longest}; lower the option"
         )
     return None
-
-
-def _quantised(whole: dict[str, Any], folder: Path) -> str | None:
-    """That the weights are quantised, and which folder of the same model is not, as names of such
-    folders go.
-    """
-    found = whole.get("quantization_config")
-    if not found:
-        return None
-    method = found.get("quant_method") if isinstance(found, dict) else None
-    origin = str(whole.get("_name_or_path") or folder.name)
-    plain = QUANTISED_NAME.sub("", origin)
-    which = f", {plain}" if plain != origin else ""
-    return (
-        f"quantization_config is {method or 'set'}: its weights are packed, and packed weights "
-        "cannot be trained; take"
-        f" the unquantised folder of the same model{which}"
-    )
 
 
 def _long_rope_begins(fields: dict[str, Any]) -> int | None:

@@ -1,7 +1,7 @@
-"""The sizes of a model's weights, read from the headers of its files and from nothing else."""
+"""Where a model's weights are in its files, by the headers of these and nothing else, and whether
+the files are whole."""
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,18 +10,6 @@ from typing import Any
 INDEX = "model.safetensors.index.json"
 INDICES = (INDEX, "pytorch_model.bin.index.json")  # the second of the older form of weights
 MOST_HEADER_BYTES = 100_000_000  # the limit of the format
-
-
-def weights_count(folder: Path) -> int:
-    """The number of weights in a folder, from the headers of its safetensors files; 0 where there
-    are none.
-    """
-    return sum(math.prod(shape) for shape in weight_shapes(folder).values())
-
-
-def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
-    """The shape of each weight by its name, from the headers of a folder's safetensors files."""
-    return {name: it.shape for name, it in weights_stored(folder).items()}
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,7 @@ function NewSessionForm({ start }: { start: Start }) {
             </Collapsible.Content>
           </Collapsible.Root>
         </div>
-        {check.data && <PlanPanel plan={check.data} queuePosition={check.data.queue_position} said={[check.data.experts, check.data.prefixes]} />}
+        {check.data && <PlanPanel plan={check.data} queuePosition={check.data.queue_position} said={[check.data.quantised, check.data.experts, check.data.prefixes]} />}
         {refused && <PlanPanel plan={refused} queuePosition={null} />}
         <div className="flex items-center justify-end gap-3">
           <BatchSize texts={texts} />

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tinkerscript.wire.training.weight_shapes import Stored
+from tinkerscript.wire.training.weight_files import Stored
 
 # How names of the embedding of tokens end.
 EMBEDDINGS = (
@@ -90,7 +90,9 @@ def _head(
     whole: Mapping[str, Any], fields: Mapping[str, Any], stored: Mapping[str, Stored]
 ) -> str | None:
     """A head of its own that no file has would be filled with noise."""
-    told = [part["tie_word_embeddings"] for part in (whole, fields) if "tie_word_embeddings" in part]
+    told = [
+        part["tie_word_embeddings"] for part in (whole, fields) if "tie_word_embeddings" in part
+    ]
     embeddings = dict(_named(stored, EMBEDDINGS))
     if not told or any(told) or not embeddings:
         return None
@@ -170,9 +172,7 @@ def _special(
     return None
 
 
-def _named(
-    stored: Mapping[str, Stored], ends: tuple[str, ...]
-) -> Iterator[tuple[str, Stored]]:
+def _named(stored: Mapping[str, Stored], ends: tuple[str, ...]) -> Iterator[tuple[str, Stored]]:
     return (
         (name, it)
         for name, it in stored.items()

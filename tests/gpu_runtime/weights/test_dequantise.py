@@ -1,0 +1,165 @@
+"""A quantised folder is the plain folder of the weights that it packs, as transformers computes
+them."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from gpu_runtime.training.policy import Policy
+from gpu_runtime.weights.dequantise import DequantiseError, folder_dequantise, fp8_in_full, in_full
+from support.model_families import family_make
+from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.model_refusals import folder_refusal, quantised_plan
+from tinkerscript.wire.training.weight_shapes import weight_shapes
+
+CONFIG = SessionConfig(max_context_length=128)
+FP8 = {"quant_method": "fp8", "weight_block_size": [32, 32], "modules_to_not_convert": ["lm_head"]}
+MXFP4 = {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"]}
+PACKED = {
+    "quant_method": "compressed-tensors", "format": "pack-quantized", "quantization_status": "compressed",
+    "ignore": ["lm_head"],
+    "config_groups": {
+        "group_0": {
+            "targets": ["Linear"], "format": "pack-quantized",
+            "weights": {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32, "symmetric": True},
+        }
+    },
+}  # fmt: skip
+
+
+def quantised_make(folder: Path, found: dict, packed: dict[str, Tensor]) -> Path:
+    """The folder with ``packed`` in the place of weights of the same stem, and ``found`` told."""
+    path = folder / "model.safetensors"
+    tensors = {name: it.to(torch.bfloat16) for name, it in load_file(path).items()}
+    for name in [each for each in tensors if any(f"{each}_" in other for other in packed)]:
+        del tensors[name]
+    save_file(tensors | packed, path, metadata={"format": "pt"})
+    fields = json.loads((folder / "config.json").read_text())
+    fields |= {"quantization_config": found, "dtype": "bfloat16"}
+    (folder / "config.json").write_text(json.dumps(fields))
+    (folder / "tokenizer.json").write_text("{}")
+    return folder
+
+
+def fp8_make(folder: Path, family: str = "Qwen3") -> Path:
+    tensors, packed = load_file(family_make(folder, family) / "model.safetensors"), {}
+    for name, it in tensors.items():
+        if it.ndim == 2 and "proj" in name:
+            grid = it.unflatten(0, (-1, 32)).unflatten(-1, (-1, 32)).abs().amax((1, 3)) / 448
+            whole = grid.repeat_interleave(32, 0).repeat_interleave(32, 1)
+            packed[name] = (it / whole).to(torch.float8_e4m3fn)
+            packed[f"{name}_scale_inv"] = grid
+            packed[name.replace(".weight", ".activation_scale")] = torch.ones(1)
+    return quantised_make(folder, FP8, packed)
+
+
+def mxfp4_make(folder: Path) -> Path:
+    packed, draw = {}, torch.Generator().manual_seed(1)
+    for name, it in load_file(family_make(folder, "GPT-OSS") / "model.safetensors").items():
+        if name.endswith("_proj"):
+            experts, width, rows = it.shape
+            packed[f"{name}_blocks"] = torch.randint(
+                0, 256, (experts, rows, width // 32, 16), dtype=torch.uint8, generator=draw
+            )
+            packed[f"{name}_scales"] = torch.randint(
+                118, 126, (experts, rows, width // 32), dtype=torch.uint8, generator=draw
+            )
+    return quantised_make(folder, MXFP4, packed)
+
+
+def int4_make(folder: Path) -> Path:
+    from compressed_tensors.compressors.pack_quantized.helpers import pack_to_int32
+
+    packed, draw = {}, torch.Generator().manual_seed(1)
+    for name, it in load_file(family_make(folder, "Qwen3") / "model.safetensors").items():
+        if it.ndim == 2 and "proj" in name:
+            numbers = torch.randint(-8, 8, it.shape, dtype=torch.int8, generator=draw)
+            packed[f"{name}_packed"] = pack_to_int32(numbers, 4)
+            packed[f"{name}_scale"] = (
+                torch.rand((it.shape[0], it.shape[1] // 32), generator=draw).to(torch.bfloat16) / 20
+            )
+            packed[f"{name}_shape"] = torch.tensor(it.shape)
+    return quantised_make(folder, PACKED, packed)
+
+
+def own(folder: Path, found: dict) -> dict[str, Tensor]:
+    """The weights as transformers loads the quantised folder, in full."""
+    from transformers import (
+        AutoModelForCausalLM,
+        CompressedTensorsConfig,
+        FineGrainedFP8Config,
+        Mxfp4Config,
+    )
+
+    kind = {"fp8": FineGrainedFP8Config, "mxfp4": Mxfp4Config}.get(
+        found["quant_method"], CompressedTensorsConfig
+    )
+    options = {name: value for name, value in found.items() if name != "quant_method"}
+    model = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.bfloat16, quantization_config=kind(**options, dequantize=True)
+    )
+    return dict(model.named_parameters())
+
+
+@pytest.mark.filterwarnings("ignore")  # of the packages of quantisation
+@pytest.mark.parametrize(
+    ("make", "found"), [(fp8_make, FP8), (mxfp4_make, MXFP4), (int4_make, PACKED)]
+)
+def test_the_weights_are_those_that_transformers_computes_and_the_rest_stays(
+    tmp_path: Path, make, found
+) -> None:
+    folder, target = make(tmp_path / "quantised-FP8"), tmp_path / "target"
+    assert folder_refusal(folder, CONFIG) is None
+    assert "computed in bfloat16 once" in (quantised_plan(folder) or "")
+    target.mkdir()
+    folder_dequantise(folder, target)
+    assert quantised_plan(target) is None and (target / "tokenizer.json").exists()
+    config = json.loads((target / "config.json").read_text())
+    assert "quantization_config" not in config and config["dtype"] == "bfloat16"
+    before, after = load_file(folder / "model.safetensors"), load_file(target / "model.safetensors")
+    assert {it.dtype for it in after.values()} == {torch.bfloat16}
+    shared = {name for name in before.keys() & after.keys() if "_proj" not in name}
+    assert shared and all(torch.equal(before[name], after[name]) for name in shared)
+    shapes = {name: tuple(it.shape) for name, it in after.items()}
+    assert weight_shapes(folder) == weight_shapes(target) == shapes
+    plain = dict(Policy.load(str(target), torch.bfloat16).model.named_parameters())
+    expected = own(folder, found)
+    assert all(torch.equal(it, expected[name]) for name, it in plain.items())
+
+
+def test_experts_in_fp8_are_in_full_by_their_own_names(tmp_path: Path) -> None:
+    folder = fp8_make(tmp_path / "quantised", "Qwen3-MoE")
+    with in_full(folder) as plain:
+        assert plain != folder
+        again = load_file(plain / "model.safetensors")
+    assert not plain.exists()
+    tensors = load_file(folder / "model.safetensors")
+    name = next(each for each in tensors if each.endswith("experts.3.down_proj.weight"))
+    scale = tensors[f"{name}_scale_inv"].repeat_interleave(32, 0).repeat_interleave(32, 1)
+    assert torch.equal(again[name], (tensors[name].float() * scale).to(torch.bfloat16))
+    with in_full(family_make(tmp_path / "plain", "Qwen3")) as same:
+        assert same == tmp_path / "plain"
+
+
+def test_a_block_that_is_cut_off_and_a_single_scale_are_multiplied() -> None:
+    packed = torch.ones(192, 130, dtype=torch.float8_e4m3fn)
+    full = fp8_in_full(packed, torch.tensor([[1.0, 2.0], [4.0, 8.0]]), [128, 128])
+    assert full.shape == packed.shape
+    assert [full[row, at].item() for row in (127, 128) for at in (127, 128)] == [1, 2, 4, 8]
+    assert fp8_in_full(packed, torch.tensor(3.0)).unique().tolist() == [3]
+    with pytest.raises(ValueError, match="no 5 blocks"):
+        fp8_in_full(packed, torch.ones(5, 2))
+
+
+def test_a_packed_tensor_without_its_scale_is_named(tmp_path: Path) -> None:
+    folder = fp8_make(tmp_path / "quantised")
+    tensors = load_file(folder / "model.safetensors")
+    lost = next(each for each in tensors if each.endswith("up_proj.weight_scale_inv"))
+    del tensors[lost]
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(DequantiseError, match=f"has {lost.removesuffix('_scale_inv')} of type F8"):
+        folder_dequantise(folder, tmp_path)
