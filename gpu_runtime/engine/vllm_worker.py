@@ -12,8 +12,8 @@ from gpu_runtime.engine.raw_logprobs import raw_install
 from gpu_runtime.health.stack_dumps import stacks_register
 from gpu_runtime.processes.process_groups import groups_watch
 from gpu_runtime.processes.progress_bars import bars_lock_set
-from gpu_runtime.weights.reloaded_parameters import reloads_prepare
-from gpu_runtime.weights.vllm_receiver import WeightReceiver
+from gpu_runtime.weights.receiving.reloaded_parameters import reloads_prepare
+from gpu_runtime.weights.receiving.vllm_receiver import WeightReceiver
 
 # When a worker's process imports this: before it makes groups, and before it loads weights with a
 # bar.

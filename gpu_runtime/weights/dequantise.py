@@ -26,7 +26,7 @@ from tinkerscript.wire.training.models.quantised import (
     quantisation_of,
     quantised_refusal,
 )
-from tinkerscript.wire.training.weight_files import INDEX, Stored, weights_stored
+from tinkerscript.wire.training.models.weight_files import INDEX, Stored, weights_stored
 
 DTYPE = torch.bfloat16
 # Scales of activations and of keys and values, which are no weights.

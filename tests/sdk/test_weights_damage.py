@@ -8,7 +8,7 @@ import pytest
 from support.safetensors_bytes import safetensors_bytes
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.model_refusals import folder_refusal
-from tinkerscript.wire.training.weight_files import weights_damage
+from tinkerscript.wire.training.models.weight_files import weights_damage
 
 
 def test_whole_weights_pass(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from tinkerscript.wire.config import SessionConfig
 
 from .models.folder_parts import parts_refusal
 from .models.quantised import quantised_refusal, quantised_words
+from .models.weight_files import weights_damage, weights_stored
 from .prefixes import apart_words, prefixes_apart
-from .weight_files import weights_damage, weights_stored
 from .weight_shapes import weights_count
 
 # vllm.v1.attention.backends.cpu_attn.CPUAttentionBackend.get_supported_head_sizes

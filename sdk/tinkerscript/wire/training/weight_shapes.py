@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from .models.quantised import quantisation_of, shapes_in_full
-from .weight_files import weights_stored
+from .models.weight_files import weights_stored
 
 
 def weights_count(folder: Path) -> int:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tinkerscript.wire.training.weight_files import Stored
+from tinkerscript.wire.training.models.weight_files import Stored
 
 # How names of the embedding of tokens end.
 EMBEDDINGS = (

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tinkerscript.wire.training.weight_files import Stored
+from tinkerscript.wire.training.models.weight_files import Stored
 
 # What transformers loads in full: blocks of FP8 (DeepSeek, Qwen, MiniMax), MXFP4 (GPT-OSS), and the
 # forms of compressed-tensors.

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from . import cuda_ipc
-from .handover_folder import folder_is_whole, handover_part
-from .reader import MappedWeights, folder_tensors
+from gpu_runtime.weights import cuda_ipc
+from gpu_runtime.weights.handover_folder import folder_is_whole, handover_part
+from gpu_runtime.weights.reader import MappedWeights, folder_tensors
 
 if TYPE_CHECKING:
     from vllm.config import ParallelConfig
