@@ -164,9 +164,14 @@ class CompletionHandler:
     ) -> PreparedChat:
         """The chat that a ``request`` of any dialect means, with its labels. Raises BadRequest,
         NotFound."""
-        rule = self._calls.config.unsupported_effort
+        config = self._calls.config
         return prepare_chat(
-            chat, renderer, *self.identity(request, chat, body), labels, unsupported_effort=rule
+            chat,
+            renderer,
+            *self.identity(request, chat, body),
+            labels,
+            unsupported_effort=config.unsupported_effort,
+            most_tokens=config.max_tokens,
         )
 
     def check_model(self, name: str) -> None:

@@ -31,6 +31,7 @@ SENSES = {
     **dict.fromkeys(("file", "input_file", "document"), "reader of files"),
 }
 DISCRIMINATOR = re.compile(r"'(\w+)'")  # as pydantic writes the field by which kinds differ
+RUN_BY = (None, "client", "server")  # a tool's ``execution``
 R = TypeVar("R", bound=BaseModel)
 
 
@@ -106,7 +107,7 @@ def _tool_kind(tool: Any) -> Any:
     if not isinstance(tool, dict):
         return None
     kind, runs = tool.get("type"), tool.get("execution")
-    return kind if runs is None else f"{kind} {runs}"
+    return kind if runs in (None, "server") else f"{kind} {runs}"
 
 
 def take_tools(body: dict[str, Any], types: ToolTypes) -> dict[str, Any]:
@@ -123,6 +124,12 @@ def take_tools(body: dict[str, Any], types: ToolTypes) -> dict[str, Any]:
         for kind, tool in zip(kinds, tools, strict=True)
     ]
     for number, kind in enumerate(kinds):
+        if kind is not None and (runs := tools[number].get("execution")) not in RUN_BY:
+            raise BadRequest(
+                f"tools.{number}.execution: {str(runs)[:80]!r} is none of client, server",
+                param=f"tools.{number}.execution",
+                openai_code="invalid_value",
+            )
         if kind is None or kind in types.known or (is_optional[number] and not all(is_optional)):
             continue
         hint = next(

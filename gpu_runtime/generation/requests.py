@@ -45,9 +45,13 @@ StopString = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 class Thinking(StrictOptions):
-    """Anthropic's switch, which other dialects have taken over; its other fields are labels."""
+    """Anthropic's switch, which other dialects have taken over; its other fields are labels.
+
+    ``budget_tokens`` is a thinking_budget where the answer has thoughts that can be ended.
+    """
 
     type: Literal["enabled", "disabled", "adaptive"]
+    budget_tokens: int | None = None
 
 
 class SampledRequest(EngineOptions):

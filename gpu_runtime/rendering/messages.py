@@ -126,7 +126,7 @@ class AssistantMessage(_Echoed):
     name: str | None = None
     refusal: str | None = None
     tool_calls: list[ToolCall] = []
-    annotations: list[Any] = Field([], max_length=0)
+    annotations: list[Any] = []  # of another server's answer: its text is whole without them
     reasoning_content: str | None = None
     reasoning: str | None = None
     reasoning_details: list[dict[str, Any]] = []

@@ -5,6 +5,8 @@ API: Anthropic's reference, "Create a Message", and the pages of its features (d
 Claude Code: requests of 2.1.332 as recorded (tests/gpu_runtime/gateway/recorded/claude_code.json).
 """
 
+from typing import Any
+
 from gpu_runtime.gateway.openai.chat_labels import (
     CONTEXT_MANAGEMENT,
     ENGINE_NEUTRAL,
@@ -15,6 +17,19 @@ from gpu_runtime.generation.parsing import Label, Table, ToolTypes
 
 NO_BETAS = "In Claude Code set CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS=1; else leave it out."
 DIRECT = ({"type": "direct"},)
+
+
+def cites(citations: Any) -> bool:
+    """Whether ``citations`` are those of an earlier answer, whose text is whole without them; none
+    are made here."""
+    return isinstance(citations, list) or citations == {"enabled": False}
+
+
+def runs_nothing(container: Any) -> bool:
+    """Whether a container brings no skills: those of Anthropic's server, which run there."""
+    return not (isinstance(container, dict) and container.get("skills"))
+
+
 MESSAGES_LABELS: Table = (
     *ENGINE_NEUTRAL,
     *THINKING,
@@ -23,6 +38,20 @@ MESSAGES_LABELS: Table = (
     Label("inference_geo", "API, inference_geo: where it is computed"),
     Label("speed", "API, fast mode: price and speed", ("standard", "fast")),
     Label("billing_policy", "API: who pays"),
+    Label("user_profile_id", "API: on whose behalf"),
+    Label("workspace_id", "API: which workspace pays"),
+    Label(
+        "container",
+        "API, containers of server tools, which do not run here",
+        runs_nothing,
+        "Nothing of a skill runs here: leave its skills out.",
+    ),
+    Label(
+        "compaction",
+        "API, compaction",
+        (),
+        "Nothing is taken out of a conversation here: let the client send a shorter one.",
+    ),
     Label("fallback_credit_token", "API: what a refusal's second try costs"),
     Label("fallbacks", "API: models for what is declined by policy. Nothing is, here"),
     Label("diagnostics", "API: why a cache was missed. Claude Code 2.1.332 has it"),
@@ -72,8 +101,10 @@ MESSAGES_LABELS: Table = (
     Label(
         "messages.*.content.*.citations",
         "API, citations: none are made here",
-        ([], {"enabled": False}),
+        cites,
     ),
+    Label("messages.*.content.*.content.*.citations", "the same, inside of a tool's result", cites),
+    Label("system.*.citations", "the same, of a block", cites),
     Label("messages.*.content.*.content.*.cache_control", "the same, inside of a tool's result"),
     Label(
         "tools.*.defer_loading", "API, tool search: no tool is hidden. Claude Code 2.1.332 sends it"
@@ -82,7 +113,12 @@ MESSAGES_LABELS: Table = (
         "tools.*.eager_input_streaming",
         "API: a call streams as early as it is certain, whatever is asked",
     ),
-    Label("tools.*.allowed_callers", "API, programmatic calls: none is made here", allows_direct),
+    Label(
+        "tools.*.allowed_callers",
+        "API, programmatic calls: none is made here",
+        allows_direct,
+        "Add direct: no program calls a tool here.",
+    ),
     Label(
         "tools.*.input_examples",
         "API, tool use examples",

@@ -17,7 +17,6 @@ from gpu_runtime.rendering.messages import Strict, ThinkingBlock, arguments_of_c
 class TextBlock(Strict):
     type: Literal["text"]
     text: str
-    citations: list[Any] = Field([], max_length=0)
 
 
 class ToolReferenceBlock(Strict):

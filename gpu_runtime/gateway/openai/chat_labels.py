@@ -42,7 +42,7 @@ def warms_nothing(options: Any) -> bool:
 
 
 # Of price and speed: all are the same here.
-TIERS = ("auto", "default", "fast", "flex", "priority", "scale")
+TIERS = ("auto", "default", "fast", "flex", "priority", "scale", "ultrafast")
 CONTEXT_MANAGEMENT = Label(
     "context_management",
     "Anthropic's context editing: edits that clear nothing. Claude Code keeps all thoughts",
@@ -51,7 +51,9 @@ CONTEXT_MANAGEMENT = Label(
     " CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS=1; else send no edits but clear_thinking_20251015"
     " with keep all.",
 )
+MODERATION = Label("moderation", "API, moderation", (), "Nothing is moderated here: leave it out.")
 CLIENT_LABELS: Table = (
+    MODERATION,
     Label("user", "API, user: names the end user"),
     Label("safety_identifier", "API, safety_identifier: the same, hashed"),
     Label(
@@ -101,9 +103,6 @@ THINKING: Table = (
         "thinking.block_binding",
         "Anthropic's extended thinking, block_binding: what becomes of thoughts that fail a check",
     ),
-    Label(
-        "thinking.budget_tokens", "Anthropic's extended thinking: max_tokens alone bounds an answer"
-    ),
 )
 CHAT_LABELS: Table = (
     *SHARED,
@@ -136,6 +135,19 @@ CHAT_LABELS: Table = (
         (),
         "Nothing searches here: leave it out, or give the model a function that searches.",
     ),
+    Label(
+        "messages.*.function_call",
+        "API, before tools",
+        (),
+        "It has become tool_calls: send it as one, and its result as a message of the role tool.",
+    ),
+    Label(
+        "messages.*.audio",
+        "API, an earlier answer in sound",
+        (),
+        "This model has no hearing: send the answer's text.",
+    ),
+    Label("audio", "API, answers in sound", (), "This model has no voice: leave it out."),
     Label("functions", "API, before tools", (), "It has become tools: send them as such."),
     Label("function_call", "API, before tools", (), "It has become tool_choice: send that."),
 )

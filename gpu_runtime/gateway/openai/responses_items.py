@@ -36,7 +36,7 @@ class _TextPart(Strict):
 
     type: Literal["input_text", "output_text"]
     text: str
-    annotations: list[Any] = Field([], max_length=0)
+    annotations: list[Any] = []  # of another server's answer: its text is whole without them
     logprobs: list[Any] = []
 
 
@@ -81,8 +81,12 @@ class CustomCallItem(_Item):
 
 
 class FunctionCallOutputItem(_Item):
+    """Its names are those of its call."""
+
     type: Literal["function_call_output", "custom_tool_call_output"]
     call_id: str = Field(min_length=1, max_length=256)
+    name: str | None = None
+    namespace: str | None = None
     output: str | list[_Part]
 
 

@@ -20,7 +20,14 @@ RESPONSES_LABELS: Table = (
     *ENGINE_NEUTRAL,
     Label("store", "API, store: every call is kept. Codex 0.171.0 sends false", stays=True),
     Label("metadata", "API, metadata: its agent names the call's agent", stays=True),
-    Label("background", "API, background", (False,)),
+    Label("background", "API, background", (False,), "Leave it out: a call ends with its answer."),
+    Label(
+        "conversation",
+        "API, conversations that the server keeps",
+        (),
+        "Send the whole conversation as input, or previous_response_id.",
+    ),
+    Label("prompt", "API, prompts that the server keeps", (), "Send its text as instructions."),
     Label("background_options", "API, of requests in the background, which are refused"),
     Label(
         "context_management",
@@ -62,21 +69,25 @@ RESPONSES_LABELS: Table = (
         "The chat template decides which thoughts are read again: send auto.",
     ),
     Label("reasoning.mode", "API, reasoning.mode", ("standard",)),
-    Label("tools.*.defer_loading", "API, tool search: no tool is hidden from the model"),
-    Label("tools.*.async", "API, calls that are not waited for", (False,)),
-    Label(
-        "tools.*.allowed_callers",
-        "API, programmatic calls: none is made here",
-        allows_direct,
+    *(
+        label
+        for tools in ("tools.*", "tools.*.tools.*", "input.*.tools.*", "input.*.tools.*.tools.*")
+        for label in (
+            Label(f"{tools}.async", "API, calls that are not waited for", (False,)),
+            Label(
+                f"{tools}.allowed_callers",
+                "API, programmatic calls: none is made here",
+                allows_direct,
+                "Add direct: no program calls a tool here.",
+            ),
+            Label(f"{tools}.output_schema", "API, of what a call returns: no model here reads it"),
+            Label(f"{tools}.defer_loading", "API, tool search: no tool is hidden from the model"),
+        )
     ),
-    Label("tools.*.tools.*.async", "the same, in a namespace", (False,)),
-    Label("tools.*.tools.*.allowed_callers", "the same, in a namespace", allows_direct),
+    Label("input.*.async", "API, an echo of a call", (False,)),
     Label("input.*.caller", "API, programmatic calls: an echo of a call of the model's", DIRECT),
     Label("input.*.content.*.prompt_cache_breakpoint", "API, prompt caching, of a part"),
     Label("input.*.output.*.prompt_cache_breakpoint", "the same, of a tool's result"),
-    Label("tools.*.tools.*.defer_loading", "API, tool search, in a namespace"),
-    Label("input.*.tools.*.defer_loading", "API, tool search: a tool that was found"),
-    Label("input.*.tools.*.tools.*.defer_loading", "the same, in a namespace"),
     Label("input.*.internal_chat_message_metadata_passthrough", "Codex, of its own items"),
 )
 # Codex 0.171.0 sends all but openai-beta, which is of OpenAI's clients.

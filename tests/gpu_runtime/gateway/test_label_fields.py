@@ -21,6 +21,11 @@ FUNCTION = {"type": "function", "name": "f", "parameters": {"type": "object", "p
 DIRECT = {"type": "direct"}
 CALL = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}", "caller": DIRECT}
 RESULT = {"type": "function_call_output", "call_id": "c", "output": "x", "caller": DIRECT}
+BEFORE = {"role": "assistant"}
+CITED: dict[str, Any] = {
+    "role": "assistant",
+    "content": [{"type": "text", "text": "hi", "citations": [{"type": "char_location"}]}],
+}
 PART = {"type": "text", "text": "hello", "prompt_cache_breakpoint": CACHE}
 MESSAGES, RESPONSES, CHAT = "/v1/messages", "/v1/responses", "/v1/chat/completions"
 BODIES: dict[str, dict[str, Any]] = {
@@ -43,6 +48,11 @@ LABELS: list[tuple[str, dict[str, Any]]] = [
     (MESSAGES, {"messages": [*HELLO, LATER | {"output_config": {}}]}),
     (MESSAGES, {"tools": [TOOL | {"allowed_callers": ["direct", "code_execution_20260120"]}]}),
     (MESSAGES, {"tools": [TOOL, {"type": "web_search_20260318", "name": "web_search"}]}),
+    (MESSAGES, {"user_profile_id": "u", "workspace_id": "w", "container": "c"}),
+    (MESSAGES, {"messages": [*HELLO, CITED, *HELLO], "system": [CITED["content"][0]]}),
+    (MESSAGES, {"thinking": {"type": "enabled", "budget_tokens": 1024}}),
+    (RESPONSES, {"service_tier": "ultrafast"}),
+    (RESPONSES, {"tools": [FUNCTION | {"output_schema": {"type": "object"}}]}),
     (RESPONSES, {"access_programs": {"cyber": "standard"}}),
     (RESPONSES, {"request_country": "NL"}),
     (RESPONSES, {"background_options": {"completion_window": "soonest"}}),
@@ -65,12 +75,23 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     (MESSAGES, {"output_format": {"type": "json_schema"}}, "output_format", "output_config.format"),
     (MESSAGES, {"messages": [*HELLO, LATER | {"clear_at": "next_user_message"}]}, "messages.1.clear_at", "BETAS=1"),
     (MESSAGES, {"messages": [*HELLO, LATER | HARD]}, "messages.1.output_config", "BETAS=1"),
-    (MESSAGES, {"tools": [TOOL | CODE]}, "tools.0.allowed_callers", "Leave"),
+    (MESSAGES, {"tools": [TOOL | CODE]}, "tools.0.allowed_callers", "Add direct"),
     (RESPONSES, {"prompt_cache_options": {"prewarm": True}}, "prompt_cache_options", "prewarm"),
     (RESPONSES, {"reasoning": {"context": "all_turns"}}, "reasoning.context", "send auto"),
     (RESPONSES, {"context_management": [{"type": "compaction"}]}, "context_management", "a shorter one"),
     (RESPONSES, {"tools": [FUNCTION | {"async": True}]}, "tools[0].async", "Leave"),
     (RESPONSES, {"stream": True, "stream_options": {"other": 1}}, "stream_options", "Leave"),
+    (MESSAGES, {"container": {"skills": [{"skill_id": "pdf"}]}}, "container", "skills"),
+    (MESSAGES, {"compaction": {}}, "compaction", "a shorter one"),
+    (RESPONSES, {"tools": [FUNCTION | {"allowed_callers": ["programmatic"]}]}, "tools[0].allowed_callers", "direct"),
+    (RESPONSES, {"background": True}, "background", "a call ends with its answer"),
+    (RESPONSES, {"conversation": "c"}, "conversation", "previous_response_id"),
+    (RESPONSES, {"prompt": {"id": "p"}}, "prompt", "instructions"),
+    (RESPONSES, {"moderation": {"model": "m"}}, "moderation", "Nothing is moderated"),
+    (CHAT, {"moderation": {"model": "m"}}, "moderation", "Nothing is moderated"),
+    (CHAT, {"audio": {"voice": "a", "format": "wav"}}, "audio", "no voice"),
+    (CHAT, {"messages": [*HELLO, BEFORE | {"function_call": {}}]}, "messages[1].function_call", "tool_calls"),
+    (CHAT, {"messages": [*HELLO, BEFORE | {"audio": {"id": "a"}}]}, "messages[1].audio", "hearing"),
     (CHAT, {"functions": [{"name": "f"}]}, "functions", "tools"),
     (CHAT, {"function_call": "none"}, "function_call", "tool_choice"),
     (CHAT, {"reasoning": {"effort": "high"}}, "reasoning", "as reasoning_effort"),
@@ -92,6 +113,47 @@ async def test_fields_that_change_no_answer_are_labels(gateway: Gateway) -> None
         assert taken.status_code == 200, (body, taken.text)
         call = gateway.journal.calls.of_episode(begun["episode_id"])[-1]
         assert call.options["labels"], body
+
+
+async def test_what_other_servers_add_to_an_answer_and_its_results_is_no_part_of_the_prompt(
+    gateway: Gateway,
+) -> None:
+    key = (await gateway.begin())["api_key"]
+    note = {"type": "url_citation", "url": "https://example.org"}
+    said = {"type": "output_text", "text": "hi", "annotations": [note]}
+    found = {"type": "tool_search_output", "call_id": "s", "execution": "client"}
+    search = {"type": "tool_search_call", "call_id": "s", "arguments": {}}
+    history: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+        (CHAT, {"messages": [*HELLO, {"role": "assistant", "content": "hi"}, *HELLO]}, {"annotations": [note]}),
+        (RESPONSES, {"input": [*HELLO, CALL, RESULT]}, {"name": "f", "namespace": "n"}),
+        (RESPONSES, {"input": [*HELLO, search, found | {"tools": [FUNCTION]}]}, {}),
+    ]  # fmt: skip
+    for path, body, more in history:
+        name = "messages" if "messages" in body else "input"
+        changed = [*body[name][:-2], body[name][-2], body[name][-1]]
+        place = -2 if path == CHAT else -1
+        changed[place] = changed[place] | more
+        if not more:
+            tool = FUNCTION | {"output_schema": {}, "async": False, "allowed_callers": ["direct"]}
+            changed[-1] = changed[-1] | {"tools": [tool]}
+        for sent in (body, {name: changed}):
+            taken = await post(gateway, key, path, sent)
+            assert taken.status_code == 200, taken.text
+        first, second = gateway.engine.requests[-2:]
+        assert first.prompt_ids == second.prompt_ids
+    echo = {"role": "assistant", "content": [said]}
+    assert (
+        await post(gateway, key, RESPONSES, {"input": [*HELLO, echo, *HELLO]})
+    ).status_code == 200
+
+
+async def test_who_runs_a_tool_is_the_client_or_the_server(gateway: Gateway) -> None:
+    key = (await gateway.begin())["api_key"]
+    for runs, status in (("client", 200), ("server", 200), ("edge", 400)):
+        tools = [FUNCTION, {"type": "tool_search", "execution": runs}]
+        answer = await post(gateway, key, RESPONSES, {"tools": tools})
+        assert answer.status_code == status, answer.text
+    assert answer.json()["error"]["param"] == "tools[1].execution"
 
 
 async def test_a_user_id_that_is_null_is_none(gateway: Gateway) -> None:

@@ -347,6 +347,39 @@ async def test_thoughts_end_at_their_budget_with_a_bound_mark(tmp_path: Path, st
         assert answer.logprobs_T[5 + len(mark) :] == tuple(second.logprobs)
 
 
+async def test_the_budget_of_anthropics_switch_ends_thoughts_where_it_can(tmp_path: Path) -> None:
+    async with running_gateway(
+        tmp_path, family="opens_thoughts", max_tokens=64, max_context_length=1024
+    ) as gateway:
+        begun = await gateway.begin(eval=True)
+        hello, thoughts = (
+            [{"role": "user", "content": "?"}],
+            [*map(gateway.engine.encode, "abcdefgh")],
+        )
+        format_ = {"type": "json_schema", "schema": {"type": "object"}}
+        for budget, more, read, kept in (
+            (5, {}, "abcde", None),
+            (64, {}, "abcdefgh", 64),
+            (-1, {}, "abcdefgh", -1),
+            (5, {"output_config": {"format": format_}}, "abcdefgh", 5),
+        ):
+            whole = [token for letter in thoughts for token in letter]
+            end = gateway.engine.encode("</think>\n\nfour.")
+            ended = (
+                [[*whole, gateway.engine.end_id], "\n\nfour."] if kept is None else [[*whole, *end]]
+            )
+            gateway.engine.say(*ended)
+            thinking = {"type": "enabled", "budget_tokens": budget}
+            body = {"model": MODEL, "messages": hello, "max_tokens": 200, "thinking": thinking}
+            answer = await gateway.http.post(
+                "/v1/messages", json=body | more, headers={"X-Api-Key": begun["api_key"]}
+            )
+            assert answer.status_code == 200, answer.text
+            assert answer.json()["content"][0]["thinking"] == read
+            call = gateway.journal.calls.of_episode(begun["episode_id"])[-1]
+            assert call.options.get("labels", {}).get("thinking.budget_tokens") == kept
+
+
 async def test_a_budget_that_is_not_reached_changes_nothing_and_one_without_thoughts_is_refused(
     tmp_path: Path,
 ) -> None:
