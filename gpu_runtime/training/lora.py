@@ -6,6 +6,7 @@ the base model's own names.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +41,15 @@ def adapters_add(model: nn.Module, config: SessionConfig) -> None:
     option = f"lora_targets is {config.lora_targets}"
     if config.lora_targets != "attention" and has_experts(model):
         raise ModelUnsupported(f"{ADAPTERS.format(option=option)}: set lora_targets to attention")
-    targets = _targets(model, config.lora_targets)
+    parts = None if config.lora_targets == "all-linear" else PARTS[config.lora_targets]
+    targets = linear_layers(model, parts)
     if not targets:
         raise ModelUnsupported(f"{option}, and this model has no linear layers of that kind")
     # takes seconds, which a session without adapters saves
     from peft import inject_adapter_in_model
 
-    inject_adapter_in_model(_peft_config(config, targets), model, adapter_name=ADAPTER)
+    adapter = peft_config(config.lora_rank, config.lora_alpha, targets)
+    inject_adapter_in_model(adapter, model, adapter_name=ADAPTER)
 
 
 def has_experts(model: nn.Module) -> bool:
@@ -54,32 +57,34 @@ def has_experts(model: nn.Module) -> bool:
     return any("experts" in name.split(".")[:-1] for name, _ in model.named_parameters())
 
 
-def _peft_config(config: SessionConfig, targets: list[str]) -> Any:
+def peft_config(rank: int, alpha: float, layers: list[str]) -> Any:
+    """An adapter's configuration, as peft has it."""
     from peft import LoraConfig
 
     return LoraConfig(
-        r=config.lora_rank,
-        lora_alpha=config.lora_alpha,
-        target_modules=targets,
-        lora_dropout=0.0,
-        task_type="CAUSAL_LM",
+        r=rank, lora_alpha=alpha, target_modules=layers, lora_dropout=0.0, task_type="CAUSAL_LM"
     )
 
 
-def _targets(model: Any, part: str) -> list[str]:
-    head = model.get_output_embeddings()
-    texts = text_names(model)
-    modules = [(name, module) for name, module in model.named_modules() if name in texts]
-    linear = [
-        name for name, module in modules if isinstance(module, nn.Linear) and module is not head
-    ]
-    return [name for name in linear if part == "all-linear" or PARTS[part] & set(name.split("."))]
+def linear_layers(model: Any, parts: set[str] | None, *, head: bool = False) -> list[str]:
+    """Names of the text side's linear layers as they are in the base, in the model's order: those
+    of ``parts`` (None: of all), and the ``head``.
+    """
+    output = model.get_output_embeddings()
+    output, texts, found = getattr(output, "base_layer", output), text_names(model), []
+    for name, module in model.named_modules():
+        if not isinstance(module, nn.Linear) or ".lora_" in name or name not in texts:
+            continue
+        plain = name.removesuffix(".base_layer")
+        if head if module is output else parts is None or bool(parts & set(plain.split("."))):
+            found.append(plain)
+    return found
 
 
 @contextmanager
 def adapters_off(model: nn.Module) -> Iterator[None]:
     """The base model, as long as the block lasts."""
-    layers = list(_adapted(model).values())
+    layers = list(adapted_layers(model).values())
     for layer in layers:
         layer.enable_adapters(False)
     try:
@@ -95,12 +100,12 @@ def plain_weights(model: nn.Module) -> Iterator[PlainWeight]:
     Those parameters must be whole when the function is called; it returns fp32 where it adds an
     adapter.
     """
-    adapted = _adapted(model)
+    adapted = adapted_layers(model)
     for name, parameter in model.named_parameters():
         layer = adapted.get(name.removesuffix(".base_layer.weight"))
         if layer is not None:
             a, b = layer.lora_A[ADAPTER].weight, layer.lora_B[ADAPTER].weight
-            merge = _merge(parameter, a, b, layer.scaling[ADAPTER])
+            merge = partial(merged_weight, parameter, a, b, layer.scaling[ADAPTER])
             yield name.replace(".base_layer.", "."), [parameter, a, b], merge
         elif ".lora_" not in name:
             yield name.replace(".base_layer.", "."), [parameter], _itself(parameter)
@@ -130,27 +135,22 @@ def adapter_weights(model: nn.Module) -> Iterator[PlainWeight]:
     """A and B of each adapted layer, by the layer's name in the base:
     ``model.layers.0.mlp.up_proj.lora_A.weight``.
     """
-    for name, layer in _adapted(model).items():
+    for name, layer in adapted_layers(model).items():
         for letter in "AB":
             parameter = getattr(layer, f"lora_{letter}")[ADAPTER].weight
             yield f"{name}.lora_{letter}.weight", [parameter], _itself(parameter)
 
 
 def adapter_export(
-    weights: dict[str, Tensor], config: SessionConfig, base: str, folder: Path
+    weights: dict[str, Tensor], rank: int, alpha: float, base: str, folder: Path
 ) -> None:
-    """Write the adapter whose A and B ``weights`` has, as a folder of peft's."""
-    layers = sorted({name.rsplit(".", 2)[0] for name in weights})
-    adapter_folder_write(weights, _peft_config(config, layers), base, folder)
-
-
-def adapter_folder_write(weights: dict[str, Tensor], config: Any, base: str, folder: Path) -> None:
-    """Write a folder that ``peft.PeftModel.from_pretrained`` loads, in the form that vLLM takes
-    adapters in.
+    """Write the adapter whose A and B ``weights`` has as a folder that
+    ``peft.PeftModel.from_pretrained`` loads, in the form that vLLM takes adapters in.
 
     ``base`` is the base model's folder, of which a reader is told the name alone.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    config = peft_config(rank, alpha, sorted({name.rsplit(".", 2)[0] for name in weights}))
     config.base_model_name_or_path = Path(base).name
     config.inference_mode = True
     config.save_pretrained(str(folder))
@@ -161,7 +161,7 @@ def adapter_folder_write(weights: dict[str, Tensor], config: Any, base: str, fol
     save_file(named, folder / ADAPTER_WEIGHTS, metadata={"format": "pt"})
 
 
-def _adapted(model: nn.Module) -> dict[str, Any]:
+def adapted_layers(model: nn.Module) -> dict[str, Any]:
     """peft's layers, whose attributes ``nn.Module`` does not declare, by name."""
     return {name: module for name, module in model.named_modules() if hasattr(module, "lora_A")}
 
@@ -170,8 +170,6 @@ def _itself(tensor: Tensor) -> Callable[[], Tensor]:
     return lambda: tensor
 
 
-def _merge(
-    weight: nn.Parameter, a: nn.Parameter, b: nn.Parameter, scaling: float
-) -> Callable[[], Tensor]:
-    # In fp32, so that the sum is rounded once: to what the file holds.
-    return lambda: weight.float() + scaling * (b.float() @ a.float())
+def merged_weight(weight: Tensor, a_RI: Tensor, b_OR: Tensor, scaling: float) -> Tensor:
+    """W + scaling B A in float32, so that the sum is rounded once: to what a file holds."""
+    return weight.float() + scaling * (b_OR.float() @ a_RI.float())

@@ -302,7 +302,8 @@ class RankTrainer:
             if self.spec.rank == 0:
                 hugging_face_export(model, weights, base, folder)
                 if adapter:
-                    adapter_export(adapter, self.config, base, folder / "adapter")
+                    alpha = self.config.lora_alpha
+                    adapter_export(adapter, self.config.lora_rank, alpha, base, folder / "adapter")
         finally:  # also after a failure: the other ranks go on, and so does training
             for each in gathered:
                 deque(each, maxlen=0)

@@ -7,15 +7,19 @@ arXiv:2106.09685).
 
 import hashlib
 import warnings
-from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from gpu_runtime.model_interfaces import InvalidTrainingInput, LoraConfig
-from gpu_runtime.training.lora import PARTS, adapter_folder_write, has_experts
-from gpu_runtime.training.models.towers import text_names
+from gpu_runtime.training.lora import (
+    PARTS,
+    adapted_layers,
+    has_experts,
+    linear_layers,
+    peft_config,
+)
 from tinkerscript.wire.training.models.mixtures import ADAPTERS
 
 # Whatever the rank: Schulman et al. 2025, "LoRA Without Regret"; also the alpha of the hosted
@@ -65,13 +69,13 @@ def adapter_add(model: Any, name: str, lora: LoraConfig, model_id: str) -> dict[
             "ignore", message="Already found a `peft_config`|.*tie_word_embeddings"
         )
         torch.manual_seed(_seed(lora, model_id))
-        inject_adapter_in_model(_peft_config(lora, targets), model, adapter_name=name)
+        inject_adapter_in_model(peft_config(lora.rank, ALPHA, targets), model, adapter_name=name)
         cast_adapter_dtype(model, adapter_name=name)
     for parameter in frozen:
         parameter.requires_grad_(False)  # those of the other adapters too
     return {
         f"{layer}.lora_{letter}.weight": getattr(module, f"lora_{letter}")[name].weight
-        for layer, module in _layers(model).items()
+        for layer, module in adapted_layers(model).items()
         if name in module.lora_A
         for letter in "AB"
     }
@@ -90,7 +94,7 @@ def adapter_select(model: nn.Module, name: str) -> None:
     """From now on the model is the base with this adapter, and no other parameters have
     gradients.
     """
-    for layer in _layers(model).values():
+    for layer in adapted_layers(model).values():
         layer.set_adapter(name)
 
 
@@ -99,57 +103,17 @@ def adapter_remove(model: Any, name: str) -> None:
     with warnings.catch_warnings():
         # the next call selects its own
         warnings.filterwarnings("ignore", message="Adapter .* was active")
-        for layer in _layers(model).values():
+        for layer in adapted_layers(model).values():
             if name in layer.lora_A:
                 layer.delete_adapter(name)
     model.peft_config.pop(name)
 
 
-def adapter_export(weights: dict[str, Tensor], lora: LoraConfig, base: str, folder: Path) -> None:
-    """Write the adapter as a folder of peft's."""
-    layers = sorted({name.rsplit(".", 2)[0] for name in weights})
-    adapter_folder_write(weights, _peft_config(lora, layers), base, folder)
-
-
-def merged_weight(weight: Tensor, a_RI: Tensor, b_OR: Tensor, rank: int) -> Tensor:
-    """W + (ALPHA / rank) B A, rounded once, to W's type."""
-    return (weight.float() + ALPHA / rank * (b_OR.float() @ a_RI.float())).to(weight.dtype)
-
-
-def _peft_config(lora: LoraConfig, layers: list[str]) -> Any:
-    from peft import LoraConfig as PeftConfig
-
-    return PeftConfig(
-        r=lora.rank,
-        lora_alpha=ALPHA,
-        target_modules=layers,
-        lora_dropout=0.0,
-        bias="none",
-        task_type="CAUSAL_LM",
-    )
-
-
 def _targets(model: Any, lora: LoraConfig) -> list[str]:
-    """Names of the layers, as they are in the base, in the model's order."""
-    head = model.get_output_embeddings()
-    head = getattr(head, "base_layer", head)
     parts = (PARTS["attention"] if lora.train_attn else set()) | (
         PARTS["mlp"] if lora.train_mlp else set()
     )
-    found = []
-    texts = text_names(model)
-    for name, module in model.named_modules():
-        if not isinstance(module, nn.Linear) or ".lora_" in name or name not in texts:
-            continue
-        plain = name.removesuffix(".base_layer")
-        if lora.train_unembed if module is head else bool(parts & set(plain.split("."))):
-            found.append(plain)
-    return found
-
-
-def _layers(model: nn.Module) -> dict[str, Any]:
-    """peft's layers by name, whose attributes ``nn.Module`` does not declare."""
-    return {name: module for name, module in model.named_modules() if hasattr(module, "lora_A")}
+    return linear_layers(model, parts, head=lora.train_unembed)
 
 
 def _seed(lora: LoraConfig, model_id: str) -> int:

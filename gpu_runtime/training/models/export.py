@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from transformers import AutoTokenizer, GenerationConfig
 
 from gpu_runtime.model_interfaces import LoraConfig
-from gpu_runtime.training.lora import stored_buffers
+from gpu_runtime.training.lora import merged_weight, stored_buffers
 from gpu_runtime.training.models.towers import frozen_names, frozen_write, text_names
 from gpu_runtime.weights.older_keys import older_keys_add
 from tinkerscript.wire.training.models.model_proof import NAME, proof_of
 
-from .adapters import merged_weight
+from .adapters import ALPHA
 
 # Files of a base that no training changes, by the names that tokenizers of all kinds have.
 COPIED = (
@@ -44,7 +44,8 @@ def full_weights(
             continue
         if lora is not None and f"{layer}.lora_A.weight" in adapter:
             a_RI, b_OR = (adapter[f"{layer}.lora_{letter}.weight"].detach() for letter in "AB")
-            weights[plain] = merged_weight(parameter.detach(), a_RI, b_OR, lora.rank)
+            merged = merged_weight(parameter.detach(), a_RI, b_OR, ALPHA / lora.rank)
+            weights[plain] = merged.to(parameter.dtype)
         elif parameter not in seen:
             weights[plain] = parameter.detach()
             seen.add(parameter)

@@ -5,7 +5,7 @@ What ``model_interfaces.ModelTrainer`` promises, without a process of its own; `
 it one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from gpu_runtime.model_interfaces import (
     LossConfig,
 )
 from gpu_runtime.training.cpu.onednn_linear import linear_layers_use_onednn
+from gpu_runtime.training.lora import adapter_export
 from gpu_runtime.training.model_check import policy_verify
 from gpu_runtime.training.models.towers import tower_freeze
 from gpu_runtime.training.objective.named_losses import LossInputs, loss_tokens
@@ -34,7 +35,7 @@ from gpu_runtime.training.rows.tensors import RowTensors
 from tinkerscript.processes import machine_share
 from tinkerscript.wire.training.losses import LOSSES, TARGETS
 
-from .adapters import adapter_add, adapter_bytes, adapter_export, adapter_remove, adapter_select
+from .adapters import ALPHA, adapter_add, adapter_bytes, adapter_remove, adapter_select
 from .data_check import data_check, loss_find, settings_check
 from .export import full_weights, hugging_face_export
 from .gradients import gradients_added
@@ -213,7 +214,7 @@ class BaseWithModels:
         if model.lora is None:
             self.export_external(model_id, folder)
         else:
-            adapter_export(dict(model.parameters), model.lora, self._spec.base_model_path, folder)
+            self._adapter_export(model.parameters, model.lora, folder)
 
     def export_state(self, state: Path, folder: Path) -> None:
         """What ``export_sampler`` would write of the model whose state this is."""
@@ -222,7 +223,7 @@ class BaseWithModels:
         if lora is None:
             hugging_face_export(self._policy.model, weights, base, folder)
         else:
-            adapter_export(weights, lora, base, folder)
+            self._adapter_export(weights, lora, folder)
 
     def export_merged(self, saved: Path, folder: Path) -> None:
         """A Hugging Face folder of the base with the weights of ``saved``: a state, or an adapter
@@ -246,7 +247,12 @@ class BaseWithModels:
             self._policy.model, weights, base, folder if model.lora is None else folder / "merged"
         )
         if model.lora is not None:
-            adapter_export(dict(model.parameters), model.lora, base, folder)
+            self._adapter_export(model.parameters, model.lora, folder)
+
+    def _adapter_export(
+        self, weights: Mapping[str, Tensor], lora: LoraConfig, folder: Path
+    ) -> None:
+        adapter_export(dict(weights), lora.rank, ALPHA, self._spec.base_model_path, folder)
 
     def _model(self, model_id: str) -> _Model:
         if model_id not in self._models:
