@@ -1,10 +1,10 @@
-"""The many-model trainer as its callers see it: data with a named loss, Adam parameters with every
-step.
+"""The two trainers as their callers see them: one model on any number of ranks, which the managed
+loop trains, and many models of one base, which Tinker clients do. Both take AdamW's parameters with
+every step.
 
-One frozen base, on it either any number of LoRA models or one model of all weights. No torch in
-here. Arrays are numpy.
+No torch in here. Arrays are numpy.
 
-Shape legend: N tokens of one datum, K targets of one token.
+Shape legend: T tokens of one sample, N tokens of one datum, K targets of one token.
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gpu_runtime.interfaces import TrainerProcess
+from gpu_runtime.interfaces import Sample
 
 LossConfig = Mapping[str, float | str]
 
@@ -87,6 +87,120 @@ class ForwardResult:
 
     outputs: tuple[dict[str, np.ndarray], ...]
     metrics: dict[str, float]
+
+
+class TrainerProcess(Protocol):
+    """A trainer in processes of its own. Calls never overlap: each waits for the one before it, and
+    has a deadline inside.
+    """
+
+    @property
+    def dead(self) -> bool:
+        """Whether a process of it has ended."""
+        ...
+
+    @property
+    def dtype(self) -> str:
+        """The type of its weights: "float32" or "bfloat16"."""
+        ...
+
+    async def ready(self) -> None:
+        """Return once the base is loaded. Raises ModelUnsupported, and TrainerFailed for a process
+        that has ended, with what became of it.
+        """
+        ...
+
+    async def restart(self) -> None:
+        """Processes of its own again, as after the first start, whatever state the old ones were
+        in.
+        """
+        ...
+
+    async def close(self) -> None:
+        """End every process. Safe to call twice."""
+        ...
+
+
+class Trainer(TrainerProcess, Protocol):
+    """Training of a session's one model, on one or more ranks."""
+
+    async def parameters(self) -> int:
+        """How many weights the base has."""
+        ...
+
+    async def logprobs(
+        self, samples: Sequence[Sample], reference: bool = False
+    ) -> list[list[float]]:
+        """``logprobs_T`` of each sample under the current weights or the reference's; 0 where its
+        mask is 0.
+        """
+        ...
+
+    async def forward_backward(
+        self,
+        samples: Sequence[Sample],
+        entropy_coef: float = 0.0,
+        scales_S: Sequence[float] | None = None,
+        kl_coef: float | None = None,
+    ) -> dict[str, float]:
+        """Accumulate the gradient of the sum over trained tokens of scale * (loss - entropy_coef
+        H); its metrics.
+
+        ``scales_S``, ``kl_coef``: the session's where None. Raises OutOfMemory, TrainerKilled (want
+        ``restart``), TrainerFailed.
+        """
+        ...
+
+    async def passed_logprobs(self) -> list[list[float]]:
+        """``logprobs_T`` of each sample of the last ``forward_backward`` as its own forward pass
+        had them, 0 where its mask is 0: asked at most once after each, and free.
+        """
+        ...
+
+    async def flip_weights(self) -> None:
+        """Change every weight; a second call restores each bit, and has to come before a step."""
+        ...
+
+    async def each_unflipped(self, samples: Sequence[Sample]) -> dict[str, list[float]]:
+        """While the weights are flipped: the log-probabilities of all trained tokens with one
+        weight, or those of one module, as before; by its name. As many forward passes as the model
+        has weights.
+        """
+        ...
+
+    async def weights_digest(self) -> str:
+        """Of the bits of all weights."""
+        ...
+
+    async def drop_gradient(self) -> None:
+        """Forget the accumulated gradient; the weights stand."""
+        ...
+
+    async def optim_step(self, params: AdamParams) -> dict[str, float]:
+        """Apply the accumulated gradient and forget it. Returns ``grad_norm``, before the clip.
+
+        Raises StepRefused, weights unchanged and gradient forgotten, for a gradient that is not
+        finite or whose norm is above ``grad_norm_limit``; else as ``forward_backward``.
+        """
+        ...
+
+    async def publish(self, folder: Path) -> None:
+        """Leave the current weights (Hugging Face names) in ``folder``: the engine takes them
+        before the next step.
+        """
+        ...
+
+    async def export_model(self, folder: Path) -> None:
+        """Write a complete Hugging Face folder: weights, config, tokenizer."""
+        ...
+
+    async def save_state(self, folder: Path) -> None:
+        """Write everything that resuming bit for bit needs: weights, optimizer, schedule, step."""
+        ...
+
+    async def load_state(self, folder: Path) -> None:
+        """Become what ``save_state`` wrote. Raises DiskFull before anything is written."""
+        ...
 
 
 class ModelTrainer(TrainerProcess, Protocol):

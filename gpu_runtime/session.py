@@ -19,8 +19,9 @@ from .control_plane.agent import Agent
 from .control_plane.watchdog import Clock
 from .errors import RuntimeFault
 from .health.status import Status
-from .interfaces import EngineProcess, TrainerProcess
+from .interfaces import EngineProcess
 from .journal.journal import Journal
+from .model_interfaces import TrainerProcess
 from .object_store.uploads import ObjectStore
 
 

@@ -20,8 +20,8 @@ from gpu_runtime.engine.replicas import engines_start
 from gpu_runtime.engine.tensor_parallel import engine_devices_plan
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.errors import EngineDead, ModelUnsupported
-from gpu_runtime.interfaces import Engine, EngineProcess, Trainer
-from gpu_runtime.model_interfaces import ModelTrainer
+from gpu_runtime.interfaces import Engine, EngineProcess
+from gpu_runtime.model_interfaces import ModelTrainer, Trainer
 from gpu_runtime.placement import (
     devices_verify,
     engine_needs_gpu,

@@ -29,7 +29,7 @@ import numpy as np
 
 from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.errors import EngineTrainerMismatch, ModelUnsupported, WeightsRefused
-from gpu_runtime.interfaces import Engine, Sample, SamplingOptions, TokenSource, Trainer
+from gpu_runtime.interfaces import Engine, Sample, SamplingOptions, TokenSource
 from gpu_runtime.loop.logprob_mismatch import BOUNDS
 from gpu_runtime.model_interfaces import (
     AdamParams,
@@ -37,6 +37,7 @@ from gpu_runtime.model_interfaces import (
     InvalidTrainingInput,
     LoraConfig,
     ModelTrainer,
+    Trainer,
 )
 from gpu_runtime.sampler_interfaces import SampleOrder, SamplerEngine
 from gpu_runtime.steps.device import device_lent

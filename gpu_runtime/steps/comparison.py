@@ -16,7 +16,8 @@ from typing import Any
 from gpu_runtime.errors import OutOfMemory
 from gpu_runtime.health.deadlines import Phase
 from gpu_runtime.health.status import Status
-from gpu_runtime.interfaces import Engine, Trainer
+from gpu_runtime.interfaces import Engine
+from gpu_runtime.model_interfaces import Trainer
 from gpu_runtime.steps.call_gate import CallGate
 
 

@@ -16,7 +16,8 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from gpu_runtime.interfaces import Engine, Trainer
+from gpu_runtime.interfaces import Engine
+from gpu_runtime.model_interfaces import Trainer
 from gpu_runtime.session import Session
 from gpu_runtime.training.states.resharded_folder import FOLDER, WHOLE_MODEL
 from gpu_runtime.weights.handover_folder import handover_part

@@ -17,9 +17,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpu_runtime.errors import EngineMismatch, StepRefused
-from gpu_runtime.interfaces import Sample, Trainer
+from gpu_runtime.interfaces import Sample
+from gpu_runtime.loop.adam import step_adam
 from gpu_runtime.loop.engine_gaps import EngineGaps
 from gpu_runtime.loop.logprob_mismatch import mismatch_refusal
+from gpu_runtime.model_interfaces import Trainer
 from gpu_runtime.training.objective.token_scales import batch_scales
 from tinkerscript.wire.config import SessionConfig
 
@@ -66,6 +68,7 @@ async def batch_train(
     engine's then, by the bound of that day, and later steps were sampled from what came of it. What
     the journal has of it stays as it was, so nothing is computed after it.
     """
+    adam = await step_adam(trainer, config, step)
     parts = update_parts(samples, config, step)
     # of the first epoch, which takes each sample once
     others = parts[1 : len(parts) // config.epochs]
@@ -104,7 +107,8 @@ async def batch_train(
             raise EngineMismatch(f"step {step}: {gap}", found["kl_engine"])
         if is_far:
             break
-        done.append(found | await trainer.optim_step(step, config.learning_rate))
+        stepped = await trainer.optim_step(adam)
+        done.append(found | stepped | {"learning_rate": adam.learning_rate})
     means = {name: math.fsum(each[name] for each in done) / len(done) for name in MEANS}
     tokens = {name: sum(each[name] for each in done) for name in TOKENS}
     after = await trainer.logprobs(samples) if config.logprobs_after_step and not counted else ()

@@ -31,7 +31,7 @@ from gpu_runtime.errors import (
 )
 from gpu_runtime.health.notice import kept_from_children
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.model_interfaces import InvalidTrainingInput
+from gpu_runtime.model_interfaces import AdamParams, InvalidTrainingInput
 from gpu_runtime.processes.exit_report import ExitReport, errors_captured
 from gpu_runtime.processes.forking import process_context
 from gpu_runtime.processes.several_threads import environment_now
@@ -64,7 +64,7 @@ class RankProcesses:
     def __init__(
         self, spec: RankSpec, main: Main, *, on_progress: Callable[[], None] = lambda: None
     ) -> None:
-        self._spec, self._main, self._world = spec, main, spec.world_size
+        self.spec, self._main, self._world = spec, main, spec.world_size
         self._lock = asyncio.Lock()
         self._on_progress = on_progress
         self._connections: list[Any] = []  # each a Connection or a RemoteConnection
@@ -74,13 +74,13 @@ class RankProcesses:
         self._rendezvous: Path | None = None
 
     def _start(self) -> None:
-        nodes = job_nodes(count) if (count := self._spec.config.nodes) > 1 else []
+        nodes = job_nodes(count) if (count := self.spec.config.nodes) > 1 else []
         # In the runtime's own folder, which goes with it where it is killed.
         of_runtime = os.environ.get("TINKERSCRIPT_RUNTIME_DIR")
         self._rendezvous = Path(mkdtemp(prefix="tinkerscript-ranks-", dir=of_runtime))
         self._connections, self.processes, self._words = [], [], []
         for rank in range(self._world):
-            spec = replace(self._spec, rank=rank, rendezvous_path=str(self._rendezvous / "ranks"))
+            spec = replace(self.spec, rank=rank, rendezvous_path=str(self._rendezvous / "ranks"))
             if nodes:
                 spec = _placed(spec, nodes)
             self._start_rank(spec, nodes[0].name if nodes else "")
@@ -227,7 +227,7 @@ class RankProcesses:
         }
         # A node that is lost is known of once it has been silent for this long; a rank beside us
         # notices it first.
-        is_beside = self._spec.config.nodes > 1 and not isinstance(self.processes[rank], RemoteRank)
+        is_beside = self.spec.config.nodes > 1 and not isinstance(self.processes[rank], RemoteRank)
         notice_s = SILENT_S + NOTICE_S if is_beside else NOTICE_S
         ended = wait(list(others), timeout=notice_s) if others else []
         return self._lost(others[ended[0]], command) if ended else None
@@ -300,8 +300,11 @@ class TrainerRanks(RankProcesses):
     async def passed_logprobs(self) -> list[list[float]]:
         return await self._call("passed_logprobs", deadline_s=STEP_S)
 
-    async def optim_step(self, step: int, learning_rate: float | None = None) -> dict[str, float]:
-        return await self._call("optim_step", step, learning_rate, deadline_s=STEP_S)
+    async def optim_step(self, params: AdamParams) -> dict[str, float]:
+        return await self._call("optim_step", params, deadline_s=STEP_S)
+
+    async def parameters(self) -> int:
+        return await self._call("parameters", deadline_s=START_S)
 
     async def flip_weights(self) -> None:
         await self._call("flip_weights", deadline_s=STEP_S)
@@ -323,7 +326,7 @@ class TrainerRanks(RankProcesses):
 
     async def save_state(self, folder: Path) -> None:
         await self._call("save_state", folder, deadline_s=WEIGHTS_S)
-        if self._spec.config.nodes > 1:
+        if self.spec.config.nodes > 1:
             await wait_for_parts(folder, self._world)
 
     async def load_state(self, folder: Path) -> None:

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from gpu_runtime.errors import StepRefused
 from gpu_runtime.interfaces import Sample
+from gpu_runtime.model_interfaces import AdamParams
 from gpu_runtime.weights.flip import each_unflipped, local_part, weights_digest, weights_flip
 from gpu_runtime.weights.state_file import state_verify
 from tinkerscript.wire.config import SessionConfig
@@ -44,7 +45,7 @@ from .models.stored_names import stored_parts
 from .objective.reference import References
 from .objective.row_loss import STATISTICS, LoopInputs, row_loss
 from .objective.token_scales import batch_scales
-from .optimizer import GuardedAdamW, adam_set, loop_adam
+from .optimizer import GuardedAdamW, adam_set
 from .rank_spec import RankSpec, dtype_name, loading
 from .rows.kinds import RowKind
 from .rows.loop_data import loop_order, sample_data, trained_of
@@ -73,7 +74,8 @@ class RankTrainer:
         policy = policy_load(spec, self.dtype, trained=True)
         if not self._is_sharded:
             policy_verify(policy, self.config, self.device)
-        self.config = config_resolve(spec.config, sum(map(elements, policy.parameters())))
+        self._size = sum(map(elements, policy.parameters()))  # before adapters are added
+        self.config = config_resolve(spec.config, self._size)
         if self.config.lora_rank:
             adapters_add(policy.model, self.config)
         if self.config.router == "frozen":
@@ -95,6 +97,10 @@ class RankTrainer:
         self._routing = Routing(policy.model)
         self.references = References(self.config, lambda: base_load(spec, self.dtype, policy))
         self._values: TokenValues | None = None  # of the last forward_backward
+
+    def parameters(self) -> int:
+        """How many weights the base has."""
+        return self._size
 
     def forward_backward(
         self,
@@ -210,26 +216,21 @@ class RankTrainer:
         with adapters_off(self.engine.module.model):
             return self.engine(row)
 
-    def optim_step(self, step: int, learning_rate: float | None = None) -> dict[str, float]:
-        """Apply the gradient as step ``step``. Raises StepRefused, weights unchanged, unless it is
-        finite.
-        """
-        adam = loop_adam(_with(self.config, learning_rate=learning_rate), step)
-        adam_set(self.engine.optimizer.param_groups, adam)
+    def optim_step(self, params: AdamParams) -> dict[str, float]:
+        """Apply the gradient. Raises StepRefused, weights unchanged, unless it is finite."""
+        adam_set(self.engine.optimizer.param_groups, params)
         # DeepSpeed clips, which knows the norm of all ranks, and with a state it loads that clip
-        vars(self.engine.optimizer)["clip_grad"] = adam.grad_clip_norm
+        vars(self.engine.optimizer)["clip_grad"] = params.grad_clip_norm
         self._step()
         norm = self._norm()
         if math.isfinite(norm) and norm > self.config.grad_norm_limit:
-            raise StepRefused(
-                f"the gradient of step {step} explodes: its norm {norm:g} is above grad_norm_limit"
-            )
+            raise StepRefused(f"the gradient explodes: its norm {norm:g} is above grad_norm_limit")
         # ZeRO 1 and 2 look at the gradient before the optimizer does; ZeRO 3 leaves it to the
         # optimizer.
         if self.optimizer.refused or not self.engine.was_step_applied():
-            raise StepRefused(f"the gradient of step {step} is not finite (norm {norm})")
+            raise StepRefused(f"the gradient is not finite (norm {norm})")
         self.references.follow(self.engine.module)
-        return {"grad_norm": norm, "learning_rate": adam.learning_rate}
+        return {"grad_norm": norm}
 
     def drop_gradient(self) -> None:
         """Clear the accumulated gradient in every buffer that DeepSpeed has for it, by a step that

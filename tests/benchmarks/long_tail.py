@@ -31,6 +31,7 @@ from pathlib import Path
 import overlap  # beside this file, and it puts the repository's folders on the path
 
 from gpu_runtime.journal.journal import Journal
+from gpu_runtime.model_interfaces import AdamParams
 from support.fakes import FakeEngine
 from support.light_tokenizer import LightTokenizer
 from support.runtime_harness import tiny_model
@@ -79,10 +80,10 @@ class TailTrainer(overlap.TimedTrainer):
         super().__init__()
         self.busy_s = 0.0
 
-    async def optim_step(self, step: int, learning_rate: float | None = None) -> dict[str, float]:
+    async def optim_step(self, params: AdamParams) -> dict[str, float]:
         began = time.monotonic()
         await asyncio.sleep(STEP_S - overlap.STEP_S)
-        metrics = await super().optim_step(step, learning_rate)
+        metrics = await super().optim_step(params)
         self.busy_s += time.monotonic() - began
         return metrics
 

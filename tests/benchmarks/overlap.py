@@ -37,6 +37,7 @@ import httpx  # noqa: E402
 from gpu_runtime.journal.journal import Journal  # noqa: E402
 from gpu_runtime.kinds import episodes as episodes_module  # noqa: E402
 from gpu_runtime.loading import tokenizer as tokenizer_module  # noqa: E402
+from gpu_runtime.model_interfaces import AdamParams  # noqa: E402
 from gpu_runtime.start import start  # noqa: E402
 from gpu_runtime.steps.comparison import Comparison  # noqa: E402
 from support.fake_control_plane import FakeControlPlane  # noqa: E402
@@ -91,9 +92,9 @@ class TimedTrainer(FakeTrainer):
         super().__init__()
         self.ends: list[float] = []
 
-    async def optim_step(self, step: int, learning_rate: float | None = None) -> dict[str, float]:
+    async def optim_step(self, params: AdamParams) -> dict[str, float]:
         await asyncio.sleep(STEP_S)
-        metrics = await super().optim_step(step, learning_rate)
+        metrics = await super().optim_step(params)
         self.ends.append(time.monotonic())
         return metrics
 

@@ -25,6 +25,7 @@ from gpu_runtime.training.nodes import remote_rank
 from gpu_runtime.training.nodes.job import Node
 from gpu_runtime.training.ranks import TrainerRanks
 from support.rank_batches import batch
+from support.rank_steps import optim_step
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
@@ -86,7 +87,7 @@ async def trainer_of(
 
 async def step(trainer: TrainerRanks, number: int) -> dict[str, float]:
     metrics = await trainer.forward_backward([*batch(number), ODD], entropy_coef=0.01)
-    return metrics | await trainer.optim_step(number)
+    return metrics | await optim_step(trainer, number)
 
 
 async def weights(trainer: TrainerRanks, folder: Path) -> dict[str, torch.Tensor]:

@@ -32,6 +32,7 @@ from gpu_runtime.interfaces import Sample  # noqa: E402
 from gpu_runtime.training.ranks import TrainerRanks  # noqa: E402
 from support.measured_ranks import memory_of, ranks_measured  # noqa: E402
 from support.model_flops import Shape, peak_tflops, step_flops  # noqa: E402
+from support.rank_steps import optim_step  # noqa: E402
 from tinkerscript.wire.config import SessionConfig  # noqa: E402
 
 SHAPE = {
@@ -123,7 +124,7 @@ async def measure(name: str, samples: list[Sample], run: Run, *, checkpointing: 
         for step in range(1, WARM_UP + run.steps + 1):
             began = time.perf_counter()
             metrics = await trainer.forward_backward(samples)
-            await trainer.optim_step(step)
+            await optim_step(trainer, step)
             times.append(time.perf_counter() - began)
         memory = await memory_of(trainer)
     finally:

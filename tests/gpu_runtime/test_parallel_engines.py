@@ -16,6 +16,7 @@ from gpu_runtime.interfaces import Delta, Engine, Sample, SamplingOptions, Token
 from gpu_runtime.loading import engine_and_trainer
 from gpu_runtime.placement import Placement
 from support.gateway_harness import make_assignment, session_of
+from support.rank_steps import optim_step
 from support.tiny_model import tiny_model_make
 from support.waiting import eventually
 
@@ -85,7 +86,7 @@ async def test_a_hand_over_reaches_every_process_and_each_token_has_its_version(
             advantage=1.0,
         )
         await trainer.forward_backward([sample])
-        await trainer.optim_step(1)
+        await optim_step(trainer, 1)
         await trainer.publish(tmp_path / "handover")
         assert not any(call.done() for call in calls), "200 tokens take longer than a step of 13"
         await engine.load_weights(tmp_path / "handover", 1)

@@ -16,6 +16,7 @@ from gpu_runtime.interfaces import Sample
 from gpu_runtime.loading.rehearsal import PROMPT, probe_prompts, rehearse
 from gpu_runtime.training.ranks import TrainerRanks
 from support.published_weights import published_weights
+from support.rank_steps import optim_step
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
@@ -74,7 +75,7 @@ async def test_a_real_engine_and_trainer_rehearse_and_each_broken_part_is_named(
         await rehearse(engine, rehearsed, model, tmp_path / "handover")
         for each in (trainer, rehearsed):
             await each.forward_backward(SAMPLES)
-            await each.optim_step(1)
+            await optim_step(each, 1)
         plain, after = (
             await weights(trainer, tmp_path / "a"),
             await weights(rehearsed, tmp_path / "b"),

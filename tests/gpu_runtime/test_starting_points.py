@@ -12,6 +12,7 @@ import pytest
 from gpu_runtime.control_plane.agent import Agent
 from gpu_runtime.errors import TrainerKilled
 from gpu_runtime.loading import base_folder
+from gpu_runtime.loop.adam import step_adam
 from gpu_runtime.object_store.uploads import ObjectStore
 from gpu_runtime.session import Session
 from gpu_runtime.steps.resumed_state import state_of
@@ -24,6 +25,7 @@ from support.runtime_harness import (
     runtime_config,
     volume_fill,
 )
+from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.runtime import Assignment
 
 RECORD = {
@@ -63,7 +65,7 @@ async def trained() -> FakeTrainer:
     trainer = FakeTrainer()
     for step in range(1, 8):
         await trainer.forward_backward([])
-        await trainer.optim_step(step)
+        await trainer.optim_step(await step_adam(trainer, SessionConfig(), step))
     return trainer
 
 

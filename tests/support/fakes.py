@@ -13,6 +13,7 @@ from gpu_runtime.engine.raw_logprobs import is_raw
 from gpu_runtime.errors import EngineDead
 from gpu_runtime.interfaces import Delta, Sample, SamplingOptions
 from gpu_runtime.journal.allowed_tokens import set_pack
+from gpu_runtime.model_interfaces import AdamParams
 from support.light_tokenizer import LightTokenizer
 
 # Told of each point that a fake reaches, such as "optim_step 3"; what it raises is what the fake
@@ -196,7 +197,7 @@ TRAINER_BELOW = 0.09
 
 class FakeTrainer:
     """Weights and moments are digests: each step folds into them exactly what it trained, and under
-    which number.
+    which number and parameters.
 
     So a sample that is lost, trained twice or out of order shows in every later bit.
     ``model_folder`` is copied into what it exports. ``reach`` hears of each point; a StepRefused
@@ -259,16 +260,18 @@ class FakeTrainer:
     async def passed_logprobs(self) -> list[list[float]]:
         return self._passed
 
-    async def optim_step(self, step: int, learning_rate: float | None = None) -> dict[str, float]:
+    async def parameters(self) -> int:
+        return 135_000_000
+
+    async def optim_step(self, params: AdamParams) -> dict[str, float]:
+        step = len(self.steps) + 1
         gradient, self.gradient = self.gradient, []
         await self.reach(f"optim_step {step}")
         self.moments = _digest(self.moments, *gradient)
-        self.weights = _digest(
-            self.weights, self.moments, str(step), *map(repr, filter(None, [learning_rate]))
-        )
+        self.weights = _digest(self.weights, self.moments, str(step), repr(params))
         self.steps.append(step)
         await self.reach(f"optim_step {step} done")
-        return {"grad_norm": 1.0, "learning_rate": learning_rate or 1e-5}
+        return {"grad_norm": 1.0}
 
     async def drop_gradient(self) -> None:
         self.gradient = []

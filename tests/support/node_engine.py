@@ -15,9 +15,11 @@ from typing import Any
 
 from gpu_runtime.engine.vllm_process import imports_begin
 from gpu_runtime.errors import RuntimeFault
-from gpu_runtime.interfaces import Engine, Sample, SamplingOptions, Trainer
+from gpu_runtime.interfaces import Engine, Sample, SamplingOptions
 from gpu_runtime.loading import engine_and_trainer
+from gpu_runtime.model_interfaces import Trainer
 from support.gateway_harness import make_assignment, session_of
+from support.rank_steps import optim_step
 
 PROMPT = (0, 40, 41, 42, 2)
 TOKENS = 8
@@ -47,7 +49,7 @@ async def steps(engine: Engine, trainer: Trainer, folder: Path) -> dict[str, Any
     """Greedy before and after a step, and what the trainer makes of the same tokens."""
     before = await greedy(engine, "before")
     await trainer.forward_backward([sample(*before)])
-    await trainer.optim_step(1)
+    await optim_step(trainer, 1)
     await trainer.publish(folder / "handover")
     await engine.load_weights(folder / "handover", 1)
     after = await greedy(engine, "after")

@@ -23,6 +23,7 @@ from gpu_runtime.training.rank_spec import RankSpec
 from gpu_runtime.training.ranks import RankProcesses, TrainerRanks
 from support import node_ranks
 from support.rank_batches import batch
+from support.rank_steps import optim_step
 from tinkerscript.wire.config import SessionConfig
 
 
@@ -37,7 +38,7 @@ async def steps(folder: Path, wanted: dict[str, Any], config: SessionConfig) -> 
             await trainer.load_state(Path(state))
         for number in wanted["steps"]:
             metrics = await trainer.forward_backward(batch(number))
-            metrics |= await trainer.optim_step(number)
+            metrics |= await optim_step(trainer, number)
             await trainer.save_state(folder / f"state-{number}")
         await trainer.export_model(folder / "exported")
     finally:

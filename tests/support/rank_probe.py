@@ -14,6 +14,7 @@ from typing import Any
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.training.rank_process import rank_environment, rank_load
 from gpu_runtime.training.rank_spec import RankSpec
+from support.rank_steps import optim_step_here
 from tinkerscript.wire.config import SessionConfig
 
 DEADLINE_S = 240.0
@@ -64,7 +65,7 @@ def gradients(
 def _gradient(trainer, samples: Sequence[Sample]) -> tuple[dict, dict, dict]:
     if trainer.config.has_kl_loss:
         trainer.forward_backward(samples)
-        trainer.optim_step(1)
+        optim_step_here(trainer, 1)
     trained = {
         name: parameter.detach().float().cpu().clone()
         for name, parameter in trainer.engine.module.model.named_parameters()
@@ -83,7 +84,7 @@ def _gradient(trainer, samples: Sequence[Sample]) -> tuple[dict, dict, dict]:
 
     trainer.optimizer.step = record
     metrics = trainer.forward_backward(samples, trainer.config.entropy_coef)
-    metrics |= trainer.optim_step(1)
+    metrics |= optim_step_here(trainer, 1)
     # ZeRO 1 and 2 hand over one tensor, the parameters in their order and some padding
     (flat,) = handed
     gradient = {}
@@ -121,7 +122,7 @@ def _weights(
         folder = Path(name)
         for step, samples in enumerate(batches, start=1):
             trainer.forward_backward(samples)
-            trainer.optim_step(step)
+            optim_step_here(trainer, step)
             if step == resume_at:
                 trainer.save_state(folder / "state")
                 trainer = trainer_make(model, config, device)
@@ -157,7 +158,7 @@ def _computation(trainer, samples: Sequence[Sample]) -> tuple[int, int, dict, di
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         metrics = trainer.forward_backward(samples)
-    metrics |= trainer.optim_step(1)
+    metrics |= optim_step_here(trainer, 1)
     weights = {
         name: weight.detach().cpu().clone()
         for name, weight in trainer.engine.module.named_parameters()
@@ -181,7 +182,7 @@ def observed_from_state(
     with tempfile.TemporaryDirectory() as folder:
         before = trainer_make(model, saved)
         before.forward_backward(samples)
-        before.optim_step(1)
+        optim_step_here(before, 1)
         before.save_state(Path(folder))
         trainer = trainer_make(model, config)
         trainer.load_state(Path(folder))
@@ -213,7 +214,7 @@ def _observed(trainer, samples: Sequence[Sample]) -> dict[str, Any]:
 
     trainer.optimizer.step = record
     trainer.forward_backward(samples)
-    trainer.optim_step(1)
+    optim_step_here(trainer, 1)
     return found
 
 
@@ -232,7 +233,7 @@ def moving_reference(
     if trainer.references.base is not None:
         found["second"] = _weights_of(trainer.references.base)
     trainer.forward_backward(samples)
-    trainer.optim_step(1)
+    optim_step_here(trainer, 1)
     found |= {
         "policy": _weights_of(trainer.engine.module),
         "reference": _weights_of(trainer.references.main),
@@ -302,7 +303,7 @@ def moved_to_the_host(
         moved.clear()  # of the model's check
         trainer.forward_backward(samples)
         copied = sum(moved)
-        trainer.optim_step(1)
+        optim_step_here(trainer, 1)
         with tempfile.TemporaryDirectory() as folder:
             trainer.export_model(Path(folder))
             from safetensors.torch import load_file
@@ -337,7 +338,7 @@ def gradient_copies(
     for number in (1, 2):
         trainer.forward_backward(samples)
         summed = {piece.data_ptr() for piece in optimizer.averaged_gradients.get(0) or ()}
-        trainer.optim_step(number)
+        optim_step_here(trainer, number)
     return len(made), _weights_of(trainer.engine.module)
 
 
@@ -345,11 +346,18 @@ def changed_options(model: str, config: SessionConfig, samples: Sequence[Sample]
     """After a step: the loss under several weights of the KL term, and the rates of two steps."""
     trainer = trainer_make(model, config)
     trainer.forward_backward(samples)
-    rates = [trainer.optim_step(1)["learning_rate"]]
+    optim_step_here(trainer, 1)
+    rates = [_rate(trainer)]
     losses = {}
     for kl_coef in (None, 0.0, 0.1, 0.5):
         losses[kl_coef] = trainer.forward_backward(samples, kl_coef=kl_coef)["loss"]
         trainer.drop_gradient()
     trainer.forward_backward(samples)
-    rates.append(trainer.optim_step(2, 3e-4)["learning_rate"])
+    optim_step_here(trainer, 2, learning_rate=3e-4)
+    rates.append(_rate(trainer))
     return {"losses": losses, "rates": rates}
+
+
+def _rate(trainer) -> float:
+    (group,) = trainer.engine.optimizer.param_groups
+    return group["lr"]

@@ -29,6 +29,7 @@ from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.kinds import episodes as episodes_module
 from gpu_runtime.loading import tokenizer as tokenizer_module
+from gpu_runtime.loop.adam import step_adam
 from gpu_runtime.loop.batching import samples_with_signal
 from gpu_runtime.notifier import ChangeNotifier
 from gpu_runtime.object_store.journal_replica import JournalReplica
@@ -416,7 +417,7 @@ async def weights_replayed(journal: Journal, config: SessionConfig) -> str:
             held = await batches.config_at(step)
             if samples := samples_with_signal(batch, held):
                 await trainer.forward_backward(samples, kl_coef=held.kl_coef)
-                await trainer.optim_step(step, held.learning_rate)
+                await trainer.optim_step(await step_adam(trainer, held, step))
         return trainer.weights
     finally:
         disk.close()

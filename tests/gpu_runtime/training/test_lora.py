@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.training.ranks import TrainerRanks
 from support.published_weights import published_weights
+from support.rank_steps import optim_step
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
@@ -57,7 +58,7 @@ async def steps(trainer: TrainerRanks, first: int, last: int) -> dict[str, float
     metrics = {}
     for step in range(first, last + 1):
         metrics = await trainer.forward_backward(batch(step))
-        metrics |= await trainer.optim_step(step)
+        metrics |= await optim_step(trainer, step)
     return metrics
 
 

@@ -13,6 +13,7 @@ from gpu_runtime.errors import StepRefused, TrainerFailed
 from gpu_runtime.training.ranks import TrainerRanks
 from support.published_weights import published_weights
 from support.rank_batches import batch
+from support.rank_steps import optim_step
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
@@ -37,7 +38,7 @@ async def steps(trainer: TrainerRanks, first: int, last: int) -> dict[str, float
         # of every rank, as a forward pass of its own has them
         for one, other in zip(before, passed, strict=True):
             assert one == pytest.approx(other, abs=1e-5) and any(one)
-        metrics |= await trainer.optim_step(step)
+        metrics |= await optim_step(trainer, step)
     return metrics
 
 
@@ -116,7 +117,7 @@ async def test_a_gradient_that_is_not_finite_is_refused_and_the_weights_stand(
         poisoned = [dataclasses.replace(sample, advantage=math.nan) for sample in batch(2)]
         await trainer.forward_backward(poisoned)
         with pytest.raises(StepRefused, match="not finite"):
-            await trainer.optim_step(2)
+            await optim_step(trainer, 2)
         after = await weights(trainer, tmp_path / "after")
         assert all(torch.equal(before[name], after[name]) for name in before)
         await steps(trainer, 2, 2)  # the next batch trains as if the refused one had never been

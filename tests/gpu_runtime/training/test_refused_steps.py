@@ -19,6 +19,7 @@ from gpu_runtime.errors import OutOfMemory, StepRefused, TrainerKilled
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.training.ranks import TrainerRanks
 from support.published_weights import published_weights
+from support.rank_steps import optim_step
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
@@ -56,7 +57,7 @@ async def step(
     trainer: TrainerRanks, number: int, samples: list[Sample] | None = None
 ) -> dict[str, float]:
     metrics = await trainer.forward_backward(samples or batch(number))
-    return metrics | await trainer.optim_step(number)
+    return metrics | await optim_step(trainer, number)
 
 
 async def weights(trainer: TrainerRanks, folder: Path) -> dict[str, Tensor]:

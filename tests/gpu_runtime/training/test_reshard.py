@@ -26,6 +26,7 @@ from support.forged_pickle import Forged
 from support.published_weights import published_weights
 from support.rank_batches import batch
 from support.rank_probe import rank_load_in_sub_groups
+from support.rank_steps import optim_step
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
@@ -66,7 +67,7 @@ async def ranks(model: str, count: int, state: Path | None = None, **options):
 
 async def step(trainer: TrainerRanks, number: int) -> None:
     await trainer.forward_backward(batch(number))
-    await trainer.optim_step(number)
+    await optim_step(trainer, number)
 
 
 async def weights(trainer: TrainerRanks, folder: Path) -> dict[str, torch.Tensor]:

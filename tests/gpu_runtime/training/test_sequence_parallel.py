@@ -12,6 +12,7 @@ from gpu_runtime.training.ranks import TrainerRanks
 from gpu_runtime.training.sharding.sequence_parallel import SharedRow
 from support.published_weights import published_weights
 from support.rank_batches import batch
+from support.rank_steps import optim_step
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
@@ -50,7 +51,7 @@ async def steps(model: str, folder, ranks: int, **options) -> tuple[dict, list, 
             metrics = await trainer.forward_backward([*batch(number), ODD], entropy_coef=0.01)
             for one, other in zip(before, await trainer.passed_logprobs(), strict=True):
                 assert one == pytest.approx(other, abs=1e-5)
-            metrics |= await trainer.optim_step(number)
+            metrics |= await optim_step(trainer, number)
         scores = await trainer.logprobs(batch(3))
         await trainer.publish(folder)
         return (

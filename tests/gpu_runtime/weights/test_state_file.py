@@ -11,6 +11,7 @@ from gpu_runtime.interfaces import Sample
 from gpu_runtime.training.ranks import TrainerRanks
 from gpu_runtime.weights.state_file import state_list, state_verify
 from support.published_weights import published_weights
+from support.rank_steps import optim_step
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
@@ -38,7 +39,7 @@ async def test_what_an_engine_takes_from_a_state_has_the_bits_of_a_hand_over(
     )
     try:
         await trainer.forward_backward(SAMPLES)
-        await trainer.optim_step(1)
+        await optim_step(trainer, 1)
         state.mkdir()
         await trainer.save_state(state)
         await trainer.publish(tmp_path / "handover")
