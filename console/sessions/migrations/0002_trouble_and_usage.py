@@ -6,10 +6,14 @@ from django.db.models import F, OuterRef, Subquery
 
 def fill(apps: Any, schema_editor: Any) -> None:
     """Restarts that are known, and the models of spans whose session is still there."""
-    session, span = apps.get_model("training", "Session"), apps.get_model("training", "RuntimeSpan")
-    session.objects.update(restarts_ever=F("restarts"))
-    model = session.objects.filter(id=OuterRef("session_id")).values("base_model")[:1]
-    kept = span.objects.filter(session_id__in=session.objects.values("id"))
+    database = schema_editor.connection.alias
+    sessions, spans = (
+        apps.get_model("training", name).objects.using(database)
+        for name in ("Session", "RuntimeSpan")
+    )
+    sessions.update(restarts_ever=F("restarts"))
+    model = sessions.filter(id=OuterRef("session_id")).values("base_model")[:1]
+    kept = spans.filter(session_id__in=sessions.values("id"))
     kept.update(base_model=Subquery(model))
 
 

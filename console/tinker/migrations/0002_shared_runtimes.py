@@ -7,10 +7,11 @@ from django.db.models import OuterRef, Subquery
 
 def fill(apps: Any, schema_editor: Any) -> None:
     """Tokens of sessions that served one client each."""
+    database = schema_editor.connection.alias
     runtime = apps.get_model("tinker", "TinkerRuntime").objects.filter(
         session_id=OuterRef("session_id")
     )
-    tokens = apps.get_model("tinker", "TinkerTokens").objects
+    tokens = apps.get_model("tinker", "TinkerTokens").objects.using(database)
     tokens.update(tinker_session_id=Subquery(runtime.values("tinker_session_id")[:1]))
 
 
