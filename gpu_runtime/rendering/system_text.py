@@ -1,8 +1,8 @@
 """One normal form of the system's text, whichever dialect it came in and wherever it stands.
 
-Several messages of the system at the start are one, joined by an empty line. A later one is a turn
-of the system where the template writes such a turn at its place; else it is the text of a user in
-``<system>`` marks. That joins the turn of a user beside it where the template refuses two in a row.
+Several messages of the system at the start are one, joined by an empty line. That one, and a later
+one, is a turn of the system where the template writes such a turn at its place; else it is the text
+of a user in ``<system>`` marks. That joins the turn of a user beside it where the template refuses two in a row.
 The same messages are always written the same way, and what is added behind an answer never changes
 what stands before it.
 """
@@ -14,6 +14,7 @@ from typing import Any
 
 OPENING, CLOSING = "<system>\n", "\n</system>"
 BETWEEN = "\n\n"
+AS_USER = "as turns of a user in <system> marks"
 # A line in the form of a header of its own: Claude Code 2.1.332 begins with
 # x-anthropic-billing-header, parts of which differ from call to call.
 ACCOUNTING = re.compile(r"x(?:-[a-z0-9]+){2,}:[^\n]*", re.IGNORECASE)
@@ -24,19 +25,22 @@ Write = Callable[[list[Message]], str | None]  # a template; None where it refus
 
 @dataclass(frozen=True)
 class SystemText:
-    """How one template takes it. ``later_turns``: it writes a later turn of the system;
-    ``users_in_a_row``: it takes two turns of a user."""
+    """How one template takes it. ``first_turns``: it writes a turn of the system at the start;
+    ``later_turns``: and a later one; ``users_in_a_row``: it takes two turns of a user."""
 
+    first_turns: bool = True
     later_turns: bool = True
     users_in_a_row: bool = True
 
     def written(self, messages: Sequence[Message]) -> list[Message]:
         """``messages`` (normal form) as the template gets them."""
         start = _leading(messages)
-        form = [_merged(messages[:start])] if start > 1 else list(messages[:start])
+        lead = [_merged(messages[:start])] if start > 1 else list(messages[:start])
+        form = lead if self.first_turns else []
+        rest = messages[start:] if self.first_turns else [*lead, *messages[start:]]
         # The last of ``form`` is a user's turn that was made here or joined to one that was
         joins = False
-        for message in messages[start:]:
+        for message in rest:
             is_made = message["role"] == "system" and not self.later_turns
             if is_made:
                 message = {"role": "user", "content": f"{OPENING}{message['content']}{CLOSING}"}
@@ -68,9 +72,9 @@ class SystemText:
         merged: dict[str, Any] = {"system messages merged": start} if start > 1 else {}
         if start and (line := accounting(messages[0])):
             merged["accounting line"] = line
-        how = (
-            "as turns of the system" if self.later_turns else "as turns of a user in <system> marks"
-        )
+        if start and not self.first_turns:
+            merged["first system message"] = AS_USER
+        how = "as turns of the system" if self.later_turns else AS_USER
         return merged | (
             {"later system messages": {"messages": later, "written": how}} if later else {}
         )
@@ -85,8 +89,12 @@ def accounting(message: Message) -> str:
 
 def probed(write: Write) -> SystemText:
     """How the template that ``write`` stands for takes the system's text."""
+    first = write([{"role": "system", "content": FIRST}, _user()])
+    takes_first = (first is not None and FIRST in first) or write([_user()]) is None
     return SystemText(
-        later_turns=_writes_later(write), users_in_a_row=write([_user(), _user()]) is not None
+        first_turns=takes_first,
+        later_turns=takes_first and _writes_later(write),
+        users_in_a_row=write([_user(), _user()]) is not None,
     )
 
 

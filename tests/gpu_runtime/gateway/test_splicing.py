@@ -226,14 +226,34 @@ async def test_mistral_moves_its_tools_and_that_is_seen(tmp_path: Path) -> None:
         )
 
 
-async def test_template_that_refuses_a_role_is_a_400(tmp_path: Path) -> None:
+async def test_what_a_template_refuses_is_a_400(tmp_path: Path) -> None:
+    call = {"id": "short", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    asked = [
+        {"role": "user", "content": "x"},
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "short", "content": "y"},
+    ]
     async with running_gateway(tmp_path, family="mistral") as gateway:
         begun = await gateway.begin()
-        answer = await gateway.raw_chat(
-            begun["api_key"], messages=[{"role": "system", "content": "x"}]
-        )
+        answer = await gateway.raw_chat(begun["api_key"], messages=asked)
         assert answer.status_code == 400
-        assert "only user and assistant" in answer.json()["error"]["message"]
+        assert "IDs should be of length 9" in answer.json()["error"]["message"]
+
+
+async def test_a_template_without_a_system_has_its_text_as_a_users(tmp_path: Path) -> None:
+    system, hello = {"role": "system", "content": "brief"}, {"role": "user", "content": "hello"}
+    async with running_gateway(tmp_path, family="mistral") as gateway:
+        begun = await gateway.begin()
+        await turn(
+            gateway, begun, [system, system, hello], [*odd(gateway, "hi"), gateway.engine.end_id]
+        )
+        said = gateway.renderer.decode(gateway.engine.requests[0].prompt_ids, special=True)
+        assert said == "<s>[INST] <system>\nbrief\n\nbrief\n</system>[/INST][INST] hello[/INST]"
+        answer = {"role": "assistant", "content": "hi"}
+        await turn(gateway, begun, [system, system, hello, answer, system, hello], "ok")
+        labels = [call.options["labels"] for call in calls(gateway, begun)]
+        assert labels[0]["first system message"] == "as turns of a user in <system> marks"
+        assert len(timelines(gateway, begun)) == 1
 
 
 async def test_fork_continues_the_same_ids_twice(gateway: Gateway) -> None:
