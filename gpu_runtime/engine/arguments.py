@@ -3,7 +3,9 @@ started.
 """
 
 import asyncio
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpu_runtime.engine.grammars.allowed_recorder import BACKEND
@@ -89,8 +91,19 @@ def engine_arguments(
             tensor_parallel=tensor_parallel, shares_device=shares_device, memory_share=memory_share
         ),
         **(of_adapters if adapters else {}),
+        **({"enable_prefix_caching": False} if device == "cpu" and _is_latent(model_path) else {}),
         **(part_options(part) if part else {}),
     }
+
+
+def _is_latent(model_path: str) -> bool:
+    """Whether a folder's attention is latent. On a CPU vLLM 0.32 keeps no prefixes of such models,
+    and decides so after a hybrid among them (Kimi Linear) was given blocks for prefixes, which ends
+    it.
+    """
+    config = Path(model_path, "config.json")
+    fields = json.loads(config.read_text()) if config.is_file() else {}
+    return bool((fields | (fields.get("text_config") or {})).get("kv_lora_rank"))
 
 
 def engine_config(

@@ -62,7 +62,10 @@ def products(left_GMK: Tensor, right_GNK: Tensor) -> Tensor:
 def _forward(module: nn.Linear, inputs: Tensor) -> Tensor:
     if inputs.numel() == 0 or inputs.dtype != torch.float32:
         return nn.functional.linear(inputs, module.weight, module.bias)
-    return OneDnnLinear.apply(inputs, module.weight, module.bias)
+    # Rows in, rows out: of other shapes the operator returns a view, which no model may change in
+    # place (Gemma 3n scales its projections so) when it comes out of a Function.
+    rows = OneDnnLinear.apply(inputs.reshape(-1, inputs.shape[-1]), module.weight, module.bias)
+    return rows.view(*inputs.shape[:-1], rows.shape[-1])
 
 
 def _product(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -28,6 +28,21 @@ def test_values_and_gradients_are_those_of_torch(shape: tuple[int, ...], bias: b
         torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
 
 
+def test_what_a_layer_returns_may_be_changed_in_place() -> None:
+    layer, inputs = nn.Linear(5, 11), torch.randn(2, 7, 5)
+
+    def scaled() -> torch.Tensor:
+        output = layer(inputs)
+        output *= 3.0
+        output.square().sum().backward()
+        grad, layer.weight.grad = layer.weight.grad, None
+        return grad
+
+    expected = scaled()
+    linear_layers_use_onednn(layer)
+    torch.testing.assert_close(scaled(), expected, rtol=1e-5, atol=1e-5)
+
+
 def test_a_frozen_layer_gets_no_gradient() -> None:
     layer = nn.Linear(4, 4).requires_grad_(False)
     linear_layers_use_onednn(layer)
