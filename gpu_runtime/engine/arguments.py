@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpu_runtime.engine.adapter_folders import adapters_room, room_rank
 from gpu_runtime.engine.grammars.allowed_recorder import BACKEND
 from gpu_runtime.engine.over_nodes.others import OtherNodes
 from gpu_runtime.engine.over_nodes.part import EXECUTOR, EnginePart, part_options
@@ -18,8 +19,9 @@ from gpu_runtime.engine.vllm_process import (
     started_with,
     vllm_import,
 )
-from gpu_runtime.errors import EngineDead, ModelUnsupported
+from gpu_runtime.errors import EngineDead, EngineUnsupported, ModelUnsupported
 from gpu_runtime.health.notice import kept_from_children
+from gpu_runtime.health.stack_dumps import stacks_folder
 from gpu_runtime.weights.formats import AWAITED, PACKED
 from tinkerscript.processes.tracing import is_traced
 from tinkerscript.wire.config import SessionConfig
@@ -30,9 +32,6 @@ if TYPE_CHECKING:
 
 START_S = 900.0  # of an engine with a large model
 MAX_COLUMNS = 256  # log-probabilities of one place; callers ask for as many at most
-RANKS = (8, 16, 32, 64, 128, 256)  # for which vLLM has room to be made
-# in one batch; loaded: others are read again from their folders
-ADAPTERS_AT_ONCE, ADAPTERS_IN_MEMORY = 4, 32
 
 
 def engine_arguments(
@@ -62,13 +61,17 @@ def engine_arguments(
     # one whole model in one process
     is_packed = device == "cpu" and tensor_parallel == 1 and part is None
     worker = "cpu.worker.CpuWorker" if device == "cpu" else "vllm_worker.EngineWorker"
-    of_adapters = {
-        "enable_lora": True,
-        "max_lora_rank": next(rank for rank in RANKS if rank >= config.lora_rank),
-        "max_loras": ADAPTERS_AT_ONCE,
-        "max_cpu_loras": ADAPTERS_IN_MEMORY,
-        "enable_sleep_mode": False,
-    }
+    of_adapters: dict[str, Any] = {}
+    if adapters:
+        rank = room_rank(config.lora_rank)
+        at_once, loaded = adapters_room(Path(model_path), rank, device)
+        of_adapters = {
+            "enable_lora": True,
+            "max_lora_rank": rank,
+            "max_loras": at_once,
+            "max_cpu_loras": loaded,
+            "enable_sleep_mode": False,
+        }
     return {
         "model": model_path,
         "dtype": dtype,
@@ -90,7 +93,7 @@ def engine_arguments(
         **placed(
             tensor_parallel=tensor_parallel, shares_device=shares_device, memory_share=memory_share
         ),
-        **(of_adapters if adapters else {}),
+        **of_adapters,
         **({"enable_prefix_caching": False} if device == "cpu" and _is_latent(model_path) else {}),
         **(part_options(part) if part else {}),
     }
@@ -163,6 +166,18 @@ async def llm_start(
     except (RuntimeError, TimeoutError) as error:
         dead = EngineDead(f"the engine did not start: {error}")
         raise (await others.cause(dead) if others is not None else dead) from error
+
+
+async def llm_prepare(llm: "AsyncLLM") -> None:
+    """Install what is ours in the engine's processes. Raises EngineUnsupported."""
+    folder = stacks_folder()
+    for refusal in await llm.collective_rpc(
+        "worker_prepare", args=(str(folder) if folder else None,)
+    ):
+        if refusal:
+            raise EngineUnsupported(
+                f"the engine has another part than it is written for: {refusal}"
+            )
 
 
 def _front(config: "VllmConfig") -> "AsyncLLM":

@@ -6,21 +6,22 @@ stops between two tokens and drops every cached key and value; then each call co
 and its own tokens once more under the new weights, and its next token is recorded as theirs. So a
 long answer holds up no step.
 
-For Tinker clients an engine has adapters on its model, side by side. Whole models of its shape are
-sampled by turns (``weight_turns.py``): their weights take the place of the model's, and cached
+For Tinker clients an engine has adapters on its model, side by side. For one of a larger rank than
+it has room for, it is loaded again once the calls in flight have ended. Whole models of its shape
+are sampled by turns (``weight_turns.py``): their weights take the place of the model's, and cached
 prefixes are forgotten at each change.
 """
 
 import asyncio
-import hashlib
 import itertools
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from gpu_runtime.engine.arguments import llm_start
+from gpu_runtime.engine.adapter_folders import AdapterFolders, room_rank
+from gpu_runtime.engine.arguments import llm_prepare, llm_start
 from gpu_runtime.engine.grammars.allowed_recorder import GrammarCompiler, allowed_recorder
 from gpu_runtime.engine.grammars.budget import ENDED, TOO_SLOW
 from gpu_runtime.engine.grammars.trial import GrammarTrial
@@ -31,15 +32,13 @@ from gpu_runtime.engine.served_versions import ServedVersions, delta_split
 from gpu_runtime.engine.vllm_output import call_spans, delta_of, engine_parameters
 from gpu_runtime.engine.vllm_process import device_turn, failed_call, how_ended
 from gpu_runtime.engine.weight_turns import WeightTurns
-from gpu_runtime.errors import EngineDead, EngineUnsupported, RequestRefused, WeightsRefused
-from gpu_runtime.health.stack_dumps import stacks_folder
+from gpu_runtime.errors import EngineDead, RequestRefused, WeightsRefused
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.sampler_interfaces import SampleOrder, SampleOutcome
 from gpu_runtime.weights.handover_folder import folder_is_whole
 from tinkerscript.wire.config import SessionConfig
 
 if TYPE_CHECKING:
-    from vllm.lora.request import LoRARequest
     from vllm.outputs import RequestOutput
     from vllm.sampling_params import SamplingParams
     from vllm.v1.engine.async_llm import AsyncLLM
@@ -54,7 +53,8 @@ REFUSED = "refused"  # how an answer of WeightReceiver.take_weights begins that 
 class VllmEngine:
     """One vLLM engine in a child process. Build it with ``start``.
 
-    ``keeps_calls``: calls in flight go on with new weights; without it they end first.
+    ``keeps_calls``: calls in flight go on with new weights; without it they end first. ``room``:
+    the largest rank of an adapter; ``load`` makes an engine with room for another.
     """
 
     def __init__(
@@ -68,6 +68,8 @@ class VllmEngine:
         keeps_calls: bool = False,
         others: OtherNodes | None = None,
         memory_share: float | None = None,
+        room: int = 0,
+        load: "Callable[[int], Awaitable[AsyncLLM]] | None" = None,
     ) -> None:
         self.llm, self._model = llm, model
         self.context_length, self.shares_device = context_length, shares_device
@@ -82,7 +84,9 @@ class VllmEngine:
             GrammarCompiler(llm.vllm_config),
             GrammarTrial(llm.vllm_config),
         )
-        self._numbers, self._adapters = itertools.count(1), dict[Path, int]()
+        self._numbers, self._adapters = itertools.count(1), AdapterFolders()
+        self._room, self._load = room, load
+        self._growth: asyncio.Task[None] | None = None
 
     @classmethod
     async def start(
@@ -109,18 +113,22 @@ class VllmEngine:
         ends with itself; the caller, where it does not start. ``awaits_weights``: nothing is
         sampled before ``load_weights``.
         """
-        llm = await llm_start(
-            model_path,
-            config,
-            device,
-            gpus=gpus,
-            others=others,
-            adapters=adapters,
-            shares_device=shares_device,
-            tensor_parallel=tensor_parallel,
-            memory_share=memory_share,
-            awaits_weights=awaits_weights,
-        )
+
+        async def load(rank: int) -> "AsyncLLM":
+            return await llm_start(
+                model_path,
+                config.model_copy(update={"lora_rank": rank}),
+                device,
+                gpus=gpus,
+                others=others,
+                adapters=adapters,
+                shares_device=shares_device,
+                tensor_parallel=tensor_parallel,
+                memory_share=memory_share,
+                awaits_weights=awaits_weights,
+            )
+
+        llm = await load(config.lora_rank)
         engine = cls(
             llm,
             Path(model_path),
@@ -130,16 +138,11 @@ class VllmEngine:
             keeps_calls=config.max_staleness > 0 and not adapters,
             others=others,
             memory_share=memory_share,
+            room=room_rank(config.lora_rank) if adapters else 0,
+            load=load,
         )
         try:
-            folder = stacks_folder()
-            for refusal in await llm.collective_rpc(
-                "worker_prepare", args=(str(folder) if folder else None,)
-            ):
-                if refusal:
-                    raise EngineUnsupported(
-                        f"the engine has another part than it is written for: {refusal}"
-                    )
+            await llm_prepare(llm)
         except BaseException:
             await engine.close()
             raise
@@ -220,7 +223,9 @@ class VllmEngine:
         from vllm.exceptions import VLLMClientError
         from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
 
-        adapter = None if folder is None or folder_is_whole(folder) else self._adapter(folder)
+        adapter = None
+        if folder is not None and not folder_is_whole(folder):
+            adapter = self._adapters.request(folder)
         if adapter is not None and parameters.prompt_logprobs is not None and not self._on_cpu:
             raise RequestRefused("scores of a prompt under an adapter are not there on a GPU")
         prompt: Any = {"prompt_token_ids": list(prompt_ids)}
@@ -236,23 +241,40 @@ class VllmEngine:
         finally:
             await stream.aclose()
 
-    def _adapter(self, folder: Path) -> "LoRARequest":
-        """vLLM has an adapter under a number, which stands for its folder for as long as the engine
-        lives.
+    @asynccontextmanager
+    async def _turn_of(self, folder: Path | None) -> AsyncIterator[None]:
+        whole = folder if folder_is_whole(folder) else None
+        if folder is not None and whole is None:
+            await self._room_make(await asyncio.to_thread(self._adapters.rank, folder))
+        async with self.turns.of(whole):
+            yield
+
+    async def _room_make(self, rank: int) -> None:
+        """Have the engine loaded again where ``rank`` is beyond its room: vLLM allocates that when
+        it starts. Raises EngineDead.
         """
-        from vllm.lora.request import LoRARequest
+        while self._load is not None and (room := room_rank(rank)) > self._room:
+            if self._growth is None:
+                self._growth = asyncio.create_task(self._grow(self._load, room))
+            await asyncio.shield(self._growth)  # whoever asked for it may go
 
-        number = self._adapters.setdefault(folder, len(self._adapters) + 1)
-        name = hashlib.sha256(str(folder).encode()).hexdigest()[:20]
-        return LoRARequest(lora_name=name, lora_int_id=number, lora_path=str(folder))
-
-    def _turn_of(self, folder: Path | None) -> AbstractAsyncContextManager[None]:
-        return self.turns.of(folder if folder_is_whole(folder) else None)
+    async def _grow(self, load: "Callable[[int], Awaitable[AsyncLLM]]", room: int) -> None:
+        try:
+            await self.turns.hold(keeps=False)  # however long those calls take: they are watched
+            await self._shut()
+            self.llm = await load(room)
+            await llm_prepare(self.llm)
+            self._room = room
+            self.turns.restart()
+        finally:
+            self._growth = None
 
     @property
     def waiting(self) -> str:
         """How many samples wait for other weights than those that are served."""
         count = self.turns.waiting
+        if self._growth is not None:
+            return "the engine is loaded again, with room for adapters of a larger rank"
         return (
             f"{count} samples wait until the engine has changed to the weights that they are of"
             if count
@@ -350,7 +372,7 @@ class VllmEngine:
         """
         if self._others is not None and self._others.lost is not None:
             raise self._others.lost
-        return self.llm.errored
+        return self.llm.errored and self._growth is None
 
     @property
     def ending(self) -> str:
@@ -361,13 +383,18 @@ class VllmEngine:
         """Kill vLLM's processes, which hold nothing that outlives them: their own way out takes 5
         s.
         """
-        # else it reports the end of its processes as an error
-        if self.llm.output_handler is not None:
-            self.llm.output_handler.cancel()
+        if self._growth is not None:
+            self._growth.cancel()
+            await asyncio.gather(self._growth, return_exceptions=True)
         await asyncio.to_thread(self._trial.close)
-        await asyncio.to_thread(self.llm.shutdown, timeout=0.0)
+        await self._shut()
         if self._others is not None:
             await asyncio.to_thread(self._others.close)
+
+    async def _shut(self) -> None:
+        if self.llm.output_handler is not None:  # it would report their end as an error
+            self.llm.output_handler.cancel()
+        await asyncio.to_thread(self.llm.shutdown, timeout=0.0)
         # vLLM's ``__del__`` calls it once more when the interpreter ends and vLLM's own modules are
         # already empty.
         vars(self.llm)["shutdown"] = lambda timeout=None: None

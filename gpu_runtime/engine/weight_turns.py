@@ -62,6 +62,11 @@ class WeightTurns:
         self.is_held = False
         self._advance()
 
+    def restart(self) -> None:
+        """The engine, held until now, was loaded again, and serves its own weights."""
+        self._served, self._is_known = None, True
+        self.release()
+
     async def _enter(self, weights: Path | None) -> None:
         if not self._waiting and self._serves(weights):
             self._begin()

@@ -319,3 +319,28 @@ async def test_samples_are_of_the_tempered_distribution_and_stops_are_in_them(
     assert [answer.token_ids_T for answer in several.answers] == [
         answer.token_ids_T for answer in again.answers
     ]
+
+
+async def test_an_adapter_of_a_larger_rank_is_sampled_after_the_smaller_ones(
+    parts: tuple[VllmEngine, ModelTrainerProcess], tmp_path: Path
+) -> None:
+    """The engine began with room for rank 32: it is loaded again, once the calls in flight ended."""
+    engine, trainer = parts
+    wanted = {}
+    for name, rank in (("small", 8), ("large", 64)):
+        await trainer.create_model(name, LoraConfig(rank=rank))
+        await trainer.forward_backward(name, data(), "cross_entropy", {})
+        await trainer.optim_step(name, AdamParams(learning_rate=0.05))
+        await trainer.export_sampler(name, tmp_path / name)
+        wanted[name] = await scores(trainer, name)
+        await trainer.unload(name)
+    small = await sampled(engine, tmp_path / "small")
+    asked = [asyncio.create_task(sampled(engine, tmp_path / name)) for name in ("small", "large")]
+    gone = asyncio.create_task(sampled(engine, tmp_path / "large"))
+    await asyncio.sleep(0.2)
+    gone.cancel()  # whoever asked first may leave
+    again, large = await asyncio.gather(*asked)
+    assert not engine.dead and engine.waiting == ""
+    for outcome, name in ((small, "small"), (again, "small"), (large, "large")):
+        assert np.abs(np.array(scored(outcome)) - wanted[name]).max() < 2e-3, name
+    assert np.abs(wanted["large"] - wanted["small"]).max() > 0.05

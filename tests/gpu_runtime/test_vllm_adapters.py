@@ -25,13 +25,24 @@ def kernels() -> ModuleType:
     return adapter_kernels
 
 
-def test_a_row_without_an_adapter_gets_nothing_of_the_last_one(kernels: ModuleType) -> None:
-    lora_a, x = stacked(0, RANK, HIDDEN), torch.randn(3, HIDDEN)
-    buffer = torch.full((3, RANK), 7.0)
-    kernels.shrink(x, lora_a, buffer, torch.tensor([2, -1, 0]), 0.5)
-    assert torch.allclose(buffer[0], 0.5 * lora_a[2, 0] @ x[0], atol=1e-6)
-    assert buffer[1].tolist() == [0.0] * RANK
-    assert torch.allclose(buffer[2], 0.5 * lora_a[0, 0] @ x[2], atol=1e-6)
+@pytest.mark.parametrize(
+    "slots", [[2, -1, 0], [1, 1, 1], [-1, -1, -1], [0, 0, 2]], ids=["three", "one", "none", "two"]
+)
+def test_each_row_gets_the_part_of_its_own_adapter_in_each_slice(
+    kernels: ModuleType, slots: list[int]
+) -> None:
+    """A row without one gets nothing, as vLLM's kernels would give it of the last."""
+    a, b = [stacked(0, RANK, HIDDEN), stacked(3, RANK, HIDDEN)], [stacked(1, 5, RANK), stacked(2, 3, RANK)]  # fmt: skip
+    x, y = torch.randn(3, HIDDEN), torch.ones(3, 8)
+    wrapper = SimpleNamespace()
+    vars(wrapper)[kernels.GROUPS] = kernels.groups_of(torch.tensor(slots))
+    kernels.linear_add(wrapper, y, x, a, b, 0.5, (5, 3), add_inputs=True)
+    for row, slot in enumerate(slots):
+        parts = [
+            torch.zeros(len(each_b[0, 0])) if slot < 0 else each_b[slot, 0] @ (each_a[slot, 0] @ x[row])
+            for each_a, each_b in zip(a, b, strict=True)
+        ]  # fmt: skip
+        assert torch.allclose(y[row], 1 + 0.5 * torch.cat(parts), atol=1e-5), slot
 
 
 @pytest.mark.parametrize("sampled", [True, False], ids=["sampled rows", "rows of a prompt"])

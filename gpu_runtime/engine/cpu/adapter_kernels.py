@@ -1,6 +1,7 @@
-"""Adapters in vLLM's worker on a CPU, made right where vLLM 0.32 computes something else.
+"""Adapters in vLLM's worker on a CPU: two matrix products for each that a batch has.
 
-Two things, seen in tests/gpu_runtime/test_tinker_engine.py:
+vLLM 0.32 copies A and B once for every row of a batch. Two things of it are wrong besides, seen in
+tests/gpu_runtime/test_tinker_engine.py:
 
 - A row without an adapter has the index -1, which its CPU kernels take as the last of the adapters.
 - The scores of a prompt are computed from all of its rows, with the adapters of the sampled rows
@@ -8,28 +9,56 @@ Two things, seen in tests/gpu_runtime/test_tinker_engine.py:
   has no adapter.
 """
 
+from collections.abc import Sequence
 from typing import Any
+
+# an adapter's slot and its rows, None for all of the batch
+Groups = list[tuple[int, Any]]
+GROUPS = "groups_of_rows"  # of the wrapper: of the batch that it has the metadata of
 
 
 def kernels_replace() -> None:
-    """Replace the two kernels in this process; called before the first request."""
-    from vllm.lora.ops.torch_ops import lora_ops
-    from vllm.lora.punica_wrapper import punica_cpu
+    """Replace the kernels in this process; called before the first request."""
+    from vllm.lora.punica_wrapper.punica_cpu import PunicaWrapperCPU
 
-    lora_ops.bgmv_shrink = shrink
-    punica_cpu.bgmv_shrink = shrink
-    punica_cpu.PunicaWrapperCPU.add_lora_logits = logits_add
+    update = PunicaWrapperCPU.update_metadata
+
+    def updated(wrapper: Any, *values: Any, **named: Any) -> None:
+        update(wrapper, *values, **named)
+        vars(wrapper)[GROUPS] = groups_of(wrapper.token_lora_indices)
+
+    PunicaWrapperCPU.update_metadata = updated
+    PunicaWrapperCPU.add_lora_linear = linear_add
+    PunicaWrapperCPU.add_lora_logits = logits_add
 
 
-def shrink(inputs: Any, weights: Any, output: Any, indices: Any, scaling: float = 1.0) -> None:
-    """``output_BR = scaling * weights[indices_B] inputs_BI``, and 0 in rows whose index is -1."""
-    import torch
+def groups_of(indices: Any) -> Groups:
+    """The adapters of rows whose slots are ``indices``; those of -1 have none."""
+    slots = sorted(set(indices.tolist()) - {-1})
+    if len(slots) == 1 and bool((indices == slots[0]).all()):
+        return [(slots[0], None)]
+    return [(slot, (indices == slot).nonzero().squeeze(1)) for slot in slots]
 
-    selected = weights[indices].to(dtype=output.dtype)
-    if selected.dim() == 4:
-        selected = selected.squeeze(dim=1)
-    products = scaling * torch.einsum("bi, boi -> bo", inputs.to(dtype=output.dtype), selected)
-    output[:, : products.shape[1]] = products * (indices >= 0).unsqueeze(1)
+
+def linear_add(
+    wrapper: Any,
+    y: Any,
+    x: Any,
+    lora_a: Sequence[Any],
+    lora_b: Sequence[Any],
+    scale: float,
+    output_slices: Sequence[int],
+    **_: Any,
+) -> None:
+    """Add the adapters' part to the output ``y`` of a layer whose input is ``x``; its outputs are
+    ``output_slices`` side by side, each with an A and a B of its own.
+    """
+    rows, outputs = x.view(-1, x.shape[-1]), y.view(-1, y.shape[-1])
+    for group in vars(wrapper)[GROUPS]:
+        first = 0
+        for a, b, width in zip(lora_a, lora_b, output_slices, strict=True):
+            _add(outputs, rows, a, b, scale, group, first, width)
+            first += width
 
 
 def logits_add(
@@ -39,19 +68,34 @@ def logits_add(
     lora_a: Any,
     lora_b: Any,
     scale: float,
-    *,
-    buffer: Any = None,
     **_: Any,
 ) -> None:
     """Add the adapters' part to the logits ``y`` of the hidden states ``x``."""
-    import torch
-    from vllm.lora.ops.torch_ops import lora_ops
-
     rows, logits = x.view(-1, x.shape[-1]), y.view(-1, y.shape[-1])
-    indices = _row_indices(wrapper, x, rows.size(0))
-    buffer = torch.zeros((rows.size(0), lora_b.size(-1)), dtype=torch.float32, device=x.device)
-    shrink(rows, lora_a, buffer, indices, scale)
-    lora_ops.bgmv_expand(buffer, lora_b, logits, indices, add_inputs=True)
+    # vLLM pads its logits and B in other ways
+    width = min(logits.shape[1], lora_b.shape[-2])
+    for group in groups_of(_row_indices(wrapper, x, rows.size(0))):
+        _add(logits, rows, lora_a, lora_b, scale, group, 0, width)
+
+
+def _add(
+    y: Any, x: Any, lora_a: Any, lora_b: Any, scale: float, group: tuple[int, Any], first: int, width: int
+) -> None:  # fmt: skip
+    """``y[rows, first : first + width] += scale * (x[rows] A^T) B^T``; A and B are [slots, 1, ...].
+    A's product is in float32, as on a GPU.
+    """
+    import torch
+
+    slot, rows = group
+    inputs = x if rows is None else x.index_select(0, rows)
+    a, b = lora_a[slot].flatten(0, -2), lora_b[slot].flatten(0, -2)
+    low = torch.mm(inputs.to(torch.float32), a.to(torch.float32).t()).mul_(scale)
+    part = torch.mm(low.to(y.dtype), b[:width].to(y.dtype).t())
+    columns = y[:, first : first + width]
+    if rows is None:
+        columns += part
+    else:
+        columns.index_add_(0, rows, part)
 
 
 def _row_indices(wrapper: Any, x: Any, count: int) -> Any:
