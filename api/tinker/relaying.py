@@ -21,7 +21,7 @@ from console.sessions.limits.queue import queue_position
 from console.sessions.models import Session
 from console.sessions.selectors import Route
 from console.tinker.models import TinkerModel, TinkerSampler, TinkerSession
-from console.tinker.runtime_messages import model_message, sampler_message
+from console.tinker.runtimes import model_message, sampler_message
 from tinkerscript.wire.sessions import SessionState
 from tinkerscript.wire.tinker.ids import ModelId, PromiseId, SamplerId, user_error
 from tinkerscript.wire.tinker.messages import ModelCreate, SamplerCreate

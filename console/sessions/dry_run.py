@@ -194,10 +194,10 @@ def memory_check(
     )
 
 
-def context_default_longest(model: BaseModel) -> int | None:
+def context_default_longest(model: BaseModel, *, lora_rank: int) -> int | None:
     """The longest context that the engine of a Tinker client's session holds; None where that is
     not known."""
-    shape, config = base_model_shape(model), SessionConfig()
+    shape, config = base_model_shape(model), SessionConfig(lora_rank=lora_rank)
     if shape is None:
         return None
     devices = devices_needed(config=config)

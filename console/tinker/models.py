@@ -5,6 +5,9 @@ from django.db import models
 from console.sessions.models import Checkpoint, Session
 from console.users.models import ApiKey, Project, new_id
 
+# In ``user_metadata`` of a ServiceClient: the wire's requests have no other place for it.
+SEEDS, EXACT, MIXED = "sampling_seeds", "exact", "mixed"
+
 
 def new_tinker_session_id() -> str:
     return new_id("tnk")
@@ -37,6 +40,11 @@ class TinkerSession(models.Model):
     class Meta:
         db_table = "console_tinkersession"
         indexes = [models.Index(fields=["project", "-created_at"], name="tinker_session_list")]
+
+    @property
+    def has_exact_seeds(self) -> bool:
+        """Whether its client asked for seeds as they are."""
+        return self.user_metadata.get(SEEDS) == EXACT
 
 
 class TinkerRuntime(models.Model):

@@ -3,6 +3,10 @@
 Clients of one project share the runtime of a base, each with models, samplers and an end of its
 own; the runtime ends with the last of them. A client that trains all weights of a base has it to
 itself: no other trains beside it, and others may sample.
+
+Below are the messages that announce models and samplers to their runtime. The checkpoint that one
+begins from may be deleted later: the message then has no files. A runtime keeps the first message
+of a name; without one it records that the checkpoint could not be read.
 """
 
 from collections.abc import Iterable
@@ -16,28 +20,30 @@ from console.errors import Conflict, InvalidRequest
 from console.live.services import event_record
 from console.sessions.dry_run import context_default_longest
 from console.sessions.limits.usage import key_budget_check
-from console.sessions.models import Session
+from console.sessions.models import Checkpoint, Session
 from console.sessions.services import session_create, session_stop
 from console.sessions.states import ENDED, Desired
-from console.tinker.models import TinkerModel, TinkerRuntime, TinkerSession
+from console.tinker.checkpoints import checkpoint_files
+from console.tinker.models import TinkerModel, TinkerRuntime, TinkerSampler, TinkerSession
 from console.tinker.telemetry import telemetry_record
 from console.users.keys import key_model_check
 from console.users.models import ApiKey, Project
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.events import EventKind
+from tinkerscript.wire.runtime import StoredFile
 from tinkerscript.wire.sessions import SessionCreate, SessionKind, SessionState
+from tinkerscript.wire.tinker.messages import LoraOptions, ModelCreate, ModelSource, SamplerCreate
 
-# of what is sampled and trained; a base model's own length where that is less
-MAX_CONTEXT_LENGTH = 8192
 # an engine that meets a larger adapter is loaded again, with room for it
 LEAST_RANK = 32
+GONE = "gone"  # in place of the id of a checkpoint whose row is no more
 
 
 def context_length(base_model: str) -> int:
     """Prompt and answer of one request, in tokens. Raises UnknownBaseModel, InvalidRequest."""
     model = base_model_resolve(base_model)
-    length = min(model.context_length or SessionConfig().max_context_length, MAX_CONTEXT_LENGTH)
-    return min(length, context_default_longest(model) or length)
+    length = model.context_length or SessionConfig().max_context_length
+    return min(length, context_default_longest(model, lora_rank=LEAST_RANK) or length)
 
 
 def session_for_base_model(
@@ -195,3 +201,42 @@ def _audit(tinker_session: TinkerSession, key: ApiKey, session: Session, action:
         target={"id": session.id},
         details={"tinker_session_id": tinker_session.id, "base_model": session.base_model},
     )
+
+
+def model_message(model: TinkerModel) -> ModelCreate:
+    """The model's first operation."""
+    source = None
+    if model.source is not None:
+        source = ModelSource(**model.source, files=_files(model.source["checkpoint_id"]))
+    return ModelCreate(
+        model_id=model.id,
+        base_model=model.base_model,
+        lora=LoraOptions.model_validate(model.lora),
+        source=source,
+        made_before=model.is_made,
+        exact_seeds=model.tinker_session.has_exact_seeds,
+    )
+
+
+def sampler_message(sampler: TinkerSampler) -> SamplerCreate:
+    """What a sampling session samples from."""
+    message = SamplerCreate(
+        sampling_session_id=sampler.id,
+        base_model=sampler.base_model,
+        exact_seeds=sampler.tinker_session.has_exact_seeds,
+    )
+    if not sampler.model_path:
+        return message
+    return message.model_copy(
+        update={
+            "model_path": sampler.model_path,
+            # without one it would sample from the base model
+            "checkpoint_id": sampler.checkpoint_id or GONE,
+            "files": _files(sampler.checkpoint_id),
+        }
+    )
+
+
+def _files(checkpoint_id: str | None) -> list[StoredFile]:
+    found = Checkpoint.objects.filter(id=checkpoint_id).first()
+    return checkpoint_files(found) if found else []

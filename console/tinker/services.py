@@ -12,6 +12,9 @@ from django.utils import timezone
 from console.errors import InvalidRequest, NotFound
 from console.tinker.checkpoints import checkpoint_find
 from console.tinker.models import (
+    EXACT,
+    MIXED,
+    SEEDS,
     TinkerCheckpoint,
     TinkerModel,
     TinkerRuntime,
@@ -36,7 +39,14 @@ def tinker_session_create(
     tags: list[str],
     user_metadata: dict[str, Any],
 ) -> TinkerSession:
-    """A Tinker session; its runtimes are started as its base models are named."""
+    """A Tinker session; its runtimes are started as its base models are named. Raises
+    InvalidRequest for seeds that are taken in no such way.
+    """
+    if (seeds := user_metadata.get(SEEDS, MIXED)) not in (EXACT, MIXED):
+        raise InvalidRequest(
+            f"user_metadata: {SEEDS} is {seeds!r}; it is {EXACT!r} or {MIXED!r}.",
+            hint=f"{EXACT!r} takes each seed as it is, so that equal requests get equal answers.",
+        )
     return TinkerSession.objects.create(
         project=project,
         key=key,

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpu_runtime.engine.adapter_folders import adapters_room, room_rank
 from gpu_runtime.engine.grammars.allowed_recorder import BACKEND
 from gpu_runtime.engine.over_nodes.others import OtherNodes
 from gpu_runtime.engine.over_nodes.part import EXECUTOR, EnginePart, part_options
+from gpu_runtime.engine.served.adapter_folders import adapters_room, room_rank
 from gpu_runtime.engine.vllm_process import (
     child_variables,
     dtype_name,

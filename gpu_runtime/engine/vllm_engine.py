@@ -8,7 +8,7 @@ long answer holds up no step.
 
 For Tinker clients an engine has adapters on its model, side by side. For one of a larger rank than
 it has room for, it is loaded again once the calls in flight have ended. Whole models of its shape
-are sampled by turns (``weight_turns.py``): their weights take the place of the model's, and cached
+are sampled by turns (``served/weight_turns.py``): their weights take the place of the model's, and cached
 prefixes are forgotten at each change.
 """
 
@@ -20,7 +20,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from gpu_runtime.engine.adapter_folders import AdapterFolders, room_rank
 from gpu_runtime.engine.arguments import llm_prepare, llm_start
 from gpu_runtime.engine.grammars.allowed_recorder import GrammarCompiler, allowed_recorder
 from gpu_runtime.engine.grammars.budget import ENDED, TOO_SLOW
@@ -28,10 +27,11 @@ from gpu_runtime.engine.grammars.trial import GrammarTrial
 from gpu_runtime.engine.over_nodes.others import OtherNodes
 from gpu_runtime.engine.raw_logprobs import is_raw
 from gpu_runtime.engine.samples import sample_make
-from gpu_runtime.engine.served_versions import ServedVersions, delta_split
+from gpu_runtime.engine.served.adapter_folders import AdapterFolders, room_rank
+from gpu_runtime.engine.served.served_versions import ServedVersions, delta_split
+from gpu_runtime.engine.served.weight_turns import WeightTurns
 from gpu_runtime.engine.vllm_output import call_spans, delta_of, engine_parameters
 from gpu_runtime.engine.vllm_process import device_turn, failed_call, how_ended
-from gpu_runtime.engine.weight_turns import WeightTurns
 from gpu_runtime.errors import EngineDead, RequestRefused, WeightsRefused
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.sampler_interfaces import SampleOrder, SampleOutcome

@@ -22,8 +22,9 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from gpu_runtime.errors import ModelUnsupported
 
 
-def layers_recompute(model: nn.Module, *, offload: bool = False) -> None:
-    """Wrap every decoder layer of ``model``; ``offload``: its inputs are kept on the host.
+def layers_recompute(model: nn.Module, *, offload: bool = False, beyond: int = 0) -> None:
+    """Wrap every decoder layer of ``model``; ``offload``: its inputs are kept on the host. Rows of
+    at most ``beyond`` tokens are computed once and kept whole.
 
     Raises ModelUnsupported for a model that has none known as such.
     """
@@ -35,7 +36,15 @@ def layers_recompute(model: nn.Module, *, offload: bool = False) -> None:
             f"{type(model).__name__} has no layers for gradient_checkpointing; turn it off"
         )
     for layer in layers:
-        layer.forward = partial(_offloaded if offload else _recomputed, layer.forward)
+        forward = partial(_offloaded if offload else _recomputed, layer.forward)
+        layer.forward = partial(_by_length, layer.forward, forward, beyond) if beyond else forward
+
+
+def _by_length(
+    kept: Callable[..., Any], recomputed: Callable[..., Any], beyond: int, *inputs: Any, **options: Any
+) -> Any:  # fmt: skip
+    states = inputs[0] if inputs else options["hidden_states"]
+    return (recomputed if states.shape[:-1].numel() > beyond else kept)(*inputs, **options)
 
 
 def _recomputed(forward: Callable[..., Any], *inputs: Any, **options: Any) -> Any:

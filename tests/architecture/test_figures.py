@@ -80,9 +80,9 @@ FIGURES: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
         ),
         ("telemetry 1 MiB", "api/tinker/routes.py", {"TOLD_BYTES": MIB}),
         (
-            "4 of all weights, 256 or 8 GiB of adapters",
+            "a quarter of the volume's room, which the clients share alike, at most 1024 and at least 2",
             "gpu_runtime/gateway/tinker/snapshots.py",
-            {"WHOLE_KEPT": 4, "ADAPTERS_KEPT": 256, "ADAPTER_BYTES_KEPT": 8 * GIB},
+            {"SNAPSHOTS_PART": 0.25, "MOST_KEPT": 1024, "LEAST_KEPT": 2},
         ),
         (
             "ranks above 256 | refused",
@@ -106,9 +106,14 @@ FIGURES: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
             {"MAX_CELLS": 262_144},
         ),
         (
-            "the base model's, at most 8192",
-            "console/tinker/runtimes.py",
-            {"MAX_CONTEXT_LENGTH": 8192},
+            "fit a thirty-second of the memory, 2 to 32 in a batch of the engine and up to 1024",
+            "gpu_runtime/engine/served/adapter_folders.py",
+            {"MOST_AT_ONCE": 32, "MOST_LOADED": 1024},
+        ),
+        (
+            "too long for a quarter of the memory",
+            "gpu_runtime/training/models/trainer.py",
+            {"ROW_PART": 0.25},
         ),
         (
             "stand for at most 16,777,216 numbers",

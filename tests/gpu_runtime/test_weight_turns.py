@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_runtime.engine.weight_turns import WeightTurns
+from gpu_runtime.engine.served.weight_turns import WeightTurns
 
 A, B = Path("/a"), Path("/b")
 

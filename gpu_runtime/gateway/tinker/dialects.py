@@ -28,7 +28,7 @@ from gpu_runtime.gateway.http import check_relay_key
 from gpu_runtime.gateway.openai.routes import OpenAIRoutes
 from gpu_runtime.gateway.openai.token_routes import TokenRoutes
 from gpu_runtime.gateway.tinker.data import UserMistake
-from gpu_runtime.gateway.tinker.samples.sampling import STALL_S
+from gpu_runtime.gateway.tinker.samples.sampling import STALL_S, Sampled
 from gpu_runtime.gateway.tinker.snapshots import snapshot_held
 from gpu_runtime.generation.calls import Calls
 from gpu_runtime.generation.forgotten_calls import ForgottenCalls
@@ -61,7 +61,7 @@ class DialectRoutes:
     def __init__(
         self,
         engine: SamplerEngine,
-        sampler_find: Callable[[str], Awaitable[Path | None]],
+        sampler_find: Callable[[str], Awaitable[Sampled]],
         renderer_load: Callable[[], Renderer],
         config: SessionConfig,
         *,
@@ -95,7 +95,7 @@ class DialectRoutes:
         check_relay_key(request, self._relay_key)
         sampler_id = request.headers.get(SAMPLER_HEADER, "")
         try:
-            folder = await self._sampler_find(sampler_id)
+            folder = (await self._sampler_find(sampler_id)).folder
         except UserMistake as mistake:
             raise NotFound(str(mistake), param="model", openai_code="model_not_found") from None
         now = f"{sampler_id} {folder}"  # an in-flight sampler moves to another folder

@@ -31,8 +31,8 @@ from gpu_runtime.gateway.tinker.requests import (
     body_parse,
 )
 from gpu_runtime.gateway.tinker.results import Result
-from gpu_runtime.gateway.tinker.samples.sampling import Busy, Gone, Promise, Samples
-from gpu_runtime.gateway.tinker.snapshots import ADAPTERS_KEPT, WHOLE_KEPT, snapshot_use
+from gpu_runtime.gateway.tinker.samples.sampling import Busy, Gone, Promise, Sampled, Samples
+from gpu_runtime.gateway.tinker.snapshots import snapshot_use
 from gpu_runtime.journal.model_table import CREATE, ModelTable
 from gpu_runtime.object_store.staging import folder_publish
 from gpu_runtime.refusals import BadRequest
@@ -251,7 +251,7 @@ class Samplers:
 
     async def create(self, wanted: SamplerCreate) -> None:
         """Take it up; once, however often it is told."""
-        described: dict[str, Any] = {"base": True}
+        described: dict[str, Any] = {"base": True, "exact_seeds": wanted.exact_seeds}
         if wanted.checkpoint_id is not None:
             described = wanted.model_dump(mode="json")
         self.clients.add(client_of(wanted.sampling_session_id))
@@ -268,24 +268,26 @@ class Samplers:
         self.clients.add(client_of(sampler_id))
         await self._disk.run(self._table.sampler_put, sampler_id, described)
 
-    async def find(self, sampler_id: str) -> Path | None:
-        """The folder of its weights; None for the base model. Raises UserMistake."""
+    async def find(self, sampler_id: str) -> Sampled:
+        """What it samples. Raises UserMistake."""
         described = await self._disk.run(self._table.sampler, sampler_id)
         if described is not None and "inflight" in described:
             described = await self._disk.run(self._table.sampler, described["inflight"])
         if described is None:
             raise UserMistake(f"there is no sampling session {sampler_id}")
+        folder = await self._folder(sampler_id, described)
+        return Sampled(folder, exact_seeds=described.get("exact_seeds", False))
+
+    async def _folder(self, sampler_id: str, described: dict[str, Any]) -> Path | None:
         if described.get("base"):
             return None
         if "folder" in described:
             folder = Path(described["folder"])
             if not await asyncio.to_thread(snapshot_use, folder):
                 raise UserMistake(
-                    f"the weights of {sampler_id} are no longer kept: of unnamed snapshots those "
-                    "that were"
-                    f" sampled last are, {WHOLE_KEPT} of a model of all weights, {ADAPTERS_KEPT} "
-                    "or 8 GiB of adapters;"
-                    " save_weights_for_sampler with a name keeps one"
+                    f"the weights of {sampler_id} are no longer kept: of a client's unnamed "
+                    "snapshots those that were sampled last are, as many as a part of the volume "
+                    "holds; save_weights_for_sampler with a name keeps one"
                 )
             return folder
         source = ModelSource(

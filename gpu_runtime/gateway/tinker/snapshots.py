@@ -14,8 +14,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-WHOLE_KEPT = 4  # of a model of all weights, each as large as the model
-ADAPTERS_KEPT, ADAPTER_BYTES_KEPT = 256, 8 << 30  # of all adapters of a session
+# Of the room on the volume, free or taken by them, which the clients share alike. Of each kind the
+# last LEAST_KEPT of a client stay whatever their size: a model of all weights is as large as many
+# adapters.
+SNAPSHOTS_PART = 0.25
+LEAST_KEPT, MOST_KEPT = 2, 1024
 # of a model: what its in-flight samplers follow, and what a sample that has begun may yet load
 INFLIGHT_KEPT = 2
 
@@ -48,27 +51,41 @@ def snapshot_use(folder: Path) -> bool:
     return True
 
 
+def snapshots_folder(models: Path, client: str, kind: str) -> Path:
+    """Where those of a client are: ``whole``, ``adapters``, or of one model ``inflight-...``."""
+    return models / "samplers" / client / kind
+
+
 def snapshots_bound(snapshots: Path) -> None:
-    """Remove what is beyond the bound of its kind, which the folder's name says."""
-    kept, kept_bytes = {
-        "whole": (WHOLE_KEPT, None),
-        "adapters": (ADAPTERS_KEPT, ADAPTER_BYTES_KEPT),
-    }.get(snapshots.name, (INFLIGHT_KEPT, None))
-    total_bytes = 0
+    """Remove what is beyond the bound, of one client and kind (snapshots_folder)."""
     finished = [folder for folder in snapshots.iterdir() if not folder.name.startswith(".")]
     last_first = sorted(finished, key=lambda folder: folder.stat().st_mtime_ns, reverse=True)
-    for place, folder in enumerate(last_first):
-        if kept_bytes is not None:
-            total_bytes += sum(file.stat().st_size for file in folder.iterdir())
-        is_beyond = place >= kept or total_bytes > (kept_bytes or total_bytes)
-        if place and is_beyond and folder not in _held:
+    if snapshots.name in ("whole", "adapters"):
+        beyond = last_first[_kept(last_first, snapshots.parent.parent) :]
+    else:
+        beyond = last_first[INFLIGHT_KEPT:]
+    for folder in beyond:
+        if folder not in _held:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _kept(last_first: list[Path], clients: Path) -> int:
+    """How many of a client's snapshots have room."""
+    sizes = [sum(file.stat().st_size for file in folder.iterdir()) for folder in last_first]
+    room = (shutil.disk_usage(clients).free + sum(sizes)) * SNAPSHOTS_PART
+    share, total, kept = room / len([*clients.iterdir()]), 0, 0
+    for size in sizes[:MOST_KEPT]:
+        total += size
+        if total > share:
+            break
+        kept += 1
+    return max(kept, LEAST_KEPT)
 
 
 def leftovers_remove(models: Path) -> None:
     """Remove what no runtime finishes: folders in the making, and the copies of checkpoints that
     were on their way.
     """
-    for pattern in ("saving-*", ".saving-*", "models/*/.state-*", "samplers/*/.*"):
+    for pattern in ("saving-*", ".saving-*", "models/*/.state-*", "samplers/*/*/.*"):
         for folder in models.glob(pattern):
             shutil.rmtree(folder, ignore_errors=True)

@@ -23,12 +23,17 @@ from gpu_runtime.gateway.tinker.requests import (
     body_parse,
 )
 from gpu_runtime.gateway.tinker.results import MODEL_LOST, Measured, Result
-from gpu_runtime.gateway.tinker.snapshots import leftovers_remove, snapshot_use, snapshots_bound
+from gpu_runtime.gateway.tinker.snapshots import (
+    leftovers_remove,
+    snapshot_use,
+    snapshots_bound,
+    snapshots_folder,
+)
 from gpu_runtime.health.file_progress import report_file_progress
 from gpu_runtime.journal.model_table import Operation
 from gpu_runtime.model_interfaces import AdamParams, InvalidTrainingInput, LoraConfig, ModelTrainer
 from gpu_runtime.object_store.staging import folder_publish
-from tinkerscript.wire.tinker.ids import ModelId, SamplerId
+from tinkerscript.wire.tinker.ids import ModelId, SamplerId, client_of
 from tinkerscript.wire.tinker.messages import (
     LoraOptions,
     ModelCreate,
@@ -71,6 +76,7 @@ class ModelWork:
         )
         self._sampler_put, self._advance = sampler_put, advance
         self._loras: dict[str, LoraOptions] = {}
+        self._exact_seeds: set[str] = set()  # models whose client asked for seeds as they are
         # operations, bytes, and when the first of them was
         self._since: dict[str, tuple[int, int, float]] = {}
         self._saving_s: dict[str, float] = {}  # how long the last state took
@@ -88,9 +94,9 @@ class ModelWork:
 
     async def resume(self, model_id: str, seq_id: int, creation: Operation) -> None:
         """Make the model and load the state that was saved after operation ``seq_id``."""
-        lora = ModelCreate.model_validate_json(creation.body).lora
-        self._loras[model_id] = lora
-        await self._trainer.create_model(model_id, _lora(lora))
+        made = ModelCreate.model_validate_json(creation.body)
+        self._keep(made)
+        await self._trainer.create_model(model_id, _lora(made.lora))
         folder = self._state_folder(model_id, seq_id)
         await self._trainer.load_state(model_id, folder, with_optimizer=True, with_gradient=True)
 
@@ -117,6 +123,11 @@ class ModelWork:
             case "save_weights_for_sampler":
                 return await self._save_for_sampler(operation)
         raise UserMistake(f"{operation.kind} is no operation of a model")
+
+    def _keep(self, made: ModelCreate) -> None:
+        self._loras[made.model_id] = made.lora
+        if made.exact_seeds:
+            self._exact_seeds.add(made.model_id)
 
     async def save_when_due(self, model_id: str, seq_id: int, *, size_bytes: int) -> bool:
         """Save a state on this volume when enough would have to be done again after a restart."""
@@ -158,9 +169,10 @@ class ModelWork:
         for known in (self._since, self._saving_s, self._mistaken, self._unmade):
             known.pop(model_id, None)
         self._save_next.discard(model_id)
+        self._exact_seeds.discard(model_id)
         for folder in (
             self._state_folder(model_id, 0).parent,
-            self._folder / "samplers" / f"inflight-{_short(model_id)}",
+            snapshots_folder(self._folder, _short(client_of(model_id)), ""),
         ):
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
@@ -198,7 +210,7 @@ class ModelWork:
             self._unmade[wanted.model_id] = operation, str(away), time.monotonic()
             raise
         self._unmade.pop(wanted.model_id, None)
-        self._loras[wanted.model_id] = wanted.lora
+        self._keep(wanted)
         if wanted.source is None:
             return Result.of({"model_id": wanted.model_id, "type": "create_model"})
         return Result.of(
@@ -294,10 +306,11 @@ class ModelWork:
             await self._export(operation.model_id, folder)
             return self._stored(opening, folder, operation, kind=operation.kind)
         is_whole, moves = self._loras[operation.model_id].rank == 0, wanted.kind == "inflight"
-        snapshots = "whole" if is_whole else "adapters"
+        kind = "whole" if is_whole else "adapters"
         if moves:
-            snapshots = f"inflight-{_short(operation.model_id)}"
-        folder = self._folder / "samplers" / snapshots / _short(operation.request_id)
+            kind = f"inflight-{_short(operation.model_id)}"
+        client = _short(client_of(operation.model_id))
+        folder = snapshots_folder(self._folder, client, kind) / _short(operation.request_id)
         await self._export(operation.model_id, folder)
         model = ModelId.parse(operation.model_id)
         assert model is not None, "the control plane makes models of this form alone"
@@ -305,7 +318,13 @@ class ModelWork:
             SamplerId(model.tinker_session, wanted.sampling_session_seq_id or 0, self._session_id)
         )
         await self._sampler_put(
-            sampler_id, {"folder": str(folder), "model_id": operation.model_id}, moves
+            sampler_id,
+            {
+                "folder": str(folder),
+                "model_id": operation.model_id,
+                "exact_seeds": operation.model_id in self._exact_seeds,
+            },
+            moves,
         )
         await asyncio.to_thread(snapshot_use, folder)
         await asyncio.to_thread(snapshots_bound, folder.parent)

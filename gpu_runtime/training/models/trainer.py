@@ -6,13 +6,16 @@ it one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from gpu_runtime.errors import ModelUnsupported
 from gpu_runtime.model_interfaces import (
     AdamParams,
     Datum,
@@ -21,6 +24,7 @@ from gpu_runtime.model_interfaces import (
     LoraConfig,
     LossConfig,
 )
+from gpu_runtime.training.checkpointing import layers_recompute
 from gpu_runtime.training.cpu.onednn_linear import linear_layers_use_onednn
 from gpu_runtime.training.lora import adapter_export
 from gpu_runtime.training.model_check import policy_verify
@@ -45,6 +49,9 @@ from .state_files import saved_weights, state_read, state_weights, state_write
 # engine's and a call's.
 ADAPTERS_PART = 0.25
 WHOLE_PART = 0.75  # what a model of all weights may have, the base itself included
+# A longer row than fits this part computes its layers again in the backward pass. Bytes per token
+# and hidden unit of a layer, at 2 bytes a value (Korthikanti et al. 2022, arXiv:2205.05198).
+ROW_PART, ACTIVATION_BYTES = 0.25, 34
 WHOLE_BYTES = 4 * 5  # of each weight, in float32: itself, gradient, a call's gradient, two moments
 
 
@@ -89,6 +96,9 @@ class BaseWithModels:
             offload_activations=self._config.offload_activations,
         ).to(self._device)
         policy_verify(policy, self._config, self._device)
+        if not self._config.gradient_checkpointing:
+            with suppress(ModelUnsupported):  # a model of other layers keeps every row whole
+                layers_recompute(policy.model, beyond=self._whole_row(policy.model))
         if self._spec.device == "cpu":
             linear_layers_use_onednn(policy)
         return policy.requires_grad_(False)
@@ -124,6 +134,14 @@ class BaseWithModels:
                 f" have {taken >> 20} of the {room >> 20} MiB that are for adapters. Finish one, "
                 "or take a smaller rank"
             )
+
+    def _whole_row(self, model: Any) -> int:
+        """The tokens of a row whose activations fit ROW_PART of the memory."""
+        fields = model.config.get_text_config()
+        units = getattr(fields, "hidden_size", 1) * getattr(fields, "num_hidden_layers", 1)
+        value_bytes = 4 if model.dtype == torch.float32 else 2
+        of_token = units * ACTIVATION_BYTES * value_bytes // 2
+        return max(1, int(self._memory_bytes() * ROW_PART) // of_token)
 
     def _memory_bytes(self) -> int:
         if self._spec.device == "cpu":

@@ -183,4 +183,4 @@ async def test_what_a_client_reads_before_anything_else(alices: Client) -> None:
         True,
         True,
     )
-    assert model["max_context_length"] > 0
+    assert model["max_context_length"] == 8192, "the model's own"

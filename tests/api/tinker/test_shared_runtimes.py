@@ -1,5 +1,6 @@
 """Clients of one project on one base model: one runtime, and ids, usage and an end of each its own."""
 
+import json
 from typing import Any
 
 import pytest
@@ -119,3 +120,24 @@ async def test_usage_is_each_clients_own(alices: Client) -> None:
     events = (await alices.get("billing/usage/events"))["data"]
     counts = {event["session_id"]: event["event_info"]["token_count"] for event in events}
     assert counts == {first: 5, second: 7}
+
+
+async def test_seeds_as_they_are_are_asked_for_by_the_client(
+    alices: Client, gateway: FakeGateway
+) -> None:
+    wrong = {"user_metadata": {"sampling_seeds": "exactly"}}
+    status, answer = await alices.send("POST", "create_session", wrong)
+    assert status == 400 and "'exact' or 'mixed'" in answer["detail"]
+    for metadata, exact in (({}, False), ({"sampling_seeds": "exact"}, True)):
+        session = (await alices.post("create_session", {"user_metadata": metadata}))["session_id"]
+        made = await alices.model(session)
+        served = Session.objects.filter(id=runtime_of(made))
+        await served.aupdate(state="ready", address=gateway.address)
+        await alices.send("POST", "optim_step", step(1, model_id=made["model_id"]))
+        body = {"session_id": session, "sampling_session_seq_id": 0, "base_model": BASE_MODEL}
+        sampling = (await alices.post("create_sampling_session", body))["sampling_session_id"]
+        await alices.send("POST", "asample", {"sampling_session_id": sampling, "seq_id": 0})
+        told = [
+            json.loads(sent) for request, sent in gateway.requests if "/tinker/" in request.path
+        ]
+        assert [each["exact_seeds"] for each in told[-2:]] == [exact, exact]

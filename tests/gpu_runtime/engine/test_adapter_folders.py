@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_runtime.engine import adapter_folders
-from gpu_runtime.engine.adapter_folders import AdapterFolders, adapters_room, room_rank
+from gpu_runtime.engine.served import adapter_folders
+from gpu_runtime.engine.served.adapter_folders import AdapterFolders, adapters_room, room_rank
 
 GIB = 1 << 30
 SMALL = {"hidden_size": 576, "num_attention_heads": 9, "num_key_value_heads": 3, "num_hidden_layers": 30,

@@ -10,8 +10,12 @@ from gpu_runtime.gateway.tinker.samples import prompt_targets
 from gpu_runtime.interfaces import SamplingOptions
 from gpu_runtime.sampler_interfaces import SampleOrder, SamplerEngine
 
+SEEDS = 2**62  # room to count up in 63 bits
 
-def order_of(sample: Sample, folder: Path | None, engine: SamplerEngine) -> SampleOrder:
+
+def order_of(
+    sample: Sample, folder: Path | None, engine: SamplerEngine, *, exact_seeds: bool = False
+) -> SampleOrder:
     """What the engine is asked for. Raises UserMistake for what cannot be done, by name."""
     prompt = _prompt_ids(sample.prompt, engine.vocabulary_size)
     options, room = sample.sampling_params, engine.context_length - len(prompt)
@@ -35,11 +39,11 @@ def order_of(sample: Sample, folder: Path | None, engine: SamplerEngine) -> Samp
     strings, token_ids = _stops(options.stop, engine.vocabulary_size)
     targets = prompt_targets.rows_read(sample, len(prompt), engine.vocabulary_size)
     scored = bool(sample.prompt_logprobs) or sample.topk_prompt_logprobs > 0
-    seed = (
-        None
-        if options.seed is None
-        else seed_mix(sample.sampling_session_id, sample.seq_id, options.seed)
-    )
+    seed = options.seed
+    if seed is not None and exact_seeds and not 0 <= seed < SEEDS:
+        raise UserMistake(f"seed is {seed}; a seed that is taken as it is, is 0 to {SEEDS - 1}")
+    if seed is not None and not exact_seeds:
+        seed = seed_mix(sample.sampling_session_id, sample.seq_id, seed)
     asked = SamplingOptions(
         max_tokens=max(1, room if options.max_tokens is None else options.max_tokens),
         temperature=options.temperature,
@@ -64,7 +68,7 @@ def seed_mix(sampling_session_id: str, seq_id: int, seed: int) -> int:
     prompts.
     """
     digest = hashlib.sha256(f"{sampling_session_id}|{seq_id}|{seed}".encode()).digest()
-    return int.from_bytes(digest[:8], "big") >> 2  # room to count up in 63 bits
+    return int.from_bytes(digest[:8], "big") >> 2
 
 
 def _prompt_ids(prompt: Prompt, vocabulary_size: int) -> tuple[int, ...]:

@@ -49,6 +49,17 @@ class Gone(Exception):
 
 
 @dataclass(frozen=True)
+class Sampled:
+    """What a sampling session samples: the weights of a folder, None for the base model's.
+
+    ``exact_seeds``: its client asked for seeds as they are.
+    """
+
+    folder: Path | None
+    exact_seeds: bool = False
+
+
+@dataclass(frozen=True)
 class SampleDone:
     """A sample was made for a sampling session."""
 
@@ -77,17 +88,16 @@ class Promise:
 
 
 class Samples:
-    """The samples of one session. ``sampler_find`` tells the folder of a sampling session's
-    weights, None for the base.
+    """The samples of one session. ``sampler_find`` tells what a sampling session samples.
 
-    That is an adapter's folder, or for all weights a Hugging Face folder. It raises UserMistake for
+    Its folder is an adapter's, or for all weights a Hugging Face folder. It raises UserMistake for
     a session that is not known. ``on_fault`` hears of an engine that is lost.
     """
 
     def __init__(
         self,
         engine: SamplerEngine,
-        sampler_find: Callable[[str], Awaitable[Path | None]],
+        sampler_find: Callable[[str], Awaitable[Sampled]],
         *,
         session_id: str,
         events: Events,
@@ -206,8 +216,9 @@ class Samples:
 
     async def _run(self, promise: Promise, number: tuple[str, int], sample: Sample) -> None:
         try:
-            folder = await self._sampler_find(sample.sampling_session_id)
-            order = order_of(sample, folder, self._engine)
+            sampled = await self._sampler_find(sample.sampling_session_id)
+            folder = sampled.folder
+            order = order_of(sample, folder, self._engine, exact_seeds=sampled.exact_seeds)
             client = client_of(sample.sampling_session_id)
             async with self._room.of(client, order.num_samples):
                 began = time.monotonic()

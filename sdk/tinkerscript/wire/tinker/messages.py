@@ -45,6 +45,9 @@ class ModelCreate(Request):
     made_before: bool = Field(
         False, description="A runtime has had it: one that does not know it lost its volume."
     )
+    exact_seeds: bool = Field(
+        False, description="Of samples: the client's seeds are taken as they are."
+    )
 
 
 class RefusedOperation(Request):
@@ -65,6 +68,9 @@ class SamplerCreate(Request):
     model_path: str | None = None
     checkpoint_id: str | None = None
     files: list[StoredFile] = []
+    exact_seeds: bool = Field(
+        False, description="Of samples: the client's seeds are taken as they are."
+    )
 
 
 class NamedCheckpointOpen(Request):

@@ -76,6 +76,29 @@ async def test_one_seed_for_every_request_gives_each_its_own_answer_and_a_retry_
         assert tokens(await wire.do("asample", sample(0, sampling_params=seeded))) == answers[0]
 
 
+async def test_a_client_that_asks_for_seeds_as_they_are_gets_equal_answers(wire_open: Open) -> None:
+    """In every one of its samplers, and in another session: of the base, and of its models."""
+    answers = []
+    for client in ("tnk_ab", "tnk_cd"):
+        async with wire_open() as wire:
+            base = {"sampling_session_id": f"{client}:sample:8:ses_0123", "base_model": "tiny"}
+            await wire.post("/tinker/samplers", base | {"exact_seeds": True})
+            body = {"model_id": f"{client}:train:0", "base_model": "tiny", "lora": {"rank": 8}}
+            await wire.post("/tinker/models", body | {"exact_seeds": True})
+            save = {"model_id": body["model_id"], "seq_id": 1, "sampling_session_seq_id": 0}
+            own = (await wire.do("save_weights_for_sampler", save))["sampling_session_id"]
+            for sampler, number in ((base["sampling_session_id"], 0), (own, 5), (own, 6)):
+                asked = {
+                    "sampling_session_id": sampler,
+                    "sampling_params": {"max_tokens": 5, "seed": 42},
+                }
+                answers.append(tokens(await wire.do("asample", sample(number, **asked))))
+                assert wire.engine.orders[-1].options.seed == 42
+            wrong = asked | {"sampling_params": {"seed": -1}}
+            assert "seed is -1" in (await wire.do("asample", sample(9, **wrong)))["error"]
+    assert answers[0] == answers[3] and answers[1] == answers[2] == answers[4]
+
+
 def test_a_seed_is_mixed_with_its_sampling_session_and_its_number() -> None:
     mixed = [seed_mix(*each) for each in (("a", 0, 42), ("b", 0, 42), ("a", 1, 42), ("a", 0, 43))]
     assert len(set(mixed)) == 4 and seed_mix("a", 0, 42) == mixed[0]
@@ -111,7 +134,7 @@ async def test_scores_of_the_prompt_have_no_first_and_can_be_the_last_few(wire_o
         ]
 
 
-@pytest.mark.parametrize("bound", ["ADAPTERS_KEPT", "ADAPTER_BYTES_KEPT"])
+@pytest.mark.parametrize("bound", ["SNAPSHOTS_PART", "MOST_KEPT"])
 async def test_adapters_snapshots_are_kept_up_to_a_bound_those_that_are_sampled_the_longest(
     wire_open: Open, monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
@@ -123,15 +146,13 @@ async def test_adapters_snapshots_are_kept_up_to_a_bound_those_that_are_sampled_
             names.append((await wire.do("save_weights_for_sampler", save))["sampling_session_id"])
             used = await wire.do("asample", sample(number, sampling_session_id=names[0]))
             assert len(tokens(used)) == 1
-            if number == 0:
-                size = sum(file.stat().st_size for file in wire.engine.orders[0].folder.iterdir())
-                monkeypatch.setattr(
-                    f"gpu_runtime.gateway.tinker.snapshots.{bound}",
-                    2 if "BYTES" not in bound else 2 * size,
-                )
+        # two are kept whatever their size
+        monkeypatch.setattr(f"gpu_runtime.gateway.tinker.snapshots.{bound}", 0)
+        save = {"model_id": MODEL, "seq_id": 4, "sampling_session_seq_id": 3}
+        await wire.do("save_weights_for_sampler", save)
         gone = await wire.do("asample", sample(9, sampling_session_id=names[1]))
         assert gone["category"] == "user" and "no longer kept" in gone["error"]
-        assert len(tokens(await wire.do("asample", sample(9, sampling_session_id=names[2])))) == 1
+        assert len(tokens(await wire.do("asample", sample(9, sampling_session_id=names[0])))) == 1
 
 
 async def test_no_token_is_made_where_none_is_asked_for(wire_open: Open) -> None:

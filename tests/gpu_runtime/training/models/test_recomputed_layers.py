@@ -44,3 +44,13 @@ def test_layers_are_computed_twice_and_less_is_saved_and_the_gradient_is_the_sam
     assert recomputed[2] < 0.8 * plain[2], "the activations inside of layers are not saved"
     assert plain[3].keys() == recomputed[3].keys()
     assert all(torch.equal(recomputed[3][name], value) for name, value in plain[3].items())
+
+
+def test_a_row_that_is_too_long_for_its_part_of_the_memory_is_computed_twice(
+    trainer_of, state_of, monkeypatch
+):
+    plain = computed(trainer_of(), None, state_of)
+    monkeypatch.setattr("gpu_runtime.training.models.trainer.ROW_PART", 0.0)
+    long = computed(trainer_of(), None, state_of)
+    assert (plain[:2], long[:2]) == ((1, 1), (2, 1))
+    assert all(torch.equal(long[3][name], value) for name, value in plain[3].items())
