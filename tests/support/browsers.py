@@ -1,11 +1,13 @@
 """The browser that shows the tests their pages: Chromium, or Firefox with ``pytest --firefox``."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Playwright
 
+from support import firefox_bidi
 from support.chromium import SWITCHES, chromium_need
 from support.quick import FIREFOX
 
@@ -17,9 +19,15 @@ def browser_need() -> None:
 
 
 def browser_start(playwright: Playwright) -> Browser:
-    """Fails where Firefox was asked for and is not there."""
+    """Fails where Firefox was asked for and is not there: neither Playwright's nor the system's."""
     if FIREFOX not in os.environ:
         return playwright.chromium.launch(executable_path=str(chromium_need()), args=SWITCHES)
-    if not Path(playwright.firefox.executable_path).exists():
-        pytest.fail("Firefox is missing: .venv/bin/python -m playwright install firefox")
-    return playwright.firefox.launch()
+    if Path(playwright.firefox.executable_path).exists():
+        return playwright.firefox.launch()
+    if firefox_bidi.firefox_path() is None:
+        pytest.fail("Firefox is missing: apt-get install firefox-esr")
+    # by its first line it is run by the first python3, which is to be this one
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    return playwright.firefox.launch(
+        channel="moz-firefox", executable_path=firefox_bidi.__file__, env=os.environ | {"PATH": path}
+    )
