@@ -42,7 +42,7 @@ test-all:
 ## make nightly      set-up, then what takes hours: outside agents, kills, storms, other databases; writes docs/nightly.md
 nightly:
 	@BUILD=cpu $(SETUP) runtime tests engines + browser
-	@-timeout 600 $(RUN) -m playwright install firefox
+	@-command -v firefox-esr firefox >/dev/null || timeout 600 $(RUN) -m playwright install firefox
 	@-$(RUN) tests/environments/build.py evaluators cookbook
 	@$(RUN) tests/nightly.py
 

@@ -17,7 +17,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from support import migrated_database
-from support.browsers import browser_need, browser_start
+from support.browsers import browser_need, browser_start, errors_of
 from support.chromium import WITHIN_MS
 from support.identity_provider import IdentityProvider, identity_provider_start
 from support.ports import free_port
@@ -153,11 +153,10 @@ def page(browser: Browser, server: Server) -> Iterator[Page]:
     context = browser.new_context(base_url=server.url, viewport={"width": 1280, "height": 860})
     context.set_default_timeout(WITHIN_MS)
     page = context.new_page()
-    errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
+    errors = errors_of(page)
     yield page
     context.close()
-    assert errors == []
+    assert errors == [], errors
 
 
 def sign_up(page: Page, email: str) -> None:

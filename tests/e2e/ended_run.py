@@ -15,7 +15,7 @@ from e2e.loop_server import LoopServer, until
 from e2e.playing import execute_agent, play
 from playwright.sync_api import Page, StorageState, sync_playwright
 
-from support.browsers import browser_start
+from support.browsers import browser_start, errors_of
 from support.chromium import WITHIN_MS
 
 HOSTILE = "<script>document.title='owned'</script>\u202eevil"
@@ -83,8 +83,7 @@ def _page(server: LoopServer, cookies: StorageState | None = None) -> Iterator[P
         context = browser.new_context(base_url=server.url, viewport=viewport, storage_state=cookies)
         context.set_default_timeout(WITHIN_MS)
         page = context.new_page()
-        errors: list[str] = []
-        page.on("pageerror", lambda error: errors.append(str(error)))
+        errors = errors_of(page)
         page.on(
             "console",
             lambda said: (
@@ -93,7 +92,7 @@ def _page(server: LoopServer, cookies: StorageState | None = None) -> Iterator[P
         )
         yield page
         browser.close()
-        assert errors == []
+        assert errors == [], errors
 
 
 def play_a_run(server: LoopServer) -> str:

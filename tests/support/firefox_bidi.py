@@ -15,7 +15,7 @@ import shutil
 import signal
 import sys
 
-from websockets.asyncio.client import connect
+from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.server import ServerConnection, serve
 
 PROGRAMS = ("firefox-esr", "firefox")
@@ -43,40 +43,42 @@ async def main(arguments: list[str]) -> int:
     firefox = await asyncio.create_subprocess_exec(
         firefox_path() or PROGRAMS[0], *arguments, stderr=asyncio.subprocess.PIPE
     )
-    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, firefox.terminate)
-    behind = ""
-
-    async def relay(client: ServerConnection) -> None:
-        async with connect(behind + client.request.path, max_size=None) as browser:
-
-            async def answers() -> None:
-                async for message in browser:
-                    if json.loads(message).get("id") != TYPING["id"]:
-                        await client.send(message)
-                await client.close()
-
-            answering = asyncio.create_task(answers())
-            async for message in client:
-                asked = json.loads(message)
-                if asked["method"] == NOT_THERE:
-                    answer = {"type": "success", "id": asked["id"], "result": {}}
-                    await client.send(json.dumps(answer))
-                    continue
-                await browser.send(message)
-                if asked["method"] == "session.subscribe":  # there is a session
-                    await browser.send(json.dumps(TYPING))
-            answering.cancel()
-
-    async with serve(relay, "127.0.0.1", 0, max_size=None) as server:
+        asyncio.get_running_loop().add_signal_handler(number, firefox.terminate)
+    address = ""
+    async with serve(
+        lambda client: relay(client, address), "127.0.0.1", 0, max_size=None
+    ) as server:
         (port,) = {socket.getsockname()[1] for socket in server.sockets}
         async for line in firefox.stderr:
             told = line.decode(errors="replace").rstrip("\n")
             if told.startswith(LISTENING):
-                behind, told = told.removeprefix(LISTENING), f"{LISTENING}ws://127.0.0.1:{port}"
+                address, told = told.removeprefix(LISTENING), f"{LISTENING}ws://127.0.0.1:{port}"
             print(told, file=sys.stderr, flush=True)
         return await firefox.wait()
+
+
+async def relay(client: ServerConnection, address: str) -> None:
+    """Playwright's commands to the Firefox at an address, and what it answers, to their end."""
+    async with connect(address + client.request.path, max_size=None) as browser:
+        answering = asyncio.create_task(answers(browser, client))
+        async for message in client:
+            asked = json.loads(message)
+            if asked["method"] == NOT_THERE:
+                answer = {"type": "success", "id": asked["id"], "result": {}}
+                await client.send(json.dumps(answer))
+                continue
+            await browser.send(message)
+            if asked["method"] == "session.subscribe":  # there is a session
+                await browser.send(json.dumps(TYPING))
+        answering.cancel()
+
+
+async def answers(browser: ClientConnection, client: ServerConnection) -> None:
+    async for message in browser:
+        if json.loads(message).get("id") != TYPING["id"]:
+            await client.send(message)
+    await client.close()
 
 
 if __name__ == "__main__":

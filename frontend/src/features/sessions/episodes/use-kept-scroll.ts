@@ -3,6 +3,7 @@ import { useEffect, useRef, type RefObject } from "react";
 import { useNavigationType } from "react-router";
 
 const MOST_PAGES = 30; // that are read for it
+const REST_MS = 150; // without a movement: not every browser tells the end of a scroll
 
 /** `name`: of the list, as its address. `more` reads the next rows where there are some; `count` rows are there. */
 export function useKeptScroll(box: RefObject<HTMLElement | null>, { name, count, more }: { name: string; count: number; more: () => void }): void {
@@ -20,16 +21,21 @@ export function useKeptScroll(box: RefObject<HTMLElement | null>, { name, count,
   useEffect(() => {
     const element = box.current;
     if (!element) return;
+    let timer = 0;
     const keep = () => {
-      if (wanted.current === 0) sessionStorage.setItem(name, String(Math.round(element.scrollTop)));
+      window.clearTimeout(timer);
+      timer = window.setTimeout(() => {
+        if (wanted.current === 0) sessionStorage.setItem(name, String(Math.round(element.scrollTop)));
+      }, REST_MS);
     };
     const take = () => {
       wanted.current = 0; // the reader goes somewhere else
     };
-    element.addEventListener("scrollend", keep);
+    element.addEventListener("scroll", keep, { passive: true });
     for (const deed of ["wheel", "keydown", "pointerdown", "touchstart"]) element.addEventListener(deed, take, { passive: true });
     return () => {
-      element.removeEventListener("scrollend", keep);
+      window.clearTimeout(timer);
+      element.removeEventListener("scroll", keep);
       for (const deed of ["wheel", "keydown", "pointerdown", "touchstart"]) element.removeEventListener(deed, take);
     };
   }, [box, name]);
