@@ -11,6 +11,7 @@ const series = [
 
 test("each curve is read as it was measured, at the step that is named", () => {
   expect(spokenText(x, series, "step")).toBe("at step 5,000: long 0.9942, short 0.8927 at step 2,000");
+  expect(spokenText(x, series, "step", 1)).toBe("at step 2,000: long 0.2, short 0.8927");
   const shown = renderToStaticMarkup(createElement(Readout, { x, series, axis: "step", onHoverRef: { current: () => undefined } })).replace(/<!-- -->/g, "").replace(/<[^>]+>/g, "|");
   expect(shown.split("|").filter(Boolean)).toEqual(["long", "0.9942", "0.6 to 1", "short", "0.8927", "(step 2,000)", "step 5,000"]);
 });

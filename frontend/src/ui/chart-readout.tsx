@@ -27,7 +27,7 @@ export function Readout({ x, series, axis, onHoverRef }: ReadoutProps) {
         return (
           <span key={one.label} className="inline-flex items-center gap-1">
             <span aria-hidden className="h-0.5 w-2.5 rounded" style={{ background: `var(${one.colour})` }} />
-            {series.length > 1 && <UserText className="max-w-40 truncate text-muted" text={one.label} />}
+            {series.length > 1 && <UserText className="max-w-56 wrap-anywhere text-muted" text={one.label} />}
             <span className="font-medium">{number(reading?.value)}</span>
             {reading && <span className="text-muted">{rangeText(one, reading)}</span>}
             {reading && reading.at !== at && <span className="text-muted">({axisText(axis, x[reading.at])})</span>}
@@ -51,11 +51,11 @@ function rangeText({ low, high }: Series, { at }: Reading): string {
   return from === null || from === undefined || to === null || to === undefined || from === to ? "" : `${number(from)} to ${number(to)}`;
 }
 
-/** The last value of each curve, as it is read aloud. */
-export function spokenText(x: readonly number[], series: readonly Series[], axis: Axis): string {
-  const last = x.length - 1;
+/** The value of each curve at an index, or its last, as it is read aloud. */
+export function spokenText(x: readonly number[], series: readonly Series[], axis: Axis, index: number | null = null): string {
+  const last = index ?? x.length - 1;
   const said = series.map((one) => {
-    const reading = readingOf(one, null);
+    const reading = readingOf(one, index);
     return `${one.label} ${number(reading?.value)}${reading && reading.at !== last ? ` at ${axisText(axis, x[reading.at])}` : ""}`;
   });
   return `at ${axisText(axis, x[last])}: ${said.join(", ")}`;

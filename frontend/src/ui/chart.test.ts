@@ -1,7 +1,10 @@
 import { createElement } from "react";
 import { renderToStaticMarkup } from "react-dom/server";
+import { MemoryRouter } from "react-router";
 import { expect, test } from "vitest";
-import { Chart } from "./chart";
+import { Chart as Drawn, type ChartProps } from "./chart";
+
+const Chart = (props: ChartProps) => createElement(MemoryRouter, null, createElement(Drawn, props));
 
 const NONE = { title: "Reward", x: [], series: [] };
 

@@ -1,11 +1,12 @@
 // A chart over steps, or time or tokens: its values read out above it, its curves on a canvas, its cursor shared with the page's other charts.
-import { useRef, type ReactNode } from "react";
-import { Link } from "react-router";
+import { useRef, useState, type KeyboardEvent, type ReactNode } from "react";
+import { Link, useNavigate } from "react-router";
 import { saveBlob } from "../api/client";
 import { Button } from "./button";
 import type { Axis } from "./chart-axis";
 import type { Series } from "./chart-data";
 import { csvOf, fileName, pngOf } from "./chart-files";
+import { chartKey } from "./chart-keys";
 import { ChartMarkers } from "./chart-markers";
 import type { Marker } from "./chart-marks";
 import { Readout, spokenText } from "./chart-readout";
@@ -43,7 +44,26 @@ export interface ChartProps {
 export function Chart({ title, unit = "", x, series, height = 200, axis = "step", overlay = false, log = false, linkOf, zoom = null, onZoom, markers = [], hasReadableMarkers = false, placeholder = "No step yet", isLoading = false }: ChartProps) {
   const onHoverRef = useRef<(index: number | null) => void>(() => undefined);
   const { container, plot, picked, place, isLost, retry } = usePlot({ x, series, height, axis, overlay, log, zoom, onZoom, onHoverRef });
+  const [read, setRead] = useState<number | null>(null); // by keyboard
+  const navigate = useNavigate();
   const empty = x.length === 0;
+  const point = (index: number | null) => {
+    setRead(index);
+    plot.current?.setCursor({ left: index === null ? -10 : plot.current.valToPos(x[index] ?? 0, "x"), top: index === null ? -10 : height / 2 });
+    onHoverRef.current(index);
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    const { min = x[0] ?? 0, max = x[x.length - 1] ?? 0 } = plot.current?.scales.x ?? {};
+    const done = event.ctrlKey || event.metaKey || event.altKey ? null : chartKey(event.key, read, x, { min, max });
+    if (done === null) return;
+    event.preventDefault();
+    if (done === "open") {
+      const to = linkOf?.(read ?? 0)?.to;
+      if (to) void navigate(to);
+    } else if ("read" in done) point(done.read);
+    else if (onZoom) onZoom(done.zoom);
+    else plot.current?.setScale("x", done.zoom ?? { min: x[0] ?? 0, max: x[x.length - 1] ?? 0 });
+  };
   const link = picked < 0 ? null : linkOf?.(picked);
   const savePicture = async () => {
     const canvas = plot.current?.ctx.canvas;
@@ -75,14 +95,30 @@ export function Chart({ title, unit = "", x, series, height = 200, axis = "step"
       </figcaption>
       <div className="relative mt-1 overflow-x-clip">
         <div
-          ref={container}
-          role="img"
-          aria-label={empty ? `${title}: ${isLoading ? "Loading…" : placeholder}` : `${title} by ${axis}; ${spokenText(x, series, axis)}`}
-          style={{ height }}
-          className="relative"
+          role="application"
+          aria-roledescription="chart"
+          aria-label={title}
+          tabIndex={empty ? undefined : 0}
+          className="group/keys rounded -outline-offset-2"
+          onKeyDown={empty ? undefined : onKeyDown}
+          onBlur={() => {
+            if (read !== null) point(null);
+          }}
         >
-          {empty && isLoading && <span aria-hidden className="absolute inset-0 animate-pulse rounded bg-sunken motion-reduce:animate-none" />}
-          {empty && !isLoading && <p className="absolute inset-0 grid place-items-center text-xs text-muted">{placeholder}</p>}
+          <div
+            ref={container}
+            role="img"
+            aria-label={empty ? `${title}: ${isLoading ? "Loading…" : placeholder}` : `${title} by ${axis}; ${spokenText(x, series, axis)}`}
+            style={{ height }}
+            className="relative"
+          >
+            {empty && isLoading && <span aria-hidden className="absolute inset-0 animate-pulse rounded bg-sunken motion-reduce:animate-none" />}
+            {empty && !isLoading && <p className="absolute inset-0 grid place-items-center text-xs text-muted">{placeholder}</p>}
+          </div>
+          <p className="pointer-events-none absolute top-0 right-1 z-10 hidden rounded border border-line bg-raised px-1.5 py-0.5 text-[11px] text-muted group-focus-visible/keys:block">
+            ← → read, + − zoom, 0 shows all{linkOf && ", Enter opens"}
+          </p>
+          <span className="sr-only" aria-live="polite">{read !== null && spokenText(x, series, axis, read)}</span>
         </div>
         {markers.length > 0 && place && <ChartMarkers markers={markers} place={place} isReadable={hasReadableMarkers} />}
       </div>
