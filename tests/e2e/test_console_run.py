@@ -105,7 +105,7 @@ def test_five_charts_are_shown_and_the_others_open_by_keyboard_and_after_a_reloa
     every.click()
     assert count > 20
     expect(charts).to_have_count(count)
-    page.get_by_role("button", name="Show five charts").click()
+    page.get_by_role("button", name="Show the first charts").click()
     expect(charts).to_have_count(5)
     expect(page).to_have_url(re.compile(r"\?y=log$"))
 

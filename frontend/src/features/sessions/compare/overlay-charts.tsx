@@ -15,7 +15,8 @@ import { visible } from "../../../ui/plain-text";
 import { zoomOf, zoomText, type Range } from "../../../ui/chart-zoom";
 import { smoothingOf } from "../../../ui/smoothing";
 import { fetchPlots } from "../../../ui/use-plot";
-import { lines, type Measure } from "../detail/step-columns";
+import { PlotGrid } from "../detail/plot-grid";
+import { lines, measuredPlots, type Measure } from "../detail/step-columns";
 import { pointsOf, withFiner, type Points } from "../points";
 
 fetchPlots();
@@ -26,8 +27,8 @@ export interface Compared {
   colour: string;
 }
 
+/** Beside the reward. */
 const MEASURES: { measure: Measure; title: string; unit?: string }[] = [
-  { measure: "reward_mean", title: "Reward", unit: "mean" },
   { measure: "loss", title: "Loss" },
   { measure: "entropy", title: "Entropy", unit: "nats per token" },
   { measure: "kl_engine", title: "KL engine to trainer" },
@@ -51,6 +52,9 @@ export function OverlayCharts({ runs }: { runs: readonly Compared[] }) {
   const onZoom = (range: Range | null) => {
     setAddress((before) => withPart(before, "zoom", zoomText(range)), { replace: true });
   };
+  // All of these stay the same until new data comes: a chart is drawn anew only then.
+  const reward = useMemo(() => overlay("reward_mean", runs, points, weight), [runs, points, weight]);
+  const plots = useMemo(() => measuredOf(points).map(({ title, unit = "", measure }) => ({ title, unit, ...overlay(measure, runs, points, weight) })), [runs, points, weight]);
   const stepCount = Math.max(0, ...columns.map((one) => one?.steps_in_all ?? 0));
   return (
     <Panel title="Curves" actions={<span className="text-xs text-muted">Drag to zoom, double-click to reset</span>}>
@@ -59,13 +63,9 @@ export function OverlayCharts({ runs }: { runs: readonly Compared[] }) {
       </div>
       <ErrorNotice error={errors[0] ?? null} />
       <div data-testid="overlay" data-steps={stepCount} className="divide-y divide-line">
-        <OverlayChart title="Reward" unit="mean" measure="reward_mean" {...{ runs, points, axis, weight, pending, zoom, onZoom }} height={240} />
+        <Chart title="Reward" unit="mean" overlay {...reward} {...{ axis, zoom, onZoom }} height={240} isLoading={pending} />
         <EvaluationChart runs={runs} />
-        <div className="grid sm:grid-cols-2">
-          {MEASURES.slice(1).map((chart) => (
-            <OverlayChart key={chart.measure} {...chart} {...{ runs, points, axis, weight, log, pending, zoom, onZoom }} height={130} />
-          ))}
-        </div>
+        <PlotGrid plots={plots} common={{ x: [], overlay: true, log, axis, zoom, onZoom, height: 130, isLoading: pending }} />
       </div>
     </Panel>
   );
@@ -84,36 +84,23 @@ function played(answers: UseQueryResult<LastMeasures>[]): Evaluation[][] {
   return answers.map((answer) => answer.data?.played ?? []);
 }
 
-interface OverlayProps {
-  title: string;
-  unit?: string;
-  measure: Measure;
-  runs: readonly Compared[];
-  points: readonly Points[];
-  axis: ReturnType<typeof axisOf>;
-  weight: number;
-  height: number;
-  pending: boolean;
-  zoom: Range | null;
-  onZoom: (range: Range | null) => void;
-  log?: boolean;
+/** Those that some run has a value of; all while no step is there. */
+function measuredOf(points: readonly Points[]) {
+  const withSteps = points.filter(({ steps }) => steps.length > 0);
+  return MEASURES.filter(({ title, measure }) => withSteps.length === 0 || withSteps.some((one) => measuredPlots([{ lines: [[title, measure]] }], one).length > 0));
 }
 
-function OverlayChart({ title, unit = "", measure, runs, points, axis, weight, height, pending, zoom, onZoom, log = false }: OverlayProps) {
-  // All of these stay the same until new data comes: the chart is drawn anew only then.
-  const drawn = useMemo(() => {
-    const curves = points.map((one) => lines(one, [[measure, measure]], weight)[0]);
-    // Of each run what stands behind its line, and the line, all over the places of every run.
-    const parts = curves.map((curve) => [curve?.values ?? [], curve?.raw ?? [], curve?.low ?? [], curve?.high ?? []]);
-    const { x, columns } = overlaid(parts.flatMap((some, at) => some.map((values) => ({ x: points[at]?.x ?? [], values }))));
-    const series = runs.map((run, at): Series => {
-      const [values = [], raw = [], low = [], high = []] = columns.slice(4 * at, 4 * at + 4);
-      const curve = curves[at];
-      return { label: run.name, colour: run.colour, values, ...(curve?.raw && { raw }), ...(curve?.low && { low, high }) };
-    });
-    return { x, series };
-  }, [points, runs, measure, weight]);
-  return <Chart title={title} unit={unit} axis={axis} overlay log={log} {...drawn} {...{ zoom, onZoom }} height={height} isLoading={pending} />;
+/** A measure of every run over the places of all: of each run its line, and what stands behind it. */
+function overlay(measure: Measure, runs: readonly Compared[], points: readonly Points[], weight: number): { x: number[]; series: Series[] } {
+  const curves = points.map((one) => lines(one, [[measure, measure]], weight)[0]);
+  const parts = curves.map((curve) => [curve?.values ?? [], curve?.raw ?? [], curve?.low ?? [], curve?.high ?? []]);
+  const { x, columns } = overlaid(parts.flatMap((some, at) => some.map((values) => ({ x: points[at]?.x ?? [], values }))));
+  const series = runs.map((run, at): Series => {
+    const [values = [], raw = [], low = [], high = []] = columns.slice(4 * at, 4 * at + 4);
+    const curve = curves[at];
+    return { label: run.name, colour: run.colour, values, ...(curve?.raw && { raw }), ...(curve?.low && { low, high }) };
+  });
+  return { x, series };
 }
 
 /** One chart for each set of tasks that any of the runs was evaluated on, over the policy version. */

@@ -1,4 +1,4 @@
-// The curves of a session over what the address says: five of them, and the others in groups that open.
+// The curves of a session over what the address says: those that matter most, and the others in groups that open.
 import { memo, useCallback, useMemo } from "react";
 import { isExported } from "../../../api/offline";
 import type { Session } from "../../../api/types";
@@ -14,13 +14,13 @@ import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
 import { smoothingOf } from "../../../ui/smoothing";
 import { fetchPlots } from "../../../ui/use-plot";
-import { isCoarse, ownNames } from "../points";
+import { isCoarse, ownNames, type Points } from "../points";
 import { ChartGroup } from "./chart-group";
 import { MarkerLegend } from "./marker-legend";
 import { openGroups, withOpen } from "./open-groups";
 import { PlotGrid } from "./plot-grid";
 import { GROUPS, MAIN, OWN_GROUP, ownPlots, type Plot } from "./plots";
-import { lines, rewardChart } from "./step-columns";
+import { lines, measuredPlots, rewardChart } from "./step-columns";
 import { SavedViews } from "./saved-views";
 import { usePoints } from "./use-points";
 import { useRunMarkers } from "./use-run-markers";
@@ -53,14 +53,13 @@ export const ChartsPanel = memo(function ChartsPanel({ session, record, isLoadin
   const x = useMemo(() => [...points.x], [points]);
   const { markers, leftOut } = useRunMarkers({ session, record, evaluations, axis, steps, x });
   const reward = useMemo(() => rewardChart(points, evaluations, axis, weight), [points, evaluations, axis, weight]);
-  const own = ownNames(whole.steps).join("\n");
   const open = openGroups(address).join(",");
-  const groups = useMemo(() => groupsOf(own === "" ? [] : own.split("\n")), [own]);
+  const groups = useMemo(() => groupsOf(whole), [whole]);
   const plots = useMemo(() => {
     const drawn = ({ title, unit = "", lines: wanted }: Plot) => ({ title, unit, series: lines(points, wanted, weight) });
     const shown = groups.filter(({ key }) => open.split(",").includes(key));
-    return { main: MAIN.map(drawn), groups: new Map(shown.map(({ key, plots: wanted }) => [key, wanted.map(drawn)])) };
-  }, [points, weight, groups, open]);
+    return { main: measuredPlots(MAIN, whole).map(drawn), groups: new Map(shown.map(({ key, plots: wanted }) => [key, wanted.map(drawn)])) };
+  }, [points, whole, weight, groups, open]);
   const linkTo = (step: number | undefined) => (step ? { to: `/sessions/${id}/steps/${String(step)}`, text: `Open step ${String(step)}` } : null);
   const placeholder = session.policy_version > 0 ? "No steps are kept" : "No step yet";
   const common = { axis, zoom, onZoom, isLoading, placeholder, markers };
@@ -94,7 +93,7 @@ export const ChartsPanel = memo(function ChartsPanel({ session, record, isLoadin
               setAddress((before) => withOpen(before, groups.map(({ key }) => key), closed.length > 0), { replace: true });
             }}
           >
-            {closed.length > 0 ? `Show all ${number(MAIN.length + 1 + groups.reduce((sum, group) => sum + group.plots.length, 0))} charts` : "Show five charts"}
+            {closed.length > 0 ? `Show all ${number(plots.main.length + 1 + groups.reduce((sum, group) => sum + group.plots.length, 0))} charts` : "Show the first charts"}
           </Button>
         </div>
       </div>
@@ -102,9 +101,10 @@ export const ChartsPanel = memo(function ChartsPanel({ session, record, isLoadin
   );
 });
 
-/** Those with a plot: of what agents measured themselves, where they did. */
-function groupsOf(own: readonly string[]) {
-  return GROUPS.map((group) => (group === OWN_GROUP ? { ...group, plots: ownPlots(own) } : group)).filter(({ plots }) => plots.length > 0);
+/** Those with a plot, and of them what was measured. */
+function groupsOf(whole: Points) {
+  const own = ownPlots(ownNames(whole.steps));
+  return GROUPS.map((group) => ({ ...group, plots: measuredPlots(group === OWN_GROUP ? own : group.plots, whole) })).filter(({ plots }) => plots.length > 0);
 }
 
 function coarseText(steps: number, points: number): string {

@@ -11,12 +11,14 @@ interface DrawnPlot {
   title: string;
   unit: string;
   series: Series[];
+  /** Its own; without it, the common one. */
+  x?: number[];
 }
 
 interface PlotGridProps {
   plots: readonly DrawnPlot[];
   /** What the charts have in common. */
-  common: Omit<ChartProps, "title" | "unit" | "series">;
+  common: Omit<ChartProps, "title" | "unit" | "series" | "x"> & { x: number[] };
   children?: ReactNode;
 }
 

@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import type { Evaluation, MetricColumns, StepMetrics } from "../../../api/types";
+import { GROUPS, MAIN } from "./plots";
 import { pointsOf, recordedPoints, type Points } from "../points";
-import { constantsOf, lines, noGradientText, rewardChart, tokensPerSecond } from "./step-columns";
+import { constantsOf, lines, measuredPlots, noGradientText, rewardChart, tokensPerSecond } from "./step-columns";
 
 const step = (over: Partial<StepMetrics>) => ({ step: 1, groups: 4, groups_skipped: 0, reward_p10: 0, reward_p90: 1, metrics: {}, ...over }) as StepMetrics;
 const points = (...steps: StepMetrics[]): Points => recordedPoints(steps, null);
@@ -64,11 +65,31 @@ test("a smoothed curve keeps what was measured", () => {
 test("what never moves has a value and no chart, and a peak within a point is a movement", () => {
   const of = (values: (number | null)[], more = {}) => ({ label: "a", colour: "", values, ...more });
   expect(constantsOf([of([3e-5, 3e-5, 3e-5 * (1 + 2e-16)])])).toEqual([["a", 3e-5]]);
-  expect(constantsOf([of([null, null])])).toEqual([["a", null]]);
+  expect(constantsOf([of([null, null])])).toBeNull();
   expect(constantsOf([of([1])])).toBeNull();
   expect(constantsOf([of([1, 1]), of([1, 2])])).toBeNull();
   expect(constantsOf([of([1, 1], { low: [1, 1], high: [1, 9] })])).toBeNull();
   expect(constantsOf([of([1, 1.5], { raw: [1, 2] })])).toBeNull();
+});
+
+test("what no step has a value of is no plot, and no line of one", () => {
+  const plots = [...MAIN, ...GROUPS.flatMap((group) => group.plots)];
+  const known = { loss: 1, engine_gap_max: 0.5, expert_load: null, tokens_trained: 3, rollout_s: 1, train_s: 1, handover_s: 1 };
+  const titles = (of: Points) => measuredPlots(plots, of).map(({ title, lines: left }) => `${title}: ${left.map(([label]) => label).join(", ")}`);
+  expect(titles(points(step({ expert_load: null }), step(known)))).toEqual([
+    "Loss: loss",
+    "Largest gap: gap",
+    "Groups: all, equal rewards",
+    "Tokens: trained",
+    "Step time: rollout, train, handover",
+    "Tokens per second: tokens/s",
+  ]);
+  expect(measuredPlots(plots, points())).toEqual(plots);
+});
+
+test("of a stretch whose last step lacks a measure the others count", () => {
+  const one = { ...long, columns: { loss: { last: [null, null], low: [0.1, null], high: [0.2, null] }, entropy: { last: [null, null], low: [null, null], high: [null, null] } } };
+  expect(measuredPlots(MAIN, pointsOf(one as MetricColumns)).map(({ title }) => title)).toEqual(["Loss"]);
 });
 
 test("tokens per second are those of the whole step, and none where it took no time", () => {

@@ -26,6 +26,15 @@ export function lines(points: Points, wanted: readonly Line[], weight = 0): Seri
   });
 }
 
+/** What of the plots some step has a value of: a line that never had one is left out, and so is a plot without a line. Before the first step all. */
+export function measuredPlots<T extends { lines: readonly Line[] }>(plots: readonly T[], points: Points): T[] {
+  if (points.steps.length === 0) return [...plots];
+  const isMeasured = ([, measure]: Line) =>
+    points.steps.some((step) => (typeof measure === "function" ? measure(step) : measured(step, measure)) !== null) ||
+    (typeof measure === "string" && (extremesOf(points, measure)?.low.some((value) => value !== null) ?? false));
+  return plots.map((plot) => ({ ...plot, lines: plot.lines.filter(isMeasured) })).filter(({ lines: left }) => left.length > 0);
+}
+
 function lineOf(raw: (number | null)[], weight: number): Pick<Series, "values" | "raw"> {
   return weight > 0 ? { values: smoothed(raw, weight), raw } : { values: raw };
 }
@@ -81,13 +90,13 @@ export function rewardChart(points: Points, evaluations: readonly Evaluation[], 
 }
 
 /** The one value of all of a chart's curves; null where one of them moves, and of a single point. */
-export function constantsOf(series: readonly Series[]): [label: string, value: number | null][] | null {
-  const constants = series.map(({ label, values, raw, low, high }): [string, number | null] | null => {
+export function constantsOf(series: readonly Series[]): [label: string, value: number][] | null {
+  const constants = series.map(({ label, values, raw, low, high }): [string, number] | null => {
     const known = [...(raw ?? values), ...(low ?? []), ...(high ?? [])].filter((value) => value !== null);
     const [first] = known;
-    if (first === undefined) return values.length > 1 ? [label, null] : null;
+    if (first === undefined) return null;
     const [least, most] = [known.reduce((some, value) => Math.min(some, value)), known.reduce((some, value) => Math.max(some, value))];
     return values.length > 1 && isFlat(least, most) ? [label, first] : null;
   });
-  return constants.includes(null) ? null : (constants as [string, number | null][]);
+  return constants.includes(null) ? null : (constants as [string, number][]);
 }
