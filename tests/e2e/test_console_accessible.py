@@ -28,6 +28,32 @@ PROBLEMS = """async (colours) => (await axe.run(document, colours
 SIDEWAYS = """[...document.querySelectorAll('table, [role=table]')].filter((table) =>
     [table, table.parentElement].some((box) => box.scrollWidth > box.clientWidth + 1)).map((table) =>
         table.ariaLabel ?? table.parentElement.ariaLabel)"""
+# Words at the head of columns, values, charts and boxes that have no explanation. Names that
+# somebody gave are set in type of one width.
+UNEXPLAINED = """[...document.querySelectorAll(
+    'main :is(dt, th[scope=col], [role=columnheader], h2, figcaption > span:first-child)')].filter((it) =>
+        it.checkVisibility() && !it.matches('.font-mono') && !it.querySelector('[data-word], bdi')).map((it) =>
+            it.textContent.trim())"""
+# Those that need none: who never trained a model knows them, or a line beside them tells it.
+PLAIN = frozenset({
+    "Actions", "All sessions", "Annotations", "Answer", "Archive", "At most", "Base model", "Began", "By day",
+    "By session", "Came from", "Committed", "Compare", "Conversation", "Created", "Curves", "Device time",
+    "Device time by day (UTC)", "Devices", "Devices in use", "E-mail address", "Final measures", "First", "GPU time",
+    "GPUs", "Hash", "Hashes", "Id", "Key", "Last 7 days", "Last used", "Latest", "Launcher", "Learning", "Live runs",
+    "Machine", "Machines", "May", "Name", "Needs attention", "Newest runs", "No.", "Notes", "Now", "On", "Options",
+    "Password", "Person", "Phases", "Place", "Places where sessions run", "Position", "Project", "Projects",
+    "Public links", "Queue", "Quota", "Recent sign-ins and changes", "Restarts and faults", "Running",
+    "Running in this project", "Runtime log", "Second factor", "Serve a base model", "Served models", "Session",
+    "Sessions not ended", "Share", "Signed-in browsers", "Since", "Spent", "State", "Text",
+    "The same evaluation task", "This project now", "Training", "Waiting", "Waiting in this project", "Waits for",
+    "What", "When", "Who",
+})  # fmt: skip
+# Captions of the console's own that are not whole; names that somebody gave stand in a <bdi>.
+CUT_CAPTIONS = """[...document.querySelectorAll(
+    `main :is(dt, th, [role=columnheader], figcaption span, h1, h2, h3, label, legend, caption, button, [role=tab],
+        li > span), aside a`)].filter((it) =>
+            it.clientWidth > 1 && it.checkVisibility() && getComputedStyle(it).overflowX !== 'visible'
+            && it.scrollWidth > it.clientWidth + 1 && !it.querySelector('bdi')).map((it) => it.textContent)"""
 # What is cut with an ellipsis, and what is cut below.
 CUT = """[...document.querySelectorAll('main *')].filter((it) =>
     it.clientWidth > 1 && getComputedStyle(it).overflow !== 'visible'
@@ -112,6 +138,10 @@ def found(page: Page, name: str) -> list[str]:
     problems = []
     if name in TITLES and page.title() != f"{TITLES[name]} · TinkerScript":
         problems.append(f"has the title {page.title()}")
+    if name not in ("manual", "words"):
+        unexplained = set(page.evaluate(UNEXPLAINED)) - PLAIN
+        problems += [f"has no explanation: {word}" for word in sorted(unexplained)]
+    problems += [f"caption cut: {text}" for text in page.evaluate(CUT_CAPTIONS)]
     for theme in ("light", "dark"):
         page.emulate_media(color_scheme=theme, reduced_motion="reduce")
         problems += [f"{theme}: {problem}" for problem in page.evaluate(PROBLEMS, theme == "dark")]
@@ -128,6 +158,7 @@ def found(page: Page, name: str) -> list[str]:
         problems.append(f"{width} px wide in a window of {NARROW['width']}")
     problems += [f"scrolled sideways: {name}" for name in page.evaluate(SIDEWAYS)]
     problems += [f"squeezed: {name}" for name in page.evaluate(SQUEEZED)]
+    problems += [f"caption cut in a small window: {text}" for text in page.evaluate(CUT_CAPTIONS)]
     photograph(page, f"{name}-narrow")
     page.set_viewport_size(PAPER)
     page.evaluate("dispatchEvent(new Event('beforeprint'))")

@@ -2,6 +2,7 @@
 import type { ReactNode } from "react";
 import { PartBoundary } from "./boundary";
 import { useTitle } from "./use-title";
+import { Word } from "./word";
 
 interface PanelProps {
   title: string;
@@ -14,7 +15,7 @@ export function Panel({ title, actions, children, className = "" }: PanelProps) 
   return (
     <section aria-label={title} className={`rounded-lg border border-line bg-surface ${className}`}>
       <header className="flex min-h-10 items-center justify-between gap-3 border-b border-line px-4 py-1.5">
-        <h2 className="text-sm font-semibold">{title}</h2>
+        <h2 className="text-sm font-semibold"><Word text={title} /></h2>
         {actions}
       </header>
       <PartBoundary name={title}>{children}</PartBoundary>

@@ -3,7 +3,7 @@ import { ArrowDown, ArrowUp, ArrowUpDown } from "lucide-react";
 import type { CSSProperties, ReactNode } from "react";
 import { cssString } from "./css-string";
 import { inputClass } from "./field";
-import { Word } from "./word";
+import { useWord, Word } from "./word";
 
 export const cell = "px-4 py-1.5 align-middle";
 export const headCell = "px-4 py-1.5 text-left align-middle font-medium";
@@ -49,13 +49,15 @@ export function Table({ label, head, children }: { label: string; head: readonly
 /** The name of a column, which sorts by it; where rows are cards only the name. */
 export function SortButton({ name, sort: { direction, onSort } }: { name: string; sort: Sort }) {
   const Sign = SIGNS[direction];
+  const { props, tip } = useWord(name);
   return (
     <>
       <span className="sm:hidden">{name}</span>
-      <button type="button" onClick={() => { onSort(NEXT[direction]); }} className="inline-flex items-center gap-1 rounded max-sm:hidden hover:text-ink">
+      <button type="button" {...props} onClick={() => { onSort(NEXT[direction]); }} className="inline-flex items-center gap-1 rounded max-sm:hidden hover:text-ink">
         {name}
         <Sign className={`size-3 print:hidden ${direction === "none" ? "opacity-40" : "text-ink"}`} />
       </button>
+      {tip}
     </>
   );
 }

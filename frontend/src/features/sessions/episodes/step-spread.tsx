@@ -1,5 +1,6 @@
 // How the episodes of a step spread, as small bars. What each bar counts is read at it, and by screen readers in full.
 import { number } from "../../../ui/format";
+import { Word } from "../../../ui/word";
 import type { Spread } from "./spread";
 
 const HEIGHT_PX = 56;
@@ -23,7 +24,7 @@ function Bars({ title, unit, bars }: Spread) {
   return (
     <figure className="min-w-0 bg-surface px-4 py-3">
       <figcaption className="text-xs font-medium">
-        {title} <span className="font-normal text-muted">{unit}</span>
+        <Word text={title} /> <span className="font-normal text-muted">{unit}</span>
       </figcaption>
       <div role="img" aria-label={`${title}: ${filled.map(({ text, count }) => `${text}: ${number(count)}`).join(", ")}`} className="mt-2 flex items-end gap-px" style={{ height: HEIGHT_PX }}>
         {bars.map(({ text, count }) => (

@@ -33,7 +33,7 @@ const TEMPERED = { sampling: { temperature: 0.7, top_p: 0.9, max_tokens: 5, gram
 test("a raw log-probability stands beside the sampled one where they differ, and words say which is which", () => {
   const told = { ...run("a", 3, 1), pieces: ["x"], token_ids: [5], policy_versions: [2], logprobs: [-0.5], raw_logprobs: [-2] };
   const shown = renderToStaticMarkup(createElement(TokenFacts, { run: told, at: 0, token: 3, scale: scaleOf([]), options: TEMPERED }));
-  for (const part of ["Log-probability</dt>", ">-0.5<", "60.65 %", "Raw log-probability</dt>", ">-2<", "13.53 %", "after temperature 0.7, top_p 0.9 and a grammar", "Raw: the model’s own"]) expect(shown).toContain(part);
+  for (const part of ["Log-probability<", ">-0.5<", "60.65 %", "Raw log-probability<", ">-2<", "13.53 %", "after temperature 0.7, top_p 0.9 and a grammar", "Raw: the model’s own"]) expect(shown).toContain(part);
   const same = renderToStaticMarkup(createElement(TokenFacts, { run: { ...told, raw_logprobs: null, is_sampled_raw: true }, at: 0, token: 3, scale: scaleOf([]), options: undefined }));
   expect(same).not.toContain("Raw log-probability");
   expect(same).toContain("the log-probability is the raw one");
@@ -42,7 +42,7 @@ test("a raw log-probability stands beside the sampled one where they differ, and
 test("the trainer's log-probability stands beside the sampled one with their ratio; what is not kept is not 1", () => {
   const told = { ...run("a", 3, 2), pieces: ["x", "y"], token_ids: [5, 6], policy_versions: [2, 2], logprobs: [-0.5, -1], trainer_logprobs: [-0.4, null], trainer_logprobs_after: [-0.1, null] };
   const shown = (at: number, of: TokenRun = told) => renderToStaticMarkup(createElement(TokenFacts, { run: of, at, token: 3, scale: scaleOf([]), options: undefined }));
-  for (const part of ["Trainer’s log-probability</dt>", ">-0.4<", "Ratio</dt>", ">1.105<", ">-0.1<", ">0.3<"]) expect(shown(0)).toContain(part);
+  for (const part of ["Trainer’s log-probability<", ">-0.4<", "Ratio<", ">1.105<", ">-0.1<", ">0.3<"]) expect(shown(0)).toContain(part);
   for (const other of [shown(1), shown(0, { ...told, trainer_logprobs: null, trainer_logprobs_after: null })]) expect(other.match(/>not kept</g)).toHaveLength(4);
 });
 

@@ -2,6 +2,7 @@
 import type { TokenRun, TokenTimeline, TrajectoryCall } from "../../../api/types";
 import { number } from "../../../ui/format";
 import { visible } from "../../../ui/plain-text";
+import { Word } from "../../../ui/word";
 import { changeAt, lossPartAt, lossShareAt, ratioAt, type Scale } from "./token-heat";
 
 /** The sampled run that has position `token` of timeline `line`, and the index of the token in it. */
@@ -65,7 +66,7 @@ export function TokenFacts({ run, at, token, scale, options }: Props) {
       <dl className="grid grid-cols-[auto_minmax(0,1fr)] gap-x-3 gap-y-1 p-4 text-xs">
         {facts.map(([name, value]) => (
           <div key={name} className="contents">
-            <dt className="text-muted">{name}</dt>
+            <dt className="text-muted"><Word text={name} /></dt>
             <dd className="font-mono wrap-anywhere">{value}</dd>
           </div>
         ))}
