@@ -1,6 +1,6 @@
 // A modal dialog, and one that asks before something that cannot be undone. Focus and keys are Radix's.
 import { AlertDialog as RadixAlert, Dialog as RadixDialog } from "radix-ui";
-import type { ReactNode } from "react";
+import { useRef, type ReactNode } from "react";
 import { Button } from "./button";
 
 const overlay = "fixed inset-0 z-10 bg-black/45";
@@ -19,12 +19,20 @@ interface DialogProps {
 }
 
 export function Dialog({ open, onOpenChange, title, description, wide = false, sticky = false, children }: DialogProps) {
+  const before = useRef<Element | null>(null);
   return (
     <RadixDialog.Root open={open} onOpenChange={onOpenChange}>
       <RadixDialog.Portal>
         <RadixDialog.Overlay className={overlay} />
         <RadixDialog.Content
           className={`${box} ${wide ? "max-w-2xl" : "max-w-md"}`}
+          onOpenAutoFocus={() => {
+            before.current = document.activeElement;
+          }}
+          onCloseAutoFocus={() => {
+            // Radix gives the focus back to a trigger of its own alone.
+            if (before.current instanceof HTMLElement) before.current.focus();
+          }}
           onInteractOutside={(event) => {
             if (sticky) event.preventDefault();
           }}

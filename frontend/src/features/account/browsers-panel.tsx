@@ -42,8 +42,8 @@ export function BrowsersPanel() {
       <ErrorNotice error={error ?? endOne.error ?? endAll.error} />
       <ul className="divide-y divide-line">
         {browsers.map((browser) => (
-          <li key={browser.id} className="flex items-center gap-3 px-4 py-2">
-            <span className="min-w-0 flex-1 truncate" title={browser.user_agent}>
+          <li key={browser.id} className="flex flex-wrap items-center gap-x-3 px-4 py-2">
+            <span className="min-w-0 flex-1 basis-32 wrap-anywhere" title={browser.user_agent}>
               {browserName(browser.user_agent)}
             </span>
             <span className="text-xs whitespace-nowrap text-muted">

@@ -49,7 +49,7 @@ export function CheckpointsPanel({ session }: { session: Session }) {
       {data?.items.length === 0 && (
         <NoCheckpoint session={session} />
       )}
-      <ul className="max-h-[32rem] divide-y divide-line overflow-y-auto">
+      <ul className="divide-y divide-line">
         {shown.map((checkpoint) => (
           <li key={checkpoint.id}>
             <CheckpointEntry

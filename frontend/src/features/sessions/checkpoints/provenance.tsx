@@ -18,7 +18,7 @@ export function Provenance({ checkpoint }: { checkpoint: Checkpoint }) {
 export function ProvenanceFacts({ provenance }: { provenance: CheckpointProvenance }) {
   const { ancestors, checkpoint_id: id, config_sha256: config, committed_at: committed, hashes_checked: checked } = provenance;
   return (
-    <dl className="grid grid-cols-[auto_minmax(0,1fr)] gap-x-3 gap-y-1 border-t border-line bg-sunken px-4 py-2 pl-9 text-xs wrap-anywhere">
+    <dl className="grid grid-cols-[auto_minmax(0,1fr)] items-baseline gap-x-3 gap-y-1 border-t border-line bg-sunken px-4 py-2 pl-9 text-xs wrap-anywhere">
       <dt className="text-muted">Id</dt>
       <dd>
         <CopyText label="the checkpoint’s id" text={id} />

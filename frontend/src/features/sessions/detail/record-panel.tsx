@@ -22,9 +22,9 @@ const SHORT = 90;
 const DETAIL_CHARACTERS = 50_000;
 
 export function Detail({ text }: { text: string }) {
-  if (text.length <= SHORT) return <span className="min-w-0 text-xs break-words text-muted">{visible(text)}</span>;
+  if (text.length <= SHORT) return <span className="min-w-0 text-xs break-words text-muted max-sm:order-last max-sm:basis-full">{visible(text)}</span>;
   return (
-    <details className="group min-w-0 flex-1 text-xs text-muted">
+    <details className="group min-w-0 flex-1 text-xs text-muted max-sm:order-last max-sm:basis-full">
       <summary className="cursor-pointer truncate group-open:whitespace-normal">{visible(text.slice(0, SHORT))}…</summary>
       <pre tabIndex={0} className="mt-1 max-h-80 overflow-auto font-mono whitespace-pre-wrap">
         <CutText text={text} most={DETAIL_CHARACTERS} />
@@ -83,7 +83,7 @@ export function RecordPanel({ sessionId, record, isReady }: RecordPanelProps) {
         {record.timeline.length === 0 && <p className="p-4 text-muted">Nothing has happened yet.</p>}
         <ol className="divide-y divide-line">
           {record.timeline.toReversed().map((entry) => (
-            <li key={entry.cursor} className="flex items-baseline gap-3 px-4 py-1.5">
+            <li key={entry.cursor} className="flex flex-wrap items-baseline gap-x-3 gap-y-0.5 px-4 py-1.5 sm:flex-nowrap">
               <time dateTime={entry.at} title={dateTime(entry.at)} className="shrink-0 text-xs text-muted tabular-nums">
                 {timeOfDay(entry.at)}
               </time>

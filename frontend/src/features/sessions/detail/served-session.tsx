@@ -14,10 +14,10 @@ export function ServedSession({ session, record }: { session: Session; record: S
     <>
       <dl className="cells grid-cols-2 rounded-lg border border-line lg:grid-cols-4">
         <Fact term="Serves" note={servedNote(session)}>
-          <span className="block truncate font-mono text-sm">{session.served_checkpoint_id ?? session.base_model}</span>
+          <span className="block font-mono text-sm leading-5 wrap-anywhere">{session.served_checkpoint_id ?? session.base_model}</span>
         </Fact>
         <Fact term="Base model" note={`${number(session.config.max_context_length)} tokens a call`}>
-          <span className="block truncate text-sm">{session.base_model}</span>
+          <span className="block text-sm leading-5 wrap-anywhere">{session.base_model}</span>
         </Fact>
         <Fact term="Idle" note="then it suspends; a call starts it again">
           <span className="text-sm">{span(session.config.idle_suspend_s)}</span>

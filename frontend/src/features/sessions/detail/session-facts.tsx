@@ -42,7 +42,7 @@ export function SessionFacts({ session, last }: { session: Session; last: StepMe
         <span className="text-sm">{policyText(config.max_staleness)}</span>
       </Fact>
       <Fact term="Base model" note={`${config.loss} · ${weightsText(config.lora_rank)} · lr ${config.learning_rate == null ? "by size" : number(config.learning_rate)}`}>
-        <span className="block truncate text-sm" title={session.base_model}>
+        <span className="block text-sm leading-5 wrap-anywhere">
           {session.base_model}
         </span>
         {session.started_from && <BeganFrom checkpoint={session.started_from} />}

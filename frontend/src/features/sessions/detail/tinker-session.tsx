@@ -64,7 +64,7 @@ function Facts({ session, run }: { session: Session; run: TinkerRun | undefined 
   return (
     <dl className="cells grid-cols-2 rounded-lg border border-line sm:grid-cols-3 xl:grid-cols-6">
       <Fact term="Base model" note={`${number(session.config.max_context_length)} tokens a call`}>
-        <span className="block truncate text-sm" title={session.base_model}>
+        <span className="block text-sm leading-5 wrap-anywhere">
           {session.base_model}
         </span>
       </Fact>

@@ -147,7 +147,7 @@ function Neighbours({ id, episodeId }: { id: string; episodeId: string }) {
     void navigate({ pathname: `/sessions/${id}/episodes/${to}`, search: kept.toString() }, { state: to === next ? { previous: episodeId } : { next: episodeId } });
   };
   return (
-    <div className="float-right flex items-center gap-2">
+    <div className="flex items-center gap-2 max-sm:my-2 sm:float-right">
       <PreviousNext previous={previous} next={next} onGo={onGo} />
     </div>
   );

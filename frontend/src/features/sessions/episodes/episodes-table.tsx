@@ -11,13 +11,14 @@ import { measureOfEpisode } from "./own-columns";
 import { beginning, visible } from "../../../ui/plain-text";
 import { usePrinting } from "../../../ui/theme";
 import { useNarrow } from "../../../ui/use-narrow";
+import { Word } from "../../../ui/word";
 import { UserText } from "../../../ui/user-text";
 import { useKeptScroll } from "./use-kept-scroll";
 import { useKeys } from "./use-keys";
 
 const ROW_PX = 32;
 const CARD_PX = 150; // about: a card is as high as what it holds, and so is a row on paper
-const COLUMNS = "sm:grid sm:grid-cols-[minmax(8rem,1fr)_7.5rem_5rem_5rem_4.5rem_5rem_var(--own,)_minmax(10rem,3fr)_6rem] sm:items-center sm:gap-x-3 px-4 sm:min-w-[calc(56rem+var(--own-width,0rem))] print:min-w-0 print:gap-x-1 print:grid-cols-[minmax(5rem,1fr)_6rem_3.5rem_4.5rem_3rem_3rem_var(--own,)_minmax(7rem,3fr)_4.5rem]";
+const COLUMNS = "sm:grid sm:grid-cols-[minmax(8rem,2fr)_7.5rem_5rem_5rem_4.5rem_5rem_var(--own,)_minmax(10rem,3fr)_6rem] sm:items-center sm:gap-x-3 px-4 sm:min-w-[calc(56rem+var(--own-width,0rem))] print:min-w-0 print:gap-x-1 print:grid-cols-[minmax(5rem,1fr)_6rem_3.5rem_4.5rem_3rem_3rem_var(--own,)_minmax(7rem,3fr)_4.5rem]";
 const CARD = "grid grid-cols-2 gap-x-3 gap-y-1 py-2 sm:py-0 print:py-1";
 const HEAD = ["Task", "Fate"];
 const NUMBERS = ["Reward", "Advantage", "Version", "Tokens"];
@@ -72,7 +73,7 @@ function Rows({ episodes, pathOf, onEnd, place, own = [], narrow }: Props & { na
       <div role="row" className={`max-sm:sr-only ${COLUMNS} sticky top-0 z-10 h-9 border-b border-line bg-surface text-xs font-medium text-muted`}>
         {[...HEAD, ...NUMBERS, ...own, "Answer", "Began"].map((name) => (
           <span key={name} role="columnheader" className={`truncate ${NUMBERS.includes(name) || own.includes(name) ? "text-right" : ""}`} title={visible(name)}>
-            {visible(name)}
+            <Word text={visible(name)} />
           </span>
         ))}
       </div>

@@ -23,7 +23,7 @@ export function GroupNeighbours({ id, step, groupKey, episodeId }: { id: string;
     void navigate({ pathname: `${groupPath(id, step, groupKey)}/episodes/${to}`, search: kept.toString() });
   };
   return (
-    <div className="float-right flex items-center gap-2">
+    <div className="flex items-center gap-2 max-sm:my-2 sm:float-right">
       <PreviousNext previous={previous} next={next} onGo={onGo} />
     </div>
   );

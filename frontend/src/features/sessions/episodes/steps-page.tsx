@@ -42,7 +42,7 @@ function Steps({ session }: { session: Session }) {
       {query.isPending && <Loading isTable />}
       {query.data && steps.length === 0 && <Empty title="No step yet">A step follows once {number(session.config.tasks_per_batch)} groups of {number(session.config.grpo_n)} episodes have ended.</Empty>}
       {steps.length > 0 && (
-        <div className="rounded-lg border border-line bg-surface">
+        <div className="rounded-lg border border-line bg-surface sm:[&_td]:px-2.5 sm:[&_td]:whitespace-nowrap sm:[&_th]:px-2.5">
           <Table label="Steps" head={HEAD}>
             {steps.map((step) => (
               <tr key={step.step} className="hover:bg-sunken">
@@ -61,7 +61,7 @@ function Steps({ session }: { session: Session }) {
                     {value(step)}
                   </td>
                 ))}
-                <td className={`${cell} text-right whitespace-nowrap`}>
+                <td className={`${cell} text-right`}>
                   <Link to={`/sessions/${session.id}/episodes?step=${String(step.step)}&sort=worst`} aria-label={`Worst first, of step ${String(step.step)}`} className={underlined}>
                     Worst first
                   </Link>

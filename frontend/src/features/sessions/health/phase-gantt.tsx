@@ -12,7 +12,7 @@ export function PhaseGantt({ lanes, beginMs, endMs }: Lanes) {
       <ul className="space-y-1.5" aria-label="Phases">
         {lanes.map((lane) => (
           <li key={`${lane.isState ? "state" : "phase"} ${lane.name}`} className="grid grid-cols-2 items-center gap-x-3 sm:grid-cols-[11rem_minmax(0,1fr)_11rem]">
-            <span className={`truncate text-xs ${lane.isState ? "font-medium" : ""}`} title={visible(lane.name)}>
+            <span className={`text-xs wrap-anywhere ${lane.isState ? "font-medium" : ""}`}>
               {visible(lane.name)}
             </span>
             <Track lane={lane} beginMs={beginMs} lengthMs={Math.max(endMs - beginMs, 1)} />

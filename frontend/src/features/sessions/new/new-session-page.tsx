@@ -107,7 +107,7 @@ function NewSessionForm({ start }: { start: Start }) {
       <div className="space-y-4">
         <ErrorNotice error={models.error ?? refusal} />
         <div className="divide-y divide-line rounded-lg border border-line bg-surface">
-          <div className="grid grid-cols-2 gap-x-5 gap-y-4 p-4">
+          <div className="grid gap-x-5 gap-y-4 p-4 sm:grid-cols-2">
             <SelectField
               label="Base model"
               description={isTrained(baseModel) ? TRAINED : modelText(models.data?.items.find((model) => model.name === baseModel))}
