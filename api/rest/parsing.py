@@ -137,7 +137,9 @@ def _fields(error: ValidationError) -> list[dict[str, str]]:
     return [
         {
             "field": ".".join(str(part) for part in problem["loc"]),
-            "problem": UNKNOWN if problem["type"] == "extra_forbidden" else problem["msg"],
+            "problem": UNKNOWN
+            if problem["type"] == "extra_forbidden"
+            else problem["msg"].removeprefix("Value error, "),  # pydantic's own words
         }
         for problem in error.errors(include_url=False, include_context=False, include_input=False)
     ]

@@ -4,6 +4,7 @@ download.
 
 import json
 import os
+import re
 import signal
 from urllib.parse import parse_qs, urlsplit
 
@@ -29,6 +30,13 @@ __all__ = ["browser", "page", "server"]
 
 pytestmark = pytest.mark.browser
 
+# The addresses of the channels that the page opens from now on.
+LISTEN = """() => {
+    window.opened = [];
+    window.WebSocket = new Proxy(WebSocket, {
+        construct: (made, given) => { window.opened.push(String(given[0])); return new made(...given); },
+    });
+}"""
 WITHIN_S = 90  # of a request beside other work: httpx itself waits for 5 s
 
 
@@ -85,6 +93,64 @@ def test_a_wrong_option_is_shown_at_its_field_and_nothing_is_created(
     expect(page.get_by_text("No session yet")).to_be_visible()
 
 
+# Options of the form, with what is typed or chosen, and what the session then has.
+FILLED = {
+    "Learning rate": ("0.00005", ("learning_rate", 5e-5)),
+    "KL coef": ("0.02", ("kl_coef", 0.02)),
+    "KL in": ("reward", ("kl_in", "reward")),
+    "Reference decay": ("0.9", ("reference_decay", 0.9)),
+    "Keep n": ("4", ("keep_n", 4)),
+    "Length penalty": ("0.1", ("length_penalty", 0.1)),
+    "Overlong buffer": ("64", ("overlong_buffer", 64)),
+    "Entropy target": ("1.5", ("entropy_target", 1.5)),
+    "Dynamic sampling": ("yes", ("dynamic_sampling", True)),
+    "Call discount": ("0.5", ("call_discount", 0.5)),
+    "Engine correction veto": ("0.0001", ("engine_correction.veto", 1e-4)),
+}
+# What the server alone refuses, and where it then stands.
+REFUSED = (
+    ("Keep n", "8", "must be below grpo_n"),
+    ("Overlong buffer", "512", "must not be above max_tokens"),
+    ("Router", "frozen", "this model has no experts"),
+    ("KL stop", "0.1", "has an effect only with minibatches or epochs above 1"),
+)
+
+
+def fill(page: Page, label: str, text: str) -> None:
+    field = page.get_by_label(label, exact=True)
+    if field.evaluate("it => it.tagName") == "SELECT":
+        field.select_option(label=text)
+    else:
+        field.fill(text)
+
+
+def test_options_of_the_form_are_sent_and_what_the_server_refuses_stands_at_its_field(
+    page: Page, server: Server
+) -> None:
+    sign_up(page, "flora@example.org")
+    page.goto("/sessions/new")
+    page.get_by_role("button", name="Advanced options").click()
+    for label, text, problem in REFUSED:
+        field = page.get_by_label(label, exact=True)
+        before = field.input_value()
+        fill(page, label, text)
+        page.get_by_role("button", name="Check").click()
+        expect(field).to_have_attribute("aria-invalid", "true")
+        expect(field).to_be_focused()
+        expect(field).to_have_accessible_description(re.compile(re.escape(problem)))
+        fill(page, label, before)
+        expect(field).not_to_have_attribute("aria-invalid", "true")
+    for label, (text, _) in FILLED.items():
+        fill(page, label, text)
+    page.get_by_role("button", name="Start session").click()
+    page.wait_for_url(re.compile(r"/sessions/ses_\w+$"))
+    session_id = page.url.rsplit("/", 1)[1]
+    config = page.request.get(f"/v1/sessions/{session_id}").json()["config"]
+    for _, (name, value) in FILLED.values():
+        option, _, part = name.partition(".")
+        assert (config[option][part] if part else config[option]) == value, name
+
+
 def test_the_page_goes_on_from_where_it_was_when_the_web_server_is_killed(
     page: Page, server: Server
 ) -> None:
@@ -98,8 +164,7 @@ def test_the_page_goes_on_from_where_it_was_when_the_web_server_is_killed(
     known = page.request.get(f"/v1/sessions/{session_id}/events", params=asked).json()[
         "next_cursor"
     ]
-    reconnects: list[str] = []
-    page.on("websocket", lambda socket: reconnects.append(socket.url))
+    page.evaluate(LISTEN)
     place = page.get_by_role("heading", level=1).bounding_box()
     assert place is not None
     for process in (server.data / "run").glob("web*.json"):
@@ -110,6 +175,7 @@ def test_the_page_goes_on_from_where_it_was_when_the_web_server_is_killed(
     (runtime / "step-2").touch()
     expect(charted_steps(page)).to_have_attribute("data-steps", "2", timeout=60_000)
     expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    reconnects = page.evaluate("window.opened")
     cursors = [int(parse_qs(urlsplit(url).query)["after"][0]) for url in reconnects]
     assert cursors and min(cursors) >= known > 0, "it asks for what follows the step that it had"
     page.reload()
