@@ -308,3 +308,9 @@ def test_no_number_of_a_body_is_an_internal_error(
         answer = post(client_for(token), path, json.dumps(each))
         # without a store uploads are a 503
         assert answer.status_code != 500, (each, answer.content)
+
+
+def test_a_refused_option_is_told_in_our_words_alone(client: Client) -> None:
+    body = json.dumps({"base_model": "any", "config": {"grpo_n": 4, "keep_n": 8}})
+    problem = fields_of(post(client, "/sessions", body))["config.keep_n"]
+    assert problem.startswith("must be below grpo_n")

@@ -111,7 +111,7 @@ FILLED = {
 REFUSED = (
     ("Keep n", "8", "must be below grpo_n"),
     ("Overlong buffer", "512", "must not be above max_tokens"),
-    ("Router", "frozen", "this model has no experts"),
+    ("LoRA targets", "mlp", "has an effect only with a lora_rank above 0"),
     ("KL stop", "0.1", "has an effect only with minibatches or epochs above 1"),
 )
 
