@@ -33,20 +33,22 @@ SIDEWAYS = """[...document.querySelectorAll('table, [role=table]')].filter((tabl
 UNEXPLAINED = """[...document.querySelectorAll(
     'main :is(dt, th[scope=col], [role=columnheader], h2, figcaption > span:first-child)')].filter((it) =>
         it.checkVisibility() && !it.matches('.font-mono') && !it.querySelector('[data-word], bdi')).map((it) =>
-            it.textContent.trim())"""
+            it.innerText.trim()).filter((text) =>
+                !/^(Evaluation|CPU|Memory|Disk free|GPU|In the object store) /.test(text))"""
 # Those that need none: who never trained a model knows them, or a line beside them tells it.
 PLAIN = frozenset({
     "Actions", "All sessions", "Annotations", "Answer", "Archive", "At most", "Base model", "Began", "By day",
     "By session", "Came from", "Committed", "Compare", "Conversation", "Created", "Curves", "Device time",
-    "Device time by day (UTC)", "Devices", "Devices in use", "E-mail address", "Final measures", "First", "GPU time",
-    "GPUs", "Hash", "Hashes", "Id", "Key", "Last 7 days", "Last used", "Latest", "Launcher", "Learning", "Live runs",
-    "Machine", "Machines", "May", "Name", "Needs attention", "Newest runs", "No.", "Notes", "Now", "On", "Options",
-    "Password", "Person", "Phases", "Place", "Places where sessions run", "Position", "Project", "Projects",
-    "Public links", "Queue", "Quota", "Recent sign-ins and changes", "Restarts and faults", "Running",
+    "Device time by day (UTC)", "Devices", "Devices in use", "Devices of this machine", "E-mail", "E-mail address",
+    "Every project", "Final measures", "First", "GPU time", "GPUs", "GPUs of this machine", "Hash", "Hashes", "Id",
+    "Key", "Last 7 days", "Last used", "Latest", "Launcher", "Learning", "Live runs", "Machine", "Machines", "May",
+    "Name", "Needs attention", "Newest runs", "No.", "Notes", "Now", "On", "Options", "Password", "Person",
+    "Phases", "Place", "Places where sessions run", "Position", "Project", "Projects", "Public links", "Queue",
+    "Quota", "Recent sign-ins and changes", "Restarts and faults", "Role", "Run", "Running",
     "Running in this project", "Runtime log", "Second factor", "Serve a base model", "Served models", "Session",
     "Sessions not ended", "Share", "Signed-in browsers", "Since", "Spent", "State", "Text",
-    "The same evaluation task", "This project now", "Training", "Waiting", "Waiting in this project", "Waits for",
-    "What", "When", "Who",
+    "The same evaluation task", "The whole server", "This project now", "Training", "Waiting",
+    "Waiting in this project", "Waits for", "What", "When", "Who",
 })  # fmt: skip
 # Captions of the console's own that are not whole; names that somebody gave stand in a <bdi>.
 CUT_CAPTIONS = """[...document.querySelectorAll(

@@ -67,6 +67,7 @@ export const WORDS: Readonly<Record<string, WordEntry>> = {
   entropy_weight: { name: "Weight of the entropy", what: "How much the loss rewards undecided answers (entropy_coef).", bad: "" },
   kl_weight: { name: "Weight of the KL term", what: "How much the loss or the reward holds the policy near its reference (kl_coef). It can change while a run trains.", bad: "" },
   length: { name: "Answer length", what: "Mean tokens of an answer.", bad: "It grows without the reward growing, or shrinks to a few tokens: the policy found that length alone pays." },
+  max_tokens: { name: "Max tokens", what: "The most tokens that one answer may have: at the end of them it is cut off.", bad: "Below what a whole answer needs: most are cut off." },
   cut_off: { name: "Answers cut off", what: "The share of answers that ended at max_tokens, without an end of their own.", bad: "Above a few percent: such an answer rarely earns what it could. Raise max_tokens." },
   clipped: { name: "Clipped tokens", what: "The share of tokens whose change was limited by the loss’s clip.", bad: "Above about 20 %: steps are too large, or samples too old." },
   grad_norm: { name: "Gradient norm", what: "How large the step’s gradient was, before it was limited.", bad: "Peaks of ten times the usual, or exactly zero: then nothing was learned." },

@@ -12,6 +12,7 @@ import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
 import { PageHeader, Panel } from "../../../ui/panel";
 import { UserText } from "../../../ui/user-text";
+import { Word } from "../../../ui/word";
 import { NoSessions } from "../no-sessions";
 import { StateBadge } from "../state-badge";
 import { useMayWrite } from "../../../use-may-write";
@@ -162,7 +163,7 @@ function Week() {
             ...(newest?.prices ? [["Cost", money(week.cost, newest.prices.currency)]] : []),
           ].map(([name, value]) => (
             <div key={name} className="flex justify-between px-4 py-2">
-              <dt className="text-muted">{name}</dt>
+              <dt className="text-muted"><Word text={name ?? ""} /></dt>
               <dd className="font-medium">{value}</dd>
             </div>
           ))}
