@@ -1,4 +1,4 @@
-"""The example of coding agents, as a dry run: each program from npm repairs a module of the
+"""The example of coding agents, as a dry run: each program from npm or PyPI repairs a module of the
 example's repository against the whole gateway with a scripted engine, and the module's tests are
 the reward.
 """
@@ -11,47 +11,68 @@ from pathlib import Path
 import pytest
 from clients.outside_agents import ENVIRONMENT, check_record, timelines_of
 
-from agents.environments import ROOT, Environment, build_node
+from agents.environments import ROOT, build_all
 from agents.matrix import odd
 from support.gateway_harness import MODEL, running_gateway
 from support.programs import program_output
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 EXAMPLE = ROOT / "sdk" / "examples" / "coding_agent"
 # the tokenizer is small: a letter is most of a token
 ROOM = {"max_context_length": 131_072, "max_tokens": 4096}
-CALLS = {"claude-code": ("Bash", "command"), "codex": ("exec_command", "cmd")}
+# Each agent's shell, the name of its command, and what it takes beside that.
+CALLS: dict[str, tuple[str, str, dict[str, str]]] = {
+    "claude-code": ("Bash", "command", {}),
+    "codex": ("exec_command", "cmd", {}),
+    "mini-swe-agent": ("bash", "command", {}),
+    "openhands": ("terminal", "command", {"security_risk": "LOW"}),
+}
+SUBMITS = {"mini-swe-agent": "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"}  # its end is a command
+NPM = ["claude-code", "codex"]  # of `make test-all`
 REPAIR = "sed -i 's/start < found/start <= found/' intervals.py"
 RUN_S = 240.0
 
 
-@pytest.fixture(scope="module")
-def programs() -> Path:
-    """The folder of the two programs."""
-    built: dict[str, Environment] = build_node(list(CALLS), reuse=True)
-    if trouble := next((each.trouble for each in built.values() if each.trouble), ""):
-        pytest.skip(f"npm: {trouble}")
-    return built["codex"].folder / "node_modules" / ".bin"
+def programs(agent: str) -> str:
+    """A search path with the agent's program."""
+    names = NPM if agent in NPM else [agent]
+    built = build_all(names, reuse=True)[agent]
+    if built.trouble:
+        pytest.skip(built.trouble)
+    inside = "node_modules/.bin" if agent in NPM else "bin"
+    return f"{built.folder / inside}{os.pathsep}{os.environ['PATH']}"
+
+
+def written(agent: str, command: str) -> str:
+    """A call of the agent's shell as the model writes it."""
+    name, argument, more = CALLS[agent]
+    call = json.dumps({"name": name, "arguments": {argument: command} | more})
+    return f"<tool_call>\n{call}\n</tool_call>"
 
 
 @pytest.mark.parametrize(("repairs", "reward"), [(True, "1"), (False, "0.8")])
-@pytest.mark.parametrize("agent", CALLS)
+@pytest.mark.parametrize(
+    "agent",
+    [
+        pytest.param(agent, marks=pytest.mark.system if agent in NPM else pytest.mark.nightly)
+        for agent in CALLS
+    ],
+)
 async def test_the_reward_is_the_share_of_tests_that_pass(
-    tmp_path: Path, programs: Path, agent: str, repairs: bool, reward: str
+    tmp_path: Path, agent: str, repairs: bool, reward: str
 ) -> None:
-    name, argument = CALLS[agent]
-    call = json.dumps({"name": name, "arguments": {argument: REPAIR if repairs else "ls"}})
+    search_path = programs(agent)
+    first = written(agent, REPAIR if repairs else "ls")
+    last = written(agent, SUBMITS[agent]) if agent in SUBMITS else "Done."
     async with running_gateway(tmp_path / "gateway", family="qwen2_5", **ROOM) as gateway:
-        gateway.engine.say(
-            *(odd(gateway, text) for text in (f"<tool_call>\n{call}\n</tool_call>", "Done."))
-        )
+        gateway.engine.say(odd(gateway, first), odd(gateway, last))
         begun = await gateway.begin()
         address = {
             "OPENAI_BASE_URL": f"http://{gateway.address}/v1",
             "OPENAI_API_KEY": begun["api_key"],
         }
         places = {
-            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "PATH": search_path,
             "PYTHONPATH": str(ROOT / "sdk"),
         }
         options = [

@@ -71,7 +71,9 @@ HARNESSES = {
         ".qwen/settings.json",
         rewrites=True,
     ),
-    "openhands": Harness("OpenHands", "terminal"),
+    "openhands": Harness(
+        "OpenHands", "terminal", lambda line: {"command": line, "security_risk": "LOW"}
+    ),
     "mini-swe-agent": Harness("mini-swe-agent", "bash", submits=True),
 }
 
@@ -185,4 +187,6 @@ async def test_three_turns_are_one_exact_timeline_and_a_resume_goes_on(
         assert found == [each for each in whole if each]
         if resumed and (drift := calls[resumed[0]].drift):
             assert apart and (drift["cause"] == "template" or harness.rewrites), drift
+        last = gateway.renderer.decode(calls[first[2]].prompt_ids_P, special=True)
+        assert "turn 2" in last.rpartition("<tool_response>")[2]  # the command was run
         await check_record(gateway, begun["episode_id"], gateway.engine.requests)

@@ -30,6 +30,7 @@ COMMANDS = {
     "--disallowedTools=WebSearch,WebFetch -p",
     "codex": "codex exec --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox",
     "mini-swe-agent": "mini --yolo --exit-immediately --output ../trajectory.json --task",
+    "openhands": "openhands --headless --override-with-envs --task",
 }
 
 
