@@ -47,7 +47,7 @@ JOBS = {
     ),
     "exported folders": Job(
         ["tests/exported_folders.py"], [],
-        "each kind of exported model has the same ids, template and theta under transformers 4.57 and 5", 3600,
+        "exported models have the same ids, template and theta under transformers 4.57 and 5, vLLM, llama.cpp", 3600,
     ),
     "kills of a trainer": Job(
         ["tests/e2e/random_kills.py", "--points", "200"], ["--points", "40"],

@@ -4,31 +4,29 @@ probabilities.
 
 import json
 import sys
-import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from support.llama_cpp import same_as
 from support.tiny_tokenizers import CORPUS
 from tinkerscript.cli import app
 from tinkerscript.errors import InvalidRequest
 
 pytestmark = pytest.mark.engine
 
-TEXTS = [
-    "The capital of France is",
-    "Hello  world\n\n 12345 it's über 你好 \t tabs?!",
-    "<|im_start|>user\nI'M 3.14<|im_end|>\n",
-]
 CHATML = (
     "{% if messages[0].role != 'system' %}<|im_start|>system\nBe kind.<|im_end|>\n{% endif %}"
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
-FAMILIES = ("smollm", "llama3", "qwen2", "qwen3")
-STEPS = 4
+FAMILIES = ("smollm", "llama3", "llama3_scaled", "qwen2", "qwen3")
+SCALED = {
+    "rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 16,
+}  # fmt: skip
 # Natural logarithms. In 16 bits what is left is rounding, in the keys and values too; 8 bits change
 # the weights.
 FARTHEST = {"f16": 0.05, "q8_0": 0.5}
@@ -44,7 +42,9 @@ def made(folder: Path, family: str, *, hidden: int = 64, layers: int = 2) -> Pat
 
     split: Any = pre_tokenizers.Digits(individual_digits=True)
     if family != "smollm":
-        split = pre_tokenizers.Split(Regex(LLAMA3 if family == "llama3" else QWEN2), "isolated")
+        split = pre_tokenizers.Split(
+            Regex(LLAMA3 if family.startswith("llama3") else QWEN2), "isolated"
+        )
     tokenizer = Tokenizer(models.BPE())
     level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=family == "smollm")
     tokenizer.pre_tokenizer, tokenizer.decoder = (
@@ -71,6 +71,7 @@ def made(folder: Path, family: str, *, hidden: int = 64, layers: int = 2) -> Pat
         eos_token_id=2, pad_token_id=0, bos_token_id=0,
         tie_word_embeddings=family in ("smollm", "qwen3"), initializer_range=0.8 / hidden**0.5,
         **({"head_dim": 32} if family == "qwen3" else {}),
+        **({"rope_parameters": SCALED} if family == "llama3_scaled" else {}),
     )  # fmt: skip
     with torch.random.fork_rng():
         torch.manual_seed(3)
@@ -80,65 +81,6 @@ def made(folder: Path, family: str, *, hidden: int = 64, layers: int = 2) -> Pat
                 parameter.data += 0.3 * torch.randn_like(parameter)
     model.to(torch.bfloat16 if family == "qwen3" else torch.float32).save_pretrained(folder)
     return folder
-
-
-def served(path: Path) -> Any:
-    """llama.cpp, on one thread."""
-    import xllamacpp
-
-    options = xllamacpp.CommonParams()
-    options.model.path, options.n_ctx, options.n_parallel, options.warmup = str(path), 512, 1, False
-    options.cpuparams.n_threads = 1
-    return xllamacpp.Server(options)
-
-
-def ids_of(server: Any, text: str) -> list[int]:
-    body = json.dumps({"content": text, "add_special": True, "parse_special": True}).encode()
-    headers = {"Content-Type": "application/json"}
-    with urllib.request.urlopen(
-        urllib.request.Request(f"{server.listening_address}/tokenize", body, headers)
-    ) as answer:
-        return json.load(answer)["tokens"]
-
-
-def same_as(path: Path, model: Any, tokenizer: Any, farthest: float) -> None:
-    """llama.cpp reads the same ids of each text and computes the same probabilities along a greedy
-    answer.
-    """
-    import torch
-
-    # llama.cpp holds an answer back that ends within a character: such tokens are not sampled.
-    banned = [
-        number
-        for number in range(model.config.vocab_size)
-        if not tokenizer.decode([number]).isascii()
-    ]
-    banned += range(len(tokenizer), model.config.vocab_size)
-    server = served(path)
-    for text in TEXTS:
-        ids = tokenizer(text)["input_ids"]
-        assert ids_of(server, text) == ids, (path.name, text)
-        for _ in range(STEPS):
-            with torch.no_grad():
-                logprobs_V = torch.log_softmax(model(torch.tensor([ids])).logits[0, -1], -1)
-            asked = {
-                "prompt": ids,
-                "n_predict": 1,
-                "temperature": 0,
-                "n_probs": 5,
-                "ignore_eos": True,
-            }
-            answer = server.handle_completions(
-                asked | {"logit_bias": [[number, False] for number in banned]}
-            )
-            [token] = answer["choices"][0]["logprobs"]["content"]
-            told = {one["id"]: one["logprob"] for one in token["top_logprobs"]}
-            assert told == pytest.approx(
-                {number: logprobs_V[number].item() for number in told}, abs=farthest
-            )
-            logprobs_V[banned] = -torch.inf
-            assert logprobs_V[token["id"]] > logprobs_V.max() - 2 * farthest
-            ids = [*ids, token["id"]]
 
 
 def quantized(values: Any, stored: int) -> Any:
@@ -254,8 +196,8 @@ def test_what_was_not_proven_is_refused_by_its_name(tmp_path: Path) -> None:
         ),
         (
             "config.json",
-            config | {"rope_parameters": {"rope_type": "llama3"}},
-            "rope scaling .llama3. is not",
+            config | {"rope_parameters": {"rope_type": "yarn"}},
+            "rope scaling .yarn. is not",
         ),
         ("config.json", config | {"attention_bias": True}, "attention_bias = True is not"),
         (

@@ -26,6 +26,7 @@ ARCHITECTURES = {
     "Qwen3ForCausalLM": gguf.MODEL_ARCH.QWEN3,
 }
 DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
+ROPE_DIVISORS = "rope_freqs.weight"
 # Options of a config that change the computation, with the one value that is written.
 ONLY = {
     "hidden_act": "silu",
@@ -66,6 +67,8 @@ def gguf_write(folder: Path, target: Path, kind: str) -> None:
     heads = config["num_attention_heads"]
     is_grouped = int(config.get("num_key_value_heads") or heads) < heads
     shape = Shape(config["num_hidden_layers"], config.get("tie_word_embeddings", False), is_grouped)
+    if _rope(config).get("rope_type") == "llama3":
+        writer.add_tensor(ROPE_DIVISORS, _divisors(config))
     for name, values in _tensors(folder, config, arch):
         wanted = stored_as(name, values.shape[-1], values.ndim, kind, shape)
         writer.add_tensor(name, rows_stored(values, wanted), raw_dtype=wanted)
@@ -94,7 +97,8 @@ def architecture_of(config: Json) -> gguf.MODEL_ARCH:
                 f"A model with {option} = {config[option]!r} is not written as GGUF."
             )
     kind = _rope(config).get("rope_type", "default")
-    if kind != "default":
+    is_scaled = kind == "llama3" and ARCHITECTURES[named] is gguf.MODEL_ARCH.LLAMA
+    if kind != "default" and not is_scaled:
         raise InvalidRequest(f"A model with rope scaling ({kind}) is not written as GGUF.")
     return ARCHITECTURES[named]
 
@@ -104,9 +108,30 @@ def _rope(config: Json) -> Json:
     return {"rope_theta": config.get("rope_theta", 10000.0)} | rope
 
 
+def _head_dim(config: Json) -> int:
+    return int(config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"])
+
+
+def _divisors(config: Json) -> np.ndarray:
+    """By what llama.cpp divides the frequency of each pair of a head, in a model of the Llama 3
+    form: 1 for short waves, ``factor`` for long ones, a mean of both rates between them.
+
+    Source: llama-models, ``apply_scaling``; transformers, modeling_rope_utils.
+    """
+    rope = _rope(config)
+    pairs = np.arange(0, _head_dim(config), 2, dtype=np.float64) / _head_dim(config)
+    waves = 2 * np.pi * rope["rope_theta"] ** pairs
+    first, low, high = (
+        rope[name]
+        for name in ("original_max_position_embeddings", "low_freq_factor", "high_freq_factor")
+    )
+    weight = np.clip((first / waves - low) / (high - low), 0, 1)
+    return (1 / ((1 - weight) / rope["factor"] + weight)).astype(np.float32)
+
+
 def _config_write(writer: gguf.GGUFWriter, config: Json, file_type: gguf.LlamaFileType) -> None:
     heads = config["num_attention_heads"]
-    head_dim = config.get("head_dim") or config["hidden_size"] // heads
+    head_dim = _head_dim(config)
     writer.add_file_type(file_type)
     writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
     writer.add_context_length(config["max_position_embeddings"])
