@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from gpu_runtime.journal.journal import Journal
 
 PART_EPISODES = 500
+NOTED = "SELECT episode_id FROM episodes_to_archive"
+WAITING = "SELECT id FROM episodes WHERE state = 'completed' AND fate IS NULL"
 SETTLED = "(state IN ('abandoned', 'expired') OR fate IS NOT NULL)"
-ENDED = "state != 'open'"
 
 
 @dataclass(frozen=True)
@@ -29,9 +30,12 @@ def parts_fix(journal: Journal, *, everything: bool) -> None:
     Pass ``everything`` only when no step will be trained any more.
     """
     with journal.database.transaction() as sql:
+        chosen = f"{NOTED} UNION {WAITING}" if everything else NOTED
         rows = sql.execute(
-            f"SELECT id FROM episodes WHERE {ENDED if everything else SETTLED}"
-            " AND id NOT IN (SELECT episode_id FROM archived_episodes) ORDER BY ended_at, seq"
+            f"SELECT id FROM ({chosen}) AS chosen CROSS JOIN episodes ON id = chosen.episode_id"
+            f" WHERE {'TRUE' if everything else SETTLED}"
+            " AND NOT EXISTS (SELECT 1 FROM archived_episodes WHERE episode_id = id)"
+            " ORDER BY ended_at, seq"
         ).fetchall()
         ids = [row["id"] for row in rows]
         for start in range(0, len(ids), PART_EPISODES):
@@ -46,6 +50,9 @@ def parts_fix(journal: Journal, *, everything: bool) -> None:
                     for place, episode_id in enumerate(ids[start : start + PART_EPISODES])
                 ],
             )
+        sql.executemany(
+            "DELETE FROM episodes_to_archive WHERE episode_id = ?", [(each,) for each in ids]
+        )
 
 
 def parts_unstored(journal: Journal) -> list[Part]:

@@ -34,16 +34,16 @@ def episodes_prunable(database: Database, *, committed_step: int) -> list[str]:
     committed state's.
     """
     rows = database.rows(
-        "SELECT id FROM episodes JOIN stored_documents ON stored_documents.episode_id = id AND NOT "
-        "pruned"
-        " JOIN archived_episodes ON archived_episodes.episode_id = id JOIN archive_parts ON part = "
-        "number AND stored"
-        " WHERE (state IN ('abandoned', 'expired') OR fate IS NOT NULL) AND ifnull(trained_step, "
-        "0) <= ?"
+        # from what is not pruned, and what is due, on: both stay as small in a long run
+        "SELECT id FROM stored_documents CROSS JOIN episodes ON id = stored_documents.episode_id"
+        " JOIN archived_episodes ON archived_episodes.episode_id = id"
+        " JOIN archive_parts ON part = number AND stored"
+        " WHERE NOT pruned AND (state IN ('abandoned', 'expired') OR fate IS NOT NULL)"
+        " AND ifnull(trained_step, 0) <= ?"
         " AND id NOT IN (SELECT episode_id FROM episodes_to_report)"
-        " AND id NOT IN (SELECT mine.episode_id FROM batch_episodes AS mine JOIN batch_episodes AS "
-        "other USING (step)"
-        " JOIN episodes_to_report AS due ON due.episode_id = other.episode_id)"
+        " AND id NOT IN (SELECT mine.episode_id FROM episodes_to_report AS due"
+        " CROSS JOIN batch_episodes AS other ON other.episode_id = due.episode_id"
+        " CROSS JOIN batch_episodes AS mine ON mine.step = other.step)"
         " ORDER BY seq",
         committed_step,
     )

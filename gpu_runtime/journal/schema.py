@@ -211,12 +211,25 @@ CREATE TABLE IF NOT EXISTS archived_episodes (
 );
 
 CREATE INDEX IF NOT EXISTS archived_by_part ON archived_episodes (part, place);
+CREATE INDEX IF NOT EXISTS parts_unstored ON archive_parts (number) WHERE NOT stored;
+-- Settled episodes that are in no part yet: nothing about them can change. A trigger notes them, so that a checkpoint
+-- looks at these alone and not at every episode.
+CREATE TABLE IF NOT EXISTS episodes_to_archive (
+    episode_id TEXT PRIMARY KEY REFERENCES episodes (id)
+);
+CREATE TRIGGER IF NOT EXISTS episode_settled AFTER UPDATE OF state, fate ON episodes
+WHEN (NEW.state IN ('abandoned', 'expired') OR NEW.fate IS NOT NULL)
+    AND NOT EXISTS (SELECT 1 FROM archived_episodes WHERE episode_id = NEW.id)
+BEGIN
+    INSERT OR IGNORE INTO episodes_to_archive VALUES (NEW.id);
+END;
 
 -- Ended episodes whose document is in the store; `pruned`: their calls are there alone. pruning.py
 CREATE TABLE IF NOT EXISTS stored_documents (
     episode_id TEXT PRIMARY KEY REFERENCES episodes (id),
     pruned INTEGER NOT NULL
 );
+CREATE INDEX IF NOT EXISTS documents_unpruned ON stored_documents (episode_id) WHERE NOT pruned;
 
 -- Rewards that were replaced before they were trained, and who did it: changes/reward_table.py.
 CREATE TABLE IF NOT EXISTS reward_changes (
@@ -284,6 +297,16 @@ FROM episodes WHERE NOT EXISTS (SELECT 1 FROM episode_counts) GROUP BY state, fa
 """
 
 
+# Of a journal that was begun without the table of what is to be archived.
+SETTLED_EARLIER = """
+INSERT OR IGNORE INTO episodes_to_archive SELECT id FROM episodes
+WHERE NOT EXISTS (SELECT 1 FROM meta WHERE name = 'settled_noted')
+    AND (state IN ('abandoned', 'expired') OR fate IS NOT NULL)
+    AND id NOT IN (SELECT episode_id FROM archived_episodes);
+INSERT OR IGNORE INTO meta VALUES ('settled_noted', '1');
+"""
+
+
 class EpisodeNotOpen(RuntimeFault):
     """The episode is unknown, or it has ended, was abandoned or expired. Nothing was written."""
 
@@ -302,7 +325,7 @@ def connect(path: Path) -> sqlite3.Connection:
     # survives a power cut.
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
-    connection.executescript(f"BEGIN IMMEDIATE;{TABLES}{COUNT_EARLIER}COMMIT;")
+    connection.executescript(f"BEGIN IMMEDIATE;{TABLES}{COUNT_EARLIER}{SETTLED_EARLIER}COMMIT;")
     connection.execute(
         "INSERT OR IGNORE INTO meta VALUES ('schema_version', ?)", (str(SCHEMA_VERSION),)
     )

@@ -9,14 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from gpu_runtime.archive.parts import parts_unstored
+from gpu_runtime.archive.parts import parts_fix, parts_unstored
 from gpu_runtime.journal.journal import Journal
+from gpu_runtime.journal.pruning import episodes_prunable
 from gpu_runtime.trajectories.outbox import Due, documents_due, rows_due, rows_reported
 from support.gateway_harness import running_gateway
 from tinkerscript.wire.episodes import WorkflowOutput
 
 # a row of each name, of each state: they do not grow with episodes
 BOUNDED = {"meta", "episode_counts"}
+# of what is not done yet
+DUE = {"episodes_to_report", "episodes_to_archive", "stored_documents USING INDEX documents_unpruned",
+       "archive_parts USING INDEX parts_unstored", "due"}  # fmt: skip
 
 
 @contextmanager
@@ -49,6 +53,13 @@ def scans(connection: sqlite3.Connection, texts: set[str]) -> list[str]:
     return found
 
 
+def _is_of_due(scan: str) -> bool:
+    if "max(number)" in scan:  # of a primary key: the last row
+        return True
+    what = scan.removeprefix("SCAN ")
+    return any(what.startswith(f"{each}:") or what.startswith(f"{each} USING") for each in DUE)
+
+
 async def test_a_begin_a_call_an_end_and_the_ledger_go_through_no_table(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as gateway:
         connection = gateway.journal.database.connection
@@ -79,10 +90,33 @@ def test_groups_that_are_set_aside_and_parts_of_the_archive_go_through_no_table(
     connection = journal.database.connection
     with statements(connection) as seen:
         assert journal.batches.set_aside(1, [["a", "b"]], [1.0], "level") == [1.0]
-        parts_unstored(journal)
-    # one row for each file of thousands of episodes
-    found = [scan for scan in scans(connection, seen) if not scan.startswith("SCAN archive_parts")]
+        parts_fix(journal, everything=False)
+        parts_fix(journal, everything=True)
+        (part,) = parts_unstored(journal)
+        episodes_prunable(journal.database, committed_step=1)
+    assert sorted(part.episode_ids) == ["a", "b"]
+    found = [each for each in scans(connection, seen) if not _is_of_due(each)]
     assert found == []
+    journal.close()
+
+
+def test_what_was_settled_in_an_earlier_journal_is_archived_once(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite3"
+    journal = Journal(path, min_free_bytes=0)
+    for name in ("a", "b", "c"):
+        journal.episodes.begin(name, task="t", eval=False, deadline_at=2e9)
+    journal.episodes.abandon("a", "x")
+    parts_fix(journal, everything=False)
+    journal.episodes.abandon("b", "x")
+    journal.database.connection.executescript(
+        "DROP TABLE episodes_to_archive; DROP TRIGGER episode_settled;"
+        "DELETE FROM meta WHERE name = 'settled_noted'"
+    )
+    journal.close()
+    journal = Journal(path, min_free_bytes=0)
+    journal.episodes.abandon("c", "x")
+    parts_fix(journal, everything=False)
+    assert [part.episode_ids for part in parts_unstored(journal)] == [("a",), ("b", "c")]
     journal.close()
 
 
