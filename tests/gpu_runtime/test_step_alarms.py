@@ -53,7 +53,21 @@ def names(*changes: dict) -> list[list[str]]:
 def test_a_gradient_far_above_its_clip_is_told_once_it_has_lasted() -> None:
     high = {"grad_norm": 41.0}
     assert names({}, high, high, {}) == [[]] * 4, "two steps are noise"
-    assert names({}, high, high, high, high) == [[], [], [], ["gradient_norm_high"], []]
+    assert names({}, {}, high, high, high, high) == [[], [], [], [], ["gradient_norm_high"], []]
+
+
+# Of four runs: three of the quickstart, which learned, and one at whose rate nothing collapsed.
+@pytest.mark.parametrize(
+    "norms",
+    [
+        [6.65, 7.26, 12.06, 8.86, 24.13, 30.96],
+        [6.65, 7.27, 13.23, 15.94, 46.8, 22.89, 36.75],
+        [7.17, 7.23, 10.93, 15.22, 12.26, 13.73, 12.18, 18.54],
+        [12.3, 10.9, 9.17, 8.9, 8.7, 17.4],
+    ],
+)
+def test_a_run_that_learns_gives_no_alarm_of_its_gradient(norms: list[float]) -> None:
+    assert names(*[{"grad_norm": norm} for norm in norms]) == [[]] * len(norms)
 
 
 @pytest.mark.parametrize("length", [210.0, 40.0])
