@@ -21,6 +21,7 @@ from tinkerscript.wire.account import (
     SignInView,
 )
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState, CheckpointView
+from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.projects import (
     AuditEntry,
     DevicePrices,
@@ -42,6 +43,7 @@ from tinkerscript.wire.sessions import (
     SessionState,
     SessionView,
 )
+from tinkerscript.wire.training.defaults import options_decided
 from tinkerscript.wire.webhooks import DeliveryView, WebhookCreated, WebhookView
 
 
@@ -199,6 +201,7 @@ def session_view(session: Session) -> SessionView:
 
 
 def _session_view(session: Session, queue: Mapping[str, int]) -> SessionView:
+    config = SessionConfig.model_validate(session.config)
     return SessionView(
         id=session.id,
         project_id=session.project_id,
@@ -213,7 +216,8 @@ def _session_view(session: Session, queue: Mapping[str, int]) -> SessionView:
         phase=session.phase,
         queue_position=queue.get(session.id),
         failure=Failure.model_validate(session.failure) if session.failure else None,
-        config=session.config,
+        config=config,
+        decided=options_decided(config),
         priority=session.priority,
         budget=session.budget,
         policy_version=session.policy_version,

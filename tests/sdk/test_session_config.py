@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.training.defaults import config_resolve
+from tinkerscript.wire.training.defaults import config_resolve, options_decided
 from tinkerscript.wire.training.losses import LOSSES as TABLE
 from tinkerscript.wire.training.losses import LossName
 
@@ -203,3 +203,17 @@ def test_what_is_not_given_is_filled_in_by_model_and_loss(options, parameters, e
     found = config_resolve(SessionConfig(**options), parameters)
     assert (found.learning_rate, found.clip_low, found.clip_high) == pytest.approx(expected)
     assert SessionConfig(**found.model_dump()) == found
+
+
+def test_who_copies_a_configuration_leaves_out_what_its_loss_decided() -> None:
+    """With another loss the copy has that one's bounds; what a person gave stays."""
+    run = config_resolve(SessionConfig(loss="gspo", minibatches=2, clip_high=0.4), None)
+    assert (run.clip_low, run.clip_high) == (3e-4, 0.4)
+    decided = options_decided(run)
+    assert decided == ["clip_low", "normalize_advantage"]
+    copied = run.model_dump(exclude={*decided})
+    other = config_resolve(SessionConfig.model_validate(copied | {"loss": "dr_grpo"}), None)
+    assert (other.clip_low, other.clip_high, other.normalize_advantage) == (0.2, 0.4, False)
+    again = config_resolve(SessionConfig.model_validate(copied), None)
+    assert again == run, "the same loss gives the same"
+    assert options_decided(SessionConfig(clip_low=None)) == []

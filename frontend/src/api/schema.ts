@@ -5356,6 +5356,12 @@ export interface components {
              */
             created_at: string;
             /**
+             * Decided
+             * @description Options of it that have the value which the loss gives them: who copies the configuration leaves these out, so that another loss gives its own.
+             * @default []
+             */
+            decided: string[];
+            /**
              * Episodes Removed At
              * @description Long after its end: since when the server keeps none of its episodes any more.
              */

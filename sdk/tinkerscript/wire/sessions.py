@@ -296,6 +296,11 @@ class SessionView(Response):
     config: SessionConfig = Field(
         description="The effective one: every option, also those that were not given."
     )
+    decided: list[str] = Field(
+        [],
+        description="Options of it that have the value which the loss gives them: who copies the "
+        "configuration leaves these out, so that another loss gives its own.",
+    )
     priority: int = 0
     budget: Budget = Budget()
     policy_version: int = 0

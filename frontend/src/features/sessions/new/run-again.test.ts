@@ -12,6 +12,7 @@ const run = {
   name: "first try",
   base_model: "m",
   config: { ...defaults, grpo_n: 4, learning_rate: 2e-6, max_steps: 3, loss: "dapo", model_names: { "gpt-4o": "planner" } },
+  decided: [],
   priority: 2,
   budget: { steps: 5, wall_s: 5400, device_s: null },
 } as unknown as Parameters<typeof startOf>[0];
@@ -23,6 +24,15 @@ test("another run is asked for with every option that this one had changed, and 
   expect(errors).toEqual({});
   expect(withKept(values, start, start.texts)).toEqual({ grpo_n: 4, learning_rate: 2e-6, max_steps: 3, loss: "dapo", model_names: { "gpt-4o": "planner" } });
   expect(readTurn(start.texts).values).toEqual({ priority: 2, budget: { steps: 5, wall_s: 5400, device_s: null } });
+});
+
+test("the bounds that the old loss gave do not go with another loss, those that a person gave do", () => {
+  const config = { ...run.config, loss: "gspo" as const, clip_low: 3e-4, clip_high: 0.4, normalize_advantage: true };
+  const start = startOf({ ...run, config, decided: ["clip_low", "normalize_advantage"] }, fields);
+  const { values } = readForm(fields, { ...start.texts, loss: "grpo" });
+  expect(values).toMatchObject({ clip_high: 0.4 });
+  expect(values).not.toHaveProperty("clip_low");
+  expect(values).not.toHaveProperty("normalize_advantage");
 });
 
 test("what is typed stands in the place of what was kept", () => {

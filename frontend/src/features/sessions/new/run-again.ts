@@ -14,13 +14,14 @@ export interface Start {
 
 export const EMPTY: Start = { baseModel: "", name: "", texts: {}, kept: {} };
 
-export function startOf(session: Pick<Session, "id" | "name" | "base_model" | "started_from" | "config" | "priority" | "budget">, fields: ConfigField[], checkpoint = ""): Start {
+export function startOf(session: Pick<Session, "id" | "name" | "base_model" | "started_from" | "config" | "decided" | "priority" | "budget">, fields: ConfigField[], checkpoint = ""): Start {
   const config = byPath<OptionValue | object>(session.config as unknown as Record<string, unknown>, fields);
   const texts: Record<string, string> = {};
   const kept: Record<string, unknown> = {};
   for (const field of fields) {
     const value = config[field.name];
-    if (value === undefined) continue;
+    // What the loss decided is left to the loss that is chosen now.
+    if (value === undefined || session.decided.includes(field.name)) continue;
     if (typeof value === "object" && value !== null) kept[field.name] = value;
     else if (textOf(value) !== defaultText(field)) texts[field.name] = textOf(value);
   }
