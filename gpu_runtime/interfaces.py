@@ -41,7 +41,7 @@ class SamplingOptions:
     ignore_eos: bool = False
     # alternatives per prompt token (0: its own alone); None asks for nothing
     prompt_logprobs: int | None = None
-    # asks for ``Delta.allowed_T`` and ``raw_logprobs_T``: the call may be trained
+    # asks for ``Delta.allowed_T``, ``raw_logprobs_T`` and ``experts_T``: the call may be trained
     for_training: bool = False
     # calls of one episode are best served by one engine, which has its prefix ("": of none)
     episode_id: str = ""
@@ -60,7 +60,8 @@ class Delta:
     1 and those of the alternatives; of the first token nothing. ``raw_logprobs_T`` (where asked
     for) are those before any of that; empty where nothing changes them. ``allowed_T`` (where asked
     for, of calls under a grammar or ``min_tokens``) is what each token was chosen from: a set of
-    journal/allowed_tokens.py, None for every id. ``cached_tokens`` of the prompt were taken from
+    journal/allowed_tokens.py, None for every id. ``experts_T`` (where asked for, of a mixture whose
+    engine records them) are rows of journal/routed_experts.py. ``cached_tokens`` of the prompt were taken from
     the engine's prefix cache. ``text`` is their readable part (no special
     tokens, nothing after a stop string). ``version`` is the policy version whose weights sampled
     them.
@@ -76,6 +77,7 @@ class Delta:
     prompt_logprobs_P: tuple[dict[int, float], ...] = ()
     allowed_T: tuple[bytes | None, ...] = ()
     raw_logprobs_T: tuple[float, ...] = ()
+    experts_T: tuple[bytes | None, ...] = ()
     cached_tokens: int = 0
 
 
@@ -197,8 +199,10 @@ class Sample:
     are those of sampling, None where all are 1. ``allowed_T`` are the sets of token ids that a
     grammar left to choose from (journal/allowed_tokens.py), None for all ids, and None where no
     trained token was sampled under a grammar. ``before_T`` are the trainer's own log-probabilities
-    before a step of several updates. ``weight`` scales its loss so that an episode with many
-    timelines counts once. All lists have the same length T.
+    before a step of several updates. ``experts_T`` are those that sampled each token
+    (journal/routed_experts.py), also of tokens that are not trained; None where none are recorded.
+    ``weight`` scales its loss so that an episode with many timelines counts once. All lists have
+    the same length T.
 
     Example: Sample((1, 5, 9), (0, 0, 1), (0.0, 0.0, -0.3), advantage=1.2, weight=1.0, group=0)
     """
@@ -213,6 +217,7 @@ class Sample:
     temperatures_T: tuple[float, ...] | None = None
     allowed_T: tuple[bytes | None, ...] | None = None
     before_T: tuple[float, ...] | None = None
+    experts_T: tuple[bytes | None, ...] | None = None
     # whose answers it trains
     call_ids: tuple[str, ...] = field(default=(), compare=False, repr=False)
 

@@ -64,7 +64,8 @@ class Datum:
     shape, is true where there is a target; without it everywhere. A target that was sampled at
     another temperature than 1, or under a grammar, is scored under the distribution that it was
     sampled from: ``temperatures``, and ``allowed_sets``, an array of the sets of
-    journal/allowed_tokens.py (None: every id).
+    journal/allowed_tokens.py (None: every id). ``experts``, an array of rows of
+    journal/routed_experts.py (None: the model's own choice), are those that compute each of its tokens.
 
     Example: Datum(np.array([5, 9]), {"target_tokens": np.array([9, 2]), "weights": np.array([0.0,
     1.0])})
@@ -75,6 +76,7 @@ class Datum:
     counted: np.ndarray | None = None
     temperatures: np.ndarray | None = None
     allowed_sets: np.ndarray | None = None
+    experts: np.ndarray | None = None
 
 
 @dataclass(frozen=True)

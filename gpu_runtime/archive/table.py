@@ -14,7 +14,15 @@ from pyarrow.parquet import ParquetWriter
 
 from gpu_runtime.journal.allowed_tokens import sets_number
 from gpu_runtime.journal.records import CallRecord, Completion, EpisodeRecord, dump
-from gpu_runtime.journal.timelines import Segment, Timeline, agents_of, allowed_of, by_token, merge
+from gpu_runtime.journal.timelines import (
+    Segment,
+    Timeline,
+    agents_of,
+    allowed_of,
+    by_token,
+    experts_of,
+    merge,
+)
 
 ROWS_AT_ONCE = 16  # of a row group: as many episodes are in memory as objects of Python
 
@@ -75,6 +83,12 @@ TIMELINE = pa.struct(
             "allowed_sets",
             pa.list_(pa.binary()),
             "a bit for each id, low bits first, in zlib; empty: not known",
+        ),
+        _column(
+            "experts",
+            pa.list_(pa.binary()),
+            "of a mixture: those that sampled the token, layer after layer, a byte each, or two "
+            "(little-endian) of more than 256 experts; null: not recorded; no list: of no token",
         ),
     ]
 )
@@ -222,6 +236,7 @@ def _timeline(agent: str | None, timeline: Timeline, pieces: Sequence[Segment]) 
         "temperatures": by_token(timeline, merged, temperatures, elsewhere=1.0),
         "allowed": numbers_T,
         "allowed_sets": sets,
+        "experts": experts_of(timeline, pieces) or (),
     }
 
 

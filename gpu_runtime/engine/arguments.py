@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpu_runtime.engine.experts.recorder import recording_set
 from gpu_runtime.engine.grammars.allowed_recorder import BACKEND
 from gpu_runtime.engine.over_nodes.others import OtherNodes
 from gpu_runtime.engine.over_nodes.part import EXECUTOR, EnginePart, part_options
@@ -133,7 +134,16 @@ def engine_config(
     )
     if part is not None:
         vars(found.parallel_config)["distributed_executor_backend"] = EXECUTOR
+    record_where_asked(found, config, adapters=options.get("adapters", False))
     return found
+
+
+def record_where_asked(found: "VllmConfig", config: SessionConfig, *, adapters: bool) -> None:
+    """Have the engine of a mixture record experts. What Tinker clients sample (``adapters``) has no
+    place for them on their wire.
+    """
+    if config.routing_replay and not adapters and found.model_config.is_moe:
+        recording_set(found)
 
 
 async def llm_start(

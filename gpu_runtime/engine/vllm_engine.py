@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpu_runtime.engine.arguments import llm_prepare, llm_start
+from gpu_runtime.engine.experts.recorder import experts_added
 from gpu_runtime.engine.grammars.allowed_recorder import GrammarCompiler, allowed_recorder
 from gpu_runtime.engine.grammars.budget import ENDED, TOO_SLOW
 from gpu_runtime.engine.grammars.trial import GrammarTrial
@@ -73,17 +74,11 @@ class VllmEngine:
     ) -> None:
         self.llm, self._model = llm, model
         self.context_length, self.shares_device = context_length, shares_device
-        self._on_cpu, self._keeps_calls, self._others, self._memory_share = (
-            on_cpu,
-            keeps_calls,
-            others,
-            memory_share,
-        )
+        self._on_cpu, self._keeps_calls = on_cpu, keeps_calls
+        self._others, self._memory_share = others, memory_share
         self._versions, self.turns = ServedVersions(), WeightTurns(self._model_take)
-        self._grammars, self._trial = (
-            GrammarCompiler(llm.vllm_config),
-            GrammarTrial(llm.vllm_config),
-        )
+        self._grammars = GrammarCompiler(llm.vllm_config)
+        self._trial = GrammarTrial(llm.vllm_config)
         self._numbers, self._adapters = itertools.count(1), AdapterFolders()
         self._room, self._load = room, load
         self._growth: asyncio.Task[None] | None = None
@@ -184,6 +179,8 @@ class VllmEngine:
                     if self._keeps_calls
                     else ()
                 )
+                if options.for_training:
+                    delta = experts_added(self.llm, request_id, output.outputs[0], delta, sampled)
                 if recorder is not None:
                     delta = replace(
                         delta, allowed_T=await asyncio.to_thread(recorder.next, delta.token_ids_T)

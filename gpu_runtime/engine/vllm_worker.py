@@ -4,6 +4,7 @@ adds to it.
 
 from pathlib import Path
 
+from gpu_runtime.engine.experts.recorder import recorder_early, recorder_install
 from gpu_runtime.engine.grammars.bounds import bounds_install
 from gpu_runtime.engine.grammars.budget import FOLLOW_CPU_S, budget_install
 from gpu_runtime.engine.model_runner import runner_refusal
@@ -19,6 +20,7 @@ from gpu_runtime.weights.receiving.vllm_receiver import WeightReceiver
 # bar.
 groups_watch()
 bars_lock_set()
+recorder_early()
 
 
 class EngineWorker(WeightReceiver):
@@ -36,6 +38,7 @@ class EngineWorker(WeightReceiver):
         self.grammars_bound()
         raw_install(self.model_runner)
         reloads_prepare(self.model_runner.get_model())
+        recorder_install(self.model_runner)
         self.runner_extend()
         if stacks is not None and self.parallel_config.node_rank == 0:
             stacks_register(Path(stacks), "engine")

@@ -109,6 +109,10 @@ def _sample(
         temperatures=[sample.temperature_at(t) if sample.mask_T[t] else 1.0 for t in positions],
         allowed=numbers_T,
         allowed_sets=[base64.b64encode(each).decode() for each in sets],
+        experts=[
+            None if each is None else base64.b64encode(each).decode()
+            for each in sample.experts_T or ()
+        ],
         policy_versions=_of_answers(
             sample, records, lambda _, answer: answer.versions_T, elsewhere=-1
         ),

@@ -49,6 +49,16 @@ def plain_completion(choice: int, deltas: Sequence[Delta]) -> Completion:
         top_logprobs_T=tuple(top for delta in deltas for top in delta.top_logprobs_T),
         allowed_T=tuple(allowed for delta in deltas for allowed in delta.allowed_T),
         raw_logprobs_T=tuple(logprob for delta in deltas for logprob in delta.raw_logprobs_T),
+        experts_T=_experts(deltas),
+    )
+
+
+def _experts(deltas: Sequence[Delta]) -> tuple[bytes | None, ...]:
+    """Of each token, where any has some: what ends thoughts was sampled by none."""
+    if not any(delta.experts_T for delta in deltas):
+        return ()
+    return tuple(
+        each for delta in deltas for each in delta.experts_T or (None,) * len(delta.token_ids_T)
     )
 
 

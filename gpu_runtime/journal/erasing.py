@@ -15,6 +15,7 @@ ERASED = "erased"  # the reason of an erased episode
 OF_CALLS = (
     "allowed_sets",
     "raw_logprobs",
+    "routed_experts",
     "trainer_logprobs",
     "trainer_logprobs_after",
     "completions",

@@ -20,6 +20,7 @@ from gpu_runtime.journal.records import (
     unpack_floats,
     unpack_ids,
 )
+from gpu_runtime.journal.routed_experts import experts_pack, experts_unpack
 from gpu_runtime.journal.trainer_logprobs import floats_unpack
 from tinkerscript.wire.episodes import EpisodeState, SampleFate, WorkflowOutput
 from tinkerscript.wire.sessions import Accounting
@@ -90,6 +91,12 @@ def insert_call(sql: sqlite3.Connection, call: CallRecord, parent_prefix_length:
         if each.raw_logprobs_T
     ]
     sql.executemany("INSERT INTO raw_logprobs VALUES (?, ?, ?)", raw)
+    experts = [
+        (call.id, each.choice, experts_pack(each.experts_T))
+        for each in call.completions
+        if each.experts_T
+    ]
+    sql.executemany("INSERT INTO routed_experts VALUES (?, ?, ?)", experts)
 
 
 def read_calls(
@@ -145,12 +152,13 @@ def fetch_calls(sql: sqlite3.Connection, episode_id: str) -> list[CallRecord]:
         "SELECT * FROM calls WHERE episode_id = ? ORDER BY seq", (episode_id,)
     ).fetchall()
     answers = sql.execute(
-        "SELECT completions.*, numbers, sets, raw_logprobs, trainer_logprobs.logprobs AS "
+        "SELECT completions.*, numbers, sets, raw_logprobs, experts, trainer_logprobs.logprobs AS "
         "before_step,"
         " trainer_logprobs_after.logprobs AS after_step FROM completions"
         " JOIN calls ON completions.call_id = id LEFT JOIN allowed_sets USING (call_id, choice)"
-        " LEFT JOIN raw_logprobs USING (call_id, choice) LEFT JOIN trainer_logprobs USING "
-        "(call_id, choice)"
+        " LEFT JOIN raw_logprobs USING (call_id, choice)"
+        " LEFT JOIN routed_experts USING (call_id, choice)"
+        " LEFT JOIN trainer_logprobs USING (call_id, choice)"
         " LEFT JOIN trainer_logprobs_after USING (call_id, choice)"
         " WHERE episode_id = ? ORDER BY seq, choice",
         (episode_id,),
@@ -250,6 +258,9 @@ def _completion(row: sqlite3.Row) -> Completion:
         top_logprobs_T=tuple(dict((token, logprob) for token, logprob in entry) for entry in top),
         allowed_T=_read_allowed(row["numbers"], row["sets"]) if row["sets"] else (),
         raw_logprobs_T=unpack_floats(row["raw_logprobs"] or b""),
+        experts_T=experts_unpack(row["experts"], len(unpack_ids(row["token_ids"])))
+        if row["experts"]
+        else (),
         trainer_logprobs_T=floats_unpack(row["before_step"] or b""),
         trainer_logprobs_after_T=floats_unpack(row["after_step"] or b""),
     )

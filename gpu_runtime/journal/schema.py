@@ -125,6 +125,14 @@ CREATE TABLE IF NOT EXISTS raw_logprobs (
     PRIMARY KEY (call_id, choice)
 );
 
+-- Of answers of a mixture the experts that sampled each token: routed_experts.py.
+CREATE TABLE IF NOT EXISTS routed_experts (
+    call_id TEXT NOT NULL REFERENCES calls (id),
+    choice INTEGER NOT NULL,
+    experts BLOB NOT NULL,
+    PRIMARY KEY (call_id, choice)
+);
+
 -- The trainer's own log-probabilities before the step that trained an answer; NaN of a token that it did not train.
 CREATE TABLE IF NOT EXISTS trainer_logprobs (
     call_id TEXT NOT NULL REFERENCES calls (id),

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from gpu_runtime.journal.allowed_tokens import UNKNOWN, AllowedSet, set_size
 from gpu_runtime.journal.records import CallRecord
+from gpu_runtime.journal.routed_experts import Experts
 
 Value = TypeVar("Value")
 
@@ -26,8 +27,9 @@ Value = TypeVar("Value")
 class Segment:
     """One completion to be merged: its whole prompt, what was sampled, and of each sampled id the
     log-probability, (where it is wanted) the policy version, (under a grammar) the ids that could
-    have been sampled, and (where they were recorded) the log-probability at temperature 1 over all
-    ids and the trainer's own before and after its step.
+    have been sampled, (of a mixture) the experts that sampled it, and (where they were
+    recorded) the log-probability at temperature 1 over all ids and the trainer's own before and
+    after its step.
     """
 
     prompt_ids: tuple[int, ...]
@@ -41,6 +43,7 @@ class Segment:
     raw_logprobs: tuple[float, ...] | None = None
     trainer_logprobs: tuple[float | None, ...] = ()
     trainer_logprobs_after: tuple[float | None, ...] = ()
+    experts: tuple[Experts | None, ...] = ()
     is_side: bool = False  # of a call without tools, in an episode that has others with them
 
 
@@ -97,7 +100,13 @@ def agents_of(calls: Sequence[CallRecord]) -> dict[str | None, list[Segment]]:
                 told = is_truncated, raw, answer.trainer_logprobs_T, answer.trainer_logprobs_after_T
                 is_side = has_tools and not call.options.get("tools")
                 segment = Segment(
-                    call.prompt_ids_P, *sampled, call.temperature, allowed, *told, is_side=is_side
+                    call.prompt_ids_P,
+                    *sampled,
+                    call.temperature,
+                    allowed,
+                    *told,
+                    experts=answer.experts_T,
+                    is_side=is_side,
                 )
                 by_agent.setdefault(call.agent, []).append(segment)
     return by_agent
@@ -154,6 +163,16 @@ def allowed_of(
         each if mask else None for each, mask in zip(allowed_T, timeline.mask_T, strict=True)
     )
     return None if all(each is None for each in found) else found
+
+
+def experts_of(timeline: Timeline, pieces: Sequence[Segment]) -> tuple[Experts | None, ...] | None:
+    """The experts that sampled each token of a whole timeline; None where none were recorded."""
+    merged = [pieces[index] for index in timeline.segments]
+    if not any(any(piece.experts) for piece in merged):
+        return None
+    nothing: Experts | None = None
+    values = [piece.experts or (None,) * len(piece.token_ids) for piece in merged]
+    return tuple(by_token(timeline, merged, values, elsewhere=nothing))
 
 
 def _choices(piece: Segment) -> list[int]:

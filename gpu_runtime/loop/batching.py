@@ -10,7 +10,7 @@ as skipped. A batch of nothing else makes no step (learner.py).
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpu_runtime.interfaces import Sample
@@ -23,6 +23,7 @@ from gpu_runtime.journal.timelines import (
     agents_of,
     allowed_of,
     by_token,
+    experts_of,
     merge,
     trained_part,
 )
@@ -219,19 +220,18 @@ def _group_samples(
     for episode, advantages in zip(group.episodes, advantages_G, strict=True):
         if is_thinned and not any(advantages.values()):
             continue
-        kinds = {
-            "with_truncated": not config.mask_truncated,
-            "with_side": config.train_calls_without_tools,
-        }
+        side = config.train_calls_without_tools
+        kinds = {"with_truncated": not config.mask_truncated, "with_side": side}
         timelines = [
-            (pieces, trained_part(timeline, pieces, **kinds))
+            (pieces, whole, trained_part(whole, pieces, **kinds))
             for pieces in agents_of(episode.calls).values()
-            for timeline in merge(pieces)
+            for whole in merge(pieces)
         ]
-        tokens = sum(sum(timeline.mask_T) for _, timeline in timelines)
-        for pieces, timeline in timelines:
+        tokens = sum(sum(timeline.mask_T) for *_, timeline in timelines)
+        for pieces, whole, timeline in timelines:
             if trained := sum(timeline.mask_T):
-                samples.append(_sample(timeline, pieces, advantages, trained / tokens, index))
+                made = _sample(timeline, pieces, advantages, trained / tokens, index)
+                samples.append(replace(made, experts_T=experts_of(whole, pieces)))
     return samples
 
 

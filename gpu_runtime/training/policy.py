@@ -17,6 +17,7 @@ from tinkerscript.wire.training.prefixes import prefixes_apart
 from .checkpointing import layers_recompute
 from .cpu.token_logprobs import TokenLogprobs
 from .cpu.tree_attention import ATTENTION
+from .models.replay import RoutingReplay
 from .models.towers import has_tower, tower_freeze
 from .objective.regularizers import token_entropy
 from .rows.kinds import RowKind
@@ -45,6 +46,7 @@ class Policy(nn.Module):
         self.model = model
         self._shares_rows = shares_rows
         self.kind, self.apart = RowKind.TREES, ""
+        self.replay = RoutingReplay(model)
         if apart:
             self.rows_become(RowKind.PADDED, apart)
 
@@ -90,12 +92,13 @@ class Policy(nn.Module):
         _weights_verify(found)
         model.config.use_cache = False
         tower_freeze(model)
-        if gradient_checkpointing:
-            layers_recompute(model, offload=offload_activations)
         if shares_rows and attention:
             heads_verify(model.config.get_text_config())
             model.set_attn_implementation(attention_register(attention))
-        return cls(model, shares_rows=shares_rows, apart=apart)
+        policy = cls(model, shares_rows=shares_rows, apart=apart)
+        if gradient_checkpointing:  # around the routers, which replay when they compute again
+            layers_recompute(model, offload=offload_activations)
+        return policy
 
     def rows_become(self, kind: RowKind, apart: str) -> None:
         """Take rows of ``kind`` from now on, that share nothing, by the model's own forward;
@@ -121,6 +124,7 @@ class Policy(nn.Module):
         """
         if self._shares_rows:
             return self._forward_shared(row, with_entropy)
+        self.replay.begin(_places(row))
         hidden_ND = self._hidden(row.tokens_N, row.depth_N, row.visible)
         return self._scores(hidden_ND[row.source_R], row, with_entropy)
 
@@ -128,6 +132,7 @@ class Policy(nn.Module):
         """The whole row's scores on every rank, of which each computed those of its part."""
         assert row.place_K is None, "rows of a managed step have logits for each of their targets"
         shared = SharedRow.of(row.visible, len(row.tokens_N))
+        self.replay.begin(None if row.experts_NW is None else shared.part(row.experts_NW, -1))
         hidden_nD = self._hidden(shared.part(row.tokens_N), shared.part(row.depth_N), shared)
         chosen, count = shared.own(row.source_R)
         mine = replace(
@@ -192,6 +197,15 @@ class Policy(nn.Module):
             return logprobs_K
         sampled_KV = logits_KV if temperature_K is None else logits_KV / temperature_K[:, None]
         return torch.stack([logprobs_K, token_entropy(sampled_KV)])
+
+
+def _places(row: RowTensors) -> Tensor | None:
+    """The rows of experts of all tokens that the decoder is given, padding included."""
+    if row.experts_NW is None or not isinstance(row.visible, Timelines):
+        return row.experts_NW
+    experts_PW = row.experts_NW.new_full((row.visible.ids_BL.numel(), row.experts_NW.shape[1]), -1)
+    experts_PW[row.visible.place_N] = row.experts_NW
+    return experts_PW
 
 
 def _split(values_K: Tensor | None, cuts: list[int]) -> Sequence[Tensor | None]:

@@ -122,8 +122,9 @@ class RankTrainer:
         totals = torch.zeros(len(STATISTICS), device=self.device)
         computed, self._values = 0, TokenValues(samples, self.device)
         self._routing.begin()
+        self.engine.module.replay.count()
         data, order, budget = (
-            sample_data(samples, scales_S),
+            sample_data(samples, scales_S, replays=config.routing_replay),
             loop_order(samples),
             self.config.micro_batch_tokens,
         )
@@ -134,7 +135,8 @@ class RankTrainer:
                 self._values.put(
                     passed.tree, passed.scores if passed.scores.dim() == 1 else passed.scores[0]
                 )
-        routed = self._routing.measured(self.spec.world_size)
+        ranks = self.spec.world_size
+        routed = self._routing.measured(ranks) | self.engine.module.replay.measured(ranks)
         computed_here = torch.tensor([float(computed)], device=self.device)
         if self.spec.world_size > 1:
             dist.all_reduce(totals)
@@ -190,7 +192,7 @@ class RankTrainer:
         """
         values = TokenValues(samples, self.device)
         model = self._row_model(self._reference_logprobs if reference else self.engine, None)
-        data = sample_data(samples)
+        data = sample_data(samples, replays=self.config.routing_replay)
         rows = pack(data, self.config.micro_batch_tokens, loop_order(samples), self._kind)
         for passed in rows_pass(model, data, rows, None):
             if passed.live:

@@ -14,6 +14,7 @@ from typing import Any
 from gpu_runtime.episodes.call_views import report
 from gpu_runtime.journal.allowed_tokens import sets_number
 from gpu_runtime.journal.records import CallRecord, Completion, EpisodeRecord, dump
+from gpu_runtime.journal.routed_experts import experts_pack
 from gpu_runtime.journal.timelines import Segment, Timeline, agents_of, merge
 from gpu_runtime.trajectories.token_texts import WINDOW, TokenTexts
 
@@ -58,6 +59,16 @@ def episode_document(
             for call in calls
             for answer in call.completions
             if answer.raw_logprobs_T
+        ],
+        "experts": [
+            {
+                "call": call.id,
+                "answer": answer.choice,
+                "rows": base64.b64encode(experts_pack(answer.experts_T)).decode(),
+            }
+            for call in calls
+            for answer in call.completions
+            if answer.experts_T
         ],
         # Before the step that trained it, and after it; a document of before that step has none.
         "trainer_logprobs": _kept(calls, lambda answer: answer.trainer_logprobs_T),

@@ -20,6 +20,7 @@ from gpu_runtime.journal.allowed_tokens import sets_spread
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.pruning import episodes_prunable, episodes_prune
 from gpu_runtime.journal.records import CallRecord, Completion, Parent, pack_floats, unpack_floats
+from gpu_runtime.journal.routed_experts import experts_unpack
 from gpu_runtime.journal.trainer_logprobs import floats_pack, floats_unpack
 from gpu_runtime.session import Session
 from tinkerscript.wire.runtime import DocumentPlace, DocumentPlaces, DocumentsFind
@@ -89,8 +90,9 @@ def document_calls(document: Mapping[str, Any]) -> list[CallRecord]:
     }
     allowed: Answers = {(entry["call"], entry["answer"]): entry for entry in document["allowed"]}
     others: list[Answers] = [
-        {(entry["call"], entry["answer"]): entry for entry in document[name]}
-        for name in ("raw_logprobs", "trainer_logprobs", "trainer_logprobs_after")
+        # a document of before 0.2 has no experts
+        {(entry["call"], entry["answer"]): entry for entry in document.get(name, ())}
+        for name in ("raw_logprobs", "experts", "trainer_logprobs", "trainer_logprobs_after")
     ]
     sequences = [
         [token for run in line["runs"] for token in run["token_ids"]]
@@ -142,6 +144,7 @@ def _completion(
     runs: Answers,
     allowed: Answers,
     raw: Answers,
+    experts: Answers,
     before: Answers,
     after: Answers,
 ) -> Completion:
@@ -161,6 +164,9 @@ def _completion(
         message=answer["message"],
         allowed_T=sets,
         raw_logprobs_T=_float32(raw[at]["logprobs"]) if at in raw else (),
+        experts_T=experts_unpack(base64.b64decode(experts[at]["rows"]), len(tokens["token_ids"]))
+        if at in experts
+        else (),
         trainer_logprobs_T=_given_float32(before, at),
         trainer_logprobs_after_T=_given_float32(after, at),
     )

@@ -31,7 +31,8 @@ EXPECTED = {
     "__getattr__", "__dir__",  # of a module: Python calls them
     # called or read by Django and vLLM
     "urlpatterns", "handler400", "handler403", "handler404", "handler500", "take_weights", "domain",
-    "worker_prepare", "add_lora_linear", "add_lora_logits",
+    "worker_prepare", "add_lora_linear", "add_lora_logits", "capture", "RecordingScheduler", "AsyncRecordingScheduler",
+    "aux_output_connector", "aux_output_connector_output", "get_output",
     # set on objects of libraries, which read them
     "login", "should_exit", "row_factory", "use_cache", "retries", "pre_tokenizer", "bos_token", "eos_token",
     "pad_token", "bos_token_id", "eos_token_id", "pad_token_id", "model_max_length", "argtypes", "restype",

@@ -101,7 +101,10 @@ def test_a_row_says_at_what_temperature_and_among_which_ids_a_token_was_chosen(
     journal.episodes.begin("e", task=None, eval=False, deadline_at=2e9)
     two, one = set_pack(b"\x18"), set_pack(b"\x20")  # ids 3 and 4; id 5
     narrowed = replace(
-        answer(0, (3, 5, 9)), allowed_T=(two, one, None), raw_logprobs_T=(-4.0, -5.0, -6.0)
+        answer(0, (3, 5, 9)),
+        allowed_T=(two, one, None),
+        raw_logprobs_T=(-4.0, -5.0, -6.0),
+        experts_T=(b"ab", None, b"cd"),
     )
     options = {"sampling": {"temperature": 0.5}}
     for call in (
@@ -121,6 +124,8 @@ def test_a_row_says_at_what_temperature_and_among_which_ids_a_token_was_chosen(
     assert line["raw_logprobs"] == [0, 0, -4, -5, -6, 0, line["logprobs"][6]], (
         "at temperature 1 there is but one"
     )
+    assert line["experts"] == [None, None, b"ab", None, b"cd", None, None]
+    assert unknown["experts"] == [], "recorded of none of its tokens"
     assert unknown["raw_logprobs"] == [0, None], "sampled at another temperature, and not recorded"
 
 

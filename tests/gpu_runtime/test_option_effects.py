@@ -162,6 +162,10 @@ EFFECTS = {
         f"{TRAINING}/test_mixtures.py",
         "test_a_frozen_router_stays_as_the_base_has_it_and_all_else_is_trained",
     ),
+    "routing_replay": (
+        "gpu_runtime/engine/test_recording.py",
+        "test_a_mixtures_engine_records_unless_the_session_turns_it_off",
+    ),
     "zero_stage": (INSIDE, "test_each_stage_shards_what_it_promises"),
     "offload_optimizer": (INSIDE, "test_the_optimizer_is_offloaded_where_the_session_says_so"),
     "trainer_ranks": (f"{TRAINING}/test_ranks.py", "test_ranks_listen_on_this_machine_alone"),

@@ -16,6 +16,7 @@ DELTA = Delta(
     "abcd", (5, 6, 7, 8), (-0.5, -0.6, -0.7, -0.8), version=0, finish_reason="stop", stop_reason="d",
     top_logprobs_T=({5: -0.5}, {6: -0.6}, {7: -0.7}, {8: -0.8}), prompt_logprobs_P=({}, {3: -1.0}),
     allowed_T=(None, b"6", None, b"8"), raw_logprobs_T=(-1.5, -1.6, -1.7, -1.8),
+    experts_T=(b"1", b"2", None, b"4"),
 )  # fmt: skip
 
 
@@ -42,6 +43,7 @@ def test_each_token_has_the_version_that_sampled_it(
         "top_logprobs_T",
         "allowed_T",
         "raw_logprobs_T",
+        "experts_T",
         "prompt_logprobs_P",
     ):
         assert sum((getattr(piece, name) for piece in pieces), ()) == getattr(DELTA, name), name
@@ -53,7 +55,13 @@ def test_each_token_has_the_version_that_sampled_it(
 
 def test_a_piece_without_tokens_is_left_as_it_is() -> None:
     empty = replace(
-        DELTA, token_ids_T=(), logprobs_T=(), top_logprobs_T=(), allowed_T=(), raw_logprobs_T=()
+        DELTA,
+        token_ids_T=(),
+        logprobs_T=(),
+        top_logprobs_T=(),
+        allowed_T=(),
+        raw_logprobs_T=(),
+        experts_T=(),
     )
     assert delta_split(empty, [], 0) == [empty]
 
@@ -100,7 +108,11 @@ def test_what_comes_after_the_only_call_is_not_kept_where_its_weights_were_repla
     one = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
     ids = tuple(map(ord, one + "\n<tool_call>\nand more"))
     scores = tuple(-float(token) for token in ids)
-    of_tokens = {"allowed_T": (b"x",) * len(ids), "raw_logprobs_T": scores}
+    of_tokens = {
+        "allowed_T": (b"x",) * len(ids),
+        "raw_logprobs_T": scores,
+        "experts_T": (b"e",) * len(ids),
+    }
     whole = Delta("".join(map(chr, ids)), ids, scores, version=0, finish_reason="stop", **of_tokens)
     cutter = OneCall(HERMES, lambda ids: "".join(map(chr, ids)))
     found = [
@@ -111,7 +123,7 @@ def test_what_comes_after_the_only_call_is_not_kept_where_its_weights_were_repla
     assert "".join(piece.text for piece in found) == one
     kept = [(token, piece.version) for piece in found for token in piece.token_ids_T]
     assert kept == [(ord(letter), int(at >= len(one) + boundary)) for at, letter in enumerate(one)]
-    for name in ("logprobs_T", "allowed_T", "raw_logprobs_T"):
+    for name in ("logprobs_T", "allowed_T", "raw_logprobs_T", "experts_T"):
         assert sum(len(getattr(piece, name)) for piece in found) == len(one)
     assert [piece.finish_reason for piece in found] == [None] * (len(found) - 1) + ["stop"]
 

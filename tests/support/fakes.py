@@ -58,6 +58,8 @@ class FakeEngine:
         self.reach: Reach = pass_by
         self.hang = self.keeps_calls = False
         self.cached_tokens = 0  # of every prompt
+        # of a mixture: the row of what sampled the token behind these ids
+        self.experts: Callable[[Sequence[int]], bytes] | None = None
         self.released = asyncio.Event()
         self.dead, self.ending = False, "was killed"
         self.closed = False
@@ -125,6 +127,9 @@ class FakeEngine:
                 prompt_logprobs_P=_of_prompt(request) if start == 0 else (),
                 allowed_T=_allowed(request.options, part),
                 raw_logprobs_T=_raw(request.options, logprobs),
+                experts_T=self._experts(
+                    [*request.prompt_ids, *ids], len(ids) - start, len(part), request.options
+                ),
                 cached_tokens=self.cached_tokens if start == 0 else 0,
             )
             sent = max(sent, len(upto))
@@ -132,6 +137,14 @@ class FakeEngine:
                 await self.released.wait()
                 if self.dead:
                     raise EngineDead("the fake engine died meanwhile")
+
+    def _experts(
+        self, ids: list[int], left: int, count: int, options: SamplingOptions
+    ) -> tuple[bytes, ...]:
+        if self.experts is None or not options.for_training:
+            return ()
+        first = len(ids) - left
+        return tuple(self.experts(ids[:at]) for at in range(first, first + count))
 
     def _next_answer(self, request: Generated) -> list[int]:
         if self._script:

@@ -2,6 +2,7 @@
 
 import base64
 import zlib
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 from transformers import AutoModelForCausalLM
+
+from support.plain_experts import blocks, by_hand
 
 
 @dataclass
@@ -26,9 +29,11 @@ class PlainStep:
     bound_tokens: int = 0  # trained, under a grammar
 
 
-def recompute(lines: list[dict[str, Any]], model_folder: Path) -> PlainStep:
+def recompute(
+    lines: list[dict[str, Any]], model_folder: Path, *, mixture: str | None = None
+) -> PlainStep:
     """GRPO by its formula, one unpacked sample after the other, on the model that step 1 began
-    with.
+    with, of a ``mixture`` by the experts that the file has.
     """
     found = PlainStep()
     samples = [line for line in lines if line["kind"] == "sample" and line["in_gradient"]]
@@ -41,7 +46,8 @@ def recompute(lines: list[dict[str, Any]], model_folder: Path) -> PlainStep:
             torch.tensor(sample["mask"][1:], dtype=torch.bool),
         )
         temperatures_T1 = torch.tensor(sample["temperatures"][1:])[:, None]
-        logits = model(ids).logits[0, :-1]
+        with _experts_of(sample, model, mixture):
+            logits = model(ids[:, :-1] if mixture else ids).logits[0, : len(mask)]
         raw = logits.log_softmax(-1).gather(1, ids[0, 1:, None])[mask, 0]
         bound = (logits / temperatures_T1).masked_fill(_forbidden(sample, logits), -torch.inf)
         logprobs = bound.log_softmax(-1).gather(1, ids[0, 1:, None])[mask, 0]
@@ -69,6 +75,16 @@ def recompute(lines: list[dict[str, Any]], model_folder: Path) -> PlainStep:
         sum(parameter.grad.square().sum() for parameter in model.parameters())
     ).item()
     return found
+
+
+def _experts_of(sample: dict[str, Any], model: Any, mixture: str | None) -> Any:
+    if mixture is None:
+        return nullcontext()
+    layers = len(blocks(model))
+    rows = [base64.b64decode(each) if each else None for each in sample["experts"][1:]]
+    width = next(len(row) for row in rows if row)
+    numbers = np.array([[-1] * width if row is None else list(row) for row in rows])
+    return by_hand(model, mixture, numbers.reshape(len(rows), layers, -1))
 
 
 def _correction(gap: torch.Tensor) -> torch.Tensor:

@@ -23,6 +23,7 @@ def completion(
         versions_T=tuple(draw.randrange(3) for _ in ids), text="", finish_reason=draw.choice(["stop", "length"]),
         message={"role": "assistant", "content": "ä"},
         allowed_T=tuple(draw.choice(sets) for _ in ids) if bound else (),
+        experts_T=experts(ids),
         trainer_logprobs_T=draw.choice([drawn(ids, draw), (None, *drawn(ids, draw)[1:]) if ids else (), ()]),
         trainer_logprobs_after_T=draw.choice([drawn(ids, draw), (None, *drawn(ids, draw)[1:]) if ids else (), ()]),
     )  # fmt: skip
@@ -31,6 +32,12 @@ def completion(
 def drawn(ids: tuple[int, ...], draw: random.Random) -> tuple[float, ...]:
     """A log-probability for each."""
     return stored_calls.unpack_floats(stored_calls.pack_floats([-draw.expovariate(1) for _ in ids]))
+
+
+def experts(ids: tuple[int, ...]) -> tuple[bytes | None, ...]:
+    """Of some answers, and of some of their tokens."""
+    draw = random.Random(str(ids))
+    return draw.choice([(), tuple(draw.choice([None, draw.randbytes(4)]) for _ in ids)])
 
 
 def calls_of(episode_id: str, draw: random.Random) -> list[CallRecord]:

@@ -43,6 +43,9 @@ def episode_samples(
         calls={call["id"]: (number, call) for number, call in enumerate(document["calls"])},
         allowed={(entry["call"], entry["answer"]): entry for entry in document["allowed"]},
         raw=raw_logprobs(document),
+        experts={
+            (entry["call"], entry["answer"]): entry["rows"] for entry in document.get("experts", ())
+        },
         before=trainer_logprobs(document),
         after=trainer_logprobs_after(document),
         advantages=advantages,
@@ -75,13 +78,14 @@ def float32(values: Sequence[float]) -> list[float]:
 @dataclass(frozen=True)
 class _Episode:
     """``calls`` by id with their number; by call and answer, ``allowed``: what its grammar left to
-    choose from, and ``raw``: log-probabilities at temperature 1 over all ids, and the trainer's
-    ``before`` and ``after`` the step.
+    choose from, ``raw``: log-probabilities at temperature 1 over all ids, ``experts`` that sampled
+    its tokens, packed, and the trainer's ``before`` and ``after`` the step.
     """
 
     calls: Mapping[str, tuple[int, Mapping[str, Any]]]
     allowed: Mapping[tuple[str, int], Mapping[str, Any]]
     raw: Mapping[tuple[str, int], Sequence[float]]
+    experts: Mapping[tuple[str, int], str]
     before: Trainer
     after: Trainer
     advantages: Mapping[str, float]
@@ -115,6 +119,16 @@ class _Episode:
             if found is None
             else [None if v is None else float32([v])[0] for v in found]
         )
+
+    def experts_of(self, run: Run) -> Sequence[str | None]:
+        """Rows in base64, as the runtime's journal/routed_experts.py packs them."""
+        data = zlib.decompress(base64.b64decode(self.experts[run["call"], run["answer"]]))
+        has, rows = data[: run["tokens"]], data[run["tokens"] :]
+        width, found, at = len(rows) // max(1, sum(has)), list[str | None](), 0
+        for each in has:
+            found.append(base64.b64encode(rows[at : at + width]).decode() if each else None)
+            at += width * each
+        return found
 
     def sets(self, run: Run) -> Sets:
         entry = self.allowed.get((run["call"], run["answer"]))
@@ -170,9 +184,19 @@ def _sample(timeline: Mapping[str, Any], episode: _Episode) -> dict[str, Any]:
             -1 if each is None else numbers.setdefault(each, len(numbers)) for each in sets
         ],
         "allowed_sets": list(numbers),
+        "experts": _experts(timeline, episode),
         "policy_versions": versions,
         "advantages": advantages,
     }
+
+
+def _experts(timeline: Mapping[str, Any], episode: _Episode) -> list[str | None]:
+    """Of every token that was sampled in this timeline, trained or not; none where none has any."""
+    found: list[str | None] = []
+    for run in timeline["runs"]:
+        has = (run["call"], run["answer"]) in episode.experts
+        found += episode.experts_of(run) if has else [None] * run["tokens"]
+    return found if any(found) else []
 
 
 def _trained_runs(timeline: Mapping[str, Any], episode: _Episode) -> Iterator[Run]:

@@ -4926,6 +4926,12 @@ export interface components {
              */
             router?: "trained" | "frozen";
             /**
+             * Routing Replay
+             * @description Of a mixture of experts: record the experts that sampled each token, and have the trainer compute it by the same ones. A byte for each chosen expert of each layer.
+             * @default true
+             */
+            routing_replay?: boolean;
+            /**
              * Seed
              * @description One seed for sampling order, batches, initial noise and new LoRA weights.
              * @default 0
@@ -5095,6 +5101,7 @@ export interface components {
              *       "placement": "auto",
              *       "reference_decay": null,
              *       "router": "trained",
+             *       "routing_replay": true,
              *       "seed": 0,
              *       "sequence_parallel": false,
              *       "tasks_per_batch": 4,
@@ -5726,6 +5733,11 @@ export interface components {
              * @description Of a mixture: of the softmax over a layer's experts in nats, the mean of tokens and layers.
              */
             router_entropy: number | null;
+            /**
+             * Routing Differs
+             * @description Of a mixture whose experts of sampling are replayed: the share of them that the trainer's own routers would not have chosen.
+             */
+            routing_differs: number | null;
             /** Staleness Max */
             staleness_max: number;
             /** Step */

@@ -56,6 +56,7 @@ const NAMES: Record<string, string> = {
   "Weight of the KL term": "kl_weight",
   "Busiest expert over the mean": "expert_load",
   "Entropy of the routers": "router_entropy",
+  "Replayed experts that differ": "routing_differs",
   "Answer length": "length",
   "Completion length": "length",
   Length: "length",

@@ -64,6 +64,11 @@ export const WORDS: Readonly<Record<string, WordEntry>> = {
     what: "How undecided the routers of a mixture are about the experts of a token, in nats.",
     bad: "It falls steadily: the routers choose the same experts for every token.",
   },
+  routing_differs: {
+    name: "Replayed experts",
+    what: "The share of the experts that sampled tokens which the trainer's own routers would not have chosen. The trainer replays them.",
+    bad: "Above a few percent with fresh samples: engine and trainer compute this model differently.",
+  },
   entropy_weight: { name: "Weight of the entropy", what: "How much the loss rewards undecided answers (entropy_coef).", bad: "" },
   kl_weight: { name: "Weight of the KL term", what: "How much the loss or the reward holds the policy near its reference (kl_coef). It can change while a run trains.", bad: "" },
   length: { name: "Answer length", what: "Mean tokens of an answer.", bad: "It grows without the reward growing, or shrinks to a few tokens: the policy found that length alone pays." },

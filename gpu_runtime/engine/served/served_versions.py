@@ -93,6 +93,7 @@ def _piece(delta: Delta, first: int, last: int, version: int) -> Delta:
         top_logprobs_T=delta.top_logprobs_T[first:last],
         allowed_T=delta.allowed_T[first:last],
         raw_logprobs_T=delta.raw_logprobs_T[first:last],
+        experts_T=delta.experts_T[first:last],
         version=version,
         prompt_logprobs_P=delta.prompt_logprobs_P if first == 0 else (),
     )

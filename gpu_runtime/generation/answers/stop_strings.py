@@ -86,4 +86,5 @@ def first_tokens(delta: Delta, count: int) -> Delta:
         top_logprobs_T=delta.top_logprobs_T[:count],
         allowed_T=delta.allowed_T[:count],
         raw_logprobs_T=delta.raw_logprobs_T[:count],
+        experts_T=delta.experts_T[:count],
     )

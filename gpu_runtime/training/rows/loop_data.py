@@ -23,11 +23,14 @@ class _Has:
     temperatures: bool
     sets: bool
     before: bool
+    experts: bool
 
 
-def sample_data(samples: Sequence[Sample], scales_S: Sequence[float] | None = None) -> list[Datum]:
+def sample_data(
+    samples: Sequence[Sample], scales_S: Sequence[float] | None = None, *, replays: bool = True
+) -> list[Datum]:
     """A datum for each sample, whose targets are the trained tokens. Without ``scales_S`` it has no
-    weights.
+    weights; ``replays``: it has the experts that sampled it.
 
     A sample's first token is never trained: nothing predicts it. From its last one nothing is
     predicted.
@@ -36,6 +39,7 @@ def sample_data(samples: Sequence[Sample], scales_S: Sequence[float] | None = No
         temperatures=any(sample.temperatures_T is not None for sample in samples),
         sets=any(sample.allowed_T is not None for sample in samples),
         before=all(sample.before_T is not None for sample in samples),
+        experts=replays,
     )
     scales = [None] * len(samples) if scales_S is None else scales_S
     return [_datum(sample, scale, has) for sample, scale in zip(samples, scales, strict=True)]
@@ -71,7 +75,13 @@ def _datum(sample: Sample, scale: float | None, has: _Has) -> Datum:
     counted = np.array(sample.mask_T[1:], dtype=bool)
     temperatures = _floats(sample.temperatures_T, 1.0, later) if has.temperatures else None
     return Datum(
-        ids_T[:-1], tensors, counted, temperatures, _sets(sample, later) if has.sets else None
+        ids_T[:-1],
+        tensors,
+        counted,
+        temperatures,
+        _objects(sample.allowed_T, later) if has.sets else None,
+        # those that sampled a token computed the one before it
+        _objects(sample.experts_T, later) if has.experts and sample.experts_T else None,
     )
 
 
@@ -81,8 +91,8 @@ def _floats(values_T: Sequence[float] | None, otherwise: float, later: int) -> n
     return np.array(values_T[1:], dtype=np.float32)
 
 
-def _sets(sample: Sample, later: int) -> np.ndarray:
-    sets = np.full(later, None, dtype=object)
-    if sample.allowed_T is not None:
-        sets[:] = sample.allowed_T[1:]
-    return sets
+def _objects(values_T: Sequence[bytes | None] | None, later: int) -> np.ndarray:
+    found = np.full(later, None, dtype=object)
+    if values_T is not None:
+        found[:] = values_T[1:]
+    return found

@@ -41,7 +41,8 @@ class TreeRow:
     predicts, those of one node in the order of ``indices``: ``target_K`` the token id, ``datum_K``
     the index of the datum, ``flat_K`` the place among all targets of the row's data one after
     another, each flattened. Where ``kind`` shares nothing, the data's tokens stand one after
-    another in the order of ``indices``.
+    another in the order of ``indices``. ``experts_N`` are the rows of experts that its data have of a
+    node, of the last of them; None where no datum has any.
     """
 
     indices: tuple[int, ...]
@@ -53,6 +54,7 @@ class TreeRow:
     datum_K: np.ndarray
     flat_K: np.ndarray
     kind: RowKind = RowKind.TREES
+    experts_N: np.ndarray | None = None
 
     def entry_values(self, arrays: Iterable[np.ndarray]) -> np.ndarray:
         """Of the arrays of the row's data, each of the shape of its targets, the value of each
@@ -138,7 +140,8 @@ def pack_row(
     own = [data[index].token_ids_N for index in indices]
     (tokens_N, depth_N, end_N), paths = _shared(own) if kind.shares else _apart(own)
     entries = _entries([data[index] for index in indices], indices, paths)
-    return TreeRow(tuple(indices), tokens_N, depth_N, end_N, *entries, kind)
+    experts_N = _experts([data[index] for index in indices], paths, len(tokens_N))
+    return TreeRow(tuple(indices), tokens_N, depth_N, end_N, *entries, kind, experts_N)
 
 
 _Nodes = tuple[np.ndarray, np.ndarray, np.ndarray]  # ``tokens_N``, ``depth_N``, ``end_N``
@@ -258,6 +261,17 @@ def _entries(
     source_K, target_K, datum_K, flat_K = map(_joined, columns)
     order = np.argsort(source_K, kind="stable")
     return source_K[order], target_K[order], datum_K[order], flat_K[order]
+
+
+def _experts(data: Sequence[Datum], paths: Sequence[np.ndarray], nodes: int) -> np.ndarray | None:
+    if all(datum.experts is None for datum in data):
+        return None
+    experts_N = np.full(nodes, None, dtype=object)
+    for datum, path in zip(data, paths, strict=True):
+        if datum.experts is not None:
+            has = np.array([each is not None for each in datum.experts], dtype=bool)
+            experts_N[path[has]] = datum.experts[has]
+    return experts_N
 
 
 def _joined(parts: Iterable[np.ndarray]) -> np.ndarray:

@@ -44,7 +44,8 @@ class RowTensors:
     ``place_K[k]``, None where each has its own. ``temperature_K`` is None where all are 1: logits
     are then taken as they are. ``allowed_K`` is None where no token was sampled under a grammar,
     else the row of ``allowed_SB`` (bits of ids, lowest first) that it was chosen from; -1 is the
-    last row, of every id.
+    last row, of every id. ``experts_NW`` are the bytes of the rows of experts that nodes have, -1 of a
+    node without one; None where none has.
     """
 
     row: TreeRow
@@ -59,6 +60,7 @@ class RowTensors:
     temperature_K: Tensor | None = None
     allowed_K: Tensor | None = None
     allowed_SB: Tensor | None = None
+    experts_NW: Tensor | None = None
 
     @property
     def narrowed_K(self) -> Tensor | None:
@@ -114,6 +116,7 @@ class RowTensors:
             temperature_K=None if temperatures is None else _on(temperatures, device),
             allowed_K=torch.tensor(numbers, device=device) if sets else None,
             allowed_SB=sets_tensor(sets, device) if sets else None,
+            experts_NW=_experts(row.experts_N, device),
         )
 
 
@@ -122,6 +125,16 @@ def _visible(row: TreeRow, device: torch.device) -> Tree | FlexTree | Timelines:
         return Timelines.of(row, device)
     end_N = _on(row.end_N, device)
     return flex_tree_of(end_N) if device.type == "cuda" else tree_of(end_N)
+
+
+def _experts(experts_N: np.ndarray | None, device: torch.device) -> Tensor | None:
+    if experts_N is None or all(each is None for each in experts_N):
+        return None
+    has = np.flatnonzero([each is not None for each in experts_N])
+    rows = np.frombuffer(b"".join(experts_N[has]), dtype=np.uint8).reshape(len(has), -1)
+    found = np.full((len(experts_N), rows.shape[1]), -1, dtype=np.int16)
+    found[has] = rows
+    return _on(found, device)
 
 
 def sets_tensor(sets: Sequence[bytes], device: torch.device) -> Tensor:

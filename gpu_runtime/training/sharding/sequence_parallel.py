@@ -47,9 +47,10 @@ class SharedRow:
         """Tokens of each rank, filled up."""
         return -(-self.count // self.ranks)
 
-    def part(self, values_N: Tensor) -> Tensor:
-        """This rank's of the row's values, zeros where the row is over."""
-        padding = values_N.new_zeros(self.size * self.ranks - self.count)
+    def part(self, values_N: Tensor, filling: int = 0) -> Tensor:
+        """This rank's of the row's values, ``filling`` where the row is over."""
+        shape = self.size * self.ranks - self.count, *values_N.shape[1:]
+        padding = values_N.new_full(shape, filling)
         return torch.cat([values_N, padding])[self.rank * self.size : (self.rank + 1) * self.size]
 
     def own(self, source_K: Tensor) -> tuple[Tensor, int]:

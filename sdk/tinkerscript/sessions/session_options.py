@@ -84,6 +84,7 @@ class SessionOptions(TypedDict, total=False):
     lora_alpha: float
     lora_targets: Literal["all-linear", "attention", "mlp"]
     router: Literal["trained", "frozen"]
+    routing_replay: bool
     zero_stage: Literal[1, 2, 3]
     offload_optimizer: bool
     trainer_ranks: int

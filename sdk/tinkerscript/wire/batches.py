@@ -111,6 +111,13 @@ class BatchSample(Response):
         description="Sets of token ids: a bit for each id, the lowest bit of the first byte first; "
         "zlib, then base64."
     )
+    experts: list[str | None] = Field(
+        [],
+        description="Of a mixture whose engine records them: the experts that sampled the token, "
+        "which the step replays at the position before it; the numbers of the chosen ones, layer "
+        "after layer, a byte each, or two (little-endian) of more than 256 experts, in base64. Null "
+        "where none were recorded, and no list where none were of any token.",
+    )
     policy_versions: list[int] = Field(
         description="Whose weights sampled the token; -1 where the mask is 0."
     )

@@ -309,6 +309,13 @@ class SessionConfig(ReadingOptions):
         "trained",
         description="Of a mixture of experts: whether its routers are trained, as all else is.",
     )
+    # verl (router_replay mode) and SkyRL (moe_enable_routing_replay) leave it off, since it asks
+    # for an engine that returns experts. Here every engine does, so it is on.
+    routing_replay: bool = Field(
+        True,
+        description="Of a mixture of experts: record the experts that sampled each token, and have "
+        "the trainer compute it by the same ones. A byte for each chosen expert of each layer.",
+    )
 
     zero_stage: Literal[1, 2, 3] = Field(2, description="DeepSpeed ZeRO stage.")
     offload_optimizer: bool = Field(

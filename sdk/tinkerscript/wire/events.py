@@ -138,6 +138,11 @@ class StepMetrics(Response):
         description="Of a mixture: of the softmax over a layer's experts in nats, the mean of "
         "tokens and layers.",
     )
+    routing_differs: float | None = Field(
+        None,
+        description="Of a mixture whose experts of sampling are replayed: the share of them that "
+        "the trainer's own routers would not have chosen.",
+    )
     tokens_trained: int
     tokens_computed: int
     tokens_repeated: int = Field(

@@ -4,6 +4,8 @@ code.
 
 import dataclasses
 import json
+import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.loop.logprob_mismatch import BOUNDS
 from gpu_runtime.training.ranks import TrainerRanks
 from support.fake_control_plane import FakeControlPlane
+from support.model_families import family_make
 from support.plain_batch import gap_after, recompute
 from support.runtime_harness import learner_open, plane_assign
 from support.tiny_model import tiny_model_make
@@ -34,7 +37,7 @@ STEP_ONE |= {"logprobs_after_step": True}
 
 def play(
     journal: Journal, name: str, task: str, reward: float, answers: list[list[int]], *, bound: bool = False,
-    temperature: float = 1.0,
+    temperature: float = 1.0, layers: int = 0,
 ) -> None:  # fmt: skip
     """An episode whose every call continues the one before; log-probabilities near those of an
     untrained model, whose distribution no temperature changes much.
@@ -49,6 +52,12 @@ def play(
         answer = Completion(
             0, tuple(ids), logprobs, (0,) * len(ids), "", "stop", {"role": "assistant"}
         )
+        if layers:  # two of four experts, chosen by the tokens before alone: siblings share those
+            draws = [random.Random(str([*prompt, *ids[:t]])) for t in range(len(ids))]
+            rows = tuple(
+                bytes(sum((draw.sample(range(4), 2) for _ in range(layers)), [])) for draw in draws
+            )
+            answer = dataclasses.replace(answer, experts_T=rows)
         options = {"sampling": {"temperature": temperature}}
         if temperature != 1.0:
             answer = dataclasses.replace(
@@ -150,3 +159,41 @@ async def test_loss_and_gradient_are_those_of_the_downloaded_batch(
         for line in lines
         if line["kind"] == "sample"
     }["c0"] == before["c0"]
+
+
+@pytest.mark.parametrize("name", ["Qwen3-MoE", "GLM-4.5"])
+async def test_a_batch_of_a_mixture_is_computed_again_with_the_experts_of_its_file(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(BOUNDS, "float32", 5.0)  # log-probabilities and experts made by hand
+    model = family_make(tiny_model_make(tmp_path / "model"), name)
+    (volume := tmp_path / "volume").mkdir()
+    journal, layers = Journal(volume / "journal.sqlite3"), 2 if name == "Qwen3-MoE" else 1
+    play(journal, "a0", "add", 1.0, [[11, 12, 13], [14, 15]], layers=layers)
+    play(journal, "a1", "add", 0.2, [[21, 12, 20]], layers=layers)
+    play(journal, "b0", "sub", 0.0, [[31, 32, 33, 34]], layers=layers)
+    play(journal, "b1", "sub", 0.7, [[35, 39], [36, 37, 38]], layers=layers)
+    journal.close()
+    found = {}
+    for replays in (True, False):
+        options = STEP_ONE | {"tasks_per_batch": 2, "routing_replay": replays}
+        with FakeControlPlane(part_size_bytes=1 << 22) as plane:
+            config = plane_assign(plane, model, **options)
+            trainer = TrainerRanks(str(model), config, "cpu")
+            try:
+                served = HashingEngine(tmp_path / f"served-{replays}")
+                copied = Path(shutil.copytree(volume, tmp_path / f"volume-{replays}"))
+                async with learner_open(plane, copied, engine=served, trainer=trainer) as it:
+                    await it.train_next()
+                    text = b"".join(batch_lines(await it.batches.kept("1"), it.assignment))
+            finally:
+                await trainer.close()
+        found[replays] = [json.loads(line) for line in text.decode().splitlines()]
+    metrics = found[True][0]["metrics"]
+    plain = recompute(found[True], model, mixture=name)
+    assert plain.loss == pytest.approx(metrics["loss"], rel=1e-4, abs=1e-6)
+    assert plain.norm == pytest.approx(metrics["grad_norm"], rel=1e-4)
+    assert plain.trainer_gap < 1e-4 and 0.2 < metrics["routing_differs"] < 0.8
+    others = found[False][0]["metrics"]  # a session that does not replay routes by itself
+    assert others["routing_differs"] is None
+    assert abs(others["grad_norm"] / metrics["grad_norm"] - 1) > 0.01

@@ -4,6 +4,8 @@ ranks take one step.
 
 import json
 import math
+import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from gpu_runtime.errors import ModelUnsupported
+from gpu_runtime.interfaces import Sample
 from gpu_runtime.model_interfaces import InvalidTrainingInput, LoraConfig
 from gpu_runtime.training.lora import adapters_add, has_experts, stored_buffers
 from gpu_runtime.training.models.adapters import adapter_add
@@ -139,10 +142,19 @@ def test_a_frozen_router_stays_as_the_base_has_it_and_all_else_is_trained(tmp_pa
         SessionConfig(router="frozen", lora_rank=2, lora_targets="attention")
 
 
+def recorded(sample: Sample) -> tuple[bytes | None, ...]:
+    """Two of four experts of one layer for each trained token, by the tokens before it alone."""
+    return tuple(
+        bytes(random.Random(str(sample.token_ids_T[:at])).sample(range(4), 2)) if trained else None
+        for at, trained in enumerate(sample.mask_T)
+    )
+
+
 async def steps(trainer: TrainerRanks, first: int, last: int) -> dict[str, float]:
     metrics: dict[str, float] = {}
     for step in range(first, last + 1):
-        metrics = await trainer.forward_backward(batch(step))
+        samples = [replace(sample, experts_T=recorded(sample)) for sample in batch(step)]
+        metrics = await trainer.forward_backward(samples)
         metrics |= await optim_step(trainer, step)
     return metrics
 
@@ -164,6 +176,7 @@ async def test_ranks_and_stages_take_one_step_of_a_mixture_and_a_resumed_one_has
         try:
             metrics = await steps(trainer, 1, 2)
             assert 1.0 <= metrics["expert_load"] <= 2.0 and metrics["router_entropy"] > 0
+            assert 0.2 < metrics["routing_differs"] < 0.8
             await trainer.save_state(folder / "state")
             await trainer.publish(folder / "two")
             of[ranks] = metrics, published_weights(folder / "two")

@@ -28,6 +28,7 @@ export const MEASURES: Record<Exclude<keyof StepMetrics, "step" | "metrics" | "e
   clip_fraction: "Clipped share of tokens",
   expert_load: "Busiest expert over the mean",
   router_entropy: "Entropy of the routers",
+  routing_differs: "Replayed experts that differ",
   completion_length_mean: "Completion length",
   answers_distinct: "Spread of the answers within groups",
   truncated: "Answers cut off, share",

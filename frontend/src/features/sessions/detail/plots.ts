@@ -34,6 +34,7 @@ export const GROUPS: readonly PlotGroup[] = [
       { title: "Clipped tokens", unit: "share", lines: [["clipped", "clip_fraction"]] },
       { title: "Busiest expert over the mean", unit: "times", lines: [["load", "expert_load"]] },
       { title: "Entropy of the routers", unit: "nats", lines: [["entropy", "router_entropy"]] },
+      { title: "Replayed experts that differ", unit: "share", lines: [["differ", "routing_differs"]] },
       {
         title: "Gap of engine and trainer",
         unit: "nats",

@@ -41,6 +41,7 @@ const ADVANCED_GROUPS: FieldGroup[] = [
       "dtype",
       "zero_stage",
       "router",
+      "routing_replay",
       "offload_optimizer",
       "micro_batch_tokens",
       "gradient_checkpointing",

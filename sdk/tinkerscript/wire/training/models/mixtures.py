@@ -69,8 +69,11 @@ def mixture_refusal(folder: Path, config: SessionConfig) -> str | None:
     """Why the model in ``folder`` cannot have an option of ``config`` that is about experts; None
     where it can.
     """
-    if config.router == "frozen" and weight_shapes(folder) and mixture_of(folder) is None:
+    has_router = mixture_of(folder) is not None or not weight_shapes(folder)
+    if config.router == "frozen" and not has_router:
         return "router is frozen, and this model has no experts: leave router at trained"
+    if not config.routing_replay and not has_router:
+        return "routing_replay is false, and this model has no experts: leave it out"
     if not config.lora_rank or config.lora_targets == "attention" or mixture_of(folder) is None:
         return None
     return ADAPTERS.format(option=f"lora_targets is {config.lora_targets}") + (
