@@ -26,6 +26,7 @@ from gpu_runtime.health.stack_dumps import stacks_folder
 from gpu_runtime.weights.formats import AWAITED, PACKED
 from tinkerscript.processes.tracing import is_traced
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.models.mixtures import mixture_of
 
 if TYPE_CHECKING:
     from vllm.config import VllmConfig
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 
 START_S = 900.0  # of an engine with a large model
 MAX_COLUMNS = 256  # log-probabilities of one place; callers ask for as many at most
+NO_KERNEL = (
+    "this model is a mixture of experts, and no kernel of vLLM 0.32 for experts on a CPU computes "
+    "adapters: serve the Tinker session on a GPU, or train it by episodes"
+)
 
 
 def engine_arguments(
@@ -59,6 +64,8 @@ def engine_arguments(
         raise ModelUnsupported(
             f"on a GPU vLLM computes adapters in bfloat16 and not in {dtype}: leave dtype at auto"
         )
+    if adapters and device == "cpu" and mixture_of(Path(model_path)) is not None:
+        raise ModelUnsupported(NO_KERNEL)
     # one whole model in one process
     is_packed = device == "cpu" and tensor_parallel == 1 and part is None
     worker = "cpu.worker.CpuWorker" if device == "cpu" else "vllm_worker.EngineWorker"
@@ -72,6 +79,8 @@ def engine_arguments(
             "max_loras": at_once,
             "max_cpu_loras": loaded,
             "enable_sleep_mode": False,
+            # of a mixture as peft writes them, whatever its own files have
+            "enable_mixed_moe_lora_format": True,
         }
     return {
         "model": model_path,

@@ -43,7 +43,6 @@ from gpu_runtime.sampler_interfaces import SampleOrder, SamplerEngine
 from gpu_runtime.steps.device import device_lent
 from gpu_runtime.training.rows.loop_data import trained_of
 from tinkerscript.wire.training.model_refusals import window_reached
-from tinkerscript.wire.training.models.mixtures import mixture_of
 
 log = logging.getLogger(__name__)
 
@@ -232,9 +231,7 @@ async def rehearse_models(
         DIFFERENT.format(fields=_special(fields)),
     )
     try:
-        # of a mixture of experts on attention alone: its experts are no linear layers
-        has_mlp = mixture_of(model) is None
-        await trainer.create_model(MODEL, LoraConfig(rank=RANK, train_mlp=has_mlp))
+        await trainer.create_model(MODEL, LoraConfig(rank=RANK))
         try:
             data = await _compare_models(
                 engine, trainer, prompts, None, "with the base weights", why

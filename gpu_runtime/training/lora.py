@@ -10,13 +10,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from deepspeed.utils import set_z3_leaf_modules
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from gpu_runtime.errors import ModelUnsupported
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.training.models.mixtures import ADAPTERS
 
+from .models.expert_adapters import (
+    WRAPPED,
+    expert_delta,
+    expert_weights,
+    is_expert_key,
+    never_adapted,
+)
 from .models.towers import text_names
 
 # A weight's name, the parameters (or the buffer) it is made of, and how.
@@ -39,30 +46,36 @@ def adapters_add(model: nn.Module, config: SessionConfig) -> None:
     Raises ModelUnsupported for a model that has no such layers, or others beside them.
     """
     option = f"lora_targets is {config.lora_targets}"
-    if config.lora_targets != "attention" and has_experts(model):
-        raise ModelUnsupported(f"{ADAPTERS.format(option=option)}: set lora_targets to attention")
     parts = None if config.lora_targets == "all-linear" else PARTS[config.lora_targets]
     targets = linear_layers(model, parts)
-    if not targets:
+    experts = [] if config.lora_targets == "attention" else list(expert_weights(model))
+    if not (targets or experts):
         raise ModelUnsupported(f"{option}, and this model has no linear layers of that kind")
     # takes seconds, which a session without adapters saves
     from peft import inject_adapter_in_model
+    from peft.tuners.lora.layer import ParamWrapper
 
-    adapter = peft_config(config.lora_rank, config.lora_alpha, targets)
-    inject_adapter_in_model(adapter, model, adapter_name=ADAPTER)
+    adapter = peft_config(config.lora_rank, config.lora_alpha, targets, experts)
+    try:
+        inject_adapter_in_model(adapter, model, adapter_name=ADAPTER)
+    except ValueError as refusal:  # layers of a state space, for one
+        raise ModelUnsupported(f"{option}: peft refuses it: {str(refusal)[:300]}") from refusal
+    if experts and config.zero_stage == 3:
+        # A wrapper reads its adapter's weights without calling their modules.
+        set_z3_leaf_modules(model, [ParamWrapper])
 
 
-def has_experts(model: nn.Module) -> bool:
-    """Whether ``model`` is a mixture of experts, whose weights peft takes for no linear layers."""
-    return any("experts" in name.split(".")[:-1] for name, _ in model.named_parameters())
-
-
-def peft_config(rank: int, alpha: float, layers: list[str]) -> Any:
-    """An adapter's configuration, as peft has it."""
+def peft_config(rank: int, alpha: float, layers: list[str], experts: list[str]) -> Any:
+    """An adapter's configuration, as peft has it: on linear layers, and on joined ``experts``."""
     from peft import LoraConfig
 
     return LoraConfig(
-        r=rank, lora_alpha=alpha, target_modules=layers, lora_dropout=0.0, task_type="CAUSAL_LM"
+        r=rank,
+        lora_alpha=alpha,
+        target_modules=layers,
+        target_parameters=experts or None,
+        lora_dropout=0.0,
+        task_type="CAUSAL_LM",
     )
 
 
@@ -71,7 +84,8 @@ def linear_layers(model: Any, parts: set[str] | None, *, head: bool = False) -> 
     of ``parts`` (None: of all), and the ``head``.
     """
     output = model.get_output_embeddings()
-    output, texts, found = getattr(output, "base_layer", output), text_names(model), []
+    output, found = getattr(output, "base_layer", output), []
+    texts = text_names(model) - never_adapted(model)
     for name, module in model.named_modules():
         if not isinstance(module, nn.Linear) or ".lora_" in name or name not in texts:
             continue
@@ -100,15 +114,16 @@ def plain_weights(model: nn.Module) -> Iterator[PlainWeight]:
     Those parameters must be whole when the function is called; it returns fp32 where it adds an
     adapter.
     """
-    adapted = adapted_layers(model)
+    adapted = {id(_weight_of(layer)): layer for layer in adapted_layers(model).values()}
     for name, parameter in model.named_parameters():
-        layer = adapted.get(name.removesuffix(".base_layer.weight"))
+        layer = adapted.get(id(parameter))
         if layer is not None:
             a, b = layer.lora_A[ADAPTER].weight, layer.lora_B[ADAPTER].weight
-            merge = partial(merged_weight, parameter, a, b, layer.scaling[ADAPTER])
-            yield name.replace(".base_layer.", "."), [parameter, a, b], merge
+            scaling, base = layer.scaling[ADAPTER], layer.get_base_layer()
+            merge = partial(merged_weight, parameter, a, b, scaling, base)
+            yield name.replace(WRAPPED, ""), [parameter, a, b], merge
         elif ".lora_" not in name:
-            yield name.replace(".base_layer.", "."), [parameter], _itself(parameter)
+            yield name.replace(WRAPPED, ""), [parameter], _itself(parameter)
 
 
 def stored_buffers(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
@@ -142,15 +157,23 @@ def adapter_weights(model: nn.Module) -> Iterator[PlainWeight]:
 
 
 def adapter_export(
-    weights: dict[str, Tensor], rank: int, alpha: float, base: str, folder: Path
+    model: nn.Module,
+    weights: dict[str, Tensor],
+    rank: int,
+    alpha: float,
+    base: str,
+    folder: Path,
 ) -> None:
     """Write the adapter whose A and B ``weights`` has as a folder that
     ``peft.PeftModel.from_pretrained`` loads, in the form that vLLM takes adapters in.
 
-    ``base`` is the base model's folder, of which a reader is told the name alone.
+    ``model`` is of the kind that it is on, ``base`` the base model's folder, of which a reader is told the name alone.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    config = peft_config(rank, alpha, sorted({name.rsplit(".", 2)[0] for name in weights}))
+    layers = sorted({name.rsplit(".", 2)[0] for name in weights})
+    linear = [layer for layer in layers if not is_expert_key(layer)]
+    experts = list(expert_weights(model)) if len(linear) < len(layers) else []
+    config = peft_config(rank, alpha, linear, experts)
     config.base_model_name_or_path = Path(base).name
     config.inference_mode = True
     config.save_pretrained(str(folder))
@@ -170,6 +193,16 @@ def _itself(tensor: Tensor) -> Callable[[], Tensor]:
     return lambda: tensor
 
 
-def merged_weight(weight: Tensor, a_RI: Tensor, b_OR: Tensor, scaling: float) -> Tensor:
-    """W + scaling B A in float32, so that the sum is rounded once: to what a file holds."""
-    return weight.float() + scaling * (b_OR.float() @ a_RI.float())
+def _weight_of(layer: Any) -> Tensor:
+    """The weight that a layer of peft's adapts."""
+    weight: Tensor = getattr(layer.get_base_layer(), getattr(layer, "parameter_name", "weight"))
+    return weight
+
+
+def merged_weight(weight: Tensor, a: Tensor, b: Tensor, scaling: float, layer: Any) -> Tensor:
+    """W + scaling B A in float32, so that the sum is rounded once, to what a file holds; of each
+    expert where ``layer`` is joined experts.
+    """
+    is_joined = weight.dim() == 3
+    delta = expert_delta(layer, a, b, len(weight)) if is_joined else b.float() @ a.float()
+    return weight.float() + scaling * delta

@@ -305,8 +305,8 @@ class RankTrainer:
             if self.spec.rank == 0:
                 hugging_face_export(model, weights, base, folder)
                 if adapter:
-                    alpha = self.config.lora_alpha
-                    adapter_export(adapter, self.config.lora_rank, alpha, base, folder / "adapter")
+                    rank, alpha = self.config.lora_rank, self.config.lora_alpha
+                    adapter_export(model, adapter, rank, alpha, base, folder / "adapter")
         finally:  # also after a failure: the other ranks go on, and so does training
             for each in gathered:
                 deque(each, maxlen=0)

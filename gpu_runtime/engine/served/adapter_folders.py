@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tinkerscript.processes import machine_share
 from tinkerscript.processes.nvml import nvml_open
+from tinkerscript.wire.training.models.mixtures import mixture_of
 
 if TYPE_CHECKING:
     from vllm.lora.request import LoRARequest
@@ -34,7 +35,9 @@ class AdapterFolders:
 
         number = self._numbers.setdefault(folder, len(self._numbers) + 1)
         name = hashlib.sha256(str(folder).encode()).hexdigest()[:20]
-        return LoRARequest(lora_name=name, lora_int_id=number, lora_path=str(folder))
+        return LoRARequest(
+            lora_name=name, lora_int_id=number, lora_path=str(folder), is_3d_lora_weight=True
+        )
 
     def rank(self, folder: Path) -> int:
         """The adapter's rank; 0 where its folder does not tell, which vLLM refuses by itself."""
@@ -88,4 +91,7 @@ def _numbers_of_rank(model: Path) -> int:
     queries = heads * size("head_dim", hidden // heads)
     keys = queries * size("num_key_value_heads", heads) // heads
     attention = 2 * (hidden + queries) + 2 * (hidden + keys)
-    return layers * (attention + 3 * (hidden + inner)) + hidden + size("vocab_size")
+    mlp = 3 * (hidden + inner)
+    if (mixture := mixture_of(model)) is not None:  # each expert has a part of its own
+        mlp += mixture.count * 3 * (hidden + size("moe_intermediate_size", inner))
+    return layers * (attention + mlp) + hidden + size("vocab_size")

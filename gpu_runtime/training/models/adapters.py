@@ -16,11 +16,11 @@ from gpu_runtime.model_interfaces import InvalidTrainingInput, LoraConfig
 from gpu_runtime.training.lora import (
     PARTS,
     adapted_layers,
-    has_experts,
     linear_layers,
     peft_config,
 )
-from tinkerscript.wire.training.models.mixtures import ADAPTERS
+
+from .expert_adapters import expert_weights
 
 # Whatever the rank: Schulman et al. 2025, "LoRA Without Regret"; also the alpha of the hosted
 # service's adapters.
@@ -49,12 +49,8 @@ def adapter_add(model: Any, name: str, lora: LoraConfig, model_id: str) -> dict[
     InvalidTrainingInput.
     """
     lora_check(lora)
-    if lora.train_mlp and has_experts(model):
-        raise InvalidTrainingInput(
-            f"{ADAPTERS.format(option='train_mlp is true')}: set train_mlp to false"
-        )
-    targets = _targets(model, lora)
-    if not targets:
+    targets, experts = _targets(model, lora), _experts(model, lora)
+    if not (targets or experts):
         raise InvalidTrainingInput(
             "this base has no linear layers in the parts that train_attn, train_mlp name"
         )
@@ -69,7 +65,8 @@ def adapter_add(model: Any, name: str, lora: LoraConfig, model_id: str) -> dict[
             "ignore", message="Already found a `peft_config`|.*tie_word_embeddings"
         )
         torch.manual_seed(_seed(lora, model_id))
-        inject_adapter_in_model(peft_config(lora.rank, ALPHA, targets), model, adapter_name=name)
+        adapter = peft_config(lora.rank, ALPHA, targets, list(experts))
+        inject_adapter_in_model(adapter, model, adapter_name=name)
         cast_adapter_dtype(model, adapter_name=name)
     for parameter in frozen:
         parameter.requires_grad_(False)  # those of the other adapters too
@@ -87,7 +84,10 @@ def adapter_bytes(model: Any, lora: LoraConfig) -> int:
     """
     lora_check(lora)
     layers = [model.get_submodule(name) for name in _targets(model, lora)]
-    return 4 * 5 * lora.rank * sum(layer.in_features + layer.out_features for layer in layers)
+    sizes = sum(layer.in_features + layer.out_features for layer in layers)
+    experts = [weight.shape for weight in _experts(model, lora).values()]
+    sizes += sum(count * (one + other) for count, one, other in experts)
+    return 4 * 5 * lora.rank * sizes
 
 
 def adapter_select(model: nn.Module, name: str) -> None:
@@ -114,6 +114,10 @@ def _targets(model: Any, lora: LoraConfig) -> list[str]:
         PARTS["mlp"] if lora.train_mlp else set()
     )
     return linear_layers(model, parts, head=lora.train_unembed)
+
+
+def _experts(model: Any, lora: LoraConfig) -> dict[str, nn.Parameter]:
+    return expert_weights(model) if lora.train_mlp else {}
 
 
 def _seed(lora: LoraConfig, model_id: str) -> int:

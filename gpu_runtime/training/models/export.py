@@ -18,6 +18,7 @@ from gpu_runtime.weights.older_keys import older_keys_add
 from tinkerscript.wire.training.models.model_proof import NAME, proof_of
 
 from .adapters import ALPHA
+from .expert_adapters import WRAPPED, expert_keys
 
 # Files of a base that no training changes, by the names that tokenizers of all kinds have.
 COPIED = (
@@ -37,14 +38,16 @@ def full_weights(
     """
     weights: dict[str, Tensor] = {}
     seen: set[nn.Parameter] = set()
+    experts = expert_keys(model)
     for name, parameter in model.named_parameters(remove_duplicate=False):
-        plain = name.replace(".base_layer.", ".")
-        layer = plain.removesuffix(".weight")
+        plain = name.replace(WRAPPED, "")
+        layer = experts.get(plain, plain.removesuffix(".weight"))
         if ".lora_" in name:
             continue
         if lora is not None and f"{layer}.lora_A.weight" in adapter:
-            a_RI, b_OR = (adapter[f"{layer}.lora_{letter}.weight"].detach() for letter in "AB")
-            merged = merged_weight(parameter.detach(), a_RI, b_OR, ALPHA / lora.rank)
+            a, b = (adapter[f"{layer}.lora_{letter}.weight"].detach() for letter in "AB")
+            module = model.get_submodule(name.rpartition(".")[0])
+            merged = merged_weight(parameter.detach(), a, b, ALPHA / lora.rank, module)
             weights[plain] = merged.to(parameter.dtype)
         elif parameter not in seen:
             weights[plain] = parameter.detach()

@@ -17,10 +17,10 @@ RECORDED = "router_logits"
 
 def routers_freeze(model: nn.Module) -> None:
     """Train everything but the routers. Raises ModelUnsupported for a model without any."""
-    routers = _routers(model)
-    if not routers:
+    found = routers(model)
+    if not found:
         raise ModelUnsupported("router is frozen, and this model has no router that is known here")
-    for router in routers:
+    for router in found:
         router.requires_grad_(False)
 
 
@@ -44,7 +44,7 @@ class Routing:
                 module.register_forward_pre_hook(self._count)
         recorder = _recorder(model)
         self._index = getattr(recorder, "index", 0)
-        for router in _routers(model):
+        for router in routers(model):
             router.register_forward_hook(self._entropy)
 
     def begin(self) -> None:
@@ -100,7 +100,8 @@ def _recorder(model: nn.Module) -> Any:
     return None
 
 
-def _routers(model: nn.Module) -> list[nn.Module]:
+def routers(model: nn.Module) -> list[nn.Module]:
+    """Those of every layer; none of a model without any that transformers names."""
     recorder = _recorder(model)
     kind = getattr(recorder, "target_class", recorder)
     return [] if kind is None else [it for it in model.modules() if isinstance(it, kind)]

@@ -270,7 +270,8 @@ class BaseWithModels:
     def _adapter_export(
         self, weights: Mapping[str, Tensor], lora: LoraConfig, folder: Path
     ) -> None:
-        adapter_export(dict(weights), lora.rank, ALPHA, self._spec.base_model_path, folder)
+        model, base = self._policy.model, self._spec.base_model_path
+        adapter_export(model, dict(weights), lora.rank, ALPHA, base, folder)
 
     def _model(self, model_id: str) -> _Model:
         if model_id not in self._models:

@@ -10,6 +10,7 @@ import pytest
 
 from gpu_runtime.engine import arguments
 from gpu_runtime.engine.experts.recorder import SCHEDULERS, experts_added, is_recording
+from gpu_runtime.errors import ModelUnsupported
 from gpu_runtime.generation.sampling import plain_completion
 from gpu_runtime.interfaces import Delta
 from gpu_runtime.journal.allowed_tokens import set_pack
@@ -17,6 +18,7 @@ from gpu_runtime.journal.routed_experts import experts_pack, experts_unpack
 from gpu_runtime.journal.timelines import agents_of
 from gpu_runtime.loop.batching import batch_samples
 from support.gateway_harness import running_gateway
+from support.model_families import family_make
 from support.trained_batches import batch, call, episode
 from tinkerscript.wire.config import SessionConfig
 
@@ -101,3 +103,15 @@ def test_a_sample_has_the_rows_of_its_whole_timeline(grammar: bool) -> None:
     assert sample.experts_T == (None, None, *rows, None, None)
     assert sample.mask_T == (0, 0, int(not grammar), 1, 0, 1)
     assert other.experts_T is None
+
+
+def test_adapters_beside_experts_are_refused_on_a_cpu_alone(tmp_path: Path) -> None:
+    mixture = str(family_make(tmp_path / "mixture", "Qwen3-MoE"))
+    dense = str(family_make(tmp_path / "dense", "Qwen3"))
+    config = SessionConfig(lora_rank=8)
+    with pytest.raises(ModelUnsupported, match="mixture of experts, and no kernel of vLLM.*CPU"):
+        arguments.engine_arguments(mixture, config, "cpu", adapters=True)
+    assert "enable_lora" not in arguments.engine_arguments(mixture, config, "cpu")
+    for model, device in ((mixture, "cuda"), (dense, "cpu")):
+        given = arguments.engine_arguments(model, config, device, adapters=True)
+        assert given["enable_lora"] and given["enable_mixed_moe_lora_format"]

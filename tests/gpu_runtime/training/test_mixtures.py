@@ -1,6 +1,4 @@
-"""Mixtures of experts: what leaves the trainer is what came, adapters are on attention alone, and
-ranks take one step.
-"""
+"""Mixtures of experts: what leaves the trainer is what came, and ranks take one step."""
 
 import json
 import math
@@ -16,9 +14,8 @@ from transformers import AutoModelForCausalLM
 
 from gpu_runtime.errors import ModelUnsupported
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.model_interfaces import InvalidTrainingInput, LoraConfig
-from gpu_runtime.training.lora import adapters_add, has_experts, stored_buffers
-from gpu_runtime.training.models.adapters import adapter_add
+from gpu_runtime.training.lora import stored_buffers
+from gpu_runtime.training.models.expert_adapters import expert_weights
 from gpu_runtime.training.models.export import full_weights, hugging_face_export
 from gpu_runtime.training.models.routing import Routing, routers_freeze
 from gpu_runtime.training.policy import Policy
@@ -64,31 +61,16 @@ def test_what_a_router_corrects_by_keeps_its_type_in_bfloat16(tmp_path) -> None:
     assert {it.dtype for key, it in after.items() if key != kept} == {torch.bfloat16}
 
 
-def test_adapters_are_put_on_the_attention_of_a_mixture_and_else_refused_by_the_field(
-    tmp_path,
-) -> None:
-    folder = family_make(tmp_path, "Qwen3-MoE")
-    for targets in ("all-linear", "mlp"):
-        config = SessionConfig(max_context_length=128, lora_rank=2, lora_targets=targets)
-        words = f"lora_targets is {targets}, .*experts.*set lora_targets to attention"
-        with pytest.raises(ModelUnsupported, match=words):
-            adapters_add(Policy.load(str(folder), torch.float32).model, config)
-        assert f"lora_targets is {targets}" in (mixture_refusal(folder, config) or "")
-    config = config.model_copy(update={"lora_targets": "attention"})
-    assert mixture_refusal(folder, config) is None
-    policy = Policy.load(str(folder), torch.float32)
-    with pytest.raises(InvalidTrainingInput, match="train_mlp is true.*experts.*train_mlp to f"):
-        adapter_add(policy.model, "m0", LoraConfig(rank=2), "m0")
-    names = adapter_add(policy.model, "m1", LoraConfig(rank=2, train_mlp=False), "m1")
-    assert names and all("self_attn" in name or "lm_head" in name for name in names)
-
-
 @pytest.mark.parametrize("name", [*MIXTURES, "GPT-OSS", "Qwen3", "Llama 4", "Nemotron-H"])
 def test_the_weights_that_compute_a_token_are_counted_by_the_folder(tmp_path, name) -> None:
     folder = family_make(tmp_path, name)
     found = mixture_of(folder)
     model = Policy.load(str(folder), torch.float32).model
-    assert (found is not None) == has_experts(model) == (name in MIXTURES or name == "GPT-OSS")
+    assert (
+        (found is not None)
+        == bool(expert_weights(model))
+        == (name in MIXTURES or name == "GPT-OSS")
+    )
     if found is not None:
         experts = {key: it.numel() for key, it in model.named_parameters() if ".experts." in key}
         sizes = [tensor.numel() for tensor in stored(folder).values()]
@@ -142,18 +124,20 @@ def test_a_frozen_router_stays_as_the_base_has_it_and_all_else_is_trained(tmp_pa
         SessionConfig(router="frozen", lora_rank=2, lora_targets="attention")
 
 
-def recorded(sample: Sample) -> tuple[bytes | None, ...]:
-    """Two of four experts of one layer for each trained token, by the tokens before it alone."""
+def recorded(sample: Sample, layers: int) -> tuple[bytes | None, ...]:
+    """Two of four experts of each layer for each trained token, by the tokens before it alone."""
     return tuple(
-        bytes(random.Random(str(sample.token_ids_T[:at])).sample(range(4), 2)) if trained else None
+        bytes(random.Random(str(sample.token_ids_T[:at])).sample(range(4), 2) * layers)
+        if trained
+        else None
         for at, trained in enumerate(sample.mask_T)
     )
 
 
-async def steps(trainer: TrainerRanks, first: int, last: int) -> dict[str, float]:
+async def steps(trainer: TrainerRanks, first: int, last: int, layers: int) -> dict[str, float]:
     metrics: dict[str, float] = {}
     for step in range(first, last + 1):
-        samples = [replace(sample, experts_T=recorded(sample)) for sample in batch(step)]
+        samples = [replace(each, experts_T=recorded(each, layers)) for each in batch(step)]
         metrics = await trainer.forward_backward(samples)
         metrics |= await optim_step(trainer, step)
     return metrics
@@ -174,14 +158,14 @@ async def test_ranks_and_stages_take_one_step_of_a_mixture_and_a_resumed_one_has
         )  # fmt: skip
         trainer = TrainerRanks(model, config, "cpu")
         try:
-            metrics = await steps(trainer, 1, 2)
+            metrics = await steps(trainer, 1, 2, 1)
             assert 1.0 <= metrics["expert_load"] <= 2.0 and metrics["router_entropy"] > 0
             assert 0.2 < metrics["routing_differs"] < 0.8
             await trainer.save_state(folder / "state")
             await trainer.publish(folder / "two")
             of[ranks] = metrics, published_weights(folder / "two")
             await trainer.export_model(folder / "model")
-            await steps(trainer, 3, 3)
+            await steps(trainer, 3, 3, 1)
             await trainer.publish(folder / "three")
             unkilled = published_weights(folder / "three")
         finally:
@@ -192,13 +176,55 @@ async def test_ranks_and_stages_take_one_step_of_a_mixture_and_a_resumed_one_has
         resumed = TrainerRanks(model, config, "cpu")
         try:
             await resumed.load_state(folder / "state")
-            await steps(resumed, 3, 3)
+            await steps(resumed, 3, 3, 1)
             await resumed.publish(folder / "again")
             again = published_weights(folder / "again")
         finally:
             await resumed.close()
         assert all(torch.equal(unkilled[name], again[name]) for name in unkilled)
     (one, weights), (two, others) = of[1], of[2]
+    assert math.isclose(one["grad_norm"], two["grad_norm"], rel_tol=1e-4)
+    for name, tensor in weights.items():
+        torch.testing.assert_close(others[name], tensor, rtol=0, atol=2e-5)
+
+
+@pytest.mark.engine
+@pytest.mark.timeout(600)
+async def test_ranks_and_stages_take_one_step_of_adapters_on_experts(tmp_path) -> None:
+    model = str(family_make(tmp_path / "model", "Qwen3-MoE"))
+    of: dict[int, tuple[dict[str, float], dict[str, torch.Tensor]]] = {}
+    for ranks, stage in ((1, 2), (2, 3)):
+        folder = tmp_path / str(ranks)
+        config = SessionConfig(
+            learning_rate=1e-3, micro_batch_tokens=64, max_context_length=128, trainer_ranks=ranks,
+            zero_stage=stage, lora_rank=3,
+        )  # fmt: skip
+        trainer = TrainerRanks(model, config, "cpu")
+        try:
+            metrics = await steps(trainer, 1, 2, 2)
+            await trainer.save_state(folder / "state")
+            await trainer.export_model(folder / "model")
+            of[ranks] = metrics, stored(folder / "model")
+            await steps(trainer, 3, 3, 2)
+            await trainer.publish(folder / "three")
+            unkilled = published_weights(folder / "three")
+        finally:
+            await trainer.close()
+        resumed = TrainerRanks(model, config, "cpu")
+        try:
+            await resumed.load_state(folder / "state")
+            await steps(resumed, 3, 3, 2)
+            await resumed.publish(folder / "again")
+            again = published_weights(folder / "again")
+        finally:
+            await resumed.close()
+        assert all(torch.equal(unkilled[name], again[name]) for name in unkilled)
+    (one, weights), (two, others) = of[1], of[2]
+    before = stored(Path(model))
+    moved = {name for name, it in weights.items() if not torch.equal(it, before[name])}
+    assert any(".experts." in name for name in moved) and not any(
+        ".gate." in name for name in moved
+    )
     assert math.isclose(one["grad_norm"], two["grad_norm"], rel_tol=1e-4)
     for name, tensor in weights.items():
         torch.testing.assert_close(others[name], tensor, rtol=0, atol=2e-5)

@@ -53,6 +53,7 @@ def adapted_model() -> nn.Module:
     """One layer with an adapter beside it, as peft has it, and one without."""
     model, layer = nn.Module(), nn.Module()
     layer.base_layer = nn.Linear(3, 2, bias=False)
+    layer.get_base_layer = lambda: layer.base_layer
     layer.lora_A = nn.ModuleDict({"default": nn.Linear(3, 1, bias=False)})
     layer.lora_B = nn.ModuleDict({"default": nn.Linear(1, 2, bias=False)})
     layer.scaling = {"default": 0.25}

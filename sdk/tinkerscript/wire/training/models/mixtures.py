@@ -74,18 +74,7 @@ def mixture_refusal(folder: Path, config: SessionConfig) -> str | None:
         return "router is frozen, and this model has no experts: leave router at trained"
     if not config.routing_replay and not has_router:
         return "routing_replay is false, and this model has no experts: leave it out"
-    if not config.lora_rank or config.lora_targets == "attention" or mixture_of(folder) is None:
-        return None
-    return ADAPTERS.format(option=f"lora_targets is {config.lora_targets}") + (
-        ": set lora_targets to attention, or lora_rank to 0 to train all weights"
-    )
-
-
-# of an ``option`` that would put adapters on experts
-ADAPTERS = (
-    "{option}, and adapters are put on linear layers alone; this model is a mixture whose experts "
-    "are joined in one tensor a layer"
-)
+    return None
 
 
 def _first(fields: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
