@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from gpu_runtime.generation.engine_options import EngineOptions, TemplateOptions
 from gpu_runtime.generation.parsing import checked
@@ -45,6 +45,18 @@ class ToolResultBlock(Strict):
     is_error: bool = False  # the model reads it in the content: templates have no field for it
 
 
+def _readable(data: str) -> str:
+    raise ValueError(
+        "these thoughts are another server's and cannot be read here: leave the block out, or begin "
+        "a new conversation"
+    )
+
+
+class RedactedThinkingBlock(Strict):
+    type: Literal["redacted_thinking"]
+    data: Annotated[str, AfterValidator(_readable)]
+
+
 class UserMessage(Strict):
     role: Literal["user"]
     content: str | list[Annotated[TextBlock | ToolResultBlock, Field(discriminator="type")]]
@@ -53,7 +65,13 @@ class UserMessage(Strict):
 class AssistantMessage(Strict):
     role: Literal["assistant"]
     content: (
-        str | list[Annotated[TextBlock | ThinkingBlock | ToolUseBlock, Field(discriminator="type")]]
+        str
+        | list[
+            Annotated[
+                TextBlock | ThinkingBlock | RedactedThinkingBlock | ToolUseBlock,
+                Field(discriminator="type"),
+            ]
+        ]
     )
 
 

@@ -147,6 +147,15 @@ async def test_what_other_servers_add_to_an_answer_and_its_results_is_no_part_of
     ).status_code == 200
 
 
+async def test_thoughts_that_another_server_hid_are_refused_with_what_to_do(
+    gateway: Gateway,
+) -> None:
+    key = (await gateway.begin())["api_key"]
+    hidden = {"role": "assistant", "content": [{"type": "redacted_thinking", "data": "x"}]}
+    refused = await post(gateway, key, MESSAGES, {"messages": [*HELLO, hidden, *HELLO]})
+    assert refused.status_code == 400 and "leave the block out" in refused.text
+
+
 async def test_who_runs_a_tool_is_the_client_or_the_server(gateway: Gateway) -> None:
     key = (await gateway.begin())["api_key"]
     for runs, status in (("client", 200), ("server", 200), ("edge", 400)):
