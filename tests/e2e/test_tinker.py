@@ -113,6 +113,43 @@ def test_a_program_that_trains_all_weights_runs_as_it_is(loop_server: LoopServer
 
 
 @pytest.mark.timeout(300)
+def test_a_trainer_and_an_evaluator_share_the_one_runtime_that_there_is_room_for(
+    loop_server: LoopServer,
+) -> None:
+    """The evaluator begins and ends while the trainer has the runtime, which then trains on."""
+    program = str(Path(__file__).with_name("tinker_pair.py"))
+    trainer = subprocess.Popen(
+        [sys.executable, program, BASE_MODEL, "trainer"], env=environment_of(loop_server), cwd="/",
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert trainer.stdin is not None and trainer.stdout is not None
+        first = json.loads(trainer.stdout.readline())
+        (session,) = live_sessions(loop_server)
+        lines = run(loop_server, program, BASE_MODEL, "evaluator", first["path"]).splitlines()
+        evaluator = json.loads(lines[-1])
+        assert live_sessions(loop_server) == [session], "the evaluator's end ends no runtime"
+        shared = loop_server.get(f"/v1/sessions/{session}/tinker")
+        assert [client["finished"] for client in shared["clients"]] == [None, "success"]
+        assert {model["id"] for model in shared["models"]} == {first["model"], evaluator["model"]}
+        saved, base, own, again = evaluator["sampled"]
+        assert saved == again and saved != base != own, "each seed was taken as it is"
+        trainer.stdin.write("\n")
+        trainer.stdin.flush()
+        assert json.loads(trainer.stdout.readline())["norm"] == 1.0
+        assert trainer.wait(60) in (0, ABORT_AT_EXIT)
+    finally:
+        trainer.kill()
+        trainer.communicate()
+    until(lambda: not live_sessions(loop_server), "its last client finished it", 60)
+
+
+def live_sessions(server: LoopServer) -> list[str]:
+    items = server.get("/v1/sessions")["items"]
+    return [each["id"] for each in items if each["kind"] == "tinker" and each["state"] == "ready"]
+
+
+@pytest.mark.timeout(300)
 def test_the_benchmark_has_all_its_rows(loop_server: LoopServer) -> None:
     program = str(ROOT / "tests" / "benchmarks" / "tinker.py")
     printed = run(loop_server, program, BASE_MODEL, "--small", "--rounds", "1").splitlines()
