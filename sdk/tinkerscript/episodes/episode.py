@@ -120,7 +120,7 @@ class Episode(NamedArguments):
         a program.
 
         It has what OpenAI's and Anthropic's clients read, and not the API key of the session's
-        owner. ``agent`` (``claude-code``, ``codex``, ``openhands`` or ``mini-swe-agent``) adds what
+        owner. ``agent`` (``claude-code`` or another of the page "Train a coding agent") adds what
         that one reads, and what keeps it from sending anything elsewhere. Raises InvalidRequest for
         any other.
 
