@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 START_S = 900.0  # of an engine with a large model
 MAX_COLUMNS = 256  # log-probabilities of one place; callers ask for as many at most
 NO_KERNEL = (
-    "this model is a mixture of experts, and no kernel of vLLM 0.32 for experts on a CPU computes "
-    "adapters: serve the Tinker session on a GPU, or train it by episodes"
+    "this model is a mixture of experts, and with adapters vLLM 0.32 computes experts by Triton "
+    "kernels alone, which run on no CPU: serve the Tinker session on a GPU, or train by episodes"
 )
 
 
