@@ -9,12 +9,11 @@ import sys
 from collections.abc import Coroutine
 from typing import Any
 
+from .cluster.pods import pod_index, pod_join, pods_started
 from .config import WAITS, RuntimeConfig, config_load
 from .control_plane.agent import Agent
 from .errors import RuntimeFault
 from .start import start
-from .training.nodes.pod_hold import pods_started
-from .training.nodes.pods import pod_index
 
 COMPILED = "TORCHINDUCTOR_CACHE_DIR"
 
@@ -23,9 +22,7 @@ def main() -> int:
     """Run one session. Exit code: 0 as asked, 1 by a fault (the reconciler starts it again)."""
     process_begin()
     if pod_index():
-        from .training.nodes import pod_host
-
-        return pod_host.main()
+        return pod_join()
     if sys.argv[1:] == [WAITS]:
         from .loading.warm import warm_life
 

@@ -10,7 +10,7 @@ CPU     both use the same cores and memory; there is nothing to place
 import importlib.metadata
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tinkerscript.processes.nvml import nvml_open
 from tinkerscript.wire.config import SessionConfig
@@ -35,6 +35,19 @@ class Placement:
     engine_gpus: tuple[str, ...] = ()
     trainer_gpus: tuple[str, ...] = ()
 
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """Every device of it, once."""
+        return tuple(dict.fromkeys((*self.engine_gpus, *self.trainer_gpus)))
+
+    def on_other(self, gpus: Sequence[str]) -> "Placement":
+        """The same on a machine whose devices are ``gpus``."""
+        named = dict(zip(self.gpus, gpus, strict=True))
+        engines, trainers = (
+            tuple(named[gpu] for gpu in part) for part in (self.engine_gpus, self.trainer_gpus)
+        )
+        return replace(self, engine_gpus=engines, trainer_gpus=trainers)
+
     def engines(self, tensor_parallel: int = 1) -> list[tuple[str, ...]]:
         """What each engine sees, its own ``tensor_parallel`` devices first; one engine that sees
         none on a CPU.
@@ -49,18 +62,18 @@ class Placement:
 
 
 def placement_choose(config: SessionConfig, gpus: Sequence[str]) -> Placement:
-    """The placement of a session on a machine with these ``gpus``. Raises PlacementImpossible."""
-    wanted, ranks = config.placement, config.trainer_ranks
+    """The placement of a session on a machine with these ``gpus``, one of its ``nodes``. Raises
+    PlacementImpossible.
+
+    Over several machines with GPUs it has not been run yet: all have the same number of them.
+    """
+    wanted, ranks = config.placement, config.trainer_ranks // config.nodes
     if not gpus:
         if wanted != "auto":
             raise PlacementImpossible(
                 f"placement={wanted} places engine and trainer on GPUs; this machine has none"
             )
         return Placement("cpu")
-    if config.nodes > 1:
-        raise PlacementImpossible(
-            f"nodes={config.nodes} is for ranks on CPUs; this machine has GPUs"
-        )
     if config.sequence_parallel:
         raise PlacementImpossible(
             "sequence_parallel has been proven on CPUs alone; this machine has GPUs"
@@ -68,7 +81,7 @@ def placement_choose(config: SessionConfig, gpus: Sequence[str]) -> Placement:
     needed = ranks + 1 if wanted == "split" else ranks
     if len(gpus) < needed:
         raise PlacementImpossible(
-            f"placement={wanted} with trainer_ranks={ranks} needs {needed} GPUs; this machine has "
+            f"placement={wanted} with {ranks} trainer ranks on it needs {needed} GPUs; this machine has "
             f"{len(gpus)}"
         )
     count, is_shared = engine_device_count(config, len(gpus))
@@ -94,7 +107,7 @@ def gpus_given(config: SessionConfig, given: int) -> list[str]:
     Where that is not known, others may use what is visible: no more are taken than one engine and
     the ranks need.
     """
-    return gpus_visible()[: given or config.trainer_ranks + 1]
+    return gpus_visible()[: given or config.trainer_ranks // config.nodes + 1]
 
 
 def devices_verify(gpus: int) -> None:

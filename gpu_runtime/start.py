@@ -25,7 +25,6 @@ from .failures.final_cause import final_cause
 from .health.deadlines import Phase
 from .health.resources import ResourceSampler
 from .loading.libraries import libraries_wait
-from .training.nodes.pod_hold import pods_held
 
 log = logging.getLogger(__name__)
 
@@ -61,11 +60,10 @@ async def start(
             Watchdog(agent, config.runtime_dir / "stacks", hard_exit=hard_exit) as watchdog,
         ):
             try:
-                async with pods_held(agent.preempt):
-                    await libraries_wait()
-                    from .run import Runtime  # and all that a session is made of
+                await libraries_wait()
+                from .run import Runtime  # and all that a session is made of
 
-                    await Runtime(agent, assignment, config, watchdog).run()
+                await Runtime(agent, assignment, config, watchdog).run()
             except FinalFault as fault:
                 log.error("%s: %s", fault.code, fault)
                 await agent.fail(fault.code, str(fault), fault.hint)  # no restart would change it

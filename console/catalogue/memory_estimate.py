@@ -33,11 +33,6 @@ from tinkerscript.wire.training.device_split import layers_divide
 GIB = 1 << 30
 # libraries, buffers and code of the runtime, the engine and one rank; measured on a CPU
 PROCESS_BYTES = 3 * (GIB // 2)
-# On the first machine of an engine over several its worker is a process of its own, with libraries
-# of its own. Measured in a pod of a session with adapters, weights of 1.52 GiB and a half of the
-# engine: 5.37 GiB, 2.1 beside weights and keys and values; in the other pod, whose processes are a
-# worker and a rank, 4.73 and 1.46.
-WORKER_BYTES = 5 * (GIB // 8)
 # keys and values of the engine on a CPU (gpu_runtime/engine/vllm_process.py)
 ENGINE_CACHE_BYTES = GIB
 CACHE_BLOCK = 128  # tokens that the engine on a CPU keeps together
@@ -164,16 +159,16 @@ class SessionMemory:
         """A copy beside the weights of the first rank."""
         return self.model if self.config.zero_stage == 3 or not self.trains_all else 0
 
-    def longest_on_cpu(self, spread: int = 1) -> int | None:
-        """The longest context that the engine's keys and values hold on ``spread`` CPUs; None where
-        that is not known.
+    def longest_on_cpu(self) -> int | None:
+        """The longest context that an engine's keys and values hold on a CPU; None where that is
+        not known.
 
         Whole blocks, of which vLLM keeps one for itself.
         """
         block_bytes = CACHE_BLOCK * self.shape.token_values * self.value
         if self.on_gpu or not block_bytes or self.shape.keeps_else:
             return None
-        return max(0, ENGINE_CACHE_BYTES * spread // block_bytes - 1) * CACHE_BLOCK
+        return max(0, ENGINE_CACHE_BYTES // block_bytes - 1) * CACHE_BLOCK
 
     def longest_on_gpus(self, room_bytes: int, spread: int) -> int | None:
         """The longest context of an engine over ``spread`` GPUs, of each of which it may use

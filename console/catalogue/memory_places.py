@@ -1,9 +1,10 @@
 """The parts of memory_estimate.py on the places of a session: its machines, or its GPUs and their
 host.
 
-On a CPU the ranks are spread evenly over the session's machines, of which the first has all else;
-where it has too little memory for that, the engine is spread over all of them. Of GPUs, each rank
-has one and engines have the others; where there are no others, engines and ranks have the same
+On a CPU the ranks are spread evenly over the session's machines, and each has a whole engine. Of
+GPUs, each rank
+has one and engines have the others, on each of the session's machines, of which the places of one
+are told; where there are no others, engines and ranks have the same
 ones. Such a GPU is two places, because the two take turns: while a step runs the ranks have all of
 it, and between steps the engine has what they do not keep.
 """
@@ -15,7 +16,7 @@ from tinkerscript.wire.sessions import MemoryEstimate, MemoryPlace
 from tinkerscript.wire.training.device_memory import RESERVE_BYTES, engine_room_bytes
 from tinkerscript.wire.training.device_split import SIZES, engine_device_count
 
-from .memory_estimate import PROCESS_BYTES, WORKER_BYTES, ModelShape, SessionMemory
+from .memory_estimate import PROCESS_BYTES, ModelShape, SessionMemory
 
 SUMS = ("total_bytes", "available_bytes")
 PARTS = [name for name in MemoryPlace.model_fields if name.endswith("_bytes") and name not in SUMS]
@@ -47,7 +48,6 @@ def memory_predict(
     return MemoryEstimate(
         total_bytes=sum(all_of.values()),
         engines=max(1, sum(place.engines for place in places)),
-        engine_nodes=1 if devices else sum(place.engine_weights_bytes > 0 for place in places),
         engine_bytes=all_of["engine_weights_bytes"] + all_of["cache_bytes"],
         trainer_bytes=all_of["weights_bytes"] + all_of["gradient_bytes"],
         places=places,
@@ -62,15 +62,14 @@ def context_longest(
     devices: int = 0,
     trains: bool = True,
     one_engine: bool = False,
-    engine_nodes: int = 1,
     device_bytes: int | None = None,
 ) -> int | None:
-    """The longest context that the engine of ``memory_predict`` holds, over as many of its machines
-    or GPUs as it can be spread; None where that is not known, and where not even the weights fit.
+    """The longest context that the engine of ``memory_predict`` holds, over as many GPUs as it can
+    be spread; None where that is not known, and where not even the weights fit.
     """
     memory = SessionMemory(shape, config, on_gpu=devices > 0)
     if not devices:
-        return memory.longest_on_cpu(engine_nodes)
+        return memory.longest_on_cpu()
     count, _, usable = _engine_room(memory, devices, device_bytes, trains=trains)
     if usable is None:
         return None
@@ -104,33 +103,13 @@ def _machines(
 ) -> Iterator[MemoryPlace]:
     nodes = memory.config.nodes if trains else 1
     ranks = memory.config.trainer_ranks // nodes if trains else 0
-    first, *others = (
-        _machine(memory, available, node, nodes, ranks, spread=1) for node in range(nodes)
-    )
-    is_short = available is not None and place_least_bytes(first) > available
-    if not (others and is_short and memory.shape.divides(nodes)):
-        yield from (first, *others)
-        return
-    yield from (
-        _machine(memory, available, node, nodes, ranks, spread=nodes) for node in range(nodes)
-    )
-
-
-def _machine(
-    memory: SessionMemory, available: int | None, node: int, nodes: int, ranks: int, *, spread: int
-) -> MemoryPlace:
-    """Number ``node`` of ``nodes`` that have ``ranks`` each, and the first ``spread`` of them a
-    part of the engine.
-    """
-    parts = _of_ranks(memory, ranks)
-    if node < spread:
-        # Of each: a worker has the room for keys and values that a whole engine has, which holds
-        # more tokens then.
-        parts |= {"engine_weights_bytes": memory.model // spread, "cache_bytes": memory.cache}
-        parts["process_bytes"] = PROCESS_BYTES + (WORKER_BYTES if spread > 1 and node == 0 else 0)
-        parts["handover_bytes"] = memory.handover if ranks and spread == 1 else 0
-    name = "machine" if nodes == 1 else f"machine {node + 1} of {nodes}"
-    return _place(name, parts, available, engines=int(node == 0), ranks=ranks)
+    for node in range(nodes):
+        parts = _of_ranks(memory, ranks)
+        parts |= {"engine_weights_bytes": memory.model, "cache_bytes": memory.cache}
+        # of each: the runtime's own processes, or those of Ray
+        parts |= {"process_bytes": PROCESS_BYTES, "handover_bytes": memory.handover if ranks else 0}
+        name = "machine" if nodes == 1 else f"machine {node + 1} of {nodes}"
+        yield _place(name, parts, available, engines=1, ranks=ranks)
 
 
 def _gpus(
@@ -147,7 +126,8 @@ def _gpus(
     for device in range(devices):
         name = f"GPU {device + 1} of {devices}"
         rank = (device if is_shared else device - count) if trains else -1
-        has_rank, has_engine = 0 <= rank < config.trainer_ranks, device < engines * spread
+        has_rank = 0 <= rank < config.trainer_ranks // config.nodes
+        has_engine = device < engines * spread
         if has_engine:
             of_engine = {
                 "engine_weights_bytes": memory.model // spread,

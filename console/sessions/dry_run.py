@@ -111,7 +111,7 @@ def config_decide(
     serves = kind is SessionKind.SERVING
     devices = devices_serving() if serves else devices_needed(config=config)
     start.dtype_check(config, devices=devices)
-    nodes_check(config=config, devices=devices)
+    nodes_check(config=config)
     shared_rows_check(config=config, devices=devices)
     on_gpu = devices > 0
     engine_check(model, on_gpu=on_gpu)
@@ -126,7 +126,7 @@ def config_decide(
             "device_bytes": device_bytes(config.place) if on_gpu else None,
         }
         memory = memory_predict(shape, config, machine_bytes=limit_bytes, **given)
-        longest = context_longest(shape, config, engine_nodes=memory.engine_nodes, **given)
+        longest = context_longest(shape, config, **given)
         context_check(config, longest, "a GPU" if on_gpu else "a CPU")
         memory_check(
             memory,
@@ -152,15 +152,6 @@ def _base_of(start: StartingPoint) -> BaseModel:
             f" and does not have any more. {gone.message}",
             hint=f"Let the operator add {start.base_model} again: `manage.py add_model`.",
         ) from None
-
-
-def engine_nodes(*, model: BaseModel, config: SessionConfig) -> int:
-    """Over how many of its machines a session of this configuration has its engine."""
-    shape = base_model_shape(model) if config.nodes > 1 else None
-    if shape is None:
-        return 1
-    limit_bytes = memory_limit_bytes(place=config.place, on_gpu=False)
-    return memory_predict(shape, config, machine_bytes=limit_bytes).engine_nodes
 
 
 def memory_check(

@@ -1,6 +1,4 @@
-"""What vLLM is told of an engine of ours, the same on each of its nodes, and how its processes are
-started.
-"""
+"""What vLLM is told of an engine of ours, and how its processes are started."""
 
 import asyncio
 import json
@@ -10,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from gpu_runtime.engine.experts.recorder import recording_set
 from gpu_runtime.engine.grammars.allowed_recorder import BACKEND
-from gpu_runtime.engine.over_nodes.others import OtherNodes
-from gpu_runtime.engine.over_nodes.part import EXECUTOR, EnginePart, part_options
 from gpu_runtime.engine.served.adapter_folders import adapters_room, room_rank
 from gpu_runtime.engine.vllm_process import (
     child_variables,
@@ -49,11 +45,9 @@ def engine_arguments(
     shares_device: bool = False,
     tensor_parallel: int = 1,
     memory_share: float | None = None,
-    part: EnginePart | None = None,
     awaits_weights: bool = False,
 ) -> dict[str, Any]:
-    """The arguments of vLLM's AsyncEngineArgs, for an engine on this machine alone or for its
-    ``part`` on this node.
+    """The arguments of vLLM's AsyncEngineArgs, for an engine on this machine.
 
     ``adapters``: with room for those of ``config.lora_rank``. Such an engine never sleeps: samples
     come while models are trained. ``awaits_weights``: it is handed its first weights, and reads
@@ -67,7 +61,7 @@ def engine_arguments(
     if adapters and device == "cpu" and mixture_of(Path(model_path)) is not None:
         raise ModelUnsupported(NO_KERNEL)
     # one whole model in one process
-    is_packed = device == "cpu" and tensor_parallel == 1 and part is None
+    is_packed = device == "cpu" and tensor_parallel == 1
     worker = "cpu.worker.CpuWorker" if device == "cpu" else "vllm_worker.EngineWorker"
     of_adapters: dict[str, Any] = {}
     if adapters:
@@ -105,7 +99,6 @@ def engine_arguments(
         ),
         **of_adapters,
         **({"enable_prefix_caching": False} if device == "cpu" and _is_latent(model_path) else {}),
-        **(part_options(part) if part else {}),
     }
 
 
@@ -123,8 +116,6 @@ def engine_config(
     model_path: str,
     config: SessionConfig,
     device: str,
-    *,
-    part: EnginePart | None = None,
     **options: Any,
 ) -> "VllmConfig":
     """vLLM's own configuration, of ``engine_arguments``. vLLM has been imported.
@@ -136,13 +127,9 @@ def engine_config(
     from vllm.usage.usage_lib import UsageContext
 
     arguments = AsyncEngineArgs(
-        **engine_arguments(model_path, config, device, part=part, **options)
+        **engine_arguments(model_path, config, device, **options)
     )
-    found = arguments.create_engine_config(
-        UsageContext.ENGINE_CONTEXT, headless=part is not None and part.rank > 0
-    )
-    if part is not None:
-        vars(found.parallel_config)["distributed_executor_backend"] = EXECUTOR
+    found = arguments.create_engine_config(UsageContext.ENGINE_CONTEXT)
     record_where_asked(found, config, adapters=options.get("adapters", False))
     return found
 
@@ -161,30 +148,23 @@ async def llm_start(
     device: str,
     *,
     gpus: Sequence[str] = (),
-    others: OtherNodes | None = None,
     **options: Any,
 ) -> "AsyncLLM":
     """vLLM's front of an engine of these ``options`` (engine_arguments), once its processes have
     loaded the model.
 
-    Raises EngineDead, EngineUnsupported, ModelUnsupported; over several nodes NodesDiffer,
-    PlacementImpossible.
+    Raises EngineDead, EngineUnsupported, ModelUnsupported.
     """
     await asyncio.to_thread(vllm_import, device)
     try:
-        found = engine_config(
-            model_path, config, device, part=others.own if others else None, **options
-        )
-        if others is not None:
-            await asyncio.to_thread(others.start)
+        found = engine_config(model_path, config, device, **options)
         with started_with(child_variables(device, gpus)):
             async with asyncio.timeout(START_S):
                 return await asyncio.to_thread(kept_from_children()(_front), found)
     except ValueError as refusal:  # of its configuration, before any process is started
         raise ModelUnsupported(f"vLLM does not take this model: {str(refusal)[:500]}") from refusal
     except (RuntimeError, TimeoutError) as error:
-        dead = EngineDead(f"the engine did not start: {error}")
-        raise (await others.cause(dead) if others is not None else dead) from error
+        raise EngineDead(f"the engine did not start: {error}") from error
 
 
 async def llm_prepare(llm: "AsyncLLM") -> None:

@@ -12,8 +12,6 @@ from vllm.v1.executor.uniproc_executor import UniProcExecutor
 from gpu_runtime.engine.grammars.bounds import bounds_install
 from gpu_runtime.engine.grammars.budget import budget_install
 from gpu_runtime.engine.grammars.later import grammars_later
-from gpu_runtime.engine.over_nodes.part import network_choose, part_of
-from gpu_runtime.engine.over_nodes.queue_keys import queues_protect
 from gpu_runtime.failures.core_errors import core_errors_keep
 
 IN_FILE = "file://"
@@ -54,14 +52,4 @@ class BoundedMultiprocExecutor(MultiprocExecutor):
         budget_install()
         bounds_install()
         grammars_later()
-        super()._init_executor()
-
-
-class NodesExecutor(BoundedMultiprocExecutor):
-    """One worker on each of several nodes; this one's in a process of its own."""
-
-    def _init_executor(self) -> None:
-        folder, peer = part_of(self.vllm_config)
-        network_choose(peer)
-        queues_protect(folder)
         super()._init_executor()

@@ -25,7 +25,6 @@ from gpu_runtime.engine.experts.recorder import experts_added
 from gpu_runtime.engine.grammars.allowed_recorder import GrammarCompiler, allowed_recorder
 from gpu_runtime.engine.grammars.budget import ENDED, TOO_SLOW
 from gpu_runtime.engine.grammars.trial import GrammarTrial
-from gpu_runtime.engine.over_nodes.others import OtherNodes
 from gpu_runtime.engine.raw_logprobs import is_raw
 from gpu_runtime.engine.samples import sample_make
 from gpu_runtime.engine.served.adapter_folders import AdapterFolders, room_rank
@@ -67,15 +66,13 @@ class VllmEngine:
         on_cpu: bool = True,
         shares_device: bool = False,
         keeps_calls: bool = False,
-        others: OtherNodes | None = None,
         memory_share: float | None = None,
         room: int = 0,
         load: "Callable[[int], Awaitable[AsyncLLM]] | None" = None,
     ) -> None:
         self.llm, self._model = llm, model
         self.context_length, self.shares_device = context_length, shares_device
-        self._on_cpu, self._keeps_calls = on_cpu, keeps_calls
-        self._others, self._memory_share = others, memory_share
+        self._on_cpu, self._keeps_calls, self._memory_share = on_cpu, keeps_calls, memory_share
         self._versions, self.turns = ServedVersions(), WeightTurns(self._model_take)
         self._grammars = GrammarCompiler(llm.vllm_config)
         self._trial = GrammarTrial(llm.vllm_config)
@@ -95,18 +92,16 @@ class VllmEngine:
         gpus: Sequence[str] = (),
         tensor_parallel: int = 1,
         memory_share: float | None = None,
-        others: OtherNodes | None = None,
         awaits_weights: bool = False,
     ) -> "VllmEngine":
         """Load ``model_path`` and wait until it can serve. Raises EngineDead, EngineUnsupported,
-        ModelUnsupported; over several nodes NodesDiffer, PlacementImpossible.
+        ModelUnsupported.
 
         ``adapters``: with room for those of ``config.lora_rank``. ``gpus`` are what its processes
         may see, the engine's own first; none: whatever this process sees. ``tensor_parallel``
         processes share each layer, every one on a device of its own: the first of ``gpus``, of
-        whose memory they take ``memory_share``. ``others`` are its parts on other nodes, whom it
-        ends with itself; the caller, where it does not start. ``awaits_weights``: nothing is
-        sampled before ``load_weights``.
+        whose memory they take ``memory_share``. ``awaits_weights``: nothing is sampled before
+        ``load_weights``.
         """
 
         async def load(rank: int) -> "AsyncLLM":
@@ -115,7 +110,6 @@ class VllmEngine:
                 config.model_copy(update={"lora_rank": rank}),
                 device,
                 gpus=gpus,
-                others=others,
                 adapters=adapters,
                 shares_device=shares_device,
                 tensor_parallel=tensor_parallel,
@@ -131,7 +125,6 @@ class VllmEngine:
             on_cpu=device == "cpu",
             shares_device=shares_device,
             keeps_calls=config.max_staleness > 0 and not adapters,
-            others=others,
             memory_share=memory_share,
             room=room_rank(config.lora_rank) if adapters else 0,
             load=load,
@@ -233,8 +226,7 @@ class VllmEngine:
         except (VLLMClientError, ValueError) as error:
             raise RequestRefused(str(error)) from error
         except (EngineDeadError, EngineGenerateError) as error:
-            dead = await failed_call(self.llm, error)
-            raise (await self._others.cause(dead) if self._others is not None else dead) from error
+            raise await failed_call(self.llm, error) from error
         finally:
             await stream.aclose()
 

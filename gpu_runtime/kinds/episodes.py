@@ -63,7 +63,7 @@ async def episodes_open(session: Session) -> AsyncIterator["EpisodeParts"]:
     archive = Archive(session, journal, JournalReplica(session.store, journal, session.volume))
     async with archive_on_failure(session.agent, archive):
         may_load(session)
-        with handover_folder(session.config.session_id, assignment.engine_nodes) as handover:
+        with handover_folder(session.config.session_id, assignment.config.nodes) as handover:
             reading, opened = (
                 tokenizer_reading(assignment.base_model_path),
                 open_engine_and_trainer(session),

@@ -15,14 +15,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gpu_runtime.engine.over_nodes.others import OtherNodes
+from gpu_runtime.cluster.engine_actor import NodeEngine
+from gpu_runtime.cluster.group import Group, group_opened
 from gpu_runtime.engine.replicas import engines_start
-from gpu_runtime.engine.tensor_parallel import engine_devices_plan
+from gpu_runtime.engine.tensor_parallel import EngineDevices, engine_devices_plan
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.errors import EngineDead, ModelUnsupported
 from gpu_runtime.interfaces import Engine, EngineProcess
 from gpu_runtime.model_interfaces import ModelTrainer, Trainer
 from gpu_runtime.placement import (
+    Placement,
     devices_verify,
     engine_needs_gpu,
     gpus_given,
@@ -39,7 +41,6 @@ from gpu_runtime.weights.handover_folder import handover_make
 from tinkerscript.wire.training.model_refusals import engine_refusal, folder_refusal
 from tinkerscript.wire.training.models.mixtures import mixture_refusal
 
-from .engine_nodes import engine_nodes
 from .rehearsal import rehearse, rehearse_models
 
 EngineT = TypeVar("EngineT", bound=EngineProcess)
@@ -64,58 +65,79 @@ async def open_engine_and_trainer(
     whatever ends it.
     """
     assignment, on_progress = session.assignment, session.status.advance
-    model, config, nodes = assignment.base_model_path, assignment.config, assignment.engine_nodes
+    model, config = assignment.base_model_path, assignment.config
     placement = placement_choose(config, gpus_given(config, session.config.gpus))
     devices = await asyncio.to_thread(engine_devices_plan, Path(model), config, placement)
+    async with group_opened(config.nodes, len(placement.gpus)) as group:
+        if group is not None:
+            group.on_notice(session.agent.preempt)
+        async with _opened(session, placement, devices, group) as opened:
+            yield opened
+
+
+@asynccontextmanager
+async def _opened(
+    session: Session, placement: Placement, devices: EngineDevices, group: Group | None
+) -> AsyncIterator[tuple[Engine, Trainer, Comparison]]:
+    """Of ``open_engine_and_trainer``, on the machines of ``group``: ranks and an engine on each."""
+    assignment, on_progress = session.assignment, session.status.advance
+    model, config = assignment.base_model_path, assignment.config
     trainer = TrainerRanks(
         model,
         config,
         placement.device,
         gpus=placement.trainer_gpus,
         shares_device=placement.shared,
-        engine_nodes=nodes,
+        group=group,
         on_progress=on_progress,
     )
 
     comparison = Comparison(resumes=serves_from_state(assignment) and not placement.shared)
 
-    async def start(others: OtherNodes | None) -> Engine:
-        load = partial(
-            VllmEngine.start,
-            model,
-            config,
-            placement.device,
+    async def start() -> Engine:
+        options = dict(
             shares_device=placement.shared,
             tensor_parallel=devices.tensor_parallel,
             memory_share=devices.memory_share,
-            others=others,
             awaits_weights=comparison.resumes,
         )
-        loads = [partial(load, gpus=gpus) for gpus in placement.engines(devices.tensor_parallel)]
+        loads: list[Any] = [
+            partial(VllmEngine.start, model, config, placement.device, gpus=gpus, **options)
+            for gpus in placement.engines(devices.tensor_parallel)
+        ]
+        for node, there in enumerate(group.nodes[1:] if group else (), start=1):
+            of_node = placement.on_other(there.gpus).engines(devices.tensor_parallel)
+            loads += [
+                partial(
+                    NodeEngine.start,
+                    *(group, node, model, config, placement.device),
+                    gpus=gpus,
+                    **options,
+                )
+                for gpus in of_node
+            ]
         return await engines_start(loads, on_progress=on_progress)
 
     async def compare(engine: Engine, loading: asyncio.Task[None]) -> None:
         await loading
         await comparison.resumed()
-        with handover_make(f"{assignment.session_id}-rehearsal", nodes) as handover:
+        with handover_make(f"{assignment.session_id}-rehearsal", config.nodes) as handover:
             which = "the weights of its state" if comparison.resumes else "the base weights"
             await rehearse(engine, trainer, Path(model), handover, comparison.gate.alone, which)
 
     try:
-        with engine_nodes(model, config, nodes) as others:
-            starting = partial(start, others)
-            async with engine_loaded(starting, trainer.ready, shared=placement.shared) as (
-                engine,
-                loading,
-            ):
-                comparison.begin(compare(engine, loading))
-                try:
-                    # the trainer waits for the engine there, which sleeps while it is compared
-                    if placement.shared:
-                        await comparison.passed()
-                    yield engine, trainer, comparison
-                finally:
-                    await comparison.end()
+        async with engine_loaded(start, trainer.ready, shared=placement.shared) as (
+            engine,
+            loading,
+        ):
+            comparison.begin(compare(engine, loading))
+            try:
+                # the trainer waits for the engine there, which sleeps while it is compared
+                if placement.shared:
+                    await comparison.passed()
+                yield engine, trainer, comparison
+            finally:
+                await comparison.end()
     finally:
         await trainer.close()
 

@@ -91,7 +91,7 @@ class ResumedState:
         assert weights is not None, "serves_from_state"
         file, folder = await weights, handover / "state"
         self._has_weights = True
-        for node in range(self._session.assignment.engine_nodes):
+        for node in range(self._session.assignment.config.nodes):
             await asyncio.to_thread(state_list, file, handover_part(folder, node))
         await engine.load_weights(folder, self._point.step)
         shutil.rmtree(folder)

@@ -8,6 +8,7 @@ import errno
 import os
 import signal
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from datetime import timedelta
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
+from gpu_runtime.cluster.same import same_model_verify
 from gpu_runtime.errors import ModelUnsupported, NodesDiffer, StepRefused
 from gpu_runtime.failures.input_errors import is_of_input, said
 from gpu_runtime.health.stack_dumps import stacks_folder, stacks_register
@@ -25,7 +27,6 @@ from gpu_runtime.processes.progress_bars import bars_lock_set
 from gpu_runtime.processes.rendezvous import rendezvous_open
 
 from .cpu.malloc import heap_keep
-from .nodes.same_model import same_model_verify
 from .rank_spec import RankSpec, loading
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ def rank_main(
     Without ``load`` it is ``rank_load``'s.
     """
     stacks_register(stacks_folder(), f"trainer-rank-{spec.rank}")
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its ranks
+    if threading.current_thread() is threading.main_thread():  # an actor of Ray runs it in another
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends them
     rank_environment(spec)
     bars_lock_set()
     if spec.device == "cpu":
@@ -153,9 +155,9 @@ def _process_group_make(spec: RankSpec, backend: str) -> None:
     """Make the process group, on one machine on its loopback interface; DeepSpeed uses the one that
     exists.
 
-    Ranks find each other in a file that this user alone can read, on several nodes in the folder
-    that they share. By default rank 0 listens for them, without authentication on every interface
-    of the machine; and a port that is chosen beforehand may be taken by then.
+    Ranks on one machine find each other in a file that this user alone can read; on several, at a
+    port that rank 0 listens at, on its node's own address. By default rank 0 listens on every
+    interface of the machine; and a port that is chosen beforehand may be taken by then.
     """
     import torch
     from torch.distributed import init_process_group, is_initialized

@@ -16,8 +16,8 @@ ResultT = TypeVar("ResultT")
 class RankSpec:
     """What a rank is given at start.
 
-    ``rendezvous_path`` is the file in which ranks find each other; a process without a group does
-    not read it. ``device`` is "cpu" or "cuda"; ``threads`` is its share of the cores.
+    ``rendezvous_path`` is where ranks find each other (processes/rendezvous.py); a process without
+    a group does not read it. ``device`` is "cpu" or "cuda"; ``threads`` is its share of the cores.
     """
 
     base_model_path: str
@@ -30,7 +30,6 @@ class RankSpec:
     gpus: tuple[str, ...] = ()  # the devices it may see; empty: those of its parent
     shares_device: bool = False  # one GPU for the engine and the trainer
     node: str = ""  # the machine it is on, where the ranks are on several
-    engine_nodes: int = 1  # over how many of the session's machines the engine is spread
     # the address of another of them: the ranks meet over the interface that leads there
     peer: str = ""
 

@@ -18,6 +18,8 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
+from gpu_runtime.cluster.group import Group
+from gpu_runtime.cluster.rank_actor import LOST_S, RayRank
 from gpu_runtime.errors import (
     DiskFull,
     InputUnusable,
@@ -38,8 +40,6 @@ from gpu_runtime.processes.several_threads import environment_now
 from tinkerscript.processes import machine_share
 from tinkerscript.wire.config import SessionConfig
 
-from .nodes.job import Node, job_nodes
-from .nodes.remote_rank import SILENT_S, RemoteRank
 from .rank_process import rank_main
 from .rank_spec import RankSpec, dtype_name
 from .states.resharded_folder import room_to_reshard, wait_for_parts
@@ -56,44 +56,60 @@ Main = Callable[[Connection, RankSpec], None]
 
 class RankProcesses:
     """The processes of some ranks: one command at a time, sent to all. ``main`` runs in each, with
-    its spec.
+    its spec. Those of a ``group`` are actors of Ray, as many on each of its nodes.
 
     ``on_progress`` is called, from any thread, as a command advances.
     """
 
     def __init__(
-        self, spec: RankSpec, main: Main, *, on_progress: Callable[[], None] = lambda: None
+        self,
+        spec: RankSpec,
+        main: Main,
+        *,
+        group: Group | None = None,
+        on_progress: Callable[[], None] = lambda: None,
     ) -> None:
         self.spec, self._main, self._world = spec, main, spec.world_size
+        self._group = group
         self._lock = asyncio.Lock()
         self._on_progress = on_progress
-        self._connections: list[Any] = []  # each a Connection or a RemoteConnection
+        self._connections: list[Any] = []  # each a Connection or a RankConnection
         self.processes: list[Any] = []
-        self._words: list[ExitReport] = []
+        self._words: list[Any] = []  # each an ExitReport or a RayRank
         self._is_closed = False
         self._rendezvous: Path | None = None
 
     def _start(self) -> None:
-        nodes = job_nodes(count) if (count := self.spec.config.nodes) > 1 else []
-        # In the runtime's own folder, which goes with it where it is killed.
-        of_runtime = os.environ.get("TINKERSCRIPT_RUNTIME_DIR")
-        self._rendezvous = Path(mkdtemp(prefix="tinkerscript-ranks-", dir=of_runtime))
         self._connections, self.processes, self._words = [], [], []
-        for rank in range(self._world):
-            spec = replace(self.spec, rank=rank, rendezvous_path=str(self._rendezvous / "ranks"))
-            if nodes:
-                spec = _placed(spec, nodes)
-            self._start_rank(spec, nodes[0].name if nodes else "")
+        if self._group is not None:
+            self._start_actors(self._group)
+        else:
+            self._start_beside()
         if self._is_closed:  # meanwhile, before they were there
             self._kill()
 
-    def _start_rank(self, spec: RankSpec, own_node: str) -> None:
-        if spec.node != own_node:
-            there = RemoteRank(spec, self._main, own_node, f"trainer-rank-{spec.rank}")
+    def _start_actors(self, group: Group) -> None:
+        group.verify()
+        nodes = group.nodes
+        for rank in range(self._world):
+            there = RayRank(group, rank * len(nodes) // self._world, f"trainer-rank-{rank}")
             self._connections.append(there.connection)
             self.processes.append(there)
-            self._words.append(there.words)
-            return
+            self._words.append(there)
+        met = self.processes[0].meeting()
+        for rank, there in enumerate(self.processes):
+            spec = replace(self.spec, rank=rank, rendezvous_path=met)
+            there.start(self._main, _placed(spec, group))
+
+    def _start_beside(self) -> None:
+        # In the runtime's own folder, which goes with it where it is killed.
+        of_runtime = os.environ.get("TINKERSCRIPT_RUNTIME_DIR")
+        self._rendezvous = Path(mkdtemp(prefix="tinkerscript-ranks-", dir=of_runtime))
+        for rank in range(self._world):
+            path = str(self._rendezvous / "ranks")
+            self._start_rank(replace(self.spec, rank=rank, rendezvous_path=path))
+
+    def _start_rank(self, spec: RankSpec) -> None:
         context, name = process_context(spec.device), f"trainer-rank-{spec.rank}"
         ours, theirs = context.Pipe()
         words = ExitReport(name)
@@ -225,10 +241,9 @@ class RankProcesses:
         others = {
             process.sentinel: other for other, process in enumerate(self.processes) if other != rank
         }
-        # A node that is lost is known of once it has been silent for this long; a rank beside us
-        # notices it first.
-        is_beside = self.spec.config.nodes > 1 and not isinstance(self.processes[rank], RemoteRank)
-        notice_s = SILENT_S + NOTICE_S if is_beside else NOTICE_S
+        # A node that is lost is known of once it has been silent for this long; ranks on others
+        # notice it first.
+        notice_s = NOTICE_S if self._group is None else LOST_S + NOTICE_S
         ended = wait(list(others), timeout=notice_s) if others else []
         return self._lost(others[ended[0]], command) if ended else None
 
@@ -254,7 +269,7 @@ class TrainerRanks(RankProcesses):
         *,
         gpus: Sequence[str] = (),
         shares_device: bool = False,
-        engine_nodes: int = 1,
+        group: Group | None = None,
         on_progress: Callable[[], None] = lambda: None,
     ) -> None:
         if config.offload_optimizer and device == "cpu":
@@ -278,9 +293,8 @@ class TrainerRanks(RankProcesses):
             threads,
             tuple(gpus),
             shares_device,
-            engine_nodes=engine_nodes,
         )
-        super().__init__(spec, rank_main, on_progress=on_progress)
+        super().__init__(spec, rank_main, group=group, on_progress=on_progress)
 
     async def logprobs(
         self, samples: Sequence[Sample], reference: bool = False
@@ -337,10 +351,13 @@ class TrainerRanks(RankProcesses):
             await self._call("load_state", folder, deadline_s=WEIGHTS_S)
 
 
-def _placed(spec: RankSpec, nodes: Sequence[Node]) -> RankSpec:
+def _placed(spec: RankSpec, group: Group) -> RankSpec:
     """The same number of ranks on each node, the first ones beside the runtime."""
+    nodes = group.nodes
     own = spec.rank * len(nodes) // spec.world_size
-    return replace(spec, node=nodes[own].name, peer=nodes[1 if own == 0 else 0].address)
+    gpus = spec.gpus if own == 0 else nodes[own].gpus
+    peer = nodes[1 if own == 0 else 0].address
+    return replace(spec, node=nodes[own].name, peer=peer, gpus=gpus)
 
 
 def _run_rank(

@@ -1,7 +1,7 @@
 """The folder through which weights pass from trainer to engine: in memory where the machine has it.
 
-Where both are on several nodes, each node has a part of the folder for the weights that its own
-rank leaves there, and the folder is the runtime's, which the nodes share.
+On several nodes each has a part of the folder, for the weights that its own rank leaves there for
+its own engine, and the folder is the runtime's, which the nodes share.
 """
 
 import os
@@ -17,7 +17,7 @@ def handover_folder(session_id: str, nodes: int = 1) -> Iterator[Path]:
     """A folder in memory where the machine has one. What a killed runtime of the session left there
     is removed.
 
-    ``nodes``: over how many the engine is spread.
+    ``nodes``: over how many the session is spread.
     """
     for left in _place(nodes).glob(f"tinkerscript-{session_id}-*"):
         shutil.rmtree(left, ignore_errors=True)

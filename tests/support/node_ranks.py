@@ -1,5 +1,5 @@
-"""What a job over two nodes of a test's Slurm or Kubernetes runs: ranks on both. ``python
-node_ranks.py FOLDER``
+"""A runtime's part of a session over two nodes of Ray: ranks on both. ``python node_ranks.py
+FOLDER``
 
 ``FOLDER/config.json`` says what is wanted of them, ``FOLDER/model`` is the base model; what became
 of it is left in ``FOLDER/found.json``.
@@ -14,11 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gpu_runtime.errors import RuntimeFault
+from gpu_runtime.cluster import group, joining
+from gpu_runtime.cluster.group import Group, group_opened
+from gpu_runtime.cluster.same import same_model_verify, versions
+from gpu_runtime.errors import RuntimeFault, TrainerKilled
 from gpu_runtime.training import rank_process
-from gpu_runtime.training.nodes import pod_hold, remote_rank
-from gpu_runtime.training.nodes.line import versions
-from gpu_runtime.training.nodes.same_model import same_model_verify
 from gpu_runtime.training.rank_spec import RankSpec
 from gpu_runtime.training.ranks import RankProcesses, TrainerRanks
 from support import node_ranks
@@ -27,42 +27,47 @@ from support.rank_steps import optim_step
 from tinkerscript.wire.config import SessionConfig
 
 
-async def steps(folder: Path, wanted: dict[str, Any], config: SessionConfig) -> dict[str, Any]:
+async def steps(
+    folder: Path, wanted: dict[str, Any], config: SessionConfig, there: Group | None
+) -> dict[str, Any]:
     """The real trainer: a state, if one is wanted, then these steps with a state after each; the
-    last one's metrics.
+    last one's metrics. Where a loss is awaited, steps until it shows.
     """
-    trainer = TrainerRanks(str(folder / "model"), config, "cpu")
+    trainer = TrainerRanks(str(folder / "model"), config, "cpu", group=there)
     metrics: dict[str, float] = {}
     try:
         if state := wanted.get("state"):
             await trainer.load_state(Path(state))
+        number = 0
+        while wanted.get("lost"):
+            number += 1
+            await trainer.forward_backward(batch(number))
+            (folder / "met").touch()
+            await trainer.optim_step(number)
         for number in wanted["steps"]:
             metrics = await trainer.forward_backward(batch(number))
             metrics |= await optim_step(trainer, number)
             await trainer.save_state(folder / f"state-{number}")
         await trainer.export_model(folder / "exported")
+    except TrainerKilled as killed:
+        await trainer.restart()
+        again = await trainer.forward_backward(batch(1))
+        return {"killed": str(killed), "again": again}
     finally:
         await trainer.close()
     return {"metrics": metrics}
 
 
-async def meeting(folder: Path, wanted: dict[str, Any], config: SessionConfig) -> dict[str, Any]:
-    """Ranks that meet and load nothing, until one of them is lost; how that is said."""
-    if torch := wanted.get("torch"):
-        remote_rank.versions = lambda: versions() | {"torch": torch}
-    remote_rank.START_S = wanted.get("start_s", remote_rank.START_S)
+async def meeting(
+    folder: Path, wanted: dict[str, Any], config: SessionConfig, there: Group | None
+) -> dict[str, Any]:
+    """Ranks that meet and load nothing."""
     spec = RankSpec(str(folder / "model"), config, 0, config.trainer_ranks, "", "cpu", 1)
     # by a name that the other node can import
     load = partial(node_ranks.meet, wanted.get("other_model"))
-    ranks = RankProcesses(spec, partial(rank_process.rank_main, load=load))
+    ranks = RankProcesses(spec, partial(rank_process.rank_main, load=load), group=there)
     try:
         await ranks.ready()
-        (folder / "met").touch()
-        while not ranks.dead:
-            await asyncio.sleep(0.1)
-        await ranks.ready()  # as the runtime asks (run.py)
-    except RuntimeFault as fault:
-        return {"fault": type(fault).__name__, "says": str(fault)}
     finally:
         await ranks.close()
     return {}
@@ -84,21 +89,16 @@ def meet(other_model: str | None, spec: RankSpec, on_row: object) -> Met:
 
 
 async def whole(folder: Path, wanted: dict[str, Any]) -> dict[str, Any]:
-    """What is wanted, and how often the other machine was said to be taken away."""
-    notices: list[None] = []
-    pod_hold.REACH_S = wanted.get("start_s", pod_hold.REACH_S)
-    work = steps if "steps" in wanted else meeting
-
-    def noticed() -> None:
-        notices.append(None)
-        (folder / "noticed").touch()
-
-    await pod_hold.pods_started()
+    """What is wanted."""
+    config = SessionConfig(**wanted["config"])
+    work = meeting if "meets" in wanted else steps
+    joining.OWN = wanted.get("own", "")
+    if torch := wanted.get("torch"):
+        group.versions = lambda: versions() | {"torch": torch}
+    group.JOIN_S = wanted.get("join_s", group.JOIN_S)
     try:
-        async with pod_hold.pods_held(noticed):
-            return await work(folder, wanted, SessionConfig(**wanted["config"])) | {
-                "notices": len(notices)
-            }
+        async with group_opened(config.nodes) as there:
+            return await work(folder, wanted, config, there)
     except RuntimeFault as fault:
         return {"fault": type(fault).__name__, "says": str(fault)}
 

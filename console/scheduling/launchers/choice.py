@@ -101,6 +101,12 @@ def _make(options: LauncherOptions) -> Launcher:
         from console.scheduling.launchers.slurm import SlurmLauncher
 
         return SlurmLauncher(options=options.slurm_options, resources=options.resources)
+    if options.name == "ray":
+        from console.scheduling.launchers.ray import RayLauncher
+
+        return RayLauncher(
+            options.ray_address, token=options.ray_token, resources=options.resources
+        )
     return ProcessLauncher(memory_bytes=options.resources.memory_bytes, cpus=options.resources.cpus)
 
 

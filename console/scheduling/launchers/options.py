@@ -10,6 +10,7 @@ import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
@@ -19,8 +20,9 @@ from console.scheduling.launchers.protocol import Resources
 
 CHOICE = "TINKERSCRIPT_LAUNCHER"
 KUBERNETES = "TINKERSCRIPT_KUBERNETES"
-NAMES = ("process", "docker", "kubernetes", "slurm")
-ENGINES = ("docker", "kubernetes", "slurm")
+NAMES = ("process", "docker", "kubernetes", "slurm", "ray")
+ENGINES = ("docker", "kubernetes", "slurm", "ray")
+RAY_ADDRESS, RAY_TOKEN = "TINKERSCRIPT_RAY_ADDRESS", "TINKERSCRIPT_RAY_TOKEN_FILE"
 USED_BY = {
     "TINKERSCRIPT_RUNTIME_MEMORY_GIB": NAMES,
     "TINKERSCRIPT_RUNTIME_CPUS": NAMES,
@@ -32,10 +34,13 @@ USED_BY = {
     KUBERNETES: ("kubernetes",),
     "TINKERSCRIPT_KUBERNETES_NODES": ("kubernetes",),
     "TINKERSCRIPT_SLURM_OPTIONS": ("slurm",),
+    RAY_ADDRESS: ("ray",),
+    RAY_TOKEN: ("ray",),
 }
 NEEDED_BY = {
     "TINKERSCRIPT_RUNTIME_MEMORY_GIB": ENGINES,
-    "TINKERSCRIPT_RUNTIME_CPUS": ("kubernetes", "slurm"),
+    "TINKERSCRIPT_RUNTIME_CPUS": ("kubernetes", "slurm", "ray"),
+    RAY_ADDRESS: ("ray",),
     "TINKERSCRIPT_RUNTIME_IMAGE": ("docker", "kubernetes"),
 }
 PACKAGES = {"docker": "docker", "kubernetes": "kubernetes"}  # Python packages, of the group server
@@ -57,6 +62,8 @@ class LauncherOptions:
     kubernetes_nodes: dict[str, str] = field(default_factory=dict)
     kubernetes_context: str = ""  # of the kubeconfig file; empty: the one in force there
     slurm_options: tuple[str, ...] = ()
+    ray_address: str = ""  # of the cluster's dashboard
+    ray_token: str = field(default="", repr=False)
     warm: int = 0  # runtimes that wait for a session with their libraries
     # that runtimes may be given; None: all that this machine has
     devices: tuple[str, ...] | None = None
@@ -100,6 +107,8 @@ def launcher_options_read(
         ),
         kubernetes_context=kubernetes.get("context", ""),
         slurm_options=_read_slurm_options("TINKERSCRIPT_SLURM_OPTIONS", source),
+        ray_address=_read_ray_address(source),
+        ray_token=_read_ray_token(source),
         devices=_read_devices("TINKERSCRIPT_DEVICES", source),
         warm=_read_warm("TINKERSCRIPT_WARM", most=most, source=source) if name == "process" else 0,
     )
@@ -169,6 +178,29 @@ def _read_slurm_options(name: str, source: Mapping[str, str]) -> tuple[str, ...]
     except ValueError as error:
         raise ImproperlyConfigured(f"{name}: {error}.") from None
     return options
+
+
+def _read_ray_address(source: Mapping[str, str]) -> str:
+    address = read_text(RAY_ADDRESS, "", source=source).rstrip("/")
+    parts = urlsplit(address)
+    if address and (parts.scheme not in ("http", "https") or not parts.hostname or parts.path):
+        raise ImproperlyConfigured(
+            f"{RAY_ADDRESS}={address!r}: give the address of the cluster's dashboard, such as "
+            "http://ray-head:8265."
+        )
+    return address
+
+
+def _read_ray_token(source: Mapping[str, str]) -> str:
+    if not (path := read_text(RAY_TOKEN, "", source=source)):
+        return ""
+    try:
+        token = Path(path).expanduser().read_text().strip()
+    except OSError as error:
+        raise ImproperlyConfigured(f"{RAY_TOKEN}={path!r}: {error.strerror}.") from None
+    if not token or not token.isascii() or len(token.split()) != 1:
+        raise ImproperlyConfigured(f"{RAY_TOKEN}={path!r} holds no token: one word, as Ray has it.")
+    return token
 
 
 def _read_kubernetes(name: str, source: Mapping[str, str]) -> dict[str, str]:

@@ -35,7 +35,7 @@ from tinkerscript.wire.config import HERE, PLACE_PATTERN
 
 VARIABLE = "TINKERSCRIPT_PLACES"
 # the others are of this machine, whose devices are given away in one place alone
-CLUSTERS = ("kubernetes", "slurm")
+CLUSTERS = ("kubernetes", "slurm", "ray")
 OWN_KEYS = {"kind", "launcher", "max_runtimes"}
 MOST_RUNTIMES = 10_000
 
@@ -122,7 +122,7 @@ def _place(name: str, table: Mapping[str, Any], *, server_url: str, s3_endpoint_
     if table.get("launcher") not in CLUSTERS:
         raise ImproperlyConfigured(
             f"launcher is {table.get('launcher')!r}; a further place is a cluster, of "
-            f"{' or '.join(CLUSTERS)}."
+            f"{', '.join(CLUSTERS)}."
         )
     source = {
         PREFIX + key.upper(): str(value) for key, value in table.items() if key not in OWN_KEYS

@@ -192,7 +192,7 @@ class SlurmLauncher:
         if self._resources.memory_bytes is not None:
             amounts.append(f"--mem={math.ceil(self._resources.memory_bytes / (1 << 20))}M")
         if gpus:
-            amounts.append(f"--gpus={gpus}")
+            amounts.append(f"--gpus-per-node={gpus}")
         return amounts
 
 

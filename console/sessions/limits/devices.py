@@ -80,7 +80,8 @@ def devices_take(*, session_id: str, count: int, known: Sequence[str], kept: int
 
 
 def devices_needed(*, config: SessionConfig) -> int:
-    """How many devices a session of this configuration has; 0 on a server whose runtimes have none.
+    """How many devices a session of this configuration has on each of its machines; 0 on a server
+    whose runtimes have none.
 
     Raises InvalidRequest, naming the option, for more than there are and for fewer than its
     placement needs.
@@ -171,7 +172,7 @@ def devices_kept(*, config: SessionConfig, trainer_ranks: int) -> int | None:
 
 
 def _devices_least(config: SessionConfig) -> int:
-    return config.trainer_ranks + (config.placement == "split")
+    return config.trainer_ranks // config.nodes + (config.placement == "split")
 
 
 def _without_gpu(place: str) -> str:

@@ -4,21 +4,19 @@ from console.errors import InvalidRequest
 from console.sessions.limits.places import place_launcher
 from tinkerscript.wire.config import SessionConfig
 
-LAUNCHERS = ("slurm", "kubernetes")  # that start one runtime on several machines
+LAUNCHERS = ("ray", "slurm", "kubernetes")  # that start one runtime on several machines
 
 
-def nodes_check(*, config: SessionConfig, devices: int) -> None:
-    """Raises InvalidRequest, naming the option, for several nodes of a launcher that has one, or
-    with GPUs.
-    """
+def nodes_check(*, config: SessionConfig) -> None:
+    """Raises InvalidRequest, naming the option, for several nodes of a launcher that has one."""
     if config.nodes == 1:
         return
     options = place_launcher(config.place)
     if options.name not in LAUNCHERS:
         _refuse(
             f"nodes is {config.nodes}: a session over several machines needs a server with "
-            "TINKERSCRIPT_LAUNCHER=slurm"
-            f" or kubernetes, or a place of these launchers, and {config.place!r} of this one has "
+            "TINKERSCRIPT_LAUNCHER=ray,"
+            f" slurm or kubernetes, or a place of these launchers, and {config.place!r} of this one has "
             f"{options.name}.",
             hint="Leave config.nodes at 1.",
         )
@@ -29,14 +27,6 @@ def nodes_check(*, config: SessionConfig, devices: int) -> None:
             " volume in common.",
             hint="Leave config.nodes at 1, or ask the operator for a server with "
             "a claim in TINKERSCRIPT_KUBERNETES.",
-        )
-    if devices:
-        _refuse(
-            f"nodes is {config.nodes}: over several machines a session trains on CPUs alone, and "
-            "this server's runtimes"
-            f" have {devices} GPUs.",
-            hint="Leave config.nodes at 1, or ask the operator for a server without "
-            "TINKERSCRIPT_RUNTIME_GPUS.",
         )
 
 

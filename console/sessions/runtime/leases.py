@@ -25,7 +25,6 @@ from console.live.local_wakes import reconcilers_wake
 from console.live.selectors import steps_new
 from console.live.services import event_record, events_record
 from console.sessions.alerts.services import events_watch, steps_watch
-from console.sessions.dry_run import engine_nodes
 from console.sessions.episodes.names import journal_files
 from console.sessions.limits.usage import span_begin, span_open, span_seen
 from console.sessions.models import Checkpoint, Session, Upload
@@ -162,7 +161,6 @@ def runtime_register(*, session: Session) -> Assignment:
         base_model=row.base_model,
         base_model_path=model.path,
         config=config,
-        engine_nodes=engine_nodes(model=model, config=config),
         public_url=settings.PUBLIC_URL,
         episode_signing_key=signing_key.hex(),
         previous_episode_signing_keys=[key.hex() for key in previous_keys],

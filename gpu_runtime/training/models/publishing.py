@@ -1,7 +1,6 @@
 """How a rank leaves the trainer's weights for the engine: Hugging Face names, the engine's dtype.
 
-Rank 0 does it, and of an engine over several nodes the first rank of each node, for the part of the
-engine there. Where the weights are whole in that process, the engine reads them from its memory
+Rank 0 does it, and on several nodes the first rank of each, for the engine there. Where the weights are whole in that process, the engine reads them from its memory
 (``weights/shared_memory.py``; on a GPU ``weights/cuda_ipc.py``); else they are written into a file
 (``weights/shared_file.py``).
 """
@@ -31,7 +30,7 @@ class WeightPublisher:
     def __init__(self, spec: RankSpec, dtype: torch.dtype) -> None:
         self._spec, self._dtype = spec, dtype
         self._is_sharded = spec.config.zero_stage == 3
-        ranks = spec.world_size // spec.engine_nodes  # of each node
+        ranks = spec.world_size // spec.config.nodes  # of each node
         self._node = spec.rank // ranks
         self._leaves = spec.rank % ranks == 0  # weights for an engine
         self._shared = SharedMemoryExport()

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from gpu_runtime.weights import cuda_ipc
-from gpu_runtime.weights.handover_folder import folder_is_whole, handover_part
+from gpu_runtime.weights.handover_folder import folder_is_whole
 from gpu_runtime.weights.reader import MappedWeights, folder_tensors
 
 if TYPE_CHECKING:
-    from vllm.config import ParallelConfig
     from vllm.v1.worker.gpu_model_runner import GPUModelRunner
 
 
@@ -26,7 +25,6 @@ class WeightReceiver:
     # worker's.
     model_runner: "GPUModelRunner"  # on a CPU a subclass of it
     device: torch.device
-    parallel_config: "ParallelConfig"
     # with the configuration set that some kernels for GPUs ask for
     reload_weights: Callable[..., None]
 
@@ -44,7 +42,6 @@ class WeightReceiver:
         try:
             if folder_is_whole(path):
                 return self.tensors_take(self._model_tensors(path))
-            path = handover_part(path, self.parallel_config.node_rank)
             if (path / cuda_ipc.NAME).exists():
                 self.reload_weights(weights_iterator=cuda_ipc.handles_read(path))
                 return "opened"

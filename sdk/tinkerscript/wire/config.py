@@ -329,10 +329,8 @@ class SessionConfig(ReadingOptions):
         1,
         ge=1,
         le=64,
-        description="Machines that the trainer's ranks are spread over, evenly; the engine is on "
-        "the first, or on all "
-        "where it does not fit there. More than 1 with the launchers slurm and kubernetes, without "
-        "GPUs.",
+        description="Machines that the trainer's ranks are spread over, evenly, by Ray; each has "
+        "an engine of its own. More than 1 with the launchers ray, slurm and kubernetes.",
     )
     # Off: ranks with rows of their own exchange gradients alone, and not tokens for heads in every
     # layer.

@@ -52,9 +52,6 @@ class Assignment(Response):
         description="A folder or Hugging Face id that transformers and vLLM can load."
     )
     config: SessionConfig
-    engine_nodes: int = Field(
-        1, ge=1, description="Over how many of its machines (config.nodes) the engine is spread."
-    )
     public_url: str = Field(
         description="The origin that clients see; base_url is this plus /openai/v1."
     )

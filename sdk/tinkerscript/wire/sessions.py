@@ -161,12 +161,7 @@ class MemoryEstimate(Response):
     engines: int = Field(
         1,
         description="At most: one on each GPU that is an engine's. A model that needs several GPUs "
-        "has fewer.",
-    )
-    engine_nodes: int = Field(
-        1,
-        description="Machines that the engine is spread over: all, where the first has too little "
-        "memory for it.",
+        "has fewer. On CPUs one on each machine.",
     )
     engine_bytes: int = Field(description="Of all engines.")
     trainer_bytes: int = Field(description="Weights and gradients.")

@@ -6,11 +6,11 @@ gives its gateway or its pods names, a NetworkPolicy admits only the server to i
 other three: they are deleted with it.
 """
 
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from console.config.own_certificate import certificate_make
 from console.scheduling.launchers.protocol import (
     GATEWAY_PORT,
     Resources,
@@ -36,12 +36,8 @@ METADATA = "169.254.0.0/16"
 GPU = "nvidia.com/gpu"
 INDEX = "batch.kubernetes.io/job-completion-index"  # an annotation of each pod of an Indexed Job
 MACHINE = "kubernetes.io/hostname"
-# Of several pods alone, for gpu_runtime/training/nodes/pods.py.
-PODS, PODS_KEY, POD_IP = (
-    "TINKERSCRIPT_RUNTIME_PODS",
-    "TINKERSCRIPT_RUNTIME_PODS_KEY",
-    "POD_IP",
-)
+# Of several pods alone, for gpu_runtime/cluster/pods.py; the token is Ray's own variable.
+PODS, POD_IP, TOKEN = "TINKERSCRIPT_RUNTIME_PODS", "POD_IP", "RAY_AUTH_TOKEN"
 
 
 @dataclass(frozen=True)
@@ -106,7 +102,8 @@ def secret_make(wanted: Wanted, owner: Manifest) -> Manifest:
         "type": "Opaque",
         "immutable": True,
         "stringData": dict(wanted.environment)
-        | ({PODS_KEY: _pods_key()} if wanted.pods > 1 else {}),
+        # by what the pods of one session know each other
+        | ({TOKEN: secrets.token_hex(32)} if wanted.pods > 1 else {}),
     }
 
 
@@ -185,9 +182,7 @@ def _server_pods(wanted: Wanted) -> Manifest:
 
 
 def _each_other(wanted: Wanted) -> Manifest:
-    """On every port: gloo's ranks, and the queues of an engine over several pods, choose theirs as
-    they meet.
-    """
+    """On every port: Ray's processes and gloo's ranks choose theirs as they meet."""
     return {
         "from": [{"podSelector": {"matchLabels": {LAUNCH: wanted.launch}}}],
         "ports": [{"protocol": "TCP"}],
@@ -271,6 +266,7 @@ def _container(wanted: Wanted) -> Manifest:
             pod_host(wanted.name, wanted.namespace, index) for index in range(wanted.pods)
         )
         variables.append({"name": PODS, "value": names})
+        variables.append({"name": "RAY_AUTH_MODE", "value": "token"})
         variables.append({"name": POD_IP, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}})
     mounts: list[Manifest] = [
         {"name": "shm", "mountPath": "/dev/shm"},
@@ -303,11 +299,6 @@ def _container(wanted: Wanted) -> Manifest:
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": mounts,
     }
-
-
-def _pods_key() -> str:
-    """By what the pods of one session know each other: a certificate and its key."""
-    return "".join(certificate_make("tinkerscript pods"))
 
 
 def _amounts(resources: Resources) -> Manifest:

@@ -1,7 +1,7 @@
 """Which part of a session's GPUs is the engines' and which the trainer's: for the runtime and for a
 dry run.
 
-And among how many devices, or machines, one engine can share its layers out.
+And among how many devices one engine can share its layers out.
 """
 
 from tinkerscript.wire.config import SessionConfig
@@ -19,11 +19,12 @@ def layers_divide(count: int, *, heads: int, key_heads: int, intermediate: int) 
 
 
 def engine_device_count(config: SessionConfig, devices: int) -> tuple[int, bool]:
-    """On how many of ``devices`` GPUs engines run, and whether the trainer's ranks use the same
-    ones.
+    """On how many of a machine's ``devices`` GPUs engines run, and whether the trainer's ranks use
+    the same ones.
 
     Every rank has one. What is left is the engines'; where nothing is left, or by
     ``placement="shared"``, engines and ranks share those of the ranks.
     """
-    is_shared = config.placement == "shared" or devices <= config.trainer_ranks
-    return (config.trainer_ranks if is_shared else devices - config.trainer_ranks), is_shared
+    ranks = config.trainer_ranks // config.nodes
+    is_shared = config.placement == "shared" or devices <= ranks
+    return (ranks if is_shared else devices - ranks), is_shared

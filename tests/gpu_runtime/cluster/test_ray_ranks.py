@@ -1,0 +1,130 @@
+"""Ranks of one trainer on two real nodes of Ray: the same steps, and a named end of what is lost."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from console.scheduling.processes import wait_until
+from launching.ray_nodes import HEAD, OTHER, RayNodes, ray_nodes
+from support import node_ranks
+from support.tiny_model import tiny_model_make
+
+pytest.importorskip("ray", reason="an extra of the runtime: requirements/ray.txt")
+
+RUN_S, MINUTE_S = 480, 60
+TWO: dict[str, object] = {"trainer_ranks": 2, "zero_stage": 2}
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(1000)]
+
+
+@pytest.fixture
+def cluster() -> Iterator[RayNodes]:
+    with ray_nodes() as nodes:
+        yield nodes
+
+
+class Run:
+    """support/node_ranks.py on this machine; over the nodes of Ray that the variables name."""
+
+    def __init__(self, folder: Path, config: dict[str, object], **wanted: object) -> None:
+        self.folder = folder
+        folder.mkdir()
+        tiny_model_make(folder / "model")
+        usual = {"learning_rate": 1e-3, "micro_batch_tokens": 64}
+        told = {"config": usual | config, "own": HEAD if "nodes" in config else ""} | wanted
+        (folder / "config.json").write_text(json.dumps(told))
+        environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "TINKERSCRIPT_RUNTIME_CPUS": "1" if "nodes" in config else "2",
+        }
+        command = [sys.executable, node_ranks.__file__, str(folder)]
+        with (folder / "log").open("wb") as log:
+            self.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+
+    def found(self, within_s: float = RUN_S) -> dict:
+        try:
+            assert self.process.wait(within_s) == 0, self.log()
+        finally:
+            self.process.kill()
+        return json.loads((self.folder / "found.json").read_text())
+
+    def met(self) -> None:
+        assert wait_until((self.folder / "met").exists, timeout_s=RUN_S, poll_s=0.05), self.log()
+
+    def log(self) -> str:
+        return (self.folder / "log").read_text(errors="replace")[-3000:]
+
+    def weights(self) -> dict[str, torch.Tensor]:
+        return load_file(self.folder / "exported" / "model.safetensors")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., Run]:
+    return lambda name, config, **wanted: Run(tmp_path / name, config, **wanted)
+
+
+def test_ranks_on_two_nodes_take_the_steps_of_two_on_one_and_go_on_from_their_state(
+    cluster: RayNodes, run: Callable[..., Run]
+) -> None:
+    """To the bit: the same ranks sum the same parts in the same order."""
+    there = run("there", TWO | {"nodes": 2}, steps=[1, 2])
+    over_two = there.found()
+    here = run("here", TWO, steps=[1, 2])
+    assert over_two["metrics"] == here.found()["metrics"]
+    unbroken = here.weights()
+    assert all(torch.equal(tensor, unbroken[name]) for name, tensor in there.weights().items())
+    back = run("back", TWO, state=str(there.folder / "state-1"), steps=[2])
+    back.found()
+    assert all(torch.equal(tensor, unbroken[name]) for name, tensor in back.weights().items())
+
+
+def test_a_node_lost_in_a_step_ends_the_trainer_by_name_within_a_minute(
+    cluster: RayNodes, run: Callable[..., Run]
+) -> None:
+    job = run("job", TWO | {"nodes": 2}, steps=[], lost=True)
+    job.met()
+    cluster.lose()
+    began = time.monotonic()
+    found = job.found(MINUTE_S)
+    assert found["fault"] == "TrainerFailed" and f"node {OTHER}" in found["says"], job.log()
+    assert time.monotonic() - began < MINUTE_S
+
+
+def test_a_rank_killed_on_a_node_that_lives_is_started_again(
+    cluster: RayNodes, run: Callable[..., Run]
+) -> None:
+    job = run("job", TWO | {"nodes": 2}, steps=[], lost=True)
+    job.met()
+    (rank,) = [it for it in cluster.of_other() if "RankActor" in " ".join(it.cmdline())]
+    rank.kill()
+    found = job.found()
+    assert "trainer rank 1 was killed" in found["killed"] and found["again"], job.log()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("what", ["model", "version"])
+def test_a_node_that_has_something_else_is_refused_by_name_before_it_trains(
+    cluster: RayNodes, run: Callable[..., Run], tmp_path: Path, what: str
+) -> None:
+    other = tiny_model_make(tmp_path / "other", seed=1)
+    wanted = {"other_model": str(other)} if what == "model" else {"torch": "1.0"}
+    found = run("job", TWO | {"nodes": 2}, meets=True, **wanted).found()
+    assert found["fault"] == "NodesDiffer"
+    says = f"on {OTHER} its files are others than on {HEAD}"
+    assert (says if what == "model" else f"node {HEAD} has torch 1.0") in found["says"]
+
+
+def test_a_cluster_that_is_too_small_is_named_with_what_was_found(
+    cluster: RayNodes, run: Callable[..., Run]
+) -> None:
+    wanted = {"trainer_ranks": 3, "nodes": 3}
+    found = run("job", wanted, meets=True, join_s=10).found()
+    assert found["fault"] == "PlacementImpossible"
+    assert "needs 3 machines" in found["says"] and f"{OTHER} (CPU 1)" in found["says"]

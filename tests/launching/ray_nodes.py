@@ -1,0 +1,93 @@
+"""A Ray cluster of two real nodes on this machine, each at a loopback address of its own, with a
+token.
+"""
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from console.scheduling.processes import wait_until
+from gpu_runtime.cluster.joining import node_command
+from launching.daemons import daemon, ports_find
+
+HEAD, OTHER = "127.0.0.2", "127.0.0.3"
+START_S = 120
+
+
+@dataclass
+class RayNodes:
+    """``variables`` are a driver's, which runs on the head's node."""
+
+    variables: dict[str, str]
+    folder: Path
+    other: psutil.Process
+
+    def lose(self, how: int = signal.SIGKILL) -> None:
+        """The other node, with all that runs on it, at once."""
+        for process in self.of_other():
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(how)
+
+    def of_other(self) -> list[psutil.Process]:
+        """Its processes: Ray's own, actors and what those have started."""
+        return [self.other, *self.other.children(recursive=True)]
+
+
+@contextmanager
+def ray_nodes(token: str | None = None) -> Iterator[RayNodes]:
+    """Both are there; after the block nothing of them is. ``token``: "" for none."""
+    folder = Path(tempfile.mkdtemp(prefix="tinkerscript-test-ray-", dir="/tmp"))
+    (port,) = ports_find(1)
+    token = secrets.token_hex(32) if token is None else token
+    variables = {
+        "RAY_ADDRESS": f"{HEAD}:{port}",
+        "RAY_AUTH_MODE": "token" if token else "disabled",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "TINKERSCRIPT_RUNTIME_CPUS": "1",
+    } | ({"RAY_AUTH_TOKEN": token} if token else {})
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        head = node_command(own=HEAD, port=port, folder=str(folder / "ray"))
+        other = node_command(own=OTHER, address=f"{HEAD}:{port}")
+        with daemon(head, log=folder / "head.log") as first:
+            assert wait_until(lambda: _listens(port), timeout_s=START_S, poll_s=0.2), (
+                (folder / "head.log").read_text()
+            )
+            with daemon(other, log=folder / "other.log") as second:
+                try:
+                    yield RayNodes(variables, folder, psutil.Process(second.pid))
+                finally:
+                    _end(first.pid, second.pid)
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection((HEAD, port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _end(*pids: int) -> None:
+    for pid in pids:
+        with suppress(psutil.NoSuchProcess):
+            started = psutil.Process(pid)
+            for process in [*started.children(recursive=True), started]:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
