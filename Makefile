@@ -34,7 +34,7 @@ test:
 ## make test-all     set-up of everything that a test starts, the checks, then every case
 test-all:
 	@BUILD=cpu $(SETUP) runtime tests model + frontend + browser engines
-	@-$(RUN) tests/environments/build.py swift evaluators cookbook
+	@-$(RUN) tests/environments/build.py swift evaluators cookbook ray-dashboard
 	@$(RUN) tests/checks.py
 	@CONSOLE_SCREENSHOTS="$(CURDIR)/.data/screenshots" $(RUN) -m pytest -m "not engine and not nightly" -n 2 --dist loadfile -rfEs
 	@$(RUN) -m pytest -m "engine and not nightly" -rfEs
@@ -43,7 +43,7 @@ test-all:
 nightly:
 	@BUILD=cpu $(SETUP) runtime tests engines + browser
 	@-command -v firefox-esr firefox >/dev/null || timeout 600 $(RUN) -m playwright install firefox
-	@-$(RUN) tests/environments/build.py evaluators cookbook
+	@-$(RUN) tests/environments/build.py evaluators cookbook ray-dashboard
 	@$(RUN) tests/nightly.py
 
 ## make gpu          on a machine with GPUs: set-up into .venv-cuda, correctness, speed, GSM8K; writes tests/gpu/RESULTS.md

@@ -11,7 +11,7 @@ RUN apt-get update && apt-get install -y --no-install-recommends gcc g++ libc6-d
     && rm -rf /var/lib/apt/lists/*
 ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /app
-COPY requirements/cpu.txt requirements/cuda.txt requirements/
+COPY requirements/cpu.txt requirements/cuda.txt requirements/ray.txt requirements/
 # Files that the locks have the hashes of, and what these need, which is in them too: requirements/lock.sh. DeepSpeed has no
 # wheel and is built here.
 ARG ENGINE=cpu
@@ -25,6 +25,9 @@ RUN cd requirements && torch='/^[^ ]/ { of_torch = /^(torch==|nvidia-|cuda-|trit
     esac && awk '/^[^ ]/ { file = /^deepspeed==/ ? "source" : "wheels" } { print >file }' all.txt
 RUN python3 -m pip install --no-deps --require-hashes --only-binary :all: ${TORCH_OPTIONS} -r requirements/wheels
 RUN DS_BUILD_OPS=0 DS_IGNORE_CUDA_DETECTION=1 python3 -m pip install --no-deps --require-hashes --no-build-isolation -r requirements/source
+# For sessions over several machines: --build-arg RAY=yes
+ARG RAY=""
+RUN [ -z "${RAY}" ] || python3 -m pip install --no-deps --require-hashes --only-binary :all: -r requirements/ray.txt
 COPY sdk sdk
 COPY gpu_runtime gpu_runtime
 ENV PYTHONPATH=/app:/app/sdk NVIDIA_DRIVER_CAPABILITIES=compute,utility

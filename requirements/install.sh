@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Set-up, in steps that are skipped once done: requirements/install.sh STEP...   (steps: light runtime tests model frontend pages browser engines cuda)
+# Set-up, in steps that are skipped once done: requirements/install.sh STEP...   (steps: light runtime ray tests model frontend pages browser engines cuda)
 # A "+" begins a chain of its own, and chains go on side by side: most of set-up waits for downloads.
 # A step is done when its stamp in .venv carries the hash of what it was made from. Details go to .venv/setup.log.
 set -euo pipefail
@@ -309,6 +309,14 @@ install_runtime() {
   printf '%s\n' "$server_python" >"$stamps/server-python"
 }
 
+# For sessions over several machines, into the environment that runs sessions.
+install_ray() {
+  local python folder=.venv
+  python=$(cat "$stamps/server-python" 2>/dev/null) || python=$venv/bin/python
+  case $python in .venv-cuda/*) folder=.venv-cuda ;; esac
+  packages "$folder" "Ray, for sessions over several machines" ray
+}
+
 install_tests() { packages "$venv" "what tests use" tests; }
 
 # To work on the control plane, the client, the gateway or the documentation: no torch, no vLLM.
@@ -475,7 +483,7 @@ case ${SETUP_CHAIN:-} in
 esac
 for wanted in "$@"; do
   case $wanted in
-    light | runtime | tests | model | frontend | pages | browser | engines | cuda) "install_$wanted" ;;
+    light | runtime | ray | tests | model | frontend | pages | browser | engines | cuda) "install_$wanted" ;;
     *) say "unknown step: $wanted"; exit 2 ;;
   esac
 done

@@ -42,7 +42,7 @@ versions requirements/{tools,server,cpu,tests}.txt >"$work/all.txt"
 printf '%s\n' 'protobuf>=6.33.5' "$(grep -o 'torch==[0-9.]*' pyproject.toml)" >"$work/overrides"
 compile tools server cpu tests -- "${everywhere[@]}" --overrides "$work/overrides" "${without_unused[@]}" -o "$work/all.txt" "$@" >/dev/null
 
-for group in tools node server tests; do hashed "$group" | written requirements "$group"; done
+for group in tools node server tests ray; do hashed "$group" | written requirements "$group"; done
 
 # vLLM for CUDA names its own version of apache-tvm-ffi, and with torch the libraries of CUDA.
 without '^(apache-tvm-ffi==|nvidia-|cuda-)' <"$work/all.txt" >"$work/shared.txt"
@@ -70,7 +70,7 @@ for group in swift evaluators litellm; do
   written tests/environments "$group" <"$work/$group.txt"
 done
 # What these add to .venv.
-for group in trl cookbook; do
+for group in trl cookbook ray-dashboard; do
   there=$(versions "$work/all.txt" | sed 's/==.*//; s/[.]/[.]/g' | grep -v '^trl$' | paste -sd '|')
   hashed "$group" "${without_unused[@]}" | without "^($there)(\\\\[.*\\\\])?==" | written tests/environments "$group"
 done

@@ -16,7 +16,7 @@ from pathlib import Path
 LOCKS = Path(__file__).resolve().parent
 ROOT = LOCKS.parents[1]
 NAMES = sorted(path.stem for path in LOCKS.glob("*.txt"))
-ADDED = ("trl", "cookbook")
+ADDED = ("trl", "cookbook", "ray-dashboard")
 BUILD_S = 1200
 
 

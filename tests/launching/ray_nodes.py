@@ -2,6 +2,7 @@
 token.
 """
 
+import importlib.util
 import os
 import secrets
 import shutil
@@ -15,12 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+import pytest
 
 from console.scheduling.processes import wait_until
-from gpu_runtime.cluster.joining import node_command
+from gpu_runtime.cluster import joining
 from launching.daemons import daemon, ports_find
 
 HEAD, OTHER = "127.0.0.2", "127.0.0.3"
+OF_TESTS = Path(__file__).resolve().parents[2] / ".venv-ray-dashboard" / "bin" / "python"
+# What has Ray: this environment, or the one of its tests.
+PYTHON = sys.executable if importlib.util.find_spec("ray") else str(OF_TESTS)
 START_S = 120
 
 
@@ -44,8 +49,12 @@ class RayNodes:
 
 
 @contextmanager
-def ray_nodes(token: str | None = None) -> Iterator[RayNodes]:
-    """Both are there; after the block nothing of them is. ``token``: "" for none."""
+def ray_nodes(token: str | None = None, dashboard: int = 0) -> Iterator[RayNodes]:
+    """Both are there; after the block nothing of them is. ``token``: "" for none; ``dashboard`` is
+    its port.
+    """
+    if not Path(PYTHON).exists():
+        pytest.skip("Ray is not installed: tests/environments/build.py ray-dashboard")
     folder = Path(tempfile.mkdtemp(prefix="tinkerscript-test-ray-", dir="/tmp"))
     (port,) = ports_find(1)
     token = secrets.token_hex(32) if token is None else token
@@ -59,8 +68,11 @@ def ray_nodes(token: str | None = None) -> Iterator[RayNodes]:
     before = dict(os.environ)
     os.environ.update(variables)
     try:
-        head = node_command(own=HEAD, port=port, folder=str(folder / "ray"))
-        other = node_command(own=OTHER, address=f"{HEAD}:{port}")
+        head = of_tests(joining.node_command(own=HEAD, port=port, folder=str(folder / "ray")))
+        other = of_tests(joining.node_command(own=OTHER, address=f"{HEAD}:{port}"))
+        if dashboard:
+            head = [word for word in head if not word.startswith("--include-dashboard")]
+            head += ["--include-dashboard=true", "--dashboard-host=127.0.0.1", f"--dashboard-port={dashboard}"]
         with daemon(head, log=folder / "head.log") as first:
             assert wait_until(lambda: _listens(port), timeout_s=START_S, poll_s=0.2), (
                 (folder / "head.log").read_text()
@@ -74,6 +86,11 @@ def ray_nodes(token: str | None = None) -> Iterator[RayNodes]:
         os.environ.clear()
         os.environ.update(before)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def of_tests(command: list[str]) -> list[str]:
+    """The same with Ray of PYTHON."""
+    return [PYTHON, *command[1:]]
 
 
 def _listens(port: int) -> bool:

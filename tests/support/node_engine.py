@@ -1,4 +1,4 @@
-"""What a job over two nodes of a test's Slurm runs: an engine and a trainer over both. ``python
+"""A runtime's part of a session over two nodes of Ray: engines and a trainer over both. ``python
 node_engine.py FOLDER``
 
 ``FOLDER/config.json`` says what is wanted of them, ``FOLDER/model`` is the base model; what became
@@ -13,13 +13,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+from gpu_runtime.cluster import joining
+from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.engine.vllm_process import imports_begin
 from gpu_runtime.errors import RuntimeFault
-from gpu_runtime.interfaces import Engine, Sample, SamplingOptions
+from gpu_runtime.interfaces import Engine, Sample, SamplingOptions, Trainer
 from gpu_runtime.loading import engine_and_trainer
-from gpu_runtime.model_interfaces import Trainer
+from gpu_runtime.weights.handover_folder import handover_make
 from support.gateway_harness import make_assignment, session_of
-from support.rank_steps import optim_step
 
 PROMPT = (0, 40, 41, 42, 2)
 TOKENS = 8
@@ -34,6 +35,11 @@ async def greedy(engine: Engine, name: str) -> tuple[list[int], list[float]]:
     ]
 
 
+async def greedy_of_each(engine: Engine, name: str) -> list[tuple[list[int], list[float]]]:
+    """Of each engine of them."""
+    return [await greedy(part, name) for part in Replicas.of(engine).parts]
+
+
 def sample(ids: list[int], logprobs: list[float]) -> Sample:
     """The prompt and this answer."""
     asked = len(PROMPT)
@@ -45,38 +51,36 @@ def sample(ids: list[int], logprobs: list[float]) -> Sample:
     )
 
 
-async def steps(engine: Engine, trainer: Trainer, folder: Path) -> dict[str, Any]:
+async def steps(engine: Engine, trainer: Trainer, handover: Path) -> dict[str, Any]:
     """Greedy before and after a step, and what the trainer makes of the same tokens."""
-    before = await greedy(engine, "before")
-    await trainer.forward_backward([sample(*before)])
-    await optim_step(trainer, 1)
-    await trainer.publish(folder / "handover")
-    await engine.load_weights(folder / "handover", 1)
-    after = await greedy(engine, "after")
-    (trained_T,) = await trainer.logprobs([sample(*after)])
+    before = await greedy_of_each(engine, "before")
+    await trainer.forward_backward([sample(*before[0])])
+    await trainer.optim_step(1)
+    await trainer.publish(handover)
+    await engine.load_weights(handover, 1)
+    after = await greedy_of_each(engine, "after")
+    (trained_T,) = await trainer.logprobs([sample(*after[0])])
     return {"before": before, "after": after, "trained": trained_T[-TOKENS:]}
 
 
-async def until_lost(engine: Engine, folder: Path, *, is_busy: bool) -> None:
-    """Serve, one call after another where it ``is_busy``, until a node is lost. Raises
-    EngineDead.
+async def until_lost(engine: Engine, trainer: Trainer, handover: Path, folder: Path) -> None:
+    """Hand weights over, again and again, until a node is lost. Raises EngineDead,
+    TrainerFailed.
     """
-    (folder / "serves").touch()
     number = 0
     while not engine.dead:
         number += 1
-        await (greedy(engine, f"call {number}") if is_busy else asyncio.sleep(0.1))
+        await trainer.publish(handover)
+        (folder / "met").touch()
+        await engine.load_weights(handover, number)
 
 
 async def whole(folder: Path, wanted: dict[str, Any]) -> dict[str, Any]:
     """What is wanted."""
     assignment = make_assignment(max_context_length=256, learning_rate=1e-2, **wanted["config"])
-    assignment = assignment.model_copy(
-        update={
-            "base_model_path": str(folder / "model"),
-            "engine_nodes": wanted.get("engine_nodes", 1),
-        }
-    )
+    assignment = assignment.model_copy(update={"base_model_path": str(folder / "model")})
+    joining.OWN = wanted.get("own", "")
+    nodes = assignment.config.nodes
     try:
         async with engine_and_trainer.open_engine_and_trainer(session_of(assignment)) as (
             engine,
@@ -84,9 +88,10 @@ async def whole(folder: Path, wanted: dict[str, Any]) -> dict[str, Any]:
             comparison,
         ):
             await comparison.passed()
-            if wanted.get("lost"):
-                await until_lost(engine, folder, is_busy=wanted["lost"] == "busy")
-            return await steps(engine, trainer, folder)
+            with handover_make("test", nodes) as handover:
+                if wanted.get("lost"):
+                    await until_lost(engine, trainer, handover, folder)
+                return await steps(engine, trainer, handover)
     except RuntimeFault as fault:
         return {"fault": type(fault).__name__, "says": str(fault)}
 

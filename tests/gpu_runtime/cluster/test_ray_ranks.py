@@ -13,11 +13,9 @@ import torch
 from safetensors.torch import load_file
 
 from console.scheduling.processes import wait_until
-from launching.ray_nodes import HEAD, OTHER, RayNodes, ray_nodes
+from launching.ray_nodes import HEAD, OTHER, PYTHON, RayNodes, ray_nodes
 from support import node_ranks
 from support.tiny_model import tiny_model_make
-
-pytest.importorskip("ray", reason="an extra of the runtime: requirements/ray.txt")
 
 RUN_S, MINUTE_S = 480, 60
 TWO: dict[str, object] = {"trainer_ranks": 2, "zero_stage": 2}
@@ -44,7 +42,7 @@ class Run:
             "PYTHONPATH": os.pathsep.join(sys.path),
             "TINKERSCRIPT_RUNTIME_CPUS": "1" if "nodes" in config else "2",
         }
-        command = [sys.executable, node_ranks.__file__, str(folder)]
+        command = [PYTHON, node_ranks.__file__, str(folder)]
         with (folder / "log").open("wb") as log:
             self.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
 
