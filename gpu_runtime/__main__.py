@@ -9,7 +9,7 @@ import sys
 from collections.abc import Coroutine
 from typing import Any
 
-from .cluster.pods import pod_index, pod_join, pods_started
+from .cluster.pods import pod_index, pods_started
 from .config import WAITS, RuntimeConfig, config_load
 from .control_plane.agent import Agent
 from .errors import RuntimeFault
@@ -22,6 +22,8 @@ def main() -> int:
     """Run one session. Exit code: 0 as asked, 1 by a fault (the reconciler starts it again)."""
     process_begin()
     if pod_index():
+        from .cluster.node import pod_join
+
         return pod_join()
     if sys.argv[1:] == [WAITS]:
         from .loading.warm import warm_life

@@ -98,14 +98,6 @@ JOBS = {
         ["-m", "pytest", "-q", "-m", "nightly", "-k", "cluster", "tests/e2e/test_nodes.py"], [],
         "a session over two nodes, one of which loses its power, goes on", 1800,
     ),
-    "Kubernetes engine": Job(
-        ["-m", "pytest", "-q", "-m", "nightly", "tests/gpu_runtime/test_real_engine_pods.py"], [],
-        "one engine over two pods has the tokens of one, and names a node that loses its power", 1800,
-    ),
-    "Kubernetes session": Job(
-        ["-m", "pytest", "-q", "-m", "nightly", "tests/e2e/test_engine_pods.py"], [],
-        "a session whose engine is over two nodes, one of which loses its power, goes on", 1800,
-    ),
     "Kubernetes, all nodes lost": Job(
         ["-m", "pytest", "-q", "-m", "nightly", "tests/e2e/test_all_nodes_lost.py"], [],
         "a session all of whose nodes lose their power at once goes on at the next node", 1800,

@@ -33,6 +33,8 @@ from tinkerscript.wire.training.device_split import layers_divide
 GIB = 1 << 30
 # libraries, buffers and code of the runtime, the engine and one rank; measured on a CPU
 PROCESS_BYTES = 3 * (GIB // 2)
+# Ray's on each of several machines: raylet, agents and the actors beside ranks and engine
+RAY_BYTES = GIB // 2
 # keys and values of the engine on a CPU (gpu_runtime/engine/vllm_process.py)
 ENGINE_CACHE_BYTES = GIB
 CACHE_BLOCK = 128  # tokens that the engine on a CPU keeps together

@@ -16,7 +16,7 @@ from tinkerscript.wire.sessions import MemoryEstimate, MemoryPlace
 from tinkerscript.wire.training.device_memory import RESERVE_BYTES, engine_room_bytes
 from tinkerscript.wire.training.device_split import SIZES, engine_device_count
 
-from .memory_estimate import PROCESS_BYTES, ModelShape, SessionMemory
+from .memory_estimate import PROCESS_BYTES, RAY_BYTES, ModelShape, SessionMemory
 
 SUMS = ("total_bytes", "available_bytes")
 PARTS = [name for name in MemoryPlace.model_fields if name.endswith("_bytes") and name not in SUMS]
@@ -106,8 +106,9 @@ def _machines(
     for node in range(nodes):
         parts = _of_ranks(memory, ranks)
         parts |= {"engine_weights_bytes": memory.model, "cache_bytes": memory.cache}
-        # of each: the runtime's own processes, or those of Ray
-        parts |= {"process_bytes": PROCESS_BYTES, "handover_bytes": memory.handover if ranks else 0}
+        parts["process_bytes"] = PROCESS_BYTES + (RAY_BYTES if nodes > 1 else 0)
+        # on a disk where the session has several
+        parts["handover_bytes"] = memory.handover if ranks and nodes == 1 else 0
         name = "machine" if nodes == 1 else f"machine {node + 1} of {nodes}"
         yield _place(name, parts, available, engines=1, ranks=ranks)
 

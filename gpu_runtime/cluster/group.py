@@ -21,7 +21,7 @@ from typing import Any
 from gpu_runtime.errors import NodesDiffer, PlacementImpossible, TrainerFailed
 
 from .hold import NodeHold
-from .joining import cluster_joined, ray_import
+from .joining import cluster_joined, is_ours, ray_import
 from .same import versions, versions_differ
 
 # What each further machine gives this session, as JSON of Ray's resources: of the launcher.
@@ -143,12 +143,10 @@ def _group_make(count: int, gpus: int) -> Group:
     address = ray.util.get_node_ip_address()
     bundles = [{f"node:{address}": 0.001}, *({**bundle} for _ in range(count - 1))]
     here = [{"ray.io/node-id": own}, *({} for _ in range(count - 1))]
-    placed = ray.util.placement_group(
-        bundles, strategy="STRICT_SPREAD", bundle_label_selector=here
-    )
+    placed = ray.util.placement_group(bundles, strategy="STRICT_SPREAD", bundle_label_selector=here)
     try:
         if not placed.wait(PLACE_S):
-            raise PlacementImpossible(_too_small(count, bundle, f"in {PLACE_S:g} s"))
+            raise TrainerFailed(_too_small(count, bundle, f"in {PLACE_S:g} s"))
         holds = [_hold(placed, node, gpus) for node in range(count)]
         told = ray.get([hold.about.remote() for hold in holds], timeout=JOIN_S)
         ours = versions()
@@ -167,7 +165,7 @@ def _group_make(count: int, gpus: int) -> Group:
 
 def _nodes_wait(count: int, bundle: Mapping[str, float], own: str) -> None:
     """Return once there are as many nodes that are large enough, this one among them. Raises
-    PlacementImpossible.
+    PlacementImpossible for a cluster that exists, TrainerFailed for one of our own.
     """
     ray = ray_import()
     until = time.monotonic() + JOIN_S
@@ -176,7 +174,9 @@ def _nodes_wait(count: int, bundle: Mapping[str, float], own: str) -> None:
         if len(fit) >= count:
             return
         if time.monotonic() > until:
-            raise PlacementImpossible(_too_small(count, bundle, f"after {JOIN_S:g} s"))
+            # the next job of Slurm or Kubernetes may have other machines
+            kind = TrainerFailed if is_ours() else PlacementImpossible
+            raise kind(_too_small(count, bundle, f"after {JOIN_S:g} s"))
         time.sleep(WATCH_S)
 
 

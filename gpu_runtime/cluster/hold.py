@@ -5,10 +5,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+from .joining import ray_import
+from .pods import NOTICE
 from .same import versions
 
-# Made where a machine is about to be taken away: by joining.py in a pod that is told so.
-NOTICE = "TINKERSCRIPT_NODE_NOTICE"
 LOOK_S = 1.0
 
 
@@ -17,8 +17,7 @@ class NodeHold:
 
     async def about(self) -> dict[str, Any]:
         """Its address, Ray's id of it, its devices, the versions of what computes there."""
-        import ray
-
+        ray = ray_import()
         context = ray.get_runtime_context()
         gpus = context.get_accelerator_ids().get("GPU", [])
         return {

@@ -5,11 +5,13 @@ RAY_ADDRESS       a cluster that exists, of the launcher `ray`; its driver is th
 a job of Slurm    the head beside the runtime, a node on each other machine by `srun`
 a Job of pods     the head beside the runtime; the other pods join by themselves (pods.py)
 
-What is started here asks every connection for a token of the session, and has no dashboard.
+What is started here asks every connection for a token of the session, speaks TLS, and has no
+dashboard.
 """
 
 import asyncio
 import importlib
+import importlib.util
 import logging
 import os
 import secrets
@@ -33,6 +35,7 @@ from tinkerscript.processes import machine_share
 
 from .pods import OWN_ADDRESS, PORT, pods
 from .slurm import NODES, job_nodes, on_nodes
+from .tls import AUTHORITY, authority_make, tls_begin
 
 ADDRESS, MODE, TOKEN = "RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"
 OWN = ""  # this machine's address in a cluster that exists: Ray finds it
@@ -119,7 +122,8 @@ def _cluster_find(nodes: int, started: ExitStack) -> tuple[str, str]:
         first, *others = job_nodes(nodes)
         own = address_toward(others[0].address)
         address = started.enter_context(_head(own, _free_port(own)))
-        started.enter_context(_running([*on_nodes(others), *node_command(address=address)]))
+        joins = [sys.executable, "-m", "gpu_runtime.cluster.node", address]
+        started.enter_context(_running([*on_nodes(others), *joins]))
         log.info("Ray of %s, and of %s", first.name, ", ".join(node.name for node in others))
         return address, own
     if address := os.environ.get(ADDRESS, ""):
@@ -147,16 +151,16 @@ def _head(own: str, port: int) -> Iterator[str]:
     """
     os.environ[MODE] = "token"
     os.environ.setdefault(TOKEN, secrets.token_hex(32))
+    os.environ.setdefault(AUTHORITY, authority_make())
     # Ray lets everyone write to its folder, and its sockets want a short path.
     folder = Path(tempfile.mkdtemp(prefix="tinkerscript-ray-", dir="/tmp"))
     try:
+        tls_begin(os.environ[AUTHORITY], own, folder)
         with _running(node_command(own=own, port=port, folder=str(folder / "ray"))) as head:
             until = time.monotonic() + HEAD_S
             while not _listens(own, port):
                 if head.poll() is not None or time.monotonic() > until:
-                    raise TrainerFailed(
-                        "the head of Ray did not start: the session's log says why"
-                    )
+                    raise TrainerFailed("the head of Ray did not start: the session's log says why")
                 time.sleep(POLL_S)
             yield f"{own}:{port}"
     finally:
@@ -194,9 +198,9 @@ def _connect(address: str, own: str) -> None:
         ) from error
     except (RuntimeError, ConnectionError) as error:
         if "ersion mismatch" in str(error):
-            raise NodesDiffer(f"the Ray cluster at {address}: {' '.join(str(error).split())}") from (
-                error
-            )
+            raise NodesDiffer(
+                f"the Ray cluster at {address}: {' '.join(str(error).split())}"
+            ) from (error)
         raise TrainerFailed(f"the Ray cluster at {address} is not reached: {error}") from error
 
 

@@ -51,8 +51,7 @@ class RankActor:
 
     def meeting(self) -> str:
         """Where this rank, the first, waits for the others: on its node's own address alone."""
-        import ray
-
+        ray = ray_import()
         self._listener = socket.create_server((ray.util.get_node_ip_address(), 0))
         host, port = self._listener.getsockname()[:2]
         return f"tcp://{host}:{port}"

@@ -64,8 +64,7 @@ async def open_engine_and_trainer(
     """An engine that has loaded, its trainer, and whether they agree; both end with the block,
     whatever ends it.
     """
-    assignment, on_progress = session.assignment, session.status.advance
-    model, config = assignment.base_model_path, assignment.config
+    model, config = session.assignment.base_model_path, session.assignment.config
     placement = placement_choose(config, gpus_given(config, session.config.gpus))
     devices = await asyncio.to_thread(engine_devices_plan, Path(model), config, placement)
     async with group_opened(config.nodes, len(placement.gpus)) as group:
@@ -95,27 +94,22 @@ async def _opened(
     comparison = Comparison(resumes=serves_from_state(assignment) and not placement.shared)
 
     async def start() -> Engine:
-        options = dict(
-            shares_device=placement.shared,
-            tensor_parallel=devices.tensor_parallel,
-            memory_share=devices.memory_share,
-            awaits_weights=comparison.resumes,
-        )
+        options: dict[str, Any] = {
+            "shares_device": placement.shared,
+            "tensor_parallel": devices.tensor_parallel,
+            "memory_share": devices.memory_share,
+            "awaits_weights": comparison.resumes,
+        }
+        what = (model, config, placement.device)
         loads: list[Any] = [
-            partial(VllmEngine.start, model, config, placement.device, gpus=gpus, **options)
+            partial(VllmEngine.start, *what, gpus=gpus, **options)
             for gpus in placement.engines(devices.tensor_parallel)
         ]
-        for node, there in enumerate(group.nodes[1:] if group else (), start=1):
-            of_node = placement.on_other(there.gpus).engines(devices.tensor_parallel)
-            loads += [
-                partial(
-                    NodeEngine.start,
-                    *(group, node, model, config, placement.device),
-                    gpus=gpus,
-                    **options,
-                )
-                for gpus in of_node
-            ]
+        if group is not None:
+            for number, node in enumerate(group.nodes[1:], start=1):
+                there = placement.on_other(node.gpus).engines(devices.tensor_parallel)
+                start_there = partial(NodeEngine.start, group, number, *what, **options)
+                loads += [partial(start_there, gpus=gpus) for gpus in there]
         return await engines_start(loads, on_progress=on_progress)
 
     async def compare(engine: Engine, loading: asyncio.Task[None]) -> None:

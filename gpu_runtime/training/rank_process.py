@@ -53,8 +53,7 @@ def rank_main(
     Without ``load`` it is ``rank_load``'s.
     """
     stacks_register(stacks_folder(), f"trainer-rank-{spec.rank}")
-    if threading.current_thread() is threading.main_thread():  # an actor of Ray runs it in another
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends them
+    _interrupt_ignore()
     rank_environment(spec)
     bars_lock_set()
     if spec.device == "cpu":
@@ -81,6 +80,12 @@ def rank_main(
         except Exception as error:  # noqa: BLE001 - the top of the rank's loop: the parent fails the unit of work
             traceback.print_exc(file=sys.stderr)
             connection.send((kind_of(error), said(error)))
+
+
+def _interrupt_ignore() -> None:
+    """Ctrl-C is for the parent, which ends its ranks. Those that are actors of Ray get none."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def kind_of(error: Exception) -> str:

@@ -48,9 +48,10 @@ def test_the_longest_that_fits_is_taken_and_one_more_is_refused_with_it() -> Non
     assert refused.value.details["fields"][0]["field"] == "config.max_context_length"
 
 
-def test_halved_numbers_and_further_machines_hold_twice_as_much() -> None:
+def test_halved_numbers_hold_twice_as_much_and_further_machines_no_more() -> None:
     assert memory(1024, dtype="bfloat16").longest_on_cpu() == 46_464
-    assert context_longest(SMOLLM2, SessionConfig(), engine_nodes=2) == 46_464
+    two = SessionConfig(nodes=2, trainer_ranks=2)
+    assert context_longest(SMOLLM2, two) == context_longest(SMOLLM2, SessionConfig()) == 23_168
 
 
 def test_what_is_not_known_is_not_refused() -> None:

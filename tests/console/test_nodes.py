@@ -1,9 +1,5 @@
 """A session over several machines: where it may be made, and what its launcher is told."""
 
-import json
-import os
-from pathlib import Path
-
 import pytest
 
 from console.errors import InvalidRequest
@@ -11,7 +7,6 @@ from console.scheduling.launchers.launch import runtime_launch
 from console.scheduling.launchers.options import LauncherOptions
 from console.scheduling.launchers.protocol import Resources
 from console.sessions.models import Session
-from console.sessions.runtime import leases
 from console.sessions.services import session_create, session_resume
 from support import factories
 from support.reconciler_world import FakeLauncher
@@ -43,7 +38,7 @@ def test_a_launcher_of_one_machine_refuses_more(db, project, settings, name: str
     field, message = refused_field(project, trainer_ranks=2, nodes=2)
     assert (
         field == "config.nodes"
-        and "TINKERSCRIPT_LAUNCHER=slurm" in message
+        and "TINKERSCRIPT_LAUNCHER=ray, slurm or kubernetes" in message
         and message.endswith(f"has {name}.")
     )
 
@@ -58,12 +53,14 @@ def test_pods_without_a_volume_in_common_are_refused_and_with_one_they_are_taken
     assert session_create(project=project, body=body(trainer_ranks=2, nodes=2)).config["nodes"] == 2
 
 
-def test_several_machines_with_gpus_are_refused(db, project, settings) -> None:
+def test_several_machines_with_gpus_have_as_many_each(db, project, settings) -> None:
     settings.LAUNCHER = LauncherOptions(
         name="slurm", resources=Resources(memory_bytes=64 << 30, cpus=8, gpus=4)
     )
-    field, message = refused_field(project, trainer_ranks=2, nodes=2)
-    assert field == "config.nodes" and "on CPUs alone" in message
+    session = session_create(project=project, body=body(trainer_ranks=4, nodes=2))
+    assert session.devices == 4
+    field, _ = refused_field(project, trainer_ranks=8, nodes=2, devices=3)
+    assert field == "config.devices"
 
 
 def test_ranks_that_the_machines_cannot_share_evenly_are_refused_by_name() -> None:
@@ -79,40 +76,6 @@ def test_the_launcher_is_told_of_several_machines_alone(db, project, slurm) -> N
         runtime_launch(session, launcher=FakeLauncher(), warm=None, known=(), kept=0)
         handle = Session.objects.get(id=session.id).launch_handle
         assert handle.get("nodes", "not said") == (2 if nodes == 2 else "not said")
-
-
-def wide_model(folder: Path) -> Path:
-    """A folder that says the sizes of a model of 2 GiB in float32, without its weights."""
-    folder.mkdir()
-    config = {
-        "num_attention_heads": 2,
-        "num_key_value_heads": 2,
-        "intermediate_size": 128,
-        "hidden_size": 64,
-    }
-    (folder / "config.json").write_text(json.dumps(config))
-    header = json.dumps(
-        {"weight": {"dtype": "F32", "shape": [1 << 29], "data_offsets": [0, 1 << 31]}}
-    ).encode()
-    weights = folder / "model.safetensors"
-    weights.write_bytes(len(header).to_bytes(8, "little") + header)
-    os.truncate(weights, weights.stat().st_size + (1 << 31))  # a hole: it takes no disk
-    return folder
-
-
-@pytest.mark.parametrize(("gib", "nodes"), [(16, 1), (10.25, 2)])
-def test_a_runtime_is_told_over_how_many_machines_its_engine_is(
-    db, project, settings, tmp_path: Path, gib: float, nodes: int
-) -> None:
-    """10.5 GiB on the first of two machines with a whole engine, 10.125 with a half of it."""
-    resources = Resources(memory_bytes=int(gib * (1 << 30)), cpus=8)
-    settings.LAUNCHER = LauncherOptions(name="slurm", resources=resources)
-    settings.EXTRA_MODELS = {"wide": str(wide_model(tmp_path / "wide"))}
-    config = SessionConfig(trainer_ranks=2, nodes=2)
-    session = session_create(project=project, body=SessionCreate(base_model="wide", config=config))
-    Session.objects.filter(id=session.id).update(state="provisioning")
-    token = leases.lease_issue(session=session)
-    assert leases.runtime_register(session=leases.lease_check(token=token)).engine_nodes == nodes
 
 
 def test_another_number_of_ranks_is_a_multiple_of_the_machines(db, project, slurm) -> None:

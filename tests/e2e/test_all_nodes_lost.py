@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 from e2e.loop_server import until
-from e2e.test_engine_nodes import play
-from e2e.test_nodes import GRPO_N, TASKS, has_noticed, served_on_cluster
+from e2e.test_nodes import GRPO_N, TASKS, has_noticed, play, served_on_cluster
 
 from support.tiny_model import tiny_model_make
 from tinkerscript import TinkerScript

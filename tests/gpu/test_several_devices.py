@@ -7,8 +7,6 @@ until these have passed there: rows that ranks share, and several nodes, which a
 machine here, each with a device of its own.
 """
 
-import os
-import sys
 from collections.abc import Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,9 +18,6 @@ from safetensors.torch import load_file
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.interfaces import Sample, SamplingOptions
 from gpu_runtime.placement import gpus_visible
-from gpu_runtime.training import ranks as ranks_module
-from gpu_runtime.training.nodes import remote_rank
-from gpu_runtime.training.nodes.job import Node
 from gpu_runtime.training.ranks import TrainerRanks
 from support.rank_batches import batch
 from support.rank_steps import optim_step
@@ -172,30 +167,6 @@ async def test_a_run_goes_on_over_one_two_and_one_devices(where, model, tmp_path
             await step(one, number)
         unbroken = await weights(one, tmp_path / "unbroken")
     assert largest(changed, unbroken) <= BOUNDS[where, "float32"][1]
-
-
-async def test_nodes_with_a_device_each_take_the_step_of_one(
-    where, model, tmp_path, monkeypatch
-) -> None:
-    """Two ranks that are started as on two machines: over lines, with the first device that each
-    sees.
-    """
-    gpus = gpus_visible()
-    command = [sys.executable, "-m", remote_rank.MODULE]
-    if where == "cuda":
-        command = ["env", f"CUDA_VISIBLE_DEVICES={gpus[1]}", *command]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    monkeypatch.setattr(remote_rank, "_command", lambda _: command)
-    nodes = [Node("first", "127.0.0.1"), Node("second", "127.0.0.1")]
-    monkeypatch.setattr(ranks_module, "job_nodes", lambda _: nodes)
-    async with trainer_of(model, where, 1, zero_stage=2) as one:
-        expected = await step(one, 1)
-        after_one = await weights(one, tmp_path / "one")
-    async with trainer_of(model, where, 2, zero_stage=2, nodes=2) as two:
-        metrics = await step(two, 1)
-        after_two = await weights(two, tmp_path / "two")
-    assert metrics["loss"] == pytest.approx(expected["loss"], rel=1e-3)
-    assert largest(after_two, after_one) <= BOUNDS[where, "float32"][1]
 
 
 async def greedy(engine: VllmEngine, name: str) -> tuple[list[int], list[float]]:

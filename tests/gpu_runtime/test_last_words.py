@@ -15,8 +15,6 @@ import pytest
 
 from gpu_runtime.errors import TrainerFailed, TrainerKilled
 from gpu_runtime.processes.several_threads import environment_now
-from gpu_runtime.training.nodes import remote_rank
-from gpu_runtime.training.nodes.remote_rank import RemoteRank
 from gpu_runtime.training.rank_spec import RankSpec
 from gpu_runtime.training.ranks import RankProcesses
 from support import dying_ranks
@@ -76,20 +74,6 @@ async def test_a_rank_whose_program_cannot_be_started_says_what_the_system_said(
     finally:
         multiprocessing.set_executable(before)
     assert "trainer rank 0 could not be started" in str(failed) and "No such file" in str(failed)
-
-
-@pytest.mark.system
-def test_a_rank_on_another_node_leaves_what_its_starter_wrote(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    said = "import sys; sys.exit('srun: error: Unable to create step')"
-    monkeypatch.setattr(remote_rank, "_command", lambda node: [sys.executable, "-c", said])
-    rank = RemoteRank(SPEC, idle_rank, "n1", "trainer-rank-1")
-    rank.join(60)
-    assert rank.words.end_of(rank.exitcode) == (
-        "ended with exit code 1 (its last lines: srun: error: Unable to create step)"
-    )
-    assert "Unable to create step" in capfd.readouterr().err
 
 
 STARTS, CHANGED = 300, 50

@@ -3,6 +3,8 @@ process lives on.
 """
 
 import fcntl
+import os
+import socket
 import subprocess
 import sys
 import threading
@@ -11,9 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_runtime.processes import rendezvous
 from gpu_runtime.processes.rendezvous import rendezvous_open
-from gpu_runtime.training.nodes.remote_rank import SILENT_S
 
 # As a rank on another node, which says that it lives in a thread of its own; the disk is silent for
 # its whole life.
@@ -74,5 +74,13 @@ def test_a_file_that_cannot_be_opened_is_said_as_the_system_says_it(tmp_path: Pa
         rendezvous_open(str(tmp_path / "missing" / "ranks"), 2)
 
 
-def test_the_disk_is_named_before_the_node_would_be() -> None:
-    assert rendezvous.REACH_S < SILENT_S
+def test_on_several_machines_the_first_waits_at_the_port_that_it_has_already() -> None:
+    """On one address alone, and without a moment in which another process could take the port."""
+    with socket.create_server(("127.0.0.2", 0)) as listener:
+        host, port = listener.getsockname()
+        at = f"tcp://{host}:{port}"
+        first = rendezvous_open(f"{at}#{os.dup(listener.fileno())}", 2)
+    first.set("key", "value")
+    assert rendezvous_open(at, 2).get("key") == b"value"
+    with pytest.raises(OSError):
+        socket.create_connection(("127.0.0.1", port), timeout=5)

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
+import psutil
 import pytest
 from kubernetes import client as kubernetes_client
 from kubernetes import config as kubernetes_config
@@ -24,14 +26,17 @@ from console.scheduling.launchers.kubernetes_objects import manifests as kuberne
 from console.scheduling.launchers.options import LauncherOptions
 from console.scheduling.launchers.process import ProcessLauncher
 from console.scheduling.launchers.protocol import Handle, Launcher, Resources
+from console.scheduling.launchers.ray import RayLauncher
 from console.scheduling.launchers.slurm import SlurmLauncher
 from console.scheduling.processes import wait_until
 from launching.dockerd import docker_engine, stub_image
 from launching.fake_kubernetes import FakeKubernetes
 from launching.kubernetes_images import RUNTIME
 from launching.kubernetes_node import container_kill
+from launching.ray_nodes import ray_nodes
 from launching.real_kubernetes import CLAIM, namespace_make, own_kubernetes, volume_make
 from launching.slurm_cluster import slurm_cluster
+from support.ports import free_port
 
 SHELL = ["/bin/sh", "-c", 'eval "$PROGRAM"']
 # Two minutes at most: what a test run that was killed leaves behind ends by itself.
@@ -135,6 +140,34 @@ def slurm_backend() -> Iterator[Backend]:
 
 
 @contextmanager
+def ray_backend() -> Iterator[Backend]:
+    port, token = free_port(), secrets.token_hex(32)
+    url = f"http://127.0.0.1:{port}"
+
+    def launcher(**changes: Any) -> RayLauncher:
+        usual = {"token": token, "resources": Resources(), "command": SHELL}
+        return RayLauncher(url, **(usual | changes))
+
+    def kill(handle: Handle) -> None:
+        for process in psutil.process_iter(["cwd"]):
+            if process.info["cwd"] == handle["folder"]:
+                process.kill()
+
+    with ray_nodes(token, dashboard=port):
+        assert wait_until(lambda: _has_both(url, token), timeout_s=WAIT_S * 2, poll_s=0.5)
+        yield Backend("ray", launcher, kill)
+
+
+def _has_both(url: str, token: str) -> bool:
+    headers = {"Authorization": f"Bearer {token}"}
+    try:
+        told = httpx.get(f"{url}/api/v0/nodes", headers=headers, timeout=WAIT_S)
+        return told.status_code == 200 and told.json()["data"]["result"]["total"] == 2
+    except httpx.HTTPError:
+        return False
+
+
+@contextmanager
 def kubernetes_backend() -> Iterator[Backend]:
     cluster = FakeKubernetes()
 
@@ -211,6 +244,7 @@ BACKENDS = {
     "process": process_backend,
     "docker": docker_backend,
     "slurm": slurm_backend,
+    "ray": ray_backend,
     "kubernetes": kubernetes_backend,
     "cluster": cluster_backend,
 }

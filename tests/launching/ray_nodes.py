@@ -10,8 +10,8 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +36,12 @@ class RayNodes:
     variables: dict[str, str]
     folder: Path
     other: psutil.Process
+    join: Callable[[], psutil.Process]
+
+    def lose_and_replace(self) -> None:
+        """As ``lose``; a new one comes in its place."""
+        self.lose()
+        self.other = self.join()
 
     def lose(self, how: int = signal.SIGKILL) -> None:
         """The other node, with all that runs on it, at once."""
@@ -72,16 +78,27 @@ def ray_nodes(token: str | None = None, dashboard: int = 0) -> Iterator[RayNodes
         other = of_tests(joining.node_command(own=OTHER, address=f"{HEAD}:{port}"))
         if dashboard:
             head = [word for word in head if not word.startswith("--include-dashboard")]
-            head += ["--include-dashboard=true", "--dashboard-host=127.0.0.1", f"--dashboard-port={dashboard}"]
+            head += [
+                "--include-dashboard=true",
+                "--dashboard-host=127.0.0.1",
+                f"--dashboard-port={dashboard}",
+            ]
         with daemon(head, log=folder / "head.log") as first:
             assert wait_until(lambda: _listens(port), timeout_s=START_S, poll_s=0.2), (
-                (folder / "head.log").read_text()
-            )
-            with daemon(other, log=folder / "other.log") as second:
+                folder / "head.log"
+            ).read_text()
+            with ExitStack() as others:
+                begun = [first.pid]
+
+                def join() -> psutil.Process:
+                    second = others.enter_context(daemon(other, log=folder / "other.log"))
+                    begun.append(second.pid)
+                    return psutil.Process(second.pid)
+
                 try:
-                    yield RayNodes(variables, folder, psutil.Process(second.pid))
+                    yield RayNodes(variables, folder, join(), join)
                 finally:
-                    _end(first.pid, second.pid)
+                    _end(*begun)
     finally:
         os.environ.clear()
         os.environ.update(before)

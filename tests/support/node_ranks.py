@@ -66,11 +66,18 @@ async def meeting(
     # by a name that the other node can import
     load = partial(node_ranks.meet, wanted.get("other_model"))
     ranks = RankProcesses(spec, partial(rank_process.rank_main, load=load), group=there)
+    notices: list[None] = []
+    if there is not None:
+        there.on_notice(lambda: notices.append(None))
     try:
+        await ranks.ready()
+        (folder / "met").touch()
+        while wanted.get("until_noticed") and not notices:
+            await asyncio.sleep(0.1)
         await ranks.ready()
     finally:
         await ranks.close()
-    return {}
+    return {"notices": len(notices)}
 
 
 class Met:

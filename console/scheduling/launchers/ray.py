@@ -70,7 +70,7 @@ class RayLauncher:
         self._address, self._token, self._resources = address, token, resources
         self._command = list(command)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._http = httpx.Client(base_url=address, headers=headers, timeout=TIMEOUT_S)
+        self._headers = headers
         self._seen = Snapshot(self._jobs)
         if not token:
             log.warning(OPEN, address)
@@ -125,7 +125,9 @@ class RayLauncher:
         """
         found = self._ask("GET", "/api/version").get("ray_version", "")
         if found != VERSION:
-            raise OSError(f"the cluster at {self._address} has Ray {found}; sessions need {VERSION}")
+            raise OSError(
+                f"the cluster at {self._address} has Ray {found}; sessions need {VERSION}"
+            )
         count, wanted = handle.get("nodes", 1), self._amounts(handle["gpus"])
         listed = self._ask("GET", "/api/v0/nodes", params={"detail": "true", "limit": "10000"})
         nodes = [node for node in listed["data"]["result"]["result"] if node["state"] == "ALIVE"]
@@ -215,7 +217,9 @@ class RayLauncher:
         it refuses a job.
         """
         try:
-            answer = self._http.request(method, path, json=body, params=params)
+            with httpx.Client(headers=self._headers, timeout=TIMEOUT_S) as client:
+                url = f"{self._address}{path}"
+                answer = client.request(method, url, json=body, params=params)
         except httpx.HTTPError as error:
             raise LauncherUnavailable(f"Ray at {self._address}: {error}") from error
         if answer.status_code == 404 and missing is not None:

@@ -3632,14 +3632,8 @@ export interface components {
              */
             engine_bytes: number;
             /**
-             * Engine Nodes
-             * @description Machines that the engine is spread over: all, where the first has too little memory for it.
-             * @default 1
-             */
-            engine_nodes: number;
-            /**
              * Engines
-             * @description At most: one on each GPU that is an engine's. A model that needs several GPUs has fewer.
+             * @description At most: one on each GPU that is an engine's. A model that needs several GPUs has fewer. On CPUs one on each machine.
              * @default 1
              */
             engines: number;
@@ -4873,7 +4867,7 @@ export interface components {
             };
             /**
              * Nodes
-             * @description Machines that the trainer's ranks are spread over, evenly; the engine is on the first, or on all where it does not fit there. More than 1 with the launchers slurm and kubernetes, without GPUs.
+             * @description Machines that the trainer's ranks are spread over, evenly, by Ray; each has an engine of its own. More than 1 with the launchers ray, slurm and kubernetes.
              * @default 1
              */
             nodes?: number;

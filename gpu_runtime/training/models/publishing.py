@@ -1,8 +1,8 @@
 """How a rank leaves the trainer's weights for the engine: Hugging Face names, the engine's dtype.
 
-Rank 0 does it, and on several nodes the first rank of each, for the engine there. Where the weights are whole in that process, the engine reads them from its memory
-(``weights/shared_memory.py``; on a GPU ``weights/cuda_ipc.py``); else they are written into a file
-(``weights/shared_file.py``).
+Rank 0 does it, and on several nodes the first rank of each, for the engine there. Where the weights
+are whole in that process, the engine reads them from its memory (``weights/shared_memory.py``; on a
+GPU ``weights/cuda_ipc.py``); else they are written into a file (``weights/shared_file.py``).
 """
 
 from collections.abc import Iterable, Sequence

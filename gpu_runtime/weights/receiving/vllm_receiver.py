@@ -15,6 +15,7 @@ from gpu_runtime.weights.handover_folder import folder_is_whole
 from gpu_runtime.weights.reader import MappedWeights, folder_tensors
 
 if TYPE_CHECKING:
+    from vllm.config import ParallelConfig
     from vllm.v1.worker.gpu_model_runner import GPUModelRunner
 
 
@@ -25,6 +26,7 @@ class WeightReceiver:
     # worker's.
     model_runner: "GPUModelRunner"  # on a CPU a subclass of it
     device: torch.device
+    parallel_config: "ParallelConfig"
     # with the configuration set that some kernels for GPUs ask for
     reload_weights: Callable[..., None]
 

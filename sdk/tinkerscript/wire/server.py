@@ -22,7 +22,7 @@ class PlaceView(Response):
     kind: str = Field(
         description="What the operator calls its machines, such as h100x8; empty for `here`."
     )
-    launcher: str = Field(description="process, docker, kubernetes or slurm.")
+    launcher: str = Field(description="process, docker, kubernetes, slurm or ray.")
     max_runtimes: int = Field(description="So many sessions run there at once.")
     running: int = Field(
         description="Sessions of the project; for an operator those of all projects."

@@ -380,12 +380,12 @@ def test_pods_of_one_session_have_names_machines_and_a_key_of_their_own_and_reac
         {"protocol": "TCP", "port": 7000}
     ]
     assert each_other["ports"] == [{"protocol": "TCP"}], (
-        "ranks and the engine's parts choose theirs; nothing of UDP"
+        "Ray's processes and ranks choose theirs; nothing of UDP"
     )
-    assert "PRIVATE KEY" in secret["stringData"][manifests.PODS_KEY] and "PRIVATE KEY" not in str(
-        job
-    )
-    assert manifests.PODS_KEY not in all_of(wanted_make())[1]["stringData"]
+    token = secret["stringData"][manifests.TOKEN]
+    assert len(token) == 64 and token not in str(job) and variables["RAY_AUTH_MODE"] == "token"
+    assert token != all_of(wanted_make(pods=2))[1]["stringData"][manifests.TOKEN]
+    assert manifests.TOKEN not in all_of(wanted_make())[1]["stringData"]
 
 
 @pytest.mark.system

@@ -69,7 +69,7 @@ def test_without_a_file_there_is_the_one_place() -> None:
         (
             '"slurm"',
             '"process"',
-            "launcher is 'process'; a further place is a cluster, of kubernetes or slurm",
+            "launcher is 'process'; a further place is a cluster, of kubernetes, slurm, ray",
         ),
         ("max_runtimes = 4", "", "max_runtimes is None"),
         ("max_runtimes = 4", "max_runtimes = 0", "max_runtimes is 0"),

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from console.config.own_certificate import certificate_make
 from console.scheduling.launchers.protocol import (
     GATEWAY_PORT,
     Resources,
@@ -36,8 +37,9 @@ METADATA = "169.254.0.0/16"
 GPU = "nvidia.com/gpu"
 INDEX = "batch.kubernetes.io/job-completion-index"  # an annotation of each pod of an Indexed Job
 MACHINE = "kubernetes.io/hostname"
-# Of several pods alone, for gpu_runtime/cluster/pods.py; the token is Ray's own variable.
+# Of several pods alone, for gpu_runtime/cluster; the token is Ray's own variable.
 PODS, POD_IP, TOKEN = "TINKERSCRIPT_RUNTIME_PODS", "POD_IP", "RAY_AUTH_TOKEN"
+AUTHORITY = "TINKERSCRIPT_RUNTIME_AUTHORITY"
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ def secret_make(wanted: Wanted, owner: Manifest) -> Manifest:
         "immutable": True,
         "stringData": dict(wanted.environment)
         # by what the pods of one session know each other
-        | ({TOKEN: secrets.token_hex(32)} if wanted.pods > 1 else {}),
+        | (_pods_keys() if wanted.pods > 1 else {}),
     }
 
 
@@ -299,6 +301,11 @@ def _container(wanted: Wanted) -> Manifest:
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": mounts,
     }
+
+
+def _pods_keys() -> dict[str, str]:
+    authority = "".join(certificate_make("tinkerscript session"))
+    return {TOKEN: secrets.token_hex(32), AUTHORITY: authority}
 
 
 def _amounts(resources: Resources) -> Manifest:

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { MemoryPlace } from "../../../api/types";
 import { memoryParts, memoryFit, placeParts, placeRuns } from "./plan";
 
-const memory = { total_bytes: 100, engines: 1, engine_nodes: 1, engine_bytes: 40, trainer_bytes: 20, optimizer_bytes: 10, reference_bytes: 0, handover_bytes: 5, activation_bytes: 12, head_bytes: 3, process_bytes: 10, places: [] as MemoryPlace[] };
+const memory = { total_bytes: 100, engines: 1, engine_bytes: 40, trainer_bytes: 20, optimizer_bytes: 10, reference_bytes: 0, handover_bytes: 5, activation_bytes: 12, head_bytes: 3, process_bytes: 10, places: [] as MemoryPlace[] };
 
 const parts = { weights_bytes: 10, gradient_bytes: 0, optimizer_bytes: 20, reference_bytes: 0, activation_bytes: 12, head_bytes: 3, handover_bytes: 0, engine_weights_bytes: 0, cache_bytes: 0, process_bytes: 0 };
 const place: MemoryPlace = { name: "GPU 2 of 2", engines: 0, ranks: 1, total_bytes: 45, available_bytes: 45, ...parts };
@@ -18,7 +18,6 @@ test("the parts that are shown make up the whole", () => {
   expect(parts.map(([name]) => name)).not.toContain("Reference");
   expect(parts[0]).toEqual(["Engine", 40]);
   expect(memoryParts({ ...memory, engines: 7 })[0]).toEqual(["7 engines, at most", 40]);
-  expect(memoryParts({ ...memory, engine_nodes: 2 })[0]).toEqual(["Engine, over 2 machines", 40]);
   expect(parts.reduce((sum, [, size]) => sum + size, 0)).toBe(memory.total_bytes);
 });
 

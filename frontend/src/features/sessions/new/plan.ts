@@ -64,7 +64,6 @@ export function memoryParts(memory: MemoryEstimate): [string, number][] {
 }
 
 function engineName(memory: MemoryEstimate): string {
-  if (memory.engine_nodes > 1) return `Engine, over ${memory.engine_nodes} machines`;
   return memory.engines > 1 ? `${memory.engines} engines, at most` : "Engine";
 }
 
