@@ -75,11 +75,11 @@ class Group:
         if self._lost:
             raise TrainerFailed(f"node {self._lost} is lost: Ray has not heard of it any more")
 
-    def actor(self, kind: type, node: int, name: str, **options: Any) -> Any:
+    def actor(self, kind: type, node: int, **options: Any) -> Any:
         """An actor of ``kind`` on that node, which Ray does not start again when it has ended."""
         ray = ray_import()
         chosen = _within(self._placed, node) | {"max_restarts": 0, "max_task_retries": 0}
-        return ray.remote(kind).options(**chosen, **options).remote(_environment(node), name)
+        return ray.remote(kind).options(**chosen, **options).remote(_environment(node))
 
     def on_notice(self, noticed: Callable[[], None]) -> None:
         """Call ``noticed``, from any thread, when a machine is about to be taken away."""

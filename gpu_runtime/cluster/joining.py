@@ -156,7 +156,9 @@ def _head(own: str, port: int) -> Iterator[str]:
     folder = Path(tempfile.mkdtemp(prefix="tinkerscript-ray-", dir="/tmp"))
     try:
         tls_begin(os.environ[AUTHORITY], own, folder)
-        with _running(node_command(own=own, port=port, folder=str(folder / "ray"))) as head:
+        # at SIGTERM it would take half a minute to send its actors elsewhere
+        command = node_command(own=own, port=port, folder=str(folder / "ray"))
+        with _running(command, end_by=signal.SIGKILL) as head:
             until = time.monotonic() + HEAD_S
             while not _listens(own, port):
                 if head.poll() is not None or time.monotonic() > until:
@@ -168,7 +170,9 @@ def _head(own: str, port: int) -> Iterator[str]:
 
 
 @contextmanager
-def _running(command: list[str]) -> Iterator["subprocess.Popen[bytes]"]:
+def _running(
+    command: list[str], end_by: signal.Signals = signal.SIGTERM
+) -> Iterator["subprocess.Popen[bytes]"]:
     environment = environment_now() | USUAL
     with kept_from_children():
         process = subprocess.Popen(
@@ -178,7 +182,7 @@ def _running(command: list[str]) -> Iterator["subprocess.Popen[bytes]"]:
         yield process
     finally:
         with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)
+            os.killpg(process.pid, end_by)
         try:
             process.wait(END_S)
         except subprocess.TimeoutExpired:

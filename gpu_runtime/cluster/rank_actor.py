@@ -14,7 +14,6 @@ from multiprocessing import Pipe
 from typing import Any
 
 from gpu_runtime.errors import TrainerFailed
-from gpu_runtime.training.rank_spec import RankSpec
 
 from .group import Group
 from .joining import ray_import
@@ -26,7 +25,7 @@ START_S = 120.0
 # tells so of one whose actors are known to have ended.
 LOST_S, TOLD_S = 30.0, 3.0
 
-Main = Callable[[Any, RankSpec], None]
+Main = Callable[[Any, Any], None]  # a connection, and the rank's RankSpec
 
 
 def environment_take(given: Mapping[str, str | None]) -> None:
@@ -42,9 +41,8 @@ def environment_take(given: Mapping[str, str | None]) -> None:
 class RankActor:
     """The rank itself. It ends with the runtime, whose actor it is."""
 
-    def __init__(self, environment: Mapping[str, str | None], name: str) -> None:
+    def __init__(self, environment: Mapping[str, str | None]) -> None:
         environment_take(environment)
-        self._name = name
         self._commands: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._listener: socket.socket | None = None
@@ -56,7 +54,7 @@ class RankActor:
         host, port = self._listener.getsockname()[:2]
         return f"tcp://{host}:{port}"
 
-    def run(self, main: Main, spec: RankSpec) -> Iterator[Any]:
+    def run(self, main: Main, spec: Any) -> Iterator[Any]:
         """Be the rank of ``spec``; what it answers, until it ends."""
         if self._listener is not None:
             at = f"{spec.rendezvous_path}#{self._listener.detach()}"
@@ -68,7 +66,7 @@ class RankActor:
             finally:
                 self._answers.put(OVER)
 
-        threading.Thread(target=work, name=self._name, daemon=True).start()
+        threading.Thread(target=work, name="rank", daemon=True).start()
         while (answer := self._answers.get()) is not OVER:
             yield answer
 
@@ -86,13 +84,11 @@ class RankActor:
 
 
 class RayRank:
-    """The rank of ``spec`` on ``node`` of the group. The first one tells where it waits
-    (``meeting``).
-    """
+    """A rank on ``node`` of the group. The first one tells where it waits (``meeting``)."""
 
     def __init__(self, group: Group, node: int, name: str) -> None:
-        self._group, self._node, self.name = group, node, name
-        self._actor = group.actor(RankActor, node, name, max_concurrency=3)
+        self._group, self.name = group, name
+        self._actor = group.actor(RankActor, node, max_concurrency=3)
         self._is_killed = False
         near, self._forward = Pipe(duplex=False)
         self.connection = RankConnection(near, self._actor)
@@ -108,7 +104,7 @@ class RayRank:
         except (ray.exceptions.RayError, TimeoutError) as error:
             raise TrainerFailed(f"{self.name} could not be started: {error}") from error
 
-    def start(self, main: Main, spec: RankSpec) -> None:
+    def start(self, main: Main, spec: Any) -> None:
         """Run ``main`` there."""
         running = self._actor.run.options(num_returns="streaming")
         self._answers = running.remote(main, spec)

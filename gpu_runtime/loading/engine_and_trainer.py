@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gpu_runtime.cluster.engine_actor import NodeEngine
 from gpu_runtime.cluster.group import Group, group_opened
 from gpu_runtime.engine.replicas import engines_start
 from gpu_runtime.engine.tensor_parallel import EngineDevices, engine_devices_plan
@@ -41,6 +40,7 @@ from gpu_runtime.weights.handover_folder import handover_make
 from tinkerscript.wire.training.model_refusals import engine_refusal, folder_refusal
 from tinkerscript.wire.training.models.mixtures import mixture_refusal
 
+from .node_engine import NodeEngine
 from .rehearsal import rehearse, rehearse_models
 
 EngineT = TypeVar("EngineT", bound=EngineProcess)

@@ -24,7 +24,7 @@ LOCKS = {
 }
 # in one environment, of a machine without a GPU
 TOGETHER = ("tools", "node", "server", "cpu", "tests")
-ADDED = ("trl", "cookbook")  # to what that environment has
+ADDED = ("trl", "cookbook", "ray-dashboard")  # to what that environment has
 # What torch's build for CUDA brings, and what vLLM's names its own version of.
 OF_CUDA = re.compile(r"nvidia-|cuda-|triton$")
 DIFFERS = {"apache-tvm-ffi"}

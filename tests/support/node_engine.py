@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from gpu_runtime.cluster import joining
@@ -81,8 +82,10 @@ async def whole(folder: Path, wanted: dict[str, Any]) -> dict[str, Any]:
     assignment = assignment.model_copy(update={"base_model_path": str(folder / "model")})
     joining.OWN = wanted.get("own", "")
     nodes = assignment.config.nodes
+    session = session_of(assignment)
+    session.agent = SimpleNamespace(preempt=lambda: None)
     try:
-        async with engine_and_trainer.open_engine_and_trainer(session_of(assignment)) as (
+        async with engine_and_trainer.open_engine_and_trainer(session) as (
             engine,
             trainer,
             comparison,

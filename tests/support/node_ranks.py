@@ -14,6 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+import torch.distributed as dist
+
 from gpu_runtime.cluster import group, joining
 from gpu_runtime.cluster.group import Group, group_opened
 from gpu_runtime.cluster.same import same_model_verify, versions
@@ -25,6 +28,8 @@ from support import node_ranks
 from support.rank_batches import batch
 from support.rank_steps import optim_step
 from tinkerscript.wire.config import SessionConfig
+
+SUMS = 2000
 
 
 async def steps(
@@ -74,14 +79,31 @@ async def meeting(
         (folder / "met").touch()
         while wanted.get("until_noticed") and not notices:
             await asyncio.sleep(0.1)
+        while wanted.get("lost"):
+            await summed(ranks)
         await ranks.ready()
+    except TrainerKilled as killed:
+        await ranks.restart()
+        return {"killed": str(killed), "again": await summed(ranks)}
     finally:
         await ranks.close()
     return {"notices": len(notices)}
 
 
+async def summed(ranks: RankProcesses) -> float:
+    """As a step, which the ranks compute together for a while."""
+    return await ranks._call("summed", deadline_s=60)  # noqa: SLF001
+
+
 class Met:
-    """In the place of a trainer."""
+    """In the place of a trainer: its ranks sum, and load no model."""
+
+    def summed(self) -> float:
+        """Of ones, again and again."""
+        for _ in range(SUMS):
+            one = torch.ones(1)
+            dist.all_reduce(one)
+        return float(one)
 
 
 def meet(other_model: str | None, spec: RankSpec, on_row: object) -> Met:

@@ -156,7 +156,7 @@ def test_a_job_of_slurm_over_another_number_of_nodes_is_refused(
 
 
 def test_what_is_started_here_has_no_dashboard_and_asks_for_a_token() -> None:
-    head = joining.node_command(own="10.0.0.1", port=6379, folder="/tmp/x")
+    head = joining.node_command(own="10.0.0.1", port=6379, folder="sessions")
     assert "--include-dashboard=false" in head and "--node-ip-address=10.0.0.1" in head
     other = joining.node_command(address="10.0.0.1:6379")
     assert "--address=10.0.0.1:6379" in other and "--head" not in other

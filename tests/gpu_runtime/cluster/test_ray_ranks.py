@@ -19,7 +19,7 @@ from support.tiny_model import tiny_model_make
 
 RUN_S, MINUTE_S = 480, 60
 TWO: dict[str, object] = {"trainer_ranks": 2, "zero_stage": 2}
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(1000)]
+pytestmark = pytest.mark.timeout(1000)
 
 
 @pytest.fixture
@@ -68,6 +68,7 @@ def run(tmp_path: Path) -> Callable[..., Run]:
     return lambda name, config, **wanted: Run(tmp_path / name, config, **wanted)
 
 
+@pytest.mark.engine
 def test_ranks_on_two_nodes_take_the_steps_of_two_on_one_and_go_on_from_their_state(
     cluster: RayNodes, run: Callable[..., Run]
 ) -> None:
@@ -83,10 +84,16 @@ def test_ranks_on_two_nodes_take_the_steps_of_two_on_one_and_go_on_from_their_st
     assert all(torch.equal(tensor, unbroken[name]) for name, tensor in back.weights().items())
 
 
+@pytest.mark.system
+@pytest.mark.parametrize(
+    "trains",
+    [{"meets": True}, pytest.param({"steps": []}, marks=pytest.mark.engine)],
+    ids=["sums", "trains"],
+)
 def test_a_node_lost_in_a_step_ends_the_trainer_by_name_within_a_minute(
-    cluster: RayNodes, run: Callable[..., Run]
+    cluster: RayNodes, run: Callable[..., Run], trains: dict[str, object]
 ) -> None:
-    job = run("job", TWO | {"nodes": 2}, steps=[], lost=True)
+    job = run("job", TWO | {"nodes": 2}, lost=True, **trains)
     job.met()
     cluster.lose()
     began = time.monotonic()
@@ -95,10 +102,11 @@ def test_a_node_lost_in_a_step_ends_the_trainer_by_name_within_a_minute(
     assert time.monotonic() - began < MINUTE_S
 
 
+@pytest.mark.system
 def test_a_rank_killed_on_a_node_that_lives_is_started_again(
     cluster: RayNodes, run: Callable[..., Run]
 ) -> None:
-    job = run("job", TWO | {"nodes": 2}, steps=[], lost=True)
+    job = run("job", TWO | {"nodes": 2}, meets=True, lost=True)
     job.met()
     (rank,) = [it for it in cluster.of_other() if "RankActor" in " ".join(it.cmdline())]
     rank.kill()
@@ -106,7 +114,7 @@ def test_a_rank_killed_on_a_node_that_lives_is_started_again(
     assert "trainer rank 1 was killed" in found["killed"] and found["again"], job.log()
 
 
-@pytest.mark.nightly
+@pytest.mark.system
 @pytest.mark.parametrize("what", ["model", "version"])
 def test_a_node_that_has_something_else_is_refused_by_name_before_it_trains(
     cluster: RayNodes, run: Callable[..., Run], tmp_path: Path, what: str
@@ -119,6 +127,7 @@ def test_a_node_that_has_something_else_is_refused_by_name_before_it_trains(
     assert (says if what == "model" else f"node {HEAD} has torch 1.0") in found["says"]
 
 
+@pytest.mark.system
 def test_a_cluster_that_is_too_small_is_named_with_what_was_found(
     cluster: RayNodes, run: Callable[..., Run]
 ) -> None:

@@ -6,14 +6,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpu_runtime.cluster.group import Group
+from gpu_runtime.cluster.joining import ray_import
+from gpu_runtime.cluster.rank_actor import environment_take
 from gpu_runtime.errors import EngineDead, RuntimeFault
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.weights.handover_folder import handover_part
 from tinkerscript.wire.config import SessionConfig
-
-from .group import Group
-from .joining import ray_import
-from .rank_actor import environment_take
 
 if TYPE_CHECKING:
     from gpu_runtime.engine.vllm_engine import VllmEngine
@@ -25,9 +24,8 @@ OF_THE_RUNTIME = ("VLLM_RPC_BASE_PATH", "VLLM_HOST_IP", "GLOO_SOCKET_IFNAME")
 class EngineActor:
     """One engine of vLLM, on this node alone."""
 
-    def __init__(self, environment: Mapping[str, str | None], name: str) -> None:
+    def __init__(self, environment: Mapping[str, str | None]) -> None:
         environment_take({**environment, **dict.fromkeys(OF_THE_RUNTIME)})
-        self._name = name
         self._engine: VllmEngine | None = None
 
     async def start(
@@ -92,7 +90,7 @@ class NodeEngine:
         **options: Any,
     ) -> "NodeEngine":
         """Load ``model`` there. Raises what ``VllmEngine.start`` does."""
-        actor = group.actor(EngineActor, node, f"engine-{node}")
+        actor = group.actor(EngineActor, node)
         length = await _result(group, actor.start.remote(model, config, device, options))
         engine = cls(group, node, actor, length)
         engine.shares_device = bool(options.get("shares_device"))
