@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpu_runtime.cluster.group import Group
 from gpu_runtime.cluster.joining import ray_import
-from gpu_runtime.cluster.rank_actor import environment_take
+from gpu_runtime.cluster.rank_actor import LOST_S, environment_take
 from gpu_runtime.errors import EngineDead, RuntimeFault
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.weights.handover_folder import handover_part
@@ -109,7 +109,7 @@ class NodeEngine:
                 yield await _result(self._group, piece)
             is_over = True
         except ray.exceptions.RayError as error:
-            raise self._dead(error) from error
+            raise await _cause(self._group, error) from error
         finally:
             if not is_over:
                 with suppress(ray.exceptions.RayError):
@@ -164,17 +164,10 @@ class NodeEngine:
         await _result(self._group, self._actor.order.remote(name, *arguments))
 
     async def _watch(self) -> None:
-        ray = ray_import()
         try:
-            self._ending = await self._actor.ended.remote()
-        except ray.exceptions.RayError as error:
-            self._ending = f"has ended: {str(error).splitlines()[0]}"
-
-    def _dead(self, error: Exception) -> EngineDead:
-        where = f"node {self._group.nodes[self._node].name}"
-        if self._group.lost:
-            where = f"node {self._group.lost} is lost, and an engine with it"
-        return EngineDead(f"{where}: {str(error).splitlines()[0]}")
+            self._ending = await _result(self._group, self._actor.ended.remote())
+        except EngineDead as error:
+            self._ending = f"has ended: {error}"
 
 
 async def _result(group: Group, reference: Any) -> Any:
@@ -195,11 +188,16 @@ async def _result(group: Group, reference: Any) -> Any:
             raise error.cause from None
         raise EngineDead(f"the engine failed: {error.cause!r}") from error
     except ray.exceptions.RayError as error:
-        lost = await asyncio.to_thread(group.lost_within, END_S)
-        why = f"node {lost} is lost" if lost else str(error).splitlines()[0]
-        raise EngineDead(f"an engine on another node has ended: {why}") from error
+        raise await _cause(group, error) from error
     finally:
         future.cancel()
+
+
+async def _cause(group: Group, error: Exception) -> EngineDead:
+    """Of an actor that is not reached: its node is lost, if it is, which Ray finds a little later."""
+    if lost := await asyncio.to_thread(group.lost_within, LOST_S):
+        return EngineDead(f"node {lost} is lost, and an engine with it")
+    return EngineDead(f"an engine on another node has ended: {str(error).splitlines()[0]}")
 
 
 async def _awaited(reference: Any) -> Any:

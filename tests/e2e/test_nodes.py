@@ -7,7 +7,6 @@ a real one of three nodes ("cluster").
 
 import os
 import re
-import secrets
 import signal
 import socket
 import subprocess
@@ -28,7 +27,6 @@ from gpu_runtime.cluster.pods import PODS
 from launching.fake_kubernetes import FakeKubernetes
 from launching.kubernetes_network import GATEWAY
 from launching.nodes_cluster import NodesCluster, nodes_cluster
-from launching.ray_nodes import ray_nodes
 from launching.relay import Relay
 from launching.slurm_cluster import slurm_cluster
 from support import migrated_database
@@ -100,7 +98,7 @@ def served(
         environment = os.environ | CODE | {
             "TINKERSCRIPT_DATA": str(folder / "data"), "TINKERSCRIPT_PORT": str(port),
             "TINKERSCRIPT_MODELS": f"tiny={model}", "TINKERSCRIPT_RUNTIME_SERVER_URL": url,
-            "TINKERSCRIPT_RUNTIME_MEMORY_GIB": "3", "TINKERSCRIPT_RUNTIME_CPUS": "1",
+            "TINKERSCRIPT_RUNTIME_MEMORY_GIB": "4", "TINKERSCRIPT_RUNTIME_CPUS": "1",
             "S3_ENDPOINT_URL": store_url, "S3_ACCESS_KEY": store.access_key, "S3_SECRET_KEY": store.secret_key,
             "DJANGO_SETTINGS_MODULE": "console.settings",
         } | cluster  # fmt: skip
@@ -191,21 +189,7 @@ def on_cluster(tmp_path: Path, embedded_s3: str) -> Iterator[Served]:
         yield server
 
 
-@pytest.fixture
-def on_ray(tmp_path: Path, embedded_s3: str) -> Iterator[Served]:
-    token, port = secrets.token_hex(32), free_port()
-    with ray_nodes(token, dashboard=port) as nodes:
-        (tmp_path / "token").write_text(token)
-        variables = {
-            "TINKERSCRIPT_LAUNCHER": "ray",
-            "TINKERSCRIPT_RAY_ADDRESS": f"http://127.0.0.1:{port}",
-            "TINKERSCRIPT_RAY_TOKEN_FILE": str(tmp_path / "token"),
-        }
-        with served(tmp_path, embedded_s3, variables, nodes.lose_and_replace, []) as server:
-            yield server
-
-
-@pytest.mark.parametrize("launcher", ["ray", "slurm", "kubernetes", "cluster"])
+@pytest.mark.parametrize("launcher", ["slurm", "kubernetes", "cluster"])
 def test_a_session_over_two_nodes_loses_one_and_goes_on_from_journal_and_state(
     launcher: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
@@ -282,7 +266,7 @@ def nodes_elsewhere() -> list[psutil.Process]:
 
 
 def is_ours(environ: dict[str, str]) -> bool:
-    """Of a pod, or of this cluster of Slurm or Ray."""
+    """Of a pod, or of this cluster of Slurm."""
     if PODS in environ:
         return True
     return environ.get("SLURM_CONF", "") == os.environ.get("SLURM_CONF", "none")

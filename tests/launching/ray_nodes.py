@@ -10,8 +10,8 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,12 +36,6 @@ class RayNodes:
     variables: dict[str, str]
     folder: Path
     other: psutil.Process
-    join: Callable[[], psutil.Process]
-
-    def lose_and_replace(self) -> None:
-        """As ``lose``; a new one comes in its place."""
-        self.lose()
-        self.other = self.join()
 
     def lose(self, how: int = signal.SIGKILL) -> None:
         """The other node, with all that runs on it, at once."""
@@ -87,18 +81,11 @@ def ray_nodes(token: str | None = None, dashboard: int = 0) -> Iterator[RayNodes
             assert wait_until(lambda: _listens(port), timeout_s=START_S, poll_s=0.2), (
                 folder / "head.log"
             ).read_text()
-            with ExitStack() as others:
-                begun = [first.pid]
-
-                def join() -> psutil.Process:
-                    second = others.enter_context(daemon(other, log=folder / "other.log"))
-                    begun.append(second.pid)
-                    return psutil.Process(second.pid)
-
+            with daemon(other, log=folder / "other.log") as second:
                 try:
-                    yield RayNodes(variables, folder, join(), join)
+                    yield RayNodes(variables, folder, psutil.Process(second.pid))
                 finally:
-                    _end(*begun)
+                    _end(first.pid, second.pid)
     finally:
         os.environ.clear()
         os.environ.update(before)

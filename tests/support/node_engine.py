@@ -18,10 +18,12 @@ from gpu_runtime.cluster import joining
 from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.engine.vllm_process import imports_begin
 from gpu_runtime.errors import RuntimeFault
-from gpu_runtime.interfaces import Engine, Sample, SamplingOptions, Trainer
+from gpu_runtime.interfaces import Engine, Sample, SamplingOptions
 from gpu_runtime.loading import engine_and_trainer
+from gpu_runtime.model_interfaces import Trainer
 from gpu_runtime.weights.handover_folder import handover_make
 from support.gateway_harness import make_assignment, session_of
+from support.rank_steps import optim_step
 
 PROMPT = (0, 40, 41, 42, 2)
 TOKENS = 8
@@ -56,7 +58,7 @@ async def steps(engine: Engine, trainer: Trainer, handover: Path) -> dict[str, A
     """Greedy before and after a step, and what the trainer makes of the same tokens."""
     before = await greedy_of_each(engine, "before")
     await trainer.forward_backward([sample(*before[0])])
-    await trainer.optim_step(1)
+    await optim_step(trainer, 1)
     await trainer.publish(handover)
     await engine.load_weights(handover, 1)
     after = await greedy_of_each(engine, "after")

@@ -48,7 +48,7 @@ async def steps(
             number += 1
             await trainer.forward_backward(batch(number))
             (folder / "met").touch()
-            await trainer.optim_step(number)
+            await optim_step(trainer, number)
         for number in wanted["steps"]:
             metrics = await trainer.forward_backward(batch(number))
             metrics |= await optim_step(trainer, number)

@@ -4033,7 +4033,7 @@ export interface components {
             kind: string;
             /**
              * Launcher
-             * @description process, docker, kubernetes or slurm.
+             * @description process, docker, kubernetes, slurm or ray.
              */
             launcher: string;
             /**
