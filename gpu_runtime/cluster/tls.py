@@ -9,6 +9,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from gpu_runtime.processes.network import own_addresses
+
 AUTHORITY = "TINKERSCRIPT_RUNTIME_AUTHORITY"  # PEM of a certificate and its key
 KEY_BEGINS = "-----BEGIN PRIVATE KEY"
 LIFE = datetime.timedelta(days=3650)
@@ -40,7 +42,8 @@ def tls_begin(authority: str, own: str, folder: Path) -> None:
     signer = load_pem_private_key(authority[begins:].encode(), password=None)
     assert isinstance(signer, ec.EllipticCurvePrivateKey), "as authority_make makes it"
     key = ec.generate_private_key(ec.SECP256R1())
-    addresses = dict.fromkeys([own, "127.0.0.1"])
+    # Ray puts another of the machine's addresses in the place of 127.0.0.1.
+    addresses = sorted({own, "127.0.0.1", *own_addresses()})
     names = x509.SubjectAlternativeName(
         [x509.DNSName("localhost")]
         + [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]

@@ -26,3 +26,14 @@ def interface_toward(address: str) -> str:
     raise OSError(
         f"no interface of this machine has the address {own}, by which {address} is reached"
     )
+
+
+def own_addresses() -> set[str]:
+    """Every address of this machine, of IP version 4 and 6."""
+    families = (socket.AF_INET, socket.AF_INET6)
+    return {
+        each.address.partition("%")[0]
+        for addresses in psutil.net_if_addrs().values()
+        for each in addresses
+        if each.family in families
+    }
