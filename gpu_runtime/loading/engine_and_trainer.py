@@ -81,6 +81,7 @@ async def _opened(
     """Of ``open_engine_and_trainer``, on the machines of ``group``: ranks and an engine on each."""
     assignment, on_progress = session.assignment, session.status.advance
     model, config = assignment.base_model_path, assignment.config
+    others = [] if group is None else group.nodes[1:]
     trainer = TrainerRanks(
         model,
         config,
@@ -88,6 +89,7 @@ async def _opened(
         gpus=placement.trainer_gpus,
         shares_device=placement.shared,
         group=group,
+        gpus_elsewhere=[placement.on_other(node.gpus).trainer_gpus for node in others],
         on_progress=on_progress,
     )
 
@@ -106,7 +108,7 @@ async def _opened(
             for gpus in placement.engines(devices.tensor_parallel)
         ]
         if group is not None:
-            for number, node in enumerate(group.nodes[1:], start=1):
+            for number, node in enumerate(others, start=1):
                 there = placement.on_other(node.gpus).engines(devices.tensor_parallel)
                 start_there = partial(NodeEngine.start, group, number, *what, **options)
                 loads += [partial(start_there, gpus=gpus) for gpus in there]

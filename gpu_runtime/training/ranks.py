@@ -67,8 +67,10 @@ class RankProcesses:
         main: Main,
         *,
         group: Group | None = None,
+        gpus_elsewhere: Sequence[Sequence[str]] = (),
         on_progress: Callable[[], None] = lambda: None,
     ) -> None:
+        self._gpus_elsewhere = gpus_elsewhere  # as of ``spec``, of each node but the first
         self.spec, self._main, self._world = spec, main, spec.world_size
         self._group = group
         self._lock = asyncio.Lock()
@@ -99,7 +101,7 @@ class RankProcesses:
         met = self.processes[0].meeting()
         for rank, there in enumerate(self.processes):
             spec = replace(self.spec, rank=rank, rendezvous_path=met)
-            there.start(self._main, _placed(spec, group))
+            there.start(self._main, _placed(spec, group, [self.spec.gpus, *self._gpus_elsewhere]))
 
     def _start_beside(self) -> None:
         # In the runtime's own folder, which goes with it where it is killed.
@@ -270,6 +272,7 @@ class TrainerRanks(RankProcesses):
         gpus: Sequence[str] = (),
         shares_device: bool = False,
         group: Group | None = None,
+        gpus_elsewhere: Sequence[Sequence[str]] = (),
         on_progress: Callable[[], None] = lambda: None,
     ) -> None:
         if config.offload_optimizer and device == "cpu":
@@ -294,7 +297,9 @@ class TrainerRanks(RankProcesses):
             tuple(gpus),
             shares_device,
         )
-        super().__init__(spec, rank_main, group=group, on_progress=on_progress)
+        super().__init__(
+            spec, rank_main, group=group, gpus_elsewhere=gpus_elsewhere, on_progress=on_progress
+        )
 
     async def logprobs(
         self, samples: Sequence[Sample], reference: bool = False
@@ -351,13 +356,13 @@ class TrainerRanks(RankProcesses):
             await self._call("load_state", folder, deadline_s=WEIGHTS_S)
 
 
-def _placed(spec: RankSpec, group: Group) -> RankSpec:
+def _placed(spec: RankSpec, group: Group, gpus: Sequence[Sequence[str]]) -> RankSpec:
     """The same number of ranks on each node, the first ones beside the runtime."""
     nodes = group.nodes
     own = spec.rank * len(nodes) // spec.world_size
-    gpus = spec.gpus if own == 0 else nodes[own].gpus
+    here = tuple(gpus[own]) if own < len(gpus) else ()
     peer = nodes[1 if own == 0 else 0].address
-    return replace(spec, node=nodes[own].name, peer=peer, gpus=gpus)
+    return replace(spec, node=nodes[own].name, peer=peer, gpus=here)
 
 
 def _run_rank(

@@ -85,3 +85,17 @@ def test_more_than_the_machine_has_is_refused_by_number(
 ) -> None:
     with pytest.raises(PlacementImpossible, match=f"needs {needed} GPUs; this machine has 4"):
         choose(placement, FOUR, ranks=ranks)
+
+
+def test_a_further_machine_places_its_own_devices_alike() -> None:
+    """Over several machines with GPUs nothing has been run yet; where each part would be, is
+    told.
+    """
+    config = SessionConfig(trainer_ranks=4, nodes=2)
+    own = placement_choose(config, ["0", "1", "2"])
+    assert (own.engine_gpus, own.trainer_gpus) == (("0",), ("1", "2", "0"))
+    there = own.on_other(["4", "5", "6"])
+    assert (there.engine_gpus, there.trainer_gpus) == (("4",), ("5", "6", "4"))
+    shared = placement_choose(config, ["0", "1"])
+    assert shared.shared and shared.on_other(["2", "3"]).trainer_gpus == ("2", "3")
+    assert placement_choose(config, []).on_other([]).engines() == [()]
