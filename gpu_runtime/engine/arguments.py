@@ -126,9 +126,7 @@ def engine_config(
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.usage.usage_lib import UsageContext
 
-    arguments = AsyncEngineArgs(
-        **engine_arguments(model_path, config, device, **options)
-    )
+    arguments = AsyncEngineArgs(**engine_arguments(model_path, config, device, **options))
     found = arguments.create_engine_config(UsageContext.ENGINE_CONTEXT)
     record_where_asked(found, config, adapters=options.get("adapters", False))
     return found

@@ -356,11 +356,7 @@ class VllmEngine:
 
     @property
     def dead(self) -> bool:
-        """Whether vLLM has lost one of its processes. Raises EngineDead, which names it, where a
-        node is lost.
-        """
-        if self._others is not None and self._others.lost is not None:
-            raise self._others.lost
+        """Whether vLLM has lost one of its processes."""
         return self.llm.errored and self._growth is None
 
     @property
@@ -377,8 +373,6 @@ class VllmEngine:
             await asyncio.gather(self._growth, return_exceptions=True)
         await asyncio.to_thread(self._trial.close)
         await self._shut()
-        if self._others is not None:
-            await asyncio.to_thread(self._others.close)
 
     async def _shut(self) -> None:
         if self.llm.output_handler is not None:  # it would report their end as an error
