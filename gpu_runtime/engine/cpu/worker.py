@@ -17,12 +17,14 @@ from .expert_kernels import experts_install
 from .flat_layers import layers_flatten
 from .inverse_sampling import sampling_install
 from .lazy_cache import cache_allocate_lazily
+from .rotary_heads import rotary_install
 from .seeded_prompts import seeds_keep
 
 # When a worker's process imports this: before it loads weights and allocates.
 linears_pack_as_loaded()
 cache_allocate_lazily()
 experts_install()
+rotary_install()
 vision_stand_in()
 
 
