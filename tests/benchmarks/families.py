@@ -1,11 +1,14 @@
 """``python tests/benchmarks/families.py [NAME ...]``: real engine and real trainer on a tiny model
 of each family.
 
-The rehearsal of a session, then the largest difference of a log-probability of a sampled token in
-nats: with the base weights and after a hand-over of changed ones. Status 0 where every family
-agrees within GAP, is refused as ``support/model_families.py`` has it, or ends as
-``support/family_outcomes.py`` has it. Each run writes its rows into the table of docs/models.md.
-About 20 s each.
+The trainer's gradient against plain torch, and the rehearsal of a session. Then the largest
+difference of a log-probability of a sampled token in nats: with the base weights, after a hand-over
+of changed ones, and after one of five steps. Last, whether a trainer that is killed after the third
+of these and begins at its state has the same bits after the fifth.
+
+Status 0 where every family agrees within GAP with the same bits, is refused as
+``support/model_families.py`` has it, or ends as ``support/family_outcomes.py`` has it. Each run
+writes its rows into the table of docs/models.md. About 30 s each.
 """
 
 import asyncio
@@ -15,7 +18,6 @@ import os
 import re
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -24,60 +26,103 @@ from typing import TextIO
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests")]
 
+import torch  # noqa: E402
 from nightly import machine  # noqa: E402
 
 from gpu_runtime.engine.vllm_engine import VllmEngine  # noqa: E402
 from gpu_runtime.errors import RuntimeFault  # noqa: E402
+from gpu_runtime.interfaces import Sample  # noqa: E402
 from gpu_runtime.loading.rehearsal import probe_prompts, rehearse, sample  # noqa: E402
 from gpu_runtime.training.ranks import TrainerRanks  # noqa: E402
-from support.family_outcomes import Outcome, outcome_judge  # noqa: E402
+from support.family_checks import drawn_samples, family_gaps  # noqa: E402
+from support.family_outcomes import DTYPES, Outcome, outcome_judge  # noqa: E402
 from support.model_families import ALL, VOCABULARY, WINDOW, family_make  # noqa: E402
+from support.rank_steps import optim_step  # noqa: E402
 from support.tiny_model import tiny_model_make  # noqa: E402
 from tinkerscript.wire.config import SessionConfig  # noqa: E402
 from tinkerscript.wire.training.model_refusals import folder_refusal  # noqa: E402
 
-CONFIG = SessionConfig(max_context_length=128)
+CONFIG = SessionConfig(max_context_length=128, learning_rate=1e-3)
+STEPS, KILLED_AFTER = 5, 3
 DEADLINE_S = 400.0
+CPU = torch.device("cpu")
 PAGE = ROOT / "docs" / "models.md"
 BLOCK = re.compile(r"(<!-- families: begin -->\n).*?(<!-- families: end -->)", re.DOTALL)
 
 
-async def family_try(name: str, folder: Path) -> Outcome:
+async def family_try(name: str, folder: Path, *, kills: bool = True) -> Outcome:
     """Refused by its folder, or rehearsed and measured. Nothing is raised: a fault is the family's
-    outcome.
+    outcome. Without ``kills`` no trainer is killed.
     """
     tiny_model_make(folder)  # for its tokenizer
     family_make(folder, name)
-    if refusal := folder_refusal(folder, CONFIG):
+    config = CONFIG.model_copy(update={"dtype": DTYPES.get(name, "float32")})
+    if refusal := folder_refusal(folder, config):
         return Outcome(refusal=refusal)
-    trainer = TrainerRanks(str(folder), CONFIG, "cpu")
+    trainer = TrainerRanks(str(folder), config, "cpu")
+    same = True
     try:
-        engine = await VllmEngine.start(str(folder), CONFIG, "cpu")
+        drawn = drawn_samples(2 * WINDOW, WINDOW)
+        _, gradient = await asyncio.to_thread(family_gaps, folder, drawn, CONFIG, CPU)
+        engine = await VllmEngine.start(str(folder), config, "cpu")
         try:
             await trainer.ready()
-            began = time.monotonic()
             await rehearse(engine, trainer, folder, folder / "handover")
-            took_s = time.monotonic() - began
-            before = await gap(engine, trainer)
+            samples = await sampled(engine)
+            gaps = [await gap(engine, trainer)]
             await trainer.flip_weights()
-            await trainer.publish(folder / "handover")
-            await engine.load_weights(folder / "handover", 1)
-            after = await gap(engine, trainer)
+            gaps.append(await handed_gap(engine, trainer, folder / "handover", 1))
+            await steps(trainer, samples, range(1, KILLED_AFTER + 1))
+            if kills:
+                await trainer.save_state(folder / "state")
+            await steps(trainer, samples, range(KILLED_AFTER + 1, STEPS + 1))
+            gaps.append(await handed_gap(engine, trainer, folder / "handover", 2))
         finally:
             await engine.close()
+        if kills:
+            digest = await trainer.weights_digest()  # of weights that the steps have changed
+            trainer.processes[0].kill()
+            await trainer.close()
+            trainer = TrainerRanks(str(folder), config, "cpu")
+            await trainer.ready()
+            await trainer.load_state(folder / "state")
+            await steps(trainer, samples, range(KILLED_AFTER + 1, STEPS + 1))
+            same = await trainer.weights_digest() == digest
     except RuntimeFault as fault:
         return Outcome(code=fault.code, words=str(fault))
     finally:
         await trainer.close()
-    return Outcome(gaps=(before, after), took_s=took_s)
+    return Outcome(gaps=tuple(gaps), gradient=gradient, same=same if kills else None)
+
+
+async def steps(trainer: TrainerRanks, samples: list[Sample], numbers: range) -> None:
+    """Each on the same samples, of which every second is to become less likely."""
+    trained = [replace(each, advantage=1.0 - 1.5 * (i % 2)) for i, each in enumerate(samples)]
+    for number in numbers:
+        await trainer.forward_backward(trained)
+        await optim_step(trainer, number)
+
+
+async def handed_gap(
+    engine: VllmEngine, trainer: TrainerRanks, handover: Path, version: int
+) -> float:
+    """As ``gap``, after a hand-over."""
+    await trainer.publish(handover)
+    await engine.load_weights(handover, version)
+    return await gap(engine, trainer)
+
+
+async def sampled(engine: VllmEngine) -> list[Sample]:
+    """What the engine answers to the probes."""
+    prompts = probe_prompts(
+        {"vocab_size": VOCABULARY, "sliding_window": 4 * WINDOW}, engine.context_length
+    )
+    return [await sample(engine, prompt) for prompt in prompts]
 
 
 async def gap(engine: VllmEngine, trainer: TrainerRanks) -> float:
     """The largest difference over the sampled tokens of the probes, in nats."""
-    prompts = probe_prompts(
-        {"vocab_size": VOCABULARY, "sliding_window": 4 * WINDOW}, engine.context_length
-    )
-    samples = [await sample(engine, prompt) for prompt in prompts]
+    samples = await sampled(engine)
     found = await trainer.logprobs(samples)
     return max(
         abs(engine_T[t] - trainer_T[t])
@@ -160,8 +205,9 @@ def table(before: str, rows: list[str]) -> str:
         if line.startswith("| ")
     }
     head = [
-        "| family | engine and trainer | gap, base | gap, handed over | rehearsal, s | run |",
-        "| --- " * 6 + "|",
+        "| family | engine and trainer | gap, base | gap, handed over | gap, 5 steps | gradient | "
+        "bits after a kill | run |",
+        "| --- " * 8 + "|",
     ]
     kept = [of_name[name] for name in ALL if name in of_name]
     return "\n".join([*head, *kept, ""])

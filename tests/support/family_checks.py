@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import torch
+from safetensors import safe_open
 from torch import Tensor
 
 from gpu_runtime.interfaces import Sample
@@ -63,6 +64,18 @@ def family_gaps(
     ours, theirs = _gradient_of(policy.model), _gradient_of(plain)
     gap = (logprobs_K.cpu() - expected_K).abs().max().item()
     return gap, ((ours - theirs).norm() / theirs.norm()).item()
+
+
+def weights_bits(folder: Path) -> dict[str, tuple[torch.dtype, bytes]]:
+    """Type and bytes of each weight in a folder's files, each in one file alone."""
+    found: dict[str, tuple[torch.dtype, bytes]] = {}
+    for path in folder.glob("*.safetensors"):
+        with safe_open(path, "pt") as file:
+            for name in file.keys():  # noqa: SIM118 - a file is no dictionary
+                tensor = file.get_tensor(name)
+                assert name not in found, "in one file alone"
+                found[name] = tensor.dtype, tensor.view(-1).view(torch.uint8).numpy().tobytes()
+    return found
 
 
 def _gradient_of(model: torch.nn.Module) -> Tensor:

@@ -24,7 +24,7 @@ LATENT = {  # the CPU's kernel is made for 512 + 64 numbers of a token
 }  # fmt: skip
 
 GATED_DELTA = {
-    "layer_types": ["linear_attention", "full_attention"], "linear_key_head_dim": 16, "linear_value_head_dim": 16,
+    "layer_types": ["linear_attention", "full_attention"], "linear_key_head_dim": 128, "linear_value_head_dim": 128,
     "linear_num_key_heads": 2, "linear_num_value_heads": 4,
 }  # fmt: skip
 MAMBA = {
@@ -89,7 +89,11 @@ MIXTURES = {
         # the last two are of every published folder, and vLLM alone reads them
         {**ROUTED, **LATENT, "n_group": 2, "topk_group": 1, "topk_method": "noaux_tc", "scoring_func": "sigmoid"},
     ),
-    "Phi-MoE": ("PhimoeConfig", {"num_local_experts": 4, "num_experts_per_tok": 2}),
+    "Phi-MoE": (
+        "PhimoeConfig",
+        # the two biases are of every published folder, and vLLM always has the second
+        {"num_local_experts": 4, "num_experts_per_tok": 2, "attention_bias": True, "lm_head_bias": True},
+    ),
     "ERNIE 4.5 MoE": (
         "Ernie4_5_MoeConfig",
         {"moe_num_experts": 4, "moe_k": 2, "moe_intermediate_size": 32, "moe_num_shared_experts": 1},

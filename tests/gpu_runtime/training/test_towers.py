@@ -4,7 +4,6 @@ import json
 
 import pytest
 import torch
-from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from gpu_runtime.model_interfaces import LoraConfig
@@ -15,7 +14,7 @@ from gpu_runtime.training.models.export import full_weights, hugging_face_export
 from gpu_runtime.training.models.towers import frozen_names
 from gpu_runtime.training.policy import Policy
 from gpu_runtime.weights.auto_class import auto_class
-from support.family_checks import drawn_samples, family_gaps
+from support.family_checks import drawn_samples, family_gaps, weights_bits
 from support.model_families import TOWERS, WINDOW, family_make
 from support.tiny_model import tiny_model_make
 from tinkerscript.exporting.verify import folder_verify
@@ -55,17 +54,6 @@ def folder_make(folder, name):
     return folder
 
 
-def bits_of(folder) -> dict[str, tuple[torch.dtype, bytes]]:
-    found = {}
-    for path in folder.glob("*.safetensors"):
-        with safe_open(path, "pt") as file:
-            for name in file.keys():  # noqa: SIM118 - a file is no dictionary
-                tensor = file.get_tensor(name)
-                assert name not in found, "in one file alone"
-                found[name] = tensor.dtype, tensor.view(torch.uint8).numpy().tobytes()
-    return found
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_every_byte_of_the_tower_is_in_the_export_and_the_text_side_is_the_trained_one(
     tmp_path, name
@@ -80,7 +68,7 @@ def test_every_byte_of_the_tower_is_in_the_export_and_the_text_side_is_the_train
         for weight in policy.parameters():
             weight.add_(0.5)
     hugging_face_export(policy.model, full_weights(policy.model, {}, None), str(base), out)
-    before, after = bits_of(base), bits_of(out)
+    before, after = weights_bits(base), weights_bits(out)
     assert set(before) == set(after)
     beside = {
         key for key in before if not any(part in key for part in ("language_model", "lm_head"))
@@ -133,7 +121,7 @@ def test_a_head_that_the_base_has_a_second_time_leaves_as_the_trained_one(tmp_pa
         for weight in policy.parameters():
             weight.add_(0.5)
     hugging_face_export(policy.model, full_weights(policy.model, {}, None), str(base), out)
-    assert set(bits_of(base)) - set(bits_of(out)) == {"lm_head.weight"}
+    assert set(weights_bits(base)) - set(weights_bits(out)) == {"lm_head.weight"}
     again = auto_class(policy.model.config).from_pretrained(out, dtype=torch.float32)
     trained = policy.model.get_output_embeddings().weight
     assert torch.equal(again.get_output_embeddings().weight, trained)
