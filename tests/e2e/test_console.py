@@ -97,7 +97,7 @@ def test_a_wrong_option_is_shown_at_its_field_and_nothing_is_created(
 FILLED = {
     "Learning rate": ("0.00005", ("learning_rate", 5e-5)),
     "KL coef": ("0.02", ("kl_coef", 0.02)),
-    "KL in": ("reward", ("kl_in", "reward")),
+    "KL estimator": ("k2", ("kl_estimator", "k2")),
     "Reference decay": ("0.9", ("reference_decay", 0.9)),
     "Keep n": ("4", ("keep_n", 4)),
     "Length penalty": ("0.1", ("length_penalty", 0.1)),

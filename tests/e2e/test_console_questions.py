@@ -67,6 +67,15 @@ def which_token_drove_the_loss(walk: Walk, page: Page) -> None:
     expect(page.get_by_label("Colour by")).to_have_value("loss")
 
 
+def how_two_runs_compare(walk: Walk, page: Page) -> None:
+    walk.click("Sessions")
+    for row in page.get_by_role("checkbox").all()[:2]:
+        row.check()
+        walk.clicks += 1
+    walk.click(re.compile("^Compare"), within=page.get_by_role("main"))
+    expect(page.get_by_role("region", name="Final measures", exact=True)).to_be_visible()
+
+
 def what_it_costs_and_who_spent_it(walk: Walk, page: Page) -> None:
     walk.click("Usage")
     by_person = page.get_by_role("table", name="Usage by person").or_(
@@ -118,6 +127,7 @@ QUESTIONS: dict[Callable[[Walk, Page], None], int] = {
     is_it_learning: 1,
     the_worst_episode_of_a_step: 3,
     which_token_drove_the_loss: 3,
+    how_two_runs_compare: 4,
     what_it_costs_and_who_spent_it: 1,
     a_key_and_a_snippet_that_works: 3,
     the_model_as_files: 2,
