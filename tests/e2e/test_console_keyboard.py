@@ -95,6 +95,7 @@ def test_menus_and_dialogs_open_by_key_and_give_the_focus_back(run: Run) -> None
         expect(button).to_be_focused()
 
 
+@pytest.mark.smoke
 def test_a_chart_is_read_zoomed_and_left_for_its_step_by_key(run: Run) -> None:
     page = run.page
     session_id = make_session(page, "by key")
