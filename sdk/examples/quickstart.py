@@ -13,7 +13,6 @@ import os
 import random
 import re
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 from local_server import how_to_look, running_server, stay_open
 from openai import OpenAI
@@ -98,17 +97,17 @@ def train(tinkerjet_remote: TinkerScript, progress: RewardProgress) -> None:
 
 def held_out_score(tinkerjet_remote: TinkerScript) -> float:
     """Share of right greedy answers on reviews outside the training set, by episodes that are never
-    trained.
+    trained. The console draws it beside the reward of training.
     """
-
-    def ask(task):
-        with tinkerjet_remote.begin_episode(eval=True) as episode:
-            output = execute_agent(task, episode, temperature=0.0)
-            episode.end(output)
-            return output.is_success
-
-    with ThreadPoolExecutor(16) as pool:
-        return sum(pool.map(ask, HELD_OUT)) / len(HELD_OUT)
+    report = tinkerjet_remote.evaluate(
+        lambda task, api_baseurl_key: execute_agent(task, api_baseurl_key, temperature=0.0),
+        HELD_OUT,
+        workers=16,
+        task_name=lambda task: task[0],
+        name="held-out reviews",
+        progress=False,
+    )
+    return report.success_rate
 
 
 def main() -> None:
@@ -141,6 +140,7 @@ def main() -> None:
             tuned_model_checkpoint = tinkerjet_remote.download_tuned_model(
                 server.folder / "tuned_model"
             )
+            held_out_score(tinkerjet_remote)  # by the engine; the folder's own is below
             tinkerjet_remote.plot(server.folder / "reward.svg")  # the picture of the first page
             rewards = [
                 event.data["reward_mean"] for event in tinkerjet_remote.events(kinds=["metric"])
