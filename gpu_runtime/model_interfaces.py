@@ -201,7 +201,7 @@ class Trainer(TrainerProcess, Protocol):
         ...
 
     async def load_state(self, folder: Path) -> None:
-        """Become what ``save_state`` wrote. Raises DiskFull before anything is written."""
+        """Become what ``save_state`` wrote, whatever number of ranks that was."""
         ...
 
 

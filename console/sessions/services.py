@@ -221,7 +221,7 @@ def session_resume(
 
 def _ranks_change(session: Session, ranks: int) -> None:
     """Let ``ranks`` processes load the state that the suspension saved
-    (gpu_runtime/training/states/reshard.py).
+    (gpu_runtime/training/states/rank_state.py).
     """
     if session.kind != SessionKind.EPISODES:
         has = "no trainer" if session.kind == SessionKind.SERVING else "one trainer process"

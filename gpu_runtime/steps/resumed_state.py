@@ -1,9 +1,8 @@
 """The state that a session goes on from. Its weights are served before the trainer has loaded it.
 
 They are fetched first, while engine and trainer load, and the engine takes them from their file.
-All else is fetched then. The trainer loads the state, proves that its weights are those of the file
-to the bit (weights/state_file.py), and is compared with the engine as always (comparison.py).
-Nothing is trained before that.
+All else is fetched then. The trainer loads the state, of whose weights it takes that file, and is
+compared with the engine as always (comparison.py). Nothing is trained before that.
 
 So it is where the state has the weights whole: not where ZeRO 3 has cut them or an engine gets sums
 with adapters, nor on a device that engine and trainer share. There the trainer hands them over, and
@@ -19,11 +18,9 @@ from pathlib import Path
 from gpu_runtime.interfaces import Engine
 from gpu_runtime.model_interfaces import Trainer
 from gpu_runtime.session import Session
-from gpu_runtime.training.states.resharded_folder import FOLDER, WHOLE_MODEL
+from gpu_runtime.training.states.folder import WEIGHTS
 from gpu_runtime.weights.handover_folder import handover_part
 from tinkerscript.wire.runtime import Assignment, ResumePoint
-
-WEIGHTS = f"{FOLDER}/{WHOLE_MODEL}"  # of a state's folder
 
 
 def state_folder(volume: Path, step: int) -> Path:

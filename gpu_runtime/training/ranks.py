@@ -42,7 +42,7 @@ from tinkerscript.wire.config import SessionConfig
 
 from .rank_process import rank_main
 from .rank_spec import RankSpec, dtype_name
-from .states.resharded_folder import room_to_reshard, wait_for_parts
+from .states.folder import wait_for_parts
 
 # Seconds within which a rank must return a result or, in a long command, report progress. The last
 # resort: the watchdog, which dumps stacks, has shorter deadlines (health/deadlines.py).
@@ -349,11 +349,7 @@ class TrainerRanks(RankProcesses):
             await wait_for_parts(folder, self._world)
 
     async def load_state(self, folder: Path) -> None:
-        """Raises DiskFull too, where another number of ranks saved it and there is no room for
-        their copy.
-        """
-        async with room_to_reshard(folder, self._world, lambda: self._on_progress()):
-            await self._call("load_state", folder, deadline_s=WEIGHTS_S)
+        await self._call("load_state", folder, deadline_s=WEIGHTS_S)
 
 
 def _placed(spec: RankSpec, group: Group, gpus: Sequence[Sequence[str]]) -> RankSpec:

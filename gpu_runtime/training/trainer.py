@@ -6,7 +6,6 @@ the rows. Runs inside the processes that ``ranks.py`` starts; the rest of the ru
 ``TrainerRanks`` of that file.
 """
 
-import json
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,7 +21,6 @@ from gpu_runtime.errors import StepRefused
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.model_interfaces import AdamParams
 from gpu_runtime.weights.flip import each_unflipped, local_part, weights_digest, weights_flip
-from gpu_runtime.weights.state_file import state_verify
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.defaults import config_resolve
 
@@ -55,9 +53,7 @@ from .rows.tensors import RowTensors
 from .rows.token_values import TokenValues
 from .sharding.loading import base_load, policy_load
 from .sharding.shards import elements, wholes_drop
-from .states.reading import StateEngine
-from .states.reshard import shards_for
-from .states.resharded_folder import ABOUT, FOLDER, WHOLE_MODEL
+from .states.rank_state import RankState
 
 
 class RankTrainer:
@@ -87,12 +83,12 @@ class RankTrainer:
         self.engine, *_ = deepspeed.initialize(
             model=policy, optimizer=optimizer, config=deepspeed_config(self.config, self.dtype)
         )
-        self.engine.checkpoint_engine = StateEngine(self.engine._config)  # noqa: SLF001
         gradients_sum_in_one(self.engine.optimizer, self.config)
         if self._is_sharded:  # its modules compute from now on
             policy_verify(policy, self.config, self.device)
         self.optimizer = optimizer
         optimizer.global_norm = self._norm_at_step
+        self._state = RankState(self.engine.optimizer, policy.model, spec)
         self.publisher = WeightPublisher(spec, self.dtype)
         self._routing = Routing(policy.model)
         self.references = References(self.config, lambda: base_load(spec, self.dtype, policy))
@@ -314,38 +310,16 @@ class RankTrainer:
 
     def save_state(self, folder: Path) -> None:
         """Weights, optimizer moments and step of every rank."""
-        # A frozen base is no state: every runtime of the session loads it from its own folder.
-        self.engine.save_checkpoint(
-            str(folder), tag=FOLDER, exclude_frozen_parameters=bool(self.config.lora_rank)
-        )
+        self._state.save(folder, self._barrier, self._on_row)
         self.references.save(folder)
-        if self.spec.rank == 0:
-            (folder / ABOUT).write_text(json.dumps({"world_size": self.spec.world_size}))
         self._barrier()
 
     def load_state(self, folder: Path) -> None:
         """Become what ``save_state`` wrote, also where it was another number of ranks. Raises
-        CannotReshard.
+        StateRefused.
         """
-        loading(self.spec, lambda: self._state_load(folder))
-
-    def _state_load(self, folder: Path) -> None:
-        shards = shards_for(
-            folder, self.spec, self.engine.zero_sub_group_size(), self._barrier, self._on_row
-        )
-        self.engine.load_checkpoint(
-            str(shards), tag=FOLDER, load_module_strict=not self.config.lora_rank
-        )
+        loading(self.spec, lambda: self._state.load(folder, self._on_row))
         self.references.load(folder, self.engine.module)
-        # An engine may have been given the file's (steps/resumed_state.py), as this trainer would
-        # hand them over.
-        if self.spec.rank == 0 and not (self._is_sharded or self.config.lora_rank):
-            trained = (
-                (name, it)
-                for name, it in self.engine.module.model.named_parameters()
-                if it.requires_grad
-            )
-            state_verify(folder / FOLDER / WHOLE_MODEL, trained)
 
     def _gathered(self, wanted: Iterable[PlainWeight]) -> Iterator[tuple[str, Tensor]]:
         """Each that is wanted, on rank 0 (none elsewhere), one by one where ZeRO 3 scatters it. A

@@ -84,7 +84,8 @@ def tensors_map(specs: Mapping[str, Mapping[str, Any]]) -> dict[str, Tensor]:
             memories[path] = torch.from_file(
                 path, shared=True, size=spec["bytes"], dtype=torch.uint8
             )
-        whole = memories[path].view(getattr(torch, spec["dtype"]))
+        dtype, memory = getattr(torch, spec["dtype"]), memories[path]
+        whole = memory[: memory.numel() // dtype.itemsize * dtype.itemsize].view(dtype)
         tensors[name] = whole.as_strided(spec["shape"], spec["stride"], spec["offset"])
     return tensors
 

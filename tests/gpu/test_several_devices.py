@@ -92,19 +92,8 @@ async def weights(trainer: TrainerRanks, folder: Path) -> dict[str, torch.Tensor
 
 def gradient(state: Path) -> torch.Tensor:
     """Of the one step before ``state``, of one rank: AdamW's first moment is a part of it."""
-    found: list[torch.Tensor] = []
-
-    def walk(value: object) -> None:
-        if isinstance(value, dict):
-            found.extend(each.flatten() for name, each in value.items() if name == "exp_avg")
-        for each in (
-            value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-        ):
-            walk(each)
-
-    (path,) = (state / "state").glob("*optim_states.pt")
-    walk(torch.load(path, weights_only=False, map_location="cpu"))
-    return torch.cat(found)
+    moments = load_file(state / "optimizer-00000.safetensors")
+    return torch.cat([moments[name] for name in sorted(moments) if name.startswith("exp_avg.")])
 
 
 def largest(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> float:

@@ -245,6 +245,31 @@ def moving_reference(
     return found | {"loaded": _weights_of(other.references.main)}
 
 
+def earlier_state_loaded(
+    model: str, config: SessionConfig, samples: Sequence[Sample]
+) -> tuple[dict, dict]:
+    """Weights after two steps, and after two between which another trainer took the state over, in
+    the form of the release before.
+    """
+    from support.published_weights import published_weights
+
+    trainer, found = trainer_make(model, config), []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        trainer.forward_backward(samples)
+        optim_step_here(trainer, 1)
+        trainer.engine.save_checkpoint(str(folder / "saved"), tag="state")
+        resumed = trainer_make(model, config)
+        resumed.load_state(folder / "saved")
+        for number, each in enumerate((trainer, resumed)):
+            each.forward_backward(samples)
+            optim_step_here(each, 2)
+            each.publish(folder / str(number))
+            published = published_weights(folder / str(number))
+            found.append({name: weight.clone() for name, weight in published.items()})
+    return found[0], found[1]
+
+
 def _weights_of(module) -> list:
     return [parameter.detach().clone() for parameter in module.parameters()]
 

@@ -1,24 +1,18 @@
-"""The folder of a saved model: ``model.json``, weights, and where there are any, moments and a
-waiting gradient.
-"""
+"""The state of a model that a Tinker client trains, in the form of ``states/folder.py``."""
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from gpu_runtime.model_interfaces import InvalidTrainingInput, LoraConfig, state_describe
 from gpu_runtime.training.lora import ADAPTER_CONFIG, ADAPTER_PREFIX, ADAPTER_WEIGHTS
-
-WEIGHTS, OPTIMIZER, GRADIENT = (
-    "weights.safetensors",
-    "optimizer.safetensors",
-    "gradient.safetensors",
-)
+from gpu_runtime.training.states.folder import ABOUT, GRADIENT, WEIGHTS, part_name
+from gpu_runtime.training.states.saved import MOMENTS, SavedState, about_write, tensors_write
 
 
 def state_write(
@@ -26,34 +20,40 @@ def state_write(
     parameters: Mapping[str, nn.Parameter],
     optimizer: torch.optim.AdamW,
     lora: LoraConfig | None,
+    advance: Callable[[], None] = lambda: None,
 ) -> None:
     """Write the state of a model; ``model.json`` comes last. ``folder`` is made, or there and
     empty.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    moments = _moments(parameters, optimizer)
+    moments = {
+        f"{moment}.{name}": optimizer.state[parameter][moment].reshape(-1)
+        for name, parameter in parameters.items()
+        if parameter in optimizer.state
+        for moment in MOMENTS
+    }
+    gradients = {name: p.grad for name, p in parameters.items() if p.grad is not None}
+    named = {WEIGHTS: parameters, part_name(0): moments, GRADIENT: gradients}
+    for name, tensors in named.items():
+        if tensors:
+            tensors_write(folder / name, tensors, advance=advance)
     steps = {int(optimizer.state[p]["step"]) for p in parameters.values() if p in optimizer.state}
-    about = {"lora": dataclasses.asdict(lora) if lora else None, "step": max(steps, default=0)}
-    save_file(
-        {name: parameter.detach().contiguous() for name, parameter in parameters.items()},
-        folder / WEIGHTS,
-    )
-    if moments:
-        save_file(moments, folder / OPTIMIZER)
-    gradients = {name: p.grad.contiguous() for name, p in parameters.items() if p.grad is not None}
-    if gradients:
-        save_file(gradients, folder / GRADIENT)
-    (folder / "model.json").write_text(json.dumps(about))
+    about_write(folder, dataclasses.asdict(lora) if lora else None, max(steps, default=0))
 
 
 def state_weights(folder: Path) -> tuple[dict[str, Tensor], LoraConfig | None]:
     """The weights of a saved state, and of what kind of model. Raises InvalidTrainingInput where
     there is none.
     """
-    if not (folder / "model.json").is_file():
+    lora = _lora_of(folder)
+    return load_file(folder / WEIGHTS), lora
+
+
+def _lora_of(folder: Path) -> LoraConfig | None:
+    if not (folder / ABOUT).is_file():
         raise InvalidTrainingInput(f"there is no saved state at {folder.name!r}")
     lora = state_describe(folder)["lora"]
-    return load_file(folder / WEIGHTS), LoraConfig(**lora) if lora else None
+    return LoraConfig(**lora) if lora else None
 
 
 def saved_weights(folder: Path) -> tuple[dict[str, Tensor], LoraConfig | None]:
@@ -80,49 +80,30 @@ def state_read(
     """Give a model the state in ``folder``. Raises InvalidTrainingInput, the model unchanged, where
     it does not fit.
     """
-    weights, saved = state_weights(folder)
+    saved = _lora_of(folder)
     if _shape(saved) != _shape(lora):
         raise InvalidTrainingInput(
             f"the state is of {_words(saved)}, and this model is of {_words(lora)}"
         )
-    _check(weights, parameters)
+    if (folder / WEIGHTS).is_file():
+        _check(load_file(folder / WEIGHTS), parameters)
+    state = SavedState(folder)
     with torch.no_grad():
         for name, parameter in parameters.items():
-            parameter.copy_(weights[name])
+            parameter.copy_(state.weight_row(name, parameter.numel()).view(parameter.shape))
             parameter.grad = None
     optimizer.state.clear()
-    if with_optimizer and (folder / OPTIMIZER).is_file():
-        _moments_restore(
-            load_file(folder / OPTIMIZER), parameters, optimizer, state_describe(folder)["step"]
-        )
-    if with_gradient and (folder / GRADIENT).is_file():
-        for name, gradient in load_file(folder / GRADIENT).items():
-            parameters[name].grad = gradient.to(parameters[name].device)
-
-
-def _moments(
-    parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.AdamW
-) -> dict[str, Tensor]:
-    return {
-        f"{moment}.{name}": optimizer.state[parameter][moment].contiguous()
-        for name, parameter in parameters.items()
-        if parameter in optimizer.state
-        for moment in ("exp_avg", "exp_avg_sq")
-    }
-
-
-def _moments_restore(
-    moments: Mapping[str, Tensor],
-    parameters: Mapping[str, nn.Parameter],
-    optimizer: torch.optim.AdamW,
-    step: int,
-) -> None:
     for name, parameter in parameters.items():
-        optimizer.state[parameter] = {
-            "step": torch.tensor(float(step), device=parameter.device),
-            "exp_avg": moments[f"exp_avg.{name}"].to(parameter.device),
-            "exp_avg_sq": moments[f"exp_avg_sq.{name}"].to(parameter.device),
-        }
+        shape, size, device = parameter.shape, parameter.numel(), parameter.device
+        if with_optimizer and state.step:
+            optimizer.state[parameter] = {
+                "step": torch.tensor(float(state.step), device=device)
+            } | {
+                each: row.view(shape).to(device, copy=True)
+                for each, row in state.moments(name, size)
+            }
+        if with_gradient and (key := f"gradient.{name}") in state:
+            parameter.grad = state.row(key, size).view(shape).to(device, copy=True)
 
 
 def _check(weights: Mapping[str, Tensor], parameters: Mapping[str, nn.Parameter]) -> None:

@@ -210,7 +210,7 @@ class BaseWithModels:
     def save_state(self, model_id: str, folder: Path) -> None:
         """Everything that going on bit for bit needs."""
         model = self._model(model_id)
-        state_write(folder, model.parameters, model.optimizer, model.lora)
+        state_write(folder, model.parameters, model.optimizer, model.lora, self._on_row)
 
     def load_state(
         self, model_id: str, folder: Path, with_optimizer: bool, with_gradient: bool
