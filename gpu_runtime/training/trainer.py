@@ -54,6 +54,7 @@ from .rows.token_values import TokenValues
 from .sharding.loading import base_load, policy_load
 from .sharding.shards import elements, wholes_drop
 from .states.rank_state import RankState
+from .states.saved import SavedState
 
 
 class RankTrainer:
@@ -310,16 +311,19 @@ class RankTrainer:
 
     def save_state(self, folder: Path) -> None:
         """Weights, optimizer moments and step of every rank."""
-        self._state.save(folder, self._barrier, self._on_row)
+        folder.mkdir(parents=True, exist_ok=True)
         self.references.save(folder)
-        self._barrier()
+        self._state.save(folder, self._barrier, self._on_row)
 
     def load_state(self, folder: Path) -> None:
         """Become what ``save_state`` wrote, also where it was another number of ranks. Raises
         StateRefused.
         """
-        loading(self.spec, lambda: self._state.load(folder, self._on_row))
-        self.references.load(folder, self.engine.module)
+        loading(self.spec, lambda: self._state_load(SavedState(folder)))
+
+    def _state_load(self, saved: SavedState) -> None:
+        self._state.load(saved, self._on_row)
+        self.references.load(saved, self.engine.module)
 
     def _gathered(self, wanted: Iterable[PlainWeight]) -> Iterator[tuple[str, Tensor]]:
         """Each that is wanted, on rank 0 (none elsewhere), one by one where ZeRO 3 scatters it. A

@@ -8,12 +8,11 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from gpu_runtime.training.sharding.shards import is_sharded, own_part, rank, whole_of
+from gpu_runtime.training.sharding.shards import is_sharded, own_range, rank
+from gpu_runtime.training.states.folder import reference_name
+from gpu_runtime.training.states.saved import SavedState, tensors_write
 from gpu_runtime.weights.flip import local_part
-from gpu_runtime.weights.shared_file import NAME, WeightFile, tensors_map
 from tinkerscript.wire.config import SessionConfig
-
-FILE, SHARDED_FILE = "reference.pt", "reference"
 
 
 class References:
@@ -37,14 +36,14 @@ class References:
             self._moving.follow(policy)
 
     def save(self, folder: Path) -> None:
-        """Write what moves beside a state. Every rank must call it."""
+        """Write what moves beside a state, before that. Every rank must call it."""
         if self._moving is not None:
             self._moving.save(folder)
 
-    def load(self, folder: Path, policy: nn.Module) -> None:
+    def load(self, saved: SavedState, policy: nn.Module) -> None:
         """Become what ``save`` wrote. Beside the state of a session that had none it begins at
         ``policy``."""
-        if self._moving is not None and not self._moving.load(folder):
+        if self._moving is not None and not self._moving.load(saved):
             self._moving.begin(policy)
 
 
@@ -86,39 +85,28 @@ class EmaReference:
             _copy(weight, mean)
 
     def save(self, folder: Path) -> None:
-        """Write it beside a state; where weights are sharded a collective, and one weight after the
-        other.
-        """
-        if not is_sharded(self._parameters[0]):
-            if rank() == 0:
-                torch.save(self._means, folder / FILE)
+        """Write what this rank has of it beside a state; where weights are whole, rank 0 has it."""
+        if rank() and not is_sharded(self._parameters[0]):
             return
-        shapes = {
-            str(index): parameter.ds_shape  # type: ignore[attr-defined]
-            for index, parameter in enumerate(self._parameters)
-        }
-        file = WeightFile(folder / SHARDED_FILE, shapes, torch.float32) if rank() == 0 else None
+        tensors, firsts = {}, {}
         for index, (parameter, mean) in enumerate(zip(self._parameters, self._means, strict=True)):
-            whole = whole_of(parameter, mean)
-            if file is not None:
-                file.write(str(index), whole)
+            first, last = own_range(parameter)
+            if first < last:
+                tensors[str(index)] = mean.view(-1)[: last - first]
+                firsts[str(index)] = first
+        tensors_write(folder / reference_name(rank()), tensors, firsts)
 
-    def load(self, folder: Path) -> bool:
-        """Become what ``save`` wrote, of which a rank reads its part. False where it wrote
-        nothing."""
-        if (folder / FILE).exists():
-            # Not on the device of who saved it.
-            saved = torch.load(folder / FILE, map_location="cpu", mmap=True, weights_only=True)
-        elif not (folder / SHARDED_FILE / NAME).exists():
+    def load(self, saved: SavedState) -> bool:
+        """Become what ``save`` wrote. False where the state has none."""
+        if "reference.0" not in saved:
             return False
-        else:
-            mapped = tensors_map(folder / SHARDED_FILE / NAME)
-            saved = [mapped[str(index)] for index in range(len(self._means))]
-        for parameter, weight, mean, whole in zip(
-            self._parameters, self._weights, self._means, saved, strict=True
+        for index, (parameter, weight, mean) in enumerate(
+            zip(self._parameters, self._weights, self._means, strict=True)
         ):
-            part = own_part(parameter, whole)
-            mean.view(-1)[: part.numel()].copy_(part)
+            first, last = own_range(parameter)
+            if first < last:
+                row = saved.row(f"reference.{index}", last, first)
+                mean.view(-1)[: last - first].copy_(row)
             _copy(weight, mean)
         return True
 

@@ -36,25 +36,12 @@ def wholes_drop(weights: Iterable[Tensor]) -> None:
             weight.partition()  # type: ignore[attr-defined]
 
 
-def own_part(weight: Tensor, whole: Tensor) -> Tensor:
-    """What this rank has of ``whole``, which is shaped as ``weight`` is as a whole; without the
+def own_range(weight: Tensor) -> tuple[int, int]:
+    """The first and the last element, exclusive, that this rank has of a weight; without the
     filling.
     """
-    row = whole.reshape(-1)
+    count = elements(weight)
     if not is_sharded(weight):
-        return row
+        return 0, count
     size = weight.ds_tensor.numel()  # type: ignore[attr-defined]
-    return row[min(rank() * size, row.numel()) : (rank() + 1) * size]
-
-
-def whole_of(weight: Tensor, part: Tensor) -> Tensor:
-    """The tensor, shaped as ``weight`` is as a whole, of which each rank has ``part``. A
-    collective.
-    """
-    ranks = dist.get_world_size() if dist.is_initialized() else 1
-    row = part.new_empty(ranks * part.numel())
-    if ranks == 1:
-        row.copy_(part)
-    else:
-        dist.all_gather_into_tensor(row, part.contiguous())
-    return row[: elements(weight)].view(weight.ds_shape)  # type: ignore[attr-defined]
+    return min(rank() * size, count), min((rank() + 1) * size, count)

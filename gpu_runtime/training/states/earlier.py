@@ -20,6 +20,7 @@ import torch
 from deepspeed.runtime.fp16.loss_scaler import LossScaler
 from deepspeed.runtime.zero.config import ZeroStageEnum
 from deepspeed.utils.tensor_fragment import fragment_address
+from safetensors.torch import load_file
 from torch import Tensor
 from torch.serialization import safe_globals
 
@@ -36,11 +37,11 @@ Piece = tuple[int, Tensor]  # where it begins in its tensor as one row, and its 
 
 def earlier_state(folder: Path) -> tuple[int, dict[str, list[Piece]]]:
     """The step of a state and its pieces, by the keys of ``SavedState``. Raises StateRefused."""
-    saved = [_load(path)["optimizer_state_dict"] for path in _parts(folder, "optim_states")]
+    saved = [state_load(path)["optimizer_state_dict"] for path in _parts(folder, "optim_states")]
     models = _parts(folder, "model_states")
     if not saved or not models:
         raise StateRefused(f"there is no saved state at {folder.name!r}")
-    model = _load(models[0])
+    model = state_load(models[0])
     is_sharded = "fp32_flat_groups" in saved[0]
     if len(saved) != model["dp_world_size"] or any(map(any, _alignments(saved))):
         raise StateRefused(
@@ -65,7 +66,18 @@ def earlier_state(folder: Path) -> tuple[int, dict[str, list[Piece]]]:
             for name, first, at in places(group, rank, len(saved)):
                 for kind, row in rows.items():
                     found.setdefault(f"{kind}.{name}", []).append((first, row[at]))
+    for number, mean in _reference(folder).items():
+        found[f"reference.{number}"] = [(0, mean.view(-1))]
     return step, found
+
+
+def _reference(folder: Path) -> dict[str, Tensor]:
+    """A moving reference by the numbers of its weights, whole."""
+    if (folder / "reference.pt").is_file():
+        means = state_load(folder / "reference.pt")
+        return {str(number): mean for number, mean in enumerate(means)}
+    sharded = folder / "reference" / "weights.safetensors"
+    return load_file(sharded) if sharded.is_file() else {}
 
 
 def state_load(path: Path) -> Any:
@@ -79,11 +91,6 @@ def state_load(path: Path) -> Any:
             (line for line in str(error).splitlines() if "GLOBAL" in line), "It cannot be read."
         )
         raise StateRefused(f"{path.name} was not loaded: it is no state's. {named}") from error
-
-
-def _load(path: Path) -> dict[str, Any]:
-    loaded: dict[str, Any] = state_load(path)
-    return loaded
 
 
 def _parts(folder: Path, kind: str) -> list[Path]:

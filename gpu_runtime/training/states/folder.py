@@ -3,6 +3,7 @@
     weights.safetensors          every trained weight as the passes use it; not where ranks have parts of weights
     optimizer-00000.safetensors  of each rank AdamW's moments (exp_avg.NAME, exp_avg_sq.NAME), and weight.NAME, in
                                  float32, where the weights above are rounded or not there
+    reference-00000.safetensors  a reference that follows the policy, of each rank what it has, by number
     gradient.safetensors         a gradient that waits for its step
     model.json                   what was trained, the step, how many ranks saved it; written last
 
@@ -17,7 +18,7 @@ from pathlib import Path
 from gpu_runtime.errors import TrainerFailed
 
 WEIGHTS, GRADIENT, ABOUT = "weights.safetensors", "gradient.safetensors", "model.json"
-PARTS = "optimizer*.safetensors"
+PARTS, REFERENCES = "optimizer*.safetensors", "reference-*.safetensors"
 SEEN_S = 120.0  # NFS looks at a folder again after acdirmax, by default 60 s
 
 
@@ -28,6 +29,11 @@ class StateRefused(ValueError):
 def part_name(rank: int) -> str:
     """The file of a rank."""
     return f"optimizer-{rank:05d}.safetensors"
+
+
+def reference_name(rank: int) -> str:
+    """The file of what a rank has of a moving reference."""
+    return f"reference-{rank:05d}.safetensors"
 
 
 async def wait_for_parts(state: Path, ranks: int) -> None:

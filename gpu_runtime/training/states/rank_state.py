@@ -81,7 +81,6 @@ class RankState:
 
     def save(self, folder: Path, barrier: Barrier, advance: Advance) -> None:
         """Write weights, moments and step. A collective."""
-        folder.mkdir(parents=True, exist_ok=True)
         whole = {name: weight for name, weight in self._trained.items() if not self._is_sharded}
         is_exact = all(weight.dtype == torch.float32 for weight in whole.values())
         tensors, firsts, step = {}, {}, 0
@@ -103,9 +102,9 @@ class RankState:
         barrier()
 
     @torch.no_grad()
-    def load(self, folder: Path, advance: Advance) -> None:
+    def load(self, saved: SavedState, advance: Advance) -> None:
         """Become what ``save`` wrote. A collective. Raises StateRefused."""
-        saved, state = SavedState(folder), self._zero.optimizer.state
+        state = self._zero.optimizer.state
         for flat in {id(part.flat): part.flat for part in self._parts}.values():
             state.pop(flat, None)
             if saved.step:

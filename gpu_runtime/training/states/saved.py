@@ -12,7 +12,7 @@ from torch import Tensor
 from gpu_runtime.model_interfaces import state_describe
 from gpu_runtime.weights.shared_file import ALIGNMENT, DTYPES
 
-from .folder import ABOUT, GRADIENT, PARTS, WEIGHTS, StateRefused
+from .folder import ABOUT, GRADIENT, PARTS, REFERENCES, WEIGHTS, StateRefused
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
@@ -56,8 +56,8 @@ def about_write(folder: Path, lora: Mapping[str, Any] | None, step: int, ranks: 
 
 class SavedState:
     """What is in a state's folder, by key: NAME of a weight as the passes use it, ``weight.NAME``
-    in float32, ``exp_avg.NAME``, ``exp_avg_sq.NAME``, ``gradient.NAME``. Files are mapped, not
-    read.
+    in float32, ``exp_avg.NAME``, ``exp_avg_sq.NAME``, ``gradient.NAME``,
+    ``reference.NUMBER``. Files are mapped, not read.
 
     Raises StateRefused for a folder that is no state, or has not all of one.
     """
@@ -84,6 +84,8 @@ class SavedState:
         self._put(folder / GRADIENT, "gradient.")
         for part in parts:
             self._put(part)
+        for part in folder.glob(REFERENCES):
+            self._put(part, "reference.")
 
     def _put(self, path: Path, prefix: str = "") -> None:
         if not path.is_file():

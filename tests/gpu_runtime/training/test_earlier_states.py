@@ -140,6 +140,22 @@ def test_every_element_of_an_earlier_state_is_found_whatever_ranks_saved_it(
         assert state.weight_row(name, size - 1, 1).tolist() == values(name, 0)[1:-1]
 
 
+@pytest.mark.parametrize("sharded", [False, True])
+def test_an_earlier_reference_that_moves_is_found(tmp_path: Path, sharded: bool) -> None:
+    cut(tmp_path, 1, "abcde")
+    assert "reference.0" not in SavedState(tmp_path)
+    means = [torch.arange(6.0).view(2, 3), torch.arange(2.0)]
+    if sharded:
+        (tmp_path / "reference").mkdir()
+        named = {str(number): mean for number, mean in enumerate(means)}
+        save_file(named, tmp_path / "reference" / "weights.safetensors")
+    else:
+        torch.save(means, tmp_path / "reference.pt")
+    state = SavedState(tmp_path)
+    assert state.row("reference.0", 5, 2).tolist() == [2, 3, 4]
+    assert state.row("reference.1", 2).tolist() == [0, 1]
+
+
 def test_an_earlier_state_without_the_file_of_a_rank_is_refused(tmp_path: Path) -> None:
     cut(tmp_path, 3, "abcde")
     (tmp_path / "state" / "zero_pp_rank_2_mp_rank_00_optim_states.pt").unlink()
