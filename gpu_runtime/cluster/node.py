@@ -15,7 +15,7 @@ from pathlib import Path
 
 from gpu_runtime.processes.network import address_toward
 
-from .joining import node_command
+from .joining import USUAL, node_command
 from .pods import NOTICE, OWN_ADDRESS, PORT, pod_index, pods
 from .tls import AUTHORITY, tls_begin
 
@@ -30,9 +30,8 @@ def node_run(address: str, own: str = "") -> int:
     folder = Path(tempfile.mkdtemp(prefix="tinkerscript-node-"))
     try:
         tls_begin(os.environ[AUTHORITY], own, folder)
-        return subprocess.run(
-            node_command(address=address, own=own), start_new_session=True
-        ).returncode
+        command = node_command(address=address, own=own)
+        return subprocess.run(command, env=os.environ | USUAL, start_new_session=True).returncode
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
