@@ -126,6 +126,7 @@ NOT_ONCE = {
     "/runtime/failed-checkpoints": BY_NATURE,
     "/runtime/named-checkpoints": "the name is unique, and one number of an operation stores it once",
     "/runtime/named-states": "it changes nothing",
+    "/runtime/tinker-clients": "it changes nothing",
     "/runtime/tinker-work": "a report counts once, under its own key",
     "/runtime/uploads": "each opens an upload of its own; the latest journal and a checkpoint's commit win once",
     "/runtime/uploads/{upload_id}/commit": BY_NATURE,

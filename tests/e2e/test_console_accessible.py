@@ -34,7 +34,7 @@ UNEXPLAINED = """[...document.querySelectorAll(
     'main :is(dt, th[scope=col], [role=columnheader], h2, figcaption > span:first-child)')].filter((it) =>
         it.checkVisibility() && !it.matches('.font-mono') && !it.querySelector('[data-word], bdi')).map((it) =>
             it.innerText.trim()).filter((text) =>
-                !/^(Evaluation|CPU|Memory|Disk free|GPU|In the object store) /.test(text))"""
+                !/^(Evaluation|CPU|Memory|Disk free|GPU|In the object store|Version) /.test(text))"""
 # Those that need none: who never trained a model knows them, or a line beside them tells it.
 PLAIN = frozenset({
     "Actions", "All sessions", "Annotations", "Answer", "Archive", "At most", "Base model", "Began", "By day",
@@ -42,7 +42,7 @@ PLAIN = frozenset({
     "Device time by day (UTC)", "Devices", "Devices in use", "Devices of this machine", "E-mail", "E-mail address",
     "Every project", "Final measures", "First", "GPU time", "GPUs", "GPUs of this machine", "Hash", "Hashes", "Id",
     "Key", "Last 7 days", "Last used", "Latest", "Launcher", "Learning", "Live runs", "Machine", "Machines", "May",
-    "Name", "Needs attention", "Newest runs", "No.", "Notes", "Now", "On", "Options", "Password", "Person",
+    "Name", "Needs attention", "Newest answer", "Newest runs", "No.", "Notes", "Now", "On", "Options", "Password", "Person",
     "Phases", "Place", "Places where sessions run", "Position", "Project", "Projects", "Public links", "Queue",
     "Quota", "Recent sign-ins and changes", "Restarts and faults", "Role", "Run", "Running",
     "Running in this project", "Runtime log", "Second factor", "Serve a base model", "Served models", "Session",

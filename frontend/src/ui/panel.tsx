@@ -2,20 +2,23 @@
 import type { ReactNode } from "react";
 import { PartBoundary } from "./boundary";
 import { useTitle } from "./use-title";
+import { UserText } from "./user-text";
 import { Word } from "./word";
 
 interface PanelProps {
   title: string;
+  /** The title is a name that somebody gave, not a word of ours. */
+  isGiven?: boolean;
   actions?: ReactNode;
   children: ReactNode;
   className?: string;
 }
 
-export function Panel({ title, actions, children, className = "" }: PanelProps) {
+export function Panel({ title, isGiven = false, actions, children, className = "" }: PanelProps) {
   return (
     <section aria-label={title} className={`rounded-lg border border-line bg-surface ${className}`}>
       <header className="flex min-h-10 items-center justify-between gap-3 border-b border-line px-4 py-1.5">
-        <h2 className="text-sm font-semibold"><Word text={title} /></h2>
+        <h2 className="text-sm font-semibold">{isGiven ? <UserText text={title} /> : <Word text={title} />}</h2>
         {actions}
       </header>
       <PartBoundary name={title}>{children}</PartBoundary>

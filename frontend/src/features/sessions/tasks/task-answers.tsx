@@ -26,7 +26,7 @@ export function TaskAnswers({ id, task, isHeldOut, versions }: TaskAnswersProps)
   const rows = byVersion(data ?? []);
   const shown = versions.flatMap((version) => rows.filter((row) => row.version === version));
   return (
-    <Panel title={visible(task)}>
+    <Panel title={visible(task)} isGiven>
       <div className="space-y-4 p-4">
         <ErrorNotice error={error} />
         {isPending && <Loading />}
