@@ -3,7 +3,7 @@ of each family.
 
 The trainer's gradient against plain torch, and the rehearsal of a session. Then the largest
 difference of a log-probability of a sampled token in nats: with the base weights, after a hand-over
-of changed ones, and after one of five steps. Last, whether a trainer that is killed after the third
+of changed ones, and after that of five steps. Last, whether a trainer that is killed after the third
 of these and begins at its state has the same bits after the fifth.
 
 Status 0 where every family agrees within GAP with the same bits, is refused as
