@@ -69,8 +69,10 @@ def which_token_drove_the_loss(walk: Walk, page: Page) -> None:
 
 def how_two_runs_compare(walk: Walk, page: Page) -> None:
     walk.click("Sessions")
-    for row in page.get_by_role("checkbox").all()[:2]:
-        row.check()
+    rows = page.get_by_role("checkbox", name=re.compile("^Compare "))
+    expect(rows.nth(1)).to_be_visible()
+    for at in range(2):
+        rows.nth(at).check()
         walk.clicks += 1
     walk.click(re.compile("^Compare"), within=page.get_by_role("main"))
     expect(page.get_by_role("region", name="Final measures", exact=True)).to_be_visible()
