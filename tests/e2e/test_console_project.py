@@ -142,7 +142,8 @@ def test_usage_is_what_the_api_measured_beside_the_quotas(page: Page, server: Se
     expect(page.get_by_text("collecting episodes for step 1").first).to_be_visible()
     (server.data / "runtimes" / session_id / "step-1").touch()
     expect(page.get_by_test_id("policy-version")).to_have_text("1")
-    set_quota(server, page.request.get("/v1/account").json()["projects"][0]["id"])
+    limits = ("--devices", "4", "--sessions", "1", "--storage-gib", "2")
+    set_quota(server, page.request.get("/v1/account").json()["projects"][0]["id"], *limits)
     page.get_by_role("link", name="Usage").click()
     row = page.get_by_role("row", name="measured")
     tokens = page.request.get("/v1/usage").json()["items"][0]["tokens_trained"]
@@ -156,8 +157,7 @@ def test_usage_is_what_the_api_measured_beside_the_quotas(page: Page, server: Se
     page.wait_for_url(f"**/sessions/{session_id}")
 
 
-def set_quota(server: Server, project: str) -> None:
-    limits = ["--devices", "4", "--sessions", "1", "--storage-gib", "2"]
+def set_quota(server: Server, project: str, *limits: str) -> None:
     environment = os.environ | {
         "TINKERSCRIPT_DATA": str(server.data),
         "DJANGO_SETTINGS_MODULE": "console.settings",
@@ -168,6 +168,21 @@ def set_quota(server: Server, project: str) -> None:
         env=environment,
         check=True,
     )
+
+
+def test_why_a_run_does_not_start_is_on_its_page(page: Page, server: Server) -> None:
+    sign_up(page, "quinn@example.org")
+    first = create_session(page, "holds the device")
+    project = page.request.get("/v1/account").json()["projects"][0]["id"]
+    set_quota(server, project, "--devices", "1")
+    create_session(page, "waits")
+    main = page.get_by_role("main")
+    expect(main.get_by_text(re.compile("^Queued, position"))).to_be_visible()
+    expect(main.get_by_text("The project uses 1 of the 1 devices")).to_be_visible()
+    expect(main.get_by_role("link", name="Capacity")).to_be_visible()
+    main.get_by_role("link", name="holds the device").click()
+    page.wait_for_url(f"**/sessions/{first}")
+    set_quota(server, project, "--devices", "none")
 
 
 def test_a_viewer_sees_usage_and_nothing_of_webhooks_that_would_be_refused(

@@ -19,6 +19,7 @@ import { NowPanel } from "./now-panel";
 import { AlertsNotice } from "./alerts-notice";
 import { budgetEndText } from "../budget";
 import { FailureNotice } from "./failure-notice";
+import { QueuedNotice } from "./queued-notice";
 import { QueuePanel } from "./queue-panel";
 import { RecordPanel } from "./record-panel";
 import { RewardPanel } from "./reward-panel";
@@ -117,13 +118,7 @@ function Attention({ session, budgetEnd }: { session: Session; budgetEnd: Budget
   }
   if (isExported) return null; // what follows says how it goes on
   if (session.state === "queued" && session.queue_position !== null) {
-    return (
-      <Notice title={`Queued, position ${String(session.queue_position)}`}>
-        It starts by itself when a runtime is free.{" "}
-        {session.priority !== 0 && `Its priority among the project’s queued sessions is ${String(session.priority)}. `}
-        {session.restarts > 0 && "It goes on from its last committed state."}
-      </Notice>
-    );
+    return <QueuedNotice session={session} />;
   }
   if (session.state === "suspended") {
     return <Notice title="Suspended">{WOKEN[session.kind]}, or “Resume”.</Notice>;
