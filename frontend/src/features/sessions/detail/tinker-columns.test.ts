@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { ModelCalls, TinkerModel } from "../../../api/types";
-import { lossCharts, measureName, shortName, stepCharts, weightsOf, withFinerCalls } from "./tinker-columns";
+import type { ModelCalls, TinkerModel, TinkerRun } from "../../../api/types";
+import { lossCharts, measureName, modelName, stepCharts, weightsOf, withFinerCalls } from "./tinker-columns";
 
 const column = (...last: (number | null)[]) => ({ last, low: last, high: last });
 const calls = (columns: ModelCalls["columns"], tokens: number[], all = tokens.length): ModelCalls => ({ columns, tokens, numbers: tokens.map((_, at) => at + 1), steps: tokens.map(() => 0), calls_in_all: all, calls_within: all });
@@ -23,11 +23,18 @@ test("the learning rate comes first of what a step returned", () => {
   expect(measureName("own_metric:max")).toBe("Own metric");
 });
 
-test("a model is named by its part of the session, and by what of it is trained", () => {
+test("a model is told by what of it is trained", () => {
   const lora = { rank: 8, seed: null, train_unembed: false, train_mlp: true, train_attn: true, alpha: 32 };
   expect(weightsOf({ lora } as unknown as TinkerModel)).toBe("LoRA of rank 8, without unembedding");
   expect(weightsOf({ lora: { ...lora, rank: 0 } } as unknown as TinkerModel)).toBe("all weights");
-  expect([shortName("tnk_ab:train:0"), shortName("odd")]).toEqual(["train:0", "odd"]);
+});
+
+test("models of one number are told apart by their clients, by a name that one client alone has or an id", () => {
+  const client = (tinker_session_id: string, display_name: string) => ({ tinker_session_id, display_name }) as TinkerRun["clients"][number];
+  const run = { models: [{ id: "tnk_a:train:0" }, { id: "tnk_b:train:0" }, { id: "tnk_b:train:1" }, { id: "odd" }], clients: [client("tnk_a", "distil\u202e"), client("tnk_b", "")] };
+  const names = (clients: TinkerRun["clients"]) => run.models.map(({ id }) => modelName(id, { ...run, clients }));
+  expect(names(run.clients)).toEqual(["train:0 of distil⟨U+202E⟩", "train:0 of tnk_b", "train:1", "odd"]);
+  expect(names([client("tnk_a", "x"), client("tnk_b", "x")])).toEqual(["train:0 of tnk_a", "train:0 of tnk_b", "train:1", "odd"]);
 });
 
 test("calls of a part are in finer points among those of the whole", () => {

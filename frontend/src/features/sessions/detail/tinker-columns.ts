@@ -1,6 +1,7 @@
 // What the calls of a Tinker model returned, as the columns of its charts.
-import type { ModelCalls, TinkerModel } from "../../../api/types";
+import type { ModelCalls, TinkerModel, TinkerRun } from "../../../api/types";
 import type { Series } from "../../../ui/chart-data";
+import { visible } from "../../../ui/plain-text";
 import { weightsText } from "./session-facts";
 
 export interface CallChart {
@@ -57,8 +58,17 @@ export function weightsOf({ lora }: Pick<TinkerModel, "lora">): string {
   return lora.rank > 0 && without.length > 0 ? `${weights}, without ${without.join(" and ")}` : weights;
 }
 
-/** "train:0" of "tnk_...:train:0": the part that tells the models of one session apart. */
-export function shortName(id: string): string {
+/** "train:0" of "tnk_...:train:0"; with its client where another client of the session has a model of this number. */
+export function modelName(id: string, { models, clients }: Pick<TinkerRun, "clients"> & { models: readonly Pick<TinkerModel, "id">[] }): string {
+  const short = shortName(id);
+  if (!models.some((other) => other.id !== id && shortName(other.id) === short)) return short;
+  const client = id.slice(0, id.length - short.length - 1);
+  const name = clients.find(({ tinker_session_id: one }) => one === client)?.display_name ?? "";
+  const isTaken = clients.some(({ tinker_session_id: one, display_name: other }) => one !== client && other === name);
+  return `${short} of ${name && !isTaken ? visible(name) : client}`;
+}
+
+function shortName(id: string): string {
   return id.split(":").slice(1).join(":") || id;
 }
 

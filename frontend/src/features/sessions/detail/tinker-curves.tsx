@@ -14,7 +14,7 @@ import { Panel } from "../../../ui/panel";
 import { smoothed, smoothingOf } from "../../../ui/smoothing";
 import { fetchPlots } from "../../../ui/use-plot";
 import { PlotGrid } from "./plot-grid";
-import { lossCharts, shortName, stepCharts, withFinerCalls, type CallChart } from "./tinker-columns";
+import { lossCharts, modelName, stepCharts, withFinerCalls, type CallChart } from "./tinker-columns";
 
 fetchPlots();
 
@@ -36,7 +36,7 @@ export function ModelCurves({ session, run, model, isLive, onChoose }: ModelCurv
         run.models.length > 1 && (
           <select
             aria-label="Model of the curves"
-            className={`${inputClass} h-7! w-auto! text-xs`}
+            className={`${inputClass} h-7! w-auto! max-w-64 text-xs`}
             value={model.id}
             onChange={(event) => {
               onChoose(event.target.value);
@@ -44,7 +44,7 @@ export function ModelCurves({ session, run, model, isLive, onChoose }: ModelCurv
           >
             {run.models.map(({ id }) => (
               <option key={id} value={id}>
-                {shortName(id)}
+                {modelName(id, run)}
               </option>
             ))}
           </select>

@@ -16,7 +16,8 @@ import { cell, headCell, Table } from "../../../ui/table";
 import { UserText } from "../../../ui/user-text";
 import { CreatedFact } from "./created-fact";
 import { RecordPanel } from "./record-panel";
-import { shortName, weightsOf } from "./tinker-columns";
+import { modelName, weightsOf } from "./tinker-columns";
+import { ClientsPanel, Metadata, SamplersPanel } from "./tinker-clients";
 import { ModelCurves } from "./tinker-curves";
 
 const HEAD = [{ name: "Model" }, { name: "Trains" }, { name: "Learning rate", right: true }, { name: "Steps", right: true }, { name: "Calls", right: true }, { name: "Last request" }];
@@ -40,7 +41,7 @@ export function TinkerSession({ session, record }: { session: Session; record: S
             {run && run.models.length > 0 && (
               <Table label="Models of the session" head={HEAD}>
                 {run.models.map((each) => (
-                  <ModelRow key={each.id} model={each} />
+                  <ModelRow key={each.id} model={each} name={modelName(each.id, run)} />
                 ))}
               </Table>
             )}
@@ -100,13 +101,13 @@ function CostFact({ session }: { session: Session }) {
   );
 }
 
-function ModelRow({ model }: { model: TinkerModel }) {
+function ModelRow({ model, name }: { model: TinkerModel; name: string }) {
   return (
     <tr>
       <th scope="row" className={headCell}>
-        {shortName(model.id)}
+        {name}
         <span className="block font-normal">
-          <CopyText label={`the id of ${shortName(model.id)}`} text={model.id} />
+          <CopyText label={`the id of ${name}`} text={model.id} />
         </span>
         {model.source_path !== null && <span className="block text-xs font-normal wrap-anywhere text-muted">from <UserText text={model.source_path} /></span>}
         <Metadata values={model.user_metadata ?? {}} />
@@ -120,77 +121,4 @@ function ModelRow({ model }: { model: TinkerModel }) {
       </td>
     </tr>
   );
-}
-
-/** Who shares it, each in the client's own words. */
-function ClientsPanel({ run }: { run: TinkerRun | undefined }) {
-  if (!run) return null;
-  return (
-    <Panel title={run.clients.length === 1 ? "Tinker client" : "Tinker clients"}>
-      <ul className="max-h-96 divide-y divide-line overflow-y-auto">
-        {run.clients.map((client) => (
-          <li key={client.tinker_session_id} className="pb-2">
-            <ClientFacts client={client} />
-          </li>
-        ))}
-      </ul>
-    </Panel>
-  );
-}
-
-function ClientFacts({ client }: { client: TinkerRun["clients"][number] }) {
-  const rows: [string, string][] = [
-    ...(client.display_name ? [["Name", client.display_name] as [string, string]] : []),
-    ["Version", client.sdk_version || "not told"],
-    ...(client.tags.length > 0 ? [["Tags", client.tags.join(", ")] as [string, string]] : []),
-    ...(client.finished === null ? [] : [["Ended by its client", client.finished] as [string, string]]),
-  ];
-  return (
-    <>
-      <p className="px-4 pt-2">
-        <CopyText label="the id of the client’s session" text={client.tinker_session_id} />
-      </p>
-      <dl className="divide-y divide-line">
-        {rows.map(([name, value]) => (
-          <div key={name} className="flex justify-between gap-3 px-4 py-1.5">
-            <dt className="text-muted">{name}</dt>
-            <dd className="min-w-0 text-right wrap-anywhere">
-              <UserText text={value} />
-            </dd>
-          </div>
-        ))}
-      </dl>
-      <div className="px-4">
-        <Metadata values={client.user_metadata} />
-      </div>
-    </>
-  );
-}
-
-function SamplersPanel({ run }: { run: TinkerRun | undefined }) {
-  if (!run || run.samplers === 0) return null;
-  return (
-    <Panel title="Sampling clients" actions={<span className="text-xs text-muted tabular-nums">{number(run.samplers)} in all</span>}>
-      <ul className="max-h-80 divide-y divide-line overflow-y-auto">
-        {run.newest_samplers.map((sampler) => (
-          <li key={sampler.id} className="px-4 py-1.5">
-            <span className="flex justify-between gap-3">
-              <span className="min-w-0 wrap-anywhere">{sampler.model_path === null ? `${sampler.base_model}, the base model` : <UserText text={sampler.model_path} />}</span>
-              <span className="shrink-0 text-xs text-muted" title={dateTime(sampler.created_at)}>
-                {ago(sampler.created_at)}
-              </span>
-            </span>
-          </li>
-        ))}
-      </ul>
-    </Panel>
-  );
-}
-
-function Metadata({ values }: { values: Record<string, unknown> }) {
-  return Object.entries(values).map(([name, value]) => (
-    <span key={name} className="block text-xs font-normal wrap-anywhere text-muted">
-      <UserText text={`${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`} />
-    </span>
-  ));
 }
