@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from e2e.console_pages import Server, browser, make_key, open_place, page, pages_need, sign_up
 from e2e.loop_server import BASE_MODEL, ROOT, LoopServer
-from playwright.sync_api import Page, Request, Response, expect
+from playwright.sync_api import Locator, Page, Request, Response, expect
 
 from support.tinker_exit import ended_well
 
@@ -31,9 +31,10 @@ def test_a_tinker_session_has_a_page_of_its_models_losses_and_checkpoints_and_no
 ) -> None:
     sign_up(page, "tina@example.org")
     variables = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    key = make_key(page)
     variables |= {
         "TINKER_BASE_URL": server.url,
-        "TINKER_API_KEY": make_key(page),
+        "TINKER_API_KEY": key,
         "TINKER_TELEMETRY": "0",
     }
     program = subprocess.Popen(
@@ -47,7 +48,7 @@ def test_a_tinker_session_has_a_page_of_its_models_losses_and_checkpoints_and_no
     )
     try:
         assert program.stdout.readline().strip() == "trained", program.stderr.read()[-3000:]
-        look_at_it(page)
+        look_at_it(page, key)
         said, wrong = program.communicate("\n", timeout=120)
         assert ended_well(program.returncode, wrong), wrong[-3000:]
     finally:
@@ -59,7 +60,20 @@ def test_a_tinker_session_has_a_page_of_its_models_losses_and_checkpoints_and_no
     expect(constant.filter(has_text="Loss by token")).to_be_visible()
 
 
-def look_at_it(page: Page) -> None:
+def chat_with(page: Page, checkpoints: Locator, key: str) -> None:
+    """The sampler's weights, from their row to an answer in the playground, and back."""
+    checkpoints.get_by_role("link", name="Chat").click()
+    model = page.get_by_label("Model", exact=True)
+    expect(model).to_have_value(re.compile(r"^tinker://tnk_\w+:train:1/sampler_weights/end$"))
+    page.get_by_label("Key", exact=True).fill(key)
+    page.get_by_label("Tokens at most").fill("8")
+    page.get_by_label("Prompt").fill("Hello")
+    page.get_by_role("button", name="Ask").click()
+    expect(page.get_by_text(re.compile("ended by (stop|length)")).first).to_be_visible()
+    page.go_back()
+
+
+def look_at_it(page: Page, key: str) -> None:
     refused: list[str] = []
     asked: list[str] = []
     said: list[str] = []
@@ -107,6 +121,7 @@ def look_at_it(page: Page) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     copy.first.click()
     assert page.evaluate("navigator.clipboard.readText()").startswith("tinker://tnk_")
+    chat_with(page, checkpoints, key)
     open_place(page, "Overview")
     expect(models).to_have_count(3)
     main = page.get_by_role("main")

@@ -16,7 +16,7 @@ import { toolsOf } from "./conversation";
 import type { Asked } from "./conversation-panel";
 import { importedPrompt, promptQuery } from "./import-prompt";
 import { MessageFields, SamplingFields, ToolsField, type Typed } from "./question-fields";
-import { targetOf, type Outside } from "./targets";
+import { outsideOf, targetOf, type Outside } from "./targets";
 import { useColumns } from "./use-columns";
 
 export function PlaygroundPage() {
@@ -54,12 +54,13 @@ function Questions({ known, columns: { columns, choose, remove, keep }, mayAsk }
   const models = useQuery(baseModelsQuery);
   const [typed, setTyped] = useState<Partial<Typed>>({});
   const [outsides, setOutsides] = useState<Record<number, Outside>>({});
+  const here = outsideOf(address, location.origin);
   const [asked, setAsked] = useState<Asked | null>(null);
   const [conversation, setConversation] = useState(0);
   const account = useQuery(accountQuery).data;
   const from = imported.data ? importedPrompt(imported.data) : null;
   const values: Typed = { system: from?.system ?? "", prompt: from?.prompt ?? "", temperature: "1", length: "128", tools: "", ...typed };
-  const targets = columns.map(({ key, sessionId }) => targetOf(sessionId, known, outsides[key] ?? HERE));
+  const targets = columns.map(({ key, sessionId }) => targetOf(sessionId, known, outsides[key] ?? here));
   const longest = Math.min(...targets.flatMap((target) => (target && "session" in target ? (target.session.config.max_context_length ?? []) : [])));
   const tools = readTools(values.tools);
   const draft: Asked = {
@@ -91,7 +92,7 @@ function Questions({ known, columns: { columns, choose, remove, keep }, mayAsk }
             target={targets[at] ?? null}
             known={known}
             models={mayAsk ? (models.data?.items ?? []) : []}
-            outside={outsides[key] ?? HERE}
+            outside={outsides[key] ?? here}
             onOutside={(outside) => {
               setOutsides((before) => ({ ...before, [key]: outside }));
             }}
@@ -146,9 +147,6 @@ function Questions({ known, columns: { columns, choose, remove, keep }, mayAsk }
     </form>
   );
 }
-
-/** The address of this server for keys of the project. */
-const HERE: Outside = { baseUrl: typeof location === "undefined" ? "" : `${location.origin}/oai/api/v1`, key: "", model: "" };
 
 function readTools(typed: string): { list: unknown[]; error?: string } {
   try {

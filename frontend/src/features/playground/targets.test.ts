@@ -1,6 +1,6 @@
 import { afterEach, expect, test, vi } from "vitest";
 import type { Session } from "../../api/types";
-import { columnKeys, columnsOf, nameOf, open, targetOf } from "./targets";
+import { columnKeys, columnsOf, ENDPOINT, nameOf, open, outsideOf, targetOf } from "./targets";
 
 const session = (fields: Partial<Session>) => ({ id: "ses_1", name: "ses_1", kind: "serving", base_model: "small", served_checkpoint_id: null, ...fields }) as Session;
 
@@ -41,6 +41,12 @@ test("the episode of a run ends by itself in minutes, and is given up once, also
     ["/v1/sessions/ses_1/episodes", { eval: true, timeout_s: 300 }, false],
     ["/v1/sessions/ses_1/episodes/ep_1/abandon", { reason: "playground" }, true],
   ]);
+});
+
+test("a link may name a model for an endpoint: a tinker:// path at this server's own", () => {
+  const to = new URL("/playground?columns=endpoint&model=tinker%3A%2F%2Ftnk_1%3Atrain%3A0%2Fsampler_weights%2Fa%20b", "https://lab");
+  expect(columnsOf(to.searchParams, [])).toEqual([ENDPOINT]);
+  expect(outsideOf(to.searchParams, "https://lab")).toEqual({ baseUrl: "https://lab/oai/api/v1", key: "", model: "tinker://tnk_1:train:0/sampler_weights/a b" });
 });
 
 test("a column asks a session that can be asked, or an endpoint once it is named whole", () => {

@@ -59,6 +59,11 @@ export function columnsOf(address: URLSearchParams, known: Session[]): string[] 
   return given.length > 0 ? given : [known[0]?.id ?? ""];
 }
 
+/** Before something was typed: this server's own address for keys of the project, and the model that the address of the page names. */
+export function outsideOf(address: URLSearchParams, origin: string): Outside {
+  return { baseUrl: `${origin}/oai/api/v1`, key: "", model: address.get("model") ?? "" };
+}
+
 /** What a column of this place asks; null: nothing can be asked there yet. */
 export function targetOf(place: string, known: Session[], outside: Outside): Target | null {
   if (place === ENDPOINT) return outside.model && outside.baseUrl ? { outside } : null;

@@ -125,6 +125,14 @@ function NamedCheckpoint({ checkpoint, path, onPublish }: { checkpoint: Checkpoi
         )}
         <span className="text-muted">{checkpoint.public ? "Every project of this server may read it." : "This project alone may read it."}</span>
       </p>
+      {isSampler && onPublish && (
+        <p className="flex flex-wrap items-center gap-x-3 gap-y-1">
+          <ButtonLink className="h-6 px-2 text-xs" to={`/playground?columns=endpoint&model=${encodeURIComponent(path)}`}>
+            Chat
+          </ButtonLink>
+          <span className="text-muted">In the playground, with a key of the project.</span>
+        </p>
+      )}
       {isSampler && <CopyBlock label="Chat with it" text={chatSnippet(location.origin, path)} />}
     </div>
   );
