@@ -12,6 +12,7 @@ import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
 import { visible } from "../../../ui/plain-text";
 import { UserText } from "../../../ui/user-text";
+import { causeOf } from "../detail/failure-notice";
 
 const SHOWN = 8;
 const DAYS = 7;
@@ -46,11 +47,17 @@ export function troublesOf(alerts: readonly Alert[], failed: readonly Session[],
       at: session.updated_at,
       what: "Failed",
       tone: "bad",
-      text: session.failure ? session.failure.hint || session.failure.code.replaceAll("_", " ") : "",
+      text: session.failure ? failureText(session.failure) : "",
       run: session.name || session.id,
       to: `/sessions/${session.id}`,
     })),
   ].sort((one, other) => Date.parse(other.at) - Date.parse(one.at));
+}
+
+/** The cause first, then what to do. */
+function failureText(failure: NonNullable<Session["failure"]>): string {
+  const cause = causeOf(failure).title;
+  return [/[.!?]$/.test(cause) ? cause : `${cause}.`, failure.hint].filter(Boolean).join(" ");
 }
 
 interface AttentionPanelProps {
@@ -74,7 +81,7 @@ export function AttentionPanel({ failed, isLost }: AttentionPanelProps) {
             <Link to={to} className="max-w-64 min-w-0 truncate rounded font-medium hover:text-accent hover:underline">
               <UserText text={run} />
             </Link>
-            <span className="min-w-0 flex-1 basis-48 text-muted wrap-anywhere">{visible(text)}</span>
+            <span className="min-w-0 line-clamp-3 flex-1 basis-48 text-muted wrap-anywhere">{visible(text)}</span>
             <span className="text-xs whitespace-nowrap text-muted" title={dateTime(at)}>
               {ago(at)}
             </span>

@@ -13,6 +13,7 @@ import { visible } from "../../../ui/plain-text";
 import { ShowOlder } from "../../../ui/show-older";
 import { cell, headCell, Table, type Sort } from "../../../ui/table";
 import { UserText } from "../../../ui/user-text";
+import { causeOf } from "../detail/failure-notice";
 import { MAX_RUNS } from "../compare/compared-runs";
 import { columnsIn } from "../episodes/own-columns";
 import { measureOf, measuresOf, measureTitle } from "./measure-columns";
@@ -145,6 +146,7 @@ function SessionRow({ session, own, isChosen, isFull, onChoose }: RowProps) {
       <td className={cell}>
         <StateBadge state={session.state} />
         {session.queue_position !== null && <span className="ml-2 text-xs text-muted">position {session.queue_position}</span>}
+        {session.failure && <UserText className="block max-w-56 truncate text-xs text-bad" text={causeOf(session.failure).title} />}
       </td>
       <td className={`${cell} max-w-56 truncate`} title={session.base_model}>{session.base_model}</td>
       <td className={right}>{session.kind === "serving" ? "–" : number(session.policy_version)}</td>
