@@ -15,7 +15,7 @@ import { phaseLanes } from "./phase-lanes";
 import { PhaseGantt } from "./phase-gantt";
 import { ResourcesPanel } from "./resources-panel";
 import { TroublesPanel } from "./troubles-panel";
-import { restartsOf, troublesOf } from "./troubles";
+import { troublesOf } from "./troubles";
 
 export function HealthPage() {
   return <RunPage title="Health" of={Health} />;
@@ -28,11 +28,10 @@ function Health({ session }: { session: Session }) {
   const entries = useMemo(() => data?.items ?? [], [data]);
   const lanes = useMemo(() => phaseLanes(entries, isLive ? dataUpdatedAt : null), [entries, isLive, dataUpdatedAt]);
   const troubles = useMemo(() => troublesOf(entries), [entries]);
-  const restarts = restartsOf(entries);
   useOnEnd(isLive, () => {
     for (const part of ["health", "resources", "logs"]) void client.invalidateQueries({ queryKey: ["session", session.id, part] });
   });
-  const note = entries.length === HEALTH_ENTRIES ? `the last ${String(HEALTH_ENTRIES)} entries of the record` : restartsText(restarts);
+  const note = `${restartsText(session.restarts)}${entries.length === HEALTH_ENTRIES ? `; the last ${String(HEALTH_ENTRIES)} entries of the record` : ""}`;
   return (
     <div className="space-y-4">
       <ErrorNotice error={error} />

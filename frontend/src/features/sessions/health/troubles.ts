@@ -19,11 +19,6 @@ export function troublesOf(entries: readonly Event[]): Trouble[] {
   return entries.flatMap((entry) => troubleOf(entry) ?? []).reverse();
 }
 
-/** How often the run went back to the queue after it had a runtime. */
-export function restartsOf(entries: readonly Event[]): number {
-  return entries.filter(isRestart).length;
-}
-
 function troubleOf(entry: Event): Trouble | null {
   const { cursor, at, data } = entry;
   if (isRestart(entry)) return { cursor, at, title: "Restarted", text: said(data.reason), trace: "" };
