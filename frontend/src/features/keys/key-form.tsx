@@ -6,13 +6,8 @@ import { Button } from "../../ui/button";
 import { Choices } from "../../ui/choices";
 import { SelectField, TextField } from "../../ui/field";
 import { ErrorNotice } from "../../ui/notice";
+import { SCOPES } from "./scopes";
 
-const SCOPES: { value: Scope; name: string }[] = [
-  { value: "sessions:read", name: "See sessions" },
-  { value: "sessions:write", name: "Start and stop sessions" },
-  { value: "episodes", name: "Play episodes" },
-  { value: "checkpoints:read", name: "Download checkpoints" },
-];
 const LIFETIMES = [
   { days: 0, name: "Never" },
   { days: 7, name: "In a week" },

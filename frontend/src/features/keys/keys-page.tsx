@@ -15,6 +15,7 @@ import { visible } from "../../ui/plain-text";
 import { cell, headCell, Table } from "../../ui/table";
 import { UserText } from "../../ui/user-text";
 import { CreateKey } from "./create-key";
+import { scopesText } from "./scopes";
 
 export function KeysPage() {
   const { data, error, isPending } = useQuery(keysQuery);
@@ -58,15 +59,16 @@ function KeyTable({ keys, mayRevoke }: { keys: Key[]; mayRevoke: (key: Key) => b
             </th>
             <td className={`${cell} font-mono text-xs`}>{key.prefix}…</td>
             <td className={`${cell} text-xs text-muted`}>
-              {key.scopes.join(", ")}
+              {scopesText(key.scopes)}
               {key.allowed_models && <span className="block">only {key.allowed_models.join(", ")}</span>}
             </td>
             <td className={`${cell} whitespace-nowrap`} title="Device-hours of the sessions that it started">
               {number(key.spent_s / 3600)}
               {key.spend_cap_s !== null && ` of ${number(key.spend_cap_s / 3600)}`} h
             </td>
-            <td className={`${cell} whitespace-nowrap`} title={`${dateTime(key.created_at)} by ${key.created_by}`}>
+            <td className={`${cell} whitespace-nowrap`} title={dateTime(key.created_at)}>
               {ago(key.created_at)}
+              <UserText className="block max-w-48 truncate text-xs text-muted" text={`by ${key.created_by}`} />
             </td>
             <td className={`${cell} whitespace-nowrap`}>{key.last_used_at ? ago(key.last_used_at) : "never"}</td>
             <td className={cell}>
