@@ -1,6 +1,7 @@
 // Where a person lands: what needs them, what runs and how it learns, what waits, what ended last, what the week used.
-import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, usePrefetchInfiniteQuery, usePrefetchQuery, useQuery } from "@tanstack/react-query";
 import { Link } from "react-router";
+import { standingAlertsQuery } from "../../../api/alerts";
 import { rewardsQuery } from "../../../api/metrics";
 import { servingQuery } from "../../../api/serving";
 import { queueQuery, sessionsQuery } from "../../../api/sessions";
@@ -31,13 +32,18 @@ export function HomePage() {
   const queued = useQuery(queueQuery);
   const failed = useInfiniteQuery(sessionsQuery({ states: ["failed"], name: "" }));
   const newest = useInfiniteQuery(sessionsQuery({ states: [], name: "", sort: "newest" }));
+  // Of panels that come once it is known whether there is any run.
+  usePrefetchQuery(standingAlertsQuery);
+  usePrefetchInfiniteQuery(usageQuery);
   const mayWrite = useMayWrite();
   const running = live.data?.pages[0]?.items ?? [];
   return (
     <>
       <PageHeader title="Home">{mayWrite && <ButtonLink to="/sessions/new" look="primary">New session</ButtonLink>}</PageHeader>
       <ErrorNotice error={live.error ?? served.error ?? queued.error ?? failed.error ?? newest.error} />
-      {newest.data?.pages[0]?.items.length === 0 ? (
+      {newest.isPending ? (
+        <Loading />
+      ) : newest.data?.pages[0]?.items.length === 0 ? (
         <Panel title="First steps">
           <NoSessions />
         </Panel>
