@@ -1,5 +1,6 @@
 """The page of a session that the unmodified ``tinker`` client drives, in a real browser."""
 
+import json
 import os
 import re
 import subprocess
@@ -61,7 +62,15 @@ def test_a_tinker_session_has_a_page_of_its_models_losses_and_checkpoints_and_no
 
 
 def chat_with(page: Page, checkpoints: Locator, key: str) -> None:
-    """The sampler's weights, from their row to an answer in the playground, and back."""
+    """The sampler's weights answer the line that is shown beside them, and in the playground."""
+    line = checkpoints.locator("pre").filter(has_text="curl").inner_text()
+    called = subprocess.run(
+        ["bash", "-ec", line],
+        env={"PATH": os.environ["PATH"], "TINKER_API_KEY": key},
+        capture_output=True,
+        timeout=60,
+    )
+    assert isinstance(json.loads(called.stdout)["choices"][0]["message"]["content"], str)
     checkpoints.get_by_role("link", name="Chat").click()
     model = page.get_by_label("Model", exact=True)
     expect(model).to_have_value(re.compile(r"^tinker://tnk_\w+:train:1/sampler_weights/end$"))
@@ -71,6 +80,24 @@ def chat_with(page: Page, checkpoints: Locator, key: str) -> None:
     page.get_by_role("button", name="Ask").click()
     expect(page.get_by_text(re.compile("ended by (stop|length)")).first).to_be_visible()
     page.go_back()
+
+
+def checkpoints_look(page: Page, key: str) -> None:
+    """They are read by path, copied, published, taken back, and chatted with."""
+    open_place(page, "Checkpoints")
+    checkpoints = page.get_by_role("region", name="Checkpoints")
+    expect(
+        checkpoints.get_by_text(re.compile(r"^tinker://tnk_\w+:train:0/weights/end$"))
+    ).to_be_visible()
+    copy = checkpoints.get_by_role("button", name=re.compile("^Copy tinker:"))
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    copy.first.click()
+    assert page.evaluate("navigator.clipboard.readText()").startswith("tinker://tnk_")
+    checkpoints.get_by_role("button", name="Publish").first.click()
+    expect(checkpoints.get_by_text("Every project of this server may read it.")).to_be_visible()
+    checkpoints.get_by_role("button", name="Take back").click()
+    expect(checkpoints.get_by_text("This project alone may read it.")).to_be_visible()
+    chat_with(page, checkpoints, key)
 
 
 def look_at_it(page: Page, key: str) -> None:
@@ -105,6 +132,9 @@ def look_at_it(page: Page, key: str) -> None:
     )
     expect(second.get_by_role("cell").nth(1)).to_have_text("0.002")
     expect(page.get_by_test_id("steps")).to_have_text("4")
+    client = page.get_by_role("region", name="Tinker client")
+    expect(client).to_contain_text("recipe: two models")
+    expect(page.get_by_test_id("tokens")).to_contain_text("trained")
     constant = page.locator("dl[aria-label='Constant over the run']")  # each call returned the same
     expect(constant.filter(has_text="Loss by token")).to_contain_text("2")
     expect(constant.filter(has_text="Learning rate")).to_contain_text("1e-4")
@@ -112,16 +142,7 @@ def look_at_it(page: Page, key: str) -> None:
     expect(
         page.get_by_role("img", name=re.compile("^Loss by token by call; at call 1"))
     ).to_be_visible()
-    open_place(page, "Checkpoints")
-    checkpoints = page.get_by_role("region", name="Checkpoints")
-    expect(
-        checkpoints.get_by_text(re.compile(r"^tinker://tnk_\w+:train:0/weights/end$"))
-    ).to_be_visible()
-    copy = checkpoints.get_by_role("button", name=re.compile("^Copy tinker:"))
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    copy.first.click()
-    assert page.evaluate("navigator.clipboard.readText()").startswith("tinker://tnk_")
-    chat_with(page, checkpoints, key)
+    checkpoints_look(page, key)
     open_place(page, "Overview")
     expect(models).to_have_count(3)
     main = page.get_by_role("main")
