@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from console.audit.models import AuditRecord
+from console.catalogue.base_models import base_model_size
 from console.sessions.alerts.models import MetricRule
 from console.sessions.limits.queue import queue_look
 from console.sessions.models import Alert, Checkpoint, Session
@@ -189,7 +190,8 @@ def session_list_view(
     ``measures``: those of each session's last step, by its id, where they are asked for.
     """
     found = queue_look(sessions)
-    items = [_session_view(session, found) for session in sessions]
+    sizes = {name: base_model_size(name) for name in {session.base_model for session in sessions}}
+    items = [_session_view(it, found, sizes[it.base_model]) for it in sessions]
     if measures is not None:
         items = [item.model_copy(update={"measures": measures.get(item.id, {})}) for item in items]
     return SessionList(items=items, next_cursor=next_cursor)
@@ -197,10 +199,12 @@ def session_list_view(
 
 def session_view(session: Session) -> SessionView:
     """A session as its project may see it: nothing of lease, launcher or address."""
-    return _session_view(session, queue_look([session]))
+    return _session_view(session, queue_look([session]), base_model_size(session.base_model))
 
 
-def _session_view(session: Session, queue: Mapping[str, int]) -> SessionView:
+def _session_view(
+    session: Session, queue: Mapping[str, int], parameters: int | None
+) -> SessionView:
     config = SessionConfig.model_validate(session.config)
     return SessionView(
         id=session.id,
@@ -217,7 +221,7 @@ def _session_view(session: Session, queue: Mapping[str, int]) -> SessionView:
         queue_position=queue.get(session.id),
         failure=Failure.model_validate(session.failure) if session.failure else None,
         config=config,
-        decided=options_decided(config),
+        decided=options_decided(config, parameters),
         priority=session.priority,
         budget=session.budget,
         policy_version=session.policy_version,

@@ -3,6 +3,7 @@
 import json
 import tomllib
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,24 @@ def base_model_resolve(name: str) -> BaseModel:
             "correct its settings.",
         )
     return model
+
+
+def base_model_size(name: str) -> int | None:
+    """The number of weights of the entry called ``name``; None where it is not known, or the entry
+    is not there any more.
+    """
+    try:
+        model = base_model_resolve(name)
+        changed_at = 0 if model.parameters else Path(model.path).stat().st_mtime_ns
+    except (UnknownBaseModel, InvalidRequest, OSError):
+        return None
+    return model.parameters or _weights_of(model.path, changed_at) or None
+
+
+@lru_cache(maxsize=256)
+def _weights_of(path: str, _changed_at: int) -> int:
+    """Kept: every page of sessions asks for it, and a large folder has many headers."""
+    return weights_count(Path(path))
 
 
 def _models() -> dict[str, BaseModel]:

@@ -209,11 +209,23 @@ def test_who_copies_a_configuration_leaves_out_what_its_loss_decided() -> None:
     """With another loss the copy has that one's bounds; what a person gave stays."""
     run = config_resolve(SessionConfig(loss="gspo", minibatches=2, clip_high=0.4), None)
     assert (run.clip_low, run.clip_high) == (3e-4, 0.4)
-    decided = options_decided(run)
+    decided = options_decided(run, None)
     assert decided == ["clip_low", "normalize_advantage"]
     copied = run.model_dump(exclude={*decided})
     other = config_resolve(SessionConfig.model_validate(copied | {"loss": "dr_grpo"}), None)
     assert (other.clip_low, other.clip_high, other.normalize_advantage) == (0.2, 0.4, False)
     again = config_resolve(SessionConfig.model_validate(copied), None)
     assert again == run, "the same loss gives the same"
-    assert options_decided(SessionConfig(clip_low=None)) == []
+    assert options_decided(SessionConfig(clip_low=None), None) == []
+
+
+@pytest.mark.parametrize("options", [{}, {"lora_rank": 8}])
+def test_who_copies_a_configuration_for_another_model_leaves_the_rate_of_the_first(options):
+    small, large = 134_515_008, 7_600_000_000
+    run = config_resolve(SessionConfig(**options), small)
+    assert "learning_rate" in options_decided(run, small)
+    copied = SessionConfig.model_validate(run.model_dump(exclude={*options_decided(run, small)}))
+    assert config_resolve(copied, large) == config_resolve(SessionConfig(**options), large)
+    given = config_resolve(SessionConfig(learning_rate=1e-6, **options), small)
+    assert "learning_rate" not in options_decided(given, small)
+    assert "learning_rate" not in options_decided(run, None), "the size is not known any more"

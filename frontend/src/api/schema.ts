@@ -5358,7 +5358,7 @@ export interface components {
             created_at: string;
             /**
              * Decided
-             * @description Options of it that have the value which the loss gives them: who copies the configuration leaves these out, so that another loss gives its own.
+             * @description Options of it that have the value which the base model or the loss gives them: who copies the configuration leaves these out, so that another one gives its own.
              * @default []
              */
             decided: string[];

@@ -293,8 +293,8 @@ class SessionView(Response):
     )
     decided: list[str] = Field(
         [],
-        description="Options of it that have the value which the loss gives them: who copies the "
-        "configuration leaves these out, so that another loss gives its own.",
+        description="Options of it that have the value which the base model or the loss gives "
+        "them: who copies the configuration leaves these out, so that another one gives its own.",
     )
     priority: int = 0
     budget: Budget = Budget()

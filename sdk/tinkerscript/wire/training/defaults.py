@@ -14,8 +14,8 @@ RATE_OF_LARGE = 1e-6
 # Schulman et al. 2025, "LoRA Without Regret": the best rate of adapters is about ten times that of
 # all weights.
 LORA_FACTOR = 10.0
-# which config_resolve fills in from the loss
-OF_THE_LOSS = ("clip_low", "clip_high", "normalize_advantage")
+# which config_resolve fills in, the first from the model and the others from the loss
+DECIDED = ("learning_rate", "clip_low", "clip_high", "normalize_advantage")
 
 
 def learning_rate_default(parameters: int, *, lora: bool) -> float:
@@ -41,14 +41,16 @@ def config_resolve(config: SessionConfig, parameters: int | None) -> SessionConf
     return config.model_copy(update=found)
 
 
-def options_decided(config: SessionConfig) -> list[str]:
-    """The options of an effective configuration that its loss decides, and that have the value
-    which they get where they are left out: another loss would have another.
+def options_decided(config: SessionConfig, parameters: int | None) -> list[str]:
+    """The options of an effective configuration that its model or its loss decides, and that have
+    the value which they get where they are left out: another model or loss would have another.
+
+    ``parameters`` as for ``config_resolve``; where it is None the rate counts as given.
     """
-    left_out = config.model_copy(update=dict.fromkeys(OF_THE_LOSS))
-    decided = config_resolve(left_out, None)
+    left_out = config.model_copy(update=dict.fromkeys(DECIDED))
+    decided = config_resolve(left_out, parameters)
     return [
         name
-        for name in OF_THE_LOSS
+        for name in DECIDED
         if getattr(config, name) is not None and getattr(config, name) == getattr(decided, name)
     ]

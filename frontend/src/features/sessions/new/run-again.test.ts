@@ -35,6 +35,11 @@ test("the bounds that the old loss gave do not go with another loss, those that 
   expect(values).not.toHaveProperty("normalize_advantage");
 });
 
+test("the rate that the base model gave does not go with another one", () => {
+  const start = startOf({ ...run, decided: ["learning_rate"] }, fields);
+  expect(readForm(fields, start.texts).values).not.toHaveProperty("learning_rate");
+});
+
 test("what is typed stands in the place of what was kept", () => {
   const start = startOf(run, fields);
   const texts = { ...start.texts, model_names: "any" };

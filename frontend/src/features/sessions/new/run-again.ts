@@ -20,7 +20,7 @@ export function startOf(session: Pick<Session, "id" | "name" | "base_model" | "s
   const kept: Record<string, unknown> = {};
   for (const field of fields) {
     const value = config[field.name];
-    // What the loss decided is left to the loss that is chosen now.
+    // What model and loss decided is left to those that are chosen now.
     if (value === undefined || session.decided.includes(field.name)) continue;
     if (typeof value === "object" && value !== null) kept[field.name] = value;
     else if (textOf(value) !== defaultText(field)) texts[field.name] = textOf(value);
