@@ -116,6 +116,30 @@ def test_options_that_contradict_each_other_are_refused_with_the_other_named(fie
     assert refused == field and named in why
 
 
+@pytest.mark.parametrize(
+    ("field", "options", "needed"),
+    [
+        ("clip_high", {"clip_high": 0.28, "loss": "dro"}, {"loss": "dapo", "minibatches": 2}),
+        ("dual_clip", {"dual_clip": 3.0, "loss": "cispo"}, {"loss": "ppo", "epochs": 2}),
+        ("dro_beta", {"dro_beta": 0.1}, {"loss": "dro", "epochs": 2}),
+        ("kl_base_coef", {"kl_base_coef": 0.1}, {"kl_coef": 0.1, "reference_decay": 0.9}),
+        ("lr_min_ratio", {"lr_min_ratio": 0.5}, {"lr_schedule": "cosine", "max_steps": 9}),
+        (
+            "keep_n",
+            {"keep_n": 8, "advantage_baseline": "batch"},
+            {"keep_n": 4, "grpo_n": 8, "advantage_baseline": "group"},
+        ),
+    ],
+)
+def test_a_refusal_names_all_that_the_option_needs_and_with_that_it_is_taken(
+    field, options, needed
+):
+    refused, why = refusal(**options)
+    assert refused == field
+    assert all(name in why for name in needed if name != field and name != "epochs"), why
+    SessionConfig(**options | needed)
+
+
 def test_options_that_belong_together_are_taken():
     SessionConfig(clip_low=0.1, epochs=2, minibatches=4, max_staleness=2, kl_stop=0.02)
     SessionConfig(kl_coef=0.1, kl_estimator="k2", reference_decay=0.99, kl_base_coef=0.01)
@@ -148,6 +172,15 @@ def test_a_bound_of_a_correction_that_is_off_is_refused_by_its_name(fields, refu
         SessionConfig(engine_correction=fields)
     (problem,) = caught.value.errors()
     assert problem["loc"] == ("engine_correction", refused)
+
+
+def test_a_mask_without_a_bound_is_refused_with_what_turns_it_off():
+    with pytest.raises(ValidationError, match="give one of them, or mask none") as caught:
+        SessionConfig(engine_correction={"mask_low": None, "mask_high": None})
+    (problem,) = caught.value.errors()
+    assert problem["loc"] == ("engine_correction", "mask_high")
+    for bounds in ({"mask_low": None}, {"mask_high": None}, {"mask": "none"}):
+        SessionConfig(engine_correction=bounds)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

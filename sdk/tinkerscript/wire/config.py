@@ -9,7 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from .training.engine_correction import EngineCorrection
 from .training.losses import LossName
 from .training.model_names import ModelNames
-from .training.option_rules import CONTRADICTIONS, RULES
+from .training.option_rules import CONTRADICTIONS, RULES, problem_of
 from .training.reading_options import ReadingOptions
 
 HERE = "here"  # the place that every server has
@@ -427,22 +427,11 @@ class SessionConfig(ReadingOptions):
         """Whether the loss has a KL term, which every token feels whatever its advantage is."""
         return self.kl_coef > 0 and self.kl_in == "loss"
 
-    @field_validator(*CONTRADICTIONS)
+    @field_validator(*{**CONTRADICTIONS, **RULES})
     @classmethod
-    def _contradicts_none(cls, value: Any, info: ValidationInfo) -> Any:
-        contradicts, why = CONTRADICTIONS[str(info.field_name)]
-        if contradicts(value, info.data):
-            raise ValueError(why)
-        return value
-
-    @field_validator(*RULES)
-    @classmethod
-    def _has_an_effect(cls, value: Any, info: ValidationInfo) -> Any:
+    def _has_a_meaning(cls, value: Any, info: ValidationInfo) -> Any:
         name = str(info.field_name)
-        # passes everywhere: a stored configuration holds every field
-        if value == cls.model_fields[name].default:
-            return value
-        for is_useful, when in RULES[name]:
-            if not is_useful(info.data):
-                raise ValueError(f"has an effect {when}")
+        default = cls.model_fields[name].default
+        if problem := problem_of(name, value, info.data, is_default=value == default):
+            raise ValueError(problem)
         return value

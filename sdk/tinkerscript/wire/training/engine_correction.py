@@ -68,3 +68,14 @@ class EngineCorrection(Request):
         if value != cls.model_fields[name].default and info.data.get(level) == "none":
             raise ValueError(f"has an effect only with a {level} that is not none")
         return value
+
+    @field_validator("mask_high")
+    @classmethod
+    def _mask_has_a_bound(cls, value: float | None, info: ValidationInfo) -> float | None:
+        has_low = info.data.get("mask_low", 0.0) is not None
+        if value is None and not has_low and info.data.get("mask", "none") != "none":
+            raise ValueError(
+                "a mask without mask_low and mask_high leaves nothing out: give one of them, or "
+                "mask none"
+            )
+        return value

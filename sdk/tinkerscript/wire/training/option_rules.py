@@ -42,7 +42,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "lr_min_ratio": (
         (
             lambda given: given.get("lr_schedule") != "constant",
-            "only with lr_schedule linear or cosine",
+            "only with lr_schedule linear or cosine, which end at max_steps",
         ),
     ),
     "kl_stop": ((has_many_updates, "only with minibatches or epochs above 1"),),
@@ -61,6 +61,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     ),
     "reference_decay": (_HAS_KL,),
     "kl_base_coef": (
+        _HAS_KL,
         (
             lambda given: given.get("reference_decay", 0.5) is not None,
             "only with reference_decay: without it the reference of kl_coef is the base model",
@@ -142,3 +143,18 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Any, Given], bool], str]] = {
         "must not be above max_tokens, whose last part it is",
     ),
 }
+
+
+def problem_of(name: str, value: Any, given: Given, *, is_default: bool) -> str | None:
+    """Why the option ``name`` cannot be ``value`` beside ``given``, with all that it needs in one
+    sentence; None where it can. A default has no need of an effect: a stored configuration holds
+    every field.
+    """
+    found: list[str] = []
+    contradicts, why = CONTRADICTIONS.get(name, (None, ""))
+    if contradicts is not None and contradicts(value, given):
+        found.append(why)
+    needs = [when for is_useful, when in RULES.get(name, ()) if not is_useful(given)]
+    if needs and not is_default:
+        found.append(f"has an effect {', and '.join(needs)}")
+    return "; ".join(found) or None
