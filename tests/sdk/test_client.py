@@ -53,10 +53,16 @@ def test_unknown_option_is_named_and_the_known_listed_before_any_traffic(server,
     ("option", "instead"),
     [
         ("oversampling", "keep_n"),
+        ("over_sampling_batch_size", "keep_n"),
         ("curriculum", "dynamic_sampling"),
         ("replay_buffer_size", "max_staleness"),
         ("reward_length_norm", "length_penalty"),
+        ("normalize_length", "length_penalty"),
         ("process_reward_model", "rewards_by_call"),
+        ("token_level_rewards", "rewards_by_call"),
+        ("rewards_per_step", "rewards_by_call"),
+        ("advantage_function", "forward_backward_custom"),
+        ("adv_estimator", "advantage_baseline"),
         ("loss_fn", "forward_backward_custom"),
         ("demonstrations", "cross_entropy"),
         ("ema_decay", "reference_decay"),
@@ -66,6 +72,12 @@ def test_an_option_of_other_trainers_is_refused_with_what_to_use(connect, option
     with pytest.raises(UnknownOption) as caught:
         connect(**{option: 1})
     assert f"For {option}: " in caught.value.hint and instead in caught.value.hint
+
+
+def test_a_loss_that_is_a_function_is_refused_with_where_it_runs(server, connect):
+    with pytest.raises(InvalidRequest, match="no code of yours runs in a runtime") as caught:
+        connect(loss=lambda logprobs: logprobs)
+    assert "forward_backward_custom" in caught.value.hint and server.requests == []
 
 
 @pytest.mark.parametrize(

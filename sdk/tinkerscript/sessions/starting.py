@@ -79,6 +79,11 @@ def session_config(options: Mapping[str, Any]) -> SessionConfig:
             f"Unknown option {', '.join(unknown)}.",
             hint=f"{meant}Known options: {', '.join(known)}.",
         )
+    if functions := [name for name, value in options.items() if callable(value)]:
+        raise InvalidRequest(
+            f"{', '.join(functions)} is a function, and no code of yours runs in a runtime.",
+            hint=other_ways(f"{name}_fn" for name in functions),
+        )
     try:
         return SessionConfig(**options)
     except ValidationError as failure:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 # (words of which one is in the name, what to do). The first that fits is taken.
 WAYS = (
     (
-        ("oversampl", "num_rollouts", "keep_best"),
+        ("oversampl", "over_sampl", "num_rollouts", "keep_best"),
         "grpo_n attempts are begun and keep_n of them are trained",
     ),
     (
@@ -16,22 +16,29 @@ WAYS = (
         "that teach nothing",
     ),
     (
-        ("replay", "off_policy"),
+        ("replay", "off_policy", "buffer"),
         "max_staleness trains older episodes once, corrected by engine_correction; no episode is "
         "trained twice but by epochs",
     ),
     (
-        ("length_norm", "length_reward", "len_penalty", "length_coef"),
+        ("length_norm", "normalize_len", "length_reward", "len_penalty", "length_coef"),
         "length_penalty, within a group, or overlong_buffer, before max_tokens",
     ),
     (
-        ("token_reward", "rewards_by_token", "step_reward", "process_reward", "prm"),
+        (
+            *("token_reward", "token_level_reward", "rewards_by_token", "per_token", "step_reward"),
+            *("per_step", "process_reward", "prm"),
+        ),
         "one call for each step of the process, whose rewards are rewards_by_call of the output, "
         "with call_discount",
     ),
     (
-        ("loss_fn", "custom_loss", "loss_function", "advantage_fn", "custom_advantage"),
+        ("loss_f", "custom_loss", "advantage_f", "advantages_f", "custom_adv"),
         "forward_backward_custom of the tinker client, which runs your function in your process",
+    ),
+    (
+        ("adv_estimator", "advantage_estimator"),
+        "advantage_baseline and normalize_advantage",
     ),
     (
         ("demonstration", "expert", "sft", "demos"),
