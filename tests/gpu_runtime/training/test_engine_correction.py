@@ -13,6 +13,7 @@ from gpu_runtime.training.objective.engine_correction import (
     left_out,
 )
 from gpu_runtime.training.objective.policy_loss import LossTokens, policy_loss
+from gpu_runtime.training.objective.row_loss import STATISTICS, LoopInputs, row_loss
 from support.rounded_logprobs import rounded
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.engine_correction import EngineCorrection
@@ -21,6 +22,7 @@ from tinkerscript.wire.training.losses import LOSSES, RATIO_LOSSES
 TRAINER = [-1.0, -2.0, -0.5, -1.5, -0.2]
 ENGINE = [-1.3, -1.8, -0.9, -1.4, -5.2]  # the last one is 5 nats off
 SAMPLES = [0, 0, 1, 1, 2]
+LOSS_NAMES = [name for name, loss in LOSSES.items() if loss.average]  # of a session
 LEVELS = ("token", "sequence", "geometric")
 
 
@@ -95,12 +97,17 @@ def test_an_infinite_gap_is_left_out_and_a_number_that_is_none_is_not_hidden():
 # --- a loss under the rounding of bfloat16
 
 
-def gradient(config: SessionConfig, before_K: torch.Tensor | None = None) -> torch.Tensor:
+def gradient(
+    config: SessionConfig,
+    before_K: torch.Tensor | None = None,
+    engine_K: torch.Tensor | None = None,
+) -> torch.Tensor:
     """Of the loss by the trainer's log-probabilities of tokens that the engine sampled."""
     drawn = rounded()
+    engine_K = drawn.engine_K if engine_K is None else engine_K
     logprobs_K = drawn.trainer_K.clone().requires_grad_()
     policy_loss(
-        config, LossTokens(logprobs_K, drawn.engine_K, drawn.advantages_K, drawn.sample_K, before_K)
+        config, LossTokens(logprobs_K, engine_K, drawn.advantages_K, drawn.sample_K, before_K)
     ).sum().backward()
     assert logprobs_K.grad is not None
     return logprobs_K.grad
@@ -122,6 +129,28 @@ def test_under_rounding_every_loss_keeps_the_gradient_of_every_sequence(loss):
     first = gradient(SessionConfig(loss=loss))
     assert cosine(first, -rounded().advantages_K) > 0.99
     assert dead_share(first) == 0.0
+
+
+@pytest.mark.parametrize("loss", LOSS_NAMES)
+@pytest.mark.parametrize("updates", [1, 2])
+@pytest.mark.parametrize("gap", [5.0, -5.0, 900.0, -900.0, math.inf])
+def test_one_poisoned_token_changes_the_gradient_of_no_other(loss, updates, gap):
+    """``gap``: trainer - engine in nats. A loss without a ratio does not read the engine's."""
+    drawn, config = rounded(), SessionConfig(loss=loss, epochs=updates)
+    before_K = drawn.trainer_K - 1e-4 if updates > 1 else None
+    clean_K = gradient(config, before_K)
+    poisoned_K = drawn.engine_K.clone()
+    poisoned_K[40] = drawn.trainer_K[40] - gap
+    found_K = gradient(config, before_K, poisoned_K)
+    others_K = torch.arange(len(found_K)) != 40
+    assert torch.equal(found_K[others_K], clean_K[others_K])
+    assert found_K[40] == (0.0 if LOSSES[loss].has_ratio else clean_K[40])
+    scale_K = torch.ones_like(found_K)
+    inputs = LoopInputs(poisoned_K, drawn.advantages_K, scale_K, drawn.sample_K, before_K=before_K)
+    loss_value, stats = row_loss(config, inputs, drawn.trainer_K)
+    told = dict(zip(STATISTICS, stats.tolist(), strict=True))
+    assert loss_value.isfinite() and stats.isfinite().all()
+    assert told["tokens_masked"] == float(LOSSES[loss].has_ratio)
 
 
 def test_a_clip_is_compared_with_rounding_where_it_would_cut_rounding():
