@@ -1,5 +1,6 @@
 """Nothing waits or is lost without words: what the client's log says, and when."""
 
+import contextlib
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from sdk.http_parts import not_ready
 from sdk.rest_server import API_KEY
 
 from support.waiting import wait_until
-from tinkerscript import NoOpenEpisode, WaitTimeout
+from tinkerscript import InvalidReward, NoOpenEpisode, WaitTimeout
 from tinkerscript.connection import waiting
 from tinkerscript.downloads import checkpoints
 from tinkerscript.sessions import flushing, session
@@ -338,6 +339,16 @@ def test_a_loop_that_never_ends_its_episodes_is_told_once_of_both_causes(session
     [warning] = said()
     assert "3 episodes in a row were begun and never ended" in warning and "end_episode(" in warning
     assert "the agent raised" in warning and "abort_episode(" in warning
+
+
+def test_a_loop_whose_rewards_are_no_numbers_is_told_what_they_were(session, said):
+    """It passes over the exceptions, as loops do."""
+    for _ in range(4):
+        session.begin_episode()
+        with contextlib.suppress(InvalidReward):
+            session.end_episode(float("nan"))
+    [warning] = said()
+    assert warning.endswith("The end of the last one was refused: reward must be finite, not nan.")
 
 
 def test_blocks_that_never_end_their_episodes_are_told_of_once_at_the_third(session, said):

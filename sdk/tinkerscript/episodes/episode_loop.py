@@ -166,7 +166,7 @@ class EpisodeLoop(Session):
         self.episode_abandon(episode_id, "begun after its caller had gone")
 
     def _episode_closed(self, state: EpisodeState) -> None:
-        self._never_ended.closed(state.closed_because)
+        self._never_ended.closed(state.closed_because, state.refused_end)
         self.heartbeats.discard(state.id)
         if self._groups is not None:
             self._groups.closed(state.id, state.result)

@@ -11,7 +11,7 @@ from typing import Any
 
 from tinkerscript.arguments import reason_of
 from tinkerscript.connection.session_api import ABANDON_RETRY_S, SessionApi
-from tinkerscript.errors import EpisodeClosed, NotFound
+from tinkerscript.errors import EpisodeClosed, InvalidReward, NotFound
 from tinkerscript.outputs import workflow_output
 from tinkerscript.wire import episodes as wire
 
@@ -27,6 +27,7 @@ class EpisodeState:
     ) -> None:
         self.id = episode_id
         self.closed_because: str | None = None
+        self.refused_end = ""  # why its last end was refused before it was sent
         self.api = api
         self._on_closed = on_closed
         self._warned = self._ended_again = False
@@ -52,7 +53,11 @@ class EpisodeState:
 
     def end(self, output: Any) -> wire.EpisodeView:
         """As Episode.end()."""
-        output = workflow_output(output)
+        try:
+            output = workflow_output(output)
+        except InvalidReward as refused:
+            self.refused_end = refused.message
+            raise
         if self._ended is not None and self._ended[0] == output:
             self._say_ended_before()
             return self._ended[1]

@@ -31,10 +31,13 @@ class NeverEnded:
     def __init__(self) -> None:
         self._in_a_row = 0
 
-    def closed(self, because: str | None) -> None:
-        """An episode is over, for what ``EpisodeState.closed_because`` has."""
+    def closed(self, because: str | None, refused_end: str) -> None:
+        """An episode is over, for what ``EpisodeState.closed_because`` has; ``refused_end`` as
+        there.
+        """
         if self._in_a_row >= TOLD_AFTER:  # told once
             return
         self._in_a_row = self._in_a_row + 1 if because in WORDS else 0
         if because in WORDS and self._in_a_row == TOLD_AFTER:
-            log.warning(WORDS[because], TOLD_AFTER)
+            seen = f" The end of the last one was refused: {refused_end}" if refused_end else ""
+            log.warning(WORDS[because] + "%s", TOLD_AFTER, seen)
