@@ -51,20 +51,26 @@ def export(kind: str, place: Path) -> Path:
     import transformers
 
     from gpu_runtime.training.models.export import full_weights, hugging_face_export
+    from support.gemma_tokenizer import build_gemma_tokenizer
+    from support.real_templates import real_template
     from support.tiny_tokenizers import build_tokenizer
 
     name, rope, family = KINDS[kind]
     base, folder = place / "base", place / "exported"
-    build_tokenizer(base, family)
+    if family == "gemma3":
+        build_gemma_tokenizer(base, *real_template(family))
+    else:
+        build_tokenizer(base, family)
     if family == "llama3_2":  # its template begins with this mark
         begun = transformers.AutoTokenizer.from_pretrained(base)
         begun.add_special_tokens({"bos_token": "<|begin_of_text|>"})
         begun.save_pretrained(base)
     path = base / "tokenizer_config.json"  # in the form that published bases have
     told = json.loads(path.read_text()) | {"tokenizer_class": "PreTrainedTokenizerFast"}
-    told["additional_special_tokens"] = told.pop("extra_special_tokens")
+    told["additional_special_tokens"] = told.pop("extra_special_tokens", [])
     path.write_text(json.dumps(told))
-    _split_as_published(base / "tokenizer.json", family)
+    if family != "gemma3":
+        _split_as_published(base / "tokenizer.json", family)
     tokenizer = transformers.AutoTokenizer.from_pretrained(base)
     ends = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
     # weights so large that positions matter
@@ -206,7 +212,9 @@ def in_llama_cpp(folder: Path) -> str:
     if found != [each["ids"] for each in texts]:
         return "differs: ids"
     written = asked(server, "apply-template", messages=talk["messages"])["prompt"]
-    return AS_TRAINED if written == read else "differs: template"
+    # As llama.cpp reads a chat: a bos that it writes before every text it takes off the template's.
+    ids = tokenizer(read, add_special_tokens=False)["input_ids"]
+    return AS_TRAINED if ids_of(server, written) == ids else "differs: template"
 
 
 # Each with the packages that have it.

@@ -3,6 +3,7 @@ probabilities.
 """
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from support.llama_cpp import same_as
+from support.gemma_tokenizer import build_gemma_tokenizer
+from support.llama_cpp import asked, same_as, served
 from support.tiny_tokenizers import CORPUS
 from tinkerscript.cli import app
 from tinkerscript.errors import InvalidRequest
@@ -22,7 +24,7 @@ CHATML = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
-FAMILIES = ("smollm", "llama3", "llama3_scaled", "qwen2", "qwen3")
+FAMILIES = ("smollm", "llama3", "llama3_scaled", "qwen2", "qwen3", "gemma3", "gemma3_vision")
 SCALED = {
     "rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
     "original_max_position_embeddings": 16,
@@ -34,6 +36,8 @@ FARTHEST = {"f16": 0.05, "q8_0": 0.5}
 
 def made(folder: Path, family: str, *, hidden: int = 64, layers: int = 2) -> Path:
     """A small model of random weights with a tokenizer that splits as those of its family do."""
+    if family.startswith("gemma3"):
+        return made_gemma3(folder, family, hidden=hidden)
     import torch
     import transformers
     from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
@@ -83,6 +87,48 @@ def made(folder: Path, family: str, *, hidden: int = 64, layers: int = 2) -> Pat
     return folder
 
 
+def made_gemma3(folder: Path, family: str, *, hidden: int) -> Path:
+    """As ``made``, with the tokenizer, the windows, both ropes and the scale of attention of
+    Gemma 3. "gemma3_vision" has a tower of vision, and another period of windows.
+    """
+    import torch
+    import transformers
+
+    build_gemma_tokenizer(folder, CHATML, "<|im_end|>")
+    fast = transformers.AutoTokenizer.from_pretrained(folder)
+    is_vision = family == "gemma3_vision"
+    theta = {"full_attention": 1000000.0, "sliding_attention": 10000.0}
+    rope: dict[str, Any] = {
+        kind: {"rope_theta": base, "rope_type": "default"} for kind, base in theta.items()
+    }
+    if not is_vision:  # as the larger ones have it
+        rope["full_attention"] |= {"rope_type": "linear", "factor": 8.0}
+    kinds = ["sliding_attention", "full_attention"] if is_vision else None
+    text = transformers.Gemma3TextConfig(
+        vocab_size=len(fast) + 8, hidden_size=hidden, intermediate_size=96,
+        num_hidden_layers=8, layer_types=kinds and kinds * 4, sliding_window=8,
+        num_attention_heads=4, num_key_value_heads=2, head_dim=32, query_pre_attn_scalar=24,
+        max_position_embeddings=512, rope_parameters=rope, initializer_range=0.8 / hidden**0.5,
+        eos_token_id=fast.eos_token_id, pad_token_id=0, bos_token_id=fast.bos_token_id,
+    )  # fmt: skip
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        if is_vision:
+            tower = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1}
+            tower |= {"num_attention_heads": 2, "image_size": 28, "patch_size": 14}
+            config = transformers.Gemma3Config(
+                text_config=text.to_dict(), vision_config=tower, mm_tokens_per_image=4
+            )
+            model = transformers.Gemma3ForConditionalGeneration(config)
+        else:
+            model = transformers.Gemma3ForCausalLM(text)
+        for parameter in model.parameters():
+            if parameter.ndim == 1:
+                parameter.data += 0.3 * torch.randn_like(parameter)
+    model.save_pretrained(folder)
+    return folder
+
+
 def quantized(values: Any, stored: int) -> Any:
     """The blocks that llama.cpp itself makes of ``values`` (32 bits), by the function that its own
     tool calls.
@@ -108,7 +154,9 @@ def quantized(values: Any, stored: int) -> Any:
     return blocks
 
 
-@pytest.mark.parametrize(("family", "hidden"), [("llama3", 256), ("qwen3", 256), ("smollm", 64)])
+@pytest.mark.parametrize(
+    ("family", "hidden"), [("llama3", 256), ("qwen3", 256), ("gemma3", 256), ("smollm", 64)]
+)
 def test_four_bits_are_those_of_llama_cpp(tmp_path: Path, family: str, hidden: int) -> None:
     """The blocks, the mixture of types, and what llama.cpp computes from them; rows of 64 are no
     block of 256.
@@ -130,9 +178,8 @@ def test_four_bits_are_those_of_llama_cpp(tmp_path: Path, family: str, hidden: i
     more_expected |= {"output.weight"} if family == "llama3" else {"token_embd.weight"}
     assert more == more_expected
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    names = gguf.get_tensor_name_map(
-        gguf.MODEL_ARCH.LLAMA if family != "qwen3" else gguf.MODEL_ARCH.QWEN3, 8
-    )
+    called = {"qwen3": gguf.MODEL_ARCH.QWEN3, "gemma3": gguf.MODEL_ARCH.GEMMA3}
+    names = gguf.get_tensor_name_map(called.get(family, gguf.MODEL_ARCH.LLAMA), 8)
     for name, parameter in model.named_parameters():
         tensor = written[names.get_name(name, try_suffixes=(".weight",))]
         if tensor.tensor_type.name == "F32":
@@ -170,6 +217,55 @@ def test_llama_cpp_computes_what_transformers_computes(tmp_path: Path, family: s
         same_as(folder / "gguf" / f"model-{kind}.gguf", model, tokenizer, farthest)
     modelfile = (folder / "gguf" / "Modelfile").read_text()
     assert modelfile.startswith("FROM ./model-q8_0.gguf\n") and 'SYSTEM """Be kind."""' in modelfile
+
+
+def test_without_a_bos_of_its_own_a_model_has_none_in_its_prompts(tmp_path: Path) -> None:
+    """llama.cpp takes the token 11 where a file names none."""
+    from transformers import AutoTokenizer
+
+    from tinkerscript.exporting.gguf_file import gguf_export
+
+    folder = made(tmp_path / "model", "smollm")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"bos_token_id": None}))
+    (folder / "chat_template.jinja").write_text("{{ bos_token }}" + CHATML)
+    asked_for = [{"role": "user", "content": "one"}]
+    expected = AutoTokenizer.from_pretrained(folder).apply_chat_template(
+        asked_for, tokenize=False, add_generation_prompt=True
+    )
+    server = served(gguf_export(folder, "f16")[0])
+    assert asked(server, "apply-template", messages=asked_for)["prompt"] == expected
+
+
+def test_of_gemma_what_was_not_proven_is_refused(tmp_path: Path) -> None:
+    from tinkerscript.exporting.gguf_file import gguf_export
+
+    folder = made(tmp_path / "model", "gemma3")
+    whole = {name: (folder / name).read_text() for name in ("config.json", "tokenizer.json")}
+    config, tokenizer = (json.loads(text) for text in whole.values())
+    rope, model = config["rope_parameters"], tokenizer["model"]
+    yarn = {"rope_type": "yarn", "rope_theta": 1e6, "factor": 2.0}
+    few = {token: number for token, number in model["vocab"].items() if token != "<0x41>"}
+    more = model["vocab"] | {"a\nb": len(model["vocab"])}
+    for name, changed, said in [
+        ("config.json", {"hidden_activation": "gelu"}, "hidden_activation = 'gelu'"),
+        ("config.json", {"final_logit_softcapping": 30.0}, "final_logit_softcapping = 30.0"),
+        ("config.json", {"use_bidirectional_attention": True}, "use_bidirectional_attention"),
+        ("config.json", {"layer_types": ["full_attention", "sliding_attention"] * 4}, "a period"),
+        ("config.json", {"rope_parameters": rope | {"full_attention": yarn}}, "scaling .yarn."),
+        ("config.json", {"rope_parameters": rope | {"sliding_attention": yarn}}, "rope yarn"),
+        ("tokenizer.json", {"normalizer": None}, "how it changes text"),
+        ("tokenizer.json", {"pre_tokenizer": {"type": "Whitespace"}}, "how it splits text"),
+        ("tokenizer.json", {"post_processor": None}, "no bos"),
+        ("tokenizer.json", {"model": model | {"vocab": few}}, "bytes that have no token"),
+        ("tokenizer.json", {"model": model | {"vocab": more}}, "line ends within tokens"),
+    ]:
+        (folder / name).write_text(json.dumps(json.loads(whole[name]) | changed))
+        with pytest.raises(InvalidRequest) as refused:
+            gguf_export(folder, "f16")
+        assert re.search(said, str(refused.value)), (said, str(refused.value))
+        assert not (folder / "gguf").exists(), said
+        (folder / name).write_text(whole[name])
 
 
 def test_what_was_not_proven_is_refused_by_its_name(tmp_path: Path) -> None:

@@ -50,12 +50,9 @@ def same_as(
     import torch
 
     # llama.cpp holds an answer back that ends within a character: such tokens are not sampled.
-    banned = [
-        number
-        for number in range(model.config.vocab_size)
-        if not tokenizer.decode([number]).isascii()
-    ]
-    banned += range(len(tokenizer), model.config.vocab_size)
+    ids_in_all = model.config.get_text_config().vocab_size
+    banned = [number for number in range(ids_in_all) if not tokenizer.decode([number]).isascii()]
+    banned += range(len(tokenizer), ids_in_all)
     server = served(path)
     for text in texts:
         ids = tokenizer(text)["input_ids"]

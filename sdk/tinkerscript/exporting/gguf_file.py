@@ -3,7 +3,7 @@ package of llama.cpp.
 
 Only what the tests have compared with transformers, token by token, is written; everything else is
 refused by its name. Sources: the GGUF specification (ggml, docs/gguf.md); the architectures
-"llama", "qwen2" and "qwen3" of llama.cpp.
+"llama", "qwen2", "qwen3" and "gemma3" of llama.cpp.
 """
 
 from collections.abc import Iterator
@@ -15,6 +15,7 @@ from gguf.utility import LocalTensor, SafetensorsLocal
 
 from tinkerscript.errors import InvalidRequest
 
+from . import gguf_gemma3
 from .folder_files import Json, json_read
 from .gguf_tokenizer import tokenizer_write
 from .gguf_types import FILE_TYPES, Shape, rows_stored, stored_as
@@ -24,9 +25,12 @@ ARCHITECTURES = {
     "LlamaForCausalLM": gguf.MODEL_ARCH.LLAMA,
     "Qwen2ForCausalLM": gguf.MODEL_ARCH.QWEN2,
     "Qwen3ForCausalLM": gguf.MODEL_ARCH.QWEN3,
+    **dict.fromkeys(gguf_gemma3.NAMES, gguf.MODEL_ARCH.GEMMA3),
 }
 DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
 ROPE_DIVISORS = "rope_freqs.weight"
+# The one kind of rope scaling that is written.
+SCALED = {gguf.MODEL_ARCH.LLAMA: "llama3", gguf.MODEL_ARCH.GEMMA3: "linear"}
 # Options of a config that change the computation, with the one value that is written.
 ONLY = {
     "hidden_act": "silu",
@@ -44,8 +48,8 @@ def gguf_export(folder: Path, kind: str) -> list[Path]:
     what is not proven.
     """
     target = folder / "gguf" / f"model-{kind}.gguf"
-    text = modelfile(folder, target.name)
-    architecture_of(json_read(folder / "config.json"))
+    config = config_read(folder)
+    text = modelfile(folder, target.name, config["max_position_embeddings"])
     gguf_write(folder, target, kind)
     beside = target.with_name("Modelfile")
     beside.write_text(text, encoding="utf-8")
@@ -58,11 +62,13 @@ def gguf_write(folder: Path, target: Path, kind: str) -> None:
     Raises InvalidRequest for a model that is not one of ARCHITECTURES or has what was not proven;
     OSError.
     """
-    config = json_read(folder / "config.json")
+    config = config_read(folder)
     arch = architecture_of(config)
     partial = target.with_name(target.name + ".partial")
     writer = gguf.GGUFWriter(partial, gguf.MODEL_ARCH_NAMES[arch])
     _config_write(writer, config, FILE_TYPES[kind])
+    if arch is gguf.MODEL_ARCH.GEMMA3:
+        gguf_gemma3.config_write(writer, config)
     tokenizer_write(writer, folder, config)
     heads = config["num_attention_heads"]
     is_grouped = int(config.get("num_key_value_heads") or heads) < heads
@@ -84,22 +90,31 @@ def gguf_write(folder: Path, target: Path, kind: str) -> None:
         partial.unlink(missing_ok=True)
 
 
+def config_read(folder: Path) -> Json:
+    """Of the model that is written. Raises InvalidRequest, which names what is not."""
+    config = json_read(folder / "config.json")
+    arch = architecture_of(config)
+    only = ONLY
+    if arch is gguf.MODEL_ARCH.GEMMA3:
+        config, only = gguf_gemma3.text_config(config), gguf_gemma3.ONLY
+    for option, value in only.items():
+        if config.get(option, value) != value:
+            raise InvalidRequest(
+                f"A model with {option} = {config[option]!r} is not written as GGUF."
+            )
+    kind = _rope(config).get("rope_type", "default")
+    if kind not in ("default", SCALED.get(arch)):
+        raise InvalidRequest(f"A model with rope scaling ({kind}) is not written as GGUF.")
+    return config
+
+
 def architecture_of(config: Json) -> gguf.MODEL_ARCH:
-    """Of a model that is written. Raises InvalidRequest, which names what is not."""
+    """Raises InvalidRequest for one that is not written."""
     named = (config.get("architectures") or ["none"])[0]
     if named not in ARCHITECTURES:
         raise InvalidRequest(
             f"{named} is not written as GGUF.", hint=f"Those that are: {', '.join(ARCHITECTURES)}."
         )
-    for option, only in ONLY.items():
-        if config.get(option, only) != only:
-            raise InvalidRequest(
-                f"A model with {option} = {config[option]!r} is not written as GGUF."
-            )
-    kind = _rope(config).get("rope_type", "default")
-    is_scaled = kind == "llama3" and ARCHITECTURES[named] is gguf.MODEL_ARCH.LLAMA
-    if kind != "default" and not is_scaled:
-        raise InvalidRequest(f"A model with rope scaling ({kind}) is not written as GGUF.")
     return ARCHITECTURES[named]
 
 
@@ -153,15 +168,18 @@ def _tensors(folder: Path, config: Json, arch: gguf.MODEL_ARCH) -> Iterator[tupl
     names = gguf.get_tensor_name_map(arch, config["num_hidden_layers"])
     is_tied = config.get("tie_word_embeddings", False)
     for path in sorted(folder.glob("*.safetensors")):
-        for name, tensor in SafetensorsLocal(path).tensors.items():
-            if name == "lm_head.weight" and is_tied:
-                continue  # llama.cpp reads the embeddings again
+        for stored, tensor in SafetensorsLocal(path).tensors.items():
+            name = gguf_gemma3.text_name(stored) if arch is gguf.MODEL_ARCH.GEMMA3 else stored
+            if name is None or (name == "lm_head.weight" and is_tied):
+                continue  # llama.cpp reads the embeddings again, and no tower of vision
             new_name = names.get_name(name, try_suffixes=(".weight", ".bias"))
             if new_name is None:
                 raise InvalidRequest(
                     f"The weight {name} has no place in a GGUF file of {arch.name.lower()}."
                 )
             values = _values(name, tensor)
+            if arch is gguf.MODEL_ARCH.GEMMA3:
+                values = gguf_gemma3.values_as_read(name, values, config)
             if arch is gguf.MODEL_ARCH.LLAMA and name.endswith(("q_proj.weight", "k_proj.weight")):
                 heads = "num_attention_heads" if "q_proj" in name else "num_key_value_heads"
                 values = _interleaved(

@@ -34,17 +34,16 @@ PARAMETERS = {
 }  # fmt: skip
 
 
-def modelfile(folder: Path, model: str) -> str:
+def modelfile(folder: Path, model: str, context_length: int) -> str:
     """The text of the Modelfile for the file ``model`` beside it, made of the model in
     ``folder``.
     """
-    config = json_read(folder / "config.json")
     generation = (
         json_read(folder / "generation_config.json")
         if (folder / "generation_config.json").exists()
         else {}
     )
-    lines = [f"FROM ./{model}", f"PARAMETER num_ctx {int(config['max_position_embeddings'])}"]
+    lines = [f"FROM ./{model}", f"PARAMETER num_ctx {context_length}"]
     lines += [
         f"PARAMETER {name} {float(generation[ours]):g}"
         for ours, name in PARAMETERS.items()
