@@ -295,6 +295,11 @@ def test_what_was_not_proven_is_refused_by_its_name(tmp_path: Path) -> None:
             config | {"rope_parameters": {"rope_type": "yarn"}},
             "rope scaling .yarn. is not",
         ),
+        (
+            "config.json",
+            config | {"rope_parameters": None, "rope_scaling": {"type": "linear", "factor": 2.0}},
+            "rope scaling .linear. is not",
+        ),
         ("config.json", config | {"attention_bias": True}, "attention_bias = True is not"),
         (
             "tokenizer.json",

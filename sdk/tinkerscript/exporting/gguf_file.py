@@ -120,7 +120,9 @@ def architecture_of(config: Json) -> gguf.MODEL_ARCH:
 
 def _rope(config: Json) -> Json:
     rope: Json = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    return {"rope_theta": config.get("rope_theta", 10000.0)} | rope
+    # folders of older versions of transformers have "type" for the kind
+    kind = rope.get("type", "default")
+    return {"rope_theta": config.get("rope_theta", 10000.0), "rope_type": kind} | rope
 
 
 def _head_dim(config: Json) -> int:

@@ -78,7 +78,7 @@ def config_write(writer: gguf.GGUFWriter, text: Json) -> None:
     writer.add_sliding_window_pattern(text["sliding_window_pattern"])
     writer.add_rope_freq_base_swa(float(text["rope_local_base_freq"]))
     scaling = text.get("rope_scaling", {})
-    if scaling.get("rope_type") == "linear":
+    if scaling.get("rope_type", scaling.get("type")) == "linear":
         writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
         writer.add_rope_scaling_factor(float(scaling["factor"]))
 
