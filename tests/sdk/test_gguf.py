@@ -246,7 +246,7 @@ def test_of_gemma_what_was_not_proven_is_refused(tmp_path: Path) -> None:
     rope, model = config["rope_parameters"], tokenizer["model"]
     yarn = {"rope_type": "yarn", "rope_theta": 1e6, "factor": 2.0}
     few = {token: number for token, number in model["vocab"].items() if token != "<0x41>"}
-    more = model["vocab"] | {"a\nb": len(model["vocab"])}
+    joins = {"vocab": model["vocab"] | {"a\n": 551}, "merges": [*model["merges"], ["a", "\n"]]}
     for name, changed, said in [
         ("config.json", {"hidden_activation": "gelu"}, "hidden_activation = 'gelu'"),
         ("config.json", {"final_logit_softcapping": 30.0}, "final_logit_softcapping = 30.0"),
@@ -258,7 +258,7 @@ def test_of_gemma_what_was_not_proven_is_refused(tmp_path: Path) -> None:
         ("tokenizer.json", {"pre_tokenizer": {"type": "Whitespace"}}, "how it splits text"),
         ("tokenizer.json", {"post_processor": None}, "no bos"),
         ("tokenizer.json", {"model": model | {"vocab": few}}, "bytes that have no token"),
-        ("tokenizer.json", {"model": model | {"vocab": more}}, "line ends within tokens"),
+        ("tokenizer.json", {"model": model | joins}, "line ends within tokens"),
     ]:
         (folder / name).write_text(json.dumps(json.loads(whole[name]) | changed))
         with pytest.raises(InvalidRequest) as refused:

@@ -97,14 +97,16 @@ def _byte_level(tokenizer: Json) -> tuple[str, str]:
 
 
 def _gemma(tokenizer: Json) -> tuple[str, str]:
-    """As ``_byte_level``. llama.cpp splits at line ends: no token may have one beside other text."""
-    vocab = tokenizer["model"]["vocab"]
+    """As ``_byte_level``. llama.cpp splits at line ends: no merge may join one with other text."""
+    vocab, merges = tokenizer["model"]["vocab"], tokenizer["model"]["merges"]
+    # a pair, or of older versions its halves with a blank between them
+    joined = ["".join(merge).replace(" ", "") for merge in merges]
     unlike = {
         "how it changes text": tokenizer.get("normalizer") != GEMMA_NORMALIZER,
         "how it splits text": tokenizer.get("pre_tokenizer") not in (None, GEMMA_SPLIT),
         "no bos before a text": not _begins_with_bos(tokenizer),
         "bytes that have no token": not vocab.keys() >= set(BYTES),
-        "line ends within tokens": any("\n" in token and token.strip("\n") for token in vocab),
+        "line ends within tokens": any("\n" in token and token.strip("\n") for token in joined),
     }
     if any(unlike.values()):
         hint = f"It differs from Gemma's: {', '.join(name for name in unlike if unlike[name])}."
