@@ -169,7 +169,10 @@ EFFECTS = {
     "zero_stage": (INSIDE, "test_each_stage_shards_what_it_promises"),
     "offload_optimizer": (INSIDE, "test_the_optimizer_is_offloaded_where_the_session_says_so"),
     "trainer_ranks": (f"{TRAINING}/test_ranks.py", "test_ranks_listen_on_this_machine_alone"),
-    "nodes": (f"{TRAINING}/test_nodes.py", "test_ranks_on_two_nodes_take_the_steps_of_two_on_one"),
+    "nodes": (
+        "gpu_runtime/cluster/test_ray_ranks.py",
+        "test_ranks_on_two_nodes_take_the_steps_of_two_on_one_and_go_on_from_their_state",
+    ),
     "place": (
         "console/test_places.py",
         "test_each_place_runs_its_own_sessions_up_to_its_own_number",
