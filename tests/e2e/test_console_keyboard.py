@@ -98,6 +98,7 @@ def test_menus_and_dialogs_open_by_key_and_give_the_focus_back(run: Run) -> None
 @pytest.mark.smoke
 def test_a_chart_is_read_zoomed_and_left_for_its_step_by_key(run: Run) -> None:
     page = run.page
+    page.goto("/sessions")  # whose cookies the request is made with
     session_id = make_session(page, "by key")
     played = Played(page)
     page.goto(f"/sessions/{session_id}/charts")
