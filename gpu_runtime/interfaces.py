@@ -61,10 +61,9 @@ class Delta:
     for) are those before any of that; empty where nothing changes them. ``allowed_T`` (where asked
     for, of calls under a grammar or ``min_tokens``) is what each token was chosen from: a set of
     journal/allowed_tokens.py, None for every id. ``experts_T`` (where asked for, of a mixture whose
-    engine records them) are rows of journal/routed_experts.py. ``cached_tokens`` of the prompt were taken from
-    the engine's prefix cache. ``text`` is their readable part (no special
-    tokens, nothing after a stop string). ``version`` is the policy version whose weights sampled
-    them.
+    engine records them) are rows of journal/routed_experts.py. ``cached_tokens`` of the prompt were
+    taken from the engine's prefix cache. ``text`` is their readable part (no special tokens,
+    nothing after a stop string). ``version`` is the policy version whose weights sampled them.
     """
 
     text: str

@@ -65,7 +65,8 @@ class Datum:
     another temperature than 1, or under a grammar, is scored under the distribution that it was
     sampled from: ``temperatures``, and ``allowed_sets``, an array of the sets of
     journal/allowed_tokens.py (None: every id). ``experts``, an array of rows of
-    journal/routed_experts.py (None: the model's own choice), are those that compute each of its tokens.
+    journal/routed_experts.py (None: the model's own choice), are those that compute each of its
+    tokens.
 
     Example: Datum(np.array([5, 9]), {"target_tokens": np.array([9, 2]), "weights": np.array([0.0,
     1.0])})

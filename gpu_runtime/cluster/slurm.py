@@ -1,6 +1,7 @@
 """The nodes of the job of Slurm that a runtime is, whose commands are asked for them.
 
-A job has one task on each node (console/scheduling/launchers/slurm.py); the runtime is on the first.
+A job has one task on each node (console/scheduling/launchers/slurm.py); the runtime is on the
+first.
 """
 
 import os

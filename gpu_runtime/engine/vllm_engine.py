@@ -8,8 +8,8 @@ long answer holds up no step.
 
 For Tinker clients an engine has adapters on its model, side by side. For one of a larger rank than
 it has room for, it is loaded again once the calls in flight have ended. Whole models of its shape
-are sampled by turns (``served/weight_turns.py``): their weights take the place of the model's, and cached
-prefixes are forgotten at each change.
+are sampled by turns (``served/weight_turns.py``): their weights take the place of the model's, and
+cached prefixes are forgotten at each change.
 """
 
 import asyncio

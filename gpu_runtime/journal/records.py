@@ -29,10 +29,10 @@ class Completion:
     """One sampled answer of a call. ``versions_T[t]`` is the policy version whose weights sampled
     token t, ``allowed_T[t]`` what a grammar left to choose from there; empty where there was none.
     ``raw_logprobs_T`` are those of temperature 1 over all ids, where sampling made others of them.
-    ``experts_T[t]`` are the experts of a mixture that sampled token t; empty where none were recorded.
-    ``trainer_logprobs_T``, once it is trained, are the trainer's own of the distribution that was
-    sampled from, under the weights before the step, and ``trainer_logprobs_after_T`` those after
-    it, where the session asks for them; None of a token that it did not train.
+    ``experts_T[t]`` are the experts of a mixture that sampled token t; empty where none were
+    recorded. ``trainer_logprobs_T``, once it is trained, are the trainer's own of the distribution
+    that was sampled from, under the weights before the step, and ``trainer_logprobs_after_T`` those
+    after it, where the session asks for them; None of a token that it did not train.
     """
 
     choice: int

@@ -220,8 +220,8 @@ CREATE TABLE IF NOT EXISTS archived_episodes (
 
 CREATE INDEX IF NOT EXISTS archived_by_part ON archived_episodes (part, place);
 CREATE INDEX IF NOT EXISTS parts_unstored ON archive_parts (number) WHERE NOT stored;
--- Settled episodes that are in no part yet: nothing about them can change. A trigger notes them, so that a checkpoint
--- looks at these alone and not at every episode.
+-- Settled episodes that are in no part yet: nothing about them can change. A trigger notes them, so
+-- that a checkpoint looks at these alone and not at every episode.
 CREATE TABLE IF NOT EXISTS episodes_to_archive (
     episode_id TEXT PRIMARY KEY REFERENCES episodes (id)
 );

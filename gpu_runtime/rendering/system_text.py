@@ -2,9 +2,9 @@
 
 Several messages of the system at the start are one, joined by an empty line. That one, and a later
 one, is a turn of the system where the template writes such a turn at its place; else it is the text
-of a user in ``<system>`` marks. That joins the turn of a user beside it where the template refuses two in a row.
-The same messages are always written the same way, and what is added behind an answer never changes
-what stands before it.
+of a user in ``<system>`` marks. That joins the turn of a user beside it where the template refuses
+two in a row. The same messages are always written the same way, and what is added behind an answer
+never changes what stands before it.
 """
 
 import re

@@ -41,8 +41,12 @@ def layers_recompute(model: nn.Module, *, offload: bool = False, beyond: int = 0
 
 
 def _by_length(
-    kept: Callable[..., Any], recomputed: Callable[..., Any], beyond: int, *inputs: Any, **options: Any
-) -> Any:  # fmt: skip
+    kept: Callable[..., Any],
+    recomputed: Callable[..., Any],
+    beyond: int,
+    *inputs: Any,
+    **options: Any,
+) -> Any:
     states = inputs[0] if inputs else options["hidden_states"]
     return (recomputed if states.shape[:-1].numel() > beyond else kept)(*inputs, **options)
 

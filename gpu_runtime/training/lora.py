@@ -167,7 +167,8 @@ def adapter_export(
     """Write the adapter whose A and B ``weights`` has as a folder that
     ``peft.PeftModel.from_pretrained`` loads, in the form that vLLM takes adapters in.
 
-    ``model`` is of the kind that it is on, ``base`` the base model's folder, of which a reader is told the name alone.
+    ``model`` is of the kind that it is on, ``base`` the base model's folder, of which a reader is
+    told the name alone.
     """
     folder.mkdir(parents=True, exist_ok=True)
     layers = sorted({name.rsplit(".", 2)[0] for name in weights})

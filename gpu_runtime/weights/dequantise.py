@@ -1,8 +1,8 @@
 """A quantised folder as a plain one in bfloat16: ``python -m gpu_runtime.weights.dequantise FOLDER
 TARGET``.
 
-Tensor by tensor, so that memory holds one file's weights: names, and whatever is not quantised, stay
-as they are. Which folders: METHODS of ``tinkerscript.wire.training.models.quantised``.
+Tensor by tensor, so that memory holds one file's weights: names, and whatever is not quantised,
+stay as they are. Which folders: METHODS of ``tinkerscript.wire.training.models.quantised``.
 """
 
 import json

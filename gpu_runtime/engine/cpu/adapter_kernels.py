@@ -79,8 +79,15 @@ def logits_add(
 
 
 def _add(
-    y: Any, x: Any, lora_a: Any, lora_b: Any, scale: float, group: tuple[int, Any], first: int, width: int
-) -> None:  # fmt: skip
+    y: Any,
+    x: Any,
+    lora_a: Any,
+    lora_b: Any,
+    scale: float,
+    group: tuple[int, Any],
+    first: int,
+    width: int,
+) -> None:
     """``y[rows, first : first + width] += scale * (x[rows] A^T) B^T``; A and B are [slots, 1, ...].
     A's product is in float32, as on a GPU.
     """

@@ -47,8 +47,8 @@ class ToolResultBlock(Strict):
 
 def _readable(data: str) -> str:
     raise ValueError(
-        "these thoughts are another server's and cannot be read here: leave the block out, or begin "
-        "a new conversation"
+        "these thoughts are another server's and cannot be read here: leave the block out, or "
+        "begin a new conversation"
     )
 
 

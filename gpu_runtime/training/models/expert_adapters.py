@@ -1,5 +1,5 @@
-"""Adapters on the experts of a mixture, which transformers joins in one tensor a layer, E experts by
-two sizes: peft wraps such a tensor (``target_parameters``).
+"""Adapters on the experts of a mixture, which transformers joins in one tensor a layer, E experts
+by two sizes: peft wraps such a tensor (``target_parameters``).
 
 A has the rows of all experts, ``[E rank, in]``, one expert after the other; B their columns,
 ``[out, rank E]``, a rank after the other. Where a layer has several joined tensors peft nests its

@@ -41,8 +41,8 @@ class TreeRow:
     predicts, those of one node in the order of ``indices``: ``target_K`` the token id, ``datum_K``
     the index of the datum, ``flat_K`` the place among all targets of the row's data one after
     another, each flattened. Where ``kind`` shares nothing, the data's tokens stand one after
-    another in the order of ``indices``. ``experts_N`` are the rows of experts that its data have of a
-    node, of the last of them; None where no datum has any.
+    another in the order of ``indices``. ``experts_N`` are the rows of experts that its data have of
+    a node, of the last of them; None where no datum has any.
     """
 
     indices: tuple[int, ...]

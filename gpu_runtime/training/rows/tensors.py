@@ -44,8 +44,8 @@ class RowTensors:
     ``place_K[k]``, None where each has its own. ``temperature_K`` is None where all are 1: logits
     are then taken as they are. ``allowed_K`` is None where no token was sampled under a grammar,
     else the row of ``allowed_SB`` (bits of ids, lowest first) that it was chosen from; -1 is the
-    last row, of every id. ``experts_NW`` are the bytes of the rows of experts that nodes have, -1 of a
-    node without one; None where none has.
+    last row, of every id. ``experts_NW`` are the bytes of the rows of experts that nodes have, -1
+    of a node without one; None where none has.
     """
 
     row: TreeRow

@@ -1,8 +1,8 @@
 """States in the form of releases before this one, as DeepSpeed 0.19 saves them: read until the next
 release, never written.
 
-A pickle that names anything but what DeepSpeed saves is not run, but refused: a state comes from the
-object store, and unpickling calls whatever the file names.
+A pickle that names anything but what DeepSpeed saves is not run, but refused: a state comes from
+the object store, and unpickling calls whatever the file names.
 
 ZeRO 1, 2   all trained parameters side by side, filled up to a multiple of 2 x ranks and cut into equal parts, one
             for each rank; a part of the weights (float32) may be stored without the filling

@@ -1,9 +1,9 @@
 """Parameters of which vLLM's own reload loses new weights, or ends: made such that it takes them.
 
-A reload of vLLM 0.32 puts parameters on the device ``meta``, keeps what their loaders are given, and
-builds each layer from that. The loader of GPT-OSS copies experts and attention sinks right into the
-parameters: on ``meta`` these copies are lost, and the layers keep their old weights. The norms of
-MiniMax have a loader without the name that a reload asks for.
+A reload of vLLM 0.32 puts parameters on the device ``meta``, keeps what their loaders are given,
+and builds each layer from that. The loader of GPT-OSS copies experts and attention sinks right into
+the parameters: on ``meta`` these copies are lost, and the layers keep their old weights. The norms
+of MiniMax have a loader without the name that a reload asks for.
 """
 
 from collections.abc import Callable

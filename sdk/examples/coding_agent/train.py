@@ -1,4 +1,5 @@
-"""Claude Code, Codex, mini-swe-agent or OpenHands repairs a module, and the module's tests are the reward.
+"""Claude Code, Codex, mini-swe-agent or OpenHands repairs a module, and the module's tests are the
+reward.
 
 ``python train.py --base-model NAME`` trains; ``--agent`` chooses the program, which is installed as
 its maker says.
