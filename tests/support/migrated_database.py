@@ -1,5 +1,4 @@
-"""A SQLite database with every migration applied, kept from run to run: a hundred migrations take
-up to ten seconds.
+"""A SQLite database with every migration applied, kept from run to run: making one takes seconds.
 
 Each database that a test begins with is a copy, be it pytest's own or that of a server in a process
 of its own. ``migrate`` still looks it over.

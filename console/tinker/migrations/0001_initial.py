@@ -96,8 +96,10 @@ class Migration(migrations.Migration):
                 ("base_model", models.CharField(max_length=400)),
                 (
                     "session",
-                    models.OneToOneField(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="tinker", to="training.session"
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="tinker_clients",
+                        to="training.session",
                     ),
                 ),
                 (
@@ -156,6 +158,15 @@ class Migration(migrations.Migration):
                     "session",
                     models.ForeignKey(
                         on_delete=django.db.models.deletion.CASCADE, related_name="tinker_tokens", to="training.session"
+                    ),
+                ),
+                (
+                    "tinker_session",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="tinker.tinkersession",
                     ),
                 ),
             ],
@@ -241,7 +252,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name="tinkerruntime",
-            constraint=models.UniqueConstraint(fields=("tinker_session", "base_model"), name="tinker_runtime_once"),
+            constraint=models.UniqueConstraint(fields=("tinker_session", "session"), name="tinker_runtime_once"),
         ),
         migrations.AddConstraint(
             model_name="tinkermodel",
@@ -249,7 +260,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name="tinkertokens",
-            constraint=models.UniqueConstraint(fields=("session", "hour"), name="tinker_tokens_hour"),
+            constraint=models.UniqueConstraint(fields=("session", "tinker_session", "hour"), name="tinker_tokens_hour"),
         ),
         migrations.AddConstraint(
             model_name="tinkerwork",
