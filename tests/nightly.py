@@ -62,7 +62,7 @@ JOBS = {
         "fifty accounts with a session each at once: shares, limits, nothing of one another's", 3600,
     ),
     "learning": Job(
-        ["tests/learning/run.py", "--all"], ["--smoke"],
+        ["tests/learning/run.py", "--all", "--rate", "3e-5"], ["--smoke"],
         "held-out answers get better on small tasks, with three seeds each", 10800,
     ),
     "examples": Job(

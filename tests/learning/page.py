@@ -1,5 +1,5 @@
-"""The table of docs/learning.md, made from the curves: a row for each task and seed, TRL's scores
-under ours.
+"""The tables of docs/learning.md, made from the curves: a row for each task and seed, TRL's scores
+under ours; and one for each rate of a small task.
 """
 
 import json
@@ -9,33 +9,59 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 CURVES = Path(__file__).with_name("curves")
+RATES = CURVES / "rates"
 PAGE = ROOT / "docs" / "learning.md"
-BLOCK = re.compile(r"(<!-- curves: begin -->\n).*?(<!-- curves: end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (curves|rates): begin -->\n).*?(<!-- \2: end -->)", re.DOTALL)
 TASKS = {
     "classification": "classification: is a short review positive?",
     "arithmetic": "arithmetic: the sum of two digits",
     "extraction": "extraction: name and age of a sentence as JSON",
     "guessing": "guessing: a number from 1 to 7 in three calls of a tool",
 }
+SMALL = {
+    "letters": "letters: how often is a letter in a word?",
+    "sorting": "sorting: four numbers",
+    "keys": "keys: a JSON object with three keys",
+    "calculator": "calculator: a sum in two turns with a tool",
+    "odd_word": "odd_word: which of four words does not belong?",
+    "largest": "largest: of five numbers",
+    "last_word": "last_word: of a sentence",
+    "sequence": "sequence: the next number",
+}
 
 
 def page_write() -> None:
-    """Write the table anew."""
-    curves = [json.loads(path.read_text()) for path in sorted(CURVES.glob("*.json"))]
-    curves.sort(key=lambda curve: (list(TASKS).index(curve["task"]), curve["seed"]))
-    PAGE.write_text(BLOCK.sub(lambda block: block[1] + table(curves) + block[2], PAGE.read_text()))
+    """Write the tables anew."""
+    PAGE.write_text(page_text())
+
+
+def page_text() -> str:
+    """The page with the tables of the curves that are there."""
+    made = {"curves": table(_read(CURVES, TASKS)), "rates": rates_table(_read(RATES, SMALL))}
+    return BLOCK.sub(lambda block: block[1] + made[block[2]] + block[3], PAGE.read_text())
+
+
+def _read(folder: Path, tasks: dict[str, str]) -> list[dict[str, Any]]:
+    """The curves of a folder by task, rate and seed."""
+    curves = [json.loads(path.read_text()) for path in folder.glob("*.json")]
+    order = [*tasks]
+    return sorted(
+        curves,
+        key=lambda one: (order.index(one["task"]), one["config"]["learning_rate"], one["seed"]),
+    )
 
 
 def table(curves: list[dict[str, Any]]) -> str:
     """Markdown: the table, then each task's plots."""
     lines = [
-        "| task, held-out questions | seed | | before | step 4 | step 8 | step 12 | reward: first, last | minutes |",
+        "| task, held-out questions | seed, rate | | before | step 4 | step 8 | step 12 |"
+        " reward: first, last | minutes |",
         "| --- " * 9 + "|",
     ]
     for curve in curves:
-        lines.append(
-            _row(f"{TASKS[curve['task']]}; {curve['held_out']} | {curve['seed']} | here", curve)
-        )
+        seed, rate = curve["seed"], curve["config"]["learning_rate"]
+        head = f"{TASKS[curve['task']]}; {curve['held_out']} | {seed}, {rate:g} | here"
+        lines.append(_row(head, curve))
         if "trl" in curve:
             lines.append(_row("| | TRL", curve["trl"]))
     plots = [
@@ -43,6 +69,36 @@ def table(curves: list[dict[str, Any]]) -> str:
         for c in curves
     ]
     return "\n".join([*lines, "", *plots, ""])
+
+
+def rates_table(curves: list[dict[str, Any]]) -> str:
+    """Markdown: what each rate did to a small task."""
+    lines = [
+        "| task | rate | seed, steps | reward | held-out | commonest | distinct | gradient norm |"
+        " entropy |",
+        "| --- " * 9 + "|",
+    ]
+    for curve in curves:
+        scores, steps = curve["scores"], len(curve["rewards"])
+        norms = [norm for norm in curve["grad_norm"] if norm is not None]
+        entropies = [value for value in curve["entropy"] if value is not None]
+        cells = [
+            SMALL[curve["task"]],
+            f"{curve['config']['learning_rate']:g}",
+            f"{curve['seed']}, {steps}",
+            _ends(curve["rewards"]),
+            _ends([point["score"] for point in scores]),
+            _ends([point["commonest"] for point in scores]),
+            _ends(curve["distinct"]),
+            f"{norms[0]:.1f}, {max(norms):.1f}, {norms[-1]:.1f}" if norms else "none",
+            _ends(entropies) if entropies else "none",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def _ends(values: list[float]) -> str:
+    return f"{values[0]:.2f}, {values[-1]:.2f}"
 
 
 def _row(head: str, side: dict[str, Any]) -> str:

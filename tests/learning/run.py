@@ -7,16 +7,22 @@ each task with seeds 0, 1 and 2, one after the other. ``--trl`` also runs TRL's 
 same questions (``peer.py``; not on the task with tools), and the curve has both; a run without it
 leaves such a curve as it is. Status 0 where each task's mean score over its seeds rose. ``--smoke``
 is one step of two groups on each task, and leaves no curve: status 0 where all of it ran.
+
+Without ``--rate`` all is at the defaults of a session. The tasks of ``small_tasks.py``, which show
+what the default rate does, have a curve for each rate, in ``curves/rates/``; ``--all`` is without
+them.
 """
 
 import argparse
 import asyncio
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
 import uuid
+from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,8 +31,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests")]
 
-from learning.page import CURVES, page_write  # noqa: E402
+from learning.page import CURVES, RATES, page_write  # noqa: E402
 from learning.plot import curve_plot  # noqa: E402
+from learning.small_tasks import SMALL  # noqa: E402
 from learning.tasks import TASKS, Question, Task, questions_of_steps  # noqa: E402
 
 from gpu_runtime.interfaces import Sample, SamplingOptions  # noqa: E402
@@ -34,24 +41,28 @@ from gpu_runtime.loop.advantages import group_advantages  # noqa: E402
 from gpu_runtime.rendering.transformers_tokenizer import TransformersTokenizer  # noqa: E402
 from support.engine_loop import Loop, loop_open  # noqa: E402
 from tinkerscript.wire.config import SessionConfig  # noqa: E402
+from tinkerscript.wire.training.defaults import config_resolve  # noqa: E402
 
 MODEL = ROOT / ".data" / "models" / "SmolLM2-135M-Instruct"
 PLOTS = ROOT / "docs" / "learning"
 PEER, PEER_S = ROOT / ".venv-trl" / "bin" / "python", 7200.0
 SEEDS = (0, 1, 2)
+EVERY_TASK = TASKS | SMALL
 # of a step, printed: agreement of engine and trainer
 MEASURES = ("grad_norm", "kl_engine", "clip_fraction", "entropy")
+KEPT = ("grad_norm", "entropy")  # of them, in the curve
 STARTED_WITH = dict(os.environ)  # without what the engine sets for its own threads
 
 
 def main() -> int:
     """Run what was asked for and write a curve for each run; 0 where every task's score rose."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("task", nargs="?", choices=TASKS, default="arithmetic")
+    options.add_argument("task", nargs="?", choices=EVERY_TASK, default="arithmetic")
     options.add_argument("--all", action="store_true")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--steps", type=int, default=12)
     options.add_argument("--every", type=int, default=4, help="steps between two scores")
+    options.add_argument("--rate", type=float, help="learning rate; else the model's default")
     options.add_argument("--trl", action="store_true")
     options.add_argument("--smoke", action="store_true")
     options.add_argument("--model", default=str(MODEL))
@@ -70,10 +81,13 @@ def main() -> int:
     rises: dict[str, float] = {}
     for name, seed in runs:
         curve = {"task": name, "seed": seed}
+        task = EVERY_TASK[name]()
         curve |= asyncio.run(
-            learn(TASKS[name](), chosen.model, seed=seed, steps=chosen.steps, every=chosen.every)
+            learn(
+                task, chosen.model, chosen.rate, seed=seed, steps=chosen.steps, every=chosen.every
+            )
         )
-        if chosen.trl and not TASKS[name]().tools:
+        if chosen.trl and not task.tools:
             curve["trl"] = beside(
                 name, chosen.model, seed, chosen.steps, chosen.every, curve["config"]
             )
@@ -94,6 +108,12 @@ def write(curve: dict) -> None:
     beside it.
     """
     name = f"{curve['task']}-seed{curve['seed']}"
+    if curve["task"] in SMALL:
+        RATES.mkdir(exist_ok=True)
+        file = RATES / f"{name}-{curve['config']['learning_rate']:g}.json"
+        file.write_text(json.dumps(curve) + "\n")
+        page_write()
+        return
     kept = CURVES / f"{name}.json"
     if "trl" not in curve and kept.exists() and "trl" in json.loads(kept.read_text()):
         print(f"{kept.name} is kept, which has TRL's curve too; --trl makes both anew", flush=True)
@@ -106,33 +126,39 @@ def write(curve: dict) -> None:
     page_write()
 
 
-async def learn(task: Task, model: str, *, seed: int, steps: int, every: int) -> dict:
-    """The configuration, the mean reward of each step, and the held-out scores."""
+async def learn(
+    task: Task, model: str, rate: float | None, *, seed: int, steps: int, every: int
+) -> dict:
+    """The configuration, what was measured in each step, and the held-out scores."""
     config = SessionConfig(
-        seed=seed, max_context_length=512, max_tokens=task.max_tokens, learning_rate=3e-5
+        seed=seed, max_context_length=512, max_tokens=task.max_tokens, learning_rate=rate
     )
     tokenizer, asked = (
         TransformersTokenizer(model),
         questions_of_steps(task, seed, steps, config.tasks_per_batch),
     )
-    began, rewards, scores = time.monotonic(), [], []
+    began, scores = time.monotonic(), []
+    taken: list[dict[str, float | None]] = []
     async with loop_open(model, config, "cpu") as loop:
         for step in range(steps + 1):
             if step % every == 0 or step == steps:
-                share = await score(loop, tokenizer, task)
+                scored = await score(loop, tokenizer, task)
                 scores.append(
-                    {"step": step, "score": share, "at_s": round(time.monotonic() - began, 1)}
+                    {"step": step} | scored | {"at_s": round(time.monotonic() - began, 1)}
                 )
                 print(
-                    f"step {step}: {share:.2f} of {len(task.held_out)} held-out answers are right",
+                    f"step {step}: {scored['score']:.2f} of {len(task.held_out)} held-out answers"
+                    f" are right, {scored['commonest']:.2f} are the commonest one",
                     flush=True,
                 )
             if step < steps:
-                rewards.append(await train(loop, tokenizer, task, asked[step], step + 1))
-    used = config.model_dump(
+                taken.append(await train(loop, tokenizer, task, asked[step], step + 1))
+        effective = config_resolve(config, await loop.trainer.parameters())
+    used = effective.model_dump(
         include={"seed", "grpo_n", "tasks_per_batch", "learning_rate", "loss", "max_tokens"}
     )
-    return {"config": used, "held_out": len(task.held_out), "rewards": rewards, "scores": scores}
+    curve = {"config": used, "held_out": len(task.held_out), "scores": scores}
+    return curve | {name: [one[name] for one in taken] for name in taken[0]}
 
 
 def beside(name: str, model: str, seed: int, steps: int, every: int, config: dict) -> dict:
@@ -159,11 +185,11 @@ async def smoke(model: str) -> int:
     config = SessionConfig(max_context_length=512, grpo_n=2, tasks_per_batch=2, learning_rate=1e-6)
     tokenizer = TransformersTokenizer(model)
     async with loop_open(model, config, "cpu") as loop:
-        for step, (name, make) in enumerate(TASKS.items(), start=1):
+        for step, (name, make) in enumerate(EVERY_TASK.items(), start=1):
             task = make()
             await train(loop, tokenizer, task, task.train[:2], step)
-            share = await score(loop, tokenizer, replace(task, held_out=task.held_out[:2]))
-            print(f"{name}: a step and a score ({share:.2f})", flush=True)
+            scored = await score(loop, tokenizer, replace(task, held_out=task.held_out[:2]))
+            print(f"{name}: a step and a score ({scored['score']:.2f})", flush=True)
     return 0
 
 
@@ -198,11 +224,15 @@ async def play(
         reply = task.reply("\n".join(answers), question.right)
         if reply is None:
             return Played(Sample(tuple(ids), tuple(mask), tuple(logprobs), 0.0), "\n".join(answers))
-        ids += tokenizer.encode(reply + task.opening)
+        ids += tokenizer.encode(reply)
 
 
-async def train(loop: Loop, tokenizer: Any, task: Task, asked: list[Question], step: int) -> float:
-    """One step on ``grpo_n`` attempts at each question; their mean reward."""
+async def train(
+    loop: Loop, tokenizer: Any, task: Task, asked: list[Question], step: int
+) -> dict[str, float | None]:
+    """One step on ``grpo_n`` attempts at each question: their mean reward, the share of
+    answers that differ (``distinct_share`` of a batch), and what the step measured, None where all groups were level.
+    """
     many = loop.config.grpo_n
     played = await asyncio.gather(
         *(play(loop, tokenizer, task, each, 1.0) for each in asked for _ in range(many))
@@ -210,35 +240,42 @@ async def train(loop: Loop, tokenizer: Any, task: Task, asked: list[Question], s
     rewards = [
         task.reward(one.answers, asked[number // many].right) for number, one in enumerate(played)
     ]
-    samples = []
+    samples, spreads = [], []
     for first in range(0, len(played), many):
         of_group = rewards[first : first + many]
+        different = {one.answers for one in played[first : first + many]}
+        spreads.append((len(different) - 1) / (many - 1))
         advantages_G = group_advantages(of_group, normalize=loop.config.divides_by_spread)
         for one, advantage in zip(played[first : first + many], advantages_G, strict=True):
             if any(advantages_G):
                 samples.append(replace(one.sample, advantage=advantage, group=first // many))
-    said = ""
+    said, measured = "", {}
     if samples:
         measured = await loop.train(samples, step)
         await loop.hand_over(step)
         said = ", ".join(f"{name} {measured[name]:.3g}" for name in MEASURES)
-    mean = sum(rewards) / len(rewards)
+    mean, distinct = statistics.fmean(rewards), statistics.fmean(spreads)
     print(
-        f"step {step}: mean reward {mean:.2f}, {len(samples)} samples with a gradient; {said}",
+        f"step {step}: mean reward {mean:.2f}, {distinct:.2f} distinct, {len(samples)} samples with"
+        f" a gradient; {said}",
         flush=True,
     )
-    return mean
+    found = {"rewards": mean, "distinct": distinct} | {name: measured.get(name) for name in KEPT}
+    return {name: value and round(value, 4) for name, value in found.items()}
 
 
-async def score(loop: Loop, tokenizer: Any, task: Task) -> float:
-    """The share of held-out questions that are answered right at temperature 0."""
+async def score(loop: Loop, tokenizer: Any, task: Task) -> dict[str, float]:
+    """The share of held-out questions that are answered right at temperature 0, and of those that
+    have the answer which most have.
+    """
     played = await asyncio.gather(
         *(play(loop, tokenizer, task, each, 0.0) for each in task.held_out)
     )
     right = [
         task.score(one.answers, each.right) for one, each in zip(played, task.held_out, strict=True)
     ]
-    return sum(right) / len(right)
+    commonest = Counter(one.answers for one in played).most_common(1)[0][1]
+    return {"score": sum(right) / len(right), "commonest": commonest / len(right)}
 
 
 if __name__ == "__main__":

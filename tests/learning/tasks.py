@@ -28,9 +28,9 @@ class Task:
     """``reward`` may give parts of the way, ``score`` is 1 for a right answer and 0 else. Lengths
     in tokens.
 
-    A task with ``tools`` is played: each answer continues ``opening``, and ``reply`` is the text
-    that comes after it and before the next one, None where the game is over. All three functions
-    are given all answers, one a line.
+    A task with ``tools`` is played: the first answer continues ``opening``, and ``reply`` is the
+    text that comes after an answer and before the next one, None where the game is over. All three
+    functions are given all answers, one a line.
     """
 
     train: list[Question]
@@ -190,7 +190,7 @@ def guessing() -> Task:
             "}}]</tool_call><|im_end|>\n",
             f"<tool_response>\n{said}\n</tool_response><|im_end|>\n",
         )
-        return f"{call}<|im_start|>user\n{turn}<|im_start|>assistant\n"
+        return f"{call}<|im_start|>user\n{turn}<|im_start|>assistant\n{opening}"
 
     def reward(answers: str, right: str) -> float:
         last = numbers(answers)[-1]

@@ -1,0 +1,75 @@
+"""The small tasks say when a policy has collapsed: no answer is right for many held-out questions,
+and a right one alone earns all. Their page shows each curve that is kept.
+"""
+
+import json
+from collections import Counter
+
+import pytest
+from learning import page
+from learning.small_tasks import SMALL
+
+ANSWERS = [
+    "",
+    "0",
+    "1",
+    "7, 7, 7, 7",
+    '{"name": 1}',
+    '{"',
+    '[1, "a"]',
+    "the word",
+    '1 +"}}]</tool_call>',
+]
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_no_answer_is_right_for_a_third_of_what_is_held_out_and_a_right_one_earns_all(name) -> None:
+    task = SMALL[name]()
+    rights = Counter(question.right for question in task.held_out)
+    assert max(rights.values()) < 0.3 * len(task.held_out)
+    assert not {q.text for q in task.held_out} & {q.text for q in task.train}
+    for question in [*task.train, *task.held_out]:
+        said = right_answer(name, question.right)
+        assert task.reward(said, question.right) == task.score(said, question.right) == 1
+        for other in ANSWERS:
+            assert 0 <= task.reward(other, question.right) <= 1
+            assert task.score(other, question.right) == (task.reward(other, question.right) == 1)
+
+
+def right_answer(name: str, right: str) -> str:
+    """What earns all where ``right`` is right."""
+    if name == "keys":
+        return f"Here: {json.dumps(dict.fromkeys(json.loads(right), 1))}"
+    if name == "calculator":
+        return f'{right} + 0"}}}}]</tool_call>\n{right}'
+    return right
+
+
+def test_the_calculator_answers_a_call_that_can_be_computed_and_no_other() -> None:
+    reply = SMALL["calculator"]().reply
+    assert "\n85\n" in (reply('37 + 48"}}]</tool_call>', "85") or "")
+    for said in ("85", "37 + 48", 'rm -r"}}]</tool_call>', '37 + 48"}}]</tool_call>\n85'):
+        assert reply(said, "85") is None
+
+
+def test_the_page_has_the_tables_of_the_curves() -> None:
+    assert [*page.SMALL] == [*SMALL]
+    assert page.page_text() == page.PAGE.read_text()
+
+
+def test_a_step_whose_groups_were_all_level_has_no_norm_in_the_table() -> None:
+    curve = {
+        "task": "letters",
+        "seed": 0,
+        "config": {"learning_rate": 2e-5},
+        "rewards": [0.25, 0.5, 0.5],
+        "distinct": [1.0, 0.5, 0.0],
+        "grad_norm": [7.0, 41.0, None],
+        "entropy": [2.0, 1.0, None],
+        "scores": [{"score": 0.2, "commonest": 0.3}, {"score": 0.25, "commonest": 1.0}],
+    }
+    row = page.rates_table([curve]).splitlines()[-1]
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells[1:4] == ["2e-05", "0, 3", "0.25, 0.50"]
+    assert cells[4:7] == ["0.20, 0.25", "0.30, 1.00", "1.00, 0.00"]
+    assert cells[7:] == ["7.0, 41.0, 41.0", "2.00, 1.00"]
