@@ -52,9 +52,12 @@ IDEMPOTENCY_KEY: Json = {
 
 
 class WireJsonSchema(GenerateJsonSchema):
-    """Pydantic's, without defaults of null, which clients' generators take for values; a reference
-    stands alone.
+    """Pydantic's, without defaults of null, which clients' generators take for values, and without
+    titles of fields, which repeat their names; a reference stands alone.
     """
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
 
     def default_schema(self, schema: WithDefaultSchema) -> JsonSchemaValue:
         found = super().default_schema(schema)
@@ -86,7 +89,8 @@ class RouteSchema(AutoSchema):
         return " ".join(text.partition("\n\n")[0].split())
 
     def get_description(self) -> str:  # type: ignore[override]  # drf-spectacular's own differs from DRF's so
-        return cleandoc(self.route.view.__doc__ or "")
+        """What the docstring has beside the summary."""
+        return cleandoc((self.route.view.__doc__ or "").partition("\n\n")[2])
 
     def get_tags(self) -> list[str]:
         return []
@@ -109,7 +113,7 @@ class RouteSchema(AutoSchema):
     def _get_parameters(self) -> list[Json]:
         route = self.route
         found = [
-            {"in": "path", "name": name, "required": True, "schema": _id_schema(name)}
+            {"in": "path", "name": name, "required": True, "schema": {"type": "string"}}
             for name in route.ids
         ]
         if route.query is not None:
@@ -165,10 +169,6 @@ def definitions_register(auto_schema: AutoSchema, schema: Json) -> None:
         auto_schema.registry.register_on_missing(component)
 
 
-def _id_schema(name: str) -> Json:
-    return {"type": "string", "title": name.replace("_", " ").title()}
-
-
 def _query_parameter(name: str, schema: Json) -> Json:
-    parameter = {"in": "query", "name": name, "required": False, "schema": schema}
-    return parameter | ({"description": schema["description"]} if "description" in schema else {})
+    described = {"description": schema.pop("description")} if "description" in schema else {}
+    return {"in": "query", "name": name, "required": False, "schema": schema} | described

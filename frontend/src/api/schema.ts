@@ -7,10 +7,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * Who is calling, and their projects; a key knows only its own.
-         * @description Who is calling, and their projects; a key knows only its own.
-         */
+        /** Who is calling, and their projects; a key knows only its own. */
         get: operations["account_get"];
         put?: never;
         post?: never;
@@ -27,10 +24,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * The caller's own sign-ins, refused ones, and changes of password and second factor.
-         * @description The caller's own sign-ins, refused ones, and changes of password and second factor.
-         */
+        /** The caller's own sign-ins, refused ones, and changes of password and second factor. */
         get: operations["sign_in_list"];
         put?: never;
         post?: never;
@@ -47,16 +41,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * The project's own rules, the oldest first.
-         * @description The project's own rules, the oldest first.
-         */
+        /** The project's own rules, the oldest first. */
         get: operations["metric_rule_list"];
         put?: never;
-        /**
-         * Raise an alert of a run while a measure of its steps is beyond a bound.
-         * @description Raise an alert of a run while a measure of its steps is beyond a bound.
-         */
+        /** Raise an alert of a run while a measure of its steps is beyond a bound. */
         post: operations["metric_rule_create"];
         delete?: never;
         options?: never;
@@ -74,17 +62,11 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /**
-         * Remove a rule. What it had found is over.
-         * @description Remove a rule. What it had found is over.
-         */
+        /** Remove a rule. What it had found is over. */
         delete: operations["metric_rule_delete"];
         options?: never;
         head?: never;
-        /**
-         * Change what is given. What the rule had found is over.
-         * @description Change what is given. What the rule had found is over.
-         */
+        /** Change what is given. What the rule had found is over. */
         patch: operations["metric_rule_update"];
         trace?: never;
     };
@@ -95,10 +77,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * The project's alerts, newest first, and how many of them the caller has not read.
-         * @description The project's alerts, newest first, and how many of them the caller has not read.
-         */
+        /** The project's alerts, newest first, and how many of them the caller has not read. */
         get: operations["alert_list"];
         put?: never;
         post?: never;
@@ -117,10 +96,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Every alert up to this one is read by the caller; later ones are not.
-         * @description Every alert up to this one is read by the caller; later ones are not.
-         */
+        /** Every alert up to this one is read by the caller; later ones are not. */
         post: operations["alerts_read"];
         delete?: never;
         options?: never;
@@ -135,10 +111,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * Who did what in the project, newest first.
-         * @description Who did what in the project, newest first.
-         */
+        /** Who did what in the project, newest first. */
         get: operations["audit_list"];
         put?: never;
         post?: never;
@@ -155,10 +128,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * The models that a session can start from.
-         * @description The models that a session can start from.
-         */
+        /** The models that a session can start from. */
         get: operations["base_model_list"];
         put?: never;
         post?: never;
@@ -175,10 +145,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * What the project has of the server and waits for; a signed-in operator (Django staff) is told of all.
-         * @description What the project has of the server and waits for; a signed-in operator (Django staff) is told of all.
-         */
+        /** What the project has of the server and waits for; a signed-in operator (Django staff) is told of all. */
         get: operations["capacity_get"];
         put?: never;
         post?: never;
@@ -198,10 +165,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /**
-         * Do away with an invitation.
-         * @description Do away with an invitation.
-         */
+        /** Do away with an invitation. */
         delete: operations["invitation_decline"];
         options?: never;
         head?: never;
@@ -217,10 +181,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Become a member of the project that one is invited to.
-         * @description Become a member of the project that one is invited to.
-         */
+        /** Become a member of the project that one is invited to. */
         post: operations["invitation_accept"];
         delete?: never;
         options?: never;
@@ -235,16 +196,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * The project's API keys.
-         * @description The project's API keys.
-         */
+        /** The project's API keys. */
         get: operations["key_list"];
         put?: never;
-        /**
-         * Make an API key; its secret is in this response and nowhere else.
-         * @description Make an API key; its secret is in this response and nowhere else.
-         */
+        /** Make an API key; its secret is in this response and nowhere else. */
         post: operations["key_create"];
         delete?: never;
         options?: never;
@@ -262,10 +217,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /**
-         * End an API key.
-         * @description End an API key.
-         */
+        /** End an API key. */
         delete: operations["key_revoke"];
         options?: never;
         head?: never;
@@ -279,16 +231,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * Who works in the project, and who is invited to.
-         * @description Who works in the project, and who is invited to.
-         */
+        /** Who works in the project, and who is invited to. */
         get: operations["member_list"];
         put?: never;
-        /**
-         * Invite an address to the project; they become a member by accepting.
-         * @description Invite an address to the project; they become a member by accepting.
-         */
+        /** Invite an address to the project; they become a member by accepting. */
         post: operations["member_invite"];
         delete?: never;
         options?: never;
@@ -306,17 +252,11 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /**
-         * Remove a member, withdraw an invitation, or leave; the last owner cannot.
-         * @description Remove a member, withdraw an invitation, or leave; the last owner cannot.
-         */
+        /** Remove a member, withdraw an invitation, or leave; the last owner cannot. */
         delete: operations["member_remove"];
         options?: never;
         head?: never;
-        /**
-         * Change a member's role; the last owner stays one.
-         * @description Change a member's role; the last owner stays one.
-         */
+        /** Change a member's role; the last owner stays one. */
         patch: operations["member_update"];
         trace?: never;
     };
@@ -331,9 +271,7 @@ export interface paths {
         put?: never;
         /**
          * Ask another OpenAI-compatible endpoint for one chat completion, from this server.
-         * @description Ask another OpenAI-compatible endpoint for one chat completion, from this server.
-         *
-         *     The audit log has who called which host, written before anything is sent there: of the body the model's name alone, and never the key.
+         * @description The audit log has who called which host, written before anything is sent there: of the body the model's name alone, and never the key.
          */
         post: operations["outside_call"];
         delete?: never;
@@ -351,9 +289,7 @@ export interface paths {
         };
         /**
          * Where sessions of this server can run, with what of the project's runs and waits at each place.
-         * @description Where sessions of this server can run, with what of the project's runs and waits at each place.
-         *
-         *     A signed-in operator (Django staff) is told of all projects.
+         * @description A signed-in operator (Django staff) is told of all projects.
          */
         get: operations["place_list"];
         put?: never;
@@ -371,16 +307,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * The projects that the caller is in; a key knows only its own.
-         * @description The projects that the caller is in; a key knows only its own.
-         */
+        /** The projects that the caller is in; a key knows only its own. */
         get: operations["project_list"];
         put?: never;
-        /**
-         * Make a project; its maker owns it.
-         * @description Make a project; its maker owns it.
-         */
+        /** Make a project; its maker owns it. */
         post: operations["project_create"];
         delete?: never;
         options?: never;
@@ -401,10 +331,7 @@ export interface paths {
         delete?: never;
         options?: never;
         head?: never;
-        /**
-         * Give the project another name.
-         * @description Give the project another name.
-         */
+        /** Give the project another name. */
         patch: operations["project_rename"];
         trace?: never;
     };
@@ -415,16 +342,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * The project's saved views: pinned ones first, then by name.
-         * @description The project's saved views: pinned ones first, then by name.
-         */
+        /** The project's saved views: pinned ones first, then by name. */
         get: operations["saved_view_list"];
         put?: never;
-        /**
-         * Keep how the charts of a run are looked at, by a name that no other view of the project has.
-         * @description Keep how the charts of a run are looked at, by a name that no other view of the project has.
-         */
+        /** Keep how the charts of a run are looked at, by a name that no other view of the project has. */
         post: operations["saved_view_create"];
         delete?: never;
         options?: never;
@@ -442,17 +363,11 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /**
-         * Remove a view.
-         * @description Remove a view.
-         */
+        /** Remove a view. */
         delete: operations["saved_view_delete"];
         options?: never;
         head?: never;
-        /**
-         * Change what is given.
-         * @description Change what is given.
-         */
+        /** Change what is given. */
         patch: operations["saved_view_update"];
         trace?: never;
     };
@@ -463,10 +378,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * The server's version, the oldest client that it serves, and what not every version can do.
-         * @description The server's version, the oldest client that it serves, and what not every version can do.
-         */
+        /** The server's version, the oldest client that it serves, and what not every version can do. */
         get: operations["server_get"];
         put?: never;
         post?: never;
@@ -485,10 +397,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Start an engine for a base model or a ``model`` checkpoint, without a trainer.
-         * @description Start an engine for a base model or a ``model`` checkpoint, without a trainer.
-         */
+        /** Start an engine for a base model or a ``model`` checkpoint, without a trainer. */
         post: operations["serving_create"];
         delete?: never;
         options?: never;
@@ -503,16 +412,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * The project's sessions, newest first if not sorted otherwise.
-         * @description The project's sessions, newest first if not sorted otherwise.
-         */
+        /** The project's sessions, newest first if not sorted otherwise. */
         get: operations["session_list"];
         put?: never;
-        /**
-         * Start a training session.
-         * @description Start a training session.
-         */
+        /** Start a training session. */
         post: operations["session_create"];
         delete?: never;
         options?: never;
@@ -529,10 +432,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * What starting this session would mean; nothing is started.
-         * @description What starting this session would mean; nothing is started.
-         */
+        /** What starting this session would mean; nothing is started. */
         post: operations["session_dry_run"];
         delete?: never;
         options?: never;
@@ -547,24 +447,15 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * One session.
-         * @description One session.
-         */
+        /** One session. */
         get: operations["session_get"];
         put?: never;
         post?: never;
-        /**
-         * Remove a session that has ended, with its record, episodes and checkpoints.
-         * @description Remove a session that has ended, with its record, episodes and checkpoints.
-         */
+        /** Remove a session that has ended, with its record, episodes and checkpoints. */
         delete: operations["session_delete"];
         options?: never;
         head?: never;
-        /**
-         * Name, tags, notes and pin of a session, in every state.
-         * @description Name, tags, notes and pin of a session, in every state.
-         */
+        /** Name, tags, notes and pin of a session, in every state. */
         patch: operations["session_update"];
         trace?: never;
     };
@@ -575,10 +466,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * Where every begun episode went.
-         * @description Where every begun episode went.
-         */
+        /** Where every begun episode went. */
         get: operations["accounting_get"];
         put?: never;
         post?: never;
@@ -595,10 +483,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * The alerts of one session, newest first.
-         * @description The alerts of one session, newest first.
-         */
+        /** The alerts of one session, newest first. */
         get: operations["session_alert_list"];
         put?: never;
         post?: never;
@@ -615,10 +500,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * A batch as JSON lines, by its step or, while the session runs, by the name that its refusal gave it.
-         * @description A batch as JSON lines, by its step or, while the session runs, by the name that its refusal gave it.
-         */
+        /** A batch as JSON lines, by its step or, while the session runs, by the name that its refusal gave it. */
         get: operations["batch_get"];
         put?: never;
         post?: never;
@@ -635,16 +517,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * The session's checkpoints, newest first.
-         * @description The session's checkpoints, newest first.
-         */
+        /** The session's checkpoints, newest first. */
         get: operations["checkpoint_list"];
         put?: never;
-        /**
-         * Ask the session's runtime to write a checkpoint; read it again until it is committed.
-         * @description Ask the session's runtime to write a checkpoint; read it again until it is committed.
-         */
+        /** Ask the session's runtime to write a checkpoint; read it again until it is committed. */
         post: operations["checkpoint_create"];
         delete?: never;
         options?: never;
@@ -659,24 +535,15 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * One checkpoint.
-         * @description One checkpoint.
-         */
+        /** One checkpoint. */
         get: operations["checkpoint_get"];
         put?: never;
         post?: never;
-        /**
-         * Remove a checkpoint.
-         * @description Remove a checkpoint.
-         */
+        /** Remove a checkpoint. */
         delete: operations["checkpoint_delete"];
         options?: never;
         head?: never;
-        /**
-         * Pin a checkpoint, so that it is kept whatever its age, or let it go.
-         * @description Pin a checkpoint, so that it is kept whatever its age, or let it go.
-         */
+        /** Pin a checkpoint, so that it is kept whatever its age, or let it go. */
         patch: operations["checkpoint_update"];
         trace?: never;
     };
@@ -687,10 +554,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * Presigned URLs of a committed checkpoint's files.
-         * @description Presigned URLs of a committed checkpoint's files.
-         */
+        /** Presigned URLs of a committed checkpoint's files. */
         get: operations["checkpoint_download"];
         put?: never;
         post?: never;
@@ -707,10 +571,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * What a checkpoint was made of: base model, saved states before it, options, and the hashes of its files.
-         * @description What a checkpoint was made of: base model, saved states before it, options, and the hashes of its files.
-         */
+        /** What a checkpoint was made of: base model, saved states before it, options, and the hashes of its files. */
         get: operations["checkpoint_provenance"];
         put?: never;
         post?: never;
@@ -729,15 +590,9 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Let every project of this server read a checkpoint that a tinker client named.
-         * @description Let every project of this server read a checkpoint that a tinker client named.
-         */
+        /** Let every project of this server read a checkpoint that a tinker client named. */
         post: operations["checkpoint_publish"];
-        /**
-         * Let its own project alone read it again.
-         * @description Let its own project alone read it again.
-         */
+        /** Let its own project alone read it again. */
         delete: operations["checkpoint_unpublish"];
         options?: never;
         head?: never;
@@ -757,10 +612,7 @@ export interface paths {
         delete?: never;
         options?: never;
         head?: never;
-        /**
-         * Let a running session train its next steps with another learning_rate or kl_coef.
-         * @description Let a running session train its next steps with another learning_rate or kl_coef.
-         */
+        /** Let a running session train its next steps with another learning_rate or kl_coef. */
         patch: operations["session_config_update"];
         trace?: never;
     };
@@ -773,16 +625,11 @@ export interface paths {
         };
         /**
          * The session's episodes, newest first if no sort is given.
-         * @description The session's episodes, newest first if no sort is given.
-         *
-         *     With neither filter nor sort the list of a running session is that of this moment; else, and in every other state, it is what the runtime has reported, which it does within seconds.
+         * @description With neither filter nor sort the list of a running session is that of this moment; else, and in every other state, it is what the runtime has reported, which it does within seconds.
          */
         get: operations["episode_list"];
         put?: never;
-        /**
-         * Begin an episode: a base_url and a key for any OpenAI client.
-         * @description Begin an episode: a base_url and a key for any OpenAI client.
-         */
+        /** Begin an episode: a base_url and a key for any OpenAI client. */
         post: operations["episode_begin"];
         delete?: never;
         options?: never;
@@ -797,10 +644,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * Presigned URLs of what every ended episode's pages are made of, to read the run without a server.
-         * @description Presigned URLs of what every ended episode's pages are made of, to read the run without a server.
-         */
+        /** Presigned URLs of what every ended episode's pages are made of, to read the run without a server. */
         get: operations["episode_documents"];
         put?: never;
         post?: never;
@@ -817,10 +661,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * Presigned URLs of the archive: every episode that has ended, as Parquet; annotations page by page.
-         * @description Presigned URLs of the archive: every episode that has ended, as Parquet; annotations page by page.
-         */
+        /** Presigned URLs of the archive: every episode that has ended, as Parquet; annotations page by page. */
         get: operations["episode_export"];
         put?: never;
         post?: never;
@@ -837,10 +678,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * Rewards, fates and tasks of the episodes that match, counted; of those that the runtime has reported.
-         * @description Rewards, fates and tasks of the episodes that match, counted; of those that the runtime has reported.
-         */
+        /** Rewards, fates and tasks of the episodes that match, counted; of those that the runtime has reported. */
         get: operations["episode_facets"];
         put?: never;
         post?: never;
@@ -857,10 +695,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * Each task at its plays nearest to two versions, what lost most first: tasks that take turns are compared too.
-         * @description Each task at its plays nearest to two versions, what lost most first: tasks that take turns are compared too.
-         */
+        /** Each task at its plays nearest to two versions, what lost most first: tasks that take turns are compared too. */
         get: operations["episodes_nearest"];
         put?: never;
         post?: never;
@@ -877,17 +712,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * One episode.
-         * @description One episode.
-         */
+        /** One episode. */
         get: operations["episode_get"];
         put?: never;
         post?: never;
-        /**
-         * Erase what is kept of an episode of a session that is ready or has ended: row, tokens, annotations, copies.
-         * @description Erase what is kept of an episode of a session that is ready or has ended: row, tokens, annotations, copies.
-         */
+        /** Erase what is kept of an episode of a session that is ready or has ended: row, tokens, annotations, copies. */
         delete: operations["episode_erase"];
         options?: never;
         head?: never;
@@ -903,10 +732,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Abandon an episode; it is counted and never trained.
-         * @description Abandon an episode; it is counted and never trained.
-         */
+        /** Abandon an episode; it is counted and never trained. */
         post: operations["episode_abandon"];
         delete?: never;
         options?: never;
@@ -927,10 +753,7 @@ export interface paths {
         delete?: never;
         options?: never;
         head?: never;
-        /**
-         * Say what the caller thinks of an episode; once its runtime has reported it, which takes seconds.
-         * @description Say what the caller thinks of an episode; once its runtime has reported it, which takes seconds.
-         */
+        /** Say what the caller thinks of an episode; once its runtime has reported it, which takes seconds. */
         patch: operations["episode_annotate"];
         trace?: never;
     };
@@ -941,10 +764,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * An episode's LLM calls with their token ids, and how they merged.
-         * @description An episode's LLM calls with their token ids, and how they merged.
-         */
+        /** An episode's LLM calls with their token ids, and how they merged. */
         get: operations["episode_calls"];
         put?: never;
         post?: never;
@@ -963,10 +783,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * End an episode with its reward; acknowledged once it is on disk.
-         * @description End an episode with its reward; acknowledged once it is on disk.
-         */
+        /** End an episode with its reward; acknowledged once it is on disk. */
         post: operations["episode_end"];
         delete?: never;
         options?: never;
@@ -983,10 +800,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Keep a quiet episode from expiring.
-         * @description Keep a quiet episode from expiring.
-         */
+        /** Keep a quiet episode from expiring. */
         post: operations["episode_heartbeat"];
         delete?: never;
         options?: never;
@@ -1001,10 +815,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * What stands before and after an episode in the list of those that match, however long the list is.
-         * @description What stands before and after an episode in the list of those that match, however long the list is.
-         */
+        /** What stands before and after an episode in the list of those that match, however long the list is. */
         get: operations["episode_neighbours"];
         put?: never;
         post?: never;
@@ -1021,10 +832,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * Every token of an episode with its text, log-probability, version and advantage.
-         * @description Every token of an episode with its text, log-probability, version and advantage.
-         */
+        /** Every token of an episode with its text, log-probability, version and advantage. */
         get: operations["episode_timelines"];
         put?: never;
         post?: never;
@@ -1043,10 +851,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Add what an evaluation measured to the session's record; the console draws it.
-         * @description Add what an evaluation measured to the session's record; the console draws it.
-         */
+        /** Add what an evaluation measured to the session's record; the console draws it. */
         post: operations["evaluation_create"];
         delete?: never;
         options?: never;
@@ -1061,10 +866,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * The session's record after a cursor; waits for the next entry if asked to.
-         * @description The session's record after a cursor; waits for the next entry if asked to.
-         */
+        /** The session's record after a cursor; waits for the next entry if asked to. */
         get: operations["event_list"];
         put?: never;
         post?: never;
@@ -1081,10 +883,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * The groups that were trained or wait to be, the newest first.
-         * @description The groups that were trained or wait to be, the newest first.
-         */
+        /** The groups that were trained or wait to be, the newest first. */
         get: operations["group_list"];
         put?: never;
         post?: never;
@@ -1103,10 +902,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Keep quiet episodes from expiring, all of a client in one request.
-         * @description Keep quiet episodes from expiring, all of a client in one request.
-         */
+        /** Keep quiet episodes from expiring, all of a client in one request. */
         post: operations["episodes_heartbeat"];
         delete?: never;
         options?: never;
@@ -1121,10 +917,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * The last lines that the session's runtime wrote, or its last one after the end; or those after a cursor.
-         * @description The last lines that the session's runtime wrote, or its last one after the end; or those after a cursor.
-         */
+        /** The last lines that the session's runtime wrote, or its last one after the end; or those after a cursor. */
         get: operations["session_logs"];
         put?: never;
         post?: never;
@@ -1141,10 +934,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * The session's steps as columns, put together to as many points as are asked for, with their extremes.
-         * @description The session's steps as columns, put together to as many points as are asked for, with their extremes.
-         */
+        /** The session's steps as columns, put together to as many points as are asked for, with their extremes. */
         get: operations["metric_columns"];
         put?: never;
         post?: never;
@@ -1163,10 +953,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Give episodes that wait to be trained other rewards; the session's record has what was changed, and by whom.
-         * @description Give episodes that wait to be trained other rewards; the session's record has what was changed, and by whom.
-         */
+        /** Give episodes that wait to be trained other rewards; the session's record has what was changed, and by whom. */
         post: operations["episodes_rescore"];
         delete?: never;
         options?: never;
@@ -1181,10 +968,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * What the session's runtimes used of their machines, sampled every ten seconds, as columns.
-         * @description What the session's runtimes used of their machines, sampled every ten seconds, as columns.
-         */
+        /** What the session's runtimes used of their machines, sampled every ten seconds, as columns. */
         get: operations["resource_columns"];
         put?: never;
         post?: never;
@@ -1203,10 +987,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Bring a suspended session back, where ``trainer_ranks`` is given under that number of trainer processes.
-         * @description Bring a suspended session back, where ``trainer_ranks`` is given under that number of trainer processes.
-         */
+        /** Bring a suspended session back, where ``trainer_ranks`` is given under that number of trainer processes. */
         post: operations["session_resume"];
         delete?: never;
         options?: never;
@@ -1223,10 +1004,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * A key for calls of the model that this session serves, and where to send them.
-         * @description A key for calls of the model that this session serves, and where to send them.
-         */
+        /** A key for calls of the model that this session serves, and where to send them. */
         post: operations["serving_key_create"];
         delete?: never;
         options?: never;
@@ -1241,16 +1019,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * The links that read the session now; their tokens are not kept.
-         * @description The links that read the session now; their tokens are not kept.
-         */
+        /** The links that read the session now; their tokens are not kept. */
         get: operations["share_list"];
         put?: never;
-        /**
-         * Make a link that reads the session without an account.
-         * @description Make a link that reads the session without an account.
-         */
+        /** Make a link that reads the session without an account. */
         post: operations["share_create"];
         delete?: never;
         options?: never;
@@ -1268,10 +1040,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /**
-         * End a link, now and for ever.
-         * @description End a link, now and for ever.
-         */
+        /** End a link, now and for ever. */
         delete: operations["share_revoke"];
         options?: never;
         head?: never;
@@ -1285,10 +1054,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * What one optimizer step measured, and the groups that it was made of.
-         * @description What one optimizer step measured, and the groups that it was made of.
-         */
+        /** What one optimizer step measured, and the groups that it was made of. */
         get: operations["step_get"];
         put?: never;
         post?: never;
@@ -1307,10 +1073,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Ask for the end of a session; asking again changes nothing.
-         * @description Ask for the end of a session; asking again changes nothing.
-         */
+        /** Ask for the end of a session; asking again changes nothing. */
         post: operations["session_stop"];
         delete?: never;
         options?: never;
@@ -1327,10 +1090,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Save a ready session's state and free its runtime; a request or resume brings it back.
-         * @description Save a ready session's state and free its runtime; a request or resume brings it back.
-         */
+        /** Save a ready session's state and free its runtime; a request or resume brings it back. */
         post: operations["session_suspend"];
         delete?: never;
         options?: never;
@@ -1345,16 +1105,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * How many attempts wait, run, are done and have failed, and how many workers there are.
-         * @description How many attempts wait, run, are done and have failed, and how many workers there are.
-         */
+        /** How many attempts wait, run, are done and have failed, and how many workers there are. */
         get: operations["task_counts"];
         put?: never;
-        /**
-         * Add tasks to the queue, all of them or none; workers take them from there.
-         * @description Add tasks to the queue, all of them or none; workers take them from there.
-         */
+        /** Add tasks to the queue, all of them or none; workers take them from there. */
         post: operations["tasks_put"];
         delete?: never;
         options?: never;
@@ -1371,10 +1125,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Keep the leases that a worker holds and take the next attempts.
-         * @description Keep the leases that a worker holds and take the next attempts.
-         */
+        /** Keep the leases that a worker holds and take the next attempts. */
         post: operations["tasks_lease"];
         delete?: never;
         options?: never;
@@ -1391,10 +1142,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Say in which episode an attempt is played, before it is.
-         * @description Say in which episode an attempt is played, before it is.
-         */
+        /** Say in which episode an attempt is played, before it is. */
         post: operations["task_episode_set"];
         delete?: never;
         options?: never;
@@ -1411,10 +1159,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Say that an attempt is done, or why not: then it waits again, or has failed for good.
-         * @description Say that an attempt is done, or why not: then it waits again, or has failed for good.
-         */
+        /** Say that an attempt is done, or why not: then it waits again, or has failed for good. */
         post: operations["task_finish"];
         delete?: never;
         options?: never;
@@ -1431,10 +1176,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Say in which episodes a judged task is played, and what the judge made of them, before they are ended.
-         * @description Say in which episodes a judged task is played, and what the judge made of them, before they are ended.
-         */
+        /** Say in which episodes a judged task is played, and what the judge made of them, before they are ended. */
         post: operations["task_group_set"];
         delete?: never;
         options?: never;
@@ -1449,10 +1191,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * What a session of the tinker client has: its models, with their steps and learning rates.
-         * @description What a session of the tinker client has: its models, with their steps and learning rates.
-         */
+        /** What a session of the tinker client has: its models, with their steps and learning rates. */
         get: operations["tinker_run_get"];
         put?: never;
         post?: never;
@@ -1469,10 +1208,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * What the calls of a model returned, put together to as many points as are asked for, with their extremes.
-         * @description What the calls of a model returned, put together to as many points as are asked for, with their extremes.
-         */
+        /** What the calls of a model returned, put together to as many points as are asked for, with their extremes. */
         get: operations["model_calls"];
         put?: never;
         post?: never;
@@ -1489,10 +1225,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * What one session used and costs, and where its budget is heading at its pace so far.
-         * @description What one session used and costs, and where its budget is heading at its pace so far.
-         */
+        /** What one session used and costs, and where its budget is heading at its pace so far. */
         get: operations["session_usage"];
         put?: never;
         post?: never;
@@ -1509,10 +1242,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * The session of the link.
-         * @description The session of the link.
-         */
+        /** The session of the link. */
         get: operations["shared_get"];
         put?: never;
         post?: never;
@@ -1529,10 +1259,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * The episodes of the link's session that match, without what people said of them.
-         * @description The episodes of the link's session that match, without what people said of them.
-         */
+        /** The episodes of the link's session that match, without what people said of them. */
         get: operations["shared_episodes"];
         put?: never;
         post?: never;
@@ -1549,10 +1276,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * Every token of an episode of the link's session, once it is stored.
-         * @description Every token of an episode of the link's session, once it is stored.
-         */
+        /** Every token of an episode of the link's session, once it is stored. */
         get: operations["shared_timelines"];
         put?: never;
         post?: never;
@@ -1569,10 +1293,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * The steps of the link's session as columns.
-         * @description The steps of the link's session as columns.
-         */
+        /** The steps of the link's session as columns. */
         get: operations["shared_metrics"];
         put?: never;
         post?: never;
@@ -1589,10 +1310,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * What each session of the project used, newest first, all of them together, and what the project has now.
-         * @description What each session of the project used, newest first, all of them together, and what the project has now.
-         */
+        /** What each session of the project used, newest first, all of them together, and what the project has now. */
         get: operations["usage_list"];
         put?: never;
         post?: never;
@@ -1609,10 +1327,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * What the project used on each day, by model, or by member or key for who may read these.
-         * @description What the project used on each day, by model, or by member or key for who may read these.
-         */
+        /** What the project used on each day, by model, or by member or key for who may read these. */
         get: operations["usage_days"];
         put?: never;
         post?: never;
@@ -1629,16 +1344,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * The project's webhooks.
-         * @description The project's webhooks.
-         */
+        /** The project's webhooks. */
         get: operations["webhook_list"];
         put?: never;
-        /**
-         * Subscribe an address; the secret that signs is in this response and nowhere else.
-         * @description Subscribe an address; the secret that signs is in this response and nowhere else.
-         */
+        /** Subscribe an address; the secret that signs is in this response and nowhere else. */
         post: operations["webhook_create"];
         delete?: never;
         options?: never;
@@ -1656,10 +1365,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /**
-         * Unsubscribe an address.
-         * @description Unsubscribe an address.
-         */
+        /** Unsubscribe an address. */
         delete: operations["webhook_delete"];
         options?: never;
         head?: never;
@@ -1673,10 +1379,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * What was sent, or is on its way, to a webhook.
-         * @description What was sent, or is on its way, to a webhook.
-         */
+        /** What was sent, or is on its way, to a webhook. */
         get: operations["delivery_list"];
         put?: never;
         post?: never;
@@ -1695,14 +1398,9 @@ export interface components {
          * @description ``GET /v1/account``. Invitations are shown to a person whose address is confirmed, and to no key.
          */
         AccountView: {
-            /** Email */
             email: string;
-            /**
-             * Invitations
-             * @default []
-             */
+            /** @default [] */
             invitations: components["schemas"]["InvitationView"][];
-            /** Projects */
             projects: components["schemas"]["ProjectView"][];
         };
         /**
@@ -1710,52 +1408,25 @@ export interface components {
          * @description Where every begun episode went. ``begun`` equals the sum of all the others; ``abandoned`` is split by reason.
          */
         Accounting: {
-            /**
-             * Abandoned
-             * @default 0
-             */
+            /** @default 0 */
             abandoned: number;
-            /**
-             * Abandoned By Reason
-             * @default {}
-             */
+            /** @default {} */
             abandoned_by_reason: {
                 [key: string]: number;
             };
-            /**
-             * Begun
-             * @default 0
-             */
+            /** @default 0 */
             begun: number;
-            /**
-             * Eval
-             * @default 0
-             */
+            /** @default 0 */
             eval: number;
-            /**
-             * Expired
-             * @default 0
-             */
+            /** @default 0 */
             expired: number;
-            /**
-             * Open
-             * @default 0
-             */
+            /** @default 0 */
             open: number;
-            /**
-             * Stale
-             * @default 0
-             */
+            /** @default 0 */
             stale: number;
-            /**
-             * Trained
-             * @default 0
-             */
+            /** @default 0 */
             trained: number;
-            /**
-             * Waiting
-             * @default 0
-             */
+            /** @default 0 */
             waiting: number;
         };
         /**
@@ -1763,11 +1434,8 @@ export interface components {
          * @description One page, newest first. ``unread`` counts all of the project's that this person has not read, 100 at most.
          */
         AlertList: {
-            /** Items */
             items: components["schemas"]["AlertView"][];
-            /** Next Cursor */
             next_cursor: string | null;
-            /** Unread */
             unread: number;
         };
         /**
@@ -1781,40 +1449,23 @@ export interface components {
          * @description One alert. It is raised once until it is over; then it may be raised again.
          */
         AlertView: {
-            /**
-             * At
-             * Format: date-time
-             */
+            /** Format: date-time */
             at: string;
             /**
-             * Hint
              * @description What to do.
              * @default
              */
             hint: string;
-            /** Id */
             id: number;
-            /**
-             * Is Read
-             * @description By this person; false for a key.
-             */
+            /** @description By this person; false for a key. */
             is_read: boolean;
-            /**
-             * Over At
-             * @description When what it says was no longer so.
-             */
+            /** @description When what it says was no longer so. */
             over_at: string | null;
             rule: components["schemas"]["AlertRule"];
-            /** Session Id */
             session_id: string;
-            /** Session Name */
             session_name: string;
-            /** Step */
             step: number | null;
-            /**
-             * Text
-             * @description What was measured, and against what.
-             */
+            /** @description What was measured, and against what. */
             text: string;
         };
         /**
@@ -1822,7 +1473,6 @@ export interface components {
          * @description ``POST /v1/alerts/read``: this person has seen every alert up to this one.
          */
         AlertsRead: {
-            /** Upto */
             upto: number;
         };
         /**
@@ -1830,26 +1480,17 @@ export interface components {
          * @description A checkpoint that another one came from.
          */
         Ancestor: {
-            /**
-             * Checkpoint Id
-             * @description None: it is not of this project, or is not known any more.
-             */
+            /** @description None: it is not of this project, or is not known any more. */
             checkpoint_id: string | null;
             /**
-             * Is Deleted
              * @description It is recorded alone: it cannot be downloaded or looked at.
              * @default false
              */
             is_deleted: boolean;
             kind: components["schemas"]["CheckpointKind"] | null;
-            /** Session Id */
             session_id: string | null;
-            /** Step */
             step: number | null;
-            /**
-             * Tinker Path
-             * @description As a Tinker client named it.
-             */
+            /** @description As a Tinker client named it. */
             tinker_path: string | null;
         };
         /**
@@ -1865,7 +1506,6 @@ export interface components {
          * @description Oldest first.
          */
         AnnotationList: {
-            /** Items */
             items: components["schemas"]["EpisodeAnnotation"][];
         };
         /**
@@ -1873,32 +1513,19 @@ export interface components {
          * @description Who did what to what. ``content`` is what ``sha256`` covers: SHA-256(previous_sha256 + newline + content).
          */
         AuditEntry: {
-            /** Action */
             action: string;
-            /** Actor */
             actor: string;
-            /**
-             * At
-             * Format: date-time
-             */
+            /** Format: date-time */
             at: string;
-            /** Content */
             content: string;
-            /** Details */
             details: {
                 [key: string]: unknown;
             };
-            /** Key Id */
             key_id: string | null;
-            /** Number */
             number: number;
-            /** Previous Sha256 */
             previous_sha256: string;
-            /** Request Id */
             request_id: string;
-            /** Sha256 */
             sha256: string;
-            /** Target */
             target: {
                 [key: string]: string;
             };
@@ -1910,9 +1537,7 @@ export interface components {
          *     A search reads 10,000 entries for a page at most: a page that is short or empty may be followed by another.
          */
         AuditPage: {
-            /** Items */
             items: components["schemas"]["AuditEntry"][];
-            /** Next Cursor */
             next_cursor: number | null;
         };
         /**
@@ -1920,7 +1545,6 @@ export interface components {
          * @description The base models that this server offers.
          */
         BaseModelList: {
-            /** Items */
             items: components["schemas"]["BaseModelView"][];
         };
         /**
@@ -1928,22 +1552,12 @@ export interface components {
          * @description A model that a session can start from.
          */
         BaseModelView: {
-            /**
-             * Context Length
-             * @description Longest context in tokens, where known.
-             */
+            /** @description Longest context in tokens, where known. */
             context_length: number | null;
-            /**
-             * License
-             * @default
-             */
+            /** @default  */
             license: string;
-            /** Name */
             name: string;
-            /**
-             * Parameters
-             * @description Number of weights, where known.
-             */
+            /** @description Number of weights, where known. */
             parameters: number | null;
         };
         /**
@@ -1951,20 +1565,11 @@ export interface components {
          * @description What a session may use; none means no limit. At a limit it takes a ``model`` checkpoint and stops.
          */
         Budget: {
-            /**
-             * Device S
-             * @description Seconds of its runtimes times their GPUs; a runtime without one counts as one.
-             */
+            /** @description Seconds of its runtimes times their GPUs; a runtime without one counts as one. */
             device_s?: number | null;
-            /**
-             * Steps
-             * @description Completed steps. (config.max_steps ends training alone.)
-             */
+            /** @description Completed steps. (config.max_steps ends training alone.) */
             steps?: number | null;
-            /**
-             * Wall S
-             * @description Seconds since it was made, waiting included.
-             */
+            /** @description Seconds since it was made, waiting included. */
             wall_s?: number | null;
         };
         /**
@@ -1972,11 +1577,8 @@ export interface components {
          * @description One measure, an entry per point: that of the last call of the point, and the extremes of all of its calls.
          */
         CallColumn: {
-            /** High */
             high: (number | null)[];
-            /** Last */
             last: (number | null)[];
-            /** Low */
             low: (number | null)[];
         };
         /**
@@ -1984,50 +1586,27 @@ export interface components {
          * @description One LLM request of an episode. ``messages`` are those that the call it continues has not.
          */
         CallView: {
-            /** Agent */
             agent: string | null;
-            /**
-             * Begun At
-             * @description Unix time in seconds.
-             */
+            /** @description Unix time in seconds. */
             begun_at: number;
-            /** Completions */
             completions: components["schemas"]["SampledAnswer"][];
-            /**
-             * Continues
-             * @description The call whose prompt and answer this one's prompt starts with.
-             */
+            /** @description The call whose prompt and answer this one's prompt starts with. */
             continues: string | null;
             drift: components["schemas"]["DriftPoint"] | null;
-            /** Ended At */
             ended_at: number;
-            /**
-             * Id
-             * @description call_X; its answer's id was the same X behind chatcmpl-, cmpl-, resp_ or msg_.
-             */
+            /** @description call_X; its answer's id was the same X behind chatcmpl-, cmpl-, resp_ or msg_. */
             id: string;
-            /** Messages */
             messages: {
                 [key: string]: unknown;
             }[];
-            /**
-             * Messages From
-             * @description How many of the request's messages are left out of `messages`.
-             */
+            /** @description How many of the request's messages are left out of `messages`. */
             messages_from: number;
-            /**
-             * Options
-             * @description The request without its messages.
-             */
+            /** @description The request without its messages. */
             options: {
                 [key: string]: unknown;
             };
-            /** Prompt Token Ids */
             prompt_token_ids: number[];
-            /**
-             * Status
-             * @enum {string}
-             */
+            /** @enum {string} */
             status: "completed" | "cancelled";
         };
         /**
@@ -2035,28 +1614,16 @@ export interface components {
          * @description ``GET /v1/capacity``: what the project has and waits for; to the server's operator, what every project has.
          */
         CapacityView: {
-            /**
-             * Is Draining
-             * @description The server starts no session, because its operator said so.
-             */
+            /** @description The server starts no session, because its operator said so. */
             is_draining: boolean;
-            /**
-             * Max Runtimes
-             * @description So many sessions may run at once, of all projects, at all places.
-             */
+            /** @description So many sessions may run at once, of all projects, at all places. */
             max_runtimes: number;
             quotas: components["schemas"]["Quotas"];
-            /**
-             * Running
-             * @description Of the project, the newest first.
-             */
+            /** @description Of the project, the newest first. */
             running: components["schemas"]["RunningSession"][];
             /** @description For operators only. */
             server: components["schemas"]["ServerCapacity"] | null;
-            /**
-             * Waiting
-             * @description Of the project, the next one first.
-             */
+            /** @description Of the project, the next one first. */
             waiting: components["schemas"]["WaitingSession"][];
         };
         /**
@@ -2065,7 +1632,6 @@ export interface components {
          */
         CheckpointCreate: {
             /**
-             * Kind
              * @default model
              * @enum {string}
              */
@@ -2076,16 +1642,10 @@ export interface components {
          * @description ``GET .../download``: ask again when ``expires_at`` has passed.
          */
         CheckpointDownload: {
-            /** Checkpoint Id */
             checkpoint_id: string;
-            /**
-             * Expires At
-             * Format: date-time
-             */
+            /** Format: date-time */
             expires_at: string;
-            /** Files */
             files: components["schemas"]["DownloadFile"][];
-            /** Step */
             step: number;
         };
         /**
@@ -2099,7 +1659,6 @@ export interface components {
          * @description Newest first.
          */
         CheckpointList: {
-            /** Items */
             items: components["schemas"]["CheckpointView"][];
         };
         /**
@@ -2107,55 +1666,29 @@ export interface components {
          * @description ``GET .../provenance``: what a checkpoint was made of.
          */
         CheckpointProvenance: {
-            /**
-             * Ancestors
-             * @description Saved states that it came from, the latest first, then the checkpoint that its session began from, and what that came from; 20 at most. Of a Tinker model: the state that it was created from, and so on.
-             */
+            /** @description Saved states that it came from, the latest first, then the checkpoint that its session began from, and what that came from; 20 at most. Of a Tinker model: the state that it was created from, and so on. */
             ancestors: components["schemas"]["Ancestor"][];
             /** @description What the last of these came from. */
             ancestry_end: components["schemas"]["AncestryEnd"];
-            /**
-             * Base Model
-             * @description Of its session. Its weights began there if ancestry_end says so.
-             */
+            /** @description Of its session. Its weights began there if ancestry_end says so. */
             base_model: string;
-            /** Checkpoint Id */
             checkpoint_id: string;
-            /** Committed At */
             committed_at: string | null;
             /** @description The session's options; resuming with another trainer_ranks changes that one. */
             config: components["schemas"]["SessionConfig"];
-            /**
-             * Config Sha256
-             * @description Of these options as JSON, sorted by name, without spaces.
-             */
+            /** @description Of these options as JSON, sorted by name, without spaces. */
             config_sha256: string;
-            /**
-             * Created At
-             * Format: date-time
-             */
+            /** Format: date-time */
             created_at: string;
-            /**
-             * Files
-             * @description As committed: what is downloaded has these hashes.
-             */
+            /** @description As committed: what is downloaded has these hashes. */
             files: components["schemas"]["ManifestFile"][];
-            /**
-             * Hashes Checked
-             * @description The server has compared the stored files with the hashes.
-             */
+            /** @description The server has compared the stored files with the hashes. */
             hashes_checked: boolean;
             kind: components["schemas"]["CheckpointKind"];
-            /**
-             * Loads Recorded
-             * @description False of a Tinker model: what its client loaded later is not recorded.
-             */
+            /** @description False of a Tinker model: what its client loaded later is not recorded. */
             loads_recorded: boolean;
-            /** Session Id */
             session_id: string;
-            /** Session Name */
             session_name: string;
-            /** Step */
             step: number | null;
         };
         /**
@@ -2169,10 +1702,7 @@ export interface components {
          * @description ``PATCH /v1/sessions/{id}/checkpoints/{checkpoint_id}``.
          */
         CheckpointUpdate: {
-            /**
-             * Pinned
-             * @description A pinned checkpoint is kept until it is deleted, whatever its age.
-             */
+            /** @description A pinned checkpoint is kept until it is deleted, whatever its age. */
             pinned: boolean;
         };
         /**
@@ -2180,43 +1710,25 @@ export interface components {
          * @description A checkpoint as a row: what it is and whether it can be read yet.
          */
         CheckpointView: {
-            /** Committed At */
             committed_at: string | null;
-            /**
-             * Created At
-             * Format: date-time
-             */
+            /** Format: date-time */
             created_at: string;
-            /**
-             * Failure
-             * @default
-             */
+            /** @default  */
             failure: string;
-            /** Id */
             id: string;
             kind: components["schemas"]["CheckpointKind"];
-            /**
-             * Pinned
-             * @default false
-             */
+            /** @default false */
             pinned: boolean;
             /**
-             * Public
              * @description Of such a one: whether every project of this server may read it.
              * @default false
              */
             public: boolean;
-            /** Session Id */
             session_id: string;
-            /** Size Bytes */
             size_bytes: number | null;
             state: components["schemas"]["CheckpointState"];
-            /** Step */
             step: number | null;
-            /**
-             * Tinker Path
-             * @description Of one that a tinker client named: tinker://MODEL/weights/NAME.
-             */
+            /** @description Of one that a tinker client named: tinker://MODEL/weights/NAME. */
             tinker_path: string | null;
         };
         /**
@@ -2226,7 +1738,6 @@ export interface components {
         ComparedTask: {
             after: components["schemas"]["NearPlay"];
             before: components["schemas"]["NearPlay"];
-            /** Task */
             task: string;
         };
         /**
@@ -2234,29 +1745,16 @@ export interface components {
          * @description Options that were changed in a session: they hold for ``first_step`` and all steps after it.
          */
         ConfigChange: {
-            /**
-             * At
-             * @description Unix time in seconds.
-             */
+            /** @description Unix time in seconds. */
             at: number;
-            /** First Step */
             first_step: number;
-            /**
-             * Options
-             * @description The new value of each that was changed.
-             */
+            /** @description The new value of each that was changed. */
             options: {
                 [key: string]: number;
             };
-            /**
-             * Seq
-             * @description Its number in the session; 0: the values held already.
-             */
+            /** @description Its number in the session; 0: the values held already. */
             seq: number;
-            /**
-             * Was
-             * @description What each was before; None: the default for a model of its size.
-             */
+            /** @description What each was before; None: the default for a model of its size. */
             was: {
                 [key: string]: number | null;
             };
@@ -2266,15 +1764,9 @@ export interface components {
          * @description ``PATCH /v1/sessions/{id}/config``: options of the next step and of all after it.
          */
         ConfigUpdate: {
-            /**
-             * Kl Coef
-             * @description Weight of the KL term, in a session that began with one above 0 or trains LoRA adapters.
-             */
+            /** @description Weight of the KL term, in a session that began with one above 0 or trains LoRA adapters. */
             kl_coef?: number | null;
-            /**
-             * Learning Rate
-             * @description AdamW's peak; warm-up and lr_schedule go on by the number of the step.
-             */
+            /** @description AdamW's peak; warm-up and lr_schedule go on by the number of the step. */
             learning_rate?: number | null;
         };
         /**
@@ -2282,29 +1774,15 @@ export interface components {
          * @description What one payer used on one day, from midnight to midnight UTC.
          */
         DayUsage: {
-            /**
-             * Cost
-             * @description At the prices of today; none: the server has none.
-             */
+            /** @description At the prices of today; none: the server has none. */
             cost: number | null;
-            /**
-             * Date
-             * Format: date
-             */
+            /** Format: date */
             date: string;
-            /**
-             * Device S
-             * @description The same as gpu_s, with a runtime without GPU as one device.
-             */
+            /** @description The same as gpu_s, with a runtime without GPU as one device. */
             device_s: number;
-            /** Gpu S */
             gpu_s: number;
-            /**
-             * Id
-             * @description Of the member or key, or the name of the model; none: not known, or by hand.
-             */
+            /** @description Of the member or key, or the name of the model; none: not known, or by hand. */
             id: string | null;
-            /** Runtime S */
             runtime_s: number;
         };
         /**
@@ -2312,7 +1790,6 @@ export interface components {
          * @description The latest, newest first; kept for thirty days.
          */
         DeliveryList: {
-            /** Items */
             items: components["schemas"]["DeliveryView"][];
         };
         /**
@@ -2326,26 +1803,15 @@ export interface components {
          * @description One event on its way to one webhook. ``status`` and ``error`` are those of the last try.
          */
         DeliveryView: {
-            /** Attempts */
             attempts: number;
-            /**
-             * Created At
-             * Format: date-time
-             */
+            /** Format: date-time */
             created_at: string;
-            /** Delivered At */
             delivered_at: string | null;
-            /**
-             * Error
-             * @default
-             */
+            /** @default  */
             error: string;
-            /** Id */
             id: string;
-            /** Next At */
             next_at: string | null;
             state: components["schemas"]["DeliveryState"];
-            /** Status */
             status: number | null;
             topic: components["schemas"]["WebhookTopic"];
         };
@@ -2354,17 +1820,10 @@ export interface components {
          * @description Of a device-hour, as who runs the server set them (TINKERSCRIPT_PRICES).
          */
         DevicePrices: {
-            /**
-             * Cpu
-             * @description Of a runtime without a GPU.
-             */
+            /** @description Of a runtime without a GPU. */
             cpu: number;
-            /**
-             * Currency
-             * @description Three letters, ISO 4217.
-             */
+            /** @description Three letters, ISO 4217. */
             currency: string;
-            /** Gpu */
             gpu: number;
         };
         /**
@@ -2372,19 +1831,11 @@ export interface components {
          * @description A device of the server's machine.
          */
         DeviceUse: {
-            /**
-             * Device
-             * @description As CUDA_VISIBLE_DEVICES names it.
-             */
+            /** @description As CUDA_VISIBLE_DEVICES names it. */
             device: string;
-            /** Session Id */
             session_id: string | null;
-            /** Session Name */
             session_name: string | null;
-            /**
-             * Used By
-             * @enum {string}
-             */
+            /** @enum {string} */
             used_by: "nobody" | "session";
         };
         /**
@@ -2392,13 +1843,9 @@ export interface components {
          * @description A file with the presigned URL that serves it (range requests allowed).
          */
         DownloadFile: {
-            /** Path */
             path: string;
-            /** Sha256 */
             sha256: string;
-            /** Size Bytes */
             size_bytes: number;
-            /** Url */
             url: string;
         };
         /**
@@ -2406,39 +1853,23 @@ export interface components {
          * @description Where a call continues an earlier one in its messages but not in its tokens, so that a new timeline began.
          */
         DriftPoint: {
-            /** Call */
             call: string;
             /**
-             * Cause
              * @description What changed it: the client sent the message in another way than it was, the chat template writes it differently in history, or the gateway could not reuse the tokens.
              * @default template
              * @enum {string}
              */
             cause: "client" | "template" | "gateway";
-            /**
-             * Continues
-             * @description The earlier call.
-             */
+            /** @description The earlier call. */
             continues: string;
-            /**
-             * Message
-             * @description Index in the request of the message at which they part.
-             */
+            /** @description Index in the request of the message at which they part. */
             message: number;
-            /** Reason */
             reason: string;
-            /**
-             * Renders
-             * @description What this call's prompt holds there, a fragment.
-             */
+            /** @description What this call's prompt holds there, a fragment. */
             renders: string;
-            /**
-             * Saw
-             * @description What the engine had seen there, a fragment.
-             */
+            /** @description What the engine had seen there, a fragment. */
             saw: string;
             /**
-             * Token
              * @description Index of the first token that differs.
              * @default 0
              */
@@ -2452,46 +1883,35 @@ export interface components {
          */
         EngineCorrection: {
             /**
-             * Mask
              * @description The ratio by which tokens are left out of the loss: their own, or that of their sequence.
              * @default token
              * @enum {string}
              */
             mask?: "none" | "token" | "sequence" | "geometric";
             /**
-             * Mask High
              * @description A larger ratio is left out. None: no bound.
              * @default 8
              */
             mask_high?: number | null;
             /**
-             * Mask Low
              * @description A smaller ratio is left out. None: no bound.
              * @default 0.125
              */
             mask_low?: number | null;
-            /**
-             * Veto
-             * @description A sequence with a token whose ratio is below this, or above 1 / this, is left out whole; 1e-4 is usual. None: none is.
-             */
+            /** @description A sequence with a token whose ratio is below this, or above 1 / this, is left out whole; 1e-4 is usual. None: none is. */
             veto?: number | null;
             /**
-             * Weight
              * @description The ratio trainer / engine that a token's loss is multiplied by: its own, the product over its sequence, or their geometric mean.
              * @default token
              * @enum {string}
              */
             weight?: "none" | "token" | "sequence" | "geometric";
             /**
-             * Weight High
              * @description A larger weight is cut to this.
              * @default 2
              */
             weight_high?: number;
-            /**
-             * Weight Low
-             * @description A smaller weight is raised to this. None: no floor.
-             */
+            /** @description A smaller weight is raised to this. None: no floor. */
             weight_low?: number | null;
         };
         /**
@@ -2499,10 +1919,7 @@ export interface components {
          * @description ``POST .../abandon``: the episode counts as abandoned for ``reason`` and is never trained.
          */
         EpisodeAbandon: {
-            /**
-             * Reason
-             * @default abandoned
-             */
+            /** @default abandoned */
             reason?: string;
         };
         /**
@@ -2512,10 +1929,7 @@ export interface components {
          *     With neither thumb nor comment they are taken back.
          */
         EpisodeAnnotate: {
-            /**
-             * Comment
-             * @default
-             */
+            /** @default  */
             comment?: string;
             thumb?: components["schemas"]["Thumb"] | null;
         };
@@ -2524,19 +1938,11 @@ export interface components {
          * @description What one person says of an episode.
          */
         EpisodeAnnotation: {
-            /**
-             * At
-             * Format: date-time
-             */
+            /** Format: date-time */
             at: string;
-            /**
-             * By
-             * @description An e-mail address; empty once the person is erased.
-             */
+            /** @description An e-mail address; empty once the person is erased. */
             by: string;
-            /** Comment */
             comment: string;
-            /** Episode Id */
             episode_id: string;
             thumb: components["schemas"]["Thumb"] | null;
         };
@@ -2546,22 +1952,14 @@ export interface components {
          */
         EpisodeBegin: {
             /**
-             * Eval
              * @description Served and counted, never trained.
              * @default false
              */
             eval?: boolean;
-            /**
-             * Supersedes
-             * @description An open episode of this caller to abandon first.
-             */
+            /** @description An open episode of this caller to abandon first. */
             supersedes?: string | null;
-            /** Task */
             task?: string | null;
-            /**
-             * Timeout S
-             * @description Total deadline; the session's own if absent.
-             */
+            /** @description Total deadline; the session's own if absent. */
             timeout_s?: number | null;
         };
         /**
@@ -2569,30 +1967,16 @@ export interface components {
          * @description The key is good for this episode alone; requests with it return 410 once the episode is over.
          */
         EpisodeBegun: {
-            /** Api Key */
             api_key: string;
-            /**
-             * Base Url
-             * @description Constant for a server; give it to any OpenAI client.
-             */
+            /** @description Constant for a server; give it to any OpenAI client. */
             base_url: string;
-            /**
-             * Deadline S
-             * @description Seconds from now until the episode expires, whatever it does.
-             */
+            /** @description Seconds from now until the episode expires, whatever it does. */
             deadline_s: number;
-            /** Episode Id */
             episode_id: string;
-            /** Idle Timeout S */
             idle_timeout_s: number;
-            /**
-             * Max Context Length
-             * @description Tokens of a prompt and its answer; null: not known.
-             */
+            /** @description Tokens of a prompt and its answer; null: not known. */
             max_context_length: number | null;
-            /** Model */
             model: string;
-            /** Policy Version */
             policy_version: number;
         };
         /**
@@ -2600,9 +1984,7 @@ export interface components {
          * @description ``GET /v1/sessions/{id}/episodes/{episode_id}/calls``: one page in the order of recording; the whole's report.
          */
         EpisodeCalls: {
-            /** Items */
             items: components["schemas"]["CallView"][];
-            /** Next Cursor */
             next_cursor: string | null;
             report: components["schemas"]["EpisodeReport"];
         };
@@ -2613,23 +1995,14 @@ export interface components {
          *     It has ``report``, ``calls`` and ``timelines`` of EpisodeTimelines, and ``output`` as the episode was ended with.
          */
         EpisodeDocument: {
-            /**
-             * Advantages
-             * @description By call, where they differ; else the episode's own is that of each call.
-             */
+            /** @description By call, where they differ; else the episode's own is that of each call. */
             advantages: {
                 [key: string]: number;
             } | null;
-            /** Episode Id */
             episode_id: string;
-            /**
-             * File
-             * @description The path of one of the page's files.
-             */
+            /** @description The path of one of the page's files. */
             file: string;
-            /** Offset Bytes */
             offset_bytes: number;
-            /** Size Bytes */
             size_bytes: number;
         };
         /**
@@ -2639,16 +2012,10 @@ export interface components {
          *     An episode is in the list once its document is in the object store: within seconds of its end.
          */
         EpisodeDocuments: {
-            /**
-             * Expires At
-             * Format: date-time
-             */
+            /** Format: date-time */
             expires_at: string;
-            /** Files */
             files: components["schemas"]["DownloadFile"][];
-            /** Items */
             items: components["schemas"]["EpisodeDocument"][];
-            /** Next Cursor */
             next_cursor: string | null;
         };
         /**
@@ -2666,29 +2033,17 @@ export interface components {
          */
         EpisodeExport: {
             /**
-             * Annotations
              * @description Of any of its episodes, as they are now: one page, oldest first.
              * @default []
              */
             annotations: components["schemas"]["EpisodeAnnotation"][];
-            /**
-             * Annotations Cursor
-             * @description Of the next page (annotations_after); null: no more.
-             */
+            /** @description Of the next page (annotations_after); null: no more. */
             annotations_cursor: number | null;
-            /**
-             * Episodes
-             * @description In all files.
-             */
+            /** @description In all files. */
             episodes: number;
-            /**
-             * Expires At
-             * Format: date-time
-             */
+            /** Format: date-time */
             expires_at: string;
-            /** Files */
             files: components["schemas"]["EpisodeFile"][];
-            /** Session Id */
             session_id: string;
         };
         /**
@@ -2698,33 +2053,18 @@ export interface components {
          *     So a page can say how many another choice would show.
          */
         EpisodeFacets: {
-            /** Episodes */
             episodes: number;
-            /**
-             * Evaluation
-             * @description How many of them are for evaluation.
-             */
+            /** @description How many of them are for evaluation. */
             evaluation: number;
-            /** Fates */
             fates: {
                 [key: string]: number;
             };
-            /**
-             * Reward Mean
-             * @description To nine digits.
-             */
+            /** @description To nine digits. */
             reward_mean: number | null;
-            /**
-             * Rewards
-             * @description Of those with a reward, lowest first; empty buckets are left out.
-             */
+            /** @description Of those with a reward, lowest first; empty buckets are left out. */
             rewards: components["schemas"]["RewardBucket"][];
-            /**
-             * Tasks
-             * @description The 12 with the most episodes.
-             */
+            /** @description The 12 with the most episodes. */
             tasks: components["schemas"]["TaskCount"][];
-            /** Tasks In All */
             tasks_in_all: number;
         };
         /**
@@ -2738,20 +2078,12 @@ export interface components {
          * @description One Parquet file of the archive, a row for each episode; what its columns are is written in the file.
          */
         EpisodeFile: {
-            /** Episodes */
             episodes: number;
-            /**
-             * Part
-             * @description Its number, from 1 without a gap. An episode is in one part alone.
-             */
+            /** @description Its number, from 1 without a gap. An episode is in one part alone. */
             part: number;
-            /** Path */
             path: string;
-            /** Sha256 */
             sha256: string;
-            /** Size Bytes */
             size_bytes: number;
-            /** Url */
             url: string;
         };
         /**
@@ -2759,9 +2091,7 @@ export interface components {
          * @description One page, newest first.
          */
         EpisodeList: {
-            /** Items */
             items: components["schemas"]["EpisodeView"][];
-            /** Next Cursor */
             next_cursor: string | null;
         };
         /**
@@ -2769,9 +2099,7 @@ export interface components {
          * @description The ids of the episodes before and after one in a list of the console. None: there is none.
          */
         EpisodeNeighbours: {
-            /** Next */
             next: string | null;
-            /** Previous */
             previous: string | null;
         };
         /**
@@ -2781,44 +2109,26 @@ export interface components {
          *     The lists have the same length. Of a stretch without a sampled token, the last six are null.
          */
         EpisodeOutline: {
-            /**
-             * Advantages
-             * @description The one of the largest size.
-             */
+            /** @description The one of the largest size. */
             advantages: (number | null)[];
             /**
-             * Changes
              * @description The trainer's log-probability after the step - before it, the one of the largest size; null where none is kept.
              * @default []
              */
             changes: (number | null)[];
-            /**
-             * Logprobs
-             * @description Of that token.
-             */
+            /** @description Of that token. */
             logprobs: (number | null)[];
             /**
-             * Ratios
              * @description The furthest from 1 of exp(the trainer's log-probability before the step - the sampled one); null where none is kept.
              * @default []
              */
             ratios: (number | null)[];
-            /**
-             * Surprising
-             * @description The sampled token with the lowest log-probability: its number.
-             */
+            /** @description The sampled token with the lowest log-probability: its number. */
             surprising: (number | null)[];
-            /**
-             * Timelines
-             * @description The tokens of each timeline: the first token of the next has their sum.
-             */
+            /** @description The tokens of each timeline: the first token of the next has their sum. */
             timelines: number[];
-            /**
-             * Versions
-             * @description The newest policy version.
-             */
+            /** @description The newest policy version. */
             versions: (number | null)[];
-            /** Width */
             width: number;
         };
         /**
@@ -2826,31 +2136,16 @@ export interface components {
          * @description What became of an episode's calls as training sees them. A call with ``n`` answers has ``n`` completions.
          */
         EpisodeReport: {
-            /**
-             * Agents
-             * @description The labels that calls were made under.
-             */
+            /** @description The labels that calls were made under. */
             agents: string[];
-            /** Calls */
             calls: number;
-            /**
-             * Cancelled Calls
-             * @description Generation did not finish; never trained.
-             */
+            /** @description Generation did not finish; never trained. */
             cancelled_calls: number;
-            /** Completions */
             completions: number;
-            /** Drift */
             drift: components["schemas"]["DriftPoint"][];
-            /**
-             * Merged Share
-             * @description Completions that needed no timeline of their own, from 0 to 1.
-             */
+            /** @description Completions that needed no timeline of their own, from 0 to 1. */
             merged_share: number;
-            /**
-             * Timelines
-             * @description Token sequences that the completions merge into.
-             */
+            /** @description Token sequences that the completions merge into. */
             timelines: number;
         };
         /**
@@ -2872,17 +2167,12 @@ export interface components {
          *     ``calls``, ``report`` and ``outline`` are those of the whole episode, on the first page.
          */
         EpisodeTimelines: {
-            /**
-             * Calls
-             * @default []
-             */
+            /** @default [] */
             calls: components["schemas"]["TrajectoryCall"][];
             episode: components["schemas"]["EpisodeView"];
-            /** Next Cursor */
             next_cursor: string | null;
             outline: components["schemas"]["EpisodeOutline"] | null;
             report: components["schemas"]["EpisodeReport"] | null;
-            /** Timelines */
             timelines: components["schemas"]["TokenTimeline"][];
         };
         /**
@@ -2890,148 +2180,87 @@ export interface components {
          * @description One episode as the session's journal has it.
          */
         EpisodeView: {
-            /**
-             * Advantage
-             * @description The mean over its calls, once it is trained.
-             */
+            /** @description The mean over its calls, once it is trained. */
             advantage: number | null;
             /**
-             * Agents
              * @description Labels of its calls; like the next seven, once it has ended.
              * @default []
              */
             agents: string[];
             /**
-             * Annotations
              * @description Only in lists with a filter or a sort, the newest twenty, and in timelines.
              * @default []
              */
             annotations: components["schemas"]["EpisodeAnnotation"][];
             /**
-             * Answer
              * @description The beginning of its last answer.
              * @default
              */
             answer: string;
-            /**
-             * Begun At
-             * @description Unix time in seconds, as the next three.
-             */
+            /** @description Unix time in seconds, as the next three. */
             begun_at: number;
-            /**
-             * Calls
-             * @default 0
-             */
+            /** @default 0 */
             calls: number;
-            /**
-             * Deadline At
-             * @description When it expires whatever it does.
-             */
+            /** @description When it expires whatever it does. */
             deadline_at: number | null;
             /**
-             * Drift
              * @description Calls that had to begin a new timeline.
              * @default 0
              */
             drift: number;
-            /** Ended At */
             ended_at: number | null;
-            /** Episode Id */
             episode_id: string;
-            /**
-             * Eval
-             * @default false
-             */
+            /** @default false */
             eval: boolean;
             fate: components["schemas"]["SampleFate"] | null;
-            /** Group Key */
             group_key: string | null;
             /**
-             * Has Tokens
              * @description Whether its calls and tokens are in the object store.
              * @default false
              */
             has_tokens: boolean;
-            /**
-             * Idle At
-             * @description When it expires unless a call or heartbeat comes before; null while a call runs, and in lists.
-             */
+            /** @description When it expires unless a call or heartbeat comes before; null while a call runs, and in lists. */
             idle_at: number | null;
-            /** Is Success */
             is_success: boolean | null;
-            /**
-             * Logprob Mean
-             * @description Of its sampled tokens.
-             */
+            /** @description Of its sampled tokens. */
             logprob_mean: number | null;
-            /**
-             * Metadata
-             * @description As it was ended with; not in lists.
-             */
+            /** @description As it was ended with; not in lists. */
             metadata: {
                 [key: string]: unknown;
             } | null;
-            /**
-             * Metrics
-             * @default {}
-             */
+            /** @default {} */
             metrics: {
                 [key: string]: number;
             };
-            /** Policy Version First */
             policy_version_first: number | null;
-            /** Policy Version Last */
             policy_version_last: number | null;
             /**
-             * Prompt
              * @description The end of what it was asked: of the first prompt's last message.
              * @default
              */
             prompt: string;
-            /**
-             * Ratio Counts
-             * @description Trained tokens by exp(the trainer's log-probability before the step - the sampled one), between 0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 0.9999, 1.0001, 1.001, 1.01, 1.05, 1.1, 1.25 and 2; null: none kept.
-             */
+            /** @description Trained tokens by exp(the trainer's log-probability before the step - the sampled one), between 0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 0.9999, 1.0001, 1.001, 1.01, 1.05, 1.1, 1.25 and 2; null: none kept. */
             ratio_counts: number[] | null;
-            /**
-             * Reason
-             * @description Why it was abandoned, expired, or not trained.
-             */
+            /** @description Why it was abandoned, expired, or not trained. */
             reason: string | null;
             /** @description What was refused of its calls; null: nothing. */
             refused: components["schemas"]["RefusedCalls"] | null;
-            /** Reward */
             reward: number | null;
-            /** Rewards By Agent */
             rewards_by_agent: {
                 [key: string]: number;
             } | null;
-            /**
-             * Rewards By Call
-             * @description By the names it was ended with; not in lists.
-             */
+            /** @description By the names it was ended with; not in lists. */
             rewards_by_call: {
                 [key: string]: number;
             } | null;
-            /**
-             * Sampled Tokens
-             * @default 0
-             */
+            /** @default 0 */
             sampled_tokens: number;
             state: components["schemas"]["EpisodeState"];
-            /** Task */
             task: string | null;
-            /**
-             * Timelines
-             * @description Token sequences its calls merged into, once completed.
-             */
+            /** @description Token sequences its calls merged into, once completed. */
             timelines: number | null;
-            /** Trained Step */
             trained_step: number | null;
-            /**
-             * Warning
-             * @description What looks wrong with how its calls are made; while it is open and when it is ended. There also what went wrong in the session's training and was not said before.
-             */
+            /** @description What looks wrong with how its calls are made; while it is open and when it is ended. There also what went wrong in the session's training and was not said before. */
             warning: string | null;
         };
         /**
@@ -3039,7 +2268,6 @@ export interface components {
          * @description ``POST /v1/sessions/{id}/heartbeats``: agents work on these episodes, whether or not they call the model.
          */
         EpisodesHeartbeat: {
-            /** Episode Ids */
             episode_ids: string[];
         };
         /**
@@ -3047,15 +2275,9 @@ export interface components {
          * @description What the client should know of the episodes that it named.
          */
         EpisodesHeartbeatResult: {
-            /**
-             * Over
-             * @description Those that are not open: ended, abandoned, expired or unknown.
-             */
+            /** @description Those that are not open: ended, abandoned, expired or unknown. */
             over: string[];
-            /**
-             * Warnings
-             * @description What looks wrong with how an episode's calls are made, by its id.
-             */
+            /** @description What looks wrong with how an episode's calls are made, by its id. */
             warnings: {
                 [key: string]: string;
             };
@@ -3065,10 +2287,7 @@ export interface components {
          * @description ``POST /v1/sessions/{id}/rescore``: other rewards for episodes that wait to be trained.
          */
         EpisodesRescore: {
-            /**
-             * Rewards
-             * @description By episode.
-             */
+            /** @description By episode. */
             rewards: {
                 [key: string]: number;
             };
@@ -3078,22 +2297,13 @@ export interface components {
          * @description Every episode that was named is in one of the three. What is refused keeps its reward.
          */
         EpisodesRescored: {
-            /**
-             * Changes
-             * @description On disk. Of a request that is sent again: what it changed then.
-             */
+            /** @description On disk. Of a request that is sent again: what it changed then. */
             changes: components["schemas"]["RewardChange"][];
-            /**
-             * Refused
-             * @description Why, by episode.
-             */
+            /** @description Why, by episode. */
             refused: {
                 [key: string]: string;
             };
-            /**
-             * Unchanged
-             * @description They had this reward already.
-             */
+            /** @description They had this reward already. */
             unchanged: string[];
         };
         /**
@@ -3102,10 +2312,7 @@ export interface components {
          */
         ErrorBody: {
             error: components["schemas"]["ErrorDetail"];
-            /**
-             * Request Id
-             * @default
-             */
+            /** @default  */
             request_id: string;
         };
         /**
@@ -3120,19 +2327,12 @@ export interface components {
          */
         ErrorDetail: {
             code: components["schemas"]["ErrorCode"];
-            /**
-             * Details
-             * @default {}
-             */
+            /** @default {} */
             details: {
                 [key: string]: unknown;
             };
-            /**
-             * Hint
-             * @default
-             */
+            /** @default  */
             hint: string;
-            /** Message */
             message: string;
         };
         /**
@@ -3141,26 +2341,20 @@ export interface components {
          */
         Evaluation: {
             /**
-             * By Task
              * @description Of a larger set the first tasks by name.
              * @default {}
              */
             by_task?: {
                 [key: string]: components["schemas"]["TaskScore"];
             };
-            /**
-             * Episodes
-             * @description That ended with a reward.
-             */
+            /** @description That ended with a reward. */
             episodes: number;
             /**
-             * Failed
              * @description That were abandoned, and are in no mean.
              * @default 0
              */
             failed?: number;
             /**
-             * Metrics
              * @description Means of what the agent measured itself: reward/<part> among them.
              * @default {}
              */
@@ -3168,27 +2362,16 @@ export interface components {
                 [key: string]: number;
             };
             /**
-             * Name
              * @description Of the set of tasks.
              * @default eval
              */
             name?: string;
-            /** Reward Mean */
             reward_mean: number;
-            /**
-             * Reward Std
-             * @description Of the episodes; none of a single one.
-             */
+            /** @description Of the episodes; none of a single one. */
             reward_std?: number | null;
-            /**
-             * Step
-             * @description The policy version that played.
-             */
+            /** @description The policy version that played. */
             step: number;
-            /**
-             * Success Rate
-             * @description Among the episodes that say.
-             */
+            /** @description Among the episodes that say. */
             success_rate?: number | null;
         };
         /**
@@ -3196,14 +2379,9 @@ export interface components {
          * @description One entry. ``cursor`` grows within a session; ask for those after the last one seen.
          */
         Event: {
-            /**
-             * At
-             * Format: date-time
-             */
+            /** Format: date-time */
             at: string;
-            /** Cursor */
             cursor: number;
-            /** Data */
             data: {
                 [key: string]: unknown;
             };
@@ -3220,15 +2398,12 @@ export interface components {
          * @description Entries in order; ``next_cursor`` is what to pass as ``after`` next time.
          */
         EventPage: {
-            /** Items */
             items: components["schemas"]["Event"][];
             /**
-             * Left Out
              * @description With spread: how many marks after the cursor are not among the items.
              * @default 0
              */
             left_out: number;
-            /** Next Cursor */
             next_cursor: number;
         };
         /**
@@ -3236,17 +2411,11 @@ export interface components {
          * @description Why a session failed: a stable code, what happened, what to do, and the last lines of its runtime.
          */
         Failure: {
-            /** Cause */
             cause: string;
-            /** Code */
             code: string;
-            /**
-             * Hint
-             * @default
-             */
+            /** @default  */
             hint: string;
             /**
-             * Log
              * @description What its runtime wrote last, oldest first; none: it failed without one.
              * @default []
              */
@@ -3257,21 +2426,12 @@ export interface components {
          * @description One GPU that the runtime sees, as its driver reports it (NVML). None: this device does not report it.
          */
         GpuSample: {
-            /**
-             * Busy
-             * @description Share of the time in which a kernel ran.
-             */
+            /** @description Share of the time in which a kernel ran. */
             busy?: number | null;
-            /**
-             * Memory Bytes
-             * @description Used, by whichever process.
-             */
+            /** @description Used, by whichever process. */
             memory_bytes?: number | null;
-            /** Memory Total Bytes */
             memory_total_bytes?: number | null;
-            /** Name */
             name: string;
-            /** Power W */
             power_w?: number | null;
         };
         /**
@@ -3279,9 +2439,7 @@ export interface components {
          * @description ``GET .../groups``: one page, the newest first.
          */
         GroupList: {
-            /** Items */
             items: components["schemas"]["GroupView"][];
-            /** Next Cursor */
             next_cursor: string | null;
         };
         /**
@@ -3289,30 +2447,16 @@ export interface components {
          * @description The episodes that share a baseline: of one task in one step, or waiting for their step.
          */
         GroupView: {
-            /** Count */
             count: number;
-            /** Episodes */
             episodes: components["schemas"]["EpisodeView"][];
-            /** Group Key */
             group_key: string;
-            /**
-             * Has Signal
-             * @description Whether rewards differ: a group whose rewards are equal teaches nothing.
-             */
+            /** @description Whether rewards differ: a group whose rewards are equal teaches nothing. */
             has_signal: boolean;
-            /** Reward Mean */
             reward_mean: number | null;
-            /**
-             * Reward Std
-             * @description With divisor n.
-             */
+            /** @description With divisor n. */
             reward_std: number | null;
-            /**
-             * Step
-             * @description That trained it; null while it waits.
-             */
+            /** @description That trained it; null while it waits. */
             step: number | null;
-            /** Task */
             task: string | null;
         };
         /**
@@ -3320,9 +2464,7 @@ export interface components {
          * @description How much of something the project has now, and how much it may have at once; none: as much as there is.
          */
         Held: {
-            /** Limit */
             limit: number | null;
-            /** Used */
             used: number;
         };
         /**
@@ -3330,14 +2472,9 @@ export interface components {
          * @description A project that the caller is invited to.
          */
         InvitationView: {
-            /**
-             * Created At
-             * Format: date-time
-             */
+            /** Format: date-time */
             created_at: string;
-            /** Id */
             id: string;
-            /** Project Name */
             project_name: string;
             role: components["schemas"]["Role"];
         };
@@ -3346,20 +2483,12 @@ export interface components {
          * @description ``POST /v1/keys``.
          */
         KeyCreate: {
-            /**
-             * Allowed Models
-             * @description The base models that it may be used with; none means all.
-             */
+            /** @description The base models that it may be used with; none means all. */
             allowed_models?: string[] | null;
-            /** Expires In Days */
             expires_in_days?: number | null;
-            /**
-             * Name
-             * @default
-             */
+            /** @default  */
             name?: string;
             /**
-             * Scopes
              * @default [
              *       "sessions:read",
              *       "sessions:write",
@@ -3368,10 +2497,7 @@ export interface components {
              *     ]
              */
             scopes?: components["schemas"]["Scope"][];
-            /**
-             * Spend Cap S
-             * @description Device-seconds that the sessions it starts may use in all; then they are stopped in good order.
-             */
+            /** @description Device-seconds that the sessions it starts may use in all; then they are stopped in good order. */
             spend_cap_s?: number | null;
         };
         /**
@@ -3379,40 +2505,21 @@ export interface components {
          * @description The only response that carries the secret.
          */
         KeyCreated: {
-            /** Allowed Models */
             allowed_models: string[] | null;
-            /**
-             * Created At
-             * Format: date-time
-             */
+            /** Format: date-time */
             created_at: string;
-            /** Created By */
             created_by: string;
-            /** Expires At */
             expires_at: string | null;
-            /** Id */
             id: string;
-            /** Last Used At */
             last_used_at: string | null;
-            /** Name */
             name: string;
-            /**
-             * Prefix
-             * @description The first characters, to distinguish keys.
-             */
+            /** @description The first characters, to distinguish keys. */
             prefix: string;
-            /** Revoked At */
             revoked_at: string | null;
-            /** Scopes */
             scopes: components["schemas"]["Scope"][];
-            /** Secret */
             secret: string;
-            /** Spend Cap S */
             spend_cap_s: number | null;
-            /**
-             * Spent S
-             * @default 0
-             */
+            /** @default 0 */
             spent_s: number;
         };
         /**
@@ -3420,7 +2527,6 @@ export interface components {
          * @description Newest first, revoked ones included.
          */
         KeyList: {
-            /** Items */
             items: components["schemas"]["KeyView"][];
         };
         /**
@@ -3430,38 +2536,20 @@ export interface components {
          *     ``spent_s`` is measured: the seconds in which a runtime was seen to serve a session of this key, times its GPUs (a runtime without a GPU counts as one device).
          */
         KeyView: {
-            /** Allowed Models */
             allowed_models: string[] | null;
-            /**
-             * Created At
-             * Format: date-time
-             */
+            /** Format: date-time */
             created_at: string;
-            /** Created By */
             created_by: string;
-            /** Expires At */
             expires_at: string | null;
-            /** Id */
             id: string;
-            /** Last Used At */
             last_used_at: string | null;
-            /** Name */
             name: string;
-            /**
-             * Prefix
-             * @description The first characters, to distinguish keys.
-             */
+            /** @description The first characters, to distinguish keys. */
             prefix: string;
-            /** Revoked At */
             revoked_at: string | null;
-            /** Scopes */
             scopes: components["schemas"]["Scope"][];
-            /** Spend Cap S */
             spend_cap_s: number | null;
-            /**
-             * Spent S
-             * @default 0
-             */
+            /** @default 0 */
             spent_s: number;
         };
         /**
@@ -3471,41 +2559,21 @@ export interface components {
          *     Of a judged task it is all ``attempts`` at once. ``episode_ids`` are then those of the worker before; with ``outputs``, one for each, they had been judged: end them with these.
          */
         LeasedTask: {
-            /**
-             * Attempts
-             * @default 1
-             */
+            /** @default 1 */
             attempts: number;
-            /** Episode Id */
             episode_id: string | null;
-            /**
-             * Episode Ids
-             * @default []
-             */
+            /** @default [] */
             episode_ids: string[];
-            /** Eval */
             eval: boolean;
-            /**
-             * Judged
-             * @default false
-             */
+            /** @default false */
             judged: boolean;
-            /** Lease */
             lease: string;
-            /** Name */
             name: string;
-            /** Outputs */
             outputs: components["schemas"]["WorkflowOutput"][] | null;
-            /** Row */
             row: unknown;
-            /** Task Id */
             task_id: string;
-            /** Tries */
             tries: number;
-            /**
-             * Try Number
-             * @description From 1.
-             */
+            /** @description From 1. */
             try_number: number;
         };
         /**
@@ -3513,24 +2581,13 @@ export interface components {
          * @description A limit of a session's budget, and where it is heading at the pace that it had so far.
          */
         LimitForecast: {
-            /** Allowed */
             allowed: number;
-            /**
-             * Cost At Limit
-             * @description What the session will have cost then; none without prices, or where left_s is none.
-             */
+            /** @description What the session will have cost then; none without prices, or where left_s is none. */
             cost_at_limit: number | null;
-            /**
-             * Left S
-             * @description Seconds with a runtime (of wall_s: by the clock) until it is reached; none: it is not being used, or, of spend_cap_s, other sessions of the key use it too.
-             */
+            /** @description Seconds with a runtime (of wall_s: by the clock) until it is reached; none: it is not being used, or, of spend_cap_s, other sessions of the key use it too. */
             left_s: number | null;
-            /**
-             * Limit
-             * @description steps, wall_s, device_s, spend_cap_s (of the key that started it) or hours.
-             */
+            /** @description steps, wall_s, device_s, spend_cap_s (of the key that started it) or hours. */
             limit: string;
-            /** Used */
             used: number;
         };
         /**
@@ -3538,24 +2595,13 @@ export interface components {
          * @description ``lora_config`` of ``create_model``. Without a seed the model's number in its session is the seed.
          */
         LoraOptions: {
-            /** Rank */
             rank: number;
-            /** Seed */
             seed?: number | null;
-            /**
-             * Train Attn
-             * @default true
-             */
+            /** @default true */
             train_attn?: boolean;
-            /**
-             * Train Mlp
-             * @default true
-             */
+            /** @default true */
             train_mlp?: boolean;
-            /**
-             * Train Unembed
-             * @default true
-             */
+            /** @default true */
             train_unembed?: boolean;
         };
         /**
@@ -3563,11 +2609,8 @@ export interface components {
          * @description One file of a checkpoint. ``path`` is relative, with forward slashes.
          */
         ManifestFile: {
-            /** Path */
             path: string;
-            /** Sha256 */
             sha256: string;
-            /** Size Bytes */
             size_bytes: number;
         };
         /**
@@ -3575,7 +2618,6 @@ export interface components {
          * @description ``POST /v1/members``.
          */
         MemberInvite: {
-            /** Email */
             email: string;
             /** @default member */
             role?: components["schemas"]["Role"];
@@ -3585,7 +2627,6 @@ export interface components {
          * @description Oldest first.
          */
         MemberList: {
-            /** Items */
             items: components["schemas"]["MemberView"][];
         };
         /**
@@ -3600,19 +2641,11 @@ export interface components {
          * @description A member, or someone who is invited and has not accepted.
          */
         MemberView: {
-            /**
-             * Created At
-             * Format: date-time
-             */
+            /** Format: date-time */
             created_at: string;
-            /** Email */
             email: string;
-            /** Id */
             id: string;
-            /**
-             * Is Invited
-             * @description They have not accepted yet, and can do nothing.
-             */
+            /** @description They have not accepted yet, and can do nothing. */
             is_invited: boolean;
             role: components["schemas"]["Role"];
         };
@@ -3621,51 +2654,32 @@ export interface components {
          * @description Predicted memory of all processes of a session, host and devices together (catalogue/memory_estimate.py).
          */
         MemoryEstimate: {
-            /**
-             * Activation Bytes
-             * @description Of one micro-batch on every rank; 0 where the model's shape is not known.
-             */
+            /** @description Of one micro-batch on every rank; 0 where the model's shape is not known. */
             activation_bytes: number;
-            /**
-             * Engine Bytes
-             * @description Of all engines.
-             */
+            /** @description Of all engines. */
             engine_bytes: number;
             /**
-             * Engines
              * @description At most: one on each GPU that is an engine's. A model that needs several GPUs has fewer. On CPUs one on each machine.
              * @default 1
              */
             engines: number;
-            /** Handover Bytes */
             handover_bytes: number;
             /**
-             * Head Bytes
              * @description Logits and their gradient on every rank, at most.
              * @default 0
              */
             head_bytes: number;
-            /** Optimizer Bytes */
             optimizer_bytes: number;
             /**
-             * Places
              * @description Of what each machine or GPU holds.
              * @default []
              */
             places: components["schemas"]["MemoryPlace"][];
-            /**
-             * Process Bytes
-             * @description Libraries and buffers, measured.
-             */
+            /** @description Libraries and buffers, measured. */
             process_bytes: number;
-            /** Reference Bytes */
             reference_bytes: number;
-            /** Total Bytes */
             total_bytes: number;
-            /**
-             * Trainer Bytes
-             * @description Weights and gradients.
-             */
+            /** @description Weights and gradients. */
             trainer_bytes: number;
         };
         /**
@@ -3673,62 +2687,29 @@ export interface components {
          * @description Predicted memory of a machine or a GPU, by part. ``total_bytes`` is the sum of the parts.
          */
         MemoryPlace: {
-            /**
-             * Activation Bytes
-             * @description Of one micro-batch, at most; 0 where the model's shape is not known.
-             */
+            /** @description Of one micro-batch, at most; 0 where the model's shape is not known. */
             activation_bytes: number;
-            /**
-             * Available Bytes
-             * @description What it may use there; None where it is not known.
-             */
+            /** @description What it may use there; None where it is not known. */
             available_bytes: number | null;
-            /**
-             * Cache Bytes
-             * @description Keys and values: on a GPU those of one context, an engine takes what is left.
-             */
+            /** @description Keys and values: on a GPU those of one context, an engine takes what is left. */
             cache_bytes: number;
-            /** Engine Weights Bytes */
             engine_weights_bytes: number;
-            /**
-             * Engines
-             * @description Engines that begin on it; one over several begins on the first.
-             */
+            /** @description Engines that begin on it; one over several begins on the first. */
             engines: number;
-            /** Gradient Bytes */
             gradient_bytes: number;
-            /** Handover Bytes */
             handover_bytes: number;
-            /**
-             * Head Bytes
-             * @description Logits and their gradient, at most.
-             */
+            /** @description Logits and their gradient, at most. */
             head_bytes: number;
-            /**
-             * Name
-             * @description machine, machine 1 of 2, GPU 1 of 4, host.
-             */
+            /** @description machine, machine 1 of 2, GPU 1 of 4, host. */
             name: string;
-            /** Optimizer Bytes */
             optimizer_bytes: number;
-            /**
-             * Process Bytes
-             * @description Libraries and buffers, measured.
-             */
+            /** @description Libraries and buffers, measured. */
             process_bytes: number;
-            /**
-             * Ranks
-             * @description Ranks of the trainer on it.
-             */
+            /** @description Ranks of the trainer on it. */
             ranks: number;
-            /** Reference Bytes */
             reference_bytes: number;
-            /** Total Bytes */
             total_bytes: number;
-            /**
-             * Weights Bytes
-             * @description The trainer's weights; under ZeRO 3 a part, and what is put together of it at one time.
-             */
+            /** @description The trainer's weights; under ZeRO 3 a part, and what is put together of it at one time. */
             weights_bytes: number;
         };
         /**
@@ -3744,11 +2725,8 @@ export interface components {
          *     ``low`` and ``high`` are the extremes among all steps of each point; None where every point is one step, or where they were not asked for.
          */
         MetricColumn: {
-            /** High */
             high: (number | null)[] | null;
-            /** Last */
             last: (number | null)[];
-            /** Low */
             low: (number | null)[] | null;
         };
         /**
@@ -3757,23 +2735,14 @@ export interface components {
          */
         MetricColumns: {
             axis: components["schemas"]["MetricAxis"];
-            /** Columns */
             columns: {
                 [key: string]: components["schemas"]["MetricColumn"];
             };
-            /**
-             * Cursor
-             * @description What to follow the record after, to miss nothing and see nothing twice.
-             */
+            /** @description What to follow the record after, to miss nothing and see nothing twice. */
             cursor: number;
-            /** Steps */
             steps: number[];
-            /**
-             * Steps In All
-             * @description Steps that the points stand for.
-             */
+            /** @description Steps that the points stand for. */
             steps_in_all: number;
-            /** X */
             x: number[];
         };
         /**
@@ -3781,34 +2750,22 @@ export interface components {
          * @description ``POST /v1/alert-rules``: raise an alert of a run while a measure of its steps is beyond a bound.
          */
         MetricRuleCreate: {
-            /**
-             * Above
-             * @description Raised above the value; false: below it.
-             */
+            /** @description Raised above the value; false: below it. */
             above: boolean;
-            /**
-             * Metric
-             * @description A field of a step's metrics, such as reward_mean, or what agents measure: metrics/<name>.
-             */
+            /** @description A field of a step's metrics, such as reward_mean, or what agents measure: metrics/<name>. */
             metric: string;
-            /**
-             * Name
-             * @description Latin letters, digits, spaces, _ and -; it stands in mails.
-             */
+            /** @description Latin letters, digits, spaces, _ and -; it stands in mails. */
             name: string;
             /**
-             * Runs
              * @description Only runs with this in their name or id, in any case; empty: every run.
              * @default
              */
             runs?: string;
             /**
-             * Steps
              * @description In the run's last so many steps that have the measure.
              * @default 5
              */
             steps?: number;
-            /** Value */
             value: number;
         };
         /**
@@ -3816,7 +2773,6 @@ export interface components {
          * @description All of the project's, the oldest first.
          */
         MetricRuleList: {
-            /** Items */
             items: components["schemas"]["MetricRuleView"][];
         };
         /**
@@ -3824,29 +2780,15 @@ export interface components {
          * @description ``PATCH /v1/alert-rules/{rule_id}``: what is given is changed. What the rule had found is over.
          */
         MetricRuleUpdate: {
-            /** Above */
             above?: boolean;
-            /**
-             * Metric
-             * @description A field of a step's metrics, such as reward_mean, or what agents measure: metrics/<name>.
-             */
+            /** @description A field of a step's metrics, such as reward_mean, or what agents measure: metrics/<name>. */
             metric?: string;
-            /**
-             * Name
-             * @description Latin letters, digits, spaces, _ and -; it stands in mails.
-             */
+            /** @description Latin letters, digits, spaces, _ and -; it stands in mails. */
             name?: string;
-            /**
-             * Runs
-             * @description Only runs with this in their name or id, in any case; empty: every run.
-             */
+            /** @description Only runs with this in their name or id, in any case; empty: every run. */
             runs?: string;
-            /**
-             * Steps
-             * @description In the run's last so many steps that have the measure.
-             */
+            /** @description In the run's last so many steps that have the measure. */
             steps?: number;
-            /** Value */
             value?: number;
         };
         /**
@@ -3854,24 +2796,14 @@ export interface components {
          * @description One rule.
          */
         MetricRuleView: {
-            /** Above */
             above: boolean;
-            /**
-             * Created At
-             * Format: date-time
-             */
+            /** Format: date-time */
             created_at: string;
-            /** Id */
             id: string;
-            /** Metric */
             metric: string;
-            /** Name */
             name: string;
-            /** Runs */
             runs: string;
-            /** Steps */
             steps: number;
-            /** Value */
             value: number;
         };
         /**
@@ -3881,22 +2813,14 @@ export interface components {
          *     ``numbers`` and ``steps``: of the point's last call its number among those of its kind, from 1 on, and how many optimizer steps were done by then, its own included.
          */
         ModelCalls: {
-            /** Calls In All */
             calls_in_all: number;
-            /**
-             * Calls Within
-             * @description Calls that the points stand for.
-             */
+            /** @description Calls that the points stand for. */
             calls_within: number;
-            /** Columns */
             columns: {
                 [key: string]: components["schemas"]["CallColumn"];
             };
-            /** Numbers */
             numbers: number[];
-            /** Steps */
             steps: number[];
-            /** Tokens */
             tokens: number[];
         };
         /**
@@ -3904,14 +2828,9 @@ export interface components {
          * @description What a task earned under the version at which it was played nearest to the one that was asked for.
          */
         NearPlay: {
-            /** Episodes */
             episodes: number;
-            /**
-             * Reward
-             * @description The mean of those that have one.
-             */
+            /** @description The mean of those that have one. */
             reward: number;
-            /** Version */
             version: number;
         };
         /**
@@ -3919,17 +2838,10 @@ export interface components {
          * @description ``GET .../episodes/nearest``: the tasks that were played near both versions, what lost most first.
          */
         NearestPlays: {
-            /**
-             * Items
-             * @description 200 at most.
-             */
+            /** @description 200 at most. */
             items: components["schemas"]["ComparedTask"][];
-            /**
-             * Reach
-             * @description Plays at most so many versions away are compared: the first of 0, 4, 16, 64, 256 and any (null) that has a task near both.
-             */
+            /** @description Plays at most so many versions away are compared: the first of 0, 4, 16, 64, 256 and any (null) that has a task near both. */
             reach: number | null;
-            /** Tasks In All */
             tasks_in_all: number;
         };
         /**
@@ -3937,11 +2849,9 @@ export interface components {
          * @description What the endpoint returned, whether it is an answer or a refusal of its own.
          */
         OutsideAnswer: {
-            /** Body */
             body: {
                 [key: string]: unknown;
             };
-            /** Status */
             status: number;
         };
         /**
@@ -3950,20 +2860,13 @@ export interface components {
          */
         OutsideCall: {
             /**
-             * Api Key
              * @description Sent there, and kept nowhere.
              * @default
              */
             api_key?: string;
-            /**
-             * Base Url
-             * @description Without /chat/completions.
-             */
+            /** @description Without /chat/completions. */
             base_url: string;
-            /**
-             * Body
-             * @description As that endpoint takes it; never streamed.
-             */
+            /** @description As that endpoint takes it; never streamed. */
             body: {
                 [key: string]: unknown;
             };
@@ -3973,16 +2876,10 @@ export interface components {
          * @description What the sessions of one key or one member used, deleted ones too.
          */
         PayerUsage: {
-            /** Cost */
             cost: number | null;
-            /** Device S */
             device_s: number;
-            /**
-             * Id
-             * @description Of the key or the member; none: no longer known, or no longer a member.
-             */
+            /** @description Of the key or the member; none: no longer known, or no longer a member. */
             id: string | null;
-            /** Name */
             name: string;
         };
         /**
@@ -3990,27 +2887,15 @@ export interface components {
          * @description What one payer used in the whole period.
          */
         PeriodUsage: {
-            /**
-             * Cap S
-             * @description Of a key: how many device-seconds it may use, ever.
-             */
+            /** @description Of a key: how many device-seconds it may use, ever. */
             cap_s: number | null;
-            /** Cost */
             cost: number | null;
-            /** Device S */
             device_s: number;
-            /**
-             * Ever S
-             * @description Of a key with a cap: how many it used, ever.
-             */
+            /** @description Of a key with a cap: how many it used, ever. */
             ever_s: number | null;
-            /** Gpu S */
             gpu_s: number;
-            /** Id */
             id: string | null;
-            /** Name */
             name: string;
-            /** Runtime S */
             runtime_s: number;
         };
         /**
@@ -4018,7 +2903,6 @@ export interface components {
          * @description The places of this server.
          */
         PlaceList: {
-            /** Items */
             items: components["schemas"]["PlaceView"][];
         };
         /**
@@ -4026,32 +2910,16 @@ export interface components {
          * @description One of them. A session names it, or its kind, in ``config.place``.
          */
         PlaceView: {
-            /**
-             * Kind
-             * @description What the operator calls its machines, such as h100x8; empty for `here`.
-             */
+            /** @description What the operator calls its machines, such as h100x8; empty for `here`. */
             kind: string;
-            /**
-             * Launcher
-             * @description process, docker, kubernetes, slurm or ray.
-             */
+            /** @description process, docker, kubernetes, slurm or ray. */
             launcher: string;
-            /**
-             * Max Runtimes
-             * @description So many sessions run there at once.
-             */
+            /** @description So many sessions run there at once. */
             max_runtimes: number;
-            /**
-             * Name
-             * @description `here` is the one that every server has.
-             */
+            /** @description `here` is the one that every server has. */
             name: string;
-            /** Queued */
             queued: number;
-            /**
-             * Running
-             * @description Sessions of the project; for an operator those of all projects.
-             */
+            /** @description Sessions of the project; for an operator those of all projects. */
             running: number;
         };
         /**
@@ -4059,7 +2927,6 @@ export interface components {
          * @description ``POST /v1/projects``. The caller who makes it owns it.
          */
         ProjectCreate: {
-            /** Name */
             name: string;
         };
         /**
@@ -4067,7 +2934,6 @@ export interface components {
          * @description Those that the caller is in, oldest first.
          */
         ProjectList: {
-            /** Items */
             items: components["schemas"]["ProjectView"][];
         };
         /**
@@ -4075,7 +2941,6 @@ export interface components {
          * @description ``PATCH /v1/projects/{id}``.
          */
         ProjectUpdate: {
-            /** Name */
             name: string;
         };
         /**
@@ -4083,20 +2948,12 @@ export interface components {
          * @description What one project has of the server.
          */
         ProjectUse: {
-            /** Device Quota */
             device_quota: number | null;
-            /**
-             * Devices
-             * @description A runtime without a GPU counts as one, as for the quota.
-             */
+            /** @description A runtime without a GPU counts as one, as for the quota. */
             devices: number;
-            /** Name */
             name: string;
-            /** Project Id */
             project_id: string;
-            /** Runtimes */
             runtimes: number;
-            /** Waiting */
             waiting: number;
         };
         /**
@@ -4104,9 +2961,7 @@ export interface components {
          * @description A project and the caller's role in it.
          */
         ProjectView: {
-            /** Id */
             id: string;
-            /** Name */
             name: string;
             role: components["schemas"]["Role"];
         };
@@ -4127,19 +2982,11 @@ export interface components {
          * @description A call that the gateway refused. Nothing was sampled for it.
          */
         RefusedCall: {
-            /**
-             * At
-             * @description Unix time in seconds.
-             */
+            /** @description Unix time in seconds. */
             at: number;
-            /** Message */
             message: string;
-            /**
-             * Path
-             * @description With its method, below the episode's base_url.
-             */
+            /** @description With its method, below the episode's base_url. */
             path: string;
-            /** Status */
             status: number;
         };
         /**
@@ -4147,9 +2994,7 @@ export interface components {
          * @description What was refused of an episode's calls: how many, and the last messages, of which none follows its equal.
          */
         RefusedCalls: {
-            /** Count */
             count: number;
-            /** Last */
             last: components["schemas"]["RefusedCall"][];
         };
         /**
@@ -4159,14 +3004,9 @@ export interface components {
          *     None where no sample has it.
          */
         ResourceColumn: {
-            /** High */
             high: (number | null)[] | null;
-            /**
-             * Low
-             * @description None where every point is one sample.
-             */
+            /** @description None where every point is one sample. */
             low: (number | null)[] | null;
-            /** Mean */
             mean: (number | null)[];
         };
         /**
@@ -4178,17 +3018,12 @@ export interface components {
          *     Kept are all of the last day of samples, and one of each five minutes of the thirty days before that.
          */
         ResourceColumns: {
-            /** Columns */
             columns: {
                 [key: string]: components["schemas"]["ResourceColumn"];
             };
             latest: components["schemas"]["ResourceSample"] | null;
-            /**
-             * Samples In All
-             * @description Kept samples, which the points stand for.
-             */
+            /** @description Kept samples, which the points stand for. */
             samples_in_all: number;
-            /** X */
             x: number[];
         };
         /**
@@ -4196,39 +3031,19 @@ export interface components {
          * @description Of the runtime's processes and of the machine, or the part of it that the runtime may use.
          */
         ResourceSample: {
-            /**
-             * Cores
-             * @description That it may use.
-             */
+            /** @description That it may use. */
             cores: number;
-            /**
-             * Cpu Cores
-             * @description Cores that its processes kept busy since the last one.
-             */
+            /** @description Cores that its processes kept busy since the last one. */
             cpu_cores: number;
-            /**
-             * Disk Free Bytes
-             * @description Where the runtime's folder is.
-             */
+            /** @description Where the runtime's folder is. */
             disk_free_bytes: number;
-            /** Disk Total Bytes */
             disk_total_bytes: number;
-            /**
-             * Gpus
-             * @default []
-             */
+            /** @default [] */
             gpus?: components["schemas"]["GpuSample"][];
-            /**
-             * Memory Bytes
-             * @description Resident; a page that two processes share counts twice.
-             */
+            /** @description Resident; a page that two processes share counts twice. */
             memory_bytes: number;
-            /** Memory Total Bytes */
             memory_total_bytes: number;
-            /**
-             * Memory Used Bytes
-             * @description Of memory_total_bytes, by whichever process.
-             */
+            /** @description Of memory_total_bytes, by whichever process. */
             memory_used_bytes: number;
         };
         /**
@@ -4238,11 +3053,8 @@ export interface components {
          *     As ``reward_min`` and ``reward_max`` of the list they ask for exactly these episodes.
          */
         RewardBucket: {
-            /** Count */
             count: number;
-            /** Highest */
             highest: number;
-            /** Lowest */
             lowest: number;
         };
         /**
@@ -4250,21 +3062,12 @@ export interface components {
          * @description An episode's reward that was replaced before it was trained.
          */
         RewardChange: {
-            /**
-             * At
-             * @description Unix time in seconds.
-             */
+            /** @description Unix time in seconds. */
             at: number;
-            /** Episode Id */
             episode_id: string;
-            /** Reward */
             reward: number;
-            /**
-             * Seq
-             * @description Its number among the changes of the session.
-             */
+            /** @description Its number among the changes of the session. */
             seq: number;
-            /** Was */
             was: number;
         };
         /**
@@ -4278,17 +3081,11 @@ export interface components {
          * @description A session that has a runtime.
          */
         RunningSession: {
-            /**
-             * Devices
-             * @description Of the server's machine; empty on CPUs, and where a cluster chose them.
-             */
+            /** @description Of the server's machine; empty on CPUs, and where a cluster chose them. */
             devices: string[];
-            /** Name */
             name: string;
-            /** Session Id */
             session_id: string;
             /**
-             * Since
              * Format: date-time
              * @description It is in this state.
              */
@@ -4306,30 +3103,17 @@ export interface components {
          * @description One answer of a call, token by token: the four lists have the same length.
          */
         SampledAnswer: {
-            /** Finish Reason */
             finish_reason: string | null;
-            /** Index */
             index: number;
-            /**
-             * Logprobs
-             * @description Natural logarithms of the distribution that each token was sampled from, which is what training compares with: after the temperature (options.sampling), top_p, and what a response_format or a forced tool call allows.
-             */
+            /** @description Natural logarithms of the distribution that each token was sampled from, which is what training compares with: after the temperature (options.sampling), top_p, and what a response_format or a forced tool call allows. */
             logprobs: number[];
-            /** Message */
             message: {
                 [key: string]: unknown;
             };
-            /**
-             * Policy Versions
-             * @description The policy version whose weights sampled each token.
-             */
+            /** @description The policy version whose weights sampled each token. */
             policy_versions: number[];
-            /**
-             * Raw Logprobs
-             * @description The model's own, at temperature 1 over all token ids; null where they were not recorded: of a call that is not trained or was recorded before they were, if sampling changed the distribution.
-             */
+            /** @description The model's own, at temperature 1 over all token ids; null where they were not recorded: of a call that is not trained or was recorded before they were, if sampling changed the distribution. */
             raw_logprobs: number[] | null;
-            /** Token Ids */
             token_ids: number[];
         };
         /**
@@ -4337,17 +3121,10 @@ export interface components {
          * @description ``POST /v1/saved-views``: keep how the charts of a run are looked at.
          */
         SavedViewCreate: {
-            /**
-             * Address
-             * @description What the address of a run's page has behind its ?: x=time&open=speed.
-             */
+            /** @description What the address of a run's page has behind its ?: x=time&open=speed. */
             address: string;
-            /** Name */
             name: string;
-            /**
-             * Pinned
-             * @default false
-             */
+            /** @default false */
             pinned?: boolean;
         };
         /**
@@ -4355,7 +3132,6 @@ export interface components {
          * @description All of the project's: pinned ones first, then by name.
          */
         SavedViewList: {
-            /** Items */
             items: components["schemas"]["SavedViewView"][];
         };
         /**
@@ -4363,14 +3139,9 @@ export interface components {
          * @description ``PATCH /v1/saved-views/{view_id}``: what is given is changed.
          */
         SavedViewUpdate: {
-            /**
-             * Address
-             * @description What the address of a run's page has behind its ?: x=time&open=speed.
-             */
+            /** @description What the address of a run's page has behind its ?: x=time&open=speed. */
             address?: string;
-            /** Name */
             name?: string;
-            /** Pinned */
             pinned?: boolean;
         };
         /**
@@ -4378,21 +3149,12 @@ export interface components {
          * @description One view.
          */
         SavedViewView: {
-            /** Address */
             address: string;
-            /**
-             * Created At
-             * Format: date-time
-             */
+            /** Format: date-time */
             created_at: string;
-            /** Id */
             id: string;
-            /** Name */
             name: string;
-            /**
-             * Pinned
-             * @description It stands before the others.
-             */
+            /** @description It stands before the others. */
             pinned: boolean;
         };
         /**
@@ -4406,32 +3168,16 @@ export interface components {
          * @description The server as a whole.
          */
         ServerCapacity: {
-            /**
-             * Devices
-             * @description Of this machine; empty without GPUs, and where a cluster has them.
-             */
+            /** @description Of this machine; empty without GPUs, and where a cluster has them. */
             devices: components["schemas"]["DeviceUse"][];
-            /** Oldest Waits Since */
             oldest_waits_since: string | null;
-            /**
-             * Projects
-             * @description Those with a runtime or a queue, the one with most devices first.
-             */
+            /** @description Those with a runtime or a queue, the one with most devices first. */
             projects: components["schemas"]["ProjectUse"][];
-            /**
-             * Runtimes
-             * @description Sessions with a runtime, of all projects.
-             */
+            /** @description Sessions with a runtime, of all projects. */
             runtimes: number;
-            /**
-             * Waiting
-             * @description Queued sessions of all projects.
-             */
+            /** @description Queued sessions of all projects. */
             waiting: number;
-            /**
-             * Warm Runtimes
-             * @description Runtimes that wait for a session with their libraries.
-             */
+            /** @description Runtimes that wait for a session with their libraries. */
             warm_runtimes: number;
         };
         /**
@@ -4439,20 +3185,11 @@ export interface components {
          * @description ``GET /v1/server``. docs/compatibility.md has the rule.
          */
         ServerView: {
-            /**
-             * Capabilities
-             * @description What not every version has, by name; a client asks here before it uses one.
-             */
+            /** @description What not every version has, by name; a client asks here before it uses one. */
             capabilities: string[];
-            /**
-             * Minimum Client
-             * @description The oldest client that this server serves.
-             */
+            /** @description The oldest client that this server serves. */
             minimum_client: string;
-            /**
-             * Version
-             * @description major.minor.patch.
-             */
+            /** @description major.minor.patch. */
             version: string;
         };
         /**
@@ -4470,28 +3207,17 @@ export interface components {
              */
             budget?: components["schemas"]["Budget"];
             /**
-             * Idle Suspend S
              * @description It suspends after so long without a call.
              * @default 600
              */
             idle_suspend_s?: number;
-            /**
-             * Max Context Length
-             * @description Prompt plus answer of one call, in tokens. None: 2048, or what the model reads if less.
-             */
+            /** @description Prompt plus answer of one call, in tokens. None: 2048, or what the model reads if less. */
             max_context_length?: number | null;
-            /**
-             * Max Tokens
-             * @description Answer length when a call does not say. None: 256, or max_context_length if less.
-             */
+            /** @description Answer length when a call does not say. None: 256, or max_context_length if less. */
             max_tokens?: number | null;
-            /**
-             * Model
-             * @description A base model (GET /v1/base-models), or the id of a committed checkpoint of kind model.
-             */
+            /** @description A base model (GET /v1/base-models), or the id of a committed checkpoint of kind model. */
             model: string;
             /**
-             * Model Names
              * @description Other names of the model in calls: none, any, or a map of names to the calls' agents.
              * @default own
              */
@@ -4499,19 +3225,16 @@ export interface components {
                 [key: string]: string;
             };
             /**
-             * Name
              * @description What the console calls it; the id when empty.
              * @default
              */
             name?: string;
             /**
-             * Priority
              * @description Among the project's own queued sessions, higher goes first.
              * @default 0
              */
             priority?: number;
             /**
-             * Temperature
              * @description Sampling temperature when a call does not say.
              * @default 1
              */
@@ -4522,29 +3245,15 @@ export interface components {
          * @description The only response that carries the key. It is of this session alone, and ends with who asked for it.
          */
         ServingEndpoint: {
-            /**
-             * Anthropic Base Url
-             * @description For Anthropic's clients.
-             */
+            /** @description For Anthropic's clients. */
             anthropic_base_url: string;
-            /** Api Key */
             api_key: string;
-            /**
-             * Base Url
-             * @description For OpenAI's clients.
-             */
+            /** @description For OpenAI's clients. */
             base_url: string;
-            /**
-             * Expires At
-             * Format: date-time
-             */
+            /** Format: date-time */
             expires_at: string;
-            /**
-             * Model
-             * @description What to send as `model`.
-             */
+            /** @description What to send as `model`. */
             model: string;
-            /** Session Id */
             session_id: string;
         };
         /**
@@ -4552,10 +3261,7 @@ export interface components {
          * @description ``POST /v1/sessions/{id}/serving-keys``.
          */
         ServingKeyCreate: {
-            /**
-             * Expires In Days
-             * @default 30
-             */
+            /** @default 30 */
             expires_in_days?: number;
         };
         /**
@@ -4566,77 +3272,56 @@ export interface components {
          */
         SessionConfig: {
             /**
-             * Adam Beta1
              * @description AdamW: decay of the mean of gradients.
              * @default 0.9
              */
             adam_beta1?: number;
             /**
-             * Adam Beta2
              * @description AdamW: decay of the mean of squared gradients.
              * @default 0.999
              */
             adam_beta2?: number;
             /**
-             * Adam Eps
              * @description AdamW: added to the root of the second moment.
              * @default 1e-8
              */
             adam_eps?: number;
             /**
-             * Advantage Baseline
              * @description What a reward is compared with: the mean (and standard deviation) of its group, of the others in it, or of the whole batch.
              * @default group
              * @enum {string}
              */
             advantage_baseline?: "group" | "leave_one_out" | "batch";
             /**
-             * Call Discount
              * @description Returns-to-go of rewards_by_call: a call is credited with its own reward plus this times the next call's return. 0: its own reward alone; 1: all that came after it.
              * @default 0
              */
             call_discount?: number;
             /**
-             * Checkpoint Every Steps
              * @description Steps between `state` checkpoints.
              * @default 10
              */
             checkpoint_every_steps?: number;
-            /**
-             * Clip High
-             * @description Ratio clip above 1, of updates after the first. None: the loss's own (GRPO, PPO 0.2; DAPO 0.28; GSPO 4e-4; CISPO 4).
-             */
+            /** @description Ratio clip above 1, of updates after the first. None: the loss's own (GRPO, PPO 0.2; DAPO 0.28; GSPO 4e-4; CISPO 4). */
             clip_high?: number | null;
-            /**
-             * Clip Low
-             * @description Ratio clip below 1, of updates after the first. None: the loss's own (GRPO, PPO, DAPO 0.2; GSPO 3e-4; CISPO no floor).
-             */
+            /** @description Ratio clip below 1, of updates after the first. None: the loss's own (GRPO, PPO, DAPO 0.2; GSPO 3e-4; CISPO no floor). */
             clip_low?: number | null;
-            /**
-             * Devices
-             * @description GPUs of this session, within the project's quota; none: as many as the server gives each session.
-             */
+            /** @description GPUs of this session, within the project's quota; none: as many as the server gives each session. */
             devices?: number | null;
             /**
-             * Dro Beta
              * @description DRO: weight of the squared log-ratio (Tinker: 0.05).
              * @default 0.05
              */
             dro_beta?: number;
             /**
-             * Dtype
              * @description auto: float32 on CPU, bfloat16 on GPU.
              * @default auto
              * @enum {string}
              */
             dtype?: "auto" | "float32" | "bfloat16";
-            /**
-             * Dual Clip
-             * @description The most that a ratio may weigh where the advantage is negative; 3 is usual. None: no bound.
-             */
+            /** @description The most that a ratio may weigh where the advantage is negative; 3 is usual. None: no bound. */
             dual_clip?: number | null;
             /**
-             * Dynamic Sampling
              * @description Set groups of equal rewards aside before the batch, and wait for others in their place.
              * @default false
              */
@@ -4655,210 +3340,163 @@ export interface components {
              */
             engine_correction?: components["schemas"]["EngineCorrection"];
             /**
-             * Entropy Coef
              * @description Weight of the entropy of sampled positions, as a bonus.
              * @default 0
              */
             entropy_coef?: number;
-            /**
-             * Entropy Target
-             * @description Adapt entropy_coef, its first value, by 0.005 a step to hold the entropy (nats) at this.
-             */
+            /** @description Adapt entropy_coef, its first value, by 0.005 a step to hold the entropy (nats) at this. */
             entropy_target?: number | null;
             /**
-             * Episode Idle Timeout S
              * @description An episode with no call or heartbeat expires.
              * @default 600
              */
             episode_idle_timeout_s?: number;
             /**
-             * Episode Timeout S
              * @description The deadline of one without its own.
              * @default 3600
              */
             episode_timeout_s?: number;
             /**
-             * Epochs
              * @description Passes over a batch.
              * @default 1
              */
             epochs?: number;
             /**
-             * Grad Clip
              * @description Maximum global gradient norm.
              * @default 1
              */
             grad_clip?: number;
             /**
-             * Grad Norm Limit
              * @description A step whose gradient norm, before the clip, is above this is refused.
              * @default 1000
              */
             grad_norm_limit?: number;
             /**
-             * Gradient Checkpointing
              * @description Recompute activations in the backward pass.
              * @default false
              */
             gradient_checkpointing?: boolean;
-            /**
-             * Group Timeout S
-             * @description Train a group of at least two as it is once a member has waited so long. None: wait for grpo_n.
-             */
+            /** @description Train a group of at least two as it is once a member has waited so long. None: wait for grpo_n. */
             group_timeout_s?: number | null;
             /**
-             * Grpo N
              * @description Episodes per group: attempts at one task that share a baseline.
              * @default 8
              */
             grpo_n?: number;
             /**
-             * Idle Suspend S
              * @description A session with no episode suspends after this.
              * @default 3600
              */
             idle_suspend_s?: number;
             /**
-             * Journal Interval S
              * @description Seconds between two copies of the journal.
              * @default 60
              */
             journal_interval_s?: number;
-            /**
-             * Keep N
-             * @description Of each group of grpo_n train the so many whose rewards differ most. None: all of them.
-             */
+            /** @description Of each group of grpo_n train the so many whose rewards differ most. None: all of them. */
             keep_n?: number | null;
             /**
-             * Kl Base Coef
              * @description Weight of a second KL term, to the base model beside a moving reference.
              * @default 0
              */
             kl_base_coef?: number;
             /**
-             * Kl Coef
              * @description Weight of the KL term to the reference; 0 loads no reference.
              * @default 0
              */
             kl_coef?: number;
             /**
-             * Kl Estimator
              * @description How the KL term is estimated on sampled tokens.
              * @default k3
              * @enum {string}
              */
             kl_estimator?: "k2" | "k3";
             /**
-             * Kl In
              * @description The KL term is added to the loss of each token, or taken from the reward of the episode.
              * @default loss
              * @enum {string}
              */
             kl_in?: "loss" | "reward";
-            /**
-             * Kl Stop
-             * @description End the updates of a step once the mean KL from the policy before it is above this; 0.015 is usual. None: all of them.
-             */
+            /** @description End the updates of a step once the mean KL from the policy before it is above this; 0.015 is usual. None: all of them. */
             kl_stop?: number | null;
-            /**
-             * Learning Rate
-             * @description AdamW peak learning rate. None: by the model's size, 2e-5 up to 0.5B weights, 5e-6 up to 2B, 2e-6 up to 5B, else 1e-6; LoRA: ten times as much.
-             */
+            /** @description AdamW peak learning rate. None: by the model's size, 2e-5 up to 0.5B weights, 5e-6 up to 2B, 2e-6 up to 5B, else 1e-6; LoRA: ten times as much. */
             learning_rate?: number | null;
             /**
-             * Length Penalty
              * @description Times what is added to a reward for its length within the group: 1/2 for the shortest attempt to -1/2 for the longest, nothing above 0 for a failed one.
              * @default 0
              */
             length_penalty?: number;
             /**
-             * Logprobs After Step
              * @description Keep the trainer's log-probability of each trained token after its step too.
              * @default false
              */
             logprobs_after_step?: boolean;
             /**
-             * Lora Alpha
              * @description LoRA: an adapter counts alpha / rank times.
              * @default 32
              */
             lora_alpha?: number;
             /**
-             * Lora Rank
              * @description Rank of LoRA adapters; 0 trains every weight.
              * @default 0
              */
             lora_rank?: number;
             /**
-             * Lora Targets
              * @description LoRA: which linear layers get an adapter.
              * @default all-linear
              * @enum {string}
              */
             lora_targets?: "all-linear" | "attention" | "mlp";
             /**
-             * Loss
              * @description Policy loss. cross_entropy: log-probabilities weighted by advantage.
              * @default grpo
              * @enum {string}
              */
             loss?: "grpo" | "dr_grpo" | "dapo" | "gspo" | "cispo" | "ppo" | "importance_sampling" | "dro" | "cross_entropy";
             /**
-             * Lr Min Ratio
              * @description Where a schedule ends, as a part of the peak.
              * @default 0.1
              */
             lr_min_ratio?: number;
             /**
-             * Lr Schedule
              * @description From the peak down to its minimum at max_steps, which must then be set.
              * @default constant
              * @enum {string}
              */
             lr_schedule?: "constant" | "linear" | "cosine";
             /**
-             * Mask Truncated
              * @description Leave answers that max_tokens cut off out of the loss; their rewards stay in the baseline.
              * @default false
              */
             mask_truncated?: boolean;
             /**
-             * Max Context Length
              * @description Prompt plus answer of one call, in tokens.
              * @default 2048
              */
             max_context_length?: number;
             /**
-             * Max Staleness
              * @description How many versions old an episode may be when trained; 0 is strictly on-policy.
              * @default 0
              */
             max_staleness?: number;
-            /**
-             * Max Steps
-             * @description Stop training after this many steps; none means no limit.
-             */
+            /** @description Stop training after this many steps; none means no limit. */
             max_steps?: number | null;
             /**
-             * Max Tokens
              * @description Answer length when a call does not say.
              * @default 256
              */
             max_tokens?: number;
             /**
-             * Micro Batch Tokens
              * @description Tokens per forward/backward pass; bounds memory.
              * @default 4096
              */
             micro_batch_tokens?: number;
             /**
-             * Minibatches
              * @description Optimizer updates per pass over a batch, each on a part of its groups.
              * @default 1
              */
             minibatches?: number;
             /**
-             * Model Names
              * @description Other names of the model in calls: none, any, or a map of names to the calls' agents.
              * @default own
              */
@@ -4866,143 +3504,116 @@ export interface components {
                 [key: string]: string;
             };
             /**
-             * Nodes
              * @description Machines that the trainer's ranks are spread over, evenly, by Ray; each has an engine of its own. More than 1 with the launchers ray, slurm and kubernetes.
              * @default 1
              */
             nodes?: number;
-            /**
-             * Normalize Advantage
-             * @description Divide group advantages by their standard deviation. None: as published, so not with loss dr_grpo or advantage_baseline leave_one_out.
-             */
+            /** @description Divide group advantages by their standard deviation. None: as published, so not with loss dr_grpo or advantage_baseline leave_one_out. */
             normalize_advantage?: boolean | null;
             /**
-             * Offload Activations
              * @description Keep what gradient_checkpointing saves in host memory. On a CPU, where it is, refused.
              * @default false
              */
             offload_activations?: boolean;
             /**
-             * Offload Optimizer
              * @description Keep AdamW's moments in host memory. On a CPU, where they are there already, refused.
              * @default false
              */
             offload_optimizer?: boolean;
             /**
-             * Overlong Buffer
              * @description Of the last so many tokens before max_tokens each costs a part of 1 reward.
              * @default 0
              */
             overlong_buffer?: number;
             /**
-             * Place
              * @description Where the session runs: a place of the server, or a kind of machines that some of its places have, such as h100x8. GET /v1/places lists them.
              * @default here
              */
             place?: string;
             /**
-             * Placement
              * @description Engine and trainer on one GPU, by turns (shared), or each on its own (split); auto: split where there are enough. On a CPU, where both use all of it, only auto.
              * @default auto
              * @enum {string}
              */
             placement?: "auto" | "shared" | "split";
-            /**
-             * Reference Decay
-             * @description The reference of the KL term follows the policy: this part of it stays after each update (EMA). None: the base model.
-             */
+            /** @description The reference of the KL term follows the policy: this part of it stays after each update (EMA). None: the base model. */
             reference_decay?: number | null;
             /**
-             * Router
              * @description Of a mixture of experts: whether its routers are trained, as all else is.
              * @default trained
              * @enum {string}
              */
             router?: "trained" | "frozen";
             /**
-             * Routing Replay
              * @description Of a mixture of experts: record the experts that sampled each token, and have the trainer compute it by the same ones. A byte for each chosen expert of each layer.
              * @default true
              */
             routing_replay?: boolean;
             /**
-             * Seed
              * @description One seed for sampling order, batches, initial noise and new LoRA weights.
              * @default 0
              */
             seed?: number;
             /**
-             * Sequence Parallel
              * @description The ranks share the tokens, and so the activations, of each row (Ulysses). On CPUs alone.
              * @default false
              */
             sequence_parallel?: boolean;
             /**
-             * Tasks Per Batch
              * @description Groups per step.
              * @default 4
              */
             tasks_per_batch?: number;
             /**
-             * Temperature
              * @description Sampling temperature when a call does not say.
              * @default 1
              */
             temperature?: number;
             /**
-             * Text Marks
              * @description The letters of a template's mark (such as <|im_end|>) in a message are text, or the mark itself.
              * @default text
              * @enum {string}
              */
             text_marks?: "text" | "tokens";
             /**
-             * Tool Parsing
              * @description Calls with slips (a mark that is missing, a call inside thoughts) are read as vLLM reads them, or are plain text.
              * @default lenient
              * @enum {string}
              */
             tool_parsing?: "lenient" | "strict";
             /**
-             * Train Calls Without Tools
              * @description Train the calls without tools of an episode that has others with them: coding agents write titles and summaries so.
              * @default true
              */
             train_calls_without_tools?: boolean;
             /**
-             * Trainer Ranks
              * @description Trainer processes (one per device).
              * @default 1
              */
             trainer_ranks?: number;
             /**
-             * Unsupported Effort
              * @description Efforts that the template has not.
              * @default label
              * @enum {string}
              */
             unsupported_effort?: "label" | "refuse";
             /**
-             * Unsupported Sampling
              * @description Calls of training episodes that sample as the trainer cannot compute: refused, or their episode is evaluated and not trained.
              * @default refuse
              * @enum {string}
              */
             unsupported_sampling?: "refuse" | "eval_only";
             /**
-             * Warmup Steps
              * @description Steps of linear warm-up.
              * @default 0
              */
             warmup_steps?: number;
             /**
-             * Weight Decay
              * @description AdamW: decoupled weight decay.
              * @default 0
              */
             weight_decay?: number;
             /**
-             * Zero Stage
              * @description DeepSpeed ZeRO stage.
              * @default 2
              * @enum {integer}
@@ -5014,10 +3625,7 @@ export interface components {
          * @description ``POST /v1/sessions``, and ``POST /v1/sessions/dry-run`` with the same body.
          */
         SessionCreate: {
-            /**
-             * Base Model
-             * @description A name in the catalogue (GET /v1/base-models), or what this project has trained: the id of a committed checkpoint (ckp_...), or the path that a Tinker client saved it under (tinker://...).
-             */
+            /** @description A name in the catalogue (GET /v1/base-models), or what this project has trained: the id of a committed checkpoint (ckp_...), or the path that a Tinker client saved it under (tinker://...). */
             base_model: string;
             /**
              * @default {
@@ -5113,13 +3721,11 @@ export interface components {
              */
             config?: components["schemas"]["SessionConfig"];
             /**
-             * Name
              * @description What the console calls it; the id when empty.
              * @default
              */
             name?: string;
             /**
-             * Priority
              * @description Among the project's own queued sessions, higher goes first.
              * @default 0
              */
@@ -5136,9 +3742,7 @@ export interface components {
          * @description One page, newest first.
          */
         SessionList: {
-            /** Items */
             items: components["schemas"]["SessionView"][];
-            /** Next Cursor */
             next_cursor: string | null;
         };
         /**
@@ -5149,24 +3753,20 @@ export interface components {
          */
         SessionLogs: {
             /**
-             * Continues
              * @description The first line is the rest of the last one before it, which was not finished then.
              * @default false
              */
             continues: boolean;
             /**
-             * Cursor
              * @description What to pass as ``after`` to go on behind these lines, and those without q.
              * @default
              */
             cursor: string;
             /**
-             * Is Cut
              * @description Lines between ``after`` and the first of these are not kept any more.
              * @default false
              */
             is_cut: boolean;
-            /** Lines */
             lines: string[];
         };
         /**
@@ -5174,38 +3774,20 @@ export interface components {
          * @description What would be started. ``config`` is the effective one: every option with the value that it would have.
          */
         SessionPlan: {
-            /**
-             * Base Model
-             * @description In the catalogue. Of a session that begins from a checkpoint, that one's own.
-             */
+            /** @description In the catalogue. Of a session that begins from a checkpoint, that one's own. */
             base_model: string;
             config: components["schemas"]["SessionConfig"];
-            /**
-             * Experts
-             * @description Of a mixture of experts: how many of its weights compute a token; None of any other model.
-             */
+            /** @description Of a mixture of experts: how many of its weights compute a token; None of any other model. */
             experts: string | null;
             /** @description None where the model's size is not known. */
             memory: components["schemas"]["MemoryEstimate"] | null;
-            /**
-             * Memory Limit Bytes
-             * @description What one runtime may use; None where it is not known.
-             */
+            /** @description What one runtime may use; None where it is not known. */
             memory_limit_bytes: number | null;
-            /**
-             * Prefixes
-             * @description That the model's layers share no prefixes, why, and what it costs; None where they do.
-             */
+            /** @description That the model's layers share no prefixes, why, and what it costs; None where they do. */
             prefixes: string | null;
-            /**
-             * Quantised
-             * @description That the model's folder is quantised, and that its weights are computed in full before they are trained; None of any other.
-             */
+            /** @description That the model's folder is quantised, and that its weights are computed in full before they are trained; None of any other. */
             quantised: string | null;
-            /**
-             * Queue Position
-             * @description Where it would stand now; 1 is next.
-             */
+            /** @description Where it would stand now; 1 is next. */
             queue_position: number;
             started_from: components["schemas"]["StartedFrom"] | null;
         };
@@ -5220,33 +3802,20 @@ export interface components {
          * @description ``GET /v1/sessions/{id}/usage``: what the session used up to its runtime's last heartbeat.
          */
         SessionSpending: {
-            /**
-             * Cost
-             * @description At the prices of today; none: the server has none.
-             */
+            /** @description At the prices of today; none: the server has none. */
             cost: number | null;
-            /**
-             * Cost Per Hour
-             * @description Once its runtime has registered; none: it has none now, or no price.
-             */
+            /** @description Once its runtime has registered; none: it has none now, or no price. */
             cost_per_hour: number | null;
-            /**
-             * Device S
-             * @description The same, times its GPUs; a runtime without one counts as one.
-             */
+            /** @description The same, times its GPUs; a runtime without one counts as one. */
             device_s: number;
             /**
-             * Limits
              * @description Those that it has; spend_cap_s for people, keys with the admin scope and the very key alone.
              * @default []
              */
             limits: components["schemas"]["LimitForecast"][];
             /** @description None: no money is shown. */
             prices: components["schemas"]["DevicePrices"] | null;
-            /**
-             * Runtime S
-             * @description Seconds in which a runtime held it.
-             */
+            /** @description Seconds in which a runtime held it. */
             runtime_s: number;
         };
         /**
@@ -5260,19 +3829,11 @@ export interface components {
          * @description ``PATCH /v1/sessions/{id}``, in every state: what people write on a session. What is absent stays as it is.
          */
         SessionUpdate: {
-            /**
-             * Name
-             * @description Empty: its id.
-             */
+            /** @description Empty: its id. */
             name?: string | null;
-            /** Notes */
             notes?: string | null;
-            /** Pinned */
             pinned?: boolean | null;
-            /**
-             * Tags
-             * @description All of them; each is kept once.
-             */
+            /** @description All of them; each is kept once. */
             tags?: string[] | null;
         };
         /**
@@ -5280,41 +3841,23 @@ export interface components {
          * @description Runtime and GPU seconds, steps and trained tokens of one session.
          */
         SessionUsage: {
-            /** Base Model */
             base_model: string;
-            /**
-             * Cost
-             * @description At the prices of today; none: the server has none.
-             */
+            /** @description At the prices of today; none: the server has none. */
             cost: number | null;
-            /**
-             * Created At
-             * Format: date-time
-             */
+            /** Format: date-time */
             created_at: string;
             /**
-             * Device S
              * @description The same as gpu_s, with a runtime without GPU as one device.
              * @default 0
              */
             device_s: number;
-            /**
-             * Gpu S
-             * @description The same, times the GPUs of the runtime.
-             */
+            /** @description The same, times the GPUs of the runtime. */
             gpu_s: number;
-            /** Name */
             name: string;
-            /**
-             * Runtime S
-             * @description Seconds in which a runtime held the session, from its registration on.
-             */
+            /** @description Seconds in which a runtime held the session, from its registration on. */
             runtime_s: number;
-            /** Session Id */
             session_id: string;
-            /** Steps */
             steps: number;
-            /** Tokens Trained */
             tokens_trained: number;
         };
         /**
@@ -5336,10 +3879,7 @@ export interface components {
              *     }
              */
             accounting: components["schemas"]["Accounting"];
-            /**
-             * Base Model
-             * @description In the catalogue. Of a session that began from a checkpoint, that one's own.
-             */
+            /** @description In the catalogue. Of a session that began from a checkpoint, that one's own. */
             base_model: string;
             /**
              * @default {
@@ -5351,97 +3891,55 @@ export interface components {
             budget: components["schemas"]["Budget"];
             /** @description The effective one: every option, also those that were not given. */
             config: components["schemas"]["SessionConfig"];
-            /**
-             * Created At
-             * Format: date-time
-             */
+            /** Format: date-time */
             created_at: string;
             /**
-             * Decided
              * @description Options of it that have the value which the base model or the loss gives them: who copies the configuration leaves these out, so that another one gives its own.
              * @default []
              */
             decided: string[];
-            /**
-             * Episodes Removed At
-             * @description Long after its end: since when the server keeps none of its episodes any more.
-             */
+            /** @description Long after its end: since when the server keeps none of its episodes any more. */
             episodes_removed_at: string | null;
             failure: components["schemas"]["Failure"] | null;
-            /** Id */
             id: string;
             /** @default episodes */
             kind: components["schemas"]["SessionKind"];
-            /**
-             * Measures
-             * @description Of a list that was asked for them: the measures of its last step, by the names of columns of GET .../metrics.
-             */
+            /** @description Of a list that was asked for them: the measures of its last step, by the names of columns of GET .../metrics. */
             measures: {
                 [key: string]: number;
             } | null;
-            /** Name */
             name: string;
-            /**
-             * Notes
-             * @default
-             */
+            /** @default  */
             notes: string;
             /**
-             * Phase
              * @description What it is doing inside its state, in words.
              * @default
              */
             phase: string;
-            /**
-             * Pinned
-             * @default false
-             */
+            /** @default false */
             pinned: boolean;
-            /**
-             * Policy Version
-             * @default 0
-             */
+            /** @default 0 */
             policy_version: number;
-            /**
-             * Priority
-             * @default 0
-             */
+            /** @default 0 */
             priority: number;
-            /** Project Id */
             project_id: string;
-            /**
-             * Queue Position
-             * @description 1 is next; only while queued.
-             */
+            /** @description 1 is next; only while queued. */
             queue_position: number | null;
             /**
-             * Restarts
              * @description How often it lost its runtime and was queued again, ever.
              * @default 0
              */
             restarts: number;
-            /**
-             * Reward Mean
-             * @description Mean reward of the latest trained batch.
-             */
+            /** @description Mean reward of the latest trained batch. */
             reward_mean: number | null;
-            /**
-             * Served Checkpoint Id
-             * @description Of kind serving: the checkpoint that it serves; none: the base model.
-             */
+            /** @description Of kind serving: the checkpoint that it serves; none: the base model. */
             served_checkpoint_id: string | null;
             /** @description None: from the base model itself. */
             started_from: components["schemas"]["StartedFrom"] | null;
             state: components["schemas"]["SessionState"];
-            /**
-             * Tags
-             * @default []
-             */
+            /** @default [] */
             tags: string[];
-            /**
-             * Updated At
-             * Format: date-time
-             */
+            /** Format: date-time */
             updated_at: string;
         };
         /**
@@ -5449,10 +3947,7 @@ export interface components {
          * @description ``POST /v1/sessions/{id}/shares``.
          */
         ShareCreate: {
-            /**
-             * Expires In Days
-             * @default 7
-             */
+            /** @default 7 */
             expires_in_days?: number;
         };
         /**
@@ -5460,24 +3955,13 @@ export interface components {
          * @description ``url`` is shown this once. Its part after # is the token: browsers send that to no server by themselves.
          */
         ShareCreated: {
-            /**
-             * By
-             * @description The e-mail address of the person who made it.
-             */
+            /** @description The e-mail address of the person who made it. */
             by: string;
-            /**
-             * Created At
-             * Format: date-time
-             */
+            /** Format: date-time */
             created_at: string;
-            /**
-             * Expires At
-             * Format: date-time
-             */
+            /** Format: date-time */
             expires_at: string;
-            /** Id */
             id: string;
-            /** Url */
             url: string;
         };
         /**
@@ -5485,7 +3969,6 @@ export interface components {
          * @description Those that read the session now, newest first.
          */
         ShareList: {
-            /** Items */
             items: components["schemas"]["ShareView"][];
         };
         /**
@@ -5493,22 +3976,12 @@ export interface components {
          * @description A link that reads a session until it expires, is revoked, or its maker may not change the session any more.
          */
         ShareView: {
-            /**
-             * By
-             * @description The e-mail address of the person who made it.
-             */
+            /** @description The e-mail address of the person who made it. */
             by: string;
-            /**
-             * Created At
-             * Format: date-time
-             */
+            /** Format: date-time */
             created_at: string;
-            /**
-             * Expires At
-             * Format: date-time
-             */
+            /** Format: date-time */
             expires_at: string;
-            /** Id */
             id: string;
         };
         /**
@@ -5517,25 +3990,17 @@ export interface components {
          */
         SharedRun: {
             accounting: components["schemas"]["Accounting"];
-            /** Base Model */
             base_model: string;
             config: components["schemas"]["SessionConfig"];
-            /**
-             * Created At
-             * Format: date-time
-             */
+            /** Format: date-time */
             created_at: string;
             /**
-             * Expires At
              * Format: date-time
              * @description When the link ends.
              */
             expires_at: string;
-            /** Name */
             name: string;
-            /** Policy Version */
             policy_version: number;
-            /** Reward Mean */
             reward_mean: number | null;
             state: components["schemas"]["SessionState"];
         };
@@ -5544,7 +4009,6 @@ export interface components {
          * @description ``GET /v1/account/sign-ins``: newest first, of this person alone; no key may see it.
          */
         SignInList: {
-            /** Items */
             items: components["schemas"]["SignInView"][];
         };
         /**
@@ -5554,18 +4018,11 @@ export interface components {
          *     ``address`` and ``agent`` are those of the browser that did it, as far as the server can see.
          */
         SignInView: {
-            /** Action */
             action: string;
-            /** Address */
             address: string;
-            /** Agent */
             agent: string;
-            /**
-             * At
-             * Format: date-time
-             */
+            /** Format: date-time */
             at: string;
-            /** Request Id */
             request_id: string;
         };
         /**
@@ -5575,17 +4032,11 @@ export interface components {
          *     Of a ``model``, and of what a Tinker client saved, come the weights alone; of another ``state`` the optimizer's moments too. Steps count from 0 again.
          */
         StartedFrom: {
-            /** Checkpoint Id */
             checkpoint_id: string;
             kind: components["schemas"]["CheckpointKind"];
-            /** Session Id */
             session_id: string;
-            /** Step */
             step: number;
-            /**
-             * Tinker Path
-             * @description As a Tinker client named it.
-             */
+            /** @description As a Tinker client named it. */
             tinker_path: string | null;
         };
         /**
@@ -5593,174 +4044,89 @@ export interface components {
          * @description One optimizer step, as measured. Times are seconds, norms are L2.
          */
         StepMetrics: {
-            /**
-             * Answers Distinct
-             * @description Spread of the answers within groups: 0 where all are the same, 1 where no two are.
-             */
+            /** @description Spread of the answers within groups: 0 where all are the same, 1 where no two are. */
             answers_distinct: number | null;
-            /**
-             * Clip Fraction
-             * @description Share of trained tokens that the loss's clip or a bound of engine_correction changes.
-             */
+            /** @description Share of trained tokens that the loss's clip or a bound of engine_correction changes. */
             clip_fraction: number;
-            /** Completion Length Mean */
             completion_length_mean: number;
-            /**
-             * Engine Gap By Position
-             * @description The mean gap in each quarter of a sequence's trained tokens.
-             */
+            /** @description The mean gap in each quarter of a sequence's trained tokens. */
             engine_gap_by_position: (number | null)[] | null;
-            /**
-             * Engine Gap By Probability
-             * @description The mean gap of tokens sampled with a probability below 0.01, 0.1, 0.5, and above.
-             */
+            /** @description The mean gap of tokens sampled with a probability below 0.01, 0.1, 0.5, and above. */
             engine_gap_by_probability: (number | null)[] | null;
-            /**
-             * Engine Gap Far
-             * @description Share of tokens whose gap is above 1 nat.
-             */
+            /** @description Share of tokens whose gap is above 1 nat. */
             engine_gap_far: number | null;
-            /** Engine Gap Max */
             engine_gap_max: number | null;
-            /**
-             * Engine Gap Mean
-             * @description |trainer - engine| of the log-probabilities of trained tokens before the step, nats.
-             */
+            /** @description |trainer - engine| of the log-probabilities of trained tokens before the step, nats. */
             engine_gap_mean: number | null;
-            /**
-             * Engine Gap P50
-             * @description Half of the tokens have a smaller gap.
-             */
+            /** @description Half of the tokens have a smaller gap. */
             engine_gap_p50: number | null;
-            /** Engine Gap P90 */
             engine_gap_p90: number | null;
-            /** Engine Gap P99 */
             engine_gap_p99: number | null;
-            /**
-             * Entropy
-             * @description Mean negative log-probability of the sampled tokens.
-             */
+            /** @description Mean negative log-probability of the sampled tokens. */
             entropy: number;
-            /**
-             * Entropy Coef
-             * @description The weight that the entropy had in the loss.
-             */
+            /** @description The weight that the entropy had in the loss. */
             entropy_coef: number | null;
-            /** Episodes */
             episodes: number;
-            /**
-             * Expert Load
-             * @description Of a mixture: tokens of a layer's busiest expert over the mean of its experts, the mean of all layers.
-             */
+            /** @description Of a mixture: tokens of a layer's busiest expert over the mean of its experts, the mean of all layers. */
             expert_load: number | null;
-            /** Grad Norm */
             grad_norm: number;
-            /**
-             * Grammars Lost
-             * @description Answers that left their grammar as the runtime follows it: the rest of each is not trained.
-             */
+            /** @description Answers that left their grammar as the runtime follows it: the rest of each is not trained. */
             grammars_lost: number | null;
-            /** Groups */
             groups: number;
-            /**
-             * Groups Level
-             * @description Groups whose episodes were all ended with the same rewards, also where a KL term or the length of the answers tells them apart.
-             */
+            /** @description Groups whose episodes were all ended with the same rewards, also where a KL term or the length of the answers tells them apart. */
             groups_level: number | null;
             /**
-             * Groups Replaced
              * @description Groups without a gradient that were set aside on the way to this step.
              * @default 0
              */
             groups_replaced: number;
-            /**
-             * Groups Skipped
-             * @description Groups whose rewards were all equal: no gradient in them.
-             */
+            /** @description Groups whose rewards were all equal: no gradient in them. */
             groups_skipped: number;
-            /** Handover S */
             handover_s: number;
-            /**
-             * Kl Before
-             * @description Mean k3 KL of the last update's tokens from the policy before the step to the one then.
-             */
+            /** @description Mean k3 KL of the last update's tokens from the policy before the step to the one then. */
             kl_before: number | null;
-            /**
-             * Kl Coef
-             * @description The weight that the KL term had in the loss or in the reward.
-             */
+            /** @description The weight that the KL term had in the loss or in the reward. */
             kl_coef: number | null;
-            /**
-             * Kl Engine
-             * @description Mean k3 KL from the engine's to the trainer's log-probabilities.
-             */
+            /** @description Mean k3 KL from the engine's to the trainer's log-probabilities. */
             kl_engine: number;
-            /** Learning Rate */
             learning_rate: number;
-            /** Loss */
             loss: number;
             /**
-             * Metrics
              * @description Means, over the episodes of the step that have them, of what the agents measured: their metrics, reward/<part>, and rewards_by_agent/<agent>. The first fifty by name.
              * @default {}
              */
             metrics: {
                 [key: string]: number;
             };
-            /** Reward Mean */
             reward_mean: number;
-            /**
-             * Reward P10
-             * @description A tenth of the batch's episodes earned less.
-             */
+            /** @description A tenth of the batch's episodes earned less. */
             reward_p10: number | null;
-            /** Reward P50 */
             reward_p50: number | null;
-            /** Reward P90 */
             reward_p90: number | null;
-            /** Reward Std */
             reward_std: number;
-            /** Rollout S */
             rollout_s: number;
-            /**
-             * Router Entropy
-             * @description Of a mixture: of the softmax over a layer's experts in nats, the mean of tokens and layers.
-             */
+            /** @description Of a mixture: of the softmax over a layer's experts in nats, the mean of tokens and layers. */
             router_entropy: number | null;
-            /**
-             * Routing Differs
-             * @description Of a mixture whose experts of sampling are replayed: the share of them that the trainer's own routers would not have chosen.
-             */
+            /** @description Of a mixture whose experts of sampling are replayed: the share of them that the trainer's own routers would not have chosen. */
             routing_differs: number | null;
-            /** Staleness Max */
             staleness_max: number;
-            /** Step */
             step: number;
-            /** Tokens Computed */
             tokens_computed: number;
             /**
-             * Tokens Masked
              * @description Trained tokens that engine_correction left out of the loss.
              * @default 0
              */
             tokens_masked: number;
             /**
-             * Tokens Repeated
              * @description Of those, prefixes that were computed again, as the model's layers share none.
              * @default 0
              */
             tokens_repeated: number;
-            /** Tokens Trained */
             tokens_trained: number;
-            /** Train S */
             train_s: number;
-            /**
-             * Truncated
-             * @description Share of the answers that their length ended: max_tokens.
-             */
+            /** @description Share of the answers that their length ended: max_tokens. */
             truncated: number | null;
             /**
-             * Updates
              * @description Optimizer updates of the step: minibatches times epochs, or fewer by kl_stop.
              * @default 1
              */
@@ -5771,33 +4137,18 @@ export interface components {
          * @description ``GET .../steps/{step}``: what one optimizer step measured, and the groups that it was made of.
          */
         StepView: {
-            /**
-             * At
-             * @description When it was recorded.
-             */
+            /** @description When it was recorded. */
             at: string | null;
-            /** Groups */
             groups: components["schemas"]["GroupView"][];
-            /**
-             * Metrics
-             * @description StepMetrics; null for a step that was refused.
-             */
+            /** @description StepMetrics; null for a step that was refused. */
             metrics: {
                 [key: string]: unknown;
             } | null;
-            /** Next */
             next: number | null;
-            /**
-             * Previous
-             * @description The recorded step before it.
-             */
+            /** @description The recorded step before it. */
             previous: number | null;
-            /**
-             * Refused
-             * @description Attempts at this step that changed no weights.
-             */
+            /** @description Attempts at this step that changed no weights. */
             refused: components["schemas"]["Event"][];
-            /** Step */
             step: number;
         };
         /**
@@ -5805,9 +4156,7 @@ export interface components {
          * @description How many episodes a task has.
          */
         TaskCount: {
-            /** Count */
             count: number;
-            /** Task */
             task: string;
         };
         /**
@@ -5815,38 +4164,24 @@ export interface components {
          * @description ``GET /v1/sessions/{id}/tasks``: attempts by where they are.
          */
         TaskCounts: {
-            /** Done */
             done: number;
-            /** Failed */
             failed: number;
             /**
-             * Failures
              * @description The latest ten.
              * @default []
              */
             failures: components["schemas"]["TaskFailure"][];
-            /** Running */
             running: number;
-            /**
-             * Running Judged
-             * @default 0
-             */
+            /** @default 0 */
             running_judged: number;
-            /**
-             * Waiting
-             * @description Those whose worker's lease has run out among them.
-             */
+            /** @description Those whose worker's lease has run out among them. */
             waiting: number;
             /**
-             * Waiting Judged
              * @description Of those that wait: they need a worker with a judge.
              * @default 0
              */
             waiting_judged: number;
-            /**
-             * Workers
-             * @description That hold a lease.
-             */
+            /** @description That hold a lease. */
             workers: number;
         };
         /**
@@ -5854,9 +4189,7 @@ export interface components {
          * @description ``POST .../tasks/{task_id}/episode``: the episode in which the holder of ``lease`` plays it.
          */
         TaskEpisode: {
-            /** Episode Id */
             episode_id: string;
-            /** Lease */
             lease: string;
         };
         /**
@@ -5864,9 +4197,7 @@ export interface components {
          * @description An attempt that will not be tried again.
          */
         TaskFailure: {
-            /** Error */
             error: string;
-            /** Name */
             name: string;
         };
         /**
@@ -5874,15 +4205,12 @@ export interface components {
          * @description ``POST .../tasks/{task_id}/finish``: it is done, or ``error`` says why not; then it is tried again.
          */
         TaskFinish: {
-            /** Error */
             error?: string | null;
             /**
-             * Final
              * @description With an error: no other try can mend it.
              * @default false
              */
             final?: boolean;
-            /** Lease */
             lease: string;
         };
         /**
@@ -5892,17 +4220,10 @@ export interface components {
          *     ``outputs`` are what its judge made of them, one for each, before the first of them is ended: should this worker be lost then, the next one ends them.
          */
         TaskGroup: {
-            /**
-             * Episode Ids
-             * @description Those of failed tries among them: two for each attempt at most. None of them: it is played anew.
-             */
+            /** @description Those of failed tries among them: two for each attempt at most. None of them: it is played anew. */
             episode_ids: string[];
-            /** Lease */
             lease: string;
-            /**
-             * Outputs
-             * @description JSON of at most 1 MiB. No episode is added after them.
-             */
+            /** @description JSON of at most 1 MiB. No episode is added after them. */
             outputs?: components["schemas"]["WorkflowOutput"][] | null;
         };
         /**
@@ -5910,12 +4231,9 @@ export interface components {
          * @description ``lost`` are those of ``held`` that another worker has, or that are over.
          */
         TaskLeases: {
-            /** Items */
             items: components["schemas"]["LeasedTask"][];
-            /** Lost */
             lost: string[];
             /**
-             * Others Waiting
              * @description Where this worker has room left: attempts that wait for one with a judge, or for one without; those at the first 1000 tasks.
              * @default 0
              */
@@ -5926,12 +4244,8 @@ export interface components {
          * @description One task: ``name`` is the key of its group, ``row`` what the agent is given.
          */
         TaskRow: {
-            /** Name */
             name: string;
-            /**
-             * Row
-             * @description JSON of at most 16 KiB.
-             */
+            /** @description JSON of at most 16 KiB. */
             row: unknown;
         };
         /**
@@ -5939,14 +4253,9 @@ export interface components {
          * @description What the episodes of one task earned in an evaluation.
          */
         TaskScore: {
-            /** Episodes */
             episodes: number;
-            /** Reward Mean */
             reward_mean: number;
-            /**
-             * Reward Std
-             * @description None of a single one.
-             */
+            /** @description None of a single one. */
             reward_std?: number | null;
         };
         /**
@@ -5954,22 +4263,13 @@ export interface components {
          * @description One attempt: ``waiting``, ``running``, ``done`` or ``failed``.
          */
         TaskView: {
-            /** Episode Id */
             episode_id: string | null;
-            /**
-             * Error
-             * @default
-             */
+            /** @default  */
             error: string;
-            /** Name */
             name: string;
-            /** State */
             state: string;
-            /** Task Id */
             task_id: string;
-            /** Tries */
             tries: number;
-            /** Try Number */
             try_number: number;
         };
         /**
@@ -5977,32 +4277,21 @@ export interface components {
          * @description ``POST /v1/sessions/{id}/tasks/lease``: keep the leases in ``held`` and take ``count`` attempts more.
          */
         TasksLease: {
-            /**
-             * Count
-             * @description Of judged tasks those whose attempts fit; one, be it larger, to a worker that holds none.
-             */
+            /** @description Of judged tasks those whose attempts fit; one, be it larger, to a worker that holds none. */
             count: number;
-            /**
-             * Held
-             * @default []
-             */
+            /** @default [] */
             held?: string[];
             /**
-             * Judged
              * @description The worker has a judge: it takes judged tasks, and no others.
              * @default false
              */
             judged?: boolean;
             /**
-             * Lease S
              * @description From now; later another worker may take the attempt.
              * @default 60
              */
             lease_s?: number;
-            /**
-             * Worker
-             * @description Who asks: shown, and counted.
-             */
+            /** @description Who asks: shown, and counted. */
             worker: string;
         };
         /**
@@ -6011,27 +4300,22 @@ export interface components {
          */
         TasksPut: {
             /**
-             * Attempts
              * @description Episodes of each task; grpo_n of them make a full group.
              * @default 1
              */
             attempts?: number;
             /**
-             * Eval
              * @description Served and counted, never trained.
              * @default false
              */
             eval?: boolean;
             /**
-             * Judged
              * @description One worker plays all attempts at a task, and its judge rewards them together.
              * @default false
              */
             judged?: boolean;
-            /** Rows */
             rows: components["schemas"]["TaskRow"][];
             /**
-             * Tries
              * @description How often an attempt is handed out before it counts as failed.
              * @default 3
              */
@@ -6048,14 +4332,9 @@ export interface components {
          * @description Seconds of runtimes within a stretch of time, and the same times their GPUs.
          */
         TimeUsage: {
-            /**
-             * Cost
-             * @description At the prices of today; none: the server has none.
-             */
+            /** @description At the prices of today; none: the server has none. */
             cost: number | null;
-            /** Gpu S */
             gpu_s: number;
-            /** Runtime S */
             runtime_s: number;
         };
         /**
@@ -6063,25 +4342,14 @@ export interface components {
          * @description A ``ServiceClient`` that the session serves, or served.
          */
         TinkerClientView: {
-            /**
-             * Created At
-             * Format: date-time
-             */
+            /** Format: date-time */
             created_at: string;
-            /** Display Name */
             display_name: string;
-            /**
-             * Finished
-             * @description How its client ended it: success, errored, ..., or vanished.
-             */
+            /** @description How its client ended it: success, errored, ..., or vanished. */
             finished: string | null;
-            /** Sdk Version */
             sdk_version: string;
-            /** Tags */
             tags: string[];
-            /** Tinker Session Id */
             tinker_session_id: string;
-            /** User Metadata */
             user_metadata: {
                 [key: string]: unknown;
             };
@@ -6091,43 +4359,22 @@ export interface components {
          * @description A model that a client trains.
          */
         TinkerModelView: {
-            /** Base Model */
             base_model: string;
-            /**
-             * Calls
-             * @description Calls of forward_backward.
-             */
+            /** @description Calls of forward_backward. */
             calls: number;
-            /**
-             * Created At
-             * Format: date-time
-             */
+            /** Format: date-time */
             created_at: string;
-            /** Id */
             id: string;
-            /**
-             * Last Request At
-             * Format: date-time
-             */
+            /** Format: date-time */
             last_request_at: string;
-            /**
-             * Learning Rate
-             * @description That of its last optimizer step.
-             */
+            /** @description That of its last optimizer step. */
             learning_rate: number | null;
             /** @description Rank 0: all weights are trained. */
             lora: components["schemas"]["LoraOptions"];
-            /**
-             * Source Path
-             * @description The tinker:// path of the state that it began from.
-             */
+            /** @description The tinker:// path of the state that it began from. */
             source_path: string | null;
-            /**
-             * Steps
-             * @description Optimizer steps.
-             */
+            /** @description Optimizer steps. */
             steps: number;
-            /** User Metadata */
             user_metadata: {
                 [key: string]: unknown;
             } | null;
@@ -6137,25 +4384,13 @@ export interface components {
          * @description ``GET /v1/sessions/{id}/tinker``: what a session of kind ``tinker`` does for its clients.
          */
         TinkerRun: {
-            /**
-             * Clients
-             * @description Clients of the project share a runtime: the newest 50, in their order.
-             */
+            /** @description Clients of the project share a runtime: the newest 50, in their order. */
             clients: components["schemas"]["TinkerClientView"][];
-            /**
-             * Models
-             * @description In the order in which they were made.
-             */
+            /** @description In the order in which they were made. */
             models: components["schemas"]["TinkerModelView"][];
-            /**
-             * Newest Samplers
-             * @description The newest of them.
-             */
+            /** @description The newest of them. */
             newest_samplers: components["schemas"]["TinkerSamplerView"][];
-            /**
-             * Samplers
-             * @description Sampling sessions of a base model or of a path.
-             */
+            /** @description Sampling sessions of a base model or of a path. */
             samplers: number;
             tokens: components["schemas"]["TinkerTokenCounts"];
         };
@@ -6164,19 +4399,11 @@ export interface components {
          * @description A sampling session that a client made.
          */
         TinkerSamplerView: {
-            /** Base Model */
             base_model: string;
-            /**
-             * Created At
-             * Format: date-time
-             */
+            /** Format: date-time */
             created_at: string;
-            /** Id */
             id: string;
-            /**
-             * Model Path
-             * @description The tinker:// path of the weights that it samples; None: the base model.
-             */
+            /** @description The tinker:// path of the weights that it samples; None: the base model. */
             model_path: string | null;
         };
         /**
@@ -6184,13 +4411,9 @@ export interface components {
          * @description What runtimes of the session computed for their clients, by the wire's names of usage.
          */
         TinkerTokenCounts: {
-            /** Sampling Prefill */
             sampling_prefill: number;
-            /** Sampling Prefill Cached */
             sampling_prefill_cached: number;
-            /** Sampling Sample */
             sampling_sample: number;
-            /** Training */
             training: number;
         };
         /**
@@ -6200,81 +4423,50 @@ export interface components {
          *     ``pieces`` joined are ``text``. The bytes of a character that several tokens share are with the last of them.
          */
         TokenRun: {
-            /**
-             * Advantage
-             * @description Of each of these tokens, once they are trained.
-             */
+            /** @description Of each of these tokens, once they are trained. */
             advantage: number | null;
             /**
-             * Answer
              * @description Which of the call's answers.
              * @default 0
              */
             answer: number;
-            /**
-             * Call
-             * @description Whose answer these tokens are; null: context, which is not trained.
-             */
+            /** @description Whose answer these tokens are; null: context, which is not trained. */
             call: string | null;
             /**
-             * Is Sampled Raw
              * @description Whether the call was sampled from the model's own distribution: logprobs are the raw ones.
              * @default false
              */
             is_sampled_raw: boolean;
             /**
-             * Logprobs
              * @description Of the distribution that each was sampled from.
              * @default []
              */
             logprobs: number[];
             /**
-             * Pieces
              * @description The text of each token; like the next two, empty for context.
              * @default []
              */
             pieces: string[];
-            /**
-             * Policy Versions
-             * @default []
-             */
+            /** @default [] */
             policy_versions: number[];
-            /**
-             * Raw Logprobs
-             * @description The model's own, at temperature 1 over all token ids, where they differ from logprobs; null where they are the same (is_sampled_raw) or were not recorded.
-             */
+            /** @description The model's own, at temperature 1 over all token ids, where they differ from logprobs; null where they are the same (is_sampled_raw) or were not recorded. */
             raw_logprobs: number[] | null;
             /**
-             * Split Bytes
              * @description By index: the bytes, in hex, of each token that is not whole characters.
              * @default {}
              */
             split_bytes: {
                 [key: string]: string;
             };
-            /**
-             * Start
-             * @description The position of the first token in the timeline.
-             */
+            /** @description The position of the first token in the timeline. */
             start: number;
-            /**
-             * Text
-             * @description As decoded, special tokens included.
-             */
+            /** @description As decoded, special tokens included. */
             text: string;
-            /** Token Ids */
             token_ids: number[];
-            /** Tokens */
             tokens: number;
-            /**
-             * Trainer Logprobs
-             * @description The trainer's own, of the distribution that was sampled from, under the weights before the step that trained these tokens; null of a token that it did not train. Null as a whole where they are not kept: of tokens that no step computed.
-             */
+            /** @description The trainer's own, of the distribution that was sampled from, under the weights before the step that trained these tokens; null of a token that it did not train. Null as a whole where they are not kept: of tokens that no step computed. */
             trainer_logprobs: (number | null)[] | null;
-            /**
-             * Trainer Logprobs After
-             * @description The same under the weights after that step; null as a whole too where the session has no logprobs_after_step.
-             */
+            /** @description The same under the weights after that step; null as a whole too where the session has no logprobs_after_step. */
             trainer_logprobs_after: (number | null)[] | null;
         };
         /**
@@ -6282,16 +4474,10 @@ export interface components {
          * @description A token sequence that calls of an episode merged into, in runs. A page may hold a part of it.
          */
         TokenTimeline: {
-            /** Agent */
             agent: string | null;
-            /** Index */
             index: number;
-            /** Runs */
             runs: components["schemas"]["TokenRun"][];
-            /**
-             * Tokens
-             * @description Of the whole timeline.
-             */
+            /** @description Of the whole timeline. */
             tokens: number;
         };
         /**
@@ -6299,45 +4485,28 @@ export interface components {
          * @description An answer of a call, and where its tokens are.
          */
         TrajectoryAnswer: {
-            /** Finish Reason */
             finish_reason: string | null;
-            /** Index */
             index: number;
-            /**
-             * Logprobs
-             * @default []
-             */
+            /** @default [] */
             logprobs: number[];
-            /** Message */
             message: {
                 [key: string]: unknown;
             };
-            /**
-             * Policy Versions
-             * @default []
-             */
+            /** @default [] */
             policy_versions: number[];
             /**
-             * Start
              * @description The position of its first token there: all before it is the call's prompt.
              * @default 0
              */
             start: number;
-            /**
-             * Timeline
-             * @description Index of the timeline that has its tokens; null where none was sampled.
-             */
+            /** @description Index of the timeline that has its tokens; null where none was sampled. */
             timeline: number | null;
             /**
-             * Token Ids
              * @description Like the next two: of an answer that no timeline has.
              * @default []
              */
             token_ids: number[];
-            /**
-             * Tokens
-             * @default 0
-             */
+            /** @default 0 */
             tokens: number;
         };
         /**
@@ -6345,45 +4514,28 @@ export interface components {
          * @description One LLM request of an episode. ``messages`` are those that the call it continues has not.
          */
         TrajectoryCall: {
-            /** Agent */
             agent: string | null;
-            /** Answers */
             answers: components["schemas"]["TrajectoryAnswer"][];
-            /**
-             * Begun At
-             * @description Unix time in seconds.
-             */
+            /** @description Unix time in seconds. */
             begun_at: number;
-            /** Continues */
             continues: string | null;
             drift: components["schemas"]["DriftPoint"] | null;
-            /** Ended At */
             ended_at: number;
-            /** Id */
             id: string;
-            /** Messages */
             messages: {
                 [key: string]: unknown;
             }[];
-            /** Messages From */
             messages_from: number;
-            /**
-             * Options
-             * @description The request without its messages.
-             */
+            /** @description The request without its messages. */
             options: {
                 [key: string]: unknown;
             };
             /**
-             * Prompt Token Ids
              * @description Where no timeline holds them: of a cancelled call.
              * @default []
              */
             prompt_token_ids: number[];
-            /**
-             * Status
-             * @enum {string}
-             */
+            /** @enum {string} */
             status: "completed" | "cancelled";
         };
         /**
@@ -6391,30 +4543,18 @@ export interface components {
          * @description What was used, as measured. Lost heartbeats count as nothing used.
          */
         Usage: {
-            /**
-             * Cost
-             * @description At the prices of today; none: the server has none.
-             */
+            /** @description At the prices of today; none: the server has none. */
             cost: number | null;
             /**
-             * Device S
              * @description The same as gpu_s, with a runtime without GPU as one device.
              * @default 0
              */
             device_s: number;
-            /**
-             * Gpu S
-             * @description The same, times the GPUs of the runtime.
-             */
+            /** @description The same, times the GPUs of the runtime. */
             gpu_s: number;
-            /**
-             * Runtime S
-             * @description Seconds in which a runtime held the session, from its registration on.
-             */
+            /** @description Seconds in which a runtime held the session, from its registration on. */
             runtime_s: number;
-            /** Steps */
             steps: number;
-            /** Tokens Trained */
             tokens_trained: number;
         };
         /**
@@ -6429,25 +4569,13 @@ export interface components {
          */
         UsageDays: {
             by: components["schemas"]["UsageBy"];
-            /**
-             * Days
-             * @description The earliest day first.
-             */
+            /** @description The earliest day first. */
             days: components["schemas"]["DayUsage"][];
-            /**
-             * First
-             * Format: date
-             */
+            /** Format: date */
             first: string;
-            /**
-             * Last
-             * Format: date
-             */
+            /** Format: date */
             last: string;
-            /**
-             * Payers
-             * @description The most used first.
-             */
+            /** @description The most used first. */
             payers: components["schemas"]["PeriodUsage"][];
             /** @description None: no money is shown. */
             prices: components["schemas"]["DevicePrices"] | null;
@@ -6459,21 +4587,13 @@ export interface components {
          *     The time of sessions that were deleted stays in the sum; their steps and tokens went with their record.
          */
         UsageList: {
-            /**
-             * By Key
-             * @description Of sessions that a key started; the most used first. For people, and keys with the admin scope, on the first page; none otherwise.
-             */
+            /** @description Of sessions that a key started; the most used first. For people, and keys with the admin scope, on the first page; none otherwise. */
             by_key: components["schemas"]["PayerUsage"][] | null;
-            /**
-             * By Member
-             * @description Of whoever started them, by hand or by key; the most used first. For the same, on the same page.
-             */
+            /** @description Of whoever started them, by hand or by key; the most used first. For the same, on the same page. */
             by_member: components["schemas"]["PayerUsage"][] | null;
-            /** Items */
             items: components["schemas"]["SessionUsage"][];
             /** @description Of the last 168 hours, deleted sessions too. */
             last_7_days: components["schemas"]["TimeUsage"];
-            /** Next Cursor */
             next_cursor: string | null;
             /** @description None: no money is shown. */
             prices: components["schemas"]["DevicePrices"] | null;
@@ -6485,24 +4605,13 @@ export interface components {
          * @description A queued session.
          */
         WaitingSession: {
-            /**
-             * Is Held
-             * @description The project's quota of devices keeps it from starting.
-             */
+            /** @description The project's quota of devices keeps it from starting. */
             is_held: boolean;
-            /** Name */
             name: string;
-            /**
-             * Position
-             * @description In the queue of all projects; 1 is next.
-             */
+            /** @description In the queue of all projects; 1 is next. */
             position: number;
-            /** Session Id */
             session_id: string;
-            /**
-             * Since
-             * Format: date-time
-             */
+            /** Format: date-time */
             since: string;
         };
         /**
@@ -6511,7 +4620,6 @@ export interface components {
          */
         WebhookCreate: {
             /**
-             * Topics
              * @default [
              *       "session.state",
              *       "session.failed",
@@ -6524,10 +4632,7 @@ export interface components {
              *     ]
              */
             topics?: components["schemas"]["WebhookTopic"][];
-            /**
-             * Url
-             * @description https, and an address that is public.
-             */
+            /** @description https, and an address that is public. */
             url: string;
         };
         /**
@@ -6535,18 +4640,11 @@ export interface components {
          * @description The only response that carries the secret.
          */
         WebhookCreated: {
-            /**
-             * Created At
-             * Format: date-time
-             */
+            /** Format: date-time */
             created_at: string;
-            /** Id */
             id: string;
-            /** Secret */
             secret: string;
-            /** Topics */
             topics: components["schemas"]["WebhookTopic"][];
-            /** Url */
             url: string;
         };
         /**
@@ -6554,7 +4652,6 @@ export interface components {
          * @description Newest first.
          */
         WebhookList: {
-            /** Items */
             items: components["schemas"]["WebhookView"][];
         };
         /**
@@ -6568,16 +4665,10 @@ export interface components {
          * @description A webhook without its secret.
          */
         WebhookView: {
-            /**
-             * Created At
-             * Format: date-time
-             */
+            /** Format: date-time */
             created_at: string;
-            /** Id */
             id: string;
-            /** Topics */
             topics: components["schemas"]["WebhookTopic"][];
-            /** Url */
             url: string;
         };
         /**
@@ -6589,37 +4680,26 @@ export interface components {
          *     Example: ``WorkflowOutput(reward=1.0, is_success=True, metrics={"turns": 3}, rewards_by_call={completion.id: 0.5})``
          */
         WorkflowOutput: {
-            /** Is Success */
             is_success?: boolean | null;
-            /**
-             * Metadata
-             * @default {}
-             */
+            /** @default {} */
             metadata?: {
                 [key: string]: unknown;
             };
-            /**
-             * Metrics
-             * @default {}
-             */
+            /** @default {} */
             metrics?: {
                 [key: string]: number;
             };
-            /** Reward */
             reward: number;
             /**
-             * Reward Parts
              * @description Kept as metrics of the names reward/<part>.
              * @default {}
              */
             reward_parts?: {
                 [key: string]: number;
             };
-            /** Rewards By Agent */
             rewards_by_agent?: {
                 [key: string]: number;
             } | null;
-            /** Rewards By Call */
             rewards_by_call?: {
                 [key: string]: number;
             } | null;
