@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import yaml
 from django.core.exceptions import ImproperlyConfigured
 
 from console.scheduling.launchers import ray
@@ -82,6 +83,16 @@ def fresh(folder: Path, **more: object) -> Handle:
 def test_the_version_is_that_of_the_lock() -> None:
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
     assert f"ray=={ray.VERSION}" in groups["ray"]
+
+
+def test_the_manuals_cluster_of_kuberay_has_that_version_and_a_token() -> None:
+    written = (ROOT / "docs/howto/cluster.md").read_text()
+    (manifest,) = re.findall(r"```yaml\n(apiVersion: ray\.io.*?)```", written, re.DOTALL)
+    cluster = yaml.safe_load(manifest)
+    assert cluster["spec"]["rayVersion"] == ray.VERSION
+    assert cluster["spec"]["authOptions"] == {"mode": "token"}
+    name, namespace = cluster["metadata"]["name"], cluster["metadata"]["namespace"]
+    assert f"TINKERSCRIPT_RAY_ADDRESS=http://{name}-head-svc.{namespace}.svc:8265\n" in written
 
 
 def test_a_job_has_its_machine_and_no_secret_of_the_session(cluster: Cluster, tmp_path) -> None:
