@@ -16,6 +16,9 @@ const loop = await page("ui/loop-snippet.tsx");
 const calls = await page("ui/call-snippets.ts");
 const webhooks = await page("features/webhooks/receiver-snippet.ts");
 const checkpoints = await page("features/sessions/checkpoints/download-script.ts");
+const playground = await page("features/playground/programs.ts");
+const { sdkProgram } = await page("features/sessions/detail/sdk-program.ts");
+const { workerCommand } = await page("features/sessions/detail/worker-command.ts");
 const spoken = {
   messages: [
     { role: "system", content: "Be brief." },
@@ -27,6 +30,10 @@ const spoken = {
   max_tokens: 16,
 };
 const body = { model: served?.model, messages: [{ role: "user", content: "It's 3 + 4?" }], temperature: 0.5, max_tokens: 16 };
+const policy = playground.programsOf({ session: { id: session ?? "ses_none", kind: "episodes" } }, spoken, origin);
+const model = playground.programsOf({ session: { id: served?.id ?? "ses_none", kind: "serving" } }, spoken, origin);
+const outside = playground.programsOf({ outside: { baseUrl: served?.baseUrl ?? origin, model: served?.model ?? "" } }, spoken, origin);
+const options = { grpo_n: 2, tasks_per_batch: 2, max_context_length: 512, loss: "dapo" };
 
 console.log(
   JSON.stringify({
@@ -40,9 +47,15 @@ console.log(
     tinker: keys.tinkerProgram(baseModel),
     call_key: calls.keySnippet(served?.key ?? ""),
     call_curl: calls.curlSnippet(served?.baseUrl ?? origin, body),
-    playground_curl: calls.curlSnippet(`${origin}/oai/api/v1`, { ...body, model: served?.id }, calls.PROJECT_KEY),
-    playground_python: calls.pythonSnippet(`${origin}/oai/api/v1`, { ...spoken, model: served?.id }, calls.PROJECT_KEY),
-    playground_policy: calls.policySnippet(session ?? "ses_none", spoken),
+    playground_curl: model.curl,
+    playground_python: model.python,
+    playground_policy: policy.python,
+    outside_curl: outside.curl,
+    outside_python: outside.python,
+    asked_options: options,
+    same_options: sdkProgram({ base_model: baseModel, config: options }, Object.keys(options)),
+    worker: workerCommand(session ?? "ses_none", "plain"),
+    download_command: download ? checkpoints.downloadCommand(session, download.checkpoint_id) : "",
     call_python: calls.pythonSnippet(served?.baseUrl ?? origin, body),
     webhook_secret: webhooks.secretSnippet(webhookSecret ?? ""),
     webhook_receiver: webhooks.RECEIVER_SNIPPET,

@@ -30,6 +30,8 @@ ADVICE = " in this session: "  # what the server finds wrong with how a newcomer
 LIMIT_S = 1500
 # of a program whose rewards may all be equal by chance, one time in sixty: then it says so
 TRIES = 3
+# what `pip install` puts beside the interpreter
+CLIENT = f'tinkerscript() {{ {sys.executable} -m tinkerscript "$@"; }};'
 NEEDS = [
     pytest.mark.skipif(
         not (ROOT / "frontend/node_modules").exists(), reason="the front end is not installed"
@@ -177,8 +179,33 @@ def test_the_loop_of_a_session_that_waits_trains_it(
         each for each in loop_server.get(f"{path}/checkpoints")["items"] if each["kind"] == "model"
     ]
     download = loop_server.get(f"{path}/checkpoints/{model['id']}/download")
-    said = run(shown(loop_server, download=download)["download_script"], tmp_path)
+    snippets = shown(loop_server, session=session.id, download=download)
+    said = run(snippets["download_script"], tmp_path)
     assert said.count(": OK") == len(download["files"]) > 1
+    run(
+        f"#!/bin/bash\n{CLIENT} {snippets['download_command']}",
+        tmp_path,
+        variables=snippets["server_variables"],
+        PYTHONPATH=ours,
+    )
+    brought = {path.name for path in (tmp_path / model["id"]).iterdir()}
+    assert {file["path"] for file in download["files"]} <= brought
+
+
+def test_the_program_of_a_runs_options_starts_a_session_with_them_and_ends_it(
+    loop_server: LoopServer, tmp_path: Path, ours: str
+) -> None:
+    snippets = shown(loop_server)
+    said = run(
+        snippets["same_options"],
+        tmp_path,
+        variables=snippets["server_variables"],
+        PYTHONPATH=ours,
+    )
+    session = loop_server.get(f"/v1/sessions/{said.strip()}")
+    assert session["state"] in ("stopping", "stopped") and session["base_model"] == BASE_MODEL
+    asked = snippets["asked_options"]
+    assert asked and asked.items() <= session["config"].items()
 
 
 def test_the_calls_of_a_served_model_and_its_checkpoints_script_run(
@@ -202,6 +229,11 @@ def test_the_calls_of_a_served_model_and_its_checkpoints_script_run(
         ours_alone = snippets["server_variables"]
         assert run(snippets["playground_python"], tmp_path, variables=ours_alone).strip()
         curl = run(f"#!/bin/bash\n{snippets['playground_curl']}", tmp_path, variables=ours_alone)
+        assert json.loads(curl)["choices"][0]["message"]["content"]
+        # An endpoint elsewhere is one by its address, name and key alone, which this has too.
+        of_endpoint = f"export ENDPOINT_API_KEY={served.api_key}"
+        assert run(snippets["outside_python"], tmp_path, variables=of_endpoint).strip()
+        curl = run(f"#!/bin/bash\n{snippets['outside_curl']}", tmp_path, variables=of_endpoint)
         assert json.loads(curl)["choices"][0]["message"]["content"]
 
 

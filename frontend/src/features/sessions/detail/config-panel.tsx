@@ -8,7 +8,7 @@ import { Panel } from "../../../ui/panel";
 import { configFields, type OptionSchema } from "../config-fields";
 import { ShowAllButton } from "../show-all-button";
 import { optionRows } from "./option-rows";
-import { sdkLine } from "./sdk-line";
+import { sdkProgram } from "./sdk-program";
 
 const FIELDS = configFields(schema as unknown as OptionSchema);
 
@@ -56,7 +56,7 @@ export function ConfigPanel({ session }: { session: Session }) {
       </dl>
       {session.kind === "episodes" && (
         <div className="border-t border-line p-3">
-          <CopyBlock label="The same in Python" text={sdkLine(session, changed.map((row) => row.name))} />
+          <CopyBlock label="The same in Python" text={sdkProgram(session, changed.map((row) => row.name))} />
         </div>
       )}
     </Panel>

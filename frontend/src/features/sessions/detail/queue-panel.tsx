@@ -3,9 +3,11 @@ import { useQuery } from "@tanstack/react-query";
 import { isUsed, missingWorkers, tasksQuery } from "../../../api/tasks";
 import type { Session } from "../../../api/types";
 import { Badge } from "../../../ui/badge";
+import { CopyBlock } from "../../../ui/copy";
 import { number } from "../../../ui/format";
 import { Panel } from "../../../ui/panel";
 import { UserText } from "../../../ui/user-text";
+import { workerCommand } from "./worker-command";
 
 export function QueuePanel({ session }: { session: Session }) {
   const { data: counts } = useQuery(tasksQuery(session));
@@ -28,10 +30,10 @@ export function QueuePanel({ session }: { session: Session }) {
         ))}
       </dl>
       {missing.map((kind) => (
-        <p key={kind} className="border-t border-line px-4 py-2 text-xs text-muted">
-          {kind === "judged" ? "Tasks with a judge wait for a worker: " : "Tasks wait for a worker: "}
-          <code className="break-all">{`tinkerscript worker my_agent:run --session ${session.id}${kind === "judged" ? " --judge my_judge:rank" : ""}`}</code>
-        </p>
+        <div key={kind} className="space-y-2 border-t border-line px-4 py-2 text-xs text-muted">
+          <p>{kind === "judged" ? "Tasks with a judge wait for a worker." : "Tasks wait for a worker."} On any machine, with the client and the two variables that a new key shows (“API keys”):</p>
+          <CopyBlock label="shell" text={workerCommand(session.id, kind)} />
+        </div>
       ))}
       {counts.failures.length > 0 && (
         <ul className="border-t border-line px-4 py-2 text-xs" aria-label="Attempts that failed">
