@@ -1,7 +1,8 @@
 """OpenAI's and Anthropic's dialects with an API key: chat, completions and messages of trained
 models and base models.
 
-/oai/api/v1/...         chat/completions, completions, responses, tokenize, detokenize, models
+/oai/api/v1/...         chat/completions, completions, responses, responses/input_tokens, tokenize,
+                        detokenize, models
 /anthropic/api/v1/...   messages, messages/count_tokens, models
 /openai/v1/...          all of these with an API key; with the key of an episode it is the relay's
 
@@ -51,7 +52,14 @@ from tinkerscript.wire.tinker.ids import CALLER_HEADER, SAMPLER_HEADER, SamplerI
 OPENAI, ANTHROPIC = "/oai/api", "/anthropic/api"
 REST = ("/v1/", "/api/v1/")
 PATHS = {
-    OPENAI: ("chat/completions", "completions", "responses", "tokenize", "detokenize"),
+    OPENAI: (
+        "chat/completions",
+        "completions",
+        "responses",
+        "responses/input_tokens",
+        "tokenize",
+        "detokenize",
+    ),
     ANTHROPIC: ("messages", "messages/count_tokens"),
 }
 PATHS[PREFIX] = PATHS[OPENAI] + PATHS[ANTHROPIC]

@@ -97,7 +97,7 @@ def parse_page(request: Request, *, limit: int, maximum: int) -> dict[str, Any]:
 def openai_error(request: Request, error: GatewayError) -> JSONResponse:
     """The error body of the OpenAI dialect: its ``param`` has the places of lists in brackets."""
     param = error.param
-    if param is not None and request.url.path.endswith("/responses"):
+    if param is not None and "/responses" in request.url.path:
         param = _of_responses(param)
     param = param and PLACE.sub(r"[\1]", param)
     said = PLACE.sub(r"[\1]", error.sentences)

@@ -88,9 +88,9 @@ class TextOptions(Strict):
     verbosity: Literal["low", "medium", "high"] | None = None  # a label
 
 
-class ResponsesRequest(EngineOptions, TemplateOptions):
-    """The body of ``POST /v1/responses``. Earlier responses are those of the episode, which its
-    journal keeps.
+class CountRequest(TemplateOptions):
+    """The body of ``POST /v1/responses/input_tokens``: what makes the prompt. Earlier responses are
+    those of the episode, which its journal keeps.
     """
 
     model: str
@@ -99,20 +99,11 @@ class ResponsesRequest(EngineOptions, TemplateOptions):
     tools: list[Tool] | None = None
     tool_choice: Literal["none", "auto", "required"] | NamedTool | AllowedTools | None = None
     parallel_tool_calls: bool | None = None
-    temperature: float | None = Field(None, ge=0, le=2, allow_inf_nan=False)
-    top_p: float | None = Field(None, gt=0, le=1, allow_inf_nan=False)
-    max_output_tokens: int | None = Field(None, ge=1)
     text: TextOptions | None = None
     reasoning: Reasoning | None = None
     previous_response_id: str | None = Field(None, min_length=1, max_length=256)
-    include: list[Include] | None = None
-    top_logprobs: int | None = Field(None, ge=0, le=20)
     # nothing is cut: what is too long is refused
     truncation: Literal["auto", "disabled"] | None = None
-    store: bool | None = None  # every call is kept, whatever is asked
-    max_tool_calls: int | None = Field(None, ge=1)  # of built-in tools, which there are none of
-    stream: bool | None = None
-    metadata: dict[str, str] | None = None
 
     @property
     def names_earlier(self) -> bool:
@@ -149,36 +140,45 @@ class ResponsesRequest(EngineOptions, TemplateOptions):
         two of one name."""
         return functions_of(self.tools or [])
 
+
+class ResponsesRequest(CountRequest, EngineOptions):
+    """The body of ``POST /v1/responses``."""
+
+    temperature: float | None = Field(None, ge=0, le=2, allow_inf_nan=False)
+    top_p: float | None = Field(None, gt=0, le=1, allow_inf_nan=False)
+    max_output_tokens: int | None = Field(None, ge=1)
+    include: list[Include] | None = None
+    top_logprobs: int | None = Field(None, ge=0, le=20)
+    store: bool | None = None  # every call is kept, whatever is asked
+    max_tool_calls: int | None = Field(None, ge=1)  # of built-in tools, which there are none of
+    stream: bool | None = None
+    metadata: dict[str, str] | None = None
+
     @property
     def wants_logprobs(self) -> bool:
         """Whether log-probabilities are part of a message's text."""
         return bool(self.top_logprobs) or LOGPROBS in (self.include or [])
 
 
-def chat_request(asked: ResponsesRequest, earlier: EarlierResponses) -> ChatRequest:
+def chat_request(asked: CountRequest, earlier: EarlierResponses) -> ChatRequest:
     """The same question in chat terms. Raises BadRequest for what does not fit together, and for
     unknown ids.
     """
     chat: dict[str, Any] = {
         "model": asked.model,
         "messages": _messages(asked, earlier),
-        "logprobs": True if asked.wants_logprobs else None,
-        "top_logprobs": asked.top_logprobs,
         "reasoning_effort": asked.reasoning.effort if asked.reasoning else None,
-        "max_completion_tokens": asked.max_output_tokens,
         "tools": [_tool(name, tool) for name, tool in asked.functions.items()],
+        "parallel_tool_calls": asked.parallel_tool_calls,
         "response_format": _response_format(asked.text),
+        "chat_template_kwargs": asked.chat_template_kwargs,
     }
-    for name in (
-        "parallel_tool_calls",
-        "temperature",
-        "top_p",
-        "stream",
-        "metadata",
-        "chat_template_kwargs",
-    ):
-        chat[name] = getattr(asked, name)
-    chat |= asked.copied()
+    if isinstance(asked, ResponsesRequest):
+        chat["logprobs"] = True if asked.wants_logprobs else None
+        chat["max_completion_tokens"] = asked.max_output_tokens
+        for name in ("top_logprobs", "temperature", "top_p", "stream", "metadata"):
+            chat[name] = getattr(asked, name)
+        chat |= asked.copied()
     choice = asked.tool_choice
     if isinstance(choice, NamedTool):
         chat["tool_choice"] = _named(choice)
@@ -190,7 +190,7 @@ def chat_request(asked: ResponsesRequest, earlier: EarlierResponses) -> ChatRequ
     return checked(chat, ChatRequest)
 
 
-def _messages(asked: ResponsesRequest, earlier: EarlierResponses) -> list[dict[str, Any]]:
+def _messages(asked: CountRequest, earlier: EarlierResponses) -> list[dict[str, Any]]:
     """Instructions are those of this request alone, as in the dialect: an earlier response's are
     not taken over.
     """

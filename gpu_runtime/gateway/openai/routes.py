@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from gpu_runtime.episodes.open_episode import OpenEpisode
 from gpu_runtime.gateway.completion_handler import CompletionHandler
 from gpu_runtime.gateway.http import read_body
 from gpu_runtime.gateway.openai import chat_labels, responses_labels
@@ -15,17 +17,24 @@ from gpu_runtime.gateway.openai.client_tools import CLIENT_TOOLS
 from gpu_runtime.gateway.openai.completions import joined_completions, text_chunks, text_completion
 from gpu_runtime.gateway.openai.earlier_responses import INSTRUCTIONS, EarlierResponses
 from gpu_runtime.gateway.openai.responses import response, response_events
-from gpu_runtime.gateway.openai.responses_requests import ResponsesRequest, chat_request
+from gpu_runtime.gateway.openai.responses_requests import (
+    CountRequest,
+    ResponsesRequest,
+    chat_request,
+)
 from gpu_runtime.gateway.openai.responses_tools import NAMESPACES
 from gpu_runtime.generation.calls import Recorder
+from gpu_runtime.generation.chat_prompt import PreparedChat
 from gpu_runtime.generation.parsing import body_of, header_labels, parse_request, take_tools
 from gpu_runtime.generation.requests import ChatRequest, TextRequest
 from gpu_runtime.generation.text_prompt import PreparedText
 from gpu_runtime.rendering.renderer import Renderer
 
+R = TypeVar("R", bound=CountRequest)
+
 
 class OpenAIRoutes:
-    """The routes under ``/v1`` that sample."""
+    """The routes under ``/v1`` that sample, and the one that counts what a response would read."""
 
     def __init__(self, handler: CompletionHandler, recorder: Recorder, renderer: Renderer) -> None:
         self._handler, self._recorder, self._renderer = handler, recorder, renderer
@@ -36,6 +45,7 @@ class OpenAIRoutes:
             Route("/v1/chat/completions", self.chat_completions, methods=["POST"]),
             Route("/v1/completions", self.completions, methods=["POST"]),
             Route("/v1/responses", self.responses, methods=["POST"]),
+            Route("/v1/responses/input_tokens", self.input_tokens, methods=["POST"]),
         ]
 
     async def chat_completions(self, request: Request) -> Response:
@@ -72,16 +82,7 @@ class OpenAIRoutes:
     async def responses(self, request: Request) -> Response:
         """``POST /v1/responses``, streaming or not: a chat completion in the newer dialect."""
         episode, body = self._handler.authenticate(request), await read_body(request)
-        sent = body_of(body)
-        left_out = take_tools(sent, responses_labels.TOOLS)
-        asked, labels = parse_request(sent, ResponsesRequest, responses_labels.RESPONSES_LABELS)
-        labels |= header_labels(request.headers, responses_labels.HEADERS) | left_out
-        earlier = EarlierResponses(
-            await self._recorder.calls(episode) if asked.names_earlier else ()
-        )
-        chat = chat_request(asked, earlier)
-        renderer = self._renderer.at(episode.begun_at)
-        prepared = self._handler.prepare(request, renderer, chat, body, labels)
+        asked, prepared = await self._response(request, episode, body, ResponsesRequest)
         notes = dict(prepared.notes)
         if asked.instructions is not None:
             notes[INSTRUCTIONS] = True
@@ -92,3 +93,26 @@ class OpenAIRoutes:
         prepared = replace(prepared, notes=notes)
         whole, events = partial(response, asked), partial(response_events, asked)
         return await self._handler.answer(request, episode, prepared, whole, events)
+
+    async def input_tokens(self, request: Request) -> Response:
+        """``POST /v1/responses/input_tokens``: the ids that the engine would read; nothing is
+        sampled or kept.
+        """
+        episode, body = self._handler.authenticate(request), await read_body(request)
+        _, prepared = await self._response(request, episode, body, CountRequest)
+        prompt = await self._handler.prompt(episode, prepared)
+        return JSONResponse({"object": "response.input_tokens", "input_tokens": len(prompt.ids)})
+
+    async def _response(
+        self, request: Request, episode: OpenEpisode, body: bytes, kind: type[R]
+    ) -> tuple[R, PreparedChat]:
+        sent = body_of(body)
+        left_out = take_tools(sent, responses_labels.TOOLS)
+        asked, labels = parse_request(sent, kind, responses_labels.RESPONSES_LABELS)
+        labels |= header_labels(request.headers, responses_labels.HEADERS) | left_out
+        earlier = EarlierResponses(
+            await self._recorder.calls(episode) if asked.names_earlier else ()
+        )
+        chat = chat_request(asked, earlier)
+        renderer = self._renderer.at(episode.begun_at)
+        return asked, self._handler.prepare(request, renderer, chat, body, labels)

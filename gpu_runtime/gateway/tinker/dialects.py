@@ -85,6 +85,7 @@ class DialectRoutes:
             "/v1/chat/completions",
             "/v1/completions",
             "/v1/responses",
+            "/v1/responses/input_tokens",
             "/v1/tokenize",
             "/v1/detokenize",
         ]

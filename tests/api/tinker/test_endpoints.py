@@ -59,7 +59,8 @@ async def test_every_name_of_a_model_leads_to_the_runtime_that_serves_its_client
         assert await ask(alices, name) == (200, {"path": "/v1/chat/completions"})
     assert await ask(alices, BASE_MODEL) == (200, {"path": "/v1/chat/completions"})
     assert await ask(alices, path, MESSAGES) == (200, {"path": "/v1/messages"})
-    for of_both in ("/openai/v1/completions", "/openai/v1/messages/count_tokens"):
+    paths = ("completions", "responses/input_tokens", "messages/count_tokens")
+    for of_both in (f"/openai/v1/{each}" for each in paths):
         assert await ask(alices, path, of_both) == (200, {"path": of_both.removeprefix("/openai")})
     assert await Session.objects.acount() == 1, "no second runtime"
     told = [

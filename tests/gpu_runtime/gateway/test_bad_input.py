@@ -26,6 +26,7 @@ BODIES = {
     "/v1/chat/completions": {"model": MODEL, "messages": HELLO},
     "/v1/completions": {"model": MODEL, "prompt": "hello"},
     "/v1/responses": {"model": MODEL, "input": "hello"},
+    "/v1/responses/input_tokens": {"model": MODEL, "input": "hello"},
     "/v1/messages": {"model": MODEL, "messages": HELLO, "max_tokens": 8},
     "/v1/messages/count_tokens": {"model": MODEL, "messages": HELLO},
 }
@@ -108,8 +109,9 @@ async def test_unknown_roles(gateway: Gateway) -> None:
                 place
                 in (await refused(gateway, path, BODIES[path] | {"messages": turn}))["message"]
             )
-        body = BODIES["/v1/responses"] | {"input": turn}
-        assert "input" in (await refused(gateway, "/v1/responses", body))["message"]
+        for path in ("/v1/responses", "/v1/responses/input_tokens"):
+            body = BODIES[path] | {"input": turn}
+            assert "input" in (await refused(gateway, path, body))["message"]
 
 
 @pytest.mark.parametrize(
@@ -117,6 +119,7 @@ async def test_unknown_roles(gateway: Gateway) -> None:
     [
         ("/v1/chat/completions", "messages", IMAGE),
         ("/v1/responses", "input", INPUT_IMAGE),
+        ("/v1/responses/input_tokens", "input", INPUT_IMAGE),
         ("/v1/messages", "messages", {"type": "image", "source": SOURCE}),
         ("/v1/messages/count_tokens", "messages", {"type": "image", "source": SOURCE}),
     ],

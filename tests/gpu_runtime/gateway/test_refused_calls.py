@@ -47,6 +47,7 @@ async def test_a_call_that_never_arrived_is_blamed_on_no_one(gateway: Gateway) -
     [
         ("/v1/completions", "POST", 400),
         ("/v1/responses", "POST", 400),
+        ("/v1/responses/input_tokens", "POST", 400),
         ("/v1/messages", "POST", 400),
         ("/v1/messages/count_tokens", "POST", 400),
         ("/v1/embeddings", "POST", 404),

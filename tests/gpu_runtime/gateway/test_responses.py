@@ -239,3 +239,58 @@ async def test_what_an_agent_framework_sends_by_habit_is_accepted(gateway: Gatew
         gateway, (await gateway.begin())["api_key"], parallel_tool_calls=False, tools=[], **habit
     )
     assert answer.status_code == 200, answer.text
+
+
+async def count(gateway: Gateway, begun: dict[str, Any], **options: Any) -> int:
+    counted = await gateway.openai(begun).responses.input_tokens.count(model=MODEL, **options)
+    assert counted.object == "response.input_tokens"
+    return counted.input_tokens
+
+
+async def test_tokens_are_counted_as_the_engine_would_read_them(gateway: Gateway) -> None:
+    begun = await gateway.begin()
+    gateway.engine.say(CALL_TEXT, "Sunny.", CALL_TEXT[11:], "So be it.")
+    found = {"type": "function_call_output", "output": "sun"}
+    items: list[Any] = [{"role": "user", "content": "Paris?"}]
+    asked: dict[str, Any] = {"instructions": "Be brief.", "tools": [WEATHER]}
+    for _ in range(2):
+        counted = await count(gateway, begun, input=items, **asked)
+        answer = await ask(gateway, begun, input=items, **asked)
+        assert counted == answer.usage.input_tokens == len(gateway.engine.requests[-1].prompt_ids)
+        items += [item.to_dict() for item in answer.output]
+        calls = [item for item in answer.output if item.type == "function_call"]
+        items += [found | {"call_id": call.call_id} for call in calls]
+        items += [] if calls else [{"role": "user", "content": "And now?"}]
+    forced = asked | {"tool_choice": "required", "input": items}
+    assert (
+        await count(gateway, begun, **forced)
+        == (last := await ask(gateway, begun, **forced)).usage.input_tokens
+    )
+    results = [found | {"call_id": item.call_id} for item in last.output]
+    goes_on = {"previous_response_id": last.id, "input": results, "tools": [WEATHER]}
+    assert (
+        await count(gateway, begun, **goes_on)
+        == (await ask(gateway, begun, **goes_on)).usage.input_tokens
+    )
+    assert len(gateway.engine.requests) == 4, "counting is no call"
+    assert len(gateway.journal.calls.of_episode(begun["episode_id"])) == 4
+
+
+async def test_counting_takes_what_makes_a_prompt_and_nothing_else(gateway: Gateway) -> None:
+    begun = await gateway.begin()
+    key = {"Authorization": f"Bearer {begun['api_key']}"}
+    for option, named in (
+        ({"max_output_tokens": 5}, "max_output_tokens"),
+        ({"input": []}, "input"),
+        ({"conversation": "c"}, "conversation"),
+        ({"previous_response_id": "resp_1"}, "previous_response_id"),
+        ({"personality": "friendly"}, "personality"),
+        ({"input": [{"type": "function_call_output", "call_id": "c", "output": "x"}]}, "input"),
+    ):
+        body = {"model": MODEL, "input": "hello"} | option
+        answer = await gateway.http.post("/v1/responses/input_tokens", json=body, headers=key)
+        assert (answer.status_code, answer.json()["error"]["param"]) == (400, named), answer.text
+    assert await count(gateway, begun, input="x " * 3000) > 2000, (
+        "so that its client learns how much too long it is"
+    )
+    assert (await gateway.end(begun["episode_id"])).json()["error"]["code"] == "empty_episode"

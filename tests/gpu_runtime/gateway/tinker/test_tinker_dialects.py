@@ -52,7 +52,7 @@ async def ask(
     wire: Wire, path: str, sampler_id: str = BASE, key: str = "relay", **body: Any
 ) -> Any:
     body = {"model": "whatever it was called"} | body
-    if path not in ("/v1/completions", "/v1/tokenize"):
+    if not {"prompt", "input"} & set(body):
         body.setdefault("messages", [{"role": "user", "content": "hello"}])
     headers = {"X-Relay-Key": key, "X-Tinker-Sampler": sampler_id}
     return await wire.http.post(path, json=body, headers=headers)
@@ -85,6 +85,10 @@ async def test_each_dialect_samples_the_adapter_and_the_base_beside_it(
         assert message["content"][0]["type"] == "text" and message["usage"]["output_tokens"] > 0
         counted = (await ask(wire, "/v1/messages/count_tokens", TUNED)).json()
         assert counted["input_tokens"] == message["usage"]["input_tokens"]
+        ask_response = {"input": "hello"}
+        responded = (await ask(wire, "/v1/responses", TUNED, **ask_response)).json()
+        counted = (await ask(wire, "/v1/responses/input_tokens", TUNED, **ask_response)).json()
+        assert counted["input_tokens"] == responded["usage"]["input_tokens"]
         assert (await ask(wire, "/v1/tokenize", TUNED, prompt="say")).json()["count"] > 0
 
 
