@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from console.audit.models import AuditRecord
-from console.catalogue.base_models import base_model_size
+from console.catalogue.base_models import base_model_sizes
 from console.sessions.alerts.models import MetricRule
 from console.sessions.limits.queue import queue_look
 from console.sessions.models import Alert, Checkpoint, Session
@@ -190,7 +190,7 @@ def session_list_view(
     ``measures``: those of each session's last step, by its id, where they are asked for.
     """
     found = queue_look(sessions)
-    sizes = {name: base_model_size(name) for name in {session.base_model for session in sessions}}
+    sizes = base_model_sizes({session.base_model for session in sessions})
     items = [_session_view(it, found, sizes[it.base_model]) for it in sessions]
     if measures is not None:
         items = [item.model_copy(update={"measures": measures.get(item.id, {})}) for item in items]
@@ -199,7 +199,7 @@ def session_list_view(
 
 def session_view(session: Session) -> SessionView:
     """A session as its project may see it: nothing of lease, launcher or address."""
-    return _session_view(session, queue_look([session]), base_model_size(session.base_model))
+    return session_list_view([session], None).items[0]
 
 
 def _session_view(

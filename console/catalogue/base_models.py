@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -52,7 +53,10 @@ def base_model_resolve(name: str) -> BaseModel:
     Raises UnknownBaseModel (details.known lists the names), InvalidRequest when the weights are not
     on this machine.
     """
-    models = _models()
+    return _resolve(_models(), name)
+
+
+def _resolve(models: Mapping[str, BaseModel], name: str) -> BaseModel:
     model = models.get(name)
     if model is None and settings.DEBUG and Path(name).is_absolute() and Path(name).is_dir():
         model = _folder(name, name)
@@ -72,12 +76,17 @@ def base_model_resolve(name: str) -> BaseModel:
     return model
 
 
-def base_model_size(name: str) -> int | None:
-    """The number of weights of the entry called ``name``; None where it is not known, or the entry
-    is not there any more.
+def base_model_sizes(names: Iterable[str]) -> dict[str, int | None]:
+    """The numbers of weights of the entries called so; None where one is not known, or the entry is
+    not there any more. The catalogue is read once for all of them.
     """
+    models = _models()
+    return {name: _size(models, name) for name in names}
+
+
+def _size(models: Mapping[str, BaseModel], name: str) -> int | None:
     try:
-        model = base_model_resolve(name)
+        model = _resolve(models, name)
         changed_at = 0 if model.parameters else Path(model.path).stat().st_mtime_ns
     except (UnknownBaseModel, InvalidRequest, OSError):
         return None
