@@ -55,6 +55,11 @@ def test_lost_answer_is_asked_for_again_under_the_same_key_and_done_once(server,
     assert len(server.sessions) == 1
 
 
+def test_a_post_that_its_caller_repeats_under_one_key_is_done_once(server, transport):
+    first, again = (create(transport, idempotent_key="of-one-begin") for _ in range(2))
+    assert first.id == again.id and len(server.sessions) == 1
+
+
 def test_each_post_has_its_own_key_and_a_given_key_is_used(server, transport):
     create(transport)
     create(transport)

@@ -83,6 +83,7 @@ async def test_a_local_shell_is_a_function_to_the_model(roomy: Gateway, stream: 
     action = {"type": "exec", "command": ["echo", "1"], "env": {}, "timeout_ms": 5}
     assert (item["type"], item["action"]) == ("local_shell_call", action)
     assert '"name": "local_shell"' in prompt(roomy)
+    assert '"working_directory": {"type": "string"}' in prompt(roomy), "its parameters are shown"
     # OpenAI's items have every field of an action
     item["action"] |= {"user": None, "working_directory": None}
     output = {"type": "local_shell_call_output", "call_id": item["call_id"], "output": "1\n"}

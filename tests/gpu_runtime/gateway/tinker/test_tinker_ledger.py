@@ -121,6 +121,16 @@ async def test_what_waits_says_so_with_408_and_why(wire_open: Open) -> None:
         }
 
 
+async def test_a_number_between_two_that_came_is_waited_for(wire_open: Open) -> None:
+    async with wire_open() as wire:
+        await wire.model()
+        third = await wire.promise("optim_step", step(3))
+        await wire.do("forward_backward", training(1))
+        await wire.do("forward_backward", training(2, forward_only=True))
+        await wire.result(third)
+        assert wire.trainer.calls[-2:] == [f"forward {MODEL}", f"optim_step {MODEL}"]
+
+
 async def test_a_number_that_never_comes_is_used_up(wire_open: Open) -> None:
     async with wire_open(gap_s=0.05) as wire:
         await wire.model()
