@@ -11,6 +11,7 @@ after.
 """
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 from gpu_runtime.engine.prompt_rows import SCORING
@@ -43,3 +44,18 @@ def runner_refusal(runner: Any) -> str:
     if missing := [name for name in METHODS if not hasattr(runner, name)]:
         return f"{kind} has no {', '.join(missing)}: this is not the vLLM of requirements/cpu.txt"
     return ""
+
+
+def models_prepare(prepare: Callable[[Any], None]) -> None:
+    """Have every runner on a GPU call ``prepare`` with itself as soon as its model is loaded, before
+    any graph is captured.
+    """
+    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
+
+    load: Callable[..., None] = GPUModelRunner.load_model
+
+    def loaded(runner: Any, *arguments: Any, **options: Any) -> None:
+        load(runner, *arguments, **options)
+        prepare(runner)
+
+    setattr(GPUModelRunner, "load_model", loaded)  # noqa: B010 - mypy takes no assignment to it

@@ -3,11 +3,13 @@ adds to it.
 """
 
 from pathlib import Path
+from typing import Any
 
-from gpu_runtime.engine.experts.recorder import recorder_early, recorder_install
+from gpu_runtime.engine.experts.recorder import recorder_install, recorder_make
 from gpu_runtime.engine.grammars.bounds import bounds_install
 from gpu_runtime.engine.grammars.budget import FOLLOW_CPU_S, budget_install
-from gpu_runtime.engine.model_runner import runner_refusal
+from gpu_runtime.engine.model_repairs import model_repair
+from gpu_runtime.engine.model_runner import models_prepare, runner_refusal
 from gpu_runtime.engine.prompt_rows import base_prompts_install
 from gpu_runtime.engine.raw_logprobs import raw_install
 from gpu_runtime.health.stack_dumps import stacks_register
@@ -16,11 +18,18 @@ from gpu_runtime.processes.progress_bars import bars_lock_set
 from gpu_runtime.weights.receiving.reloaded_parameters import reloads_prepare
 from gpu_runtime.weights.receiving.vllm_receiver import WeightReceiver
 
+
+def model_prepare(runner: Any) -> None:
+    """Repair the model of ``runner``, and bind a recorder to it; again changes nothing."""
+    model_repair(runner.get_model())
+    recorder_make(runner)
+
+
 # When a worker's process imports this: before it makes groups, and before it loads weights with a
 # bar.
 groups_watch()
 bars_lock_set()
-recorder_early()
+models_prepare(model_prepare)
 
 
 class EngineWorker(WeightReceiver):
@@ -37,6 +46,7 @@ class EngineWorker(WeightReceiver):
             return refusal
         self.grammars_bound()
         raw_install(self.model_runner)
+        model_prepare(self.model_runner)
         reloads_prepare(self.model_runner.get_model())
         recorder_install(self.model_runner)
         self.runner_extend()

@@ -30,12 +30,6 @@ KNOWN = {
         "engine_dead", "is_act_and_mul=False is supported only for CUDA, XPU and ROCm for now"
     ),
     "Kimi Linear": Known("engine_dead", "No module named 'cutlass'"),
-    "Gemma 3n": Known(
-        "engine_trainer_mismatch", "differ after a hand-over of changed weights: a KL of 0.11"
-    ),
-    "Phi-MoE": Known(
-        "engine_trainer_mismatch", "differ after a hand-over of changed weights: a KL of 0.00033"
-    ),
     "Llama 4": Known("engine_dead", "attn_chunk_size 16 is not divisible by block_size 128"),
     "Mamba 2": Known("engine_dead", "shape '[40, 8, 16]' is invalid for input of size 3840"),
 }

@@ -251,6 +251,8 @@ ALL = (*TRAINED, *MIXTURES, *PLAIN, *TOWERS, *REFUSED)  # in the order of the pa
 PUBLISHED_AS = {"Phi-MoE": "PhiMoEForCausalLM"}
 # what files have beside weights, of a value that computes nothing in a fresh model
 BUFFERS = ("e_score_correction_bias", "expert_bias", "layer_scalar")
+# weights that are 0 in a fresh model, so that what they multiply, or are added to, would not show
+ZEROS = ("altup.correct_output_scale", "lm_head.bias")
 # of random weights: ten times the default, so that a wrong factor moves log-probabilities by nats
 SPREAD = 0.2
 
@@ -275,8 +277,8 @@ def family_make(folder: Path, name: str) -> Path:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = auto_class(config).from_config(config, dtype=torch.float32)
-        for parameter in model.parameters():
-            if parameter.ndim > 1:
+        for own, parameter in model.named_parameters():
+            if parameter.ndim > 1 or own.endswith(ZEROS):
                 torch.nn.init.normal_(parameter, std=SPREAD)
         for own, buffer in model.named_buffers():
             if own.endswith(BUFFERS):

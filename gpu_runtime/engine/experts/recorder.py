@@ -89,22 +89,10 @@ def recorder_make(runner: Any) -> None:
         vars(runner)[HELD] = None
 
 
-def recorder_early() -> None:
-    """Have every runner on a GPU bind its recorder as soon as its model is loaded."""
-    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
-
-    load: Callable[..., None] = GPUModelRunner.load_model
-
-    def loaded(runner: Any, *arguments: Any, **options: Any) -> None:
-        load(runner, *arguments, **options)
-        recorder_make(runner)
-
-    setattr(GPUModelRunner, "load_model", loaded)  # noqa: B010 - mypy takes no assignment to it
-
-
 def recorder_install(runner: Any) -> None:
-    """Have the runner return its recorder's rows; called once, before the first request."""
-    recorder_make(runner)
+    """Have the runner return the rows of the recorder that it has, if it has one; called once,
+    before the first request.
+    """
     recorder: ExpertsRecorder | None = vars(runner).get(HELD)
     if recorder is None:
         return
