@@ -18,6 +18,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests")]
 
+from learning.small_tasks import SMALL  # noqa: E402
 from learning.tasks import TASKS, Question, Task, questions_of_steps  # noqa: E402
 
 from gpu_runtime.rendering.transformers_tokenizer import TransformersTokenizer  # noqa: E402
@@ -26,7 +27,7 @@ from gpu_runtime.rendering.transformers_tokenizer import TransformersTokenizer  
 def main() -> None:
     """Train, and print the curve."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("task", choices=TASKS)
+    options.add_argument("task", choices=TASKS | SMALL)
     options.add_argument("--model", required=True)
     for name in ("seed", "steps", "every", "group", "prompts"):
         options.add_argument(f"--{name}", type=int, required=True)
@@ -40,7 +41,7 @@ def learn(chosen: argparse.Namespace) -> dict[str, list]:
     from transformers import TrainerCallback
     from trl import GRPOConfig, GRPOTrainer
 
-    task, tokenizer = TASKS[chosen.task](), TransformersTokenizer(chosen.model)
+    task, tokenizer = (TASKS | SMALL)[chosen.task](), TransformersTokenizer(chosen.model)
     asked = [
         each
         for of_step in questions_of_steps(task, chosen.seed, chosen.steps, chosen.prompts)
