@@ -5,12 +5,14 @@ console's page.
 from django.urls import include, path, re_path
 
 from api import pages, sign_in
+from api.demo import demo_answer
 from api.rest import errors
 from api.rest.routing import url_patterns
 from api.routes import api
 
 urlpatterns = [
     path("v1/", include(url_patterns(api))),
+    path("demo/v1/<path:path>", demo_answer),
     path("healthz", pages.healthz),
     path("readyz", pages.readyz),
     path("metrics", pages.metrics),

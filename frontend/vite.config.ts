@@ -43,6 +43,7 @@ export default defineConfig({
   server: {
     proxy: {
       "/v1": server,
+      "/demo/v1": server,
       "/_allauth": server,
       "/ws": { target: server, ws: true },
     },

@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Suspense } from "react";
 import { Navigate, Outlet, useLocation } from "react-router";
 import { unwrap, api } from "./api/client";
-import { exportedAt, isShownOffline } from "./api/offline";
+import { exportedAt, isDemo, isShownOffline } from "./api/offline";
 import { ButtonLink } from "./ui/button";
 import { dateTime } from "./ui/format";
 import { RunPlaces } from "./features/sessions/run-places";
@@ -25,7 +25,7 @@ export function OfflineShell() {
       <header className="print:hidden border-b border-line bg-surface">
         <div className="flex h-12 items-center gap-4 px-4">
           <Wordmark />
-          <span className="ml-auto truncate text-xs text-muted">Exported run, as it was on {dateTime(exportedAt ?? "")}</span>
+          {isDemo ? <DemoLine /> : <span className="ml-auto truncate text-xs text-muted">Exported run, as it was on {dateTime(exportedAt ?? "")}</span>}
         </div>
       </header>
       <div className="lg:flex">
@@ -44,6 +44,18 @@ export function OfflineShell() {
   );
 }
 
+/** What is shown, and the way back, which leads out of the pages that this router knows. */
+function DemoLine() {
+  return (
+    <>
+      <span className="min-w-0 truncate text-xs text-muted">Demo run: a recording of the quickstart, on two busy CPU cores</span>
+      <a href="/home" className="ml-auto shrink-0 rounded text-xs text-accent underline underline-offset-2">
+        Back to Home
+      </a>
+    </>
+  );
+}
+
 /** Lists of runs lead to the one that there is; what is about a server says so. */
 function Elsewhere({ pathname }: { pathname: string }) {
   const { data, error } = useQuery({ queryKey: ["exported run"], queryFn: () => unwrap(api.GET("/v1/sessions")) });
@@ -52,7 +64,7 @@ function Elsewhere({ pathname }: { pathname: string }) {
   if (["/", "/home", "/sessions", "/sessions/"].includes(pathname)) return <Navigate to={`/sessions/${id}`} replace />;
   return (
     <Empty isPage title="This page needs a server">
-      <p className="mb-3">What is shown here was exported to a folder: one run, to read.</p>
+      <p className="mb-3">What is shown here is one run that was recorded, to read.</p>
       <ButtonLink to={`/sessions/${id}`}>The run</ButtonLink>
     </Empty>
   );

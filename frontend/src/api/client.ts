@@ -2,6 +2,7 @@
 // Paths, parameters and responses are those of the generated document: one that it does not have fails the type check.
 import createClient, { type Middleware } from "openapi-fetch";
 import { apiError, ApiError, signedOut, unexpected, unreachable } from "./errors";
+import { DEMO, isDemo } from "./offline";
 import { chosenProject } from "./project";
 import type { paths } from "./schema";
 import type { FromServer } from "./types";
@@ -34,7 +35,7 @@ const errorMiddleware: Middleware = {
 
 const origin = typeof location === "undefined" ? "http://localhost" : location.origin;
 
-export const api = createClient<paths>({ baseUrl: origin, credentials: "same-origin", fetch: fetchWithin(DEADLINE_MS) });
+export const api = createClient<paths>({ baseUrl: isDemo ? origin + DEMO : origin, credentials: "same-origin", fetch: fetchWithin(DEADLINE_MS) });
 api.use(sessionMiddleware, signedOutMiddleware, errorMiddleware);
 
 /** The API for somebody who has nothing but a link's token: a sign-in that this browser has is not sent. */

@@ -19,6 +19,11 @@ export function Button({ look = "secondary", className, type = "button", ...rest
   return <button type={type} className={classes(look, className)} {...rest} />;
 }
 
+/** Leads out of the pages that the router knows. */
+export function ButtonAnchor({ look = "secondary", className, ...rest }: ComponentProps<"a"> & { look?: Look }) {
+  return <a className={classes(look, className)} {...rest} />;
+}
+
 export function ButtonLink({ look = "secondary", className, ...rest }: ComponentProps<typeof Link> & { look?: Look }) {
   return <Link className={classes(look, className)} {...rest} />;
 }

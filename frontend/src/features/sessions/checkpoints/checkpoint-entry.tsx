@@ -3,7 +3,7 @@ import { ChevronRight, Pin, Trash2 } from "lucide-react";
 import { Collapsible } from "radix-ui";
 import { useState } from "react";
 import { isPending } from "../../../api/checkpoints";
-import { isExported } from "../../../api/offline";
+import { isDemo, isExported } from "../../../api/offline";
 import type { Checkpoint } from "../../../api/types";
 import { Badge, type Tone } from "../../../ui/badge";
 import { Button, ButtonLink } from "../../../ui/button";
@@ -75,6 +75,7 @@ export function CheckpointEntry({ checkpoint, actions, isFirst = false }: Checkp
           <CopyText label={path} text={path} />
         </p>
       )}
+      {isDemo && isCommitted && <p className="px-4 pb-2 pl-9 text-xs text-muted">Not kept: the demo run has what was measured and said, and no weights.</p>}
       {checkpoint.failure && <p className="px-4 pb-2 pl-9 text-xs text-bad">{checkpoint.failure}</p>}
       {opens && (
         <Collapsible.Content>

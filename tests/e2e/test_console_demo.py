@@ -1,0 +1,50 @@
+"""A new person opens the demo run from Home, reads its charts, an episode and its tokens, and comes
+back.
+"""
+
+import re
+
+import pytest
+from e2e.console_pages import browser, open_place, page, server, sign_up
+from e2e.ended_run import photograph
+from playwright.sync_api import Page, expect
+
+__all__ = ["browser", "page", "server"]
+
+pytestmark = pytest.mark.browser
+
+
+def test_a_new_person_explores_the_demo_run_and_comes_back(page: Page) -> None:
+    sign_up(page, "dana@example.org")
+    page.evaluate("localStorage.setItem('project', 'prj_of_hers')")
+    first_steps = page.get_by_role("region", name="First steps")
+    expect(first_steps.get_by_role("link", name="Create an API key")).to_be_visible()
+    photograph(page, "home-new")
+    first_steps.get_by_role("link", name="Explore a demo run").click()
+    expect(page).to_have_url(re.compile(r"/demo/sessions/ses_\w+$"))
+    expect(page.get_by_text("Demo run: a recording of the quickstart")).to_be_visible()
+    expect(page.get_by_role("heading", level=1)).to_have_text("quickstart")
+    expect(page.get_by_test_id("charts")).to_have_attribute("data-steps", re.compile(r"^\d+$"))
+    expect(page.get_by_role("img", name=re.compile("^Reward by"))).to_be_visible()
+    assert page.get_by_role("button", name=re.compile("Pin|Stop|Delete|Make a link")).count() == 0
+    photograph(page, "demo-run")
+
+    open_place(page, "Episodes")
+    rows = page.get_by_role("table", name="Episodes").get_by_role("row")
+    rows.filter(has_text="trained").first.get_by_role("link").first.click()
+    conversation = page.get_by_role("region", name="Conversation")
+    expect(conversation).to_contain_text("Is the review positive or negative?")
+    page.get_by_role("button", name="Tokens", exact=True).click()
+    expect(page.locator("[data-token]").first).to_be_visible()
+
+    open_place(page, "Checkpoints")
+    expect(page.get_by_text("Not kept: the demo run has").first).to_be_visible()
+    page.reload()
+    expect(page.get_by_text("Not kept: the demo run has").first).to_be_visible()
+
+    # What a browser keeps of a person's own projects is left as it was.
+    assert page.evaluate("localStorage.getItem('project')") == "prj_of_hers"
+    page.evaluate("localStorage.removeItem('project')")
+    page.get_by_role("link", name="Back to Home").click()
+    expect(page.get_by_role("heading", name="Home")).to_be_visible()
+    expect(first_steps.get_by_text("No session yet")).to_be_visible()
