@@ -123,6 +123,10 @@ async def test_what_is_copied_is_what_the_caller_may_read_to_where_it_may_write(
     ]
     assert (await bytes_of(copied))[0] == WEIGHTS
     assert (await alices.send("POST", "weights_info", {"tinker_path": copied}))[0] == 404
+    row = await TinkerCheckpoint.objects.select_related("checkpoint__session").aget(
+        model_id=copied.split("/")[2]
+    )
+    assert row.checkpoint.session.project_id != project.id, "it counts where it was copied to"
 
 
 async def test_a_copy_that_the_store_does_not_make_leaves_no_row(
