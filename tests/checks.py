@@ -36,7 +36,7 @@ CHECKS = {
     ],
     "vitest": [*NPM, "test"],
     "eslint": [*NPM, "lint"],
-    "tsc": [*NPM, "check"],  # and that the committed types are those of openapi.json
+    "tsc": [*NPM, "check"],  # the types of openapi.json are written first
     "contracts": [BIN / "lint-imports", "--no-cache"],
     "ruff": [BIN / "ruff", "check"],
     "format": [BIN / "ruff", "format", "--check", "--exclude", "*.md"],
