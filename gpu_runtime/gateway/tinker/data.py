@@ -4,7 +4,6 @@ memory is spent.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,36 +21,9 @@ class UserMistake(Exception):
     """The request cannot be done as it is: its future says so, with the words of this error."""
 
 
-@dataclass(frozen=True)
-class TrainingRequest:
-    """A ``forward_backward`` as it was sent; its data are read by ``data_read``, which may refuse
-    them.
-    """
-
-    model_id: str
-    seq_id: int
-    forward_only: bool
-    message: Any
-
-    @property
-    def loss_fn(self) -> str:
-        """The name of the loss."""
-        return self.message.loss_fn
-
-    def loss_config(self) -> dict[str, float | str]:
-        """The loss's own numbers, and texts. Raises UserMistake for a number that is not finite."""
-        config: dict[str, float | str] = dict(self.message.loss_fn_config)
-        for name, value in self.message.loss_fn_config_v2.items():
-            config[name] = value.text if value.WhichOneof("value") == "text" else value.number
-        for name, number in config.items():
-            if isinstance(number, float) and not math.isfinite(number):
-                raise UserMistake(f"loss_fn_config[{name!r}] is {number}; it must be finite")
-        return config
-
-
-def request_parse(body: bytes) -> TrainingRequest:
-    """Raises UserMistake for what is no ForwardBackwardRequest, such as one whose lengths are not
-    true.
+def request_parse(body: bytes) -> Any:
+    """A ForwardBackwardRequest as it was sent. Raises UserMistake for what is none, such as one
+    whose lengths are not true.
     """
     message = messages.ForwardBackwardRequest()
     try:
@@ -60,15 +32,26 @@ def request_parse(body: bytes) -> TrainingRequest:
         raise UserMistake(
             "the body is no ForwardBackwardRequest in protobuf, or it is cut off"
         ) from None
-    return TrainingRequest(message.model_id, message.seq_id, message.forward_only, message)
+    return message
 
 
-def data_read(request: TrainingRequest) -> list[Datum]:
+def loss_config_read(request: Any) -> dict[str, float | str]:
+    """The loss's own numbers, and texts. Raises UserMistake for a number that is not finite."""
+    config: dict[str, float | str] = dict(request.loss_fn_config)
+    for name, value in request.loss_fn_config_v2.items():
+        config[name] = value.text if value.WhichOneof("value") == "text" else value.number
+    for name, number in config.items():
+        if isinstance(number, float) and not math.isfinite(number):
+            raise UserMistake(f"loss_fn_config[{name!r}] is {number}; it must be finite")
+    return config
+
+
+def data_read(request: Any) -> list[Datum]:
     """The data. Raises UserMistake, which names datum, tensor and shape."""
-    if not request.message.data:
+    if not request.data:
         raise UserMistake("data is empty: send at least one datum")
-    _shapes_check(request.message.data)
-    return [_datum(index, datum) for index, datum in enumerate(request.message.data)]
+    _shapes_check(request.data)
+    return [_datum(index, datum) for index, datum in enumerate(request.data)]
 
 
 def output_write(result: ForwardResult) -> bytes:

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gpu_runtime.gateway.tinker.data import UserMistake
+from gpu_runtime.model_interfaces import AdamParams
 
 M = TypeVar("M", bound=BaseModel)
 MAX_SAMPLES, MAX_TOP = 1024, 20
@@ -22,14 +23,14 @@ class _Body(BaseModel):
 
 
 class AdamOptions(_Body):
-    """``adam_params``: those of torch.optim.AdamW, for one step."""
+    """``adam_params``: AdamParams as they are sent, with its defaults."""
 
-    learning_rate: float = Field(1e-4, ge=0, le=1e3, allow_inf_nan=False)
-    beta1: float = Field(0.9, ge=0, lt=1)
-    beta2: float = Field(0.95, ge=0, lt=1)
-    eps: float = Field(1e-12, gt=0, le=1, allow_inf_nan=False)
-    weight_decay: float = Field(0.0, ge=0, le=1e3, allow_inf_nan=False)
-    grad_clip_norm: float = Field(0.0, ge=0, allow_inf_nan=False)
+    learning_rate: float = Field(AdamParams.learning_rate, ge=0, le=1e3, allow_inf_nan=False)
+    beta1: float = Field(AdamParams.beta1, ge=0, lt=1)
+    beta2: float = Field(AdamParams.beta2, ge=0, lt=1)
+    eps: float = Field(AdamParams.eps, gt=0, le=1, allow_inf_nan=False)
+    weight_decay: float = Field(AdamParams.weight_decay, ge=0, le=1e3, allow_inf_nan=False)
+    grad_clip_norm: float = Field(AdamParams.grad_clip_norm, ge=0, allow_inf_nan=False)
 
 
 class OptimStep(_Body):

@@ -13,7 +13,13 @@ from pydantic import ValidationError
 
 from gpu_runtime.errors import CheckpointDeleted, DiskFull, StoreUnavailable
 from gpu_runtime.gateway.tinker.checkpoint_store import CheckpointStore
-from gpu_runtime.gateway.tinker.data import UserMistake, data_read, output_write, request_parse
+from gpu_runtime.gateway.tinker.data import (
+    UserMistake,
+    data_read,
+    loss_config_read,
+    output_write,
+    request_parse,
+)
 from gpu_runtime.gateway.tinker.encryption import folder_encrypt, recipients_read
 from gpu_runtime.gateway.tinker.requests import (
     LoadWeights,
@@ -68,13 +74,8 @@ class ModelWork:
         sampler_put: Callable[[str, dict[str, object], bool], Awaitable[None]],
         advance: Callable[[], None],
     ) -> None:
-        self._trainer, self._store, self._folder, self._session_id = (
-            trainer,
-            store,
-            folder,
-            session_id,
-        )
-        self._sampler_put, self._advance = sampler_put, advance
+        self._trainer, self._store, self._folder = trainer, store, folder
+        self._session_id, self._sampler_put, self._advance = session_id, sampler_put, advance
         self._loras: dict[str, LoraOptions] = {}
         self._exact_seeds: set[str] = set()  # models whose client asked for seeds as they are
         # operations, bytes, and when the first of them was
@@ -252,7 +253,7 @@ class ModelWork:
             return Result.of({})
         data = await asyncio.to_thread(data_read, request)
         call = self._trainer.forward if request.forward_only else self._trainer.forward_backward
-        result = await call(operation.model_id, data, request.loss_fn, request.loss_config())
+        result = await call(operation.model_id, data, request.loss_fn, loss_config_read(request))
         tokens = sum(len(datum.token_ids_N) for datum in data)
         measured = Measured(
             "forward" if request.forward_only else "forward_backward", result.metrics

@@ -9,7 +9,7 @@ from tinkerscript.connection.session_api import SessionApi
 from tinkerscript.errors import InvalidRequest, UnknownOption
 from tinkerscript.outputs import sentences
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.training.changes import CHANGEABLE, ConfigChange, ConfigUpdate
+from tinkerscript.wire.training.changes import ConfigChange, ConfigUpdate
 
 
 class ChangeableOptions(TypedDict, total=False):
@@ -25,7 +25,7 @@ def update(session: SessionApi, options: Mapping[str, Any]) -> ConfigChange:
     if unknown:
         raise UnknownOption(
             f"Unknown option {', '.join(unknown)}.",
-            hint=f"These can change: {', '.join(CHANGEABLE)}.",
+            hint=f"These can change: {', '.join(ConfigUpdate.model_fields)}.",
         )
     try:
         body = ConfigUpdate(**options)

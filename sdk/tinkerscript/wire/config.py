@@ -2,7 +2,7 @@
 it.
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -14,6 +14,9 @@ from .training.reading_options import ReadingOptions
 
 HERE = "here"  # the place that every server has
 PLACE_PATTERN = r"[a-z0-9][a-z0-9-]{0,39}"
+# what training/changes.py lets change between two steps too
+LearningRate = Annotated[float | None, Field(gt=0, le=1e-2)]
+KlCoef = Annotated[float, Field(ge=0, le=1)]
 
 
 class SessionConfig(ReadingOptions):
@@ -65,10 +68,8 @@ class SessionConfig(ReadingOptions):
         "None: wait for grpo_n.",
     )
 
-    learning_rate: float | None = Field(
+    learning_rate: LearningRate = Field(
         None,
-        gt=0,
-        le=1e-2,
         description="AdamW peak learning rate. None: by the model's size, 2e-5 up to 0.5B weights, "
         "5e-6 up to 2B, 2e-6 "
         "up to 5B, else 1e-6; LoRA: ten times as much.",
@@ -163,8 +164,8 @@ class SessionConfig(ReadingOptions):
     dro_beta: float = Field(
         0.05, gt=0, le=10, description="DRO: weight of the squared log-ratio (Tinker: 0.05)."
     )
-    kl_coef: float = Field(
-        0.0, ge=0, le=1, description="Weight of the KL term to the reference; 0 loads no reference."
+    kl_coef: KlCoef = Field(
+        0.0, description="Weight of the KL term to the reference; 0 loads no reference."
     )
     # The loss: as GRPO and TRL. The reward: as PPO for language models began (arXiv:2203.02155),
     # before the baseline.

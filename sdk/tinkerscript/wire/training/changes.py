@@ -5,26 +5,20 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from ..base import Changes, Response
-from ..config import SessionConfig
-
-# What each step reads for itself. Every other option decides what was loaded, what was begun, or
-# what a group is compared with.
-CHANGEABLE = ("learning_rate", "kl_coef")
+from ..config import KlCoef, LearningRate, SessionConfig
 
 
 class ConfigUpdate(Changes):
     """``PATCH /v1/sessions/{id}/config``: options of the next step and of all after it."""
 
-    learning_rate: float | None = Field(
+    # What each step reads for itself. Every other option decides what was loaded, what was begun,
+    # or what a group is compared with.
+    learning_rate: LearningRate = Field(
         None,
-        gt=0,
-        le=1e-2,
         description="AdamW's peak; warm-up and lr_schedule go on by the number of the step.",
     )
-    kl_coef: float | None = Field(
+    kl_coef: KlCoef | None = Field(
         None,
-        ge=0,
-        le=1,
         description="Weight of the KL term, in a session that began with one above 0 or trains "
         "LoRA adapters.",
     )
@@ -35,11 +29,11 @@ class ConfigUpdate(Changes):
         """Raises ValueError for options that a session keeps as it began with them."""
         if not isinstance(given, dict):
             return given
-        fixed = sorted(set(given) & set(SessionConfig.model_fields) - set(CHANGEABLE))
+        fixed = sorted(set(given) & set(SessionConfig.model_fields) - set(cls.model_fields))
         if fixed:
             raise ValueError(
                 f"{', '.join(fixed)} cannot change in a session that was begun; "
-                f"{' and '.join(CHANGEABLE)} can. For the others start a session from a "
+                f"{' and '.join(cls.model_fields)} can. For the others start a session from a "
                 "checkpoint of this one"
             )
         return given
