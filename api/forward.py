@@ -14,13 +14,17 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import aiohttp
+from channels.db import database_sync_to_async
 from multidict import CIMultiDict
 from yarl import URL
 
 from api.gateway_client import CONNECT_TIMEOUT_S, CONNECTION_ERRORS, IDLE_TIMEOUT_S, client
-from api.relay.routes import routes
+from api.relay.cache import TtlCache
+from api.relay.errors import RelayError, error_for_state
+from console.errors import InvalidRequest, NotFound
 from console.sessions.runtime.gateway_keys import relay_key
 from console.sessions.selectors import Route
+from console.sessions.services import route_get
 from tinkerscript.processes.tracing import trace_headers
 from tinkerscript.wire.sessions import SessionState
 
@@ -84,6 +88,27 @@ class NotReady(Exception):
     def __init__(self, route: Route, fault: Exception | None) -> None:
         super().__init__(f"{route.session_id} is {route.state}")
         self.route, self.fault = route, fault
+
+
+async def _look_up(session_id: str) -> Route:
+    try:
+        return await database_sync_to_async(route_get)(session_id=session_id)
+    except NotFound:
+        raise RelayError(410, "session_ended", "The session is gone. Start a new one.") from None
+    except InvalidRequest as refusal:  # it is suspended and could not go on
+        raise RelayError(409, "conflict", refusal.message) from None
+
+
+# the address of each session's gateway, and the state of the session
+routes: TtlCache[Route] = TtlCache(_look_up)
+
+
+async def route_served(session_id: str) -> Route:
+    """The route of a session that serves calls, or may yet. Raises RelayError."""
+    route = await routes.get(session_id)
+    if error := error_for_state(route):
+        raise error
+    return route
 
 
 async def forward(

@@ -11,12 +11,11 @@ from typing import Any
 import aiohttp
 from multidict import CIMultiDict
 
-from api.forward import POLICIES, GatewayRequest, NotReady, forward
+from api.forward import POLICIES, GatewayRequest, NotReady, forward, route_served
 from api.gateway_client import CONNECTION_ERRORS
 from api.relay.callers import caller_check, caller_ended
 from api.relay.errors import RelayError, stream_error
 from api.relay.limits import Holding
-from api.relay.routes import route_served
 from console.server.metrics import RELAY_BYTES, RELAY_FIRST_BYTE_S
 from console.server.request_limits import Receive, Send
 from console.sessions.selectors import Route

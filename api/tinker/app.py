@@ -23,8 +23,8 @@ from api.rest.parsing import NUL, NUL_PROBLEM
 from api.rest.permissions import RequireScope
 from api.rest.rate_limit import requests_take
 from api.rest.route import Route
-from api.tinker import bookkeeping, compressed, refusals
-from api.tinker.answers import Answer
+from api.tinker import bookkeeping, compressed
+from api.tinker.answers import Answer, refusal_read, refused
 from api.tinker.callers import caller_get
 from api.tinker.operations import Beginning
 from api.tinker.relaying import relay, relay_refusal
@@ -112,7 +112,7 @@ async def _relayed(
                 raise
             return promise
         if kind == "retrieve_future":
-            known = refusals.promised(body)
+            known = refusal_read(body)
             if known is not None:
                 return known
         if kind == "load_weights" and b'"session_id"' in body:
@@ -131,8 +131,8 @@ async def _promised(
     except DomainError as error:
         if error.status >= 500 or error.status == 429:
             raise
-        return refusals.refused(f"{error.message} {error.hint}".strip())
-    return answer if answer.status == 200 else refusals.refused(json.loads(answer.body)["detail"])
+        return refused(f"{error.message} {error.hint}".strip())
+    return answer if answer.status == 200 else refused(json.loads(answer.body)["detail"])
 
 
 async def _handle(

@@ -8,14 +8,12 @@ from functools import partial
 import aiohttp
 from channels.db import database_sync_to_async
 
-from api.forward import POLICIES, GatewayRequest, NotReady, forward, send
+from api.forward import POLICIES, GatewayRequest, NotReady, forward, route_served, send
 from api.relay.errors import RelayError
-from api.relay.routes import route_served
 from api.rest.authentication import KeyCaller
-from api.tinker.answers import Answer
+from api.tinker.answers import Answer, refused
 from api.tinker.operations import Operation, operation_read
 from api.tinker.places import places
-from api.tinker.refusals import refused
 from console.errors import NotFound
 from console.sessions.limits.queue import queue_position
 from console.sessions.models import Session

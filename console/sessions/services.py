@@ -20,7 +20,7 @@ from console.sessions.limits.quotas import (
     session_quota_check,
 )
 from console.sessions.models import Checkpoint, Removal, RuntimeSpan, Session
-from console.sessions.selectors import held_check, session_get, tags_text
+from console.sessions.selectors import Route, held_check, route_of, session_get, tags_text
 from console.sessions.starting_points import StartingPoint, start_check
 from console.sessions.states import ENDED, Actor, Desired
 from console.sessions.transitions import session_move
@@ -293,6 +293,18 @@ def session_wake(*, session: Session) -> Session:
         pass
     session.refresh_from_db()
     return session
+
+
+def route_get(*, session_id: str) -> Route:
+    """The way from a session's id to its gateway, for the relay, which has a verified episode key
+    and no user; a suspended session wakes for being asked. Raises NotFound.
+    """
+    session = Session.objects.filter(id=session_id).first()
+    if session is None:
+        raise NotFound("There is no such session.")
+    return route_of(
+        session_wake(session=session) if session.state == SessionState.SUSPENDED else session
+    )
 
 
 def session_delete(*, project: Project, session_id: str) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from api import forward
 from api.relay import proxy as relay_proxy
-from api.relay import routes
 from api.relay.proxy import headers_passed
 from console.asgi import application
 from console.sessions.models import Session
@@ -409,14 +409,14 @@ async def test_a_body_over_the_limit_is_413(gateway, served, monkeypatch) -> Non
 async def test_many_calls_look_their_route_up_once(gateway, served, monkeypatch) -> None:
     monkeypatch.setattr("api.relay.cache.FRESH_S", 60)
     looks = 0
-    real = routes.route_get
+    real = forward.route_get
 
     def counted(**names):
         nonlocal looks
         looks += 1
         return real(**names)
 
-    monkeypatch.setattr(routes, "route_get", counted)
+    monkeypatch.setattr(forward, "route_get", counted)
     calls = [chat(served) for _ in range(20)]
     assert {(await call.answer())[0] for call in calls} == {200}
     assert looks == 1

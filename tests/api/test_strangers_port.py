@@ -4,9 +4,8 @@ no say.
 
 import pytest
 
-from api.forward import POLICIES, GatewayRequest, send
+from api.forward import POLICIES, GatewayRequest, routes, send
 from api.gateway_client import CONNECTION_ERRORS, client_close
-from api.relay.routes import routes
 from console.asgi import application
 from console.sessions.models import Session
 from support.another_user import require_root

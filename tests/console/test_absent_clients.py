@@ -9,7 +9,7 @@ from django.utils import timezone
 from console.live.models import EventRecord
 from console.scheduling.absent_clients import ABSENT_S, absent_clients_give_way
 from console.sessions.models import Session
-from console.sessions.routing import route_get
+from console.sessions.services import route_get
 from console.tinker.models import TinkerRuntime, TinkerSession
 from console.users.models import Project
 from support.factories import BASE_MODEL

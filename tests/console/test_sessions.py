@@ -12,7 +12,7 @@ from console.live.models import EventRecord
 from console.sessions import selectors, services
 from console.sessions.checkpoints import checkpoints
 from console.sessions.models import RuntimeSpan, Session
-from console.sessions.routing import route_get
+from console.sessions.services import route_get
 from console.users.selectors import project_get
 from support import factories
 from tinkerscript.wire.config import SessionConfig

@@ -11,7 +11,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.utils import timezone
 
-from api.relay.routes import routes
+from api.forward import routes
 from console.asgi import application
 from console.sessions.models import Checkpoint, Session
 from console.sessions.serving import serving_create

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 
-from api.tinker.refusals import PROMISE
+from api.tinker.answers import PROMISE
 from api.tinker.routes import wire
 from support.factories import BASE_MODEL
 from support.tinker_client import Client
