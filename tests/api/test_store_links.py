@@ -99,6 +99,7 @@ async def test_head_ranges_and_conditions_are_the_stores(kept: str) -> None:
     )
     assert (await ask("GET", kept, range=f"bytes={len(BODY)}-"))[0] == 416
     assert (await ask("GET", kept, if_none_match=etag))[0] == 304
+    assert (await ask("GET", kept, if_match='"other"'))[0] == 412
 
 
 @pytest.mark.smoke
