@@ -148,7 +148,7 @@ async def learn(
                 )
                 print(
                     f"step {step}: {scored['score']:.2f} of {len(task.held_out)} held-out answers"
-                    f" are right, {scored['commonest']:.2f} are the commonest one",
+                    f" are right, {scored['commonest']:.2f} are {scored['answer']!r}",
                     flush=True,
                 )
             if step < steps:
@@ -264,9 +264,9 @@ async def train(
     return {name: value and round(value, 4) for name, value in found.items()}
 
 
-async def score(loop: Loop, tokenizer: Any, task: Task) -> dict[str, float]:
+async def score(loop: Loop, tokenizer: Any, task: Task) -> dict[str, Any]:
     """The share of held-out questions that are answered right at temperature 0, and of those that
-    have the answer which most have.
+    have the answer which most have; this answer.
     """
     played = await asyncio.gather(
         *(play(loop, tokenizer, task, each, 0.0) for each in task.held_out)
@@ -274,8 +274,9 @@ async def score(loop: Loop, tokenizer: Any, task: Task) -> dict[str, float]:
     right = [
         task.score(one.answers, each.right) for one, each in zip(played, task.held_out, strict=True)
     ]
-    commonest = Counter(one.answers for one in played).most_common(1)[0][1]
-    return {"score": sum(right) / len(right), "commonest": commonest / len(right)}
+    answer, many = Counter(one.answers for one in played).most_common(1)[0]
+    share = sum(right) / len(right)
+    return {"score": share, "commonest": many / len(right), "answer": answer}
 
 
 if __name__ == "__main__":
