@@ -101,6 +101,12 @@ def recover(session: Session, cause: str, kind: str, *, launcher: Launcher) -> N
     move(session, SessionState.FAILED, reason=cause, failure=failure, launch_handle=None)
 
 
+def was_ready(session: Session) -> bool:
+    """Whether a runtime of it has ever served."""
+    record = EventRecord.objects.filter(session_id=session.id, kind=EventKind.STATE)
+    return record.filter(data__to=SessionState.READY).exists()
+
+
 def repeats(session: Session) -> bool:
     """Whether its last ``SAME_FAULTS`` runtimes ended before they were ready, for the same cause:
     so would the next.

@@ -15,9 +15,9 @@ from console.scheduling import failures, liveness
 from console.scheduling.instance import instance_id
 from console.scheduling.launchers.choice import session_launcher
 from console.scheduling.launchers.launch import NotStarted, earlier_end, runtime_launch
-from console.scheduling.launchers.protocol import Launcher, SlowToEnd
+from console.scheduling.launchers.protocol import Launcher, MachinesShort, SlowToEnd
 from console.scheduling.launchers.warm import WarmRuntimes
-from console.scheduling.recovery import move, recover, requeue
+from console.scheduling.recovery import move, recover, requeue, was_ready
 from console.scheduling.session_notes import waiting_note
 from console.sessions.limits.devices import DevicesShort
 from console.sessions.models import Session
@@ -33,11 +33,14 @@ START_AGAIN_S, START_AGAIN_MAX_S = 3.0, 60.0
 
 @dataclass(frozen=True)
 class Later:
-    """A start that waits ``wait_s``, until ``not_before``, for the reason given."""
+    """A start that waits ``wait_s``, until ``not_before``, for the reason given: for an earlier
+    runtime that ``ends`` slowly, or for machines.
+    """
 
     not_before: datetime
     wait_s: float
     reason: str
+    ends: bool
 
 
 class QueuedStarts:
@@ -46,7 +49,8 @@ class QueuedStarts:
 
     ``known`` are this machine's devices, ``warm`` its runtimes without a session.
 
-    ``later`` has the sessions whose earlier runtime is slow to end, for as long as they are queued.
+    ``later`` has the sessions whose earlier runtime is slow to end, or whose cluster has lost a
+    machine, for as long as they are queued.
     """
 
     def __init__(
@@ -105,7 +109,7 @@ class QueuedStarts:
         later = self.later.get(session_id)
         if now < max(liveness.restart_not_before(session), later.not_before if later else now):
             self._devices_keep(session)  # its slot is kept for it meanwhile, and so are these
-            if later:
+            if later and later.ends:
                 raise SlowToEnd(later.reason)
             return
         free = self._disk_free()
@@ -135,8 +139,15 @@ class QueuedStarts:
             self._ended.discard(session.id)
         except SlowToEnd as error:  # nothing was started: no restart is counted
             session.refresh_from_db()
-            self._wait(session, str(error), now)
+            self._wait(session, str(error), now, ends=True)
             raise
+        except MachinesShort as short:
+            session.refresh_from_db()
+            if was_ready(session):
+                self._wait(session, str(short), now, ends=False)
+                return
+            cause = f"the runtime could not be started: {short}"
+            recover(session, cause, "not_started", launcher=launcher)
         except NotStarted as error:
             self._ended.discard(session.id)  # something of it may have been started
             session.refresh_from_db()
@@ -147,10 +158,10 @@ class QueuedStarts:
             self._devices_keep(session)
             waiting_note(session, str(short), timezone.now())
 
-    def _wait(self, session: Session, reason: str, now: datetime) -> None:
+    def _wait(self, session: Session, reason: str, now: datetime, *, ends: bool) -> None:
         before = self.later.get(session.id)
         wait_s = min(before.wait_s * 2, START_AGAIN_MAX_S) if before else START_AGAIN_S
-        self.later[session.id] = Later(now + timedelta(seconds=wait_s), wait_s, reason)
+        self.later[session.id] = Later(now + timedelta(seconds=wait_s), wait_s, reason, ends)
         self._devices_keep(session)
         if session.state != SessionState.QUEUED:
             requeue(session, reason, session.restarts)

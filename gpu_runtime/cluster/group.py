@@ -18,10 +18,10 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_runtime.errors import NodesDiffer, PlacementImpossible, TrainerFailed
+from gpu_runtime.errors import NodesDiffer, TrainerFailed
 
 from .hold import NodeHold
-from .joining import cluster_joined, is_ours, ray_import
+from .joining import cluster_joined, ray_import
 from .same import versions, versions_differ
 
 # What each further machine gives this session, as JSON of Ray's resources: of the launcher.
@@ -119,8 +119,8 @@ class Group:
 async def group_opened(nodes: int, gpus: int = 0) -> AsyncIterator[Group | None]:
     """The group of a session over ``nodes`` machines with ``gpus`` GPUs each; None for one machine.
 
-    Raises PlacementImpossible, with what was found, for a cluster that is too small, and where
-    there is none; NodesDiffer for other versions.
+    Raises TrainerFailed, with what was found, for a cluster that is too small; PlacementImpossible
+    where there is none; NodesDiffer for other versions.
     """
     if nodes == 1:
         yield None
@@ -165,7 +165,7 @@ def _group_make(count: int, gpus: int) -> Group:
 
 def _nodes_wait(count: int, bundle: Mapping[str, float], own: str) -> None:
     """Return once there are as many nodes that are large enough, this one among them. Raises
-    PlacementImpossible for a cluster that exists, TrainerFailed for one of our own.
+    TrainerFailed: there were as many before this process began, or the next job has other machines.
     """
     ray = ray_import()
     until = time.monotonic() + JOIN_S
@@ -174,9 +174,7 @@ def _nodes_wait(count: int, bundle: Mapping[str, float], own: str) -> None:
         if len(fit) >= count:
             return
         if time.monotonic() > until:
-            # the next job of Slurm or Kubernetes may have other machines
-            kind = TrainerFailed if is_ours() else PlacementImpossible
-            raise kind(_too_small(count, bundle, f"after {JOIN_S:g} s"))
+            raise TrainerFailed(_too_small(count, bundle, f"after {JOIN_S:g} s"))
         time.sleep(WATCH_S)
 
 

@@ -84,11 +84,6 @@ async def cluster_joined(nodes: int) -> AsyncIterator[None]:
             await asyncio.to_thread(ray_import().shutdown)
 
 
-def is_ours() -> bool:
-    """Whether the cluster is this session's alone, and not one that exists."""
-    return ADDRESS not in os.environ or bool(pods()) or NODES in os.environ
-
-
 def node_command(*, address: str = "", own: str = "", port: int = 0, folder: str = "") -> list[str]:
     """Starts a node of Ray, in the foreground: of the cluster at ``address``, or its head."""
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block"]

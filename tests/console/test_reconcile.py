@@ -276,6 +276,27 @@ def test_a_program_that_cannot_be_started_fails_the_session_in_the_end(world, pr
     )
 
 
+def test_a_session_whose_cluster_lost_a_machine_waits_with_words_and_goes_on(world, project):
+    """However long that takes."""
+    session = world.ready(project)
+    world.launcher.short = "2 machines are needed, and the cluster has 1"
+    world.launcher.die(1)
+    for _ in range(20):
+        world.tick(60, step_s=10)
+        assert state_of(session) == SessionState.QUEUED and "has 1" in why_queued(session)
+    assert session.restarts == 1, "the end of its runtime alone"
+    world.launcher.short = ""
+    world.tick(90, step_s=10)
+    assert state_of(session) == SessionState.PROVISIONING
+
+
+def test_a_session_that_never_had_its_machines_is_refused_with_what_was_found(world, project):
+    world.launcher.short = "2 machines are needed, and the cluster has 1"
+    new = world.session(project)
+    world.tick(120)
+    assert state_of(new) == SessionState.FAILED and "has 1" in new.failure["cause"]
+
+
 def test_a_stop_is_ordered_and_ends_when_the_process_has(world, project):
     session = world.ready(project)
     services.session_stop(project=project, session_id=session.id)

@@ -6,7 +6,12 @@ from datetime import timedelta
 
 from django.utils import timezone
 
-from console.scheduling.launchers.protocol import LauncherUnavailable, RuntimeStatus, SlowToEnd
+from console.scheduling.launchers.protocol import (
+    LauncherUnavailable,
+    MachinesShort,
+    RuntimeStatus,
+    SlowToEnd,
+)
 from console.scheduling.reconcile import Reconciler
 from console.sessions.models import Session
 from console.sessions.runtime import leases
@@ -29,6 +34,7 @@ class FakeLauncher:
         self.ends: dict[str, int] = {}
         self.stopped: list[tuple[str, float]] = []
         self.broken = self.away = False
+        self.short = ""  # of which machines its cluster has too few
         # "start", "stop": what an earlier runtime, or this one, that does not die refuses
         self.slow: set[str] = set()
         self.others: set[int] = set()  # ports of this machine that no runtime listens on
@@ -44,6 +50,8 @@ class FakeLauncher:
         self._answer("start")
         if self.broken:
             raise FileNotFoundError("no such program")
+        if self.short:
+            raise MachinesShort(self.short)
         self.alive[handle["launch"]] = dict(environment)
         return handle | {"pid": 4711}
 

@@ -8,7 +8,7 @@ from django.db import transaction
 
 from console.live.services import event_record
 from console.scheduling.instance import instance_id
-from console.scheduling.launchers.protocol import Launcher
+from console.scheduling.launchers.protocol import Launcher, MachinesShort
 from console.scheduling.launchers.warm import WarmRuntimes
 from console.server.lease_address import runtime_server_url
 from console.sessions.limits.devices import devices_take
@@ -37,8 +37,8 @@ def runtime_launch(
 ) -> None:
     """Move the session to provisioning, with a lease, and start its runtime.
 
-    Raises DevicesShort, NotStarted, SlowToEnd while an earlier one is not gone, and Conflict where
-    it cannot be now.
+    Raises DevicesShort, MachinesShort, NotStarted, SlowToEnd while an earlier one is not gone, and
+    Conflict where it cannot be now.
 
     ``known`` are this machine's devices, ``kept`` how many stay free for sessions before it in the
     queue. What names the runtime is stored before it is started.
@@ -90,6 +90,8 @@ def runtime_launch(
                 - Session.objects.filter(state__in=WITH_RUNTIME, place=HERE).count()
             )
         handle = handle or launcher.start(fresh, environment=environment)
+    except MachinesShort:
+        raise
     except OSError as error:
         raise NotStarted(f"the runtime could not be started: {error}") from error
     Session.objects.filter(id=session.id, lease_sha256=session.lease_sha256).update(

@@ -17,6 +17,12 @@ class LauncherUnavailable(Exception):
     """
 
 
+class MachinesShort(OSError):
+    """A cluster that exists has too few machines, or too small ones, for a runtime. One that ran
+    there may again: a machine that is lost comes back, or another does.
+    """
+
+
 class SlowToEnd(LauncherUnavailable):
     """What is left of a runtime was killed and is not gone. From ``start``: of an earlier one;
     nothing was started.
@@ -86,7 +92,8 @@ class Launcher(Protocol):
         """Start it, or find the one that was started for this handle before; the handle, completed.
 
         What is left of the session's earlier launches is ended first. Raises SlowToEnd while that
-        is not gone, OSError when it cannot be started.
+        is not gone, MachinesShort where the cluster has no room for it as it is now, OSError when
+        it cannot be started.
         """
         ...
 

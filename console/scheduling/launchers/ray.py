@@ -24,6 +24,7 @@ from console.scheduling.launchers.process import OOM_SCORE_ADJ, code_path
 from console.scheduling.launchers.protocol import (
     Handle,
     LauncherUnavailable,
+    MachinesShort,
     Resources,
     RuntimeStatus,
     SlowToEnd,
@@ -120,8 +121,8 @@ class RayLauncher:
         return log_tail(Path(handle["folder"]) / LOG, lines=lines)
 
     def _verify(self, handle: Handle) -> None:
-        """Raises OSError, with what was found, for a cluster of another version, or one that never
-        has room for this runtime.
+        """Raises OSError, with what was found, for a cluster of another version, and MachinesShort
+        for one whose machines have no room for this runtime.
         """
         found = self._ask("GET", "/api/version").get("ray_version", "")
         if found != VERSION:
@@ -139,7 +140,7 @@ class RayLauncher:
         if len(fits) < count:
             has = ", ".join(f"{each['node_ip']} ({_words(each, wanted)})" for each in nodes)
             asked = ", ".join(f"{name} {most:g}" for name, most in wanted.items()) or "anything"
-            raise OSError(
+            raise MachinesShort(
                 f"{count} machines with {asked} are needed, and the Ray cluster at {self._address}"
                 f" has {len(fits)} of them; its machines are {has or 'none'}"
             )

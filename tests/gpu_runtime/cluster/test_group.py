@@ -126,7 +126,7 @@ def test_a_cluster_that_is_too_small_is_named_with_what_was_found(
         r"nodes=2 needs 2 machines of a Ray cluster with CPU 8, GPU 2 free on each; after 0 s this "
         r"one has 2: n1 \(CPU 0, GPU 0\), n2 \(CPU 4, GPU 1\)"
     )
-    with pytest.raises(PlacementImpossible, match=said):
+    with pytest.raises(TrainerFailed, match=said):
         group._nodes_wait(2, bundle, "id of n1")  # noqa: SLF001
     ray.nodes = lambda: [node("n1"), node("n2", CPU=8.0, GPU=2.0)]
     group._nodes_wait(2, bundle, "id of n1")  # noqa: SLF001

@@ -133,5 +133,5 @@ def test_a_cluster_that_is_too_small_is_named_with_what_was_found(
 ) -> None:
     wanted = {"trainer_ranks": 3, "nodes": 3}
     found = run("job", wanted, meets=True, join_s=10).found()
-    assert found["fault"] == "PlacementImpossible"
+    assert found["fault"] == "TrainerFailed"
     assert "needs 3 machines" in found["says"] and f"{OTHER} (CPU 1)" in found["says"]
