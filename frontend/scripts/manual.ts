@@ -9,7 +9,7 @@ export interface ManualEntry {
 }
 
 const ENTRY = /^\s*- (?:(.+): )?(\S+\.md)$/gm;
-const PICTURE = /!\[[^\]]*\]\(([^)\s]+\.svg)\)/g;
+const PICTURE = /!\[[^\]]*\]\(([^)\s]+\.(?:svg|webp))\)/g;
 
 /** The pages of the site's menu, in its order; decisions are for those who change the server. */
 export function manualPaths(menu: string): [path: string, title: string | undefined][] {
@@ -25,6 +25,11 @@ export function manualEntry(path: string, title: string | undefined, text: strin
   return { path: path.replace(/\.md$/, ""), title: title ?? own ?? path, headings: headings.map((heading) => heading.replaceAll("`", "")) };
 }
 
+/** The files of the pictures that a page shows. */
+export function picturesOf(path: string, text: string): string[] {
+  return [...text.matchAll(PICTURE)].map(([, picture = ""]) => new URL(picture, `file:///${path}`).pathname.slice(1));
+}
+
 export function manual(folder = "..", menu = "../mkdocs.yml"): Plugin {
   const read = (path: string) => readFileSync(`${folder}/docs/${path}`, "utf8");
   // Others are made of code, or have parts that are, when the site is made.
@@ -36,9 +41,8 @@ export function manual(folder = "..", menu = "../mkdocs.yml"): Plugin {
       const entries = manualPaths(readFileSync(menu, "utf8")).filter(([path]) => isWritten(path)).map(([path, title]) => {
         const source = read(path);
         this.emitFile({ type: "asset", fileName: `manual/${path}`, source });
-        for (const [, picture = ""] of source.matchAll(PICTURE)) {
-          const at = new URL(picture, `file:///${path}`).pathname.slice(1);
-          this.emitFile({ type: "asset", fileName: `manual/${at}`, source: read(at) });
+        for (const at of picturesOf(path, source)) {
+          this.emitFile({ type: "asset", fileName: `manual/${at}`, source: readFileSync(`${folder}/docs/${at}`) });
         }
         return manualEntry(path, title, source);
       });

@@ -242,6 +242,14 @@ def test_links_of_the_first_page_lead_to_files():
     assert len(targets) > 8 and [target for target in targets if target not in tracked()] == []
 
 
+def test_pictures_of_pages_are_small_and_each_is_shown():
+    shown = (ROOT / "README.md").read_text() + (ROOT / "docs/quickstart.md").read_text()
+    pictures = sorted((ROOT / "docs/pictures").iterdir())
+    assert [path.name for path in pictures if f"pictures/{path.name})" not in shown] == []
+    assert {path.suffix for path in pictures} == {".webp"}
+    assert max(path.stat().st_size for path in pictures) < 60_000
+
+
 def test_examples_call_only_methods_and_options_that_exist():
     from tinkerscript import Episode, Session, SessionConfig, TinkerScript
 

@@ -48,3 +48,11 @@ def test_a_new_person_explores_the_demo_run_and_comes_back(page: Page) -> None:
     page.get_by_role("link", name="Back to Home").click()
     expect(page.get_by_role("heading", name="Home")).to_be_visible()
     expect(first_steps.get_by_text("No session yet")).to_be_visible()
+
+
+def test_the_manual_shows_its_pictures(page: Page) -> None:
+    sign_up(page, "mia@example.org")
+    page.goto("/manual/quickstart")
+    picture = page.get_by_role("img", name="An episode as a conversation")
+    picture.scroll_into_view_if_needed()
+    expect(picture).to_have_js_property("naturalWidth", 1200)
