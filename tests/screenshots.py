@@ -31,16 +31,21 @@ def main() -> None:
     run = f"/sessions/{folder.run.session.id}"
     trained = [each for each in folder.episodes if each["fate"] == "trained"]
     last = max(trained, key=lambda each: each["trained_step"])
-    pages = {  # and how much of each is shown, in pixels
-        "run": (run, 560),
-        "step": (f"{run}/steps/{last['trained_step']}", 860),
-        "episode": (f"{run}/episodes/{last['episode_id']}", 660),
+    pages = {  # how much of each is shown, in pixels, and what has to be there
+        "run": (run, 560, "role=img[name=/^Reward by/] >> canvas"),
+        "step": (f"{run}/steps/{last['trained_step']}", 860, "role=region[name=/^Answer/]"),
+        "episode": (
+            f"{run}/episodes/{last['episode_id']}",
+            660,
+            'role=region[name="Conversation"]',
+        ),
     }
     PICTURES.mkdir(exist_ok=True)
     with viewing(folder) as page:
-        for name, (path, height) in pages.items():
+        for name, (path, height, needed) in pages.items():
             page.set_viewport_size({"width": WIDTH, "height": height})
             page.goto(path)
+            page.locator(needed).first.wait_for()
             page.wait_for_load_state("networkidle")
             picture_write(page, PICTURES / f"{name}.webp")
 

@@ -28,7 +28,7 @@ export function OfflineShell() {
           {isDemo ? <DemoLine /> : <span className="ml-auto truncate text-xs text-muted">Exported run, as it was on {dateTime(exportedAt ?? "")}</span>}
         </div>
       </header>
-      <div className="lg:flex">
+      <div className="min-h-[calc(100vh-3rem)] lg:flex">
         {run && (
           <aside className="print:hidden border-line bg-surface px-2 py-3 max-lg:border-b lg:w-52 lg:shrink-0 lg:border-r">
             <RunPlaces id={run} />
