@@ -1,6 +1,6 @@
 """The two trainers as their callers see them: one model on any number of ranks, which the managed
-loop trains, and many models of one base, which Tinker clients do. Both take AdamW's parameters with
-every step.
+loop trains; and many models of one base, which Tinker clients do, adapters on one rank and all
+weights on any number. Both take AdamW's parameters with every step.
 
 No torch in here. Arrays are numpy.
 

@@ -224,7 +224,7 @@ def _ranks_change(session: Session, ranks: int) -> None:
     (gpu_runtime/training/states/rank_state.py).
     """
     if session.kind != SessionKind.EPISODES:
-        has = "no trainer" if session.kind == SessionKind.SERVING else "one trainer process"
+        has = "no trainer" if session.kind == SessionKind.SERVING else "the ranks of its devices"
         raise Conflict(
             f"A session of kind {session.kind} has {has}.", hint="Leave trainer_ranks out."
         )

@@ -19,6 +19,7 @@ from console.catalogue.base_models import base_model_resolve
 from console.errors import Conflict, InvalidRequest
 from console.live.services import event_record
 from console.sessions.dry_run import context_default_longest
+from console.sessions.limits.devices import ranks_usual
 from console.sessions.limits.usage import key_budget_check
 from console.sessions.models import Checkpoint, Session
 from console.sessions.services import session_create, session_stop
@@ -79,7 +80,8 @@ def session_for_base_model(
         others = shared.exclude(id__in=[session.id for session in own])
         found = _first_fit(others, tinker_session, rank=rank, trains=trains)
         if found is None:
-            found = _start(tinker_session, key, base_model, rank)
+            ranks = ranks_usual() if trains and not rank else 1  # an adapter is on one
+            found = _start(tinker_session, key, base_model, rank, ranks)
         else:
             key_model_check(key=key, base_model=base_model)
             key_budget_check(key=key)
@@ -159,12 +161,15 @@ def _first_fit(
     return None
 
 
-def _start(tinker_session: TinkerSession, key: ApiKey, base_model: str, rank: int) -> Session:
+def _start(
+    tinker_session: TinkerSession, key: ApiKey, base_model: str, rank: int, trainer_ranks: int
+) -> Session:
     length = context_length(base_model)
     config = SessionConfig(
         max_context_length=length,
         max_tokens=min(SessionConfig().max_tokens, length),
         lora_rank=max(rank, LEAST_RANK),
+        trainer_ranks=trainer_ranks,
     )
     name = tinker_session.display_name[:100] or f"Tinker {tinker_session.id}"
     body = SessionCreate(base_model=base_model, name=name, config=config)

@@ -132,28 +132,35 @@ def rank_environment(spec: RankSpec) -> None:
 def rank_load(spec: RankSpec, on_row: OnRow) -> "RankTrainer":
     """The RankTrainer of ``spec``, in this process, whose environment is the rank's."""
     # Here and not above: the parent must not pay for torch, and the environment must be set first.
-    import deepspeed
     import torch
 
+    torch.set_num_threads(spec.threads)
+    ranks_meet(spec)
     from .trainer import RankTrainer
 
-    # DeepSpeed would compile its shared-memory all-reduce at first use, and fail without a
-    # compiler; gloo does instead.
-    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
-    warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
-    torch.set_num_threads(spec.threads)
-    if spec.device == "cuda":
-        # of whatever names none: Triton's kernels, collectives of objects
-        torch.cuda.set_device(spec.torch_device)
-    backend = "nccl" if spec.device == "cuda" else "gloo"
-    _process_group_make(spec, backend)
-    deepspeed.init_distributed(dist_backend=backend, auto_mpi_discovery=False, verbose=False)
     if spec.peer:
         same_model_verify(spec.base_model_path, spec.node)
     trainer = loading(spec, lambda: RankTrainer(spec, on_row))
     if spec.world_size > 1:
         foreign_peers_refuse()  # among the groups that DeepSpeed has made meanwhile
     return trainer
+
+
+def ranks_meet(spec: RankSpec) -> None:
+    """Make the process group of a rank that DeepSpeed is to be used in, unless it has one."""
+    import deepspeed
+    import torch
+
+    # DeepSpeed would compile its shared-memory all-reduce at first use, and fail without a
+    # compiler; gloo does instead.
+    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
+    if spec.device == "cuda":
+        # of whatever names none: Triton's kernels, collectives of objects
+        torch.cuda.set_device(spec.torch_device)
+    backend = "nccl" if spec.device == "cuda" else "gloo"
+    _process_group_make(spec, backend)
+    deepspeed.init_distributed(dist_backend=backend, auto_mpi_discovery=False, verbose=False)
 
 
 def _process_group_make(spec: RankSpec, backend: str) -> None:

@@ -10,7 +10,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection, wait
@@ -210,9 +210,7 @@ class RankProcesses:
                         results[rank] = kind, value
                 elif self.processes[rank].sentinel in ready:
                     raise self._lost(rank, command)
-        if results[0][0] == "refused":
-            raise StepRefused(results[0][1])
-        return results[0][1]
+        return _result(results)
 
     def _receive(self, rank: int, command: str) -> tuple[str, Any]:
         try:
@@ -226,8 +224,6 @@ class RankProcesses:
             raise NodesDiffer(value)
         if kind == "unsupported":
             raise ModelUnsupported(value)
-        if kind == "invalid":
-            raise InvalidTrainingInput(value)
         if kind == "disk_full":
             raise DiskFull(f"{command}: {value}")
         if kind == "of_input":
@@ -350,6 +346,16 @@ class TrainerRanks(RankProcesses):
 
     async def load_state(self, folder: Path) -> None:
         await self._call("load_state", folder, deadline_s=WEIGHTS_S)
+
+
+def _result(of_ranks: Mapping[int, tuple[str, Any]]) -> Any:
+    """Of rank 0, once every rank has one. Raises what they refused together."""
+    for kind, value in of_ranks.values():
+        if kind == "invalid":
+            raise InvalidTrainingInput(value)
+        if kind == "refused":
+            raise StepRefused(value)
+    return of_ranks[0][1]
 
 
 def _placed(spec: RankSpec, group: Group, gpus: Sequence[Sequence[str]]) -> RankSpec:

@@ -7,7 +7,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from gpu_runtime.model_interfaces import AdamParams, InvalidTrainingInput, LoraConfig
+from gpu_runtime.model_interfaces import AdamParams, LoraConfig
+from gpu_runtime.training.models.process import ModelTrainerProcess
 from gpu_runtime.training.models.trainer import BaseWithModels
 from gpu_runtime.training.rank_spec import RankSpec
 from support.model_data import SETTINGS, drawn_data
@@ -93,7 +94,26 @@ def test_adapters_resume_to_the_same_bits_and_learn_on_a_base_in_bfloat16(tiny_f
     )
 
 
-def test_all_weights_of_a_base_in_bfloat16_are_refused_in_words(tiny_folder):
-    trainer = trainer_of(tiny_folder, "cuda")
-    with pytest.raises(InvalidTrainingInput, match="all weights are trained in float32"):
-        trainer.create_model("m", None)
+async def test_all_weights_learn_on_a_base_in_bfloat16_and_resume_to_the_same_bits(
+    tiny_folder, tmp_path
+):
+    """By DeepSpeed, whose optimizer has them in float32."""
+    data, found = drawn_data("cross_entropy"), []
+    trainer = ModelTrainerProcess(str(tiny_folder), SessionConfig(), "cuda")
+    try:
+        await trainer.create_model("m", None)
+        before = await trainer.forward("m", data, "cross_entropy", {})
+        await trainer.forward_backward("m", data, "cross_entropy", {})
+        await trainer.save_state("m", tmp_path / "middle")
+        for _ in range(2):
+            for _ in range(5):
+                await trainer.optim_step("m", ADAM)
+                await trainer.forward_backward("m", data, "cross_entropy", {})
+            found.append(await trainer.forward("m", data, "cross_entropy", {}))
+            await trainer.load_state(
+                "m", tmp_path / "middle", with_optimizer=True, with_gradient=True
+            )
+    finally:
+        await trainer.close()
+    assert found[0].metrics["loss:sum"] < before.metrics["loss:sum"] - 10
+    assert found[0].metrics == found[1].metrics

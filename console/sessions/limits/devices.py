@@ -135,6 +135,13 @@ def devices_serving() -> int:
     return min(1, _devices_usual(HERE))
 
 
+def ranks_usual() -> int:
+    """The trainer's ranks of a session whose client names no number: one for each of its devices
+    but the engine's.
+    """
+    return max(1, _devices_usual(HERE) - 1)
+
+
 def device_bytes(place: str) -> int | None:
     """The memory of the smallest GPU of ``place``: of the setting, else of this machine's own GPUs
     by their driver.

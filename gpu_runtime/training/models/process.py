@@ -1,5 +1,5 @@
-"""The many-model trainer in a process of its own, as the other trainer's ranks are: a crash ends a
-child alone.
+"""The many-model trainer in processes of its own, as the other trainer's ranks are: a crash ends a
+child alone. Models of all weights use every rank, adapters the first one.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 class ModelTrainerProcess(RankProcesses):
-    """model_interfaces.ModelTrainer over one process. It reads dtype, lengths and checkpointing of
-    ``config``.
+    """model_interfaces.ModelTrainer over ``config.trainer_ranks`` processes. It reads dtype,
+    lengths and checkpointing of ``config`` beside.
     """
 
     def __init__(
@@ -33,9 +33,9 @@ class ModelTrainerProcess(RankProcesses):
         on_progress: Callable[[], None] = lambda: None,
     ) -> None:
         self.dtype = dtype_name(config.dtype, device)
-        spec = RankSpec(
-            base_model_path, config, 0, 1, "", device, machine_share.cpus(), tuple(gpus)
-        )
+        ranks = config.trainer_ranks
+        threads = max(1, machine_share.cpus() // ranks)
+        spec = RankSpec(base_model_path, config, 0, ranks, "", device, threads, tuple(gpus))
         super().__init__(spec, partial(rank_main, load=models_load), on_progress=on_progress)
 
     async def create_model(self, model_id: str, lora: LoraConfig | None) -> None:

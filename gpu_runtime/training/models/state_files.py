@@ -80,13 +80,7 @@ def state_read(
     """Give a model the state in ``folder``. Raises InvalidTrainingInput, the model unchanged, where
     it does not fit.
     """
-    saved = _lora_of(folder)
-    if _shape(saved) != _shape(lora):
-        raise InvalidTrainingInput(
-            f"the state is of {_words(saved)}, and this model is of {_words(lora)}"
-        )
-    if (folder / WEIGHTS).is_file():
-        _check(load_file(folder / WEIGHTS), parameters)
+    state_verify(folder, parameters, lora)
     state = SavedState(folder)
     with torch.no_grad():
         for name, parameter in parameters.items():
@@ -104,6 +98,19 @@ def state_read(
             }
         if with_gradient and (key := f"gradient.{name}") in state:
             parameter.grad = state.row(key, size).view(shape).to(device, copy=True)
+
+
+def state_verify(
+    folder: Path, parameters: Mapping[str, nn.Parameter], lora: LoraConfig | None
+) -> None:
+    """Raise InvalidTrainingInput unless the state in ``folder`` is of a model like this one."""
+    saved = _lora_of(folder)
+    if _shape(saved) != _shape(lora):
+        raise InvalidTrainingInput(
+            f"the state is of {_words(saved)}, and this model is of {_words(lora)}"
+        )
+    if (folder / WEIGHTS).is_file():
+        _check(load_file(folder / WEIGHTS), parameters)
 
 
 def _check(weights: Mapping[str, Tensor], parameters: Mapping[str, nn.Parameter]) -> None:

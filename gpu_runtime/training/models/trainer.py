@@ -7,12 +7,12 @@ it one.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from gpu_runtime.errors import ModelUnsupported
@@ -30,20 +30,19 @@ from gpu_runtime.training.lora import adapter_export
 from gpu_runtime.training.model_check import policy_verify
 from gpu_runtime.training.models.towers import tower_freeze
 from gpu_runtime.training.objective.named_losses import LossInputs, loss_tokens
-from gpu_runtime.training.optimizer import adam_make, adam_step
 from gpu_runtime.training.policy import Policy
 from gpu_runtime.training.rank_spec import RankSpec, dtype_name
 from gpu_runtime.training.rows.packing import TreeRow, pack, prefix_order
-from gpu_runtime.training.rows.row_pass import RowLoss, RowModel, rows_pass
+from gpu_runtime.training.rows.row_pass import RowLoss, rows_pass
 from gpu_runtime.training.rows.tensors import RowTensors
 from tinkerscript.processes import machine_share
 from tinkerscript.wire.training.losses import LOSSES, TARGETS
 
-from .adapters import ALPHA, adapter_add, adapter_bytes, adapter_remove, adapter_select
+from .adapters import ALPHA, adapter_add, adapter_bytes
 from .data_check import data_check, loss_find, settings_check
 from .export import full_weights, hugging_face_export
-from .gradients import gradients_added
-from .state_files import saved_weights, state_read, state_weights, state_write
+from .own import OwnModel
+from .state_files import saved_weights, state_weights
 
 # Of the memory of this machine, or device, what adapters may have; the rest is the base's, the
 # engine's and a call's.
@@ -53,30 +52,28 @@ WHOLE_PART = 0.75  # what a model of all weights may have, the base itself inclu
 # and hidden unit of a layer, at 2 bytes a value (Korthikanti et al. 2022, arXiv:2205.05198).
 ROW_PART, ACTIVATION_BYTES = 0.25, 34
 WHOLE_BYTES = 4 * 5  # of each weight, in float32: itself, gradient, a call's gradient, two moments
+# Of that each of several ranks has its part, and beside it weights and a row's gradient as the
+# passes use them.
+PARTED_BYTES, USED_TWICE = WHOLE_BYTES, 2
+NOTHING = ForwardResult((), {})
+PartT = TypeVar("PartT")
 
+if TYPE_CHECKING:
+    from .whole import RankedModel
 
-@dataclass
-class _Model:
-    """A model under training. ``adapter`` is its name in peft, None where all weights are
-    trained.
-    """
-
-    lora: LoraConfig | None
-    adapter: str | None
-    parameters: dict[str, nn.Parameter]
-    optimizer: torch.optim.AdamW = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.optimizer = adam_make(self.parameters.values())
+    Model = OwnModel | RankedModel
 
 
 class BaseWithModels:
-    """One base and the models on it. ``on_row`` is called after each row of a call."""
+    """One base and the models on it. ``on_row`` is called after each row of a call.
+
+    On several ranks each of them has one, and makes every call; adapters are the first one's.
+    """
 
     def __init__(self, spec: RankSpec, on_row: Callable[[], None] = lambda: None) -> None:
         self._spec, self._config, self._on_row = spec, spec.config, on_row
-        self._device = torch.device(spec.device)
-        self._models: dict[str, _Model] = {}
+        self._device = torch.device(spec.torch_device)
+        self._models: dict[str, Model] = {}
         self._made = 0  # adapters so far: each has a name that no other had
         self._policy = self._load()
         fields = self._policy.model.config.get_text_config()
@@ -96,12 +93,15 @@ class BaseWithModels:
             offload_activations=self._config.offload_activations,
         ).to(self._device)
         policy_verify(policy, self._config, self._device)
-        if not self._config.gradient_checkpointing:
-            with suppress(ModelUnsupported):  # a model of other layers keeps every row whole
-                layers_recompute(policy.model, beyond=self._whole_row(policy.model))
+        self._long_rows_recompute(policy)
         if self._spec.device == "cpu":
             linear_layers_use_onednn(policy)
         return policy.requires_grad_(False)
+
+    def _long_rows_recompute(self, policy: Policy) -> None:
+        if not self._config.gradient_checkpointing:
+            with suppress(ModelUnsupported):  # a model of other layers keeps every row whole
+                layers_recompute(policy.model, beyond=self._whole_row(policy.model))
 
     def create_model(self, model_id: str, lora: LoraConfig | None) -> None:
         """A new model that begins as the base. Raises InvalidTrainingInput."""
@@ -121,7 +121,16 @@ class BaseWithModels:
         parameters = adapter_add(self._policy.model, name, lora, model_id)
         if self._spec.device == "cpu":
             linear_layers_use_onednn(self._policy)  # the adapter's too, as the managed loop's are
-        self._models[model_id] = _Model(lora, name, parameters)
+        self._models[model_id] = self._in_process(lora, name, parameters)
+
+    def _in_process(
+        self, lora: LoraConfig | None, adapter: str | None, parameters: dict[str, nn.Parameter]
+    ) -> OwnModel:
+        return OwnModel(lora, adapter, parameters, self._policy, self._device, self._on_row)
+
+    def _skips(self, model: "Model") -> bool:
+        """Whether this rank has nothing to do with it: adapters are the first one's."""
+        return self._spec.rank > 0 and model.lora is not None
 
     def _room_require(self, lora: LoraConfig) -> None:
         models = [model.lora for model in self._models.values() if model.lora is not None]
@@ -148,32 +157,41 @@ class BaseWithModels:
             return machine_share.memory_bytes()
         return torch.cuda.get_device_properties(self._device).total_memory
 
-    def _whole_model(self) -> _Model:
+    def _whole_model(self) -> "Model":
         if self._models:
             raise InvalidTrainingInput(
                 f"{len(self._models)} models with adapters use this base: all weights can be "
                 "trained when they are gone"
             )
-        if self._policy.model.dtype != torch.float32:
-            raise InvalidTrainingInput(
-                "all weights are trained in float32, and this base is here in "
-                f"{self._policy.model.dtype}, as on every"
-                " GPU: train adapters (a rank of 1 or more)"
-            )
-        if self._made:
-            self._policy = self._load()  # without the places of old adapters
-            self._made = 0
-        wanted = WHOLE_BYTES * sum(weight.numel() for weight in self._policy.parameters())
+        ranks, dtype = self._spec.world_size, self._policy.model.dtype
+        is_ranked = ranks > 1 or dtype != torch.float32
+        size = sum(weight.numel() for weight in self._policy.parameters())
+        of_rank = PARTED_BYTES // ranks + USED_TWICE * dtype.itemsize
+        wanted = size * (of_rank if is_ranked else WHOLE_BYTES)
+        # ranks on GPUs have one each
+        wanted *= ranks if self._spec.device == "cpu" else 1
         if wanted > (room := int(self._memory_bytes() * WHOLE_PART)):
             raise InvalidTrainingInput(
                 f"all weights of this base need {wanted >> 20} MiB while they are trained, and "
                 f"{room >> 20} MiB are for"
                 " them: train adapters (a rank of 1 or more)"
             )
+        if is_ranked:
+            # imports DeepSpeed, which adapters do without
+            from .whole import RankedModel
+
+            del self._policy  # two do not fit everywhere
+            model = RankedModel(self._spec, self._on_row)
+            self._policy = model.policy
+            self._long_rows_recompute(self._policy)
+            return model
+        if self._made:
+            self._policy = self._load()  # without the places of old adapters
+            self._made = 0
         self._policy.requires_grad_(True)
         tower_freeze(self._policy.model)
         weights = self._policy.model.named_parameters()
-        return _Model(
+        return self._in_process(
             None, None, {name: weight for name, weight in weights if weight.requires_grad}
         )
 
@@ -181,17 +199,20 @@ class BaseWithModels:
         """Free what the model holds."""
         model = self._model(model_id)
         del self._models[model_id]
+        model.close()
         if model.adapter is None:
-            self._policy = self._load()
-        else:
-            adapter_remove(self._policy.model, model.adapter)
+            del model, self._policy  # two do not fit everywhere
+            self._policy, self._made = self._load(), 0
 
     def forward(
         self, model_id: str, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig
     ) -> ForwardResult:
         """The loss of ``data`` and the log-probabilities of its targets."""
+        model = self._model(model_id)
+        if self._skips(model):
+            return NOTHING
         with torch.no_grad():
-            return self._compute(self._model(model_id), data, loss_fn, loss_config)
+            return self._compute(model, data, loss_fn, loss_config, backward=False)
 
     def forward_backward(
         self, model_id: str, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig
@@ -200,35 +221,35 @@ class BaseWithModels:
         of none.
         """
         model = self._model(model_id)
-        with gradients_added(list(model.parameters.values())):
-            return self._compute(model, data, loss_fn, loss_config)
+        if self._skips(model):
+            return NOTHING
+        with model.gradient_added():
+            return self._compute(model, data, loss_fn, loss_config, backward=True)
 
     def optim_step(self, model_id: str, params: AdamParams) -> dict[str, float]:
         """One AdamW step on what was accumulated."""
-        return adam_step(self._model(model_id).optimizer, params)
+        model = self._model(model_id)
+        return {} if self._skips(model) else model.optim_step(params)
 
     def save_state(self, model_id: str, folder: Path) -> None:
         """Everything that going on bit for bit needs."""
         model = self._model(model_id)
-        state_write(folder, model.parameters, model.optimizer, model.lora, self._on_row)
+        if not self._skips(model):
+            model.save(folder)
 
     def load_state(
         self, model_id: str, folder: Path, with_optimizer: bool, with_gradient: bool
     ) -> None:
         """Become what ``save_state`` wrote."""
         model = self._model(model_id)
-        state_read(
-            folder,
-            model.parameters,
-            model.optimizer,
-            model.lora,
-            with_optimizer=with_optimizer,
-            with_gradient=with_gradient,
-        )
+        if not self._skips(model):
+            model.load(folder, with_optimizer=with_optimizer, with_gradient=with_gradient)
 
     def export_sampler(self, model_id: str, folder: Path) -> None:
         """A PEFT adapter folder, or a Hugging Face folder of a model of all weights."""
         model = self._model(model_id)
+        if self._spec.rank > 0:
+            return
         if model.lora is None:
             self.export_external(model_id, folder)
         else:
@@ -236,6 +257,8 @@ class BaseWithModels:
 
     def export_state(self, state: Path, folder: Path) -> None:
         """What ``export_sampler`` would write of the model whose state this is."""
+        if self._spec.rank > 0:
+            return
         weights, lora = state_weights(state)
         base = self._spec.base_model_path
         if lora is None:
@@ -246,6 +269,8 @@ class BaseWithModels:
     def export_merged(self, saved: Path, folder: Path) -> None:
         """A Hugging Face folder of the base with the weights of ``saved``: a state, or an adapter
         for samplers."""
+        if self._spec.rank > 0:
+            return
         weights, lora = saved_weights(saved)
         if lora is not None:
             weights = full_weights(self._policy.model, weights, lora)
@@ -260,6 +285,8 @@ class BaseWithModels:
         loads the base and adds it.
         """
         model, base = self._model(model_id), self._spec.base_model_path
+        if self._spec.rank > 0:
+            return
         weights = full_weights(self._policy.model, model.parameters, model.lora)
         hugging_face_export(
             self._policy.model, weights, base, folder if model.lora is None else folder / "merged"
@@ -273,32 +300,42 @@ class BaseWithModels:
         model, base = self._policy.model, self._spec.base_model_path
         adapter_export(model, dict(weights), lora.rank, ALPHA, base, folder)
 
-    def _model(self, model_id: str) -> _Model:
+    def _model(self, model_id: str) -> "Model":
         if model_id not in self._models:
             raise InvalidTrainingInput(f"there is no model {model_id!r}")
         return self._models[model_id]
 
     def _compute(
-        self, model: _Model, data: Sequence[Datum], name: str, config: LossConfig
+        self,
+        model: "Model",
+        data: Sequence[Datum],
+        name: str,
+        config: LossConfig,
+        *,
+        backward: bool,
     ) -> ForwardResult:
-        row_loss = self._row_loss(data, name, config)
-        if model.adapter is not None:
-            adapter_select(self._policy.model, model.adapter)
-        outputs: list[dict[str, np.ndarray]] = [{} for _ in data]
-        metrics = {"loss:sum": 0.0}
-        backward = Tensor.backward if torch.is_grad_enabled() else None
-        kind = self._policy.kind
-        through = RowModel(self._device, self._policy, backward, kind=kind, on_row=self._on_row)
-        rows = pack(data, self._config.micro_batch_tokens, prefix_order(data), kind)
+        through = model.rows(backward=backward)
+        row_loss = self._row_loss(data, name, config, through.world_size)
+        found: dict[int, np.ndarray] = {}
+        total = 0.0
+        rows = pack(data, self._config.micro_batch_tokens, prefix_order(data), through.kind)
         for passed in rows_pass(through, data, rows, row_loss):
-            metrics["loss:sum"] += passed.told
-            for index, logprobs in _by_datum(passed.tree, data, passed.scores.cpu().numpy()):
+            if passed.live:
+                total += passed.told
+                found |= _by_datum(passed.tree, data, passed.scores.cpu().numpy())
+        parts = of_ranks((total, found), through.world_size)
+        outputs: list[dict[str, np.ndarray]] = [{} for _ in data]
+        for _, own in parts:
+            for index, logprobs in own.items():
                 outputs[index]["logprobs"] = logprobs
+        metrics = {"loss:sum": sum(total for total, _ in parts)}
         if name in LOSSES and LOSSES[name].approximates:
             metrics[f"{name}_is_approximated:max"] = 1.0
         return ForwardResult(tuple(outputs), metrics)
 
-    def _row_loss(self, data: Sequence[Datum], name: str, config: LossConfig) -> RowLoss:
+    def _row_loss(
+        self, data: Sequence[Datum], name: str, config: LossConfig, ranks: int
+    ) -> RowLoss:
         """A loss by its name. Raises InvalidTrainingInput for it, and for data that do not fit."""
         loss = loss_find(name)
         settings = settings_check(name, loss, config)
@@ -310,7 +347,7 @@ class BaseWithModels:
 
             def compute(logprobs_E: Tensor) -> tuple[Tensor, float]:
                 loss_E = loss_tokens(name, LossInputs(logprobs_E, tensors, row.datum_K, settings))
-                _finite_verify(loss_E, row.datum_K)
+                _finite_verify(loss_E, row.datum_K, ranks)
                 return loss_E.sum(), float(loss_E.detach().double().sum())
 
             return compute
@@ -318,26 +355,35 @@ class BaseWithModels:
         return named
 
 
-def _by_datum(
-    row: TreeRow, data: Sequence[Datum], values_E: np.ndarray
-) -> list[tuple[int, np.ndarray]]:
-    """(index of the datum, its values in the shape of its targets; 0 where none counts)."""
+def of_ranks(mine: PartT, ranks: int) -> list[PartT]:
+    """What each of the ranks that compute a call has. A collective of these."""
+    found = [mine] * ranks
+    if ranks > 1:
+        dist.all_gather_object(found, mine)
+    return found
+
+
+def _by_datum(row: TreeRow, data: Sequence[Datum], values_E: np.ndarray) -> dict[int, np.ndarray]:
+    """By the index of a datum its values in the shape of its targets; 0 where none counts."""
     targets = [data[index].loss_inputs[TARGETS] for index in row.indices]
     flat = np.zeros(sum(each.size for each in targets), values_E.dtype)
     flat[row.flat_K] = values_E
     pieces = np.split(flat, np.cumsum([each.size for each in targets])[:-1])
-    return [
-        (index, piece.reshape(each.shape))
+    return {
+        index: piece.reshape(each.shape)
         for index, each, piece in zip(row.indices, targets, pieces, strict=True)
-    ]
+    }
 
 
-def _finite_verify(loss_E: Tensor, datum_E: Tensor) -> None:
+def _finite_verify(loss_E: Tensor, datum_E: Tensor, ranks: int) -> None:
+    """Raises on every rank where the loss of one is not finite."""
     broken = ~torch.isfinite(loss_E.detach())
+    worst = None
     if broken.any():
         at = int(broken.nonzero()[0])
+        worst = int(datum_E[at]), loss_E[at].item()
+    for datum, loss in filter(None, of_ranks(worst, ranks)):
         raise InvalidTrainingInput(
-            f"the loss of datum {int(datum_E[at])} is {loss_E[at].item()}: its logprobs are too "
-            "far from"
-            " the model's, or an earlier step has broken the weights; nothing was accumulated"
+            f"the loss of datum {datum} is {loss}: its logprobs are too far from the model's, or "
+            "an earlier step has broken the weights; nothing was accumulated"
         )

@@ -4,7 +4,7 @@
     optimizer-00000.safetensors  of each rank AdamW's moments (exp_avg.NAME, exp_avg_sq.NAME), and weight.NAME, in
                                  float32, where the weights above are rounded or not there
     reference-00000.safetensors  a reference that follows the policy, of each rank what it has, by number
-    gradient.safetensors         a gradient that waits for its step
+    gradient.safetensors         a gradient that waits for its step; gradient-00000.safetensors of each rank its part
     model.json                   what was trained, the step, how many ranks saved it; written last
 
 A rank's file has of each parameter, as one row, the elements that the rank had. Where these begin
@@ -19,6 +19,7 @@ from gpu_runtime.errors import TrainerFailed
 
 WEIGHTS, GRADIENT, ABOUT = "weights.safetensors", "gradient.safetensors", "model.json"
 PARTS, REFERENCES = "optimizer*.safetensors", "reference-*.safetensors"
+GRADIENTS = "gradient*.safetensors"
 SEEN_S = 120.0  # NFS looks at a folder again after acdirmax, by default 60 s
 
 
@@ -29,6 +30,11 @@ class StateRefused(ValueError):
 def part_name(rank: int) -> str:
     """The file of a rank."""
     return f"optimizer-{rank:05d}.safetensors"
+
+
+def gradient_name(rank: int) -> str:
+    """The file of what a rank has of a gradient that waits."""
+    return f"gradient-{rank:05d}.safetensors"
 
 
 def reference_name(rank: int) -> str:

@@ -5,7 +5,7 @@ Steps that another number of ranks takes sum gradients in another order: the wei
 the rounding of that, and by nothing else.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from gpu_runtime.training.rank_spec import RankSpec
 
-from .folder import WEIGHTS, part_name
+from .folder import WEIGHTS, gradient_name, part_name
 from .saved import MOMENTS, SavedState, about_write, tensors_write
 
 Barrier = Callable[[], None]  # a collective: every rank must take part
@@ -25,7 +25,7 @@ Advance = Callable[[], None]  # called after each tensor
 @dataclass(frozen=True)
 class _Part:
     """What this rank's optimizer has of a parameter: elements ``first`` to ``last`` of it as one
-    row, which are ``at`` in ``flat``, the optimizer's own tensor.
+    row, which are ``at`` in ``flat``, the optimizer's own tensor of its group ``group``.
     """
 
     name: str
@@ -33,6 +33,7 @@ class _Part:
     last: int
     flat: Tensor
     at: slice
+    group: int
 
 
 class RankState:
@@ -55,20 +56,21 @@ class RankState:
         flats = (
             zero.single_partition_of_fp32_groups if is_plain else zero.fp32_groups_flat_partition
         )
-        for group, flat in zip(groups, flats, strict=True):
+        for number, (group, flat) in enumerate(zip(groups, flats, strict=True)):
             begin, offset = self._spec.rank * flat.numel(), 0
             for weight in group:
                 size = weight.numel()
                 a, b = max(begin, offset), min(begin + flat.numel(), offset + size)
                 if a < b:
                     at = slice(a - begin, b - begin)
-                    yield _Part(names[id(weight)], a - offset, b - offset, flat, at)
+                    yield _Part(names[id(weight)], a - offset, b - offset, flat, at, number)
                 offset += size
 
     def _sharded(self, names: dict[int, str]) -> Iterator[_Part]:
         """ZeRO 3: of each parameter an equal part, the last one filled up."""
         zero = self._zero
-        for group, flat in zip(zero.fp16_groups, zero.fp32_partitioned_groups_flat, strict=True):
+        flats = zero.fp32_partitioned_groups_flat
+        for number, (group, flat) in enumerate(zip(zero.fp16_groups, flats, strict=True)):
             offset = 0
             for weight in group:
                 size = weight.ds_tensor.numel()
@@ -76,7 +78,7 @@ class RankState:
                 last = min(weight.ds_numel, first + size)
                 if first < last:
                     at = slice(offset, offset + last - first)
-                    yield _Part(names[id(weight)], first, last, flat, at)
+                    yield _Part(names[id(weight)], first, last, flat, at, number)
                 offset += size
 
     def save(self, folder: Path, barrier: Barrier, advance: Advance) -> None:
@@ -101,19 +103,38 @@ class RankState:
             about_write(folder, {"rank": rank} if rank else None, step, self._spec.world_size)
         barrier()
 
+    def gradient_save(self, folder: Path, gradients: Mapping[int, Tensor]) -> None:
+        """Write what this rank has of a gradient that waits, in the layout of the optimizer's
+        tensors, by the number of their group. Before ``save``.
+        """
+        rows = {part.name: gradients[part.group][part.at] for part in self._parts}
+        firsts = {part.name: part.first for part in self._parts}
+        tensors_write(folder / gradient_name(self._spec.rank), rows, firsts)
+
+    def gradient_load(self, saved: SavedState, gradients: Mapping[int, Tensor]) -> None:
+        """Put what ``gradient_save`` wrote, of any number of ranks, into ``gradients``, which are
+        zero.
+        """
+        for part in self._parts:
+            if (key := f"gradient.{part.name}") in saved:
+                row = saved.row(key, part.last, part.first)
+                gradients[part.group][part.at].copy_(row)
+
     @torch.no_grad()
-    def load(self, saved: SavedState, advance: Advance) -> None:
-        """Become what ``save`` wrote. A collective. Raises StateRefused."""
-        state = self._zero.optimizer.state
+    def load(self, saved: SavedState, advance: Advance, *, with_moments: bool = True) -> None:
+        """Become what ``save`` wrote, without its moments as at the first step. A collective.
+        Raises StateRefused.
+        """
+        state, moves = self._zero.optimizer.state, with_moments and saved.step
         for flat in {id(part.flat): part.flat for part in self._parts}.values():
             state.pop(flat, None)
-            if saved.step:
+            if moves:
                 step = torch.tensor(float(saved.step), device=flat.device)
                 state[flat] = {"step": step} | {each: torch.zeros_like(flat) for each in MOMENTS}
         for part in self._parts:
             row = saved.weight_row(part.name, part.last, part.first)
             part.flat.data[part.at].copy_(row)
-            if saved.step:
+            if moves:
                 for moment, row in saved.moments(part.name, part.last, part.first):
                     state[part.flat][moment][part.at].copy_(row)
             advance()

@@ -12,7 +12,7 @@ from torch import Tensor
 from gpu_runtime.model_interfaces import state_describe
 from gpu_runtime.weights.shared_file import ALIGNMENT, DTYPES
 
-from .folder import ABOUT, GRADIENT, PARTS, REFERENCES, WEIGHTS, StateRefused
+from .folder import ABOUT, GRADIENTS, PARTS, REFERENCES, WEIGHTS, StateRefused
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
@@ -81,9 +81,10 @@ class SavedState:
             )
         self.step = about["step"]
         self._put(folder / WEIGHTS)
-        self._put(folder / GRADIENT, "gradient.")
         for part in parts:
             self._put(part)
+        for part in folder.glob(GRADIENTS):
+            self._put(part, "gradient.")
         for part in folder.glob(REFERENCES):
             self._put(part, "reference.")
 
@@ -99,6 +100,11 @@ class SavedState:
 
     def __contains__(self, key: str) -> bool:
         return key in self._pieces
+
+    @property
+    def has_gradient(self) -> bool:
+        """Whether one waited for its step."""
+        return any(key.startswith("gradient.") for key in self._pieces)
 
     def row(self, key: str, last: int, first: int = 0) -> Tensor:
         """Elements ``first`` to ``last`` of the tensor as one row, from whichever files have them.

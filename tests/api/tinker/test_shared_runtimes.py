@@ -7,6 +7,9 @@ import pytest
 from aiohttp import web
 from asgiref.sync import sync_to_async
 
+from console.scheduling.launchers.options import LauncherOptions
+from console.scheduling.launchers.protocol import Resources
+from console.sessions.limits.devices import devices_sync
 from console.sessions.models import Session
 from console.sessions.runtime.leases import lease_issue
 from console.tinker import runtimes, work
@@ -92,6 +95,18 @@ async def test_all_weights_are_trained_beside_no_other_client_and_anyone_may_sam
     await TinkerRuntime.objects.filter(session_id=first).adelete()
     assert await sampler(alices, await alices.session()) == runtime_of(whole)
     assert runtime_of(await alices.model(await alices.session())) not in {first, runtime_of(whole)}
+
+
+async def test_all_weights_are_trained_on_a_rank_for_each_device_but_the_engines(
+    alices: Client, settings
+) -> None:
+    settings.MAX_RUNTIMES = 1
+    settings.LAUNCHER = LauncherOptions(name="process", resources=Resources(gpus=4))
+    await sync_to_async(devices_sync)(ids=["0", "1", "2", "3"])
+    for rank, ranks in ((0, 3), (8, 1)):
+        model = await alices.model(await alices.session(), lora_config={"rank": rank})
+        session = await Session.objects.aget(id=runtime_of(model))
+        assert (session.config["trainer_ranks"], session.devices) == (ranks, 4)
 
 
 async def test_a_later_adapter_may_be_larger_than_the_first(alices: Client) -> None:
