@@ -15,8 +15,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gpu_runtime.interfaces import Sample
-
 LossConfig = Mapping[str, float | str]
 
 
@@ -85,7 +83,7 @@ class ForwardResult:
     """``outputs[i]`` holds the arrays of datum i: ``logprobs``, float32, of the shape of its
     ``target_tokens``.
 
-    ``metrics`` are named ``name:reduction``; ``loss:sum`` is always there.
+    ``metrics`` of a client's loss are named ``name:reduction``, and ``loss:sum`` is always there.
     """
 
     outputs: tuple[dict[str, np.ndarray], ...]
@@ -131,32 +129,20 @@ class Trainer(TrainerProcess, Protocol):
         """How many weights the base has."""
         ...
 
-    async def logprobs(
-        self, samples: Sequence[Sample], reference: bool = False
-    ) -> list[list[float]]:
-        """``logprobs_T`` of each sample under the current weights or the reference's; 0 where its
-        mask is 0.
+    async def logprobs(self, data: Sequence[Datum], reference: bool = False) -> list[np.ndarray]:
+        """``logprobs_N`` of the targets of each datum under the current weights or the reference's;
+        0 where none counts.
         """
         ...
 
     async def forward_backward(
-        self,
-        samples: Sequence[Sample],
-        entropy_coef: float = 0.0,
-        scales_S: Sequence[float] | None = None,
-        kl_coef: float | None = None,
-    ) -> dict[str, float]:
-        """Accumulate the gradient of the sum over trained tokens of scale * (loss - entropy_coef
-        H); its metrics.
+        self, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig
+    ) -> ForwardResult:
+        """Accumulate the gradient of the sum over targets of weight * loss, its KL terms and its
+        entropy bonus included.
 
-        ``scales_S``, ``kl_coef``: the session's where None. Raises OutOfMemory, TrainerKilled (want
-        ``restart``), TrainerFailed.
-        """
-        ...
-
-    async def passed_logprobs(self) -> list[list[float]]:
-        """``logprobs_T`` of each sample of the last ``forward_backward`` as its own forward pass
-        had them, 0 where its mask is 0: asked at most once after each, and free.
+        ``loss_config`` are options of the session that this step has otherwise. Raises OutOfMemory,
+        TrainerKilled (want ``restart``), TrainerFailed.
         """
         ...
 
@@ -164,10 +150,10 @@ class Trainer(TrainerProcess, Protocol):
         """Change every weight; a second call restores each bit, and has to come before a step."""
         ...
 
-    async def each_unflipped(self, samples: Sequence[Sample]) -> dict[str, list[float]]:
-        """While the weights are flipped: the log-probabilities of all trained tokens with one
-        weight, or those of one module, as before; by its name. As many forward passes as the model
-        has weights.
+    async def each_unflipped(self, data: Sequence[Datum]) -> dict[str, list[float]]:
+        """While the weights are flipped: the log-probabilities of all targets with one weight, or
+        those of one module, as before; by its name. As many forward passes as the model has
+        weights.
         """
         ...
 

@@ -41,7 +41,8 @@ from gpu_runtime.model_interfaces import (
 )
 from gpu_runtime.sampler_interfaces import SampleOrder, SamplerEngine
 from gpu_runtime.steps.device import device_lent
-from gpu_runtime.training.rows.loop_data import trained_of
+from gpu_runtime.training.rows.loop_data import counted_of, sample_data
+from tinkerscript.wire.training.losses import OLD
 from tinkerscript.wire.training.model_refusals import window_reached
 
 log = logging.getLogger(__name__)
@@ -158,22 +159,26 @@ class _Rehearsal:
 
     async def _gap(self, samples: Sequence[Sample], *, as_trained: bool) -> float:
         """The KL of an engine's samples."""
+        data = sample_data(samples, [1.0] * len(samples))
         if as_trained:
-            gap = (await self.trainer.forward_backward(samples))["kl_engine"]
+            passed = await self.trainer.forward_backward(data, "cross_entropy", {})
             await self.trainer.drop_gradient()
-            return gap
-        engine = trained_of(samples, [each.logprobs_T for each in samples])
-        return _kl(
-            np.array(engine), np.array(trained_of(samples, await self.trainer.logprobs(samples)))
-        )
+            return passed.metrics["kl_engine"]
+        now = counted_of(data, await self.trainer.logprobs(data))
+        return _kl(np.array(_sampled(data)), np.array(now))
 
     async def _stale(self, samples: Sequence[Sample]) -> str | None:
         """The weight or module whose old weights explain the gap best, if they explain enough of
         it.
         """
-        engine = trained_of(samples, [each.logprobs_T for each in samples])
-        now = trained_of(samples, await self.trainer.logprobs(samples))
-        return stale_of(engine, now, await self.trainer.each_unflipped(samples))
+        data = sample_data(samples)
+        now = counted_of(data, await self.trainer.logprobs(data))
+        return stale_of(_sampled(data), now, await self.trainer.each_unflipped(data))
+
+
+def _sampled(data: Sequence[Datum]) -> list[float]:
+    """The engine's log-probabilities of the tokens that it sampled."""
+    return counted_of(data, [each.loss_inputs[OLD] for each in data])
 
 
 def stale_of(

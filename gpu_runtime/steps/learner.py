@@ -40,7 +40,7 @@ from gpu_runtime.steps.comparison import Loaded
 from gpu_runtime.steps.device import device_lent
 from gpu_runtime.steps.refused import MismatchCount, refusal_event
 from gpu_runtime.steps.resumed_state import ResumedState, state_folder, state_of
-from gpu_runtime.steps.updates import NOTHING_LEARNED, batch_train
+from gpu_runtime.steps.updates import NOTHING_LEARNED, batch_train, samples_logprobs
 from tinkerscript.wire.events import EventKind, StepMetrics
 
 log = logging.getLogger(__name__)
@@ -152,7 +152,9 @@ class Learner:
             return batch
         samples = await asyncio.to_thread(batch_samples, batch, self._config)
         async with device_lent(self._engine):
-            reference_ST = await self._trainer.logprobs(samples, reference=True)
+            reference_ST = await samples_logprobs(
+                self._trainer, self._config, samples, reference=True
+            )
         return (
             await self._batches.record_gaps(
                 batch.step, reference_gaps(batch, samples, reference_ST)

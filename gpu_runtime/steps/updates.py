@@ -22,7 +22,12 @@ from gpu_runtime.loop.adam import step_adam
 from gpu_runtime.loop.engine_gaps import EngineGaps
 from gpu_runtime.loop.logprob_mismatch import mismatch_refusal
 from gpu_runtime.model_interfaces import Trainer
-from gpu_runtime.training.objective.token_scales import batch_scales
+from gpu_runtime.training.rows.loop_data import (
+    loop_data,
+    loop_settings,
+    sample_data,
+    values_by_token,
+)
 from tinkerscript.wire.config import SessionConfig
 
 MEANS = ("loss", "entropy", "clip_fraction", "grad_norm")  # over the updates
@@ -68,24 +73,25 @@ async def batch_train(
     engine's then, by the bound of that day, and later steps were sampled from what came of it. What
     the journal has of it stays as it was, so nothing is computed after it.
     """
-    adam = await step_adam(trainer, config, step)
+    adam, settings = await step_adam(trainer, config, step), loop_settings(config, entropy_coef)
     parts = update_parts(samples, config, step)
     # of the first epoch, which takes each sample once
     others = parts[1 : len(parts) // config.epochs]
-    before_of = {id(sample): of for part in others for sample, of in await _logprobs(trainer, part)}
+    before_of: dict[int, Sequence[float]] = {}
+    for part in others:
+        before_of |= _by_sample(part, await samples_logprobs(trainer, config, part))
     before: Sequence[Sequence[float]] = ()
     # of engine and trainer, before the first update: later the policy has moved on its own
     told: dict[str, Any] = {}
     done: list[dict[str, float]] = []
     while parts:
         part, *parts = parts
-        found = await trainer.forward_backward(
-            part, entropy_coef, batch_scales(part, config), config.kl_coef
-        )
-        gap: str | None = None
+        data = await asyncio.to_thread(loop_data, part, config)
+        result = await trainer.forward_backward(data, config.loss, settings)
+        found, gap = result.metrics, None
         if not done:
-            passed = zip(part, await trainer.passed_logprobs(), strict=True)
-            before_of |= {id(sample): of for sample, of in passed}
+            passed = values_by_token([each["logprobs"] for each in result.outputs])
+            before_of |= _by_sample(part, passed)
             before = [before_of[id(sample)] for sample in samples]
             gaps = await asyncio.to_thread(EngineGaps.of, samples, before)
             told = {"kl_engine": gaps.kl if others else found["kl_engine"]} | gaps.metrics()
@@ -111,16 +117,27 @@ async def batch_train(
         done.append(found | stepped | {"learning_rate": adam.learning_rate})
     means = {name: math.fsum(each[name] for each in done) / len(done) for name in MEANS}
     tokens = {name: sum(each[name] for each in done) for name in TOKENS}
-    after = await trainer.logprobs(samples) if config.logprobs_after_step and not counted else ()
+    is_asked = config.logprobs_after_step and not counted
+    after = await samples_logprobs(trainer, config, samples) if is_asked else ()
     return TrainedStep(
         done[-1] | told | means | tokens | {"updates": float(len(done))}, before, after
     )
 
 
-async def _logprobs(
-    trainer: Trainer, part: Sequence[Sample]
-) -> list[tuple[Sample, Sequence[float]]]:
-    return list(zip(part, await trainer.logprobs(part), strict=True))
+def _by_sample(
+    part: Sequence[Sample], values_ST: Sequence[Sequence[float]]
+) -> dict[int, Sequence[float]]:
+    return {id(sample): of for sample, of in zip(part, values_ST, strict=True)}
+
+
+async def samples_logprobs(
+    trainer: Trainer, config: SessionConfig, samples: Sequence[Sample], *, reference: bool = False
+) -> list[list[float]]:
+    """``logprobs_T`` of each sample under the current weights or the reference's; 0 where its mask
+    is 0.
+    """
+    data = await asyncio.to_thread(sample_data, samples, replays=config.routing_replay)
+    return values_by_token(await trainer.logprobs(data, reference))
 
 
 def update_parts(samples: Sequence[Sample], config: SessionConfig, step: int) -> list[list[Sample]]:

@@ -18,6 +18,8 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
+import numpy as np
+
 from gpu_runtime.cluster.group import Group
 from gpu_runtime.cluster.rank_actor import LOST_S, RayRank
 from gpu_runtime.errors import (
@@ -32,8 +34,13 @@ from gpu_runtime.errors import (
     TrainerKilled,
 )
 from gpu_runtime.health.notice import kept_from_children
-from gpu_runtime.interfaces import Sample
-from gpu_runtime.model_interfaces import AdamParams, InvalidTrainingInput
+from gpu_runtime.model_interfaces import (
+    AdamParams,
+    Datum,
+    ForwardResult,
+    InvalidTrainingInput,
+    LossConfig,
+)
 from gpu_runtime.processes.exit_report import ExitReport, errors_captured
 from gpu_runtime.processes.forking import process_context
 from gpu_runtime.processes.several_threads import environment_now
@@ -255,7 +262,7 @@ class RankProcesses:
 
 
 class TrainerRanks(RankProcesses):
-    """interfaces.Trainer over ``config.trainer_ranks`` processes. Raises PlacementImpossible for
+    """model_interfaces.Trainer over ``config.trainer_ranks`` processes. Raises PlacementImpossible for
     what needs a GPU.
     """
 
@@ -297,23 +304,14 @@ class TrainerRanks(RankProcesses):
             spec, rank_main, group=group, gpus_elsewhere=gpus_elsewhere, on_progress=on_progress
         )
 
-    async def logprobs(
-        self, samples: Sequence[Sample], reference: bool = False
-    ) -> list[list[float]]:
-        return await self._call("logprobs", list(samples), reference, deadline_s=STEP_S)
+    async def logprobs(self, data: Sequence[Datum], reference: bool = False) -> list[np.ndarray]:
+        return await self._call("logprobs", list(data), reference, deadline_s=STEP_S)
 
     async def forward_backward(
-        self,
-        samples: Sequence[Sample],
-        entropy_coef: float = 0.0,
-        scales_S: Sequence[float] | None = None,
-        kl_coef: float | None = None,
-    ) -> dict[str, float]:
-        given = (list(samples), entropy_coef, scales_S, kl_coef)
+        self, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig
+    ) -> ForwardResult:
+        given = (list(data), loss_fn, dict(loss_config))
         return await self._call("forward_backward", *given, deadline_s=STEP_S)
-
-    async def passed_logprobs(self) -> list[list[float]]:
-        return await self._call("passed_logprobs", deadline_s=STEP_S)
 
     async def optim_step(self, params: AdamParams) -> dict[str, float]:
         return await self._call("optim_step", params, deadline_s=STEP_S)
@@ -324,8 +322,8 @@ class TrainerRanks(RankProcesses):
     async def flip_weights(self) -> None:
         await self._call("flip_weights", deadline_s=STEP_S)
 
-    async def each_unflipped(self, samples: Sequence[Sample]) -> dict[str, list[float]]:
-        return await self._call("each_unflipped", list(samples), deadline_s=STEP_S)
+    async def each_unflipped(self, data: Sequence[Datum]) -> dict[str, list[float]]:
+        return await self._call("each_unflipped", list(data), deadline_s=STEP_S)
 
     async def weights_digest(self) -> str:
         return await self._call("weights_digest", deadline_s=STEP_S)

@@ -1,7 +1,7 @@
 """The work of one rank: DeepSpeed around the policy, forward/backward over packed rows, step, save,
 load, publish.
 
-Every rank runs the same calls in the same order with the same samples; each computes its share of
+Every rank runs the same calls in the same order with the same data; each computes its share of
 the rows. Runs inside the processes that ``ranks.py`` starts; the rest of the runtime uses the
 ``TrainerRanks`` of that file.
 """
@@ -13,13 +13,13 @@ from functools import partial
 from pathlib import Path
 
 import deepspeed
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from gpu_runtime.errors import StepRefused
-from gpu_runtime.interfaces import Sample
-from gpu_runtime.model_interfaces import AdamParams
+from gpu_runtime.model_interfaces import AdamParams, Datum, ForwardResult, LossConfig
 from gpu_runtime.weights.flip import each_unflipped, local_part, weights_digest, weights_flip
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.defaults import config_resolve
@@ -42,11 +42,10 @@ from .models.routing import Routing, routers_freeze
 from .models.stored_names import stored_parts
 from .objective.reference import References
 from .objective.row_loss import STATISTICS, LoopInputs, row_loss
-from .objective.token_scales import batch_scales
 from .optimizer import GuardedAdamW, adam_set
 from .rank_spec import RankSpec, dtype_name, loading
 from .rows.kinds import RowKind
-from .rows.loop_data import loop_order, sample_data, trained_of
+from .rows.loop_data import counted_of
 from .rows.packing import pack, tokens_repeated
 from .rows.row_pass import RowModel, rows_pass
 from .rows.tensors import RowTensors
@@ -93,45 +92,32 @@ class RankTrainer:
         self.publisher = WeightPublisher(spec, self.dtype)
         self._routing = Routing(policy.model)
         self.references = References(self.config, lambda: base_load(spec, self.dtype, policy))
-        self._values: TokenValues | None = None  # of the last forward_backward
 
     def parameters(self) -> int:
         """How many weights the base has."""
         return self._size
 
     def forward_backward(
-        self,
-        samples: Sequence[Sample],
-        entropy_coef: float = 0.0,
-        scales_S: Sequence[float] | None = None,
-        kl_coef: float | None = None,
-    ) -> dict[str, float]:
-        """Accumulate the gradient of the sum over trained tokens of scale * loss; equal metrics on
-        all ranks.
+        self, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig
+    ) -> ForwardResult:
+        """Accumulate the gradient of the sum over the targets of ``data`` of weight * loss; the same
+        result on all ranks. ``loss_config``: options of the session as this call has them.
         """
-        config = _with(self.config, kl_coef=kl_coef)
-        if scales_S is None:
-            scales_S = batch_scales(samples, config)
+        config = self.spec.config.model_copy(update={"loss": loss_fn, **loss_config})
         # DeepSpeed averages gradients over ranks; the sum over rows is what the formula wants.
         backward = lambda loss: self.engine.backward(loss * self.spec.world_size)  # noqa: E731
-        model = self._row_model(lambda row: self._scores(row, entropy_coef), backward)
-        loss = lambda row: partial(row_loss, config, self._loss_inputs(config, row, entropy_coef))  # noqa: E731
+        model = self._row_model(lambda row: self._scores(config, row), backward)
+        loss = lambda row: partial(row_loss, config, self._loss_inputs(config, row))  # noqa: E731
         totals = torch.zeros(len(STATISTICS), device=self.device)
-        computed, self._values = 0, TokenValues(samples, self.device)
+        computed, values = 0, TokenValues(data, self.device)
         self._routing.begin()
         self.engine.module.replay.count()
-        data, order, budget = (
-            sample_data(samples, scales_S, replays=config.routing_replay),
-            loop_order(samples),
-            self.config.micro_batch_tokens,
-        )
-        for passed in rows_pass(model, data, pack(data, budget, order, self._kind), loss):
+        for passed in rows_pass(model, data, self._rows(data), loss):
             if passed.live:
                 totals += passed.told
                 computed += len(passed.tree.tokens_N)
-                self._values.put(
-                    passed.tree, passed.scores if passed.scores.dim() == 1 else passed.scores[0]
-                )
+                logprobs_K = passed.scores if passed.scores.dim() == 1 else passed.scores[0]
+                values.put(passed.tree, logprobs_K)
         ranks = self.spec.world_size
         routed = self._routing.measured(ranks) | self.engine.module.replay.measured(ranks)
         computed_here = torch.tensor([float(computed)], device=self.device)
@@ -142,15 +128,17 @@ class RankTrainer:
         free, trained = (max(1.0, found[name]) for name in ("tokens_free", "tokens_trained"))
         means = {name: found[name] / trained for name in ("entropy", "clip_fraction", "kl_before")}
         means |= {name: found[name] for name in ("loss", "tokens_trained", "tokens_masked")}
-        means["tokens_repeated"] = float(tokens_repeated(data, budget, order, self._kind))
-        return (
-            means
-            | routed
-            | {
-                "kl_engine": found["kl_engine"] / free,
-                "tokens_computed": computed_here.item(),
-            }
+        means["tokens_repeated"] = float(
+            tokens_repeated(data, self.config.micro_batch_tokens, range(len(data)), self._kind)
         )
+        means["kl_engine"] = found["kl_engine"] / free
+        means["tokens_computed"] = computed_here.item()
+        outputs = tuple({"logprobs": each} for each in values.arrays())
+        return ForwardResult(outputs, means | routed)
+
+    def _rows(self, data: Sequence[Datum]) -> list[list[int]]:
+        """In the order of the data, in which what shares a prefix stands together."""
+        return pack(data, self.config.micro_batch_tokens, range(len(data)), self._kind)
 
     def _row_model(
         self, scores: Callable[[RowTensors], Tensor], backward: Callable[[Tensor], None] | None
@@ -169,41 +157,28 @@ class RankTrainer:
         kind: RowKind = self.engine.module.kind
         return kind
 
-    def _scores(self, row: RowTensors, entropy_coef: float) -> Tensor:
-        return self.engine(row, with_entropy=True) if entropy_coef > 0 else self.engine(row)
+    def _scores(self, config: SessionConfig, row: RowTensors) -> Tensor:
+        return self.engine(row, with_entropy=True) if config.entropy_coef > 0 else self.engine(row)
 
-    def _loss_inputs(
-        self, config: SessionConfig, row: RowTensors, entropy_coef: float
-    ) -> LoopInputs:
+    def _loss_inputs(self, config: SessionConfig, row: RowTensors) -> LoopInputs:
         return LoopInputs.of(
             row,
             reference_K=self._reference_logprobs(row) if config.has_kl_loss else None,
             base_K=None if self.references.base is None else self.references.base(row),
-            entropy_coef=entropy_coef,
         )
 
     @torch.no_grad()
-    def logprobs(self, samples: Sequence[Sample], reference: bool = False) -> list[list[float]]:
-        """``logprobs_T`` of each sample under the current weights or the reference's, 0 where the
-        mask is 0.
+    def logprobs(self, data: Sequence[Datum], reference: bool = False) -> list[np.ndarray]:
+        """``logprobs_N`` of the targets of each datum under the current weights or the reference's,
+        0 where none counts.
         """
-        values = TokenValues(samples, self.device)
+        values = TokenValues(data, self.device)
         model = self._row_model(self._reference_logprobs if reference else self.engine, None)
-        data = sample_data(samples, replays=self.config.routing_replay)
-        rows = pack(data, self.config.micro_batch_tokens, loop_order(samples), self._kind)
-        for passed in rows_pass(model, data, rows, None):
+        for passed in rows_pass(model, data, self._rows(data), None):
             if passed.live:
                 values.put(passed.tree, passed.scores)
         self._leave_device()
-        return values.lists()
-
-    def passed_logprobs(self) -> list[list[float]]:
-        """``logprobs_T`` of each sample of the last ``forward_backward``, as its forward pass had
-        them; once.
-        """
-        values, self._values = self._values, None
-        assert values is not None, "asked once after each forward_backward"
-        return values.lists()
+        return values.arrays()
 
     @torch.no_grad()
     def _reference_logprobs(self, row: RowTensors) -> Tensor:
@@ -245,15 +220,15 @@ class RankTrainer:
         wholes_drop(weights)
         weights_flip(map(local_part, weights))
 
-    def each_unflipped(self, samples: Sequence[Sample]) -> dict[str, list[float]]:
-        """While the weights are flipped: trained tokens' log-probabilities with one weight or
+    def each_unflipped(self, data: Sequence[Datum]) -> dict[str, list[float]]:
+        """While the weights are flipped: the log-probabilities of all targets with one weight or
         module as it was.
         """
         weights = dict(self.engine.module.model.named_parameters())
 
         def score() -> list[float]:
             wholes_drop(weights.values())
-            return trained_of(samples, self.logprobs(samples))
+            return counted_of(data, self.logprobs(data))
 
         return dict(
             each_unflipped([(name, local_part(weight)) for name, weight in weights.items()], score)
@@ -338,9 +313,3 @@ class RankTrainer:
         """A collective: every rank must take part."""
         if self.spec.world_size > 1:
             dist.barrier()
-
-
-def _with(config: SessionConfig, **changed: float | None) -> SessionConfig:
-    """``config`` with the options of one step; None: the session's own."""
-    given = {name: value for name, value in changed.items() if value is not None}
-    return config.model_copy(update=given)

@@ -37,7 +37,7 @@ from gpu_runtime.training.ranks import TrainerRanks  # noqa: E402
 from support.family_checks import drawn_samples, family_gaps  # noqa: E402
 from support.family_outcomes import DTYPES, Outcome, outcome_judge  # noqa: E402
 from support.model_families import ALL, VOCABULARY, WINDOW, family_make  # noqa: E402
-from support.rank_steps import optim_step  # noqa: E402
+from support.rank_steps import gradient, logprobs, optim_step  # noqa: E402
 from support.tiny_model import tiny_model_make  # noqa: E402
 from tinkerscript.wire.config import SessionConfig  # noqa: E402
 from tinkerscript.wire.training.model_refusals import folder_refusal  # noqa: E402
@@ -99,7 +99,7 @@ async def steps(trainer: TrainerRanks, samples: list[Sample], numbers: range) ->
     """Each on the same samples, of which every second is to become less likely."""
     trained = [replace(each, advantage=1.0 - 1.5 * (i % 2)) for i, each in enumerate(samples)]
     for number in numbers:
-        await trainer.forward_backward(trained)
+        await gradient(trainer, trained)
         await optim_step(trainer, number)
 
 
@@ -123,7 +123,7 @@ async def sampled(engine: VllmEngine) -> list[Sample]:
 async def gap(engine: VllmEngine, trainer: TrainerRanks) -> float:
     """The largest difference over the sampled tokens of the probes, in nats."""
     samples = await sampled(engine)
-    found = await trainer.logprobs(samples)
+    found = await logprobs(trainer, samples)
     return max(
         abs(engine_T[t] - trainer_T[t])
         for (engine_T, mask_T), trainer_T in zip(

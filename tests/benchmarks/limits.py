@@ -36,6 +36,7 @@ from limit_parts import Shapes, decoding_parts, parts_table, training_parts  # n
 
 from gpu_runtime.interfaces import Sample, SamplingOptions, TokenSource  # noqa: E402
 from support.engine_loop import Loop, loop_open  # noqa: E402
+from support.rank_steps import gradient  # noqa: E402
 from tinkerscript.wire.config import SessionConfig  # noqa: E402
 
 MODEL = ROOT / ".data" / "models" / "SmolLM2-135M-Instruct"
@@ -180,7 +181,7 @@ async def trained_tokens_per_s(loop: Loop, length: int, seed: int) -> float:
         for row in range(8)
     ]
     began = time.perf_counter()
-    await loop.trainer.forward_backward(samples)
+    await gradient(loop.trainer, samples)
     return 8 * length / (time.perf_counter() - began)
 
 

@@ -34,6 +34,7 @@ from gpu_runtime.training.cpu.malloc import heap_keep  # noqa: E402
 from gpu_runtime.training.models.trainer import BaseWithModels  # noqa: E402
 from gpu_runtime.training.rank_spec import RankSpec  # noqa: E402
 from support.rank_probe import trainer_make  # noqa: E402
+from support.rank_steps import gradient_here  # noqa: E402
 from tinkerscript.processes import machine_share  # noqa: E402
 from tinkerscript.wire.config import SessionConfig  # noqa: E402
 
@@ -95,7 +96,7 @@ def shapes_measure(base: Path, rounds: int, rank: int) -> None:
         sides: dict[str, Callable[[], object]] = {
             "adapter": lambda data=data: adapters.forward_backward("m", data, "cross_entropy", {}),
             "all weights": lambda data=data: whole.forward_backward("m", data, "cross_entropy", {}),
-            "managed": lambda samples=samples: managed.forward_backward(samples),
+            "managed": lambda samples=samples: gradient_here(managed, samples),
         }
         times: dict[str, list[tuple[float, float]]] = {name: [] for name in sides}
         for _ in range(rounds + 1):

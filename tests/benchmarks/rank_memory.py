@@ -20,7 +20,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests")]
 
 from gpu_runtime.interfaces import Sample  # noqa: E402
 from support.rank_probe import trainer_make  # noqa: E402
-from support.rank_steps import optim_step_here  # noqa: E402
+from support.rank_steps import gradient_here, optim_step_here  # noqa: E402
 from tinkerscript.wire.config import SessionConfig  # noqa: E402
 
 MODEL = ROOT / ".data" / "models" / "SmolLM2-135M-Instruct"
@@ -87,7 +87,7 @@ def main() -> None:
     trainer = trainer_make(str(MODEL), config)
     rows = [memory.row("loaded")]
     for step in (1, 2):
-        trainer.forward_backward(batch, config.entropy_coef)
+        gradient_here(trainer, batch, entropy_coef=config.entropy_coef)
         rows.append(memory.row(f"forward and backward {step}"))
         optim_step_here(trainer, step)
         rows.append(memory.row(f"step {step}"))

@@ -37,7 +37,7 @@ from gpu_runtime.training.cpu.malloc import heap_keep  # noqa: E402
 from gpu_runtime.training.cpu.onednn_linear import linear_layers_use_onednn  # noqa: E402
 from gpu_runtime.training.losses import clipped_ratio  # noqa: E402
 from gpu_runtime.training.policy import Policy  # noqa: E402
-from gpu_runtime.training.rows.loop_data import loop_order, sample_data  # noqa: E402
+from gpu_runtime.training.rows.loop_data import sample_data  # noqa: E402
 from gpu_runtime.training.rows.packing import pack, pack_row  # noqa: E402
 from gpu_runtime.training.rows.tensors import RowTensors  # noqa: E402
 from tinkerscript.processes import machine_share  # noqa: E402
@@ -63,7 +63,7 @@ def packed(policy: Policy, samples: list[Sample]) -> float:
     """The trainer's way; the loss."""
     total = 0.0
     data = sample_data(samples)
-    for indices in pack(data, BUDGET, loop_order(samples)):
+    for indices in pack(data, BUDGET, range(len(samples))):
         row = RowTensors.of(pack_row(data, indices), data, torch.device("cpu"))
         ratio_K = torch.exp(policy(row) - row.loss_input(OLD))
         loss = clipped_ratio(ratio_K, row.loss_input(ADVANTAGES), 0.8, 1.2).sum()
@@ -124,7 +124,7 @@ def compare(policy: Policy, plain: torch.nn.Module, shape: tuple[int, int], opti
             loss_error = abs(loss - loss_padded) / abs(loss_padded)
     data = sample_data(samples)
     nodes = sum(
-        len(pack_row(data, row).tokens_N) for row in pack(data, BUDGET, loop_order(samples))
+        len(pack_row(data, row).tokens_N) for row in pack(data, BUDGET, range(len(samples)))
     )
     cells = [prompt, completion, options.group * (prompt + completion), nodes]
     cells += [f"{statistics.median(flat_s):.2f}", f"{statistics.median(tree_s):.2f}"]

@@ -12,8 +12,10 @@ from e2e.loop_server import LoopServer, until
 from e2e.playing import ledger, play
 
 from gpu_runtime.interfaces import Sample
+from gpu_runtime.training.rows.loop_data import loop_data, loop_settings
 from support.fakes import FakeTrainer
 from tinkerscript.errors import NotFound
+from tinkerscript.wire.config import SessionConfig
 
 PAIRS = {"grpo_n": 2, "tasks_per_batch": 2}
 
@@ -118,7 +120,9 @@ async def check_gradient(header: dict, rest: list[dict]) -> None:
         )
         for line in live
     ]
-    metrics = await FakeTrainer().forward_backward(samples)
+    config = SessionConfig.model_validate(header["config"])
+    given = loop_data(samples, config), config.loss, loop_settings(config, 0.0)
+    metrics = (await FakeTrainer().forward_backward(*given)).metrics
     assert header["metrics"]["tokens_trained"] == metrics["tokens_trained"] > 0
     assert header["metrics"]["tokens_computed"] == metrics["tokens_computed"]
     for line in live:

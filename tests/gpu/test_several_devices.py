@@ -20,7 +20,7 @@ from gpu_runtime.interfaces import Sample, SamplingOptions
 from gpu_runtime.placement import gpus_visible
 from gpu_runtime.training.ranks import TrainerRanks
 from support.rank_batches import batch
-from support.rank_steps import optim_step
+from support.rank_steps import gradient, logprobs, optim_step
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
@@ -81,7 +81,7 @@ async def trainer_of(
 
 
 async def step(trainer: TrainerRanks, number: int) -> dict[str, float]:
-    metrics = await trainer.forward_backward([*batch(number), ODD], entropy_coef=0.01)
+    metrics = await gradient(trainer, [*batch(number), ODD], entropy_coef=0.01)
     return metrics | await optim_step(trainer, number)
 
 
@@ -90,7 +90,7 @@ async def weights(trainer: TrainerRanks, folder: Path) -> dict[str, torch.Tensor
     return load_file(folder / "model.safetensors")
 
 
-def gradient(state: Path) -> torch.Tensor:
+def gradient_of(state: Path) -> torch.Tensor:
     """Of the one step before ``state``, of one rank: AdamW's first moment is a part of it."""
     moments = load_file(state / "optimizer-00000.safetensors")
     return torch.cat([moments[name] for name in sorted(moments) if name.startswith("exp_avg.")])
@@ -135,7 +135,7 @@ async def test_two_ranks_have_loss_gradient_and_step_of_one(
         assert metrics[name] == pytest.approx(
             expected[name], rel=max(1e-4, most_gradient), abs=1e-5
         ), name
-    of_one, of_two = gradient(tmp_path / "one"), gradient(tmp_path / "back")
+    of_one, of_two = gradient_of(tmp_path / "one"), gradient_of(tmp_path / "back")
     size = min(len(of_one), len(of_two))  # of ZeRO 2 with what fills it up, a multiple of the ranks
     assert (of_one[:size] - of_two[:size]).norm() / of_one.norm() < most_gradient
     assert largest(after_two, after_one) <= most_weight
@@ -199,15 +199,15 @@ async def test_an_engine_over_two_devices_serves_what_two_ranks_hand_over(
                 found.append((before, await greedy(engine, "after")))
             finally:
                 await engine.close()
-        ids, logprobs = found[1][1]
+        ids, sampled = found[1][1]
         sample = Sample(
-            (*PROMPT, *ids), (0,) * 5 + (1,) * 8, (0.0,) * 5 + tuple(logprobs), advantage=1.0
+            (*PROMPT, *ids), (0,) * 5 + (1,) * 8, (0.0,) * 5 + tuple(sampled), advantage=1.0
         )
-        (trained_T,) = await trainer.logprobs([sample])
+        (trained_T,) = await logprobs(trainer, [sample])
     close = 1e-4 if where == "cpu" else 1e-3
     for one, two in zip(*found, strict=True):
         assert two[0] == one[0] and two[1] == pytest.approx(one[1], abs=close)
     assert found[0][0][1] != pytest.approx(found[0][1][1], abs=1e-2), (
         "the weights after the step are others"
     )
-    assert trained_T[-8:] == pytest.approx(logprobs, abs=close)
+    assert trained_T[-8:] == pytest.approx(sampled, abs=close)

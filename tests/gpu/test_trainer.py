@@ -13,7 +13,7 @@ from gpu_runtime.training.ranks import TrainerRanks
 from gpu_runtime.training.rows.loop_data import sample_data
 from gpu_runtime.training.rows.packing import pack_row
 from gpu_runtime.training.rows.tensors import RowTensors
-from support.rank_steps import optim_step
+from support.rank_steps import gradient, optim_step
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.losses import ADVANTAGES
 
@@ -82,7 +82,7 @@ async def test_the_same_batch_gives_the_same_bits_and_its_likelihood_follows_the
         trainer = TrainerRanks(str(tiny_folder), config, "cuda")
         try:
             for step in (1, 2, 3):
-                metrics = await trainer.forward_backward(group_samples(**SHAPE))
+                metrics = await gradient(trainer, group_samples(**SHAPE))
                 metrics |= await optim_step(trainer, step)
             await trainer.export_model(tmp_path / str(run))
         finally:

@@ -32,7 +32,7 @@ from gpu_runtime.interfaces import Sample  # noqa: E402
 from gpu_runtime.training.ranks import TrainerRanks  # noqa: E402
 from support.measured_ranks import memory_of, ranks_measured  # noqa: E402
 from support.model_flops import Shape, peak_tflops, step_flops  # noqa: E402
-from support.rank_steps import optim_step  # noqa: E402
+from support.rank_steps import gradient, optim_step  # noqa: E402
 from tinkerscript.wire.config import SessionConfig  # noqa: E402
 
 SHAPE = {
@@ -123,7 +123,7 @@ async def measure(name: str, samples: list[Sample], run: Run, *, checkpointing: 
         times = []
         for step in range(1, WARM_UP + run.steps + 1):
             began = time.perf_counter()
-            metrics = await trainer.forward_backward(samples)
+            metrics = await gradient(trainer, samples)
             await optim_step(trainer, step)
             times.append(time.perf_counter() - began)
         memory = await memory_of(trainer)

@@ -16,7 +16,7 @@ from gpu_runtime.interfaces import Delta, Engine, Sample, SamplingOptions, Token
 from gpu_runtime.loading import engine_and_trainer
 from gpu_runtime.placement import Placement
 from support.gateway_harness import make_assignment, session_of
-from support.rank_steps import optim_step
+from support.rank_steps import gradient, optim_step
 from support.tiny_model import tiny_model_make
 from support.waiting import eventually
 
@@ -85,7 +85,7 @@ async def test_a_hand_over_reaches_every_process_and_each_token_has_its_version(
             (0.0,) * 5 + tuple(before[0][1]),
             advantage=1.0,
         )
-        await trainer.forward_backward([sample])
+        await gradient(trainer, [sample])
         await optim_step(trainer, 1)
         await trainer.publish(tmp_path / "handover")
         assert not any(call.done() for call in calls), "200 tokens take longer than a step of 13"
@@ -106,6 +106,6 @@ async def test_a_hand_over_reaches_every_process_and_each_token_has_its_version(
         again = Sample(
             (*PROMPT, *ids), (0,) * 5 + (1,) * 8, (0.0,) * 5 + tuple(logprobs), advantage=1.0
         )
-        (trained_T,) = await trainer.logprobs([again])
+        (trained_T,) = await logprobs(trainer, [again])
         assert trained_T[-8:] == pytest.approx(logprobs, abs=1e-4), "and they are the trainer's"
         assert not engine.dead and engine.version == 1

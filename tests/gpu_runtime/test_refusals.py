@@ -4,6 +4,7 @@ says why.
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -103,9 +104,10 @@ async def test_a_loss_that_is_not_finite_is_refused_before_the_step(
     async with learner_open(plane, volume) as it:
         forward_backward = it.trainer.forward_backward
 
-        async def broken(samples, *_):
+        async def broken(*given):
             it.trainer.forward_backward = forward_backward
-            return await forward_backward(samples) | {"loss": loss}
+            result = await forward_backward(*given)
+            return replace(result, metrics=result.metrics | {"loss": loss})
 
         it.trainer.forward_backward = broken
         await it.train_next()

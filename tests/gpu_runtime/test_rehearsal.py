@@ -16,7 +16,7 @@ from gpu_runtime.interfaces import Sample
 from gpu_runtime.loading.rehearsal import PROMPT, probe_prompts, rehearse
 from gpu_runtime.training.ranks import TrainerRanks
 from support.published_weights import published_weights
-from support.rank_steps import optim_step
+from support.rank_steps import gradient, logprobs, optim_step
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
@@ -74,7 +74,7 @@ async def test_a_real_engine_and_trainer_rehearse_and_each_broken_part_is_named(
     try:
         await rehearse(engine, rehearsed, model, tmp_path / "handover")
         for each in (trainer, rehearsed):
-            await each.forward_backward(SAMPLES)
+            await gradient(each, SAMPLES)
             await optim_step(each, 1)
         plain, after = (
             await weights(trainer, tmp_path / "a"),
@@ -162,15 +162,15 @@ async def test_flipped_weights_come_back_to_the_same_bits(tmp_path: Path, option
     try:
         base = await weights(trainer, tmp_path / "base")
         digest = await trainer.weights_digest()
-        scores = await trainer.logprobs(SAMPLES)
+        scores = await logprobs(trainer, SAMPLES)
         await trainer.flip_weights()
         assert await trainer.weights_digest() != digest
         flipped = await weights(trainer, tmp_path / "flipped")
         assert not any(torch.equal(flipped[name], base[name]) for name in base)
-        assert await trainer.logprobs(SAMPLES) != scores
+        assert await logprobs(trainer, SAMPLES) != scores
         await trainer.flip_weights()
         assert await trainer.weights_digest() == digest
-        assert await trainer.logprobs(SAMPLES) == scores
+        assert await logprobs(trainer, SAMPLES) == scores
         again = await weights(trainer, tmp_path / "again")
         assert all(torch.equal(again[name], base[name]) for name in base)
     finally:

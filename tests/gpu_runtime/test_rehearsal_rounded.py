@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
@@ -14,17 +15,19 @@ from transformers import AutoModelForCausalLM
 from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.errors import EngineTrainerMismatch
-from gpu_runtime.interfaces import Delta, Sample, SamplingOptions
+from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.loading.rehearsal import rehearse
+from gpu_runtime.model_interfaces import Datum, ForwardResult, LossConfig
 from gpu_runtime.training.objective.regularizers import kl_k3
 from gpu_runtime.training.ranks import TrainerRanks
-from gpu_runtime.training.rows.loop_data import trained_of
+from gpu_runtime.training.rows.loop_data import counted_of
 from gpu_runtime.weights.flip import each_unflipped, weights_digest, weights_flip
 from gpu_runtime.weights.reader import MappedWeights
 from support.model_families import family_make
 from support.published_weights import published_weights
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.losses import OLD, TARGETS
 
 pytestmark = pytest.mark.system
 
@@ -40,25 +43,25 @@ class PlainTrainer:
         )
 
     @torch.no_grad()
-    def scores(self, samples: Sequence[Sample]) -> list[list[float]]:
-        ids = torch.tensor([sample.token_ids_T for sample in samples])
-        scores = self.model(ids, use_cache=False).logits[:, :-1].float().log_softmax(-1)
-        return [[0.0, *row] for row in scores.gather(-1, ids[:, 1:, None])[..., 0].tolist()]
+    def scores(self, data: Sequence[Datum]) -> list[np.ndarray]:
+        ids = torch.tensor(np.array([datum.token_ids_N for datum in data]))
+        targets = torch.tensor(np.array([datum.loss_inputs[TARGETS] for datum in data]))
+        scores = self.model(ids, use_cache=False).logits.float().log_softmax(-1)
+        return list(scores.gather(-1, targets[..., None])[..., 0].numpy())
 
-    async def logprobs(self, samples: Sequence[Sample]) -> list[list[float]]:
-        return self.scores(samples)
+    async def logprobs(self, data: Sequence[Datum]) -> list[np.ndarray]:
+        return self.scores(data)
 
-    async def forward_backward(self, samples: Sequence[Sample]) -> dict[str, float]:
-        engine = torch.tensor(trained_of(samples, [sample.logprobs_T for sample in samples]))
-        return {
-            "kl_engine": kl_k3(engine, torch.tensor(trained_of(samples, self.scores(samples))))
-            .mean()
-            .item()
-        }
+    async def forward_backward(
+        self, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig
+    ) -> ForwardResult:
+        engine = torch.tensor(counted_of(data, [datum.loss_inputs[OLD] for datum in data]))
+        now = torch.tensor(counted_of(data, self.scores(data)))
+        return ForwardResult((), {"kl_engine": kl_k3(engine, now).mean().item()})
 
-    async def each_unflipped(self, samples: Sequence[Sample]) -> dict[str, list[float]]:
+    async def each_unflipped(self, data: Sequence[Datum]) -> dict[str, list[float]]:
         named = [(name, weight.data) for name, weight in self.model.named_parameters()]
-        return dict(each_unflipped(named, lambda: trained_of(samples, self.scores(samples))))
+        return dict(each_unflipped(named, lambda: counted_of(data, self.scores(data))))
 
     async def flip_weights(self) -> None:
         weights_flip(self.model.parameters())

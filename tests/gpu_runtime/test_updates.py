@@ -9,9 +9,12 @@ import pytest
 
 from gpu_runtime.errors import EngineMismatch, StepRefused
 from gpu_runtime.interfaces import Sample
+from gpu_runtime.model_interfaces import Datum
 from gpu_runtime.steps.updates import batch_train, update_parts
-from support.fakes import FakeTrainer
+from gpu_runtime.training.rows.loop_data import BEFORE, sample_data
+from support.fakes import FakeTrainer, below
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.losses import OLD, TARGETS, WEIGHTS
 
 SAMPLES = [
     Sample((1, 2, 10 * group + member), (0, 1, 1), (0.0, -0.5, -1.0), advantage=1.0, group=group)
@@ -27,21 +30,28 @@ class Watched(FakeTrainer):
 
     def __init__(self, per_update: float = 0.0) -> None:
         super().__init__()
-        self.given: list[list[Sample]] = []
-        self.scored: list[list[Sample]] = []
-        self.scales: list[list[float] | None] = []
+        self.given: list[list[Datum]] = []
+        self.scored: list[list[Datum]] = []
         self.per_update = per_update
         self.moved = 0.0  # engine and trainer agree
 
-    async def logprobs(self, samples, reference=False):
-        self.scored.append(list(samples))
-        return await super().logprobs(samples, reference)
+    async def logprobs(self, data, reference=False):
+        self.scored.append(data)
+        return await super().logprobs(data, reference)
 
-    async def forward_backward(self, samples, entropy_coef=0.0, scales_S=None, kl_coef=None):
-        self.given.append(list(samples))
-        self.scales.append(scales_S)
+    async def forward_backward(self, data, loss_fn, loss_config):
+        self.given.append(data)
         self.kl_before = self.per_update * len(self.steps)
-        return await super().forward_backward(samples, entropy_coef, scales_S, kl_coef)
+        return await super().forward_backward(data, loss_fn, loss_config)
+
+    @property
+    def scales(self) -> list[list[float]]:
+        """Of the targets of each datum of each update."""
+        return [[float(each.loss_inputs[WEIGHTS][0]) for each in data] for data in self.given]
+
+
+def tokens_of(datum: Datum) -> list[int]:
+    return datum.loss_inputs[TARGETS].tolist()
 
 
 async def trained(trainer: FakeTrainer, **options: object) -> dict[str, float]:
@@ -88,14 +98,20 @@ async def test_the_policy_before_the_step_costs_a_pass_only_where_no_update_take
     found = await trained(trainer, **several)
     first, *later = trainer.given
     assert points.count("logprobs") == passes and len(trainer.steps) == found["updates"]
-    assert all(sample.before_T is None for sample in first), (
+    assert all(BEFORE not in datum.loss_inputs for datum in first), (
         "the ratio of the first update is to itself"
     )
-    passed = [sample for samples in trainer.scored for sample in samples]
-    assert not passed or passed == [sample for sample in SAMPLES if sample not in first], (
+    passed = [tokens_of(datum) for data in trainer.scored for datum in data]
+    of_first = [tokens_of(datum) for datum in first]
+    every = [tokens_of(datum) for datum in sample_data(SAMPLES)]
+    assert not passed or passed == [it for it in every if it not in of_first], (
         "packed as it is trained"
     )
-    assert all(sample.before_T == sample.logprobs_T for part in later for sample in part)
+    assert all(
+        (datum.loss_inputs[BEFORE] == datum.loss_inputs[OLD]).all()
+        for part in later
+        for datum in part
+    )
     assert found["tokens_trained"] == several.get("epochs", 1) * sum(
         sum(sample.mask_T) for sample in SAMPLES
     )
@@ -120,8 +136,8 @@ async def test_what_is_not_finite_is_refused_at_any_update():
 async def test_the_gap_to_the_engine_is_that_of_the_policy_before_the_step():
     trainer = Watched()
 
-    async def moved(samples):
-        return [[value - 0.1 for value in sample.logprobs_T] for sample in samples]
+    async def moved(data, reference=False):
+        return [below(datum, 0.1) for datum in data]
 
     trainer.logprobs, trainer.moved = moved, 0.1
     with pytest.raises(EngineMismatch, match="KL of 0.0048"):
@@ -133,9 +149,14 @@ async def test_one_token_that_is_far_off_is_counted_and_ends_no_step():
     trainer = Watched()
     trainer.kl_engine = 0.3  # the mean that the token makes
     poisoned = dataclasses.replace(SAMPLES[0], logprobs_T=(0.0, -0.5, -6.0))
-    trainer.passed_logprobs = lambda: _of(
-        [poisoned.logprobs_T[:2] + (-1.0,), *(s.logprobs_T for s in SAMPLES[1:])]
-    )
+    inner = trainer.forward_backward
+
+    async def as_if_it_were_near(*given):
+        result = await inner(*given)
+        result.outputs[0]["logprobs"][1] = -1.0
+        return result
+
+    trainer.forward_backward = as_if_it_were_near
     found = (
         await batch_train(trainer, SessionConfig(), [poisoned, *SAMPLES[1:]], 3, 0, 0.0)
     ).metrics
@@ -145,10 +166,6 @@ async def test_one_token_that_is_far_off_is_counted_and_ends_no_step():
         and found["engine_gap_far"] == 1 / 16
     )
     assert found["engine_gap_p50"] == 0.0
-
-
-async def _of(values):
-    return values
 
 
 async def test_a_step_that_was_counted_is_not_compared_with_the_engine_again():

@@ -15,7 +15,7 @@ from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.interfaces import Sample, SamplingOptions
 from gpu_runtime.loop.advantages import group_advantages
 from gpu_runtime.training.ranks import TrainerRanks
-from support.rank_steps import optim_step
+from support.rank_steps import gradient, optim_step
 from tinkerscript.wire.config import SessionConfig
 
 
@@ -56,7 +56,7 @@ class Loop:
         if self.engine.shares_device:
             await self.engine.sleep()
         try:
-            metrics = await self.trainer.forward_backward(samples)
+            metrics = await gradient(self.trainer, samples)
             return metrics | await optim_step(self.trainer, step)
         finally:
             if self.engine.shares_device:

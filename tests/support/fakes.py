@@ -9,12 +9,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from gpu_runtime.engine.raw_logprobs import is_raw
 from gpu_runtime.errors import EngineDead
-from gpu_runtime.interfaces import Delta, Sample, SamplingOptions
+from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.journal.allowed_tokens import set_pack
-from gpu_runtime.model_interfaces import AdamParams
+from gpu_runtime.model_interfaces import AdamParams, Datum, ForwardResult, LossConfig
 from support.light_tokenizer import LightTokenizer
+from tinkerscript.wire.training.losses import OLD
 
 # Told of each point that a fake reaches, such as "optim_step 3"; what it raises is what the fake
 # raises there.
@@ -225,10 +228,8 @@ class FakeTrainer:
         self.dtype = "float32"
         self.kl_engine = self.kl_before = 0.0
         self.moved = TRAINER_BELOW
-        self._passed: list[list[float]] = []
         self.entropy = 1.0
         self.entropy_coefs: list[float] = []
-        self.kl_coefs: list[float | None] = []
         self.dead = False
         self.closed = False
         self._model_folder = model_folder
@@ -236,28 +237,21 @@ class FakeTrainer:
     async def ready(self) -> None:
         """At once."""
 
-    async def logprobs(
-        self, samples: Sequence[Sample], reference: bool = False
-    ) -> list[list[float]]:
+    async def logprobs(self, data: Sequence[Datum], reference: bool = False) -> list[np.ndarray]:
         """The engine's own; the reference is half a nat below it."""
         await self.reach("logprobs")
-        return [[value - 0.5 * reference for value in sample.logprobs_T] for sample in samples]
+        return [below(datum, 0.5 * reference) for datum in data]
 
     async def forward_backward(
-        self,
-        samples: Sequence[Sample],
-        entropy_coef: float = 0.0,
-        scales_S: Sequence[float] | None = None,
-        kl_coef: float | None = None,
-    ) -> dict[str, float]:
+        self, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig
+    ) -> ForwardResult:
         step = len(self.steps) + 1
         await self.reach(f"forward_backward {step}")
-        self.gradient.append(_digest(*map(repr, samples), *([repr(kl_coef)] if kl_coef else [])))
-        self._passed = [[value - self.moved for value in sample.logprobs_T] for sample in samples]
+        self.gradient.append(_digest(loss_fn, repr(dict(loss_config)), *map(datum_text, data)))
+        outputs = tuple({"logprobs": below(datum, self.moved)} for datum in data)
         await self.reach(f"forward_backward {step} done")
-        tokens = float(sum(sum(sample.mask_T) for sample in samples))
-        self.entropy_coefs.append(entropy_coef)
-        self.kl_coefs.append(kl_coef)
+        tokens = float(sum(datum.counted.sum() for datum in data))
+        self.entropy_coefs.append(loss_config["entropy_coef"])
         metrics = {
             "loss": 0.5,
             "kl_engine": self.kl_engine,
@@ -265,13 +259,11 @@ class FakeTrainer:
             "clip_fraction": 0.0,
         }
         metrics |= {"kl_before": self.kl_before, "tokens_masked": 0.0, "tokens_repeated": 0.0}
-        return metrics | {
+        metrics |= {
             "tokens_trained": tokens,
-            "tokens_computed": float(sum(len(s.token_ids_T) for s in samples)),
+            "tokens_computed": float(sum(len(datum.token_ids_N) for datum in data)),
         }
-
-    async def passed_logprobs(self) -> list[list[float]]:
-        return self._passed
+        return ForwardResult(outputs, metrics)
 
     async def parameters(self) -> int:
         return 135_000_000
@@ -318,6 +310,17 @@ class FakeTrainer:
 
     async def close(self) -> None:
         self.closed = True
+
+
+def below(datum: Datum, nats: float) -> np.ndarray:
+    """The engine's log-probabilities of the targets that count, so many nats lower; else 0."""
+    return np.where(datum.counted, datum.loss_inputs[OLD].astype(np.float64) - nats, 0.0)
+
+
+def datum_text(datum: Datum) -> str:
+    """All of it: two that differ in anything have two texts."""
+    arrays = dict(sorted(datum.loss_inputs.items())) | vars(datum)
+    return repr({name: it.tolist() for name, it in arrays.items() if isinstance(it, np.ndarray)})
 
 
 def _digest(*parts: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.training.rows.loop_data import loop_order, sample_data
+from gpu_runtime.training.rows.loop_data import sample_data
 from gpu_runtime.training.rows.packing import pack, pack_row
 
 Shape = dict[str, int]
@@ -57,7 +57,7 @@ def body_weights(shape: Shape) -> int:
 def step_flops(samples: Sequence[Sample], row_tokens: int, shape: Shape) -> float:
     """Of one forward and backward pass over ``samples``, packed to ``row_tokens`` a row."""
     data = sample_data(samples)
-    packed = [pack_row(data, row) for row in pack(data, row_tokens, loop_order(samples))]
+    packed = [pack_row(data, row) for row in pack(data, row_tokens, range(len(samples)))]
     nodes, trained = (
         sum(len(row.tokens_N) for row in packed),
         sum(len(row.source_K) for row in packed),

@@ -23,7 +23,7 @@ from gpu_runtime.loading import engine_and_trainer
 from gpu_runtime.model_interfaces import Trainer
 from gpu_runtime.weights.handover_folder import handover_make
 from support.gateway_harness import make_assignment, session_of
-from support.rank_steps import optim_step
+from support.rank_steps import gradient, logprobs, optim_step
 
 PROMPT = (0, 40, 41, 42, 2)
 TOKENS = 8
@@ -57,12 +57,12 @@ def sample(ids: list[int], logprobs: list[float]) -> Sample:
 async def steps(engine: Engine, trainer: Trainer, handover: Path) -> dict[str, Any]:
     """Greedy before and after a step, and what the trainer makes of the same tokens."""
     before = await greedy_of_each(engine, "before")
-    await trainer.forward_backward([sample(*before[0])])
+    await gradient(trainer, [sample(*before[0])])
     await optim_step(trainer, 1)
     await trainer.publish(handover)
     await engine.load_weights(handover, 1)
     after = await greedy_of_each(engine, "after")
-    (trained_T,) = await trainer.logprobs([sample(*after[0])])
+    (trained_T,) = await logprobs(trainer, [sample(*after[0])])
     return {"before": before, "after": after, "trained": trained_T[-TOKENS:]}
 
 

@@ -26,7 +26,7 @@ from gpu_runtime.training.rank_spec import RankSpec
 from gpu_runtime.training.ranks import RankProcesses, TrainerRanks
 from support import node_ranks
 from support.rank_batches import batch
-from support.rank_steps import optim_step
+from support.rank_steps import gradient, optim_step
 from tinkerscript.wire.config import SessionConfig
 
 SUMS = 2000
@@ -46,17 +46,17 @@ async def steps(
         number = 0
         while wanted.get("lost"):
             number += 1
-            await trainer.forward_backward(batch(number))
+            await gradient(trainer, batch(number))
             (folder / "met").touch()
             await optim_step(trainer, number)
         for number in wanted["steps"]:
-            metrics = await trainer.forward_backward(batch(number))
+            metrics = await gradient(trainer, batch(number))
             metrics |= await optim_step(trainer, number)
             await trainer.save_state(folder / f"state-{number}")
         await trainer.export_model(folder / "exported")
     except TrainerKilled as killed:
         await trainer.restart()
-        again = await trainer.forward_backward(batch(1))
+        again = await gradient(trainer, batch(1))
         return {"killed": str(killed), "again": again}
     finally:
         await trainer.close()

@@ -14,7 +14,7 @@ from typing import Any
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.training.rank_process import rank_environment, rank_load
 from gpu_runtime.training.rank_spec import RankSpec
-from support.rank_steps import optim_step_here
+from support.rank_steps import gradient_here, logprobs_here, optim_step_here
 from tinkerscript.wire.config import SessionConfig
 
 DEADLINE_S = 240.0
@@ -64,7 +64,7 @@ def gradients(
 
 def _gradient(trainer, samples: Sequence[Sample]) -> tuple[dict, dict, dict]:
     if trainer.config.has_kl_loss:
-        trainer.forward_backward(samples)
+        gradient_here(trainer, samples)
         optim_step_here(trainer, 1)
     trained = {
         name: parameter.detach().float().cpu().clone()
@@ -83,7 +83,7 @@ def _gradient(trainer, samples: Sequence[Sample]) -> tuple[dict, dict, dict]:
         return step(closure)
 
     trainer.optimizer.step = record
-    metrics = trainer.forward_backward(samples, trainer.config.entropy_coef)
+    metrics = gradient_here(trainer, samples, entropy_coef=trainer.config.entropy_coef)
     metrics |= optim_step_here(trainer, 1)
     # ZeRO 1 and 2 hand over one tensor, the parameters in their order and some padding
     (flat,) = handed
@@ -121,7 +121,7 @@ def _weights(
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for step, samples in enumerate(batches, start=1):
-            trainer.forward_backward(samples)
+            gradient_here(trainer, samples)
             optim_step_here(trainer, step)
             if step == resume_at:
                 trainer.save_state(folder / "state")
@@ -157,7 +157,7 @@ def _computation(trainer, samples: Sequence[Sample]) -> tuple[int, int, dict, di
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        metrics = trainer.forward_backward(samples)
+        metrics = gradient_here(trainer, samples)
     metrics |= optim_step_here(trainer, 1)
     weights = {
         name: weight.detach().cpu().clone()
@@ -181,7 +181,7 @@ def observed_from_state(
     """As ``observed``, of a session that goes on from a state of a session ``saved``."""
     with tempfile.TemporaryDirectory() as folder:
         before = trainer_make(model, saved)
-        before.forward_backward(samples)
+        gradient_here(before, samples)
         optim_step_here(before, 1)
         before.save_state(Path(folder))
         trainer = trainer_make(model, config)
@@ -213,7 +213,7 @@ def _observed(trainer, samples: Sequence[Sample]) -> dict[str, Any]:
         return step(closure)
 
     trainer.optimizer.step = record
-    trainer.forward_backward(samples)
+    gradient_here(trainer, samples)
     optim_step_here(trainer, 1)
     return found
 
@@ -227,12 +227,12 @@ def moving_reference(
     trainer = trainer_make(model, config)
     found: dict[str, Any] = {
         "base": _weights_of(trainer.references.main),
-        "before": trainer.logprobs(samples),
+        "before": logprobs_here(trainer, samples),
     }
-    found["reference_before"] = trainer.logprobs(samples, reference=True)
+    found["reference_before"] = logprobs_here(trainer, samples, reference=True)
     if trainer.references.base is not None:
         found["second"] = _weights_of(trainer.references.base)
-    trainer.forward_backward(samples)
+    gradient_here(trainer, samples)
     optim_step_here(trainer, 1)
     found |= {
         "policy": _weights_of(trainer.engine.module),
@@ -256,13 +256,13 @@ def earlier_state_loaded(
     trainer, found = trainer_make(model, config), []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        trainer.forward_backward(samples)
+        gradient_here(trainer, samples)
         optim_step_here(trainer, 1)
         trainer.engine.save_checkpoint(str(folder / "saved"), tag="state")
         resumed = trainer_make(model, config)
         resumed.load_state(folder / "saved")
         for number, each in enumerate((trainer, resumed)):
-            each.forward_backward(samples)
+            gradient_here(each, samples)
             optim_step_here(each, 2)
             each.publish(folder / str(number))
             published = published_weights(folder / str(number))
@@ -326,7 +326,7 @@ def moved_to_the_host(
         moved.clear()
         trainer = trainer_make(model, config)
         moved.clear()  # of the model's check
-        trainer.forward_backward(samples)
+        gradient_here(trainer, samples)
         copied = sum(moved)
         optim_step_here(trainer, 1)
         with tempfile.TemporaryDirectory() as folder:
@@ -361,7 +361,7 @@ def gradient_copies(
 
     optimizer.copy_grads_in_partition, trainer.optimizer.step = copied, stepped
     for number in (1, 2):
-        trainer.forward_backward(samples)
+        gradient_here(trainer, samples)
         summed = {piece.data_ptr() for piece in optimizer.averaged_gradients.get(0) or ()}
         optim_step_here(trainer, number)
     return len(made), _weights_of(trainer.engine.module)
@@ -370,14 +370,14 @@ def gradient_copies(
 def changed_options(model: str, config: SessionConfig, samples: Sequence[Sample]) -> dict:
     """After a step: the loss under several weights of the KL term, and the rates of two steps."""
     trainer = trainer_make(model, config)
-    trainer.forward_backward(samples)
+    gradient_here(trainer, samples)
     optim_step_here(trainer, 1)
     rates = [_rate(trainer)]
     losses = {}
     for kl_coef in (None, 0.0, 0.1, 0.5):
-        losses[kl_coef] = trainer.forward_backward(samples, kl_coef=kl_coef)["loss"]
+        losses[kl_coef] = gradient_here(trainer, samples, kl_coef=kl_coef)["loss"]
         trainer.drop_gradient()
-    trainer.forward_backward(samples)
+    gradient_here(trainer, samples)
     optim_step_here(trainer, 2, learning_rate=3e-4)
     rates.append(_rate(trainer))
     return {"losses": losses, "rates": rates}

@@ -40,6 +40,7 @@ from gpu_runtime.steps.checkpoints import Checkpoints
 from gpu_runtime.steps.comparison import Comparison, Loaded
 from gpu_runtime.steps.learner import Learner
 from gpu_runtime.steps.resumed_state import weights_fetched
+from gpu_runtime.training.rows.loop_data import loop_data, loop_settings
 from gpu_runtime.trajectories.stored_calls import StoredCalls
 from support.fake_control_plane import LEASE, FakeControlPlane
 from support.fakes import FakeEngine, FakeTrainer, Reach
@@ -416,7 +417,8 @@ async def weights_replayed(journal: Journal, config: SessionConfig) -> str:
             step = batch.step
             held = await batches.config_at(step)
             if samples := samples_with_signal(batch, held):
-                await trainer.forward_backward(samples, kl_coef=held.kl_coef)
+                settings = loop_settings(held, held.entropy_coef)
+                await trainer.forward_backward(loop_data(samples, held), held.loss, settings)
                 await trainer.optim_step(await step_adam(trainer, held, step))
         return trainer.weights
     finally:

@@ -22,7 +22,7 @@ from gpu_runtime.model_interfaces import (
     LossConfig,
 )
 from gpu_runtime.sampler_interfaces import SampleOrder, SampleOutcome
-from support.fakes import FakeEngine, Reach, pass_by
+from support.fakes import FakeEngine, Reach, datum_text, pass_by
 from tinkerscript.wire.tinker.messages import ModelSource, NamedCheckpointOpen
 
 VOCABULARY = 512
@@ -71,7 +71,7 @@ class FakeModelTrainer:
         await self._at(f"forward_backward {model_id}")
         result = self._result(model_id, data, loss_fn)
         self.models[model_id]["gradient"].append(
-            _digest(*(_text(datum) for datum in data), loss_fn, repr(loss_config))
+            _digest(*map(datum_text, data), loss_fn, repr(loss_config))
         )
         return result
 
@@ -268,8 +268,3 @@ class FolderStore:
 
 def _digest(*parts: object) -> str:
     return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()
-
-
-def _text(datum: Datum) -> str:
-    inputs = {name: array.tolist() for name, array in sorted(datum.loss_inputs.items())}
-    return json.dumps([datum.token_ids_N.tolist(), inputs])

@@ -33,8 +33,7 @@ STATISTICS = (
 class LoopInputs:
     """What a row's loss is computed from, beside the policy's own log-probabilities.
 
-    The policy before a step of several updates, the references and an entropy bonus are not in
-    every step.
+    The policy before a step of several updates and the references are not in every step.
     """
 
     old_K: Tensor
@@ -45,7 +44,6 @@ class LoopInputs:
     before_K: Tensor | None = None
     reference_K: Tensor | None = None
     base_K: Tensor | None = None
-    entropy_coef: float = 0.0
 
     @classmethod
     def of(cls, row: RowTensors, **others: Any) -> "LoopInputs":
@@ -75,7 +73,7 @@ def row_loss(config: SessionConfig, inputs: LoopInputs, scores: Tensor) -> tuple
             config.kl_estimator, logprobs_K, inputs.base_K
         )
     if scores.dim() > 1:
-        loss_K = loss_K - inputs.entropy_coef * scores[1]
+        loss_K = loss_K - config.entropy_coef * scores[1]
     loss = (loss_K * inputs.scale_K).sum()
     with torch.no_grad():
         # KL from the engine to the trainer, by k3 on tokens that the engine sampled. A token that

@@ -1,5 +1,5 @@
-"""The managed loop's samples as data of the primitive: what it averages by are the weights that it
-passes.
+"""The managed loop's samples as data of ``forward_backward``, and what that returns as values of
+their tokens. What the loop averages by are the weights that it passes.
 
 No torch in here.
 """
@@ -10,7 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.model_interfaces import Datum
+from gpu_runtime.model_interfaces import Datum, LossConfig
+from gpu_runtime.training.objective.token_scales import batch_scales
+from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.losses import ADVANTAGES, OLD, TARGETS, WEIGHTS
 
 BEFORE = "logprobs_before_step"
@@ -24,6 +26,18 @@ class _Has:
     sets: bool
     before: bool
     experts: bool
+
+
+def loop_data(samples: Sequence[Sample], config: SessionConfig) -> list[Datum]:
+    """The data of one update: their weights are the session's average over the trained tokens of
+    ``samples``. Groups follow one another, as the samples do.
+    """
+    return sample_data(samples, batch_scales(samples, config), replays=config.routing_replay)
+
+
+def loop_settings(config: SessionConfig, entropy_coef: float) -> LossConfig:
+    """What a step may have otherwise than the session began with, for its loss."""
+    return {"kl_coef": config.kl_coef, "entropy_coef": entropy_coef}
 
 
 def sample_data(
@@ -45,19 +59,19 @@ def sample_data(
     return [_datum(sample, scale, has) for sample, scale in zip(samples, scales, strict=True)]
 
 
-def loop_order(samples: Sequence[Sample]) -> list[int]:
-    """Samples of a group stay together, in their given order."""
-    return sorted(range(len(samples)), key=lambda index: (samples[index].group, index))
+def values_by_token(values: Sequence[np.ndarray]) -> list[list[float]]:
+    """``values_T`` of each sample, from those of its datum's targets: nothing predicts its first
+    token.
+    """
+    return [[0.0, *each.tolist()] for each in values]
 
 
-def trained_of(samples: Sequence[Sample], values_ST: Sequence[Sequence[float]]) -> list[float]:
-    """Of a value for each token those of the trained ones, sample after sample."""
-    return [
-        value
-        for sample, values_T in zip(samples, values_ST, strict=True)
-        for value, trained in zip(values_T, sample.mask_T, strict=True)
-        if trained
+def counted_of(data: Sequence[Datum], values: Sequence[np.ndarray]) -> list[float]:
+    """Of a value for each target those of the ones that count, datum after datum."""
+    kept = [
+        of if it.counted is None else of[it.counted] for it, of in zip(data, values, strict=True)
     ]
+    return [value for of in kept for value in of.tolist()]
 
 
 def _datum(sample: Sample, scale: float | None, has: _Has) -> Datum:

@@ -7,7 +7,7 @@ import pytest
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.training.rows.loop_data import sample_data
 from gpu_runtime.training.rows.packing import pack_row
-from support.rank_steps import optim_step
+from support.rank_steps import gradient, optim_step
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.losses import ADVANTAGES
@@ -75,7 +75,7 @@ async def test_the_trainer_multiplies_each_token_by_its_own(tmp_path) -> None:
         for step, samples in enumerate(
             ([merged], split, [replace(merged, advantages_T=None, advantage=0.5)]), 1
         ):
-            found.append(await trainer.forward_backward(samples) | await optim_step(trainer, step))
+            found.append(await gradient(trainer, samples) | await optim_step(trainer, step))
     finally:
         await trainer.close()
     for name in ("loss", "grad_norm", "tokens_trained"):

@@ -13,6 +13,7 @@ from gpu_runtime.steps.updates import batch_train
 from gpu_runtime.training.ranks import TrainerRanks
 from support.published_weights import published_weights
 from support.rank_batches import batch
+from support.rank_steps import logprobs
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
@@ -32,7 +33,7 @@ async def trained(
             done = await batch_train(trainer, config, batch(step), step, 0, 0.0)
             after.append([list(each) for each in done.after_ST])
             if done.after_ST:
-                assert after[-1] == await trainer.logprobs(batch(step)), (
+                assert after[-1] == await logprobs(trainer, batch(step)), (
                     "those of the weights that the step left"
                 )
         await trainer.publish(folder)

@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.training.ranks import TrainerRanks
 from support.published_weights import published_weights
-from support.rank_steps import optim_step
+from support.rank_steps import gradient, optim_step
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
@@ -57,7 +57,7 @@ def config(**changes) -> SessionConfig:
 async def steps(trainer: TrainerRanks, first: int, last: int) -> dict[str, float]:
     metrics = {}
     for step in range(first, last + 1):
-        metrics = await trainer.forward_backward(batch(step))
+        metrics = await gradient(trainer, batch(step))
         metrics |= await optim_step(trainer, step)
     return metrics
 
@@ -118,7 +118,7 @@ async def test_both_folders_are_the_policy_that_was_trained_and_the_reference_is
             Sample(s.token_ids_T, s.mask_T, s.logprobs_T, advantage=0.0, group=s.group)
             for s in batch(9)
         ]
-        metrics = await trainer.forward_backward(samples)
+        metrics = await gradient(trainer, samples)
     finally:
         await trainer.close()
     now, base = logprobs(tmp_path / "model", samples), logprobs(model, samples)

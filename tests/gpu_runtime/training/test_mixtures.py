@@ -23,7 +23,7 @@ from gpu_runtime.training.ranks import TrainerRanks
 from support.model_families import MIXTURES, family_make
 from support.published_weights import published_weights
 from support.rank_batches import batch
-from support.rank_steps import optim_step
+from support.rank_steps import gradient, optim_step
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.models.mixtures import mixture_of, mixture_refusal
 
@@ -138,7 +138,7 @@ async def steps(trainer: TrainerRanks, first: int, last: int, layers: int) -> di
     metrics: dict[str, float] = {}
     for step in range(first, last + 1):
         samples = [replace(each, experts_T=recorded(each, layers)) for each in batch(step)]
-        metrics = await trainer.forward_backward(samples)
+        metrics = await gradient(trainer, samples)
         metrics |= await optim_step(trainer, step)
     return metrics
 

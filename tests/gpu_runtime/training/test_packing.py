@@ -15,7 +15,7 @@ from gpu_runtime.interfaces import Sample
 from gpu_runtime.model_interfaces import Datum
 from gpu_runtime.training.losses import clipped_ratio
 from gpu_runtime.training.policy import Policy
-from gpu_runtime.training.rows.loop_data import loop_order, sample_data
+from gpu_runtime.training.rows.loop_data import sample_data
 from gpu_runtime.training.rows.packing import TreeRow, pack, pack_row, prefix_order
 from gpu_runtime.training.rows.tensors import RowTensors
 from gpu_runtime.training.tree_flex import block_mask
@@ -54,7 +54,7 @@ def policy(tmp_path_factory):
 @given(sample_lists(), st.integers(4, 40))
 def test_every_trained_token_is_packed_exactly_once(samples, budget):
     data = sample_data(samples)
-    rows = pack(data, budget, loop_order(samples))
+    rows = pack(data, budget, range(len(samples)))
     assert sorted(index for row in rows for index in row) == list(range(len(samples)))
     expected = sorted(
         (index, sample.token_ids_T[t])
@@ -150,7 +150,7 @@ def test_the_budget_bounds_a_row_unless_one_sample_is_larger():
         Sample(tuple(range(g * 100, g * 100 + 20)), (0,) * 20, (0.0,) * 20, 0.0, group=g)
         for g in range(5)
     ]
-    data, order = sample_data(samples), loop_order(samples)
+    data, order = sample_data(samples), range(len(samples))
     sizes = [len(pack_row(data, row).tokens_N) for row in pack(data, 40, order)]
     assert sizes == [38, 38, 19]
     assert len(pack(data, 5, order)) == 5

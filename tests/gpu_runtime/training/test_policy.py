@@ -104,7 +104,7 @@ def test_a_rows_loss_is_the_weighted_sum_of_its_parts() -> None:
     scores = torch.stack([logprobs_K, entropy_K])
     plain, stats = row_loss(config, LoopInputs.of(row), logprobs_K)
     loss, _ = row_loss(
-        config, LoopInputs.of(row, reference_K=reference_K, base_K=base_K, entropy_coef=0.1), scores
+        config, LoopInputs.of(row, reference_K=reference_K, base_K=base_K), scores
     )  # fmt: skip
     terms_K = 0.3 * kl_estimate(config.kl_estimator, logprobs_K, reference_K)
     terms_K = terms_K + 0.2 * kl_estimate(config.kl_estimator, logprobs_K, base_K) - 0.1 * entropy_K

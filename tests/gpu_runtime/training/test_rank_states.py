@@ -23,7 +23,7 @@ from support.forged_pickle import Forged
 from support.published_weights import published_weights
 from support.rank_batches import batch
 from support.rank_probe import earlier_state_loaded, in_a_rank, rank_load_in_sub_groups
-from support.rank_steps import optim_step
+from support.rank_steps import gradient, logprobs, optim_step
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
@@ -60,7 +60,7 @@ async def ranks(model: str, count: int, state: Path | None = None, **options):
 
 
 async def step(trainer: TrainerRanks, number: int) -> None:
-    await trainer.forward_backward(batch(number))
+    await gradient(trainer, batch(number))
     await optim_step(trainer, number)
 
 
@@ -255,8 +255,8 @@ async def test_another_session_begins_with_the_bits_of_a_state_or_of_an_exported
         assert trained.keys() == begun.keys() and all(
             torch.equal(trained[name], begun[name]) for name in trained
         )
-        own = await second.logprobs(batch(2))
-        reference = await second.logprobs(batch(2), reference=True)
+        own = await logprobs(second, batch(2))
+        reference = await logprobs(second, batch(2), reference=True)
         assert own == reference, "the moving reference begins at the policy"
         await second.save_state(tmp_path / "again")
         await step(second, 1)

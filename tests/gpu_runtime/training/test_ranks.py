@@ -13,7 +13,7 @@ from gpu_runtime.errors import StepRefused, TrainerFailed
 from gpu_runtime.training.ranks import TrainerRanks
 from support.published_weights import published_weights
 from support.rank_batches import batch
-from support.rank_steps import optim_step
+from support.rank_steps import gradient, logprobs, optim_step, passed_over
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
@@ -32,9 +32,8 @@ def config(**changes) -> SessionConfig:
 async def steps(trainer: TrainerRanks, first: int, last: int) -> dict[str, float]:
     metrics = {}
     for step in range(first, last + 1):
-        before = await trainer.logprobs(batch(step))
-        metrics = await trainer.forward_backward(batch(step))
-        passed = await trainer.passed_logprobs()
+        before = await logprobs(trainer, batch(step))
+        metrics, passed = await passed_over(trainer, batch(step))
         # of every rank, as a forward pass of its own has them
         for one, other in zip(before, passed, strict=True):
             assert one == pytest.approx(other, abs=1e-5) and any(one)
@@ -115,7 +114,7 @@ async def test_a_gradient_that_is_not_finite_is_refused_and_the_weights_stand(
         await steps(trainer, 1, 1)
         before = await weights(trainer, tmp_path / "before")
         poisoned = [dataclasses.replace(sample, advantage=math.nan) for sample in batch(2)]
-        await trainer.forward_backward(poisoned)
+        await gradient(trainer, poisoned)
         with pytest.raises(StepRefused, match="not finite"):
             await optim_step(trainer, 2)
         after = await weights(trainer, tmp_path / "after")
@@ -135,7 +134,7 @@ async def test_a_killed_rank_is_a_named_failure_not_a_hang(model):
         await trainer.ready()
         trainer.processes[0].kill()
         with pytest.raises(TrainerFailed, match="was killed"):
-            await trainer.forward_backward(batch(1))
+            await gradient(trainer, batch(1))
     finally:
         await trainer.close()
 

@@ -19,7 +19,7 @@ from gpu_runtime.errors import OutOfMemory, StepRefused, TrainerKilled
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.training.ranks import TrainerRanks
 from support.published_weights import published_weights
-from support.rank_steps import optim_step
+from support.rank_steps import gradient, optim_step
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
@@ -56,7 +56,7 @@ async def ranks(
 async def step(
     trainer: TrainerRanks, number: int, samples: list[Sample] | None = None
 ) -> dict[str, float]:
-    metrics = await trainer.forward_backward(samples or batch(number))
+    metrics = await gradient(trainer, samples or batch(number))
     return metrics | await optim_step(trainer, number)
 
 
@@ -91,7 +91,7 @@ async def test_refused_steps_leave_no_trace_in_any_bit(
             await step(
                 trainer, 2, [dataclasses.replace(sample, advantage=1e6) for sample in batch(8)]
             )
-        await trainer.forward_backward(batch(9))
+        await gradient(trainer, batch(9))
         await trainer.drop_gradient()
         assert equal(before, await weights(trainer, tmp_path / "after"))
         metrics = await step(trainer, 2)
@@ -121,7 +121,7 @@ async def test_an_allocation_that_fails_is_out_of_memory_and_the_trainer_starts_
         with pytest.raises(
             OutOfMemory, match=f"rank {count - 1} ran out of memory in forward_backward"
         ):
-            await trainer.forward_backward(batch(2, answer=60_000))
+            await gradient(trainer, batch(2, answer=60_000))
         await trainer.restart()
         await step(trainer, 1)
         assert equal(expected, await weights(trainer, tmp_path / "again"))
@@ -144,7 +144,7 @@ async def test_a_rank_that_is_killed_in_a_step_is_named_and_replaced(
         expected = await weights(trainer, tmp_path / "1")
         advanced.clear()
         work = asyncio.create_task(
-            trainer.forward_backward([it for seed in range(400) for it in batch(seed)])
+            gradient(trainer, [it for seed in range(400) for it in batch(seed)])
         )
         await asyncio.wait_for(advanced.wait(), 60)
         trainer.processes[1].kill()
@@ -160,5 +160,5 @@ async def test_a_rank_that_is_killed_in_a_step_is_named_and_replaced(
 async def test_a_batch_reports_that_it_advances_row_by_row(model: Path) -> None:
     rows = list[int]()
     async with ranks(model, on_progress=lambda: rows.append(1)) as trainer:
-        await trainer.forward_backward([it for seed in range(5) for it in batch(seed)])
+        await gradient(trainer, [it for seed in range(5) for it in batch(seed)])
         assert len(rows) >= 3

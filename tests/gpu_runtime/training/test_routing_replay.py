@@ -17,7 +17,7 @@ from gpu_runtime.training.checkpointing import layers_recompute
 from gpu_runtime.training.model_check import policy_verify
 from gpu_runtime.training.policy import Policy
 from gpu_runtime.training.rows.kinds import RowKind
-from gpu_runtime.training.rows.loop_data import loop_order, sample_data
+from gpu_runtime.training.rows.loop_data import sample_data
 from gpu_runtime.training.rows.packing import pack
 from gpu_runtime.training.rows.row_pass import RowModel, rows_pass
 from gpu_runtime.training.rows.tensors import RowTensors
@@ -77,7 +77,7 @@ def passed(policy: Policy, samples: Sequence[Sample]) -> tuple[float, dict[str, 
         return lambda scores_K: (-(advantages_K * scores_K).sum(), None)
 
     model = RowModel(CPU, policy, Tensor.backward, kind=policy.kind)
-    for row in rows_pass(model, data, pack(data, 400, loop_order(samples), policy.kind), loss):
+    for row in rows_pass(model, data, pack(data, 400, range(len(samples)), policy.kind), loss):
         advantages_K = row.tree.entry_values(
             data[i].loss_inputs["advantages"] for i in row.tree.indices
         )
@@ -147,7 +147,7 @@ def test_every_family_that_takes_the_best_scores_replays(tmp_path, name) -> None
 
 def scores(policy: Policy, samples: Sequence[Sample]) -> tuple[Tensor, int]:
     data = sample_data(samples)
-    rows = pack(data, 400, loop_order(samples), policy.kind)
+    rows = pack(data, 400, range(len(samples)), policy.kind)
     found = [
         it.scores for it in rows_pass(RowModel(CPU, policy, kind=policy.kind), data, rows, None)
     ]

@@ -12,7 +12,7 @@ from gpu_runtime.training.ranks import TrainerRanks
 from gpu_runtime.training.sharding.sequence_parallel import SharedRow
 from support.published_weights import published_weights
 from support.rank_batches import batch
-from support.rank_steps import optim_step
+from support.rank_steps import logprobs, optim_step, passed_over
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
@@ -47,12 +47,13 @@ async def steps(model: str, folder, ranks: int, **options) -> tuple[dict, list, 
     async with trainer_of(model, ranks, **options) as trainer:
         metrics = {}
         for number in (1, 2):
-            before = await trainer.logprobs([*batch(number), ODD])
-            metrics = await trainer.forward_backward([*batch(number), ODD], entropy_coef=0.01)
-            for one, other in zip(before, await trainer.passed_logprobs(), strict=True):
+            before = await logprobs(trainer, [*batch(number), ODD])
+            samples = [*batch(number), ODD]
+            metrics, passed = await passed_over(trainer, samples, entropy_coef=0.01)
+            for one, other in zip(before, passed, strict=True):
                 assert one == pytest.approx(other, abs=1e-5)
             metrics |= await optim_step(trainer, number)
-        scores = await trainer.logprobs(batch(3))
+        scores = await logprobs(trainer, batch(3))
         await trainer.publish(folder)
         return (
             metrics,

@@ -16,7 +16,7 @@ from support.loading_memory import large_model_make, peak_path, rank_load_measur
 from support.published_weights import published_weights
 from support.rank_batches import batch
 from support.rank_probe import in_a_rank, sharded_and_whole
-from support.rank_steps import optim_step
+from support.rank_steps import gradient, logprobs, optim_step
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
@@ -71,7 +71,7 @@ async def test_a_reference_in_parts_pulls_as_the_whole_one_does(tmp_path) -> Non
         trainer = TrainerRanks(model, config, "cpu")
         try:
             for step in (1, 2):
-                await trainer.forward_backward(batch(step))
+                await gradient(trainer, batch(step))
                 await optim_step(trainer, step)
             await trainer.save_state(folder / "state")
         finally:
@@ -79,8 +79,8 @@ async def test_a_reference_in_parts_pulls_as_the_whole_one_does(tmp_path) -> Non
         trainer = TrainerRanks(model, config.model_copy(update={"trainer_ranks": after}), "cpu")
         try:
             await trainer.load_state(folder / "state")
-            scores = await trainer.logprobs(batch(3), reference=True)
-            await trainer.forward_backward(batch(3))
+            scores = await logprobs(trainer, batch(3), reference=True)
+            await gradient(trainer, batch(3))
             await optim_step(trainer, 3)
             await trainer.publish(folder / "weights")
             ends.append(

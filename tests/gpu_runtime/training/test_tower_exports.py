@@ -11,7 +11,7 @@ from gpu_runtime.training.ranks import TrainerRanks
 from support.family_checks import drawn_samples, weights_bits
 from support.family_outcomes import GAP
 from support.model_families import VOCABULARY, WINDOW, family_make
-from support.rank_steps import optim_step
+from support.rank_steps import gradient, logprobs, optim_step
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
@@ -31,12 +31,12 @@ async def test_an_engine_serves_the_export_as_it_was_trained_and_the_tower_is_th
     try:
         await trainer.ready()
         drawn = drawn_samples(2 * WINDOW, WINDOW)
-        own = await trainer.logprobs(drawn)
+        own = await logprobs(trainer, drawn)
         samples = [
             replace(each, logprobs_T=tuple(logprobs))
             for each, logprobs in zip(drawn, own, strict=True)
         ]
-        await trainer.forward_backward(samples)
+        await gradient(trainer, samples)
         await optim_step(trainer, 1)
         await trainer.export_model(out)
         before, after = weights_bits(base), weights_bits(out)
@@ -52,7 +52,7 @@ async def test_an_engine_serves_the_export_as_it_was_trained_and_the_tower_is_th
             ]
         finally:
             await engine.close()
-        for answer, found in zip(answers, await trainer.logprobs(answers), strict=True):
+        for answer, found in zip(answers, await logprobs(trainer, answers), strict=True):
             pairs = zip(answer.logprobs_T, found, answer.mask_T, strict=True)
             assert all(abs(theirs - ours) < GAP for theirs, ours, trained in pairs if trained)
     finally:

@@ -9,7 +9,7 @@ from gpu_runtime.interfaces import Sample
 from gpu_runtime.training.ranks import TrainerRanks
 from gpu_runtime.weights.state_file import state_list
 from support.published_weights import published_weights
-from support.rank_steps import optim_step
+from support.rank_steps import gradient, optim_step
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
@@ -36,7 +36,7 @@ async def test_what_an_engine_takes_from_a_state_has_the_bits_of_a_hand_over(
         "cpu",
     )
     try:
-        await trainer.forward_backward(SAMPLES)
+        await gradient(trainer, SAMPLES)
         await optim_step(trainer, 1)
         state.mkdir()
         await trainer.save_state(state)
