@@ -32,8 +32,8 @@ from gpu_runtime.loop.batching import (
     reference_gaps,
     samples_with_signal,
 )
-from gpu_runtime.loop.entropy_control import entropy_coef_of
 from gpu_runtime.loop.own_measures import rewards_alike
+from gpu_runtime.loop.step_options import entropy_coef_of, loss_settings
 from gpu_runtime.session import Session
 from gpu_runtime.steps.checkpoints import Checkpoints
 from gpu_runtime.steps.comparison import Loaded
@@ -239,16 +239,15 @@ class Learner:
             return dict.fromkeys(NOTHING_LEARNED, 0.0), {}, {}
         staleness = int(batch_statistics(batch, config)["staleness_max"])
         coef = entropy_coef_of(config, await self._batches.step_metrics(batch.step - 1))
+        config = config.model_copy(update={"entropy_coef": coef})
         counted = await self._batches.step_metrics(batch.step) is not None
         async with device_lent(self._engine):
-            done = await batch_train(
-                self._trainer, config, samples, batch.step, staleness, coef, counted
-            )
+            done = await batch_train(self._trainer, config, samples, batch.step, staleness, counted)
         both = done.before_ST, done.after_ST
         before, after = [
             await asyncio.to_thread(by_answer, batch, samples, values_ST) for values_ST in both
         ]
-        return done.metrics | {"entropy_coef": coef, "kl_coef": config.kl_coef}, before, after
+        return done.metrics | dict(loss_settings(config)), before, after
 
     async def _refuse(self, batch: Batch, refusal: StepRefused) -> None:
         log.error("step %d refused: %s", batch.step, refusal)

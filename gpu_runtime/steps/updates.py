@@ -18,16 +18,11 @@ from typing import Any
 
 from gpu_runtime.errors import EngineMismatch, StepRefused
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.loop.adam import step_adam
 from gpu_runtime.loop.engine_gaps import EngineGaps
 from gpu_runtime.loop.logprob_mismatch import mismatch_refusal
+from gpu_runtime.loop.step_options import loss_settings, step_adam
 from gpu_runtime.model_interfaces import Trainer
-from gpu_runtime.training.rows.loop_data import (
-    loop_data,
-    loop_settings,
-    sample_data,
-    values_by_token,
-)
+from gpu_runtime.training.rows.loop_data import loop_data, sample_data, values_by_token
 from tinkerscript.wire.config import SessionConfig
 
 MEANS = ("loss", "entropy", "clip_fraction", "grad_norm")  # over the updates
@@ -64,16 +59,16 @@ async def batch_train(
     samples: Sequence[Sample],
     step: int,
     staleness: int,
-    entropy_coef: float,
     counted: bool = False,
 ) -> TrainedStep:
-    """Every update of step ``step``. Raises StepRefused, after which earlier updates stand.
+    """Every update of step ``step``, whose options are ``config``. Raises StepRefused, after which
+    earlier updates stand.
 
     One that is ``counted`` was done before and is done again: its tokens were compared with the
     engine's then, by the bound of that day, and later steps were sampled from what came of it. What
     the journal has of it stays as it was, so nothing is computed after it.
     """
-    adam, settings = await step_adam(trainer, config, step), loop_settings(config, entropy_coef)
+    adam, settings = await step_adam(trainer, config, step), loss_settings(config)
     parts = update_parts(samples, config, step)
     # of the first epoch, which takes each sample once
     others = parts[1 : len(parts) // config.epochs]

@@ -4,7 +4,7 @@ Shapes: K trained tokens of a micro-batch, S samples. ``logprobs_K`` are the cur
 carry the gradient), ``old_K`` the policy's that the ratio is taken against, ``engine_K`` those that
 the engine recorded when it sampled, ``advantages_K`` the advantage of each token, ``sample_K`` the
 index of the sample that a token belongs to. Each returns ``loss_K``: the caller multiplies by a
-scale per token (``objective/token_scales.py``) and sums, so that one function serves every way of
+scale per token (``rows/loop_data.py``) and sums, so that one function serves every way of
 averaging and any split into micro-batches. sg() stops the gradient.
 """
 

@@ -262,8 +262,8 @@ class RankProcesses:
 
 
 class TrainerRanks(RankProcesses):
-    """model_interfaces.Trainer over ``config.trainer_ranks`` processes. Raises PlacementImpossible for
-    what needs a GPU.
+    """model_interfaces.Trainer over ``config.trainer_ranks`` processes. Raises PlacementImpossible
+    for what needs a GPU.
     """
 
     def __init__(

@@ -22,7 +22,6 @@ from gpu_runtime.errors import StepRefused
 from gpu_runtime.model_interfaces import AdamParams, Datum, ForwardResult, LossConfig
 from gpu_runtime.weights.flip import each_unflipped, local_part, weights_digest, weights_flip
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.training.defaults import config_resolve
 
 from .cpu.onednn_linear import linear_layers_use_onednn
 from .deepspeed_config import deepspeed_config, gradients_sum_in_one
@@ -47,9 +46,8 @@ from .rank_spec import RankSpec, dtype_name, loading
 from .rows.kinds import RowKind
 from .rows.loop_data import counted_of
 from .rows.packing import pack, tokens_repeated
-from .rows.row_pass import RowModel, rows_pass
+from .rows.row_pass import RowModel, TokenValues, rows_pass
 from .rows.tensors import RowTensors
-from .rows.token_values import TokenValues
 from .sharding.loading import base_load, policy_load
 from .sharding.shards import elements, wholes_drop
 from .states.rank_state import RankState
@@ -71,7 +69,6 @@ class RankTrainer:
         if not self._is_sharded:
             policy_verify(policy, self.config, self.device)
         self._size = sum(map(elements, policy.parameters()))  # before adapters are added
-        self.config = config_resolve(spec.config, self._size)
         if self.config.lora_rank:
             adapters_add(policy.model, self.config)
         if self.config.router == "frozen":
@@ -100,10 +97,10 @@ class RankTrainer:
     def forward_backward(
         self, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig
     ) -> ForwardResult:
-        """Accumulate the gradient of the sum over the targets of ``data`` of weight * loss; the same
-        result on all ranks. ``loss_config``: options of the session as this call has them.
+        """Accumulate the gradient of the sum over the targets of ``data`` of weight * loss; the
+        same result on all ranks. ``loss_config``: options of the session as this call has them.
         """
-        config = self.spec.config.model_copy(update={"loss": loss_fn, **loss_config})
+        config = self.config.model_copy(update={"loss": loss_fn, **loss_config})
         # DeepSpeed averages gradients over ranks; the sum over rows is what the formula wants.
         backward = lambda loss: self.engine.backward(loss * self.spec.world_size)  # noqa: E731
         model = self._row_model(lambda row: self._scores(config, row), backward)
@@ -112,7 +109,7 @@ class RankTrainer:
         computed, values = 0, TokenValues(data, self.device)
         self._routing.begin()
         self.engine.module.replay.count()
-        for passed in rows_pass(model, data, self._rows(data), loss):
+        for passed in rows_pass(model, data, self._packed(data), loss):
             if passed.live:
                 totals += passed.told
                 computed += len(passed.tree.tokens_N)
@@ -136,7 +133,7 @@ class RankTrainer:
         outputs = tuple({"logprobs": each} for each in values.arrays())
         return ForwardResult(outputs, means | routed)
 
-    def _rows(self, data: Sequence[Datum]) -> list[list[int]]:
+    def _packed(self, data: Sequence[Datum]) -> list[list[int]]:
         """In the order of the data, in which what shares a prefix stands together."""
         return pack(data, self.config.micro_batch_tokens, range(len(data)), self._kind)
 
@@ -174,7 +171,7 @@ class RankTrainer:
         """
         values = TokenValues(data, self.device)
         model = self._row_model(self._reference_logprobs if reference else self.engine, None)
-        for passed in rows_pass(model, data, self._rows(data), None):
+        for passed in rows_pass(model, data, self._packed(data), None):
             if passed.live:
                 values.put(passed.tree, passed.scores)
         self._leave_device()

@@ -12,7 +12,8 @@ from e2e.loop_server import LoopServer, until
 from e2e.playing import ledger, play
 
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.training.rows.loop_data import loop_data, loop_settings
+from gpu_runtime.loop.step_options import loss_settings
+from gpu_runtime.training.rows.loop_data import loop_data
 from support.fakes import FakeTrainer
 from tinkerscript.errors import NotFound
 from tinkerscript.wire.config import SessionConfig
@@ -121,7 +122,7 @@ async def check_gradient(header: dict, rest: list[dict]) -> None:
         for line in live
     ]
     config = SessionConfig.model_validate(header["config"])
-    given = loop_data(samples, config), config.loss, loop_settings(config, 0.0)
+    given = loop_data(samples, config), config.loss, loss_settings(config)
     metrics = (await FakeTrainer().forward_backward(*given)).metrics
     assert header["metrics"]["tokens_trained"] == metrics["tokens_trained"] > 0
     assert header["metrics"]["tokens_computed"] == metrics["tokens_computed"]

@@ -12,11 +12,10 @@ import pytest
 from gpu_runtime.control_plane.agent import Agent
 from gpu_runtime.errors import TrainerKilled
 from gpu_runtime.loading import base_folder
-from gpu_runtime.loop.adam import step_adam
+from gpu_runtime.loop.step_options import loss_settings, step_adam
 from gpu_runtime.object_store.uploads import ObjectStore
 from gpu_runtime.session import Session
 from gpu_runtime.steps.resumed_state import state_of
-from gpu_runtime.training.rows.loop_data import loop_settings
 from support.fake_control_plane import FakeControlPlane
 from support.fakes import FakeTrainer
 from support.runtime_harness import (
@@ -65,7 +64,7 @@ def files_of(trainer: FakeTrainer) -> dict[str, str]:
 async def trained() -> FakeTrainer:
     trainer = FakeTrainer()
     for step in range(1, 8):
-        await trainer.forward_backward([], "grpo", loop_settings(SessionConfig(), 0.0))
+        await trainer.forward_backward([], "grpo", loss_settings(SessionConfig()))
         await trainer.optim_step(await step_adam(trainer, SessionConfig(), step))
     return trainer
 

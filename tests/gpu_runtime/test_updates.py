@@ -55,7 +55,7 @@ def tokens_of(datum: Datum) -> list[int]:
 
 
 async def trained(trainer: FakeTrainer, **options: object) -> dict[str, float]:
-    return (await batch_train(trainer, SessionConfig(**options), SAMPLES, 3, 0, 0.0)).metrics
+    return (await batch_train(trainer, SessionConfig(**options), SAMPLES, 3, 0)).metrics
 
 
 def test_one_update_takes_the_batch_as_it_is():
@@ -157,9 +157,7 @@ async def test_one_token_that_is_far_off_is_counted_and_ends_no_step():
         return result
 
     trainer.forward_backward = as_if_it_were_near
-    found = (
-        await batch_train(trainer, SessionConfig(), [poisoned, *SAMPLES[1:]], 3, 0, 0.0)
-    ).metrics
+    found = (await batch_train(trainer, SessionConfig(), [poisoned, *SAMPLES[1:]], 3, 0)).metrics
     assert (
         trainer.steps == [1]
         and found["engine_gap_max"] == 5.0
@@ -176,7 +174,7 @@ async def test_a_step_that_was_counted_is_not_compared_with_the_engine_again():
     trainer.kl_engine, trainer.moved = 0.3, 0.5
     with pytest.raises(EngineMismatch):
         await trained(trainer)
-    found = await batch_train(trainer, SessionConfig(), SAMPLES, 3, 0, 0.0, True)
+    found = await batch_train(trainer, SessionConfig(), SAMPLES, 3, 0, True)
     assert found.metrics["kl_engine"] == 0.3 and trainer.steps == [1]
 
 
@@ -195,7 +193,7 @@ async def test_log_probabilities_after_a_step_are_computed_once_after_its_last_u
 
         trainer.reach = reach
         config = SessionConfig(logprobs_after_step=asked, **several)
-        done = await batch_train(trainer, config, SAMPLES, 3, 0, 0.0)
+        done = await batch_train(trainer, config, SAMPLES, 3, 0)
         assert list(done.after_ST) == (
             [list(sample.logprobs_T) for sample in SAMPLES] if asked else []
         )
@@ -207,6 +205,6 @@ async def test_log_probabilities_after_a_step_are_computed_once_after_its_last_u
 
 async def test_a_step_that_was_counted_keeps_the_log_probabilities_after_it_that_it_has():
     done = await batch_train(
-        Watched(), SessionConfig(logprobs_after_step=True), SAMPLES, 3, 0, 0.0, True
+        Watched(), SessionConfig(logprobs_after_step=True), SAMPLES, 3, 0, True
     )
     assert not done.after_ST and done.before_ST

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.loop.adam import loop_adam, step_adam
+from gpu_runtime.loop.step_options import loop_adam, step_adam
 from gpu_runtime.steps.updates import samples_logprobs
 from gpu_runtime.training.ranks import TrainerRanks
 from gpu_runtime.training.rows.loop_data import loop_data, sample_data, values_by_token
+from tinkerscript.wire.training.defaults import config_resolve
 
 
 async def gradient(
@@ -58,4 +59,5 @@ async def optim_step(trainer: TrainerRanks, step: int) -> dict[str, float]:
 
 def optim_step_here(trainer, step: int, **changed: float) -> dict[str, float]:
     """Of a RankTrainer in this process; ``changed`` are options that the session has changed."""
-    return trainer.optim_step(loop_adam(trainer.config.model_copy(update=changed), step))
+    config = config_resolve(trainer.config.model_copy(update=changed), trainer.parameters())
+    return trainer.optim_step(loop_adam(config, step))

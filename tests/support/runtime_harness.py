@@ -29,8 +29,8 @@ from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.kinds import episodes as episodes_module
 from gpu_runtime.loading import tokenizer as tokenizer_module
-from gpu_runtime.loop.adam import step_adam
 from gpu_runtime.loop.batching import samples_with_signal
+from gpu_runtime.loop.step_options import loss_settings, step_adam
 from gpu_runtime.notifier import ChangeNotifier
 from gpu_runtime.object_store.journal_replica import JournalReplica
 from gpu_runtime.object_store.uploads import PATIENCE_S, ObjectStore
@@ -40,7 +40,7 @@ from gpu_runtime.steps.checkpoints import Checkpoints
 from gpu_runtime.steps.comparison import Comparison, Loaded
 from gpu_runtime.steps.learner import Learner
 from gpu_runtime.steps.resumed_state import weights_fetched
-from gpu_runtime.training.rows.loop_data import loop_data, loop_settings
+from gpu_runtime.training.rows.loop_data import loop_data
 from gpu_runtime.trajectories.stored_calls import StoredCalls
 from support.fake_control_plane import LEASE, FakeControlPlane
 from support.fakes import FakeEngine, FakeTrainer, Reach
@@ -417,8 +417,8 @@ async def weights_replayed(journal: Journal, config: SessionConfig) -> str:
             step = batch.step
             held = await batches.config_at(step)
             if samples := samples_with_signal(batch, held):
-                settings = loop_settings(held, held.entropy_coef)
-                await trainer.forward_backward(loop_data(samples, held), held.loss, settings)
+                given = loop_data(samples, held), held.loss, loss_settings(held)
+                await trainer.forward_backward(*given)
                 await trainer.optim_step(await step_adam(trainer, held, step))
         return trainer.weights
     finally:

@@ -1,7 +1,7 @@
 """A model that one process trains by itself: an adapter, or all weights of a base in float32."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,7 +14,6 @@ from gpu_runtime.training.policy import Policy
 from gpu_runtime.training.rows.row_pass import RowModel
 
 from .adapters import adapter_remove, adapter_select
-from .gradients import gradients_added
 from .state_files import state_read, state_write
 
 
@@ -42,9 +41,25 @@ class OwnModel:
         total, kind = Tensor.backward if backward else None, self.policy.kind
         return RowModel(self.device, self.policy, total, kind=kind, on_row=self.on_row)
 
-    def gradient_added(self) -> AbstractContextManager[None]:
-        """Passes in the block add to the gradient; after an exception it is what it was."""
-        return gradients_added(list(self.parameters.values()))
+    @contextmanager
+    def gradient_added(self) -> Iterator[None]:
+        """Passes in the block add to the gradient, once it ends; after an exception it is what it
+        was.
+        """
+        parameters = list(self.parameters.values())
+        before = [parameter.grad for parameter in parameters]
+        for parameter in parameters:
+            parameter.grad = None
+        try:
+            yield
+        except BaseException:
+            for parameter, gradient in zip(parameters, before, strict=True):
+                parameter.grad = gradient
+            raise
+        for parameter, gradient in zip(parameters, before, strict=True):
+            if gradient is not None:
+                added = parameter.grad
+                parameter.grad = gradient if added is None else gradient.add_(added)
 
     def optim_step(self, params: AdamParams) -> dict[str, float]:
         """Apply and forget the gradient. Raises InvalidTrainingInput where it is not finite."""

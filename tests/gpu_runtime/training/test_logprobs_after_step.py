@@ -30,7 +30,7 @@ async def trained(
     try:
         after = []
         for step in range(1, STEPS + 1):
-            done = await batch_train(trainer, config, batch(step), step, 0, 0.0)
+            done = await batch_train(trainer, config, batch(step), step, 0)
             after.append([list(each) for each in done.after_ST])
             if done.after_ST:
                 assert after[-1] == await logprobs(trainer, batch(step)), (

@@ -8,7 +8,7 @@ import torch
 
 from gpu_runtime.training.objective.policy_loss import LossTokens, clipped_tokens, policy_loss
 from gpu_runtime.training.objective.regularizers import kl_k3
-from gpu_runtime.training.objective.token_scales import token_scales
+from gpu_runtime.training.rows.loop_data import token_scales
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.losses import CLIPPED_LOSSES, RATIO_LOSSES, SURROGATE_LOSSES
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gpu_runtime.loop.advantages import overlong_penalty
-from gpu_runtime.loop.entropy_control import entropy_coef_of, next_entropy_coef
+from gpu_runtime.loop.step_options import entropy_coef_of, next_entropy_coef
 from gpu_runtime.training.objective.policy_loss import LossTokens, clipped_tokens, policy_loss
 from gpu_runtime.training.objective.regularizers import kl_k2, kl_k3, token_entropy
 from tinkerscript.wire.config import SessionConfig

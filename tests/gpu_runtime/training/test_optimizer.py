@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from gpu_runtime.loop.adam import learning_rate, loop_adam
+from gpu_runtime.loop.step_options import learning_rate, loop_adam
 from gpu_runtime.model_interfaces import AdamParams, InvalidTrainingInput
 from gpu_runtime.training.optimizer import GuardedAdamW, adam_make, adam_set, adam_step
 from tinkerscript.wire.config import SessionConfig

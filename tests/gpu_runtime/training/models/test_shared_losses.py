@@ -9,7 +9,7 @@ import torch
 
 from gpu_runtime.training.objective.named_losses import LossInputs, loss_tokens
 from gpu_runtime.training.objective.policy_loss import LossTokens, policy_loss
-from gpu_runtime.training.objective.token_scales import token_scales
+from gpu_runtime.training.rows.loop_data import token_scales
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.losses import clip_bounds
 

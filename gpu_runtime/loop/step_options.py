@@ -1,10 +1,14 @@
-"""What the managed loop asks of ``optim_step``: the session's AdamW at the rate of its schedule."""
+"""What each step of the managed loop has of its own: AdamW at the rate of its schedule, and the
+weights of the terms that are added to its loss. No torch in here.
+"""
 
 import math
 
-from gpu_runtime.model_interfaces import AdamParams, Trainer
+from gpu_runtime.model_interfaces import AdamParams, LossConfig, Trainer
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.defaults import config_resolve
+
+ENTROPY_STEP, MOST_ENTROPY = 0.005, 1.0  # as TRL 1.16 has them
 
 
 async def step_adam(trainer: Trainer, config: SessionConfig, step: int) -> AdamParams:
@@ -47,3 +51,28 @@ def _fall(config: SessionConfig, step: int) -> float:
     passed = max(0.0, (step - 1 - config.warmup_steps) / (config.max_steps - config.warmup_steps))
     left = (1 + math.cos(math.pi * passed)) / 2 if config.lr_schedule == "cosine" else 1 - passed
     return config.lr_min_ratio + (1 - config.lr_min_ratio) * left
+
+
+def loss_settings(config: SessionConfig) -> LossConfig:
+    """The options that a session can have otherwise at each step, for its loss."""
+    return {"kl_coef": config.kl_coef, "entropy_coef": config.entropy_coef}
+
+
+def next_entropy_coef(coef: float, entropy: float, target: float) -> float:
+    """The weight after a step whose policy had ``entropy`` (nats): coef + 0.005 below the target,
+    else coef - 0.005.
+
+    Within 0 and 1. Source: He et al. 2025, "Skywork Open Reasoner 1", arXiv:2505.22312, section
+    3.2.
+    """
+    moved = coef + ENTROPY_STEP if entropy < target else coef - ENTROPY_STEP
+    return min(MOST_ENTROPY, max(0.0, moved))
+
+
+def entropy_coef_of(config: SessionConfig, before: dict[str, float] | None) -> float:
+    """That of a step, from the metrics of the step ``before``: a resumed run needs nothing but its
+    journal.
+    """
+    if config.entropy_target is None or before is None or before.get("entropy_coef") is None:
+        return config.entropy_coef
+    return next_entropy_coef(before["entropy_coef"], before["entropy"], config.entropy_target)
