@@ -36,7 +36,13 @@ from api.views.episodes import (
     episodes_rescore,
     session_config_update,
 )
-from api.views.kinds import model_calls, serving_create, serving_key_create, tinker_run_get
+from api.views.kinds import (
+    checkpoint_key_create,
+    model_calls,
+    serving_create,
+    serving_key_create,
+    tinker_run_get,
+)
 from api.views.outside import outside_call
 from api.views.projects import (
     audit_list,
@@ -163,6 +169,7 @@ admin = RequireScope(Scope.ADMIN)
 # A key needs the admin scope; a signed-in person may do it as far as their role allows
 # (console.users).
 admin_key_or_person = RequireScope(Scope.ADMIN, person_scope=Scope.SESSIONS_READ)
+person_writes = RequireScope(Scope.SESSIONS_WRITE, people_only=True)
 lease = RequireLease()
 link = RequireShare()
 
@@ -278,6 +285,18 @@ route(
     SERVING_KEYS,
     serving_key_create,
     episodes,
+    ServingEndpoint,
+    status=201,
+    once=True,
+    secret=True,
+)
+
+# Of a Tinker client's checkpoint. Who has an API key sends that one.
+route(
+    "POST",
+    CHECKPOINT + "/serving-keys",
+    checkpoint_key_create,
+    person_writes,
     ServingEndpoint,
     status=201,
     once=True,

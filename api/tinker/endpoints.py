@@ -6,6 +6,9 @@ models and base models.
 /anthropic/api/v1/...   messages, messages/count_tokens, models
 /openai/v1/...          all of these with an API key; with the key of an episode it is the relay's
 
+A key of ``POST /v1/sessions/{id}/checkpoints/{id}/serving-keys`` asks the first two for that one
+checkpoint.
+
 The body's ``model`` is found in it and its session looked up; the rest is the relay's and the
 gateway's. A model that a session of kind serving serves is called there; any other, or one whose
 serving session would be waited for while such a runtime is ready, on a runtime that samples for
@@ -24,7 +27,7 @@ from channels.db import database_sync_to_async
 from api.forward import GatewayRequest
 from api.relay.app import relay, relay_by
 from api.relay.cache import TtlCache
-from api.relay.episode_keys import key_sent
+from api.relay.episode_keys import MAX_KEY_LENGTH, key_sent, verified_claim
 from api.relay.errors import PREFIX, RelayError
 from api.relay.limits import limits
 from api.relay.proxy import body_read, headers_passed, proxy_until_end
@@ -38,6 +41,7 @@ from console.server.logs import logs_bind
 from console.server.request_limits import Receive, Send, error_send, response_send
 from console.sessions.serving import serving_of_model
 from console.tinker.endpoints import (
+    checkpoint_key_sampler,
     own_loop_check,
     sampler_is_ready,
     sampler_of_model,
@@ -45,6 +49,8 @@ from console.tinker.endpoints import (
 )
 from console.users.keys import KEY_PREFIX, key_model_check
 from console.users.models import ApiKey
+from tinkerscript.wire.episode_key import PREFIX as EPISODE_PREFIX
+from tinkerscript.wire.episode_key import SERVING, BadEpisodeKey, read
 from tinkerscript.wire.errors import ErrorCode, ErrorDetail
 from tinkerscript.wire.sessions import SessionState
 from tinkerscript.wire.tinker.ids import CALLER_HEADER, SAMPLER_HEADER, SamplerId
@@ -133,10 +139,16 @@ async def no_websocket(scope: dict[str, Any], receive: Receive, send: Send) -> N
 async def _serve(
     scope: dict[str, Any], receive: Receive, send: Send, prefix: str, name: str
 ) -> None:
-    caller = await caller_of(key_sent(scope["headers"]))
-    if scope["method"] == "GET" and name == "models":
-        await response_send(send, 200, await database_sync_to_async(_models)(caller, prefix))
-        return
+    secret = key_sent(scope["headers"])
+    checkpoint_id = _checkpoint_of(secret)
+    if checkpoint_id:
+        caller_id = verified_claim(scope["headers"]).key_id
+    else:
+        caller = await caller_of(secret)
+        caller_id = caller.key.id
+        if scope["method"] == "GET" and name == "models":
+            await response_send(send, 200, await database_sync_to_async(_models)(caller, prefix))
+            return
     if name not in PATHS[prefix]:
         served = ", ".join(f"{prefix}/v1/{each}" for each in PATHS[prefix])
         raise RelayError(
@@ -146,22 +158,22 @@ async def _serve(
         raise RelayError(
             405, "method_not_allowed", f"{scope['path']} takes POST, not {scope['method']}."
         )
-    with limits.hold(caller.key.id) as holding:
+    with limits.hold(caller_id) as holding:
         body = await body_read(receive, holding)
         place = await _served.get(
-            f"{caller.key.id}|{prefix}|{await asyncio.to_thread(_model_of, body)}"
+            f"{caller_id}|{checkpoint_id}|{prefix}|{await asyncio.to_thread(_model_of, body)}"
         )
         logs_bind(session_id=place.session_id)
         headers = headers_passed(scope["headers"])
         for credential in CREDENTIALS:  # a runtime never sees a key
             headers.popall(credential, None)
-        headers[CALLER_HEADER] = caller.key.id
+        headers[CALLER_HEADER] = caller_id
         announce = None
         if place.sampler_id is not None:
             headers[SAMPLER_HEADER] = str(place.sampler_id)
             announce = partial(runtime_announce, place.sampler_id)
         request = GatewayRequest("POST", f"/v1/{name}", headers, body, prepare=announce)
-        await proxy_until_end(place.session_id, caller.key.id, request, receive, send)
+        await proxy_until_end(place.session_id, caller_id, request, receive, send)
 
 
 def _model_of(body: bytes) -> str:
@@ -222,8 +234,25 @@ class _Served:
     sampler_id: SamplerId | None = None
 
 
-def _find(key_id: str, prefix: str, name: str) -> _Served:
-    key = ApiKey.objects.select_related("project", "user").get(id=key_id)
+def _checkpoint_of(secret: str) -> str:
+    """The checkpoint whose key this claims to be; empty for every other key."""
+    if not secret.startswith(EPISODE_PREFIX) or len(secret) > MAX_KEY_LENGTH:
+        return ""
+    try:
+        claimed = read(secret)
+    except BadEpisodeKey:
+        return ""
+    of_checkpoint = claimed.episode_id == SERVING and claimed.session_id.startswith("ckp_")
+    return claimed.session_id if of_checkpoint else ""
+
+
+def _find(caller_id: str, checkpoint_id: str, prefix: str, name: str) -> _Served:
+    if checkpoint_id:
+        sampler = checkpoint_key_sampler(
+            caller_id=caller_id, checkpoint_id=checkpoint_id, name=name
+        )
+        return _Served(sampler.session_id, SamplerId.parse(sampler.id))
+    key = ApiKey.objects.select_related("project", "user").get(id=caller_id)
     if prefix == PREFIX:
         own_loop_check(key=key, name=name)
     session = serving_of_model(project=key.project, key=key, name=name)
@@ -233,12 +262,12 @@ def _find(key_id: str, prefix: str, name: str) -> _Served:
     if session is not None:
         key_model_check(key=key, base_model=session.base_model)
         return _Served(session.id)
-    sampler = sampler_of_model(project=key.project, key=key, name=name)
+    sampler = sampler_of_model(project=key.project, person=key.user, key=key, name=name)
     return _Served(sampler.session_id, SamplerId.parse(sampler.id))
 
 
 async def _look_up(wanted: str) -> _Served:
-    return await database_sync_to_async(_find)(*wanted.split("|", 2))
+    return await database_sync_to_async(_find)(*wanted.split("|", 3))
 
 
 # A request a second looks it up; those between go where it went. An ended session is seen by the

@@ -6,7 +6,7 @@ from api.presenters import session_view
 from api.rest.requests import ApiRequest
 from api.views.queries import CallsQuery
 from console.sessions import selectors, serving
-from console.tinker import calls
+from console.tinker import calls, endpoints
 from tinkerscript.wire.serving.endpoints import ServingCreate, ServingEndpoint, ServingKeyCreate
 from tinkerscript.wire.sessions import SessionView
 from tinkerscript.wire.tinker.messages import LoraOptions
@@ -36,6 +36,20 @@ def serving_key_create(
     return serving.serving_key_create(
         project=caller.project,
         session_id=session_id,
+        caller_id=caller.id,
+        days=body.expires_in_days,
+    )
+
+
+def checkpoint_key_create(
+    request: ApiRequest, session_id: str, checkpoint_id: str, body: ServingKeyCreate
+) -> ServingEndpoint:
+    """A person's key for calls of what a Tinker client saved, and where to send them."""
+    caller = request.auth
+    return endpoints.checkpoint_key_create(
+        project=caller.project,
+        session_id=session_id,
+        checkpoint_id=checkpoint_id,
         caller_id=caller.id,
         days=body.expires_in_days,
     )

@@ -8,22 +8,28 @@ a Tinker client of the project already; where there is none, to one that is star
 endpoints and ends VANISHED_S after the last request.
 """
 
+import math
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import Case, IntegerField, Max, QuerySet, When
 from django.utils import timezone
 
-from console.errors import InvalidRequest, NotFound
+from console.errors import Conflict, InvalidRequest, NotFound
+from console.sessions.checkpoints.checkpoints import checkpoint_get
 from console.sessions.models import Checkpoint, Session
+from console.sessions.runtime.gateway_keys import episode_signing_keys
 from console.sessions.states import ENDED
 from console.tinker.checkpoints import checkpoint_find, checkpoints_of
 from console.tinker.models import TinkerCheckpoint, TinkerRuntime, TinkerSampler, TinkerSession
 from console.tinker.runtimes import session_for_base_model, sharable
-from console.users.keys import key_model_check
-from console.users.models import ApiKey, Project
+from console.users.keys import key_model_check, person_get
+from console.users.models import ApiKey, Project, User
+from tinkerscript.wire import episode_key
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
+from tinkerscript.wire.serving.endpoints import ServingEndpoint
 from tinkerscript.wire.sessions import SessionKind, SessionState
 from tinkerscript.wire.tinker.ids import SamplerId
 
@@ -33,9 +39,12 @@ BEAT_EVERY_S = 30.0
 NAME = "OpenAI and Anthropic endpoints"
 
 
-def sampler_of_model(*, project: Project, key: ApiKey, name: str) -> TinkerSampler:
+def sampler_of_model(
+    *, project: Project, person: User, key: ApiKey | None, name: str
+) -> TinkerSampler:
     """The sampler of a model by its name, on a runtime that serves it or is on its way up.
 
+    ``person`` asks, with ``key`` or in the console.
     Raises InvalidRequest for what is no model to sample from, NotFound for another project's as for
     none, Forbidden, and what ``session_create`` raises.
     """
@@ -52,7 +61,9 @@ def sampler_of_model(*, project: Project, key: ApiKey, name: str) -> TinkerSampl
         # two first requests start one runtime
         Project.objects.select_for_update(no_key=True).get(id=project.id)
         tinker_session = _session_serving(project, key, base_model) or _own_session(project, key)
-        session = session_for_base_model(tinker_session, key, base_model, rank=rank, trains=False)
+        session = session_for_base_model(
+            tinker_session, key, base_model, person=person, rank=rank, trains=False
+        )
         if (known := _sampler(tinker_session, base_model, stored)) is not None:
             return known
         last = TinkerSampler.objects.filter(tinker_session=tinker_session).aggregate(Max("number"))[
@@ -77,6 +88,49 @@ def sampler_is_ready(*, project: Project, key: ApiKey, name: str) -> bool:
     _, base_model = _named(project, name)
     runtimes = _runtimes(project, key, base_model)
     return runtimes.filter(session__state=SessionState.READY).exists()
+
+
+def checkpoint_key_create(
+    *, project: Project, session_id: str, checkpoint_id: str, caller_id: str, days: int
+) -> ServingEndpoint:
+    """A key for calls of what a Tinker client saved, which ends with ``caller_id``, and where to
+    send them. No runtime can make one: it is signed with the checkpoint's id, no session's.
+
+    Raises NotFound, Conflict for a checkpoint that is not served by its path.
+    """
+    checkpoint = checkpoint_get(project=project, session_id=session_id, checkpoint_id=checkpoint_id)
+    stored = checkpoints_of(project=project).filter(checkpoint=checkpoint).first()
+    if stored is None:
+        raise Conflict(
+            f"{checkpoint_id} is no committed checkpoint of a Tinker client.",
+            hint="Wait until it is committed. What was trained on episodes is served by POST "
+            "/v1/serving.",
+        )
+    expires_at = timezone.now() + timedelta(days=days)
+    claim = episode_key.EpisodeClaim(
+        checkpoint.id, episode_key.SERVING, math.ceil(expires_at.timestamp()), caller_id
+    )
+    return ServingEndpoint(
+        session_id=session_id,
+        base_url=f"{settings.PUBLIC_URL}/oai/api/v1",
+        anthropic_base_url=f"{settings.PUBLIC_URL}/anthropic/api",
+        api_key=episode_key.sign(episode_signing_keys(session_id=checkpoint.id)[0], claim),
+        model=stored.path,
+        expires_at=datetime.fromtimestamp(claim.expires_at, expires_at.tzinfo),
+    )
+
+
+def checkpoint_key_sampler(*, caller_id: str, checkpoint_id: str, name: str) -> TinkerSampler:
+    """The sampler for a call with a key of ``checkpoint_key_create``. Raises Unauthenticated,
+    NotFound for every other model, and what ``sampler_of_model`` raises.
+    """
+    project, person = person_get(caller_id=caller_id)
+    stored, _ = _named(project, checkpoint_id)
+    if stored is None or name not in (stored.path, checkpoint_id):
+        raise NotFound(
+            f"There is no model {name} for this key.", hint="It is for one checkpoint alone."
+        )
+    return sampler_of_model(project=project, person=person, key=None, name=checkpoint_id)
 
 
 def own_loop_check(*, key: ApiKey, name: str) -> None:
@@ -159,7 +213,7 @@ def _of_episodes(project: Project, checkpoint_id: str) -> tuple[_Stored, str]:
     return _Stored(found, found.id, rank=0), found.session.base_model
 
 
-def _runtimes(project: Project, key: ApiKey, base_model: str) -> QuerySet[TinkerRuntime]:
+def _runtimes(project: Project, key: ApiKey | None, base_model: str) -> QuerySet[TinkerRuntime]:
     """Those that the model can be sampled on, and that ``key`` may use."""
     sessions = sharable(project=project, key=key, base_model=base_model)
     return TinkerRuntime.objects.filter(
@@ -168,7 +222,7 @@ def _runtimes(project: Project, key: ApiKey, base_model: str) -> QuerySet[Tinker
     )
 
 
-def _session_serving(project: Project, key: ApiKey, base_model: str) -> TinkerSession | None:
+def _session_serving(project: Project, key: ApiKey | None, base_model: str) -> TinkerSession | None:
     """The Tinker session whose runtime can sample this at once, or the soonest."""
     is_ready = Case(
         When(session__state=SessionState.READY, then=0), default=1, output_field=IntegerField()
@@ -196,7 +250,7 @@ def _sampler(
     return made.filter(model_path=stored.path, checkpoint=stored.checkpoint).first()
 
 
-def _own_session(project: Project, key: ApiKey) -> TinkerSession:
+def _own_session(project: Project, key: ApiKey | None) -> TinkerSession:
     """A session that no Tinker client has: its requests are its heartbeats."""
     return TinkerSession.objects.create(
         project=project, key=key, display_name=NAME, is_of_endpoints=True

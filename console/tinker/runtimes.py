@@ -28,7 +28,7 @@ from console.tinker.checkpoints import checkpoint_files
 from console.tinker.models import TinkerModel, TinkerRuntime, TinkerSampler, TinkerSession
 from console.tinker.telemetry import telemetry_record
 from console.users.keys import key_model_check
-from console.users.models import ApiKey, Project
+from console.users.models import ApiKey, Project, User
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.runtime import StoredFile
@@ -48,13 +48,19 @@ def context_length(base_model: str) -> int:
 
 
 def session_for_base_model(
-    tinker_session: TinkerSession, key: ApiKey, base_model: str, *, rank: int, trains: bool
+    tinker_session: TinkerSession,
+    key: ApiKey | None,
+    base_model: str,
+    *,
+    person: User,
+    rank: int,
+    trains: bool,
 ) -> Session:
     """The session of ours for a base model: the client's, one that it joins, or a new one.
 
-    ``rank`` is that of the adapter, 0 for the base or all weights, which the client ``trains`` or
-    only samples. Call it within a transaction. Raises InvalidRequest, Conflict, and what
-    ``session_create`` raises.
+    ``person`` asks, with ``key`` or in the console. ``rank`` is that of the adapter, 0 for the base
+    or all weights, which the client ``trains`` or only samples. Call it within a transaction.
+    Raises InvalidRequest, Conflict, and what ``session_create`` raises.
     """
     if tinker_session.finished is not None:
         raise InvalidRequest("This session is finished.", hint="Make another ServiceClient.")
@@ -81,20 +87,20 @@ def session_for_base_model(
         found = _first_fit(others, tinker_session, rank=rank, trains=trains)
         if found is None:
             ranks = ranks_usual() if trains and not rank else 1  # an adapter is on one
-            found = _start(tinker_session, key, base_model, rank, ranks)
+            found = _start(tinker_session, key, person, base_model, rank, ranks)
         else:
             key_model_check(key=key, base_model=base_model)
             key_budget_check(key=key)
-        _join(tinker_session, key, found, base_model)
+        _join(tinker_session, key, person, found, base_model)
     if rank > found.config["lora_rank"]:  # a later runtime begins with room for it
         found.config["lora_rank"] = rank
         found.save(update_fields=["config"])
     return found
 
 
-def sharable(*, project: Project, key: ApiKey, base_model: str) -> QuerySet[Session]:
-    """The project's sessions that serve Tinker clients on a base model and that ``key`` may use;
-    one that is ready first.
+def sharable(*, project: Project, key: ApiKey | None, base_model: str) -> QuerySet[Session]:
+    """The project's sessions that serve Tinker clients on a base model and that ``key`` may use,
+    None: a person; one that is ready first.
 
     A session counts against the cap of the key that started it, so that a key with a cap shares
     none.
@@ -108,7 +114,7 @@ def sharable(*, project: Project, key: ApiKey, base_model: str) -> QuerySet[Sess
     )
     sessions = sessions.exclude(state__in=[*ENDED, SessionState.STOPPING])
     sessions = sessions.exclude(desired=Desired.STOP)
-    if key.spend_cap_s is not None:
+    if key is not None and key.spend_cap_s is not None:
         sessions = sessions.filter(key=key)
     else:
         sessions = sessions.exclude(key__spend_cap_s__isnull=False)
@@ -162,7 +168,12 @@ def _first_fit(
 
 
 def _start(
-    tinker_session: TinkerSession, key: ApiKey, base_model: str, rank: int, trainer_ranks: int
+    tinker_session: TinkerSession,
+    key: ApiKey | None,
+    person: User,
+    base_model: str,
+    rank: int,
+    trainer_ranks: int,
 ) -> Session:
     length = context_length(base_model)
     config = SessionConfig(
@@ -174,19 +185,25 @@ def _start(
     name = tinker_session.display_name[:100] or f"Tinker {tinker_session.id}"
     body = SessionCreate(base_model=base_model, name=name, config=config)
     session = session_create(
-        project=tinker_session.project, body=body, key=key, person=key.user, kind=SessionKind.TINKER
+        project=tinker_session.project, body=body, key=key, person=person, kind=SessionKind.TINKER
     )
-    _audit(tinker_session, key, session, "tinker_runtime_start")
+    _audit(tinker_session, key, person, session, "tinker_runtime_start")
     return session
 
 
-def _join(tinker_session: TinkerSession, key: ApiKey, session: Session, base_model: str) -> None:
+def _join(
+    tinker_session: TinkerSession,
+    key: ApiKey | None,
+    person: User,
+    session: Session,
+    base_model: str,
+) -> None:
     is_first = not TinkerRuntime.objects.filter(session=session).exists()
     runtime = TinkerRuntime.objects.create(
         tinker_session=tinker_session, base_model=base_model, session=session
     )
     if not is_first:
-        _audit(tinker_session, key, session, "tinker_runtime_join")
+        _audit(tinker_session, key, person, session, "tinker_runtime_join")
         data = {"name": "tinker_client_joined", "tinker_session_id": tinker_session.id}
         event_record(session_id=session.id, kind=EventKind.EVENT, data=data)
     early = TinkerSession.objects.values_list("early_telemetry", flat=True).get(
@@ -197,11 +214,13 @@ def _join(tinker_session: TinkerSession, key: ApiKey, session: Session, base_mod
         TinkerSession.objects.filter(id=tinker_session.id).update(early_telemetry=[])
 
 
-def _audit(tinker_session: TinkerSession, key: ApiKey, session: Session, action: str) -> None:
+def _audit(
+    tinker_session: TinkerSession, key: ApiKey | None, person: User, session: Session, action: str
+) -> None:
     audit_record(
         project_id=tinker_session.project_id,
-        actor=key.user.email,
-        key_id=key.id,
+        actor=person.email,
+        key_id=key.id if key else None,
         action=action,
         target={"id": session.id},
         details={"tinker_session_id": tinker_session.id, "base_model": session.base_model},

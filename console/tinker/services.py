@@ -137,7 +137,7 @@ def model_create(
                 raise InvalidRequest(f"Number {number} of this session was used for another model.")
             return known
         session = session_for_base_model(
-            tinker_session, key, base_model, rank=lora.rank, trains=True
+            tinker_session, key, base_model, person=key.user, rank=lora.rank, trains=True
         )
         return TinkerModel.objects.create(
             id=str(ModelId(tinker_session.id, number)),
@@ -242,7 +242,9 @@ def sampler_create(
                 )
             return known
         rank = stored.lora["rank"] if stored else 0
-        session = session_for_base_model(tinker_session, key, base_model, rank=rank, trains=False)
+        session = session_for_base_model(
+            tinker_session, key, base_model, person=key.user, rank=rank, trains=False
+        )
         return TinkerSampler.objects.create(
             id=str(SamplerId(tinker_session.id, number, session.id)),
             tinker_session=tinker_session,

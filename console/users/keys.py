@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import DatabaseError
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from console.config.full_disk import disk_full_of
@@ -148,21 +148,34 @@ def person_caller_id(*, membership: Membership) -> str:
     return f"{PERSON}:{membership.user_id}:{membership.project_id}:{membership.member_id}"
 
 
+def person_get(*, caller_id: str) -> tuple[Project, User]:
+    """Who a ``person_caller_id`` stands for, and in which project. Raises Unauthenticated for who
+    may ask no model any more.
+    """
+    named = PERSON_ID.fullmatch(caller_id.removeprefix(f"{PERSON}:"))
+    found = _memberships(**named.groupdict()).first() if named else None
+    if found is None or found.user is None:
+        raise Unauthenticated("Who made this key may ask the models of its project no more.")
+    return found.project, found.user
+
+
 def caller_is_good(*, caller_id: str) -> bool:
     """Whether what this key or person began may go on: for the relay, which has the id from an
     episode's key.
     """
     kind, _, rest = caller_id.partition(":")
     if kind == PERSON:
-        return (named := PERSON_ID.fullmatch(rest)) is not None and _person_is_good(
+        return (named := PERSON_ID.fullmatch(rest)) is not None and _memberships(
             **named.groupdict()
-        )
+        ).exists()
     return KEY_ID.fullmatch(caller_id) is not None and _key_is_good(caller_id)
 
 
-def _person_is_good(user_id: str, project_id: str, member_id: str) -> bool:
+def _memberships(user_id: str, project_id: str, member_id: str) -> QuerySet[Membership]:
+    """At most one; a viewer runs no episodes."""
     of = {"user_id": int(user_id), "project_id": project_id, "member_id": member_id}
-    return Membership.objects.filter(user__is_active=True, **of).exclude(role=Role.VIEWER).exists()
+    good = Membership.objects.filter(user__is_active=True, **of).exclude(role=Role.VIEWER)
+    return good.select_related("user", "project")
 
 
 def _key_is_good(key_id: str) -> bool:

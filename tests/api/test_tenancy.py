@@ -23,7 +23,15 @@ from console.sessions.models import Checkpoint, Session, Upload
 from console.users.models import Project
 from support import factories
 from support.asgi_calls import Call, episode_key
-from support.route_cases import BODIES, FOR_INVITED, LEASE_BODIES, WITHOUT_ID, ask, undone
+from support.route_cases import (
+    BODIES,
+    FOR_INVITED,
+    FOR_PEOPLE,
+    LEASE_BODIES,
+    WITHOUT_ID,
+    ask,
+    undone,
+)
 from tinkerscript.wire.account import Scope
 
 # What the server answers beside the API, and why no tenant's id can be in it.
@@ -161,7 +169,9 @@ def test_another_tenants_id_is_as_good_as_none(hers, his, eve, bob) -> None:
     signed_in = Client()
     signed_in.force_login(bob)
     for method, path, kind in IDS_IN_PATHS:
-        client = signed_in if (method, path) in FOR_INVITED else eve  # no key gets as far as the id
+        client = (
+            signed_in if (method, path) in FOR_INVITED | FOR_PEOPLE else eve
+        )  # no key gets as far as the id
         with undone():
             answer = ask(client, method, path, his | {kind: hers[kind]}, BODIES[method, path])
             none = ask(client, method, path, his | {kind: "nothing"}, BODIES[method, path])

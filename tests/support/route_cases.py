@@ -51,6 +51,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("GET", C + "/provenance"): None,
     ("GET", C + "/download"): None,
     ("POST", C + "/publish"): None,
+    ("POST", C + "/serving-keys"): {},
     ("DELETE", C + "/publish"): None,
     ("POST", S + "/episodes"): {},
     ("GET", S + "/episodes"): None,
@@ -176,7 +177,11 @@ FOR_ADMIN_KEYS = FOR_OWNERS | {
     ("GET", "/members"),
 }
 # For people alone: no key of theirs.
-FOR_PEOPLE = {("GET", "/account/sign-ins"), ("POST", "/alerts/read")}
+FOR_PEOPLE = {
+    ("GET", "/account/sign-ins"),
+    ("POST", "/alerts/read"),
+    ("POST", C + "/serving-keys"),
+}
 # For those who have a public link: the token says which session.
 LINK_ROUTES = {
     ("GET", "/shared"),

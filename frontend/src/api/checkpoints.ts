@@ -1,5 +1,5 @@
 // Checkpoints of a session and the presigned URLs of their files.
-import { queryOptions } from "@tanstack/react-query";
+import { queryOptions, skipToken } from "@tanstack/react-query";
 import { unwrap, api } from "./client";
 import type { Checkpoint, CheckpointDownload, CheckpointKind } from "./types";
 
@@ -15,6 +15,14 @@ export function checkpointsQuery(sessionId: string) {
     queryKey: ["session", sessionId, "checkpoints"],
     queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/checkpoints", { params: { path: { session_id: sessionId } } })),
     refetchInterval: (query) => (query.state.data?.items.some(isPending) ? 2_000 : 15_000),
+  });
+}
+
+/** One that an address names; null: it names none. */
+export function savedQuery(ids: { sessionId: string; checkpointId: string } | null) {
+  return queryOptions({
+    queryKey: ["checkpoint", ids?.sessionId, ids?.checkpointId],
+    queryFn: ids ? () => unwrap(api.GET(ONE, at(ids.sessionId, ids.checkpointId))) : skipToken,
   });
 }
 

@@ -30,6 +30,12 @@ export function createServingKey(sessionId: string, days: number): Promise<Servi
   return unwrap(api.POST("/v1/sessions/{session_id}/serving-keys", { params: { path: { session_id: sessionId } }, body }));
 }
 
+/** For what a Tinker client saved, which a runtime is started for where none is there. */
+export function createCheckpointKey(sessionId: string, checkpointId: string, days: number): Promise<ServingEndpoint> {
+  const path = { session_id: sessionId, checkpoint_id: checkpointId };
+  return unwrap(api.POST("/v1/sessions/{session_id}/checkpoints/{checkpoint_id}/serving-keys", { params: { path }, body: { expires_in_days: days } }));
+}
+
 /** What a session of kind serving serves. */
 export function servedModel(session: Session): string {
   return session.served_checkpoint_id ?? session.base_model;

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.test import Client as Browser
 from django.utils import timezone
 
 from api.forward import routes
@@ -18,11 +19,12 @@ from console.sessions.serving import serving_create
 from console.tinker.models import TinkerSampler, TinkerSession
 from console.tinker.services import tinker_sessions_vanished_finish
 from console.users.keys import key_create
-from console.users.models import ApiKey, Project, User
+from console.users.models import ApiKey, Membership, Project, User
 from support.asgi_calls import Call, FakeGateway
-from support.factories import BASE_MODEL, EVERY_SCOPE, session_make
+from support.factories import BASE_MODEL, EVERY_SCOPE, member_make, session_make, user_make
 from support.tinker_client import Client
 from support.tinker_rows import checkpoint_store
+from tinkerscript.wire.account import Role
 from tinkerscript.wire.serving.endpoints import ServingCreate
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -337,3 +339,72 @@ async def test_models_are_listed_in_both_dialects(alices: Client, gateway: FakeG
         path in {each["id"] for each in listed["data"] if each["type"] == "model"}
         and not listed["has_more"]
     )
+
+
+def key_for(
+    user: User, checkpoint_id: str, *, csrf: bool = True, secret: str = ""
+) -> tuple[int, Any]:
+    """What a person's browser is answered that asks for a key, or a program with ``secret``."""
+    session = Checkpoint.objects.get(id=checkpoint_id).session
+    browser = Browser(enforce_csrf_checks=True)
+    headers = {"Authorization": f"Bearer {secret}"}
+    if not secret:
+        browser.force_login(user)
+        browser.get("/")  # the console's page brings the token
+        headers = {"X-Project-Id": session.project_id}
+        headers |= {"X-CSRFToken": browser.cookies["csrftoken"].value} if csrf else {}
+    path = f"/v1/sessions/{session.id}/checkpoints/{checkpoint_id}/serving-keys"
+    made = browser.post(path, {}, content_type="application/json", headers=headers)
+    return made.status_code, made.json()
+
+
+key_asked = sync_to_async(key_for)
+
+
+async def test_a_person_asks_what_a_client_saved_by_a_key_for_it_alone_that_ends_with_their_part(
+    alices: Client, project: Project, member: User, gateway: FakeGateway
+) -> None:
+    path, checkpoint_id = await trained(alices, gateway)
+    status, made = await key_asked(member, checkpoint_id)
+    assert (status, made["model"]) == (201, path), made
+    assert made["base_url"].endswith("/oai/api/v1"), made
+    members = Client(made["api_key"])
+    for name in (path, checkpoint_id):
+        assert await ask(members, name) == (200, {"path": "/v1/chat/completions"})
+    assert await ask(members, path, MESSAGES) == (200, {"path": "/v1/messages"})
+    (asked,) = {request.headers["X-Tinker-Caller"] for request, _ in gateway.requests[-2:]}
+    assert asked.startswith("user:") and await Session.objects.acount() == 1
+    for other in (BASE_MODEL, path.replace("final", "nothing"), "ckp_0"):
+        assert (await ask(members, other))[0] == 404, other
+    assert (await ask(members, path, "/openai/v1/chat/completions"))[0] == 410, "it is no episode's"
+    forged = Client(made["api_key"][:-4] + "AAAA")
+    assert (await ask(forged, path))[0] == 401
+    await Membership.objects.filter(user=member, project=project).aupdate(role="viewer")
+    assert (await ask(members, path))[0] == 401
+
+
+async def test_a_key_for_a_checkpoint_is_for_people_who_may_start_what_answers(
+    alices: Client, project: Project, alice: User, gateway: FakeGateway
+) -> None:
+    _, checkpoint_id = await trained(alices, gateway)
+    viewer = await sync_to_async(member_make)(project, "vera", Role.VIEWER)
+    eve = await sync_to_async(user_make)("eve")
+    assert (await key_asked(alice, checkpoint_id))[0] == 201
+    assert (await key_asked(viewer, checkpoint_id))[0] == 403
+    assert (await key_asked(eve, checkpoint_id))[0] == 404
+    assert (await key_asked(alice, checkpoint_id, csrf=False))[0] == 403
+    assert (await key_asked(alice, checkpoint_id, secret=alices.secret))[0] == 403
+    row = Checkpoint.objects.filter(id=checkpoint_id)
+    await row.aupdate(state="uploading")
+    assert (await key_asked(alice, checkpoint_id))[0] == 409
+
+
+async def test_a_runtime_that_no_one_has_is_started_for_the_person_who_asks(
+    alices: Client, alice: User, gateway: FakeGateway
+) -> None:
+    path, checkpoint_id = await trained(alices, gateway)
+    _, made = await key_asked(alice, checkpoint_id)
+    await Session.objects.all().aupdate(state="stopped")
+    assert (await ask(Client(made["api_key"]), path))[0] == 503, "it is on its way up"
+    started = await Session.objects.exclude(state="stopped").aget()
+    assert (started.key_id, started.person_id, started.kind) == (None, alice.pk, "tinker")

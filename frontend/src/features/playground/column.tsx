@@ -5,7 +5,7 @@ import { Button } from "../../ui/button";
 import { visible } from "../../ui/plain-text";
 import { Conversation, type Asked } from "./conversation-panel";
 import { StartServing } from "./start-serving";
-import { ENDPOINT, nameOf, UNSERVED, type Outside, type Target } from "./targets";
+import { ENDPOINT, nameOf, savedIds, UNSERVED, type Outside, type Target } from "./targets";
 
 interface ColumnProps {
   label: string;
@@ -28,18 +28,20 @@ export function Column({ label, place, target, known, models, outside, onOutside
   const unserved = place.startsWith(UNSERVED) ? place.slice(UNSERVED.length) : "";
   const isNamed = unserved !== "" && !models.some(({ name }) => name === unserved);
   const session = target && "session" in target ? target.session : undefined;
+  const isSaved = savedIds(place) !== null;
   return (
     <section aria-label={label} className="flex min-w-0 flex-col gap-3 rounded-lg border border-line bg-surface p-4">
       <div className="flex items-end gap-2">
         <div className="min-w-0 flex-1">
           <SelectField
             label={label}
-            value={session || unserved || place === ENDPOINT ? place : ""}
+            value={session || unserved || isSaved || place === ENDPOINT ? place : ""}
             onChange={(event) => {
               onChoose(event.target.value);
             }}
           >
-            {!session && !unserved && place !== ENDPOINT && <option value="">Choose a model</option>}
+            {!session && !unserved && !isSaved && place !== ENDPOINT && <option value="">Choose a model</option>}
+            {isSaved && <option value={place}>{target && "saved" in target ? visible(target.saved.path) : place}</option>}
             {known.length > 0 && (
               <optgroup label="Served models and live runs">
                 {known.map((one) => (
@@ -70,7 +72,7 @@ export function Column({ label, place, target, known, models, outside, onOutside
       </div>
       {unserved && <StartServing model={unserved} onStarted={onChoose} />}
       {place === ENDPOINT && <EndpointFields outside={outside} onChange={onOutside} />}
-      {!target && !unserved && place !== ENDPOINT && (
+      {!target && !unserved && !isSaved && place !== ENDPOINT && (
         <p role="status" className="text-xs text-warn">
           {place ? `${visible(place)} cannot be asked now: it has ended, or is not of this project. Choose another model.` : "No model is chosen."}
         </p>

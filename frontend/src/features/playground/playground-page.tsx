@@ -1,10 +1,11 @@
 // A conversation with several models beside each other. The address holds the columns and the episode it began with.
-import { useQuery } from "@tanstack/react-query";
+import { useQueries, useQuery } from "@tanstack/react-query";
 import { useState, type FormEvent } from "react";
 import { useSearchParams } from "react-router";
 import { accountQuery } from "../../api/account";
 import { currentProject } from "../../api/project";
 import { baseModelsQuery } from "../../api/base-models";
+import { savedQuery } from "../../api/checkpoints";
 import { liveRunsQuery, servingQuery } from "../../api/serving";
 import type { Session } from "../../api/types";
 import { Button, ButtonLink } from "../../ui/button";
@@ -16,7 +17,7 @@ import { toolsOf } from "./conversation";
 import type { Asked } from "./conversation-panel";
 import { importedPrompt, promptQuery } from "./import-prompt";
 import { MessageFields, SamplingFields, ToolsField, type Typed } from "./question-fields";
-import { outsideOf, targetOf, type Outside } from "./targets";
+import { outsideHere, savedIds, targetOf, type Outside } from "./targets";
 import { useColumns } from "./use-columns";
 
 export function PlaygroundPage() {
@@ -54,13 +55,14 @@ function Questions({ known, columns: { columns, choose, remove, keep }, mayAsk }
   const models = useQuery(baseModelsQuery);
   const [typed, setTyped] = useState<Partial<Typed>>({});
   const [outsides, setOutsides] = useState<Record<number, Outside>>({});
-  const here = outsideOf(address, location.origin);
+  const here = outsideHere(location.origin);
+  const saved = useQueries({ queries: columns.map(({ sessionId }) => savedQuery(savedIds(sessionId))) });
   const [asked, setAsked] = useState<Asked | null>(null);
   const [conversation, setConversation] = useState(0);
   const account = useQuery(accountQuery).data;
   const from = imported.data ? importedPrompt(imported.data) : null;
   const values: Typed = { system: from?.system ?? "", prompt: from?.prompt ?? "", temperature: "1", length: "128", tools: "", ...typed };
-  const targets = columns.map(({ key, sessionId }) => targetOf(sessionId, known, outsides[key] ?? here));
+  const targets = columns.map(({ key, sessionId }, at) => targetOf(sessionId, known, outsides[key] ?? here, saved[at]?.data?.tinker_path));
   const longest = Math.min(...targets.flatMap((target) => (target && "session" in target ? (target.session.config.max_context_length ?? []) : [])));
   const tools = readTools(values.tools);
   const draft: Asked = {
@@ -82,7 +84,7 @@ function Questions({ known, columns: { columns, choose, remove, keep }, mayAsk }
 
   return (
     <form onSubmit={submit} className="space-y-4">
-      <ErrorNotice error={imported.error} />
+      <ErrorNotice error={imported.error ?? saved.find(({ error }) => error)?.error ?? null} />
       <div className="grid gap-4" style={{ gridTemplateColumns: "repeat(auto-fit, minmax(min(100%, 18rem), 1fr))" }}>
         {columns.map(({ key, sessionId }, at) => (
           <Column

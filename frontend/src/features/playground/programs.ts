@@ -16,10 +16,10 @@ export function programsOf(target: Target, body: Omit<ChatBody, "model">, origin
   if ("session" in target && target.session.kind !== "serving") {
     return { needs: "It needs the client and the two variables that a new key shows (“API keys”).", python: policySnippet(target.session.id, body) };
   }
-  const isOurs = "session" in target;
+  const isOurs = !("outside" in target);
   const baseUrl = isOurs ? `${origin}/oai/api/v1` : target.outside.baseUrl;
   const key = isOurs ? PROJECT_KEY : ENDPOINT_KEY;
-  const whole: ChatBody = { model: isOurs ? target.session.id : target.outside.model, ...body };
+  const whole: ChatBody = { model: "saved" in target ? target.saved.path : isOurs ? target.session.id : target.outside.model, ...body };
   return {
     needs: isOurs ? `${PROJECT_KEY} is a key of this project (“API keys”).` : `${ENDPOINT_KEY} is the key of the endpoint.`,
     python: pythonSnippet(baseUrl, whole, key),

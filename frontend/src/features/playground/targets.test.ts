@@ -1,6 +1,6 @@
 import { afterEach, expect, test, vi } from "vitest";
 import type { Session } from "../../api/types";
-import { columnKeys, columnsOf, ENDPOINT, nameOf, open, outsideOf, targetOf } from "./targets";
+import { columnKeys, columnsOf, nameOf, open, savedIds, targetOf } from "./targets";
 
 const session = (fields: Partial<Session>) => ({ id: "ses_1", name: "ses_1", kind: "serving", base_model: "small", served_checkpoint_id: null, ...fields }) as Session;
 
@@ -43,10 +43,23 @@ test("the episode of a run ends by itself in minutes, and is given up once, also
   ]);
 });
 
-test("a link may name a model for an endpoint: a tinker:// path at this server's own", () => {
-  const to = new URL("/playground?columns=endpoint&model=tinker%3A%2F%2Ftnk_1%3Atrain%3A0%2Fsampler_weights%2Fa%20b", "https://lab");
-  expect(columnsOf(to.searchParams, [])).toEqual([ENDPOINT]);
-  expect(outsideOf(to.searchParams, "https://lab")).toEqual({ baseUrl: "https://lab/oai/api/v1", key: "", model: "tinker://tnk_1:train:0/sampler_weights/a b" });
+test("a link may name what a Tinker client saved, which is asked once its path is known", async () => {
+  const place = "saved:ses_1:ckp_2";
+  expect(columnsOf(new URLSearchParams({ columns: `${place},ses_1` }), [])).toEqual([place, "ses_1"]);
+  expect([savedIds("saved:ses_1"), savedIds("serve:ckp_2")]).toEqual([null, null]);
+  const [outside, path] = [{ baseUrl: "https://h/v1", key: "", model: "" }, "tinker://tnk_1:train:0/sampler_weights/a"];
+  expect(targetOf(place, [session({})], outside)).toBeNull();
+  const target = targetOf(place, [session({})], outside, path);
+  expect(target).toEqual({ saved: { sessionId: "ses_1", checkpointId: "ckp_2", path } });
+  const asked: string[] = [];
+  vi.stubGlobal("document", { cookie: "csrftoken=x" });
+  vi.stubGlobal("localStorage", { getItem: () => null });
+  vi.stubGlobal("fetch", (request: Request) => {
+    asked.push(`${request.method} ${new URL(request.url).pathname} ${request.headers.get("X-CSRFToken") ?? ""}`);
+    return Promise.resolve(Response.json({ api_key: "k", model: path }, { status: 201 }));
+  });
+  if (target) expect(await open(target)).toMatchObject({ baseUrl: "/oai/api/v1", key: "k", model: path });
+  expect(asked).toEqual(["POST /v1/sessions/ses_1/checkpoints/ckp_2/serving-keys x"]);
 });
 
 test("a column asks a session that can be asked, or an endpoint once it is named whole", () => {

@@ -1,6 +1,7 @@
-// What a column asks: a model that is served, the current policy of a run by an episode that is not trained, or an endpoint.
+// What a column asks: a model that is served, the current policy of a run by an episode that is not trained, what a Tinker
+// client saved, or an endpoint.
 import { unwrap, api } from "../../api/client";
-import { createServingKey, servedModel } from "../../api/serving";
+import { createCheckpointKey, createServingKey, servedModel } from "../../api/serving";
 import type { Session } from "../../api/types";
 import type { Endpoint } from "./chat-stream";
 
@@ -19,7 +20,14 @@ export interface Outside extends Endpoint {
   model: string;
 }
 
-export type Target = { session: Session } | { outside: Outside };
+/** `path`: its name, `tinker://...`. */
+export interface Saved {
+  sessionId: string;
+  checkpointId: string;
+  path: string;
+}
+
+export type Target = { session: Session } | { saved: Saved } | { outside: Outside };
 
 /** A key for calls, where they go, what to name in them, and what to do when they are over, however often it is said. */
 export interface Access extends Endpoint {
@@ -31,6 +39,11 @@ const NOTHING = () => Promise.resolve();
 
 export async function open(target: Target): Promise<Access> {
   if ("outside" in target) return { ...target.outside, release: NOTHING };
+  if ("saved" in target) {
+    const { sessionId, checkpointId } = target.saved;
+    const made = await createCheckpointKey(sessionId, checkpointId, 1);
+    return { baseUrl: "/oai/api/v1", key: made.api_key, model: made.model, release: NOTHING };
+  }
   const { session } = target;
   const baseUrl = "/openai/v1";
   if (session.kind === "serving") {
@@ -59,14 +72,22 @@ export function columnsOf(address: URLSearchParams, known: Session[]): string[] 
   return given.length > 0 ? given : [known[0]?.id ?? ""];
 }
 
-/** Before something was typed: this server's own address for keys of the project, and the model that the address of the page names. */
-export function outsideOf(address: URLSearchParams, origin: string): Outside {
-  return { baseUrl: `${origin}/oai/api/v1`, key: "", model: address.get("model") ?? "" };
+/** Before something was typed: this server's own address for keys of the project. */
+export function outsideHere(origin: string): Outside {
+  return { baseUrl: `${origin}/oai/api/v1`, key: "", model: "" };
+}
+
+/** Which checkpoint a column of this place asks, "saved:SESSION:CHECKPOINT"; null: none that a Tinker client saved. */
+export function savedIds(place: string): Omit<Saved, "path"> | null {
+  const [, sessionId, checkpointId] = /^saved:(ses_\w+):(ckp_\w+)$/.exec(place) ?? [];
+  return sessionId && checkpointId ? { sessionId, checkpointId } : null;
 }
 
 /** What a column of this place asks; null: nothing can be asked there yet. */
-export function targetOf(place: string, known: Session[], outside: Outside): Target | null {
+export function targetOf(place: string, known: Session[], outside: Outside, path: string | null = null): Target | null {
   if (place === ENDPOINT) return outside.model && outside.baseUrl ? { outside } : null;
+  const saved = savedIds(place);
+  if (saved) return path ? { saved: { ...saved, path } } : null;
   const session = known.find(({ id }) => id === place);
   return session ? { session } : null;
 }

@@ -72,14 +72,14 @@ class ServingCreate(Request):
 
 
 class ServingKeyCreate(Request):
-    """``POST /v1/sessions/{id}/serving-keys``."""
+    """``POST /v1/sessions/{id}/serving-keys``, and of a checkpoint of a Tinker client."""
 
     expires_in_days: int = Field(30, ge=1, le=3650)
 
 
 class ServingEndpoint(Response):
-    """The only response that carries the key. It is of this session alone, and ends with who asked
-    for it.
+    """The only response that carries the key. It is of this session, or this checkpoint, alone, and
+    ends with who asked for it.
     """
 
     session_id: str

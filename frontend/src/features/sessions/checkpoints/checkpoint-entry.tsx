@@ -128,10 +128,10 @@ function NamedCheckpoint({ checkpoint, path, onPublish }: { checkpoint: Checkpoi
       </p>
       {isSampler && onPublish && (
         <p className="flex flex-wrap items-center gap-x-3 gap-y-1">
-          <ButtonLink className="h-6 px-2 text-xs" to={`/playground?columns=endpoint&model=${encodeURIComponent(path)}`}>
+          <ButtonLink className="h-6 px-2 text-xs" to={`/playground?columns=saved:${checkpoint.session_id}:${checkpoint.id}`}>
             Chat
           </ButtonLink>
-          <span className="text-muted">In the playground, with a key of the project.</span>
+          <span className="text-muted">In the playground. A runtime answers, which is started where none is there.</span>
         </p>
       )}
       {isSampler && <CopyBlock label="Chat with it" text={chatSnippet(location.origin, path)} />}
