@@ -48,9 +48,10 @@ class Thinking(StrictOptions):
     """Anthropic's switch, which other dialects have taken over; its other fields are labels.
 
     ``budget_tokens`` is a thinking_budget where the answer has thoughts that can be ended.
+    ``between_tools`` is ``disabled`` for models that write progress between calls; none does here.
     """
 
-    type: Literal["enabled", "disabled", "adaptive"]
+    type: Literal["enabled", "disabled", "adaptive", "between_tools"]
     budget_tokens: int | None = None
 
 

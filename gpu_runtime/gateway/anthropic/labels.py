@@ -99,6 +99,10 @@ MESSAGES_LABELS: Table = (
         DIRECT,
     ),
     Label(
+        "messages.*.content.*.toolset_name",
+        "API, an echo of a call of a set of tools, and its result: the tool has its own name",
+    ),
+    Label(
         "messages.*.content.*.citations",
         "API, citations: none are made here",
         cites,

@@ -83,6 +83,14 @@ ENGINE_NEUTRAL: Table = (
     Label("include_stop_str_in_output", "vLLM", (False,)),
     Label("skip_special_tokens", "vLLM", (True,)),
     Label("spaces_between_special_tokens", "vLLM", (True,)),
+    Label("include_reasoning", "vLLM: thoughts are always returned", (True,)),
+    Label("add_generation_prompt", "vLLM", (True,)),
+    Label("continue_final_message", "vLLM", (False,)),
+    Label("priority", "vLLM, of whose calls come first: all are the same here"),
+    Label("request_id", "vLLM: its name in a log; the header X-Request-Id acts"),
+    Label("return_token_offsets", "vLLM", (False,)),
+    Label("routed_experts_prompt_start", "vLLM, of experts that are returned: none are", (0,)),
+    Label("mm_payload", "vLLM, of images, which are refused"),
 )
 SHARED: Table = (
     *CLIENT_LABELS,
@@ -91,6 +99,11 @@ SHARED: Table = (
     Label(
         "stream_options.include_obfuscation",
         "API: letters beside the answer that hide its length; none are added here",
+    ),
+    Label(
+        "stream_options.continuous_usage_stats",
+        "vLLM: token counts in every chunk; they are in the last one",
+        (False,),
     ),
     Label("store", "API, store: every call is kept. Pi (pi-coding-agent) sends false"),
     Label("metadata", "API, metadata: its agent names the call's agent", stays=True),
@@ -127,6 +140,8 @@ CHAT_LABELS: Table = (
     Label("provider", "OpenRouter, provider routing: who computes it, all are the same here"),
     Label("transforms", "OpenRouter, message transforms: none is made here", ([],)),
     Label("cache_prompt", "llama.cpp's server: speed alone"),
+    Label("echo", "vLLM", (False,)),
+    Label("add_special_tokens", "vLLM: the template writes them", (False,)),
     Label("reasoning", "OpenRouter, of thoughts", (), "Send its effort as reasoning_effort."),
     Label("enable_thinking", "Qwen's own API", (), "Send it inside of chat_template_kwargs."),
     Label(
@@ -155,6 +170,7 @@ TEXT_LABELS: Table = (
     *SHARED,
     Label("best_of", "API of text completions", (1,)),
     Label("suffix", "API of text completions", ("",)),
+    Label("add_special_tokens", "vLLM", (True,)),
 )
 # OpenRouter's names for the program that calls, beside the betas. OpenHands 1.58 sends the last
 # two, over LiteLLM.

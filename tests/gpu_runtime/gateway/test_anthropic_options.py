@@ -53,7 +53,7 @@ async def test_the_format_of_output_config_binds_the_answer(gateway: Gateway) ->
     assert json.loads(str(gateway.engine.requests[0].options.json_schema)) == SCHEMA
 
 
-@pytest.mark.parametrize("kind", ["enabled", "disabled"])
+@pytest.mark.parametrize("kind", ["enabled", "disabled", "between_tools"])
 async def test_thinking_is_switched_where_the_template_has_a_switch(
     tmp_path: Path, kind: str
 ) -> None:
@@ -62,7 +62,7 @@ async def test_thinking_is_switched_where_the_template_has_a_switch(
         budget = {"budget_tokens": 1024} if kind == "enabled" else {}
         thinking = {"type": kind, **budget}
         assert (await raw(gateway, begun, thinking=thinking)).status_code == 200
-        assert prompt(gateway).endswith("</think>\n\n") == (kind == "disabled")
+        assert prompt(gateway).endswith("</think>\n\n") == (kind != "enabled")
         counted = await raw(gateway, begun, "/v1/messages/count_tokens", thinking=thinking)
         assert counted.json()["input_tokens"] == len(gateway.engine.requests[0].prompt_ids)
         contradicted = await raw(

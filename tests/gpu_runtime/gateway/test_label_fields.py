@@ -22,6 +22,9 @@ DIRECT = {"type": "direct"}
 CALL = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}", "caller": DIRECT}
 RESULT = {"type": "function_call_output", "call_id": "c", "output": "x", "caller": DIRECT}
 BEFORE = {"role": "assistant"}
+USE: dict[str, Any] = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
+FOUND = {"type": "tool_result", "tool_use_id": "t", "content": "x"}
+OF_SET = {"toolset_name": "browser"}
 CITED: dict[str, Any] = {
     "role": "assistant",
     "content": [{"type": "text", "text": "hi", "citations": [{"type": "char_location"}]}],
@@ -32,6 +35,24 @@ BODIES: dict[str, dict[str, Any]] = {
     MESSAGES: {"messages": HELLO, "max_tokens": 16},
     RESPONSES: {"input": HELLO},
     CHAT: {"messages": HELLO},
+}
+# of ChatCompletionRequest of vLLM 0.32, beside those that act
+VLLM_DEFAULTS = {
+    "include_reasoning": True,
+    "use_beam_search": False,
+    "length_penalty": 1.0,
+    "include_stop_str_in_output": False,
+    "skip_special_tokens": True,
+    "spaces_between_special_tokens": True,
+    "echo": False,
+    "add_generation_prompt": True,
+    "continue_final_message": False,
+    "add_special_tokens": False,
+    "priority": 0,
+    "request_id": "bea7bb9d",
+    "routed_experts_prompt_start": 0,
+    "return_token_offsets": False,
+    "mm_payload": "tensors",
 }
 LABELS: list[tuple[str, dict[str, Any]]] = [
     (MESSAGES, {"billing_policy": {"type": "billing_policy", "bill_to": "self"}}),
@@ -51,6 +72,16 @@ LABELS: list[tuple[str, dict[str, Any]]] = [
     (MESSAGES, {"user_profile_id": "u", "workspace_id": "w", "container": "c"}),
     (MESSAGES, {"messages": [*HELLO, CITED, *HELLO], "system": [CITED["content"][0]]}),
     (MESSAGES, {"thinking": {"type": "enabled", "budget_tokens": 1024}}),
+    (
+        MESSAGES,
+        {
+            "messages": [
+                *HELLO,
+                BEFORE | {"content": [USE | OF_SET]},
+                {"role": "user", "content": [FOUND | OF_SET]},
+            ]
+        },
+    ),
     (RESPONSES, {"service_tier": "ultrafast"}),
     (RESPONSES, {"tools": [FUNCTION | {"output_schema": {"type": "object"}}]}),
     (RESPONSES, {"access_programs": {"cyber": "standard"}}),
@@ -70,6 +101,8 @@ LABELS: list[tuple[str, dict[str, Any]]] = [
     (CHAT, {"cache_prompt": True}),
     (CHAT, {"messages": [{"role": "user", "content": [PART]}]}),
     (CHAT, {"stream": True, "stream_options": {"include_obfuscation": True}}),
+    (CHAT, {"stream": True, "stream_options": {"continuous_usage_stats": False}}),
+    *((CHAT, {name: value}) for name, value in VLLM_DEFAULTS.items()),
 ]
 REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     (MESSAGES, {"output_format": {"type": "json_schema"}}, "output_format", "output_config.format"),
@@ -98,6 +131,9 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     (CHAT, {"enable_thinking": False}, "enable_thinking", "chat_template_kwargs"),
     (CHAT, {"web_search_options": {}}, "web_search_options", "a function that searches"),
     (CHAT, {"transforms": ["middle-out"]}, "transforms", "Leave"),
+    (CHAT, {"continue_final_message": True}, "continue_final_message", "Leave"),
+    (CHAT, {"add_generation_prompt": False}, "add_generation_prompt", "Leave"),
+    (CHAT, {"add_special_tokens": True}, "add_special_tokens", "Leave"),
 ]  # fmt: skip
 
 
