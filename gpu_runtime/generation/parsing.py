@@ -30,6 +30,16 @@ SENSES = {
     **dict.fromkeys(("input_audio", "audio", "audio_url"), "hearing"),
     **dict.fromkeys(("file", "input_file", "document"), "reader of files"),
 }
+# What a client does about parts and items that are no text of a conversation, by their types.
+PARTS = {
+    **dict.fromkeys(("additional_tools", "tool_addition"), "Send the tools among tools."),
+    "tool_removal": "Leave it out, and the tool out of tools.",
+    **dict.fromkeys(
+        ("compaction", "compaction_summary", "compaction_trigger", "context_compaction"),
+        "Nothing is taken out of a conversation here: send the whole one, or its summary as text.",
+    ),
+}
+ANY_PART = "Send what it says as text, or leave it out."
 DISCRIMINATOR = re.compile(r"'(\w+)'")  # as pydantic writes the field by which kinds differ
 RUN_BY = (None, "client", "server")  # a tool's ``execution``
 R = TypeVar("R", bound=BaseModel)
@@ -220,12 +230,33 @@ def _bad_request(error: ValidationError, body: dict[str, Any]) -> BadRequest:
         field = f"{field}.{named[1] if named else 'type'}"
         if "tag" in context:  # pydantic's own words may name a function of ours
             message = f"{context['tag'][:80]!r} is none of {context['expected_tags']}"
-    return BadRequest(f"{field}: {message}", param=field, openai_code=code)
+    return BadRequest(
+        f"{field}: {message}", hint=_part_hint(field, body), param=field, openai_code=code
+    )
+
+
+def _part_hint(field: str, body: dict[str, Any]) -> str:
+    """What to do about a part of a message, or an item, whose type ``field`` is."""
+    holder, _, name = field.rpartition(".")
+    if name != "type" or not field.startswith(("messages.", "input.")):
+        return ""
+    *_, part = _along(holder, body)
+    if not (isinstance(part, dict) and "type" in part):
+        return ""
+    return PARTS.get(str(part["type"]), ANY_PART)
 
 
 def _missing_sense(field: str, value: Any) -> str | None:
     """What a model would need for the part of a message that ``field`` names, or is inside of."""
     found = None
+    for part in _along(field, value):
+        if isinstance(part, dict):
+            found = SENSES.get(str(part.get("type"))) or found
+    return found
+
+
+def _along(field: str, value: Any) -> Iterator[Any]:
+    """The values on the way that ``field`` leads into ``value``."""
     for part in field.split("."):
         value = (
             value[int(part)]
@@ -234,9 +265,7 @@ def _missing_sense(field: str, value: Any) -> str | None:
             if isinstance(value, dict)
             else None
         )
-        if isinstance(value, dict):
-            found = SENSES.get(str(value.get("type"))) or found
-    return found
+        yield value
 
 
 def _path(loc: tuple[int | str, ...], value: Any) -> str:

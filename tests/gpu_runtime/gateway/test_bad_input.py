@@ -150,6 +150,53 @@ async def test_a_tool_without_parameters_takes_none(
     assert '"parameters": {"type": "object", "properties": {}}' in prompt
 
 
+@pytest.mark.parametrize(
+    ("path", "part", "instead"),
+    [
+        ("/v1/messages", {"type": "search_result", "source": "u", "content": []}, "as text"),
+        ("/v1/messages", {"type": "server_tool_use", "id": "s", "name": "web_search"}, "as text"),
+        ("/v1/messages", {"type": "compaction", "content": "x"}, "its summary as text"),
+        ("/v1/responses", {"type": "computer_screenshot"}, "as text"),
+        ("/v1/chat/completions", {"type": "thinking", "thinking": "x"}, "as text"),
+    ],
+)
+async def test_a_part_that_is_no_text_is_refused_with_what_to_send(
+    gateway: Gateway, path: str, part: dict[str, Any], instead: str
+) -> None:
+    name = "input" if path == "/v1/responses" else "messages"
+    turn = {"role": "user", "content": [part]}
+    error = await refused(gateway, path, BODIES[path] | {name: [turn]})
+    place = f"{name}.0.content.0.type" if path == "/v1/messages" else f"{name}[0].content[0].type"
+    assert error["message"].startswith(place) and instead in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "instead"),
+    [
+        ("additional_tools", "among tools"),
+        ("compaction", "its summary as text"),
+        ("compaction_trigger", "its summary as text"),
+        ("mcp_call", "leave it out"),
+        ("shell_call", "leave it out"),
+        ("web_search_call", "leave it out"),
+    ],
+)
+async def test_an_item_of_a_kind_that_is_not_read_is_refused_with_what_to_send(
+    gateway: Gateway, kind: str, instead: str
+) -> None:
+    body = BODIES["/v1/responses"] | {"input": [{"type": kind}, *HELLO]}
+    error = await refused(gateway, "/v1/responses", body)
+    assert (error["param"], instead in error["message"]) == ("input[0].type", True), error
+
+
+async def test_tools_that_a_message_adds_or_takes_away_are_refused(gateway: Gateway) -> None:
+    for kind, instead in (("tool_addition", "among tools"), ("tool_removal", "out of tools")):
+        change = {"role": "system", "content": [{"type": kind, "tool": {}}]}
+        body = BODIES["/v1/messages"] | {"messages": [*HELLO, change]}
+        error = await refused(gateway, "/v1/messages", body)
+        assert "messages.1.content.0.type" in error["message"] and instead in error["message"]
+
+
 async def test_a_tool_of_the_other_dialect_without_a_schema_is_named(gateway: Gateway) -> None:
     body = BODIES["/v1/messages"] | {"tools": [{"name": "now"}]}
     assert "tools.0.input_schema" in (await refused(gateway, "/v1/messages", body))["message"]
