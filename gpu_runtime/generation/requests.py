@@ -1,6 +1,7 @@
 """Requests for completions, checked strictly: what is not supported is named, never ignored."""
 
 import json
+from collections import Counter
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self, cast
 
@@ -139,6 +140,9 @@ class ChatRequest(SampledRequest, TemplateOptions):
             raise ValueError("top_logprobs needs logprobs: true")
         if self.tool_choice not in (None, "none", "auto") and not self.tools:
             raise ValueError("tool_choice needs tools")
+        twice = [name for name, number in Counter(self.tool_names).items() if number > 1]
+        if twice:  # which of the two schemas binds its calls would be chance
+            raise ValueError(f"tools has more than one of the name {twice[0]!r}")
         if unknown := sorted((self.chosen_tools or set()) - set(self.tool_names)):
             raise ValueError(f"tool_choice names {unknown[0]!r}, which is not among tools")
         return self

@@ -197,6 +197,23 @@ async def test_tools_that_a_message_adds_or_takes_away_are_refused(gateway: Gate
         assert "messages.1.content.0.type" in error["message"] and instead in error["message"]
 
 
+@pytest.mark.parametrize(
+    ("path", "tool"),
+    [
+        ("/v1/chat/completions", {"type": "function", "function": {"name": "now"}}),
+        ("/v1/responses", {"type": "function", "name": "now"}),
+        ("/v1/messages", {"name": "now", "input_schema": {}}),
+        ("/v1/messages/count_tokens", {"name": "now", "input_schema": {}}),
+    ],
+)
+async def test_two_tools_of_one_name_are_refused(
+    gateway: Gateway, path: str, tool: dict[str, Any]
+) -> None:
+    """Which of the two schemas binds a call would be chance."""
+    error = await refused(gateway, path, BODIES[path] | {"tools": [tool, tool]})
+    assert "tools" in error["message"] and "'now'" in error["message"]
+
+
 async def test_a_tool_of_the_other_dialect_without_a_schema_is_named(gateway: Gateway) -> None:
     body = BODIES["/v1/messages"] | {"tools": [{"name": "now"}]}
     assert "tools.0.input_schema" in (await refused(gateway, "/v1/messages", body))["message"]
