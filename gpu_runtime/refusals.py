@@ -8,6 +8,7 @@ GatewayError
   OutputConflict    409  the episode ended with another output
   EpisodeClosed     410  ended, abandoned or expired: for ever
   TooLarge          413  the body is larger than the gateway reads
+  Compressed        415  a body that is compressed, which Codex does for servers of OpenAI's
   EmptyEpisode      422  no LLM call was captured
   NoWebSocket       426  a WebSocket where there is none: Codex asks, and goes on over HTTP
   NotAdmitted       503  a step is running, or as many episodes are begun as can be trained: ask again
@@ -17,7 +18,7 @@ GatewayError
 
 from typing import Any
 
-from tinkerscript.wire.errors import ErrorCode
+from tinkerscript.wire.errors import COMPRESSED_HINT, ErrorCode
 
 ROOM = 2048  # tokens for an answer, beside a prompt that was too long
 
@@ -103,6 +104,12 @@ class EpisodeClosed(ClientError):
 class TooLarge(ClientError):
     status = 413
     code = ErrorCode.INVALID_REQUEST
+
+
+class Compressed(ClientError):
+    status = 415
+    code = ErrorCode.INVALID_REQUEST
+    hint = COMPRESSED_HINT
 
 
 class EmptyEpisode(ClientError):

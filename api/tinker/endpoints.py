@@ -51,7 +51,7 @@ from console.users.keys import KEY_PREFIX, key_model_check
 from console.users.models import ApiKey
 from tinkerscript.wire.episode_key import PREFIX as EPISODE_PREFIX
 from tinkerscript.wire.episode_key import SERVING, BadEpisodeKey, read
-from tinkerscript.wire.errors import ErrorCode, ErrorDetail
+from tinkerscript.wire.errors import COMPRESSED_HINT, ErrorCode, ErrorDetail
 from tinkerscript.wire.sessions import SessionState
 from tinkerscript.wire.tinker.ids import CALLER_HEADER, SAMPLER_HEADER, SamplerId
 
@@ -157,6 +157,13 @@ async def _serve(
     if scope["method"] != "POST":
         raise RelayError(
             405, "method_not_allowed", f"{scope['path']} takes POST, not {scope['method']}."
+        )
+    encodings = {value.lower() for key, value in scope["headers"] if key == b"content-encoding"}
+    if encodings - {b"identity"}:
+        raise RelayError(
+            415,
+            "invalid_request",
+            f"The body is compressed, and is not unpacked. {COMPRESSED_HINT}",
         )
     with limits.hold(caller_id) as holding:
         body = await body_read(receive, holding)

@@ -102,7 +102,10 @@ def app_of(
     # Claude Code asks for the root of its base URL, to have a connection.
     routes = [*routes, Route("/healthz", _health), Route("/", _health, methods=["GET"])]
     middleware = [Middleware(Traced), Middleware(NoWebSockets, errors=errors)]
-    return Starlette(routes=routes, exception_handlers=errors.handlers(), middleware=middleware)
+    app = Starlette(routes=routes, exception_handlers=errors.handlers(), middleware=middleware)
+    # A redirect would lead past the server's own path, and without the key.
+    app.router.redirect_slashes = False
+    return app
 
 
 class NoWebSockets:

@@ -13,7 +13,14 @@ from pydantic import BaseModel
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
-from gpu_runtime.refusals import BadKey, BadRequest, GatewayError, PromptTooLong, TooLarge
+from gpu_runtime.refusals import (
+    BadKey,
+    BadRequest,
+    Compressed,
+    GatewayError,
+    PromptTooLong,
+    TooLarge,
+)
 from tinkerscript.wire.errors import ErrorBody, ErrorCode, ErrorDetail, anthropic_error_body
 
 PLACE = re.compile(r"(?<=[A-Za-z_])\.(\d+)(?!\w)")  # of an item of a list, in a path of names
@@ -27,7 +34,13 @@ T = TypeVar("T")
 
 
 async def read_body(request: Request) -> bytes:
-    """The whole body. Raises TooLarge before it has read more than 16 MiB."""
+    """The whole body. Raises TooLarge before it has read more than 16 MiB, Compressed."""
+    encoding = request.headers.get("content-encoding", "identity")
+    if encoding.lower() != "identity":
+        raise Compressed(
+            f"the body is compressed (Content-Encoding: {encoding[:80]}), and is not unpacked here",
+            param="Content-Encoding",
+        )
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)

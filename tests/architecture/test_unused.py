@@ -38,7 +38,7 @@ EXPECTED = {
     "pad_token", "bos_token_id", "eos_token_id", "pad_token_id", "model_max_length", "argtypes", "restype",
     "check_hostname", "verify_mode", "map_entry", "type_name", "oneof_index", "proto3_optional",
     "prompt_cache_hit_tokens", "checkpoint_engine",
-    "base_model_name_or_path", "inference_mode", "recompile_limit", "ValueClass", "moe_kernel",
+    "base_model_name_or_path", "inference_mode", "recompile_limit", "ValueClass", "moe_kernel", "redirect_slashes",
     "_repr_svg_",  # of a notebook
     # keeps memory alive that another process reads
     "exported",

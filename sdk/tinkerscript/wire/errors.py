@@ -79,6 +79,13 @@ ANTHROPIC_TYPES = {
 }
 
 
+# To whoever sends a compressed body to a path of the dialects: Codex does, to OpenAI's servers.
+COMPRESSED_HINT = (
+    "Send it as it is. In Codex: enable_request_compression = false under [features] in"
+    " config.toml."
+)
+
+
 def anthropic_error_body(
     status: int, message: str, request_id: str | None = None
 ) -> dict[str, Any]:

@@ -302,6 +302,9 @@ async def test_files_for_others_another_base_and_another_path_are_refused(
     assert status == 400 and "save_weights_for_sampler" in answer["error"]["message"]
     status, answer = await ask(alices, f"another;{path}")
     assert status == 400 and "another" in answer["error"]["message"]
+    for compressed in ("/oai/api/v1/responses", MESSAGES):
+        status, said = await ask(alices, path, compressed, content_encoding="zstd")
+        assert status == 415 and "enable_request_compression" in said["error"]["message"]
     assert (await ask(alices, path, "/oai/api/v1/embeddings"))[0] == 404
     assert (await ask(alices, path, "/oai/api/v1/messages"))[0] == 404
     assert (await ask(alices, path, "/oai/api/v1/../v1/completions"))[0] == 404

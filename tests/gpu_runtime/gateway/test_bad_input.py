@@ -214,6 +214,29 @@ async def test_two_tools_of_one_name_are_refused(
     assert "tools" in error["message"] and "'now'" in error["message"]
 
 
+@every_path
+async def test_a_compressed_body_is_refused_by_its_header(gateway: Gateway, path: str) -> None:
+    begun, body = await gateway.begin(), json.dumps(BODIES[path]).encode()
+    headers = {"Authorization": f"Bearer {begun['api_key']}"}
+    for encoding, status in (("gzip", 415), ("zstd", 415), ("identity", 200)):
+        encoded = headers | {"Content-Encoding": encoding}
+        answer = await gateway.http.post(path, content=body, headers=encoded)
+        assert answer.status_code == status, answer.text
+        if status != 200:
+            message = answer.json()["error"]["message"]
+            assert encoding in message and "enable_request_compression = false" in message
+
+
+@every_path
+async def test_a_path_with_a_slash_too_many_is_no_redirect(gateway: Gateway, path: str) -> None:
+    """It would lead past the server's own path, and clients leave the key out where it leads."""
+    begun = await gateway.begin()
+    headers = {"Authorization": f"Bearer {begun['api_key']}"}
+    answer = await gateway.http.post(f"{path}/", json=BODIES[path], headers=headers)
+    assert (answer.status_code, answer.headers.get("location")) == (404, None)
+    assert "/openai/v1" in answer.json()["error"]["message"]
+
+
 async def test_a_tool_of_the_other_dialect_without_a_schema_is_named(gateway: Gateway) -> None:
     body = BODIES["/v1/messages"] | {"tools": [{"name": "now"}]}
     assert "tools.0.input_schema" in (await refused(gateway, "/v1/messages", body))["message"]
