@@ -1,8 +1,9 @@
-"""Whether a model's folder makes of texts what was trained: ids, conversations, theta. Of weights
-those are read that no training changes: a vision tower's."""
+"""Whether a model's folder makes of texts what was trained: ids, conversations, theta. Files of
+weights have to be there and whole; those that no training changes, a vision tower's, are read."""
 
 import importlib
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,9 @@ from typing import Any
 from tinkerscript.wire.training.models.model_proof import NAME, digests, ids_of, thetas, written
 
 from .folder_files import Json, json_read
+
+MISSING = "it is missing"
+ONE_FILE, INDEX, METADATA = "model.safetensors", "model.safetensors.index.json", "__metadata__"
 
 
 @dataclass(frozen=True)
@@ -25,16 +29,52 @@ def folder_verify(folder: Path) -> list[Check]:
     folder without the record of what was trained, which every model that this version exports
     has."""
     proof, config = json_read(folder / NAME), json_read(folder / "config.json")
+    found = digests(folder)
     checks = [
-        _equal(f"file {name}", digests(folder).get(name), digest)
+        Check(f"file {name}", _file_problem(found.get(name), digest))
         for name, digest in sorted(proof["files"].items())
     ]
     return [
         *checks,
+        *_of_weights(folder),
         *_of_config(config, proof),
-        *_of_tokenizers(folder, proof),
-        *_of_transformers(folder, proof),
+        *_of_library("tokenizers", _of_tokenizers, folder, proof),
+        *_of_library("transformers", _of_transformers, folder, proof),
     ]
+
+
+def _file_problem(found: str | None, digest: str) -> str:
+    if found is None:
+        return MISSING
+    return "" if found == digest else "it is another file than the one that was trained with"
+
+
+def _of_weights(folder: Path) -> Iterator[Check]:
+    """A whole download has them all; a copy of it may not."""
+    index, names = folder / INDEX, {ONE_FILE}
+    if index.is_file():
+        names = set(json_read(index)["weight_map"].values())
+    for name in sorted(names):
+        yield Check(f"file {name}", _shard_problem(folder / name))
+
+
+def _shard_problem(path: Path) -> str:
+    """Format: https://huggingface.co/docs/safetensors, eight bytes of the header's length, the
+    header, and the tensors at the places that it names."""
+    if not path.is_file():
+        return MISSING
+    found = path.stat().st_size
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if not 2 <= length <= found - 8:
+            return f"it has no whole header in its {found} bytes"
+        try:
+            header = json.loads(file.read(length))
+            ends = [entry["data_offsets"][1] for name, entry in header.items() if name != METADATA]
+        except (ValueError, LookupError, TypeError, AttributeError):
+            return "its header is damaged"
+    whole = 8 + length + max(ends, default=0)
+    return "" if found == whole else f"it has {found} bytes, and {whole} are whole"
 
 
 def _of_config(config: Json, proof: Json) -> Iterator[Check]:
@@ -51,9 +91,23 @@ def _of_config(config: Json, proof: Json) -> Iterator[Check]:
     )
 
 
-def _of_tokenizers(folder: Path, proof: Json) -> Iterator[Check]:
-    found = library("tokenizers")
-    if found is None or not (folder / "tokenizer.json").is_file():
+def _of_library(
+    name: str, checks: Callable[[Any, Path, Json], Iterator[Check]], folder: Path, proof: Json
+) -> Iterator[Check]:
+    """What the library makes of the folder, where it is there. It fails at a damaged file with
+    errors of many kinds, tokenizers with plain ones."""
+    found = library(name)
+    if found is None:
+        return
+    try:
+        yield from checks(found, folder, proof)
+    except Exception as failure:  # noqa: BLE001 - tokenizers raises no other
+        said = " ".join(str(failure).split())
+        yield Check(f"{name} {found.__version__}", f"it cannot read the folder: {_short(said)}")
+
+
+def _of_tokenizers(found: Any, folder: Path, proof: Json) -> Iterator[Check]:
+    if not (folder / "tokenizer.json").is_file():
         return
     tokenizer = found.Tokenizer.from_file(str(folder / "tokenizer.json"))
     for number, each in enumerate(proof["texts"]):
@@ -61,10 +115,7 @@ def _of_tokenizers(folder: Path, proof: Json) -> Iterator[Check]:
         yield _equal(f"tokenizers {found.__version__}, ids of text {number}", ids, each["ids"])
 
 
-def _of_transformers(folder: Path, proof: Json) -> Iterator[Check]:
-    found = library("transformers")
-    if found is None:
-        return
+def _of_transformers(found: Any, folder: Path, proof: Json) -> Iterator[Check]:
     name = f"transformers {found.__version__}"
     config = found.AutoConfig.from_pretrained(folder)
     trained = proof["theta"]
