@@ -95,3 +95,42 @@ async def test_the_reward_is_the_share_of_tests_that_pass(
         assert said.strip() == f"intervals: reward {reward}"
         assert timelines_of(gateway.journal.calls.of_episode(begun["episode_id"])) == [[0, 1]]
         await check_record(gateway, begun["episode_id"], gateway.engine.requests)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("answers", "reward", "calls"),
+    [
+        (["What is it?", "I would add.", "So subtract it."], "1.0", 3),
+        (["add or subtract", "multiply"], "0.25", 3),
+        (["subtract"], "1.0", 1),
+    ],
+)
+async def test_the_small_one_runs_the_command_that_it_finds_in_an_answer(
+    tmp_path: Path, answers: list[str], reward: str, calls: int
+) -> None:
+    built = build_all(["mini-swe-agent"], reuse=True)["mini-swe-agent"]
+    if built.trouble:
+        pytest.skip(built.trouble)
+    async with running_gateway(tmp_path / "gateway", family="qwen2_5", **ROOM) as gateway:
+        gateway.engine.say(*(odd(gateway, answer) for answer in [*answers, "Done.", "Done."]))
+        begun = await gateway.begin()
+        episode = {
+            "base_url": f"http://{gateway.address}/v1",
+            "api_key": begun["api_key"],
+            "model": MODEL,
+        }
+        said = await program_output(
+            str(built.folder / "bin" / "python"),
+            "-B",
+            "-c",
+            "from types import SimpleNamespace; from train import small_attempt\n"
+            f"print(small_attempt('rest', SimpleNamespace(**{episode})).reward)",
+            cwd=tmp_path,
+            env=ENVIRONMENT
+            | {"PATH": os.environ["PATH"], "PYTHONPATH": f"{ROOT / 'sdk'}{os.pathsep}{EXAMPLE}"},
+            deadline_s=RUN_S,
+        )
+        assert said.strip().splitlines()[-1] == reward
+        assert len(gateway.journal.calls.of_episode(begun["episode_id"])) == calls
+        await check_record(gateway, begun["episode_id"], gateway.engine.requests)

@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "sdk" / "examples"
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "sdk"), str(EXAMPLES)]
 
+from agents.environments import build_all  # noqa: E402
 from local_server import Server, running_server  # noqa: E402
 from nightly import machine  # noqa: E402
 
@@ -40,7 +41,10 @@ NAMES = [
     "judge",
     "multi_agent",
     "twenty_questions",
+    "coding_agent",
 ]
+# Those that run in an environment of tests/agents, with options of their own.
+ELSEWHERE = {"coding_agent": ("mini-swe-agent", ["--small"])}
 DEADLINE_S = 5400
 BLOCK = re.compile(r"(<!-- measured: begin -->\n).*?(<!-- measured: end -->)", re.DOTALL)
 
@@ -74,7 +78,15 @@ def measure(server: Server, name: str, seed: int, folder: Path) -> bool:
     copied = folder / name
     shutil.copytree(EXAMPLES / name, copied)
     own = {"TINKERSCRIPT_BASE_URL": server.base_url, "TINKERSCRIPT_API_KEY": server.api_key}
-    command = [sys.executable, str(copied / "train.py"), "--seed", str(seed)]
+    python, options = sys.executable, []
+    if name in ELSEWHERE:
+        environment, options = ELSEWHERE[name]
+        built = build_all([environment], reuse=True)[environment]
+        if built.trouble:
+            print(f"{name}, seed {seed}: {built.trouble}", flush=True)
+            return False
+        python = str(built.folder / "bin" / "python")
+    command = [python, str(copied / "train.py"), *options, "--seed", str(seed)]
     load, began = os.getloadavg()[0], time.monotonic()
     said = f"no end in {DEADLINE_S // 60} min"
     try:

@@ -11,6 +11,12 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).with_name("repository")
 TASKS = ["intervals", "money", "words"]
+SMALL = Path(__file__).with_name("small")  # for models that hold no more than a line
+SMALL_TASKS = {
+    "total": "must add, but it subtracts",
+    "rest": "must subtract, but it multiplies",
+    "area": "must multiply, but it adds",
+}
 TESTS_S = 30.0
 RAN = re.compile(r"^Ran (\d+) tests? in ", re.MULTILINE)
 WRONG = re.compile(r"(?:failures|errors|skipped|unexpected successes)=(\d+)")
@@ -25,22 +31,27 @@ def prompt(task: str) -> str:
     )
 
 
+def small_prompt(task: str) -> str:
+    """The same of a task of ``SMALL_TASKS``."""
+    return f"{task}.py {SMALL_TASKS[task]}."
+
+
 @contextmanager
-def working_copy() -> Iterator[Path]:
+def working_copy(repository: Path = REPOSITORY) -> Iterator[Path]:
     """A folder of one attempt, with ``repository`` in it and ``home`` beside it."""
     with tempfile.TemporaryDirectory(prefix="coding-agent-", ignore_cleanup_errors=True) as folder:
         shutil.copytree(
-            REPOSITORY, Path(folder) / "repository", ignore=shutil.ignore_patterns("__pycache__")
+            repository, Path(folder) / "repository", ignore=shutil.ignore_patterns("__pycache__")
         )
         (Path(folder) / "home").mkdir()
         yield Path(folder)
 
 
-def passed(task: str, repository: Path) -> float:
-    """The share of the task's tests that pass, from 0 to 1. The tests are this folder's, whatever
-    became of the agent's."""
+def passed(task: str, repository: Path, source: Path = REPOSITORY) -> float:
+    """The share of the task's tests that pass, from 0 to 1. The tests are those of ``source``,
+    whatever became of the agent's."""
     shutil.rmtree(repository / "tests", ignore_errors=True)
-    shutil.copytree(REPOSITORY / "tests", repository / "tests")
+    shutil.copytree(source / "tests", repository / "tests")
     command = [sys.executable, "-B", "-m", "unittest", f"tests.test_{task}"]
     try:
         done = subprocess.run(

@@ -1,0 +1,3 @@
+def total(a, b):
+    """Both amounts together."""
+    return a - b
