@@ -19,7 +19,7 @@ class AuditQuerySet(models.QuerySet["AuditRecord"]):
 
 class AuditRecord(models.Model):
     """One entry of one project's chain. ``content`` is its canonical JSON, which is what the hash
-    covers.
+    covers; what entries are looked for by stands in columns too, and chain_verify compares them.
 
     ``project_id`` is no foreign key: the log outlives what it is about. A trigger refuses every
     UPDATE in the database.
@@ -29,6 +29,10 @@ class AuditRecord(models.Model):
     project_id = models.CharField(max_length=40)
     number = models.PositiveBigIntegerField()  # 1, 2, 3... in its project
     content = models.TextField()
+    at = models.DateTimeField()
+    actor = models.CharField(max_length=400)
+    action = models.CharField(max_length=100)
+    target = models.TextField()  # canonical JSON
     previous_sha256 = models.CharField(max_length=64, blank=True)
     sha256 = models.CharField(max_length=64)
     # console.audit.mac: its key is not in the database

@@ -12,12 +12,11 @@ import hmac
 import json
 import re
 from collections.abc import Collection, Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, TypedDict
 
 from django.db import transaction
-from django.db.models import Q, Value
-from django.db.models.functions import StrIndex, Substr
+from django.db.models import Q
 from django.utils import timezone
 
 from console.audit.mac import entry_mac, head_mac
@@ -53,11 +52,12 @@ def audit_record(
     with transaction.atomic():
         AuditHead.objects.get_or_create(project_id=project_id)
         head = AuditHead.objects.select_for_update().get(project_id=project_id)
+        now = timezone.now()
         content = _canonical(
             {
                 "project_id": project_id,
                 "number": head.number + 1,
-                "at": timezone.now().isoformat(),
+                "at": now.isoformat(),
                 "actor": actor,
                 "key_id": key_id,
                 "action": action,
@@ -71,6 +71,10 @@ def audit_record(
             project_id=project_id,
             number=number,
             content=content,
+            at=now,
+            actor=actor,
+            action=action,
+            target=_canonical(target or {}),
             previous_sha256=head.sha256,
             sha256=sha256,
             mac=entry_mac(project_id=project_id, number=number, sha256=sha256),
@@ -120,40 +124,19 @@ def audit_list(
 def _matching(
     records: AuditQuerySet, texts: dict[str, str], since: datetime | None, until: datetime | None
 ) -> AuditQuerySet:
-    """Read from the canonical text, which the hash covers, and not from columns that could differ
-    from it.
-
-    ``{"action":"A","actor":"B","at":"T",...,"request_id":"R","target":{...}}``: no value has an
-    unescaped quote, so the first ``","actor":"`` and ``","at":"`` are those of the entry. All is
-    ASCII before its values.
-    """
-    actor_at, time_at = (
-        StrIndex("content", Value('","actor":"')),
-        StrIndex("content", Value('","at":"')),
-    )
-    records = records.annotate(
-        in_action=Substr("content", 12, actor_at - 12),
-        in_actor=Substr("content", actor_at + 11, time_at - actor_at - 11),
-        in_target=Substr("content", StrIndex("content", Value(',"target":{')) + 11),
-        second=Substr("content", time_at + 8, 19),
-    )
     for name, text in texts.items():
-        written = json.dumps(text, ensure_ascii=False)[1:-1]
         if text and name == "target":
             # Within a value: `":"` is before each and, as no quote in one is without its backslash,
             # nowhere else.
-            records = records.filter(in_target__iregex=rf'":"([^"\\]|\\.)*{re.escape(written)}')
+            written = re.escape(json.dumps(text, ensure_ascii=False)[1:-1])
+            records = records.filter(target__iregex=rf'":"([^"\\]|\\.)*{written}')
         elif text:
-            records = records.filter(**{f"in_{name}__icontains": written})
+            records = records.filter(**{f"{name}__icontains": text})
     if since is not None:
-        records = records.filter(second__gte=_second(since))
+        records = records.filter(at__gte=since.replace(microsecond=0))
     if until is not None:
-        records = records.filter(second__lt=_second(until))
+        records = records.filter(at__lt=until.replace(microsecond=0))
     return records
-
-
-def _second(at: datetime) -> str:
-    return at.astimezone(UTC).isoformat()[:19]
 
 
 def audit_find(
@@ -162,13 +145,10 @@ def audit_find(
     """The newest entries of these logs about ``target`` alone, whose action begins with one of
     ``kinds``.
     """
-    # The canonical text begins with its action and ends with its target, because their names do so.
     of_kinds = Q(pk__in=[])
     for kind in kinds:
-        of_kinds |= Q(content__startswith=f'{{"action":"{kind}')
-    about = AuditRecord.objects.filter(
-        of_kinds, project_id__in=logs, content__endswith=f',"target":{_canonical(target)}}}'
-    )
+        of_kinds |= Q(action__startswith=kind)
+    about = AuditRecord.objects.filter(of_kinds, project_id__in=logs, target=_canonical(target))
     return list(about.order_by("-id")[:limit])
 
 
@@ -188,6 +168,8 @@ def chain_verify(*, project_id: str) -> Iterator[str]:
             yield f"{project_id}: entry {record.number} was moved here from elsewhere"
         elif not hmac.compare_digest(record.mac, entry_mac(**_place(record))):
             yield f"{project_id}: entry {record.number} was not written by this server"
+        elif not _is_found_as_written(record):
+            yield f"{project_id}: entry {record.number} was altered in what it is found by"
         number, sha256 = record.number, record.sha256
     head = AuditHead.objects.filter(project_id=project_id).first()
     if (head.number, head.sha256) != (number, sha256) if head else number > 0:
@@ -217,6 +199,18 @@ def _place(row: AuditRecord | AuditHead) -> Place:
 def _is_its_own(record: AuditRecord) -> bool:
     content = json.loads(record.content)
     return (content["project_id"], content["number"]) == (record.project_id, record.number)
+
+
+def _is_found_as_written(record: AuditRecord) -> bool:
+    """Whether the columns by which it is found are those of its content."""
+    content = json.loads(record.content)
+    columns = (record.at.isoformat(), record.actor, record.action, record.target)
+    return columns == (
+        datetime.fromisoformat(content["at"]).isoformat(),
+        content["actor"],
+        content["action"],
+        _canonical(content["target"]),
+    )
 
 
 def _canonical(value: dict[str, Any]) -> str:

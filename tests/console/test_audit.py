@@ -280,6 +280,13 @@ def test_an_altered_entry_is_found(untriggered) -> None:
     assert verify() == f"{untriggered.id}: entry 3 was altered"
 
 
+@pytest.mark.parametrize("column", ["actor", "action", "target"])
+def test_an_entry_that_is_found_by_other_words_than_it_has_is_named(untriggered, column) -> None:
+    row = AuditRecord.objects.get(project_id=untriggered.id, number=3)
+    sql(f"UPDATE console_auditrecord SET {column} = 'mallory' WHERE id = %s", row.id)
+    assert verify() == f"{untriggered.id}: entry 3 was altered in what it is found by"
+
+
 def test_an_altered_entry_with_a_hash_to_match_breaks_the_chain(untriggered) -> None:
     row = AuditRecord.objects.get(project_id=untriggered.id, number=3)
     content = row.content.replace("act_1", "act_9")
