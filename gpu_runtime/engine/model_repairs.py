@@ -4,6 +4,7 @@ vLLM 0.32 gives the head of Phi-MoE no bias, which its folders have. Of a text m
 reads no embeddings per layer: only the model around it, which takes images, hands it these.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -36,7 +37,8 @@ def _embedded(model: Any, input_ids: Tensor | None, positions: Tensor, **given: 
     return type(model).forward(model, input_ids, positions, **given)
 
 
-REPAIRED = {  # the method of a class, and what stands for it
+# The method of a class, and what stands for it.
+REPAIRED: dict[str, tuple[str, Callable[..., Any]]] = {
     "PhiMoEForCausalLM": ("compute_logits", _biased),
     "Gemma3nForCausalLM": ("forward", _embedded),
 }
