@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tinkerscript import InvalidRequest
@@ -47,6 +48,38 @@ def test_claude_code_has_one_key_and_the_sessions_length() -> None:
         BEGUN.model_copy(update={"max_context_length": None}), "claude-code", OWNERS
     )
     assert "CLAUDE_CODE_MAX_CONTEXT_TOKENS" not in older
+
+
+@pytest.mark.parametrize(
+    ("host", "given", "found"),
+    [
+        ("127.0.0.1", {}, "127.0.0.1"),
+        ("127.0.0.1", {"NO_PROXY": "a.example"}, "a.example,127.0.0.1"),
+        ("127.0.0.1", {"no_proxy": "b.example"}, "b.example,127.0.0.1"),
+        (
+            "127.0.0.1",
+            {"no_proxy": "b.example 127.0.0.1", "NO_PROXY": "a.example, b.example"},
+            "b.example,127.0.0.1,a.example",
+        ),
+        ("127.0.0.1", {"no_proxy": "*"}, "*"),
+        ("127.0.0.1", {"NO_PROXY": "a.example,*"}, "*"),
+        ("[::1]", {"NO_PROXY": "localhost,[::1]"}, "localhost,::1"),
+        ("lab.example.org", {}, None),
+        ("lab.example.org", {"no_proxy": "", "NO_PROXY": " "}, None),
+        ("lab.example.org", {"NO_PROXY": "localhost,[::1],10.0.0.0/8"}, "localhost,::1,10.0.0.0/8"),
+    ],
+)
+def test_an_agent_goes_past_proxies_where_its_owner_does_and_to_this_machine(
+    host: str, given: dict[str, str], found: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = BEGUN.model_copy(update={"base_url": f"http://{host}:8000/openai/v1"})
+    environment = agent_environment(begun, None, given)
+    wanted = {name: found for name in ("NO_PROXY", "no_proxy")} if found else given
+    assert {n: v for n, v in environment.items() if n.lower() == "no_proxy"} == wanted
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy.example:3128")
+    httpx.Client().close()  # what an agent of OpenAI's or Anthropic's client begins with
 
 
 def test_an_unknown_agent_is_named_with_those_that_there_are() -> None:

@@ -10,7 +10,7 @@ import importlib.util
 import ipaddress
 import os
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import httpx
 
@@ -49,6 +49,19 @@ def is_loopback(url: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def past_proxies(hosts: Sequence[str], environ: Mapping[str, str]) -> str:
+    """The value of NO_PROXY for another program: what both spellings of ``environ`` have, and
+    ``hosts``. In the form that every client reads: ``*`` alone, and addresses without brackets,
+    at which httpx fails."""
+    kept = [part for name in NO_PROXY for part in _entries(environ.get(name, ""))]
+    plain = [part[1:-1] if part[0] == "[" and part[-1] == "]" else part for part in kept]
+    return "*" if "*" in plain else ",".join(dict.fromkeys([*plain, *hosts]))
+
+
+def _entries(value: str) -> list[str]:
+    return [entry for part in value.split(",") for entry in part.split()]
 
 
 def _of_environment(scheme: str) -> str | None:
@@ -97,8 +110,7 @@ def _goes_past(url: httpx.URL, environ: Mapping[str, str] = os.environ) -> bool:
     if name is None:
         return bool(urllib.request.proxy_bypass(url.host))  # the system's own list
     port = url.port or {"http": 80, "https": 443}.get(url.scheme)
-    entries = [entry for part in environ[name].split(",") for entry in part.split()]
-    return any([_holds(entry, url.host, port, name) for entry in entries])
+    return any([_holds(entry, url.host, port, name) for entry in _entries(environ[name])])
 
 
 def _holds(entry: str, host: str, port: int | None, name: str) -> bool:

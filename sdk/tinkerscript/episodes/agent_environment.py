@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 import httpx
 
-from tinkerscript.connection.proxies import is_loopback
+from tinkerscript.connection.proxies import NO_PROXY, is_loopback, past_proxies
 from tinkerscript.errors import InvalidRequest
 from tinkerscript.wire.episodes import EpisodeBegun
 
@@ -42,11 +42,9 @@ def agent_environment(
         "ANTHROPIC_API_KEY": begun.api_key,
         "ANTHROPIC_MODEL": begun.model,
     }
-    if is_loopback(begun.base_url):
-        past_proxies = ",".join(
-            filter(None, [environ.get("NO_PROXY"), httpx.URL(begun.base_url).host])
-        )
-        ours |= {"NO_PROXY": past_proxies, "no_proxy": past_proxies}
+    own = [httpx.URL(begun.base_url).host] if is_loopback(begun.base_url) else []
+    if past := past_proxies(own, environ):
+        ours |= dict.fromkeys(NO_PROXY, past)
     kept = {name: value for name, value in environ.items() if name not in NOT_FOR_AGENTS}
     return AGENTS[agent](begun, kept | ours) if agent is not None else kept | ours
 
