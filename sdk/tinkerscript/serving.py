@@ -3,7 +3,6 @@ Anthropic client.
 """
 
 import contextlib
-import uuid
 from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -124,7 +123,6 @@ def serve(
             "/v1/serving",
             body=wanted,
             response=SessionView,
-            idempotent_key=uuid.uuid4().hex,
         )
         try:
             if wait_timeout_s is not None:
