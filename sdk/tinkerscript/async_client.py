@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from types import TracebackType
 from typing import Any, TypeVar
 
 from .arguments import NamedArguments, check_client_options, parameters_of
@@ -186,15 +185,10 @@ class AsyncTinkerScript(NamedArguments, AsyncSession):
                 raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        failure: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *failure: Any) -> None:
         try:
             if self._session is not None and not self.closed:
-                await self._run(partial(self._session.__exit__, kind, failure, trace))
+                await self._run(partial(self._session.__exit__, *failure))
         finally:
             self._threads.shutdown(wait=False)
 

@@ -1,7 +1,6 @@
 """An episode for asyncio: as Episode, with the calls that reach the server awaited."""
 
 from collections.abc import Awaitable, Callable, Generator, Iterator
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from tinkerscript.arguments import NamedArguments
@@ -86,14 +85,9 @@ class AsyncEpisode(NamedArguments):
     async def __aenter__(self) -> "AsyncEpisode":
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        failure: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *failure: Any) -> None:
         if self.is_open:
-            await self._run(lambda: self._episode.__exit__(kind, failure, trace))
+            await self._run(lambda: self._episode.__exit__(*failure))
 
 
 class BeginningEpisode:
@@ -112,11 +106,6 @@ class BeginningEpisode:
         self._episode = await self._begin()
         return self._episode
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        failure: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *failure: Any) -> None:
         if self._episode is not None:
-            await self._episode.__aexit__(kind, failure, trace)
+            await self._episode.__aexit__(*failure)

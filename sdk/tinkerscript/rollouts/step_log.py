@@ -5,7 +5,6 @@ import math
 import threading
 import time
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any
 
 from tinkerscript.errors import TinkerScriptError
@@ -45,12 +44,7 @@ class StepLog:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        failure: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join(END_WAIT_S)
         self._steps_log()
