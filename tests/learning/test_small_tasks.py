@@ -45,6 +45,13 @@ def right_answer(name: str, right: str) -> str:
     return right
 
 
+def test_a_word_counts_in_a_sentence_too() -> None:
+    reward = SMALL["odd_word"]().reward
+    assert reward('The word "Pig" is not a dress', "pig") == 1
+    for said in ("dress, pig", "The word is", "pigment"):
+        assert reward(said, "pig") == 0
+
+
 def test_the_calculator_answers_a_call_that_can_be_computed_and_no_other() -> None:
     reply = SMALL["calculator"]().reply
     assert "\n85\n" in (reply('37 + 48"}}]</tool_call>', "85") or "")
