@@ -3,17 +3,20 @@ token.
 """
 
 import importlib.util
+import json
 import os
 import secrets
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -26,7 +29,7 @@ HEAD, OTHER = "127.0.0.2", "127.0.0.3"
 OF_TESTS = Path(__file__).resolve().parents[2] / ".venv-ray-dashboard" / "bin" / "python"
 # What has Ray: this environment, or the one of its tests.
 PYTHON = sys.executable if importlib.util.find_spec("ray") else str(OF_TESTS)
-START_S = 120
+START_S, RUN_S = 120, 480
 
 
 @dataclass
@@ -46,6 +49,39 @@ class RayNodes:
     def of_other(self) -> list[psutil.Process]:
         """Its processes: Ray's own, actors and what those have started."""
         return [self.other, *self.other.children(recursive=True)]
+
+
+class Program:
+    """One of tests/support that runs on the head's node, and is given ``told`` by a file of its
+    ``folder``, where it leaves what it has found.
+    """
+
+    def __init__(self, program: str, folder: Path, cpus: int = 1, **told: object) -> None:
+        self.folder = folder
+        (folder / "config.json").write_text(json.dumps({"own": HEAD} | told))
+        environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "TINKERSCRIPT_RUNTIME_CPUS": str(cpus),
+        }
+        with (folder / "log").open("wb") as log:
+            command = [PYTHON, program, str(folder)]
+            self.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+
+    def met(self, within_s: float = RUN_S) -> None:
+        """Return once it is where a node may be lost."""
+        met = (self.folder / "met").exists
+        assert wait_until(met, timeout_s=within_s, poll_s=0.05), self.log()
+
+    def found(self, within_s: float = RUN_S) -> Any:
+        """What it has found at its end."""
+        try:
+            assert self.process.wait(within_s) == 0, self.log()
+        finally:
+            self.process.kill()
+        return json.loads((self.folder / "found.json").read_text())
+
+    def log(self) -> str:
+        return (self.folder / "log").read_text(errors="replace")[-4000:]
 
 
 @contextmanager

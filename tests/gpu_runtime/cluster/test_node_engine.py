@@ -1,20 +1,15 @@
 """The runtime's end of an engine on another node of Ray, where a counter stands in for vLLM's."""
 
-import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from console.scheduling.processes import wait_until
-from launching.ray_nodes import HEAD, OTHER, PYTHON, RayNodes, ray_nodes
+from launching.ray_nodes import OTHER, Program, RayNodes, ray_nodes
 from support import node_streams
 
-RUN_S, MINUTE_S = 200, 60
+MINUTE_S = 60
 pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
 
 
@@ -24,31 +19,15 @@ def cluster() -> Iterator[RayNodes]:
         yield nodes
 
 
-def begun(folder: Path, lost: str) -> subprocess.Popen[bytes]:
-    (folder / "config.json").write_text(json.dumps({"own": HEAD, "lost": lost}))
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    with (folder / "log").open("wb") as log:
-        command = [PYTHON, node_streams.__file__, str(folder)]
-        return subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-
-
-def found(folder: Path, process: subprocess.Popen[bytes], within_s: float) -> dict:
-    try:
-        assert process.wait(within_s) == 0, said(folder)
-    finally:
-        process.kill()
-    return json.loads((folder / "found.json").read_text())
-
-
-def said(folder: Path) -> str:
-    return (folder / "log").read_text(errors="replace")[-4000:]
+def begun(folder: Path, lost: str) -> Program:
+    return Program(node_streams.__file__, folder, lost=lost)
 
 
 def test_calls_stream_end_when_closed_and_weights_are_its_nodes_own(
     cluster: RayNodes, tmp_path: Path
 ) -> None:
     """And an engine that ends by itself is named with its node."""
-    told = found(tmp_path, begun(tmp_path, "engine"), RUN_S)
+    told = begun(tmp_path, "engine").found()
     assert told["whole"] == [8, 9, 10, 11, 12] and told["at once"] == [told["whole"]] * 8
     assert told["closed"] == [8, 9, 10] and told["refused"] == "an empty prompt"
     assert told["version"] == [3, 3] and told["ending"] == f"on node {OTHER} was killed"
@@ -63,9 +42,9 @@ def test_a_node_that_is_lost_ends_its_engine_by_name_within_a_minute(
     cluster: RayNodes, tmp_path: Path, busy: str
 ) -> None:
     run = begun(tmp_path, busy)
-    assert wait_until((tmp_path / "met").exists, timeout_s=RUN_S, poll_s=0.05), said(tmp_path)
+    run.met()
     cluster.lose()
     began = time.monotonic()
-    told = found(tmp_path, run, MINUTE_S)
+    told = run.found(MINUTE_S)
     assert time.monotonic() - began < MINUTE_S
     assert told["fault"] == "EngineDead" and f"node {OTHER} is lost" in told["says"], told

@@ -1,9 +1,5 @@
 """Ranks of one trainer on two real nodes of Ray: the same steps, and a named end of what is lost."""
 
-import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,12 +8,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from console.scheduling.processes import wait_until
-from launching.ray_nodes import HEAD, OTHER, PYTHON, RayNodes, ray_nodes
+from launching.ray_nodes import HEAD, OTHER, Program, RayNodes, ray_nodes
 from support import node_ranks
 from support.tiny_model import tiny_model_make
 
-RUN_S, MINUTE_S = 480, 60
+MINUTE_S = 60
 TWO: dict[str, object] = {"trainer_ranks": 2, "zero_stage": 2}
 pytestmark = pytest.mark.timeout(1000)
 
@@ -28,36 +23,18 @@ def cluster() -> Iterator[RayNodes]:
         yield nodes
 
 
-class Run:
-    """support/node_ranks.py on this machine; over the nodes of Ray that the variables name."""
+class Run(Program):
+    """support/node_ranks.py; over the nodes of Ray that the variables name where ``config`` has
+    several.
+    """
 
     def __init__(self, folder: Path, config: dict[str, object], **wanted: object) -> None:
-        self.folder = folder
         folder.mkdir()
         tiny_model_make(folder / "model")
         usual = {"learning_rate": 1e-3, "micro_batch_tokens": 64}
-        told = {"config": usual | config, "own": HEAD if "nodes" in config else ""} | wanted
-        (folder / "config.json").write_text(json.dumps(told))
-        environment = os.environ | {
-            "PYTHONPATH": os.pathsep.join(sys.path),
-            "TINKERSCRIPT_RUNTIME_CPUS": "1" if "nodes" in config else "2",
-        }
-        command = [PYTHON, node_ranks.__file__, str(folder)]
-        with (folder / "log").open("wb") as log:
-            self.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-
-    def found(self, within_s: float = RUN_S) -> dict:
-        try:
-            assert self.process.wait(within_s) == 0, self.log()
-        finally:
-            self.process.kill()
-        return json.loads((self.folder / "found.json").read_text())
-
-    def met(self) -> None:
-        assert wait_until((self.folder / "met").exists, timeout_s=RUN_S, poll_s=0.05), self.log()
-
-    def log(self) -> str:
-        return (self.folder / "log").read_text(errors="replace")[-3000:]
+        several = "nodes" in config
+        told = {"config": usual | config, "own": HEAD if several else ""} | wanted
+        super().__init__(node_ranks.__file__, folder, cpus=1 if several else 2, **told)
 
     def weights(self) -> dict[str, torch.Tensor]:
         return load_file(self.folder / "exported" / "model.safetensors")
