@@ -94,6 +94,10 @@ JOBS = {
         ["tests/recipes/killed.py"], ["--kills", "2"],
         "`sl_loop` with SIGKILLs at drawn moments saves the bits of an undisturbed run", 3600,
     ),
+    "Slurm nodes": Job(
+        ["-m", "pytest", "-q", "-m", "nightly", "-k", "slurm", "tests/e2e/test_nodes.py"], [],
+        "a session over two nodes of a job, one of which is lost, goes on", 1800,
+    ),
     "Kubernetes nodes": Job(
         ["-m", "pytest", "-q", "-m", "nightly", "-k", "cluster", "tests/e2e/test_nodes.py"], [],
         "a session over two nodes, one of which loses its power, goes on", 1800,

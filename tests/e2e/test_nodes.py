@@ -1,16 +1,16 @@
 """One session on two nodes, every part real; one of its nodes is lost, and it goes on.
 
-Slurm is a real one of two nodes. Kubernetes is the fake of tests/launching, whose pods are
-processes that run what an image would; and, where TESTS_KUBERNETES_BIN names one with Indexed Jobs,
-a real one of three nodes ("cluster").
+Ray is a real cluster of three nodes, whose head takes no work. Slurm is a real one of two nodes.
+Kubernetes is the fake of tests/launching, whose pods are processes that run what an image would;
+and, where TESTS_KUBERNETES_BIN names one with Indexed Jobs, a real one of three nodes ("cluster").
 """
 
 import os
 import re
+import secrets
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -27,6 +27,7 @@ from gpu_runtime.cluster.pods import PODS
 from launching.fake_kubernetes import FakeKubernetes
 from launching.kubernetes_network import GATEWAY
 from launching.nodes_cluster import NodesCluster, nodes_cluster
+from launching.ray_nodes import OTHER, PYTHON, dashboard_lists, ray_nodes
 from launching.relay import Relay
 from launching.slurm_cluster import slurm_cluster
 from support import migrated_database
@@ -35,12 +36,14 @@ from support.tiny_model import tiny_model_make
 from tinkerscript import TinkerScript, WorkflowOutput
 from tinkerscript.wire.sessions import SessionState
 
-pytestmark = [pytest.mark.engine, pytest.mark.nightly, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(1500)]
 
+NIGHTLY = pytest.mark.nightly
 ROOT = Path(__file__).resolve().parents[2]
 GRPO_N, TASKS = 2, ["ab", "cd", "ef"]
 END_S, LOST_S, AGAIN_S = 120, 60, 300
 NEW_RANKS = "starting the trainer again"
+THIRD, NEXT = "127.0.0.4", "127.0.0.5"
 JOINS = {"ray.scripts.scripts", "start", "--block"}
 LOST = re.compile(r"node \S+ is lost|lost with node")
 CODE = {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'sdk'}"}
@@ -90,19 +93,23 @@ def served(
     """Over ``folder``/data. ``command`` is put before the server's own; ``address`` is where
     runtimes find it.
     """
+    if not Path(PYTHON).exists():
+        pytest.skip("Ray is not installed: tests/environments/build.py ray-dashboard")
     model, store, port = folder / "data" / "models" / "tiny", object_store.store_get(), free_port()
     if not model.exists():
         tiny_model_make(model)
         migrated_database.for_server(folder / "data")
     with address(port) as url:
-        environment = os.environ | CODE | {
+        # what joins a cluster of Ray is for its nodes: the server has its own settings for that
+        without = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+        environment = without | CODE | {
             "TINKERSCRIPT_DATA": str(folder / "data"), "TINKERSCRIPT_PORT": str(port),
             "TINKERSCRIPT_MODELS": f"tiny={model}", "TINKERSCRIPT_RUNTIME_SERVER_URL": url,
             "TINKERSCRIPT_RUNTIME_MEMORY_GIB": "4", "TINKERSCRIPT_RUNTIME_CPUS": "1",
             "S3_ENDPOINT_URL": store_url, "S3_ACCESS_KEY": store.access_key, "S3_SECRET_KEY": store.secret_key,
             "DJANGO_SETTINGS_MODULE": "console.settings",
         } | cluster  # fmt: skip
-        manage = [*command, sys.executable, "manage.py"]
+        manage = [*command, PYTHON, "manage.py"]
         server = subprocess.Popen(
             [*manage, "up"], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
         )
@@ -123,6 +130,33 @@ def served(
 
 
 @pytest.fixture
+def on_ray(tmp_path: Path, embedded_s3: str) -> Iterator[Served]:
+    port, token = free_port(), secrets.token_hex(32)
+    (tmp_path / "ray-token").write_text(token)
+    (tmp_path / "ray-token").chmod(0o600)
+    url = f"http://127.0.0.1:{port}"
+    variables = {
+        "TINKERSCRIPT_LAUNCHER": "ray",
+        "TINKERSCRIPT_RAY_ADDRESS": url,
+        "TINKERSCRIPT_RAY_TOKEN_FILE": str(tmp_path / "ray-token"),
+    }
+    with ray_nodes(token, port, (OTHER, THIRD), head_takes_work=False) as cluster:
+        assert wait_until(lambda: dashboard_lists(url, token, 3), timeout_s=END_S, poll_s=0.5)
+
+        def node_lose() -> None:
+            (lost,) = [node for node in (0, 1) if not has_runtime(cluster.of_other(node))]
+            cluster.lose(node=lost)
+            cluster.node_add(NEXT)
+
+        with served(tmp_path, embedded_s3, variables, node_lose, []) as server:
+            yield server
+
+
+def has_runtime(processes: list[psutil.Process]) -> bool:
+    return any(process.cmdline()[1:3] == ["-m", "gpu_runtime"] for process in processes)
+
+
+@pytest.fixture
 def on_slurm(tmp_path: Path, embedded_s3: str) -> Iterator[Served]:
     def node_lose() -> None:
         (node,) = nodes_elsewhere()
@@ -140,7 +174,7 @@ def on_slurm(tmp_path: Path, embedded_s3: str) -> Iterator[Served]:
 def on_kubernetes(tmp_path: Path, embedded_s3: str) -> Iterator[Served]:
     if os.geteuid() != 0:
         pytest.skip("pods with a hosts file of their own are started by root alone")
-    cluster = FakeKubernetes([sys.executable, "-m", "gpu_runtime"], CODE)
+    cluster = FakeKubernetes([PYTHON, "-m", "gpu_runtime"], CODE)
     variables = {
         "TINKERSCRIPT_LAUNCHER": "kubernetes", "TINKERSCRIPT_RUNTIME_IMAGE": "stub:1",
         "TINKERSCRIPT_KUBERNETES": "namespace=tests,claim=data",
@@ -189,7 +223,13 @@ def on_cluster(tmp_path: Path, embedded_s3: str) -> Iterator[Served]:
         yield server
 
 
-@pytest.mark.parametrize("launcher", ["slurm", "kubernetes", "cluster"])
+@pytest.mark.parametrize(
+    "launcher",
+    [
+        "ray",
+        *(pytest.param(each, marks=NIGHTLY) for each in ("slurm", "kubernetes", "cluster")),
+    ],
+)
 def test_a_session_over_two_nodes_loses_one_and_goes_on_from_journal_and_state(
     launcher: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
 import psutil
 import pytest
 from kubernetes import client as kubernetes_client
@@ -33,7 +32,7 @@ from launching.dockerd import docker_engine, stub_image
 from launching.fake_kubernetes import FakeKubernetes
 from launching.kubernetes_images import RUNTIME
 from launching.kubernetes_node import container_kill
-from launching.ray_nodes import ray_nodes
+from launching.ray_nodes import dashboard_lists, ray_nodes
 from launching.real_kubernetes import CLAIM, namespace_make, own_kubernetes, volume_make
 from launching.slurm_cluster import slurm_cluster
 from support.ports import free_port
@@ -154,17 +153,8 @@ def ray_backend() -> Iterator[Backend]:
                 process.kill()
 
     with ray_nodes(token, dashboard=port):
-        assert wait_until(lambda: _has_both(url, token), timeout_s=WAIT_S * 2, poll_s=0.5)
+        assert wait_until(lambda: dashboard_lists(url, token, 2), timeout_s=WAIT_S * 2, poll_s=0.5)
         yield Backend("ray", launcher, kill)
-
-
-def _has_both(url: str, token: str) -> bool:
-    headers = {"Authorization": f"Bearer {token}"}
-    try:
-        told = httpx.get(f"{url}/api/v0/nodes", headers=headers, timeout=WAIT_S)
-        return told.status_code == 200 and told.json()["data"]["result"]["total"] == 2
-    except httpx.HTTPError:
-        return False
 
 
 @contextmanager

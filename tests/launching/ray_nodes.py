@@ -1,4 +1,4 @@
-"""A Ray cluster of two real nodes on this machine, each at a loopback address of its own, with a
+"""A Ray cluster of real nodes on this machine, each at a loopback address of its own, with a
 token.
 """
 
@@ -12,12 +12,13 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 import pytest
 
@@ -29,26 +30,29 @@ HEAD, OTHER = "127.0.0.2", "127.0.0.3"
 OF_TESTS = Path(__file__).resolve().parents[2] / ".venv-ray-dashboard" / "bin" / "python"
 # What has Ray: this environment, or the one of its tests.
 PYTHON = sys.executable if importlib.util.find_spec("ray") else str(OF_TESTS)
-START_S, RUN_S = 120, 480
+START_S, RUN_S, ANSWER_S = 120, 480, 30
 
 
 @dataclass
 class RayNodes:
-    """``variables`` are a driver's, which runs on the head's node."""
+    """``variables`` are a driver's, which runs on the head's node. ``others`` are the processes of
+    the other nodes; ``node_add`` starts one more, at its address.
+    """
 
     variables: dict[str, str]
     folder: Path
-    other: psutil.Process
+    others: list[psutil.Process]
+    node_add: Callable[[str], None]
 
-    def lose(self, how: int = signal.SIGKILL) -> None:
-        """The other node, with all that runs on it, at once."""
-        for process in self.of_other():
+    def lose(self, how: int = signal.SIGKILL, node: int = 0) -> None:
+        """One of the others, with all that runs on it, at once."""
+        for process in self.of_other(node):
             with suppress(psutil.NoSuchProcess):
                 process.send_signal(how)
 
-    def of_other(self) -> list[psutil.Process]:
+    def of_other(self, node: int = 0) -> list[psutil.Process]:
         """Its processes: Ray's own, actors and what those have started."""
-        return [self.other, *self.other.children(recursive=True)]
+        return [self.others[node], *self.others[node].children(recursive=True)]
 
 
 class Program:
@@ -85,8 +89,13 @@ class Program:
 
 
 @contextmanager
-def ray_nodes(token: str | None = None, dashboard: int = 0) -> Iterator[RayNodes]:
-    """Both are there; after the block nothing of them is. ``token``: "" for none; ``dashboard`` is
+def ray_nodes(
+    token: str | None = None,
+    dashboard: int = 0,
+    others: Sequence[str] = (OTHER,),
+    head_takes_work: bool = True,
+) -> Iterator[RayNodes]:
+    """All are there; after the block nothing of them is. ``token``: "" for none; ``dashboard`` is
     its port.
     """
     if not Path(PYTHON).exists():
@@ -105,7 +114,7 @@ def ray_nodes(token: str | None = None, dashboard: int = 0) -> Iterator[RayNodes
     os.environ.update(variables)
     try:
         head = of_tests(joining.node_command(own=HEAD, port=port, folder=str(folder / "ray")))
-        other = of_tests(joining.node_command(own=OTHER, address=f"{HEAD}:{port}"))
+        head += [] if head_takes_work else ["--num-cpus=0"]
         if dashboard:
             head = [word for word in head if not word.startswith("--include-dashboard")]
             head += [
@@ -113,15 +122,24 @@ def ray_nodes(token: str | None = None, dashboard: int = 0) -> Iterator[RayNodes
                 "--dashboard-host=127.0.0.1",
                 f"--dashboard-port={dashboard}",
             ]
-        with daemon(head, log=folder / "head.log") as first:
+        with ExitStack() as daemons:
+            first = daemons.enter_context(daemon(head, log=folder / "head.log"))
             assert wait_until(lambda: _listens(port), timeout_s=START_S, poll_s=0.2), (
                 folder / "head.log"
             ).read_text()
-            with daemon(other, log=folder / "other.log") as second:
-                try:
-                    yield RayNodes(variables, folder, psutil.Process(second.pid))
-                finally:
-                    _end(first.pid, second.pid)
+            others_started: list[psutil.Process] = []
+
+            def node_add(own: str) -> None:
+                command = of_tests(joining.node_command(own=own, address=f"{HEAD}:{port}"))
+                node = daemons.enter_context(daemon(command, log=folder / f"{own}.log"))
+                others_started.append(psutil.Process(node.pid))
+
+            for own in others:
+                node_add(own)
+            try:
+                yield RayNodes(variables, folder, others_started, node_add)
+            finally:
+                _end([psutil.Process(first.pid), *others_started])
     finally:
         os.environ.clear()
         os.environ.update(before)
@@ -133,6 +151,16 @@ def of_tests(command: list[str]) -> list[str]:
     return [PYTHON, *command[1:]]
 
 
+def dashboard_lists(url: str, token: str, count: int) -> bool:
+    """Whether the dashboard there answers, and has that many nodes."""
+    headers = {"Authorization": f"Bearer {token}"}
+    try:
+        told = httpx.get(f"{url}/api/v0/nodes", headers=headers, timeout=ANSWER_S)
+        return told.status_code == 200 and told.json()["data"]["result"]["total"] == count
+    except httpx.HTTPError:
+        return False
+
+
 def _listens(port: int) -> bool:
     try:
         socket.create_connection((HEAD, port), timeout=1).close()
@@ -141,10 +169,9 @@ def _listens(port: int) -> bool:
     return True
 
 
-def _end(*pids: int) -> None:
-    for pid in pids:
+def _end(nodes: Sequence[psutil.Process]) -> None:
+    for node in nodes:
         with suppress(psutil.NoSuchProcess):
-            started = psutil.Process(pid)
-            for process in [*started.children(recursive=True), started]:
+            for process in [*node.children(recursive=True), node]:
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
