@@ -5,6 +5,7 @@ An agent knows a call by the ``id`` of the answer that it got, a reader of ``GET
 journal's. Both name it in ``rewards_by_call``.
 """
 
+import base64
 import secrets
 
 CALL, CHAT, TEXT, RESPONSE, MESSAGE = "call_", "chatcmpl-", "cmpl-", "resp_", "msg_"
@@ -30,3 +31,10 @@ def canonical_call_id(name: str) -> str:
     return next(
         (CALL + name.removeprefix(prefix) for prefix in PREFIXES if name.startswith(prefix)), name
     )
+
+
+def signature_of(call_id: str) -> str:
+    """The signature of the thoughts of a call: an echo of them is found by it, whatever a client has
+    made of their text. Anthropic's clients keep thoughts that are signed and drop others.
+    """
+    return base64.b64encode(f"tinkerscript:{call_id}".encode()).decode()

@@ -109,7 +109,7 @@ class UserMessage(Strict):
 
 class ThinkingBlock(Strict):
     """Thoughts as LiteLLM and Anthropic's clients hold them; a signature that is ours
-    (``rendering.history.signatures``) names the answer that they came with."""
+    (``journal.call_ids``) names the answer that they came with."""
 
     type: Literal["thinking"]
     thinking: str
