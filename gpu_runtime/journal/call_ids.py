@@ -34,7 +34,7 @@ def canonical_call_id(name: str) -> str:
 
 
 def signature_of(call_id: str) -> str:
-    """The signature of the thoughts of a call: an echo of them is found by it, whatever a client has
-    made of their text. Anthropic's clients keep thoughts that are signed and drop others.
+    """The signature of the thoughts of a call: an echo of them is found by it, whatever a client
+    has made of their text. Anthropic's clients keep thoughts that are signed and drop others.
     """
     return base64.b64encode(f"tinkerscript:{call_id}".encode()).decode()
