@@ -1,3 +1,4 @@
+import uPlot from "uplot";
 import { expect, test, vi } from "vitest";
 import { AXES, tickText } from "./chart-axis";
 import { alignedData, positive } from "./chart-data";
@@ -87,11 +88,12 @@ function* seriesOfAnyKind(): Generator<Values> {
   yield [NaN, Infinity, 1];
 }
 
-test("the axes of any series have a finite range and few ticks that differ, under every option", () => {
+test("any series has finite axes, few ticks that differ, and no more lines than points, under every option", () => {
   vi.stubGlobal("getComputedStyle", () => ({ getPropertyValue: () => "#000", fontFamily: "sans-serif" }));
   const element = { clientWidth: 600, dataset: {} } as unknown as HTMLElement;
   const hooks = { onHover: () => undefined, onPick: () => undefined, onZoom: () => undefined, onPlace: () => undefined };
   const next = dice(11);
+  vi.stubGlobal("Path2D", CountedPath);
   let drawn = 0;
   for (const values of seriesOfAnyKind()) {
     for (const weight of [0, 0.1, 0.5, 0.9, 0.99]) {
@@ -105,6 +107,7 @@ test("the axes of any series have a finite range and few ticks that differ, unde
           const shown = column.slice(from, from === 0 ? undefined : from + 3).filter((value) => value !== null);
           const [low, high] = shown.length > 0 ? [Math.min(...shown), Math.max(...shown)] : [null, null];
           checkAxis(options, "y", low, high, shown);
+          checkPath(options, column, from);
         }
         const [first, end] = [next() * 1e9, next() * 10 ** (-12 * next())];
         checkAxis(options, "x", first, first + end, []);
@@ -114,6 +117,64 @@ test("the axes of any series have a finite range and few ticks that differ, unde
   }
   expect(drawn).toBeGreaterThan(2000);
 });
+
+test("a long curve is drawn with as many lines as its width has room for", () => {
+  vi.stubGlobal("getComputedStyle", () => ({ getPropertyValue: () => "#000", fontFamily: "sans-serif" }));
+  vi.stubGlobal("Path2D", CountedPath);
+  const element = { clientWidth: 600, dataset: {} } as unknown as HTMLElement;
+  const hooks = { onHover: () => undefined, onPick: () => undefined, onZoom: () => undefined, onPlace: () => undefined };
+  const options = plotOptions({ element, lines: [], height: 100, axis: "step", overlay: false, printed: false, log: false, ...hooks });
+  const next = dice(3);
+  for (const count of [10_000, 100_000]) {
+    const values = smoothed(Array.from({ length: count }, () => next() - 0.5), 0.5);
+    expect(checkPath(options, values, 0)).toBeGreaterThan(1000);
+  }
+});
+
+const BOX = { left: 48, top: 8, width: 532, height: 68 };
+const EACH_PIXEL = 4; // lines of a curve at most: in, lowest, highest, out
+
+/** What is given to a canvas: how many lines, and whether each has a place. */
+class CountedPath {
+  lines = 0;
+  lineTo(x: number, y: number): void {
+    // A little beyond the box: what is not shown is cut there.
+    if (!(Math.abs(x) <= 1e6) || !(Math.abs(y) <= 1e6)) throw new Error(`a line to ${String(x)}, ${String(y)}`);
+    this.lines += 1;
+  }
+  rect(): void {
+    this.lines += 1;
+  }
+}
+
+/** The number of lines of the part from `from` on as uPlot draws them: bounded by its points, and by its pixels. */
+function checkPath(options: ReturnType<typeof plotOptions>, values: Values, from: number): number {
+  type Ranges = (plot: unknown, low: number | null, high: number | null) => [number, number];
+  const end = from === 0 ? values.length - 1 : Math.min(from + 2, values.length - 1);
+  const shown = values.slice(from, end + 1).filter((value) => value !== null);
+  if (shown.length === 0) return 0;
+  const ends = shown.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)] as [number, number], [Infinity, -Infinity] as [number, number]);
+  const [isLog, [low, high], [first, last]] = [options.scales?.y?.distr === 3, (options.scales?.y?.range as Ranges)(null, ...ends), (options.scales?.x?.range as Ranges)(null, from, end)];
+  const part = (value: number, min: number, max: number) => (value - min) / (max - min);
+  const places = values.map((_, at) => at);
+  const plot = {
+    mode: 1,
+    bands: [],
+    bbox: BOX,
+    _data: [places, values],
+    scales: { x: { ori: 0, dir: 1, key: "x" }, y: { ori: 1, dir: 1, key: "y" } },
+    series: [{ scale: "x" }, { scale: "y", pxRound: Math.round, spanGaps: false, gaps: (...[, , , , gaps]: unknown[]) => gaps }],
+    valToPosH: (value: number) => BOX.left + BOX.width * part(value, first, last),
+    valToPosV: (value: number) => BOX.top + BOX.height * (1 - (isLog ? part(Math.log10(value), Math.log10(low), Math.log10(high)) : part(value, low, high))),
+    posToVal: (pixel: number) => first + ((pixel - BOX.left) / BOX.width) * (last - first),
+  };
+  const draw = uPlot.paths.linear?.() as unknown as (plot: unknown, series: number, from: number, to: number) => { stroke: CountedPath; clip: CountedPath | null };
+  const { stroke, clip } = draw(plot, 1, from, end);
+  const lines = stroke.lines + (clip?.lines ?? 0);
+  const most = Math.min(2 * (end - from + 1) + 1, EACH_PIXEL * (BOX.width + 1));
+  if (lines > most) throw new Error(`${String(lines)} lines for ${String(end - from + 1)} points, at most ${String(most)}`);
+  return lines;
+}
 
 /** `expect` for each of some 100,000 numbers would take seconds. */
 function checkAxis(options: ReturnType<typeof plotOptions>, scale: "x" | "y", low: number | null, high: number | null, shown: readonly number[]): void {
