@@ -23,7 +23,7 @@ export function OfflineShell() {
         Skip to content
       </a>
       <header className="print:hidden border-b border-line bg-surface">
-        <div className="flex h-12 items-center gap-4 px-4">
+        <div className="flex min-h-12 flex-wrap items-center gap-x-4 gap-y-1 px-4 py-2">
           <Wordmark />
           {isDemo ? <DemoLine /> : <span className="ml-auto truncate text-xs text-muted">Exported run, as it was on {dateTime(exportedAt ?? "")}</span>}
         </div>
@@ -48,7 +48,7 @@ export function OfflineShell() {
 function DemoLine() {
   return (
     <>
-      <span className="min-w-0 truncate text-xs text-muted">Demo run: a recording of the quickstart, on two busy CPU cores</span>
+      <span className="text-xs text-muted max-sm:order-last max-sm:basis-full">Demo run: a recording of the quickstart, on two busy CPU cores</span>
       <a href="/home" className="ml-auto shrink-0 rounded text-xs text-accent underline underline-offset-2">
         Back to Home
       </a>

@@ -87,7 +87,7 @@ export const WORDS: Readonly<Record<string, WordEntry>> = {
   version: { name: "Policy version", what: "How many steps the weights have behind them that the engine serves now.", bad: "It stands still while episodes end: groups do not fill, or steps are refused." },
   step_time: { name: "Step time", what: "Seconds of a step: playing (rollout), training, and handing the weights to the engine.", bad: "Rollout far above the rest: more runners or shorter answers make it faster." },
   speed: { name: "Tokens per second", what: "Trained tokens by the time of the whole step.", bad: "It falls: answers got longer, or the machine is shared." },
-  fate: { name: "Fate", what: "What became of an episode: open, waiting for its group, trained, evaluation, stale (too old), abandoned or expired.", bad: "Many are stale, abandoned or expired: they were paid for and taught nothing." },
+  fate: { name: "Fate", what: "What became of an episode: open, waiting for its group, trained, evaluation, stale (too old, or nothing to learn from), abandoned or expired.", bad: "Many are stale, abandoned or expired: they were paid for and taught nothing." },
   timeline: { name: "Timeline", what: "The token sequence that calls of an episode merge into. Several: agents, or a history that was rewritten.", bad: "As many as calls: the client rewrites its history at each call, and nothing is shared." },
   logprob: { name: "Log-probability", what: "How likely the model found a token that it sampled; 0 is certain.", bad: "Very low for the whole answer: it was sampled at a high temperature, or is text the model does not know." },
   raw_logprob: { name: "Raw log-probability", what: "The same before temperature and other options of sampling were applied.", bad: "" },

@@ -22,7 +22,7 @@ export function ledger(accounting: Accounting): Ledger {
     { name: "eval", meaning: "measured, never trained", value: accounting.eval },
     { name: "abandoned", meaning: "given up by your program", value: accounting.abandoned },
     { name: "expired", meaning: "out of time", value: accounting.expired },
-    { name: "stale", meaning: "too many versions old", value: accounting.stale },
+    { name: "stale", meaning: "completed, not to be trained", value: accounting.stale },
   ];
   const reasons = Object.entries(accounting.abandoned_by_reason).sort((a, b) => b[1] - a[1]);
   return { begun: accounting.begun, rows, reasons, balances: accounting.begun === rows.reduce((sum, row) => sum + row.value, 0) };

@@ -43,7 +43,7 @@ function EvaluatedTasks({ id, set: { first, last, tasks } }: { id: string; set: 
           <Table label={`Tasks of ${visible(last.name)}`} head={HEAD}>
             {tasks.map((task) => (
               <tr key={task.task}>
-                <td className={`${cell} break-all`}>
+                <td className={`${cell} wrap-anywhere`}>
                   <Link to={`/sessions/${id}/tasks?of=held-out&from=${String(first.step)}&to=${String(last.step)}&task=${encodeURIComponent(task.task)}`} className="rounded text-accent hover:underline">
                     <UserText text={task.task} />
                   </Link>

@@ -11,7 +11,7 @@ import { ErrorNotice } from "../../../ui/notice";
 import { visible } from "../../../ui/plain-text";
 import { RuntimeLog } from "./runtime-log";
 
-const LOOKS = { state: "font-medium", phase: "text-muted", event: "" };
+const LOOKS = { state: "shrink-0 font-medium", phase: "min-w-0 wrap-anywhere text-muted", event: "shrink-0" };
 
 const tab =
   "h-10 border-b-2 border-transparent px-1 font-semibold text-muted hover:text-ink data-[state=active]:border-accent data-[state=active]:text-ink";
@@ -87,7 +87,7 @@ export function RecordPanel({ sessionId, record, isReady }: RecordPanelProps) {
               <time dateTime={entry.at} title={dateTime(entry.at)} className="shrink-0 text-xs text-muted tabular-nums">
                 {timeOfDay(entry.at)}
               </time>
-              <span className={`shrink-0 ${LOOKS[entry.kind]}`}>{entry.title}</span>
+              <span className={LOOKS[entry.kind]}>{entry.title}</span>
               <Detail text={entry.detail} />
               {(entry.batch !== undefined || entry.step !== undefined) && <EventLinks sessionId={sessionId} entry={entry} isReady={isReady} />}
             </li>

@@ -59,5 +59,5 @@ function lastText({ stretches }: Lane, lengthMs: number): string {
 
 function laneText(lane: Lane): string {
   const longest = lane.stretches.length === 1 ? span(lane.longestS) : `${String(lane.stretches.length)} ×, longest ${span(lane.longestS)}`;
-  return lane.deadlineS === null ? longest : `${longest} · stuck after ${span(lane.deadlineS)}`;
+  return lane.deadlineS === null ? longest : `${longest} · stuck after ${span(lane.deadlineS)} without progress`;
 }
