@@ -3,6 +3,7 @@ over and exported by the real engine and the real trainer.
 """
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +16,27 @@ from gpu_runtime.loading.rehearsal import rehearse
 from gpu_runtime.training.ranks import TrainerRanks
 from support.family_checks import weights_bits
 from support.family_outcomes import GAP, ROUNDED
-from support.quantised_folders import fp8_make
+from support.quantised_folders import fp8_make, mxfp4_make
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
+
+CASES = [
+    (fp8_make, "float32", GAP),
+    (fp8_make, "bfloat16", ROUNDED),
+    # Rounded in bfloat16, a router with random weights chooses others of its four experts.
+    (mxfp4_make, "float32", GAP),
+]
 
 
 @pytest.mark.engine
 @pytest.mark.timeout(600)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize(("dtype", "most"), [("float32", GAP), ("bfloat16", ROUNDED)])
+@pytest.mark.parametrize(("make", "dtype", "most"), CASES)
 async def test_a_quantised_folder_is_served_as_it_is_trained_and_exported_in_full(
-    tmp_path: Path, dtype: Any, most: float
+    tmp_path: Path, make: Callable[[Path], Path], dtype: Any, most: float
 ) -> None:
     base, folder, out = (
-        fp8_make(tiny_model_make(tmp_path / "base")),
+        make(tiny_model_make(tmp_path / "base")),
         tmp_path / "full",
         tmp_path / "out",
     )
