@@ -142,7 +142,7 @@ def test_an_outsider_gets_not_found(by_key, ids, bob, client_for) -> None:
         )
         return answer
 
-    routes = [route for route in BODIES if not (by_key and route in FOR_INVITED)]
+    routes = [route for route in BODIES if not (by_key and route in FOR_INVITED | FOR_PEOPLE)]
     assert differences(routes, lambda _: (404,), given) == []
 
 
@@ -153,7 +153,7 @@ def test_another_project_of_the_same_person_is_another_tenant(ids, alice, client
     )
 
     def expected(route: Route) -> Collection[int]:
-        return (403,) if route in FOR_INVITED else (404,)
+        return (403,) if route in FOR_INVITED | FOR_PEOPLE else (404,)
 
     assert (
         differences(BODIES, expected, lambda *route: ask(client, *route, ids, BODIES[route])) == []

@@ -40,6 +40,7 @@ NOT_OF_A_TENANT = {
     "readyz": "no data",
     "openapi.json": "the same for everybody",
     "docs": "the same for everybody",
+    "demo/v1/<path:path>": "a recorded run that everybody may read",
     "metrics": "numbers over all tenants, for those who run the server",
     "client/<str:name>": "the client's wheel, the same for everybody",
     "sign-in/oidc/begin": "a stranger's way to the identity provider",
