@@ -17,7 +17,8 @@ const FRAME = new RegExp(
 );
 
 /** What lists that sort and long lists stand on. An episode's page has neither. */
-const TABLES = /\/node_modules\/(@tanstack\/(react-table|table-core|react-store|store|react-virtual|virtual-core)|use-sync-external-store)\/|\/src\/(ui\/sorted-table|features\/sessions\/episodes\/episodes-table)\./;
+const TABLES =
+  /\/node_modules\/(@tanstack\/(react-table|table-core|react-store|store|react-virtual|virtual-core)|use-sync-external-store)\/|\/src\/(ui\/sorted-table|features\/sessions\/episodes\/episodes-table)\./;
 
 export default defineConfig({
   plugins: [react(), tailwindcss(), routePreload(), manual()],

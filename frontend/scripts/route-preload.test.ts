@@ -9,18 +9,36 @@ test("a page's code is all that it imports, but for what is there already", () =
     { fileName: "index.js", imports: [] },
   ];
   const find = (name: string) => all.find(({ fileName }) => fileName === name);
-  expect(closure({ fileName: "page.js", imports: ["table.js", "index.js"] }, find, new Set(["index.js"]))).toEqual(["page.js", "table.js", "icon.js"]);
+  expect(
+    closure(
+      { fileName: "page.js", imports: ["table.js", "index.js"] },
+      find,
+      new Set(["index.js"]),
+    ),
+  ).toEqual(["page.js", "table.js", "icon.js"]);
 });
 
 test("a path is matched as the router does, the first of them that fits", () => {
-  expect(new RegExp(pattern("/sessions/:id/steps/:step")).test("/sessions/ses_1/steps/3")).toBe(true);
+  expect(new RegExp(pattern("/sessions/:id/steps/:step")).test("/sessions/ses_1/steps/3")).toBe(
+    true,
+  );
   expect(new RegExp(pattern("/sessions/:id")).test("/sessions/ses_1/steps/3")).toBe(false);
   expect(new RegExp(pattern("/sessions/:id")).test("/projects/prj_1/sessions/ses_1")).toBe(true);
   const made: string[] = [];
   const run = (pathname: string) => {
     made.length = 0;
-    const document = { createElement: () => ({}), head: { append: (link: { href: string }) => made.push(link.href) } };
-    new Function("location", "document", script([["/sessions/new", ["new.js", "ui.js"]], ["/sessions/:id", ["run.js", "ui.js"]]]))({ pathname }, document);
+    const document = {
+      createElement: () => ({}),
+      head: { append: (link: { href: string }) => made.push(link.href) },
+    };
+    new Function(
+      "location",
+      "document",
+      script([
+        ["/sessions/new", ["new.js", "ui.js"]],
+        ["/sessions/:id", ["run.js", "ui.js"]],
+      ]),
+    )({ pathname }, document);
     return [...made];
   };
   expect(run("/sessions/new")).toEqual(["/new.js", "/ui.js"]);

@@ -12,7 +12,11 @@ interface Code {
 }
 
 /** The files that a module's code is in, each once, without those in `known`. */
-export function closure(code: Code, find: (fileName: string) => Code | undefined, known: ReadonlySet<string> = new Set()): string[] {
+export function closure(
+  code: Code,
+  find: (fileName: string) => Code | undefined,
+  known: ReadonlySet<string> = new Set(),
+): string[] {
   const found = new Set<string>();
   const visit = ({ fileName, imports }: Code) => {
     if (found.has(fileName) || known.has(fileName)) return;
@@ -33,7 +37,10 @@ export function pattern(path: string): string {
 
 export function script(routes: [string, string[]][]): string {
   const files = [...new Set(routes.flatMap(([, names]) => names))];
-  const table = routes.map(([path, names]) => [pattern(path), names.map((name) => files.indexOf(name))]);
+  const table = routes.map(([path, names]) => [
+    pattern(path),
+    names.map((name) => files.indexOf(name)),
+  ]);
   return `(() => {
 const files = ${JSON.stringify(files)};
 const route = ${JSON.stringify(table)}.find(([path]) => new RegExp(path).test(location.pathname));
@@ -55,19 +62,29 @@ export function routePreload(): Plugin {
       const chunks = Object.values(bundle).flatMap((file) => (file.type === "chunk" ? [file] : []));
       const find = (fileName: string) => chunks.find((chunk) => chunk.fileName === fileName);
       // A chunk of its own, or one that it shares.
-      const ofModule = (module: string) => chunks.find((chunk) => chunk.moduleIds.some((id) => id.endsWith(`/src/${module}.tsx`)));
+      const ofModule = (module: string) =>
+        chunks.find((chunk) => chunk.moduleIds.some((id) => id.endsWith(`/src/${module}.tsx`)));
       const entry = chunks.find((chunk) => chunk.isEntry);
       const shell = ofModule("shell");
       if (!entry || !shell) throw new Error("The build has no entry, or no frame of a page.");
       const known = new Set(closure(entry, find));
-      const routes = [...readFileSync("src/pages.ts", "utf8").matchAll(PAGE)].map(([, path = "", module = ""]): [string, string[]] => {
-        const page = ofModule(module);
-        if (!page) throw new Error(`The build has no code of its own for ${path}.`);
-        return [path, [...new Set([...closure(shell, find, known), ...closure(page, find, known)])]];
-      });
+      const routes = [...readFileSync("src/pages.ts", "utf8").matchAll(PAGE)].map(
+        ([, path = "", module = ""]): [string, string[]] => {
+          const page = ofModule(module);
+          if (!page) throw new Error(`The build has no code of its own for ${path}.`);
+          return [
+            path,
+            [...new Set([...closure(shell, find, known), ...closure(page, find, known)])],
+          ];
+        },
+      );
       if (routes.length === 0) throw new Error("No route was found in src/pages.ts.");
       // In the place of the one that vite copied: a request of its own would be one more before anything is painted.
-      this.emitFile({ type: "asset", fileName: START, source: readFileSync(`public/${START}`, "utf8") + script(routes) });
+      this.emitFile({
+        type: "asset",
+        fileName: START,
+        source: readFileSync(`public/${START}`, "utf8") + script(routes),
+      });
     },
   };
 }

@@ -5,10 +5,12 @@ import { fileURLToPath } from "node:url";
 import { runnerImport } from "vite";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const { origin, secret, version, baseModel, session, grpoN, served, webhookSecret, download } = JSON.parse(readFileSync(0, "utf8"));
+const { origin, secret, version, baseModel, session, grpoN, served, webhookSecret, download } =
+  JSON.parse(readFileSync(0, "utf8"));
 
 async function page(path) {
-  return (await runnerImport(`${root}src/${path}`, { root, configFile: false, logLevel: "error" })).module;
+  return (await runnerImport(`${root}src/${path}`, { root, configFile: false, logLevel: "error" }))
+    .module;
 }
 
 const keys = await page("features/keys/key-snippets.ts");
@@ -29,10 +31,27 @@ const spoken = {
   temperature: 0.5,
   max_tokens: 16,
 };
-const body = { model: served?.model, messages: [{ role: "user", content: "It's 3 + 4?" }], temperature: 0.5, max_tokens: 16 };
-const policy = playground.programsOf({ session: { id: session ?? "ses_none", kind: "episodes" } }, spoken, origin);
-const model = playground.programsOf({ session: { id: served?.id ?? "ses_none", kind: "serving" } }, spoken, origin);
-const outside = playground.programsOf({ outside: { baseUrl: served?.baseUrl ?? origin, model: served?.model ?? "" } }, spoken, origin);
+const body = {
+  model: served?.model,
+  messages: [{ role: "user", content: "It's 3 + 4?" }],
+  temperature: 0.5,
+  max_tokens: 16,
+};
+const policy = playground.programsOf(
+  { session: { id: session ?? "ses_none", kind: "episodes" } },
+  spoken,
+  origin,
+);
+const model = playground.programsOf(
+  { session: { id: served?.id ?? "ses_none", kind: "serving" } },
+  spoken,
+  origin,
+);
+const outside = playground.programsOf(
+  { outside: { baseUrl: served?.baseUrl ?? origin, model: served?.model ?? "" } },
+  spoken,
+  origin,
+);
 const options = { grpo_n: 2, tasks_per_batch: 2, max_context_length: 512, loss: "dapo" };
 
 console.log(

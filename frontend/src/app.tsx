@@ -31,7 +31,8 @@ const client = new QueryClient({
     queries: {
       networkMode: "always",
       staleTime: 2_000,
-      retry: (failures, error) => failures < 2 && (!(error instanceof ApiError) || error.status === 0 || error.status >= 500),
+      retry: (failures, error) =>
+        failures < 2 && (!(error instanceof ApiError) || error.status === 0 || error.status >= 500),
     },
   },
   mutationCache: new MutationCache({
@@ -40,7 +41,12 @@ const client = new QueryClient({
       const done = meta?.done;
       if (!done) return;
       // Loaded when it is first used: who signs in needs none of it. What was done is done, whether it can be told or not.
-      void import("./ui/toasts").then(({ showToast }) => { showToast(done); }, () => undefined);
+      void import("./ui/toasts").then(
+        ({ showToast }) => {
+          showToast(done);
+        },
+        () => undefined,
+      );
     },
   }),
   queryCache: new QueryCache({
@@ -52,7 +58,8 @@ const client = new QueryClient({
 
 /** Signed out elsewhere, or too long ago: asking who we are again offers to sign in. */
 function whoAmI(error: Error) {
-  if (error instanceof ApiError && error.status === 401) void client.invalidateQueries({ queryKey: accountQuery.queryKey });
+  if (error instanceof ApiError && error.status === 401)
+    void client.invalidateQueries({ queryKey: accountQuery.queryKey });
 }
 
 const onUse = (load: () => Promise<ComponentType>) => lazy(async () => ({ default: await load() }));
@@ -68,12 +75,16 @@ const pages = PAGES.map(({ path, load, sharedWith = "" }) => {
 // The first page's code and data, and who asks for them, are asked for beside the frame's code, not after it. What does
 // not arrive, the page itself reports.
 const [first] = PAGES.flatMap((page) => {
-  const found = page.path === "*" ? null : matchPath(page.path, location.pathname.slice(baseOf(location.pathname).length));
+  const found =
+    page.path === "*"
+      ? null
+      : matchPath(page.path, location.pathname.slice(baseOf(location.pathname).length));
   return found ? [{ page, params: found.params }] : [];
 });
 if (first) {
   if (!isExported) void client.prefetchQuery(accountQuery);
-  for (const asked of [loadShell(), first.page.load(), first.page.warm?.(client, first.params)]) void asked?.catch(() => undefined);
+  for (const asked of [loadShell(), first.page.load(), first.page.warm?.(client, first.params)])
+    void asked?.catch(() => undefined);
 }
 
 // Without react-router's data routers: nothing here uses their loaders, and the sign-in page would load 17 kB for them.

@@ -19,13 +19,22 @@ export function OfflineShell() {
   const run = runIn(pathname);
   return (
     <div className="min-h-screen">
-      <a href="#content" className="print:hidden sr-only focus:not-sr-only focus:absolute focus:p-3">
+      <a
+        href="#content"
+        className="print:hidden sr-only focus:not-sr-only focus:absolute focus:p-3"
+      >
         Skip to content
       </a>
       <header className="print:hidden border-b border-line bg-surface">
         <div className="flex min-h-12 flex-wrap items-center gap-x-4 gap-y-1 px-4 py-2">
           <Wordmark />
-          {isDemo ? <DemoLine /> : <span className="ml-auto truncate text-xs text-muted">Exported run, as it was on {dateTime(exportedAt ?? "")}</span>}
+          {isDemo ? (
+            <DemoLine />
+          ) : (
+            <span className="ml-auto truncate text-xs text-muted">
+              Exported run, as it was on {dateTime(exportedAt ?? "")}
+            </span>
+          )}
         </div>
       </header>
       <div className="min-h-[calc(100vh-3rem)] lg:flex">
@@ -36,7 +45,9 @@ export function OfflineShell() {
         )}
         <main id="content" className="mx-auto max-w-[96rem] min-w-0 flex-1 px-6 py-6 print:p-0">
           <RouteErrorBoundary>
-            <Suspense fallback={<Loading />}>{isShownOffline(pathname) ? <Outlet /> : <Elsewhere pathname={pathname} />}</Suspense>
+            <Suspense fallback={<Loading />}>
+              {isShownOffline(pathname) ? <Outlet /> : <Elsewhere pathname={pathname} />}
+            </Suspense>
           </RouteErrorBoundary>
         </main>
       </div>
@@ -48,8 +59,13 @@ export function OfflineShell() {
 function DemoLine() {
   return (
     <>
-      <span className="text-xs text-muted max-sm:order-last max-sm:basis-full">Demo run: a recording of the quickstart, on two busy CPU cores</span>
-      <a href="/home" className="ml-auto shrink-0 rounded text-xs text-accent underline underline-offset-2">
+      <span className="text-xs text-muted max-sm:order-last max-sm:basis-full">
+        Demo run: a recording of the quickstart, on two busy CPU cores
+      </span>
+      <a
+        href="/home"
+        className="ml-auto shrink-0 rounded text-xs text-accent underline underline-offset-2"
+      >
         Back to Home
       </a>
     </>
@@ -58,10 +74,14 @@ function DemoLine() {
 
 /** Lists of runs lead to the one that there is; what is about a server says so. */
 function Elsewhere({ pathname }: { pathname: string }) {
-  const { data, error } = useQuery({ queryKey: ["exported run"], queryFn: () => unwrap(api.GET("/v1/sessions")) });
+  const { data, error } = useQuery({
+    queryKey: ["exported run"],
+    queryFn: () => unwrap(api.GET("/v1/sessions")),
+  });
   const id = data?.items[0]?.id;
   if (id === undefined) return error ? <ErrorNotice error={error} /> : <Loading />;
-  if (["/", "/home", "/sessions", "/sessions/"].includes(pathname)) return <Navigate to={`/sessions/${id}`} replace />;
+  if (["/", "/home", "/sessions", "/sessions/"].includes(pathname))
+    return <Navigate to={`/sessions/${id}`} replace />;
   return (
     <Empty isPage title="This page needs a server">
       <p className="mb-3">What is shown here is one run that was recorded, to read.</p>

@@ -2,17 +2,32 @@
 import { lazy, Suspense, useEffect, useState } from "react";
 import type { Account } from "./api/types";
 
-const CommandPalette = lazy(async () => ({ default: (await import("./features/palette/command-palette")).CommandPalette }));
+const CommandPalette = lazy(async () => ({
+  default: (await import("./features/palette/command-palette")).CommandPalette,
+}));
 const isApple = /Mac|iPhone|iPad/.test(navigator.userAgent);
 
-export function PaletteOpener({ account, pages }: { account: Account; pages: readonly { to: string; label: string }[] }) {
+export function PaletteOpener({
+  account,
+  pages,
+}: {
+  account: Account;
+  pages: readonly { to: string; label: string }[];
+}) {
   const [open, setOpen] = useState(false);
   const [wasOpen, setWasOpen] = useState(false);
   useEffect(() => {
     const pressed = (event: KeyboardEvent) => {
-      if (event.key.toLowerCase() !== "k" || event.altKey || event.shiftKey || !(event.ctrlKey || event.metaKey)) return;
+      if (
+        event.key.toLowerCase() !== "k" ||
+        event.altKey ||
+        event.shiftKey ||
+        !(event.ctrlKey || event.metaKey)
+      )
+        return;
       // A dialog that is open has the keyboard: what it shows once must not be lost behind another.
-      if (document.querySelector("[role=alertdialog], [role=dialog]:not(:has([cmdk-root]))")) return;
+      if (document.querySelector("[role=alertdialog], [role=dialog]:not(:has([cmdk-root]))"))
+        return;
       event.preventDefault();
       setWasOpen(true);
       setOpen((before) => !before);
@@ -35,7 +50,10 @@ export function PaletteOpener({ account, pages }: { account: Account; pages: rea
         }}
       >
         Go to
-        <kbd aria-hidden className="rounded border border-line px-1 font-sans text-xs max-sm:hidden">
+        <kbd
+          aria-hidden
+          className="rounded border border-line px-1 font-sans text-xs max-sm:hidden"
+        >
           {isApple ? "⌘K" : "Ctrl K"}
         </kbd>
       </button>

@@ -24,7 +24,10 @@ function useReturn(isLost: boolean): void {
     if (!isLost) return;
     let wasAway = !navigator.onLine;
     const look = async () => {
-      const isThere = await fetch("/healthz").then((response) => response.ok, () => false);
+      const isThere = await fetch("/healthz").then(
+        (response) => response.ok,
+        () => false,
+      );
       if (isThere && wasAway) location.reload();
       wasAway ||= !isThere;
     };

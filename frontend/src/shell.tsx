@@ -30,19 +30,29 @@ export function Shell() {
   useTypedMarks();
   const isOut = error instanceof ApiError && error.status === 401;
   if (isOut && !(account && holdsTyped(document))) {
-    return <Elsewhere to={`/signin?next=${encodeURIComponent(base + here.pathname + here.search)}`} />;
+    return (
+      <Elsewhere to={`/signin?next=${encodeURIComponent(base + here.pathname + here.search)}`} />
+    );
   }
   if (!account) {
-    return <div className="mx-auto max-w-lg p-8">{error ? <ErrorNotice error={error} /> : <Loading />}</div>;
+    return (
+      <div className="mx-auto max-w-lg p-8">
+        {error ? <ErrorNotice error={error} /> : <Loading />}
+      </div>
+    );
   }
   const project = currentProject(account);
   // An address of before, or one that was typed: it goes on in the project that was open last.
-  if (base === "" && project) return <Elsewhere to={inProject(project.id, here.pathname + here.search + here.hash)} />;
+  if (base === "" && project)
+    return <Elsewhere to={inProject(project.id, here.pathname + here.search + here.hash)} />;
   const run = runIn(here.pathname);
   return (
     <HasConnectionBar value={true}>
       <div className="min-h-screen">
-        <a href="#content" className="print:hidden sr-only focus:not-sr-only focus:absolute focus:p-3">
+        <a
+          href="#content"
+          className="print:hidden sr-only focus:not-sr-only focus:absolute focus:p-3"
+        >
           Skip to content
         </a>
         <header className="print:hidden border-b border-line bg-surface">

@@ -17,8 +17,21 @@ interface PlaceEntry {
 
 /** With a run that is open after the first group. */
 const GROUPS: readonly { title: string; places: readonly PlaceEntry[] }[] = [
-  { title: "", places: [{ to: "/home", label: "Home" }, { to: "/sessions", label: "Sessions" }] },
-  { title: "Models", places: [{ to: "/compare", label: "Compare" }, { to: "/playground", label: "Playground" }, { to: "/serving", label: "Serving" }] },
+  {
+    title: "",
+    places: [
+      { to: "/home", label: "Home" },
+      { to: "/sessions", label: "Sessions" },
+    ],
+  },
+  {
+    title: "Models",
+    places: [
+      { to: "/compare", label: "Compare" },
+      { to: "/playground", label: "Playground" },
+      { to: "/serving", label: "Serving" },
+    ],
+  },
   {
     title: "Project",
     places: [
@@ -31,7 +44,13 @@ const GROUPS: readonly { title: string; places: readonly PlaceEntry[] }[] = [
       { to: "/audit", label: "Audit log", forOwners: true },
     ],
   },
-  { title: "Help", places: [{ to: "/words", label: "What is this word" }, { to: "/manual", label: "Manual" }] },
+  {
+    title: "Help",
+    places: [
+      { to: "/words", label: "What is this word" },
+      { to: "/manual", label: "Manual" },
+    ],
+  },
 ];
 
 /** All places that this person may open, in the order of the menu. */
@@ -50,11 +69,23 @@ export function Sidebar({ account }: { account: Account }) {
     <aside className="print:hidden border-line bg-surface max-lg:border-b lg:sticky lg:top-0 lg:max-h-screen lg:w-52 lg:shrink-0 lg:self-stretch lg:overflow-y-auto lg:border-r">
       <div className="flex h-12 items-center gap-2 px-4">
         <ProjectSwitcher account={account} />
-        <Button look="quiet" className="ml-auto lg:hidden" aria-expanded={isOpen} aria-controls="places" onClick={() => { setOpenAt(isOpen ? "" : key); }}>
+        <Button
+          look="quiet"
+          className="ml-auto lg:hidden"
+          aria-expanded={isOpen}
+          aria-controls="places"
+          onClick={() => {
+            setOpenAt(isOpen ? "" : key);
+          }}
+        >
           Menu
         </Button>
       </div>
-      <nav id="places" aria-label="Main" className={`space-y-3 px-2 pb-4 ${isOpen ? "" : "max-lg:hidden"}`}>
+      <nav
+        id="places"
+        aria-label="Main"
+        className={`space-y-3 px-2 pb-4 ${isOpen ? "" : "max-lg:hidden"}`}
+      >
         {GROUPS.map(({ title, places }) => (
           <Group key={title} title={title}>
             {places

@@ -15,7 +15,9 @@ export function createProject(name: string): Promise<Project> {
 }
 
 export function acceptInvitation(id: string): Promise<Project> {
-  return unwrap(api.POST("/v1/invitations/{member_id}/accept", { params: { path: { member_id: id } } }));
+  return unwrap(
+    api.POST("/v1/invitations/{member_id}/accept", { params: { path: { member_id: id } } }),
+  );
 }
 
 export function declineInvitation(id: string): Promise<void> {

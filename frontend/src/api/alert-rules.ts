@@ -9,9 +9,17 @@ export const alertRulesQuery = queryOptions({
 });
 
 /** A new rule where `id` is null. */
-export function saveRule({ id, body }: { id: string | null; body: MetricRuleCreate }): Promise<MetricRule> {
+export function saveRule({
+  id,
+  body,
+}: {
+  id: string | null;
+  body: MetricRuleCreate;
+}): Promise<MetricRule> {
   if (id === null) return unwrap(api.POST("/v1/alert-rules", { body }));
-  return unwrap(api.PATCH("/v1/alert-rules/{rule_id}", { params: { path: { rule_id: id } }, body }));
+  return unwrap(
+    api.PATCH("/v1/alert-rules/{rule_id}", { params: { path: { rule_id: id } }, body }),
+  );
 }
 
 export function deleteRule(id: string): Promise<void> {

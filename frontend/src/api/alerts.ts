@@ -14,7 +14,8 @@ export const alertsQuery = queryOptions({
 /** Those of all runs that are not over. */
 export const standingAlertsQuery = queryOptions({
   queryKey: ["alerts", "standing"],
-  queryFn: () => unwrap(api.GET("/v1/alerts", { params: { query: { limit: SHOWN, standing: true } } })),
+  queryFn: () =>
+    unwrap(api.GET("/v1/alerts", { params: { query: { limit: SHOWN, standing: true } } })),
   refetchInterval: REFRESH_MS,
 });
 
@@ -22,7 +23,12 @@ export const standingAlertsQuery = queryOptions({
 export function sessionAlertsQuery(id: string) {
   return queryOptions({
     queryKey: ["session", id, "alerts"],
-    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/alerts", { params: { path: { session_id: id }, query: { standing: true, limit: 100 } } })),
+    queryFn: () =>
+      unwrap(
+        api.GET("/v1/sessions/{session_id}/alerts", {
+          params: { path: { session_id: id }, query: { standing: true, limit: 100 } },
+        }),
+      ),
   });
 }
 

@@ -11,8 +11,19 @@ export interface AuditFilter {
   until: string;
 }
 
-export function auditPage({ actor, action, target, since, until }: AuditFilter, before: number | null) {
-  const query = { limit: 50, before, actor: actor || undefined, action: action || undefined, target: target || undefined, since: since || null, until: until || null };
+export function auditPage(
+  { actor, action, target, since, until }: AuditFilter,
+  before: number | null,
+) {
+  const query = {
+    limit: 50,
+    before,
+    actor: actor || undefined,
+    action: action || undefined,
+    target: target || undefined,
+    since: since || null,
+    until: until || null,
+  };
   return unwrap(api.GET("/v1/audit", { params: { query } }));
 }
 

@@ -11,7 +11,10 @@ export interface Provider {
 }
 
 export interface Answer {
-  data?: { flows?: { id: string; is_pending?: boolean }[]; socialaccount?: { providers: Provider[] } };
+  data?: {
+    flows?: { id: string; is_pending?: boolean }[];
+    socialaccount?: { providers: Provider[] };
+  };
   meta?: Record<string, unknown>;
   errors?: { message: string; param?: string }[];
 }
@@ -31,7 +34,8 @@ export function signIn(credentials: Credentials): Promise<void> {
 
 export async function signOut(): Promise<void> {
   const response = await request("DELETE", `${BASE}/auth/session`);
-  if (response.status !== 401) throw new ApiError(response.status, "unexpected", "Signing out did not work.", "Try again.");
+  if (response.status !== 401)
+    throw new ApiError(response.status, "unexpected", "Signing out did not work.", "Try again.");
 }
 
 export interface Confirmation {
@@ -46,14 +50,26 @@ export async function verifyEmail(wanted: Confirmation): Promise<void> {
   const { status, answer } = await allauth("POST", "auth/email/verify", wanted);
   if (status === 200 || status === 401) return;
   const error = authError(status, answer);
-  if (error.fields.key) throw new ApiError(status, "invalid_request", "This link is not valid any more.", "Set a new password by mail: that confirms the address too.");
+  if (error.fields.key)
+    throw new ApiError(
+      status,
+      "invalid_request",
+      "This link is not valid any more.",
+      "Set a new password by mail: that confirms the address too.",
+    );
   throw error;
 }
 
 /** The code of an authenticator app, or a recovery code: the second step of a sign-in that asked for it. */
 export async function confirmCode(code: string): Promise<void> {
   const { status, answer } = await allauth("POST", "auth/2fa/authenticate", { code });
-  if (status === 409) throw new ApiError(status, "conflict", "The sign-in took too long.", "Begin again with your password.");
+  if (status === 409)
+    throw new ApiError(
+      status,
+      "conflict",
+      "The sign-in took too long.",
+      "Begin again with your password.",
+    );
   if (status !== 200) throw authError(status, answer);
 }
 
@@ -76,7 +92,13 @@ export async function resetPassword(wanted: NewPassword): Promise<void> {
   const { status, answer } = await allauth("POST", "auth/password/reset", wanted);
   if (status === 200 || status === 401) return;
   const error = authError(status, answer);
-  if (error.fields.key) throw new ApiError(status, "invalid_request", "This link is not valid any more.", "Ask for a new one.");
+  if (error.fields.key)
+    throw new ApiError(
+      status,
+      "invalid_request",
+      "This link is not valid any more.",
+      "Ask for a new one.",
+    );
   throw error;
 }
 
@@ -101,7 +123,11 @@ export async function sessionCheck(): Promise<void> {
 }
 
 /** One request to allauth, with its answer as it is. */
-export async function allauth(method: string, path: string, body?: unknown): Promise<{ status: number; answer: Answer }> {
+export async function allauth(
+  method: string,
+  path: string,
+  body?: unknown,
+): Promise<{ status: number; answer: Answer }> {
   const response = await request(method, `${BASE}/${path}`, body);
   return { status: response.status, answer: (await response.json().catch(() => ({}))) as Answer };
 }
@@ -115,16 +141,42 @@ async function authenticate(action: string, credentials: Credentials): Promise<v
 
 /** allauth's answer as our error: 400 names fields, 401 with a pending flow asks for one more step. */
 export function authError(status: number, answer: Answer): ApiError {
-  if (status === 429) return new ApiError(status, "rate_limited", "Too many attempts.", "Wait a minute, then try again.");
-  if (status === 403) return new ApiError(status, "forbidden", "This server does not take new accounts.", "Ask its administrator for one.");
+  if (status === 429)
+    return new ApiError(
+      status,
+      "rate_limited",
+      "Too many attempts.",
+      "Wait a minute, then try again.",
+    );
+  if (status === 403)
+    return new ApiError(
+      status,
+      "forbidden",
+      "This server does not take new accounts.",
+      "Ask its administrator for one.",
+    );
   if (answer.data?.flows?.some((flow) => flow.id === "verify_email" && flow.is_pending)) {
-    return new ApiError(status, "verify_email", "Confirm your e-mail address.", "Open the link that was sent to it, then sign in.");
+    return new ApiError(
+      status,
+      "verify_email",
+      "Confirm your e-mail address.",
+      "Open the link that was sent to it, then sign in.",
+    );
   }
   if (answer.data?.flows?.some((flow) => flow.id === "mfa_authenticate" && flow.is_pending)) {
-    return new ApiError(status, "second_factor", "A code is needed.", "Open your authenticator app.");
+    return new ApiError(
+      status,
+      "second_factor",
+      "A code is needed.",
+      "Open your authenticator app.",
+    );
   }
   const errors = answer.errors ?? [];
-  const fields = Object.fromEntries(errors.flatMap((error) => (error.param ? [[error.param, error.message]] : [])));
-  const general = errors.find((error) => !error.param)?.message ?? (errors.length ? "" : `The server returned ${String(status)}.`);
+  const fields = Object.fromEntries(
+    errors.flatMap((error) => (error.param ? [[error.param, error.message]] : [])),
+  );
+  const general =
+    errors.find((error) => !error.param)?.message ??
+    (errors.length ? "" : `The server returned ${String(status)}.`);
   return new ApiError(status, "invalid_request", general, "", fields);
 }

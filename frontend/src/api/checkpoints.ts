@@ -4,7 +4,9 @@ import { unwrap, api } from "./client";
 import type { Checkpoint, CheckpointDownload, CheckpointKind } from "./types";
 
 const ONE = "/v1/sessions/{session_id}/checkpoints/{checkpoint_id}";
-const at = (session_id: string, checkpoint_id: string) => ({ params: { path: { session_id, checkpoint_id } } });
+const at = (session_id: string, checkpoint_id: string) => ({
+  params: { path: { session_id, checkpoint_id } },
+});
 
 export function isPending(checkpoint: Checkpoint): boolean {
   return checkpoint.state === "requested" || checkpoint.state === "uploading";
@@ -13,7 +15,12 @@ export function isPending(checkpoint: Checkpoint): boolean {
 export function checkpointsQuery(sessionId: string) {
   return queryOptions({
     queryKey: ["session", sessionId, "checkpoints"],
-    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/checkpoints", { params: { path: { session_id: sessionId } } })),
+    queryFn: () =>
+      unwrap(
+        api.GET("/v1/sessions/{session_id}/checkpoints", {
+          params: { path: { session_id: sessionId } },
+        }),
+      ),
     refetchInterval: (query) => (query.state.data?.items.some(isPending) ? 2_000 : 15_000),
   });
 }
@@ -54,7 +61,12 @@ export function provenanceQuery(sessionId: string, checkpointId: string) {
 }
 
 export function createCheckpoint(sessionId: string, kind: CheckpointKind): Promise<Checkpoint> {
-  return unwrap(api.POST("/v1/sessions/{session_id}/checkpoints", { params: { path: { session_id: sessionId } }, body: { kind } }));
+  return unwrap(
+    api.POST("/v1/sessions/{session_id}/checkpoints", {
+      params: { path: { session_id: sessionId } },
+      body: { kind },
+    }),
+  );
 }
 
 /** A pinned checkpoint is kept until it is deleted, whatever its age. */

@@ -10,7 +10,8 @@ import type { FromServer } from "./types";
 const DEADLINE_MS = 30_000;
 const LONG_DEADLINE_MS = 600_000;
 
-const fetchWithin = (deadlineMs: number) => (request: Request) => fetch(request, { signal: AbortSignal.timeout(deadlineMs) });
+const fetchWithin = (deadlineMs: number) => (request: Request) =>
+  fetch(request, { signal: AbortSignal.timeout(deadlineMs) });
 
 /** The `fetch` of a request whose response may take the server minutes. */
 export const longFetch = fetchWithin(LONG_DEADLINE_MS);
@@ -20,7 +21,8 @@ const sessionMiddleware: Middleware = {
     const { "X-Project-Id": project, ...others } = await headers(request.method, schemaPath);
     for (const [name, value] of Object.entries(others)) request.headers.set(name, value);
     // A request may name another one itself.
-    if (project !== undefined && !request.headers.has("X-Project-Id")) request.headers.set("X-Project-Id", project);
+    if (project !== undefined && !request.headers.has("X-Project-Id"))
+      request.headers.set("X-Project-Id", project);
   },
 };
 /** What the server says of such a request is for programs: it speaks of keys. */
@@ -35,7 +37,11 @@ const errorMiddleware: Middleware = {
 
 const origin = typeof location === "undefined" ? "http://localhost" : location.origin;
 
-export const api = createClient<paths>({ baseUrl: isDemo ? origin + DEMO : origin, credentials: "same-origin", fetch: fetchWithin(DEADLINE_MS) });
+export const api = createClient<paths>({
+  baseUrl: isDemo ? origin + DEMO : origin,
+  credentials: "same-origin",
+  fetch: fetchWithin(DEADLINE_MS),
+});
 api.use(sessionMiddleware, signedOutMiddleware, errorMiddleware);
 
 /** The API for somebody who has nothing but a link's token: a sign-in that this browser has is not sent. */
@@ -51,7 +57,9 @@ export function apiByToken(token: string): typeof api {
 }
 
 /** What was asked for; raises ApiError and nothing else: a refusal, a failure, no response, one that cannot be read. The server writes every field. */
-export async function unwrap<T>(asked: Promise<{ data?: T; error?: unknown; response: Response }>): Promise<FromServer<T>> {
+export async function unwrap<T>(
+  asked: Promise<{ data?: T; error?: unknown; response: Response }>,
+): Promise<FromServer<T>> {
   const { data, error, response } = await asked.catch((cause: unknown) => {
     throw readingError(cause);
   });
@@ -85,7 +93,13 @@ export async function request(method: string, path: string, body?: unknown): Pro
   const sent = await headers(method, path);
   if (body !== undefined) sent["Content-Type"] = "application/json";
   const signal = AbortSignal.timeout(DEADLINE_MS);
-  return fetch(path, { method, headers: sent, body: body === undefined ? null : JSON.stringify(body), credentials: "same-origin", signal }).catch(() => {
+  return fetch(path, {
+    method,
+    headers: sent,
+    body: body === undefined ? null : JSON.stringify(body),
+    credentials: "same-origin",
+    signal,
+  }).catch(() => {
     throw unreachable();
   });
 }
@@ -104,4 +118,3 @@ async function csrfToken(): Promise<string> {
   if (!read()) await request("GET", "/_allauth/browser/v1/auth/session");
   return read();
 }
-

@@ -1,5 +1,10 @@
 // Episodes for reading: lists, tokens, steps. They answer in every state of the session.
-import { infiniteQueryOptions, keepPreviousData, queryOptions, type InfiniteData } from "@tanstack/react-query";
+import {
+  infiniteQueryOptions,
+  keepPreviousData,
+  queryOptions,
+  type InfiniteData,
+} from "@tanstack/react-query";
 import { unwrap, api, longFetch } from "./client";
 import { isFinal } from "./sessions";
 import type { operations } from "./schema";
@@ -18,13 +23,19 @@ type Asked = NonNullable<operations["episode_list"]["parameters"]["query"]>;
 function askedBy(filter: EpisodeFilter): Asked {
   const all = (part: string) => filter.filter(([name]) => name === part).map(([, value]) => value);
   const others = filter.filter(([name]) => name !== "fate" && name !== "metric");
-  return { ...(Object.fromEntries(others) as Asked), fate: all("fate") as NonNullable<Asked["fate"]>, metric: all("metric") }; // a number in a text is the same in an address
+  return {
+    ...(Object.fromEntries(others) as Asked),
+    fate: all("fate") as NonNullable<Asked["fate"]>,
+    metric: all("metric"),
+  }; // a number in a text is the same in an address
 }
 
 export function episodesPage(id: string, filter: EpisodeFilter, cursor: string, limit = PAGE) {
   // With a sort the list is the reported one, which has excerpts; without, a running session's own.
   const query: Asked = { limit, sort: "newest", ...askedBy(filter), cursor: cursor || null };
-  return unwrap(api.GET("/v1/sessions/{session_id}/episodes", { params: { path: { session_id: id }, query } }));
+  return unwrap(
+    api.GET("/v1/sessions/{session_id}/episodes", { params: { path: { session_id: id }, query } }),
+  );
 }
 
 /** What the episodes that match are, counted. */
@@ -32,15 +43,28 @@ export function facetsQuery(id: string, filter: EpisodeFilter, isLive: boolean) 
   const query = askedBy(filter.filter(([name]) => name !== "sort"));
   return queryOptions({
     queryKey: ["session", id, "facets", query],
-    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/episodes/facets", { params: { path: { session_id: id }, query } })),
+    queryFn: () =>
+      unwrap(
+        api.GET("/v1/sessions/{session_id}/episodes/facets", {
+          params: { path: { session_id: id }, query },
+        }),
+      ),
     placeholderData: keepPreviousData,
     refetchInterval: isLive ? FACETS_MS : false,
   });
 }
 
 /** The tokens of an episode, `limit` of them from the cursor on. */
-export function timelinesPage(id: string, episodeId: string, limit: number, cursor = "0"): Promise<EpisodeTimelines> {
-  const params = { path: { session_id: id, episode_id: episodeId }, query: { limit, cursor: Number(cursor) } };
+export function timelinesPage(
+  id: string,
+  episodeId: string,
+  limit: number,
+  cursor = "0",
+): Promise<EpisodeTimelines> {
+  const params = {
+    path: { session_id: id, episode_id: episodeId },
+    query: { limit, cursor: Number(cursor) },
+  };
   return unwrap(api.GET("/v1/sessions/{session_id}/episodes/{episode_id}/timelines", { params }));
 }
 
@@ -52,7 +76,8 @@ export function episodesQuery(id: string, filter: EpisodeFilter, isLive: boolean
     getNextPageParam: (page) => page.next_cursor ?? undefined,
     placeholderData: keepPreviousData,
     // Once somebody has read on, what they read stays where it is.
-    refetchInterval: (query) => (isLive && (query.state.data?.pages.length ?? 1) === 1 ? REFRESH_MS : false),
+    refetchInterval: (query) =>
+      isLive && (query.state.data?.pages.length ?? 1) === 1 ? REFRESH_MS : false,
   });
 }
 
@@ -62,7 +87,12 @@ export function neighboursQuery(id: string, episodeId: string, filter: EpisodeFi
   const query = { ...asked, sort: sort ?? ("newest" as const) };
   return queryOptions({
     queryKey: ["session", id, "neighbours", episodeId, query],
-    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/episodes/{episode_id}/neighbours", { params: { path: { session_id: id, episode_id: episodeId }, query } })),
+    queryFn: () =>
+      unwrap(
+        api.GET("/v1/sessions/{session_id}/episodes/{episode_id}/neighbours", {
+          params: { path: { session_id: id, episode_id: episodeId }, query },
+        }),
+      ),
     staleTime: 10_000,
     retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
   });
@@ -82,24 +112,51 @@ export function timelinesQuery(id: string, episodeId: string, start = 0) {
 export function stepQuery(id: string, step: number) {
   return queryOptions({
     queryKey: ["session", id, "steps", step],
-    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/steps/{step}", { params: { path: { session_id: id, step: String(step) } } })),
+    queryFn: () =>
+      unwrap(
+        api.GET("/v1/sessions/{session_id}/steps/{step}", {
+          params: { path: { session_id: id, step: String(step) } },
+        }),
+      ),
     retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
   });
 }
 
 /** One's own words on an episode, in the place of earlier ones. The response has everybody's. */
-export function annotateEpisode(id: string, episodeId: string, said: { thumb: Thumb | null; comment: string }): Promise<Items<EpisodeAnnotation>> {
+export function annotateEpisode(
+  id: string,
+  episodeId: string,
+  said: { thumb: Thumb | null; comment: string },
+): Promise<Items<EpisodeAnnotation>> {
   const path = { session_id: id, episode_id: episodeId };
-  return unwrap(api.PATCH("/v1/sessions/{session_id}/episodes/{episode_id}/annotation", { params: { path }, body: said }));
+  return unwrap(
+    api.PATCH("/v1/sessions/{session_id}/episodes/{episode_id}/annotation", {
+      params: { path },
+      body: said,
+    }),
+  );
 }
 
 /** Everything that is kept of an episode of a session that has ended. The server rewrites its parts of the archive meanwhile. */
 export function eraseEpisode(id: string, episodeId: string): Promise<void> {
   const path = { session_id: id, episode_id: episodeId };
-  return unwrap(api.DELETE("/v1/sessions/{session_id}/episodes/{episode_id}", { params: { path }, fetch: longFetch }));
+  return unwrap(
+    api.DELETE("/v1/sessions/{session_id}/episodes/{episode_id}", {
+      params: { path },
+      fetch: longFetch,
+    }),
+  );
 }
 
 /** The pages of an episode's tokens with these annotations: what was loaded stays, and is not asked for again. */
-export function withAnnotations<P>(pages: InfiniteData<EpisodeTimelines, P> | undefined, annotations: EpisodeAnnotation[]): InfiniteData<EpisodeTimelines, P> | undefined {
-  return pages && { ...pages, pages: pages.pages.map((page) => ({ ...page, episode: { ...page.episode, annotations } })) };
+export function withAnnotations<P>(
+  pages: InfiniteData<EpisodeTimelines, P> | undefined,
+  annotations: EpisodeAnnotation[],
+): InfiniteData<EpisodeTimelines, P> | undefined {
+  return (
+    pages && {
+      ...pages,
+      pages: pages.pages.map((page) => ({ ...page, episode: { ...page.episode, annotations } })),
+    }
+  );
 }

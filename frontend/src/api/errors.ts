@@ -17,11 +17,21 @@ export class ApiError extends Error {
 }
 
 export function unreachable(): ApiError {
-  return new ApiError(0, "unreachable", "The server does not answer.", "Check that it runs and that you are online, then try again.");
+  return new ApiError(
+    0,
+    "unreachable",
+    "The server does not answer.",
+    "Check that it runs and that you are online, then try again.",
+  );
 }
 
 export function signedOut(): ApiError {
-  return new ApiError(401, "unauthenticated", "Your sign-in has ended.", "Sign in, then do it again: what you typed is kept.");
+  return new ApiError(
+    401,
+    "unauthenticated",
+    "Your sign-in has ended.",
+    "Sign in, then do it again: what you typed is kept.",
+  );
 }
 
 /** Whether no answer came at all. */
@@ -31,18 +41,26 @@ export function isUnreachable(error: unknown): boolean {
 
 /** Whether the same request may be answered otherwise in a moment: no response came, too many, not now, a failure. */
 export function mayPass(error: Error): boolean {
-  return error instanceof ApiError && ([0, 408, 409, 429].includes(error.status) || error.status >= 500);
+  return (
+    error instanceof ApiError && ([0, 408, 409, 429].includes(error.status) || error.status >= 500)
+  );
 }
 
 /** A response that is not the API's own: a proxy's page, say. */
 export function unexpected(status: number): ApiError {
-  const what = status < 300 ? "The server returned what cannot be read." : `The server returned ${String(status)}.`;
+  const what =
+    status < 300
+      ? "The server returned what cannot be read."
+      : `The server returned ${String(status)}.`;
   return new ApiError(status, "unexpected", what, "Try again in a moment.");
 }
 
 /** The error of a response. A body that is not the API's own still gives a message. */
 export function apiError(status: number, body: unknown): ApiError {
-  const { error, request_id: requestId } = (body ?? {}) as { error?: Partial<ErrorBody["error"]> | string | null; request_id?: string };
+  const { error, request_id: requestId } = (body ?? {}) as {
+    error?: Partial<ErrorBody["error"]> | string | null;
+    request_id?: string;
+  };
   if (typeof error !== "object" || !error?.message) return unexpected(status);
   const { code = "unexpected", message, hint, details = {} } = error;
   return new ApiError(status, code, message, hint, fieldErrors(details.fields), requestId, details);
@@ -51,5 +69,7 @@ export function apiError(status: number, body: unknown): ApiError {
 /** `details.fields` is a list of {field, problem}. */
 function fieldErrors(fields: unknown): Record<string, string> {
   if (!Array.isArray(fields)) return {};
-  return Object.fromEntries((fields as { field: string; problem: string }[]).map(({ field, problem }) => [field, problem]));
+  return Object.fromEntries(
+    (fields as { field: string; problem: string }[]).map(({ field, problem }) => [field, problem]),
+  );
 }

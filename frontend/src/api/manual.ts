@@ -11,13 +11,18 @@ export interface ManualEntry {
 
 /** The place of a heading in its page: "By `curl`" has "by-curl". */
 export function anchorOf(heading: string): string {
-  return heading.toLowerCase().replace(/[^\w\s-]/g, "").trim().replace(/[\s-]+/g, "-");
+  return heading
+    .toLowerCase()
+    .replace(/[^\w\s-]/g, "")
+    .trim()
+    .replace(/[\s-]+/g, "-");
 }
 
 async function read(path: string): Promise<Response> {
   const response = await request("GET", `/manual/${path}`);
   // Where there is no such file the server sends the console's own page.
-  if (response.headers.get("Content-Type")?.includes("text/html")) throw new ApiError(404, "not_found", "The manual has no such page.");
+  if (response.headers.get("Content-Type")?.includes("text/html"))
+    throw new ApiError(404, "not_found", "The manual has no such page.");
   if (!response.ok) throw unexpected(response.status);
   return response;
 }
@@ -34,6 +39,7 @@ export function manualPageQuery(path: string) {
     queryKey: ["manual", path],
     queryFn: async () => (await read(`${path}.md`)).text(),
     staleTime: Infinity,
-    retry: (failures, error) => failures < 2 && !(error instanceof ApiError && error.status === 404),
+    retry: (failures, error) =>
+      failures < 2 && !(error instanceof ApiError && error.status === 404),
   });
 }

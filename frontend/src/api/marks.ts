@@ -19,7 +19,8 @@ export function marksQuery(id: string) {
 export function stepTimesQuery(id: string, restarts: number) {
   return queryOptions({
     queryKey: ["session", id, "step times", restarts],
-    queryFn: () => metricsRead(id, { x: "time", names: "reward_mean", points: POINTS, extremes: false }),
+    queryFn: () =>
+      metricsRead(id, { x: "time", names: "reward_mean", points: POINTS, extremes: false }),
     staleTime: Infinity,
   });
 }

@@ -13,7 +13,9 @@ export function inviteMember(body: { email: string; role: Role }): Promise<Membe
 }
 
 export function changeRole({ id, role }: { id: string; role: Role }): Promise<Member> {
-  return unwrap(api.PATCH("/v1/members/{member_id}", { params: { path: { member_id: id } }, body: { role } }));
+  return unwrap(
+    api.PATCH("/v1/members/{member_id}", { params: { path: { member_id: id } }, body: { role } }),
+  );
 }
 
 export function removeMember(id: string): Promise<void> {
@@ -21,5 +23,10 @@ export function removeMember(id: string): Promise<void> {
 }
 
 export function renameProject({ id, name }: { id: string; name: string }): Promise<Project> {
-  return unwrap(api.PATCH("/v1/projects/{project_id}", { params: { path: { project_id: id } }, body: { name } }));
+  return unwrap(
+    api.PATCH("/v1/projects/{project_id}", {
+      params: { path: { project_id: id } },
+      body: { name },
+    }),
+  );
 }

@@ -14,8 +14,13 @@ const REFRESH_MS = 5_000;
 const EVALUATIONS = 200;
 
 /** The columns of a run's steps: all of its measures where `names` has none. */
-export function metricsRead(id: string, query: NonNullable<operations["metric_columns"]["parameters"]["query"]>): Promise<MetricColumns> {
-  return unwrap(api.GET("/v1/sessions/{session_id}/metrics", { params: { path: { session_id: id }, query } }));
+export function metricsRead(
+  id: string,
+  query: NonNullable<operations["metric_columns"]["parameters"]["query"]>,
+): Promise<MetricColumns> {
+  return unwrap(
+    api.GET("/v1/sessions/{session_id}/metrics", { params: { path: { session_id: id }, query } }),
+  );
 }
 
 export function metricsQuery(id: string, axis: RunAxis, isLive: boolean) {
@@ -31,7 +36,13 @@ export function metricsQuery(id: string, axis: RunAxis, isLive: boolean) {
 export function finerQuery(id: string, axis: RunAxis, range: Range | null, isLive: boolean) {
   return queryOptions({
     queryKey: ["session", id, "metrics", axis, range],
-    queryFn: () => metricsRead(id, { x: axis, points: POINTS, x_from: range?.min ?? null, x_to: range?.max ?? null }),
+    queryFn: () =>
+      metricsRead(id, {
+        x: axis,
+        points: POINTS,
+        x_from: range?.min ?? null,
+        x_to: range?.max ?? null,
+      }),
     enabled: range !== null,
     staleTime: isLive ? REFRESH_MS : Infinity,
   });
@@ -44,11 +55,18 @@ export function stepsQuery(id: string, last: number, isLive: boolean) {
   const newest = Math.floor(Math.max(0, last - 1) / STEPS);
   return infiniteQueryOptions({
     queryKey: ["session", id, "steps", "list", newest],
-    queryFn: ({ pageParam }) => metricsRead(id, { points: STEPS, extremes: false, x_from: pageParam * STEPS + 1, x_to: (pageParam + 1) * STEPS }),
+    queryFn: ({ pageParam }) =>
+      metricsRead(id, {
+        points: STEPS,
+        extremes: false,
+        x_from: pageParam * STEPS + 1,
+        x_to: (pageParam + 1) * STEPS,
+      }),
     initialPageParam: newest,
     getNextPageParam: (_, __, hundred) => (hundred > 0 ? hundred - 1 : undefined),
     placeholderData: keepPreviousData,
-    refetchInterval: (query) => (isLive ? REFRESH_MS * Math.max(1, query.state.data?.pages.length ?? 1) : false),
+    refetchInterval: (query) =>
+      isLive ? REFRESH_MS * Math.max(1, query.state.data?.pages.length ?? 1) : false,
   });
 }
 
@@ -100,7 +118,11 @@ export function lastMeasuresQuery(id: string, isLive: boolean) {
       const page = await eventsPage(id, { newest: true, kind: ["evaluation"], limit: EVALUATIONS });
       const played = page.items.map((item) => item.data as unknown as Evaluation);
       const newest = new Map(played.map((one) => [one.name, one]));
-      return { step: (steps.items[0]?.data as unknown as StepMetrics | undefined) ?? null, evaluations: [...newest.values()], played };
+      return {
+        step: (steps.items[0]?.data as unknown as StepMetrics | undefined) ?? null,
+        evaluations: [...newest.values()],
+        played,
+      };
     },
     retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
     refetchInterval: isLive ? REFRESH_MS : false,
@@ -112,10 +134,18 @@ export const OWN = "metrics/";
 
 /** A point of several steps stands as the last of them. */
 export function stepsOf({ steps, columns }: MetricColumns): StepMetrics[] {
-  const [own, measures] = [true, false].map((isOwn) => Object.entries(columns).filter(([name]) => name.startsWith(OWN) === isOwn)) as [[string, MetricColumn][], [string, MetricColumn][]];
+  const [own, measures] = [true, false].map((isOwn) =>
+    Object.entries(columns).filter(([name]) => name.startsWith(OWN) === isOwn),
+  ) as [[string, MetricColumn][], [string, MetricColumn][]];
   return steps.map((step, at) => {
     const measured = measures.map(([name, column]) => [name, column.last[at] ?? null]);
-    const metrics = own.flatMap(([name, column]) => (typeof column.last[at] === "number" ? [[name.slice(OWN.length), column.last[at]]] : []));
-    return { ...Object.fromEntries(measured), metrics: Object.fromEntries(metrics), step } as unknown as StepMetrics;
+    const metrics = own.flatMap(([name, column]) =>
+      typeof column.last[at] === "number" ? [[name.slice(OWN.length), column.last[at]]] : [],
+    );
+    return {
+      ...Object.fromEntries(measured),
+      metrics: Object.fromEntries(metrics),
+      step,
+    } as unknown as StepMetrics;
   });
 }

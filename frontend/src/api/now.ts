@@ -20,11 +20,21 @@ export interface NowEpisodes {
 
 /** Episodes are no entries of the record: they are asked for again while the page is looked at. */
 export function nowQuery(id: string) {
-  const page = async (query: Asked) => (await unwrap(api.GET("/v1/sessions/{session_id}/episodes", { params: { path: { session_id: id }, query } }))).items;
+  const page = async (query: Asked) =>
+    (
+      await unwrap(
+        api.GET("/v1/sessions/{session_id}/episodes", {
+          params: { path: { session_id: id }, query },
+        }),
+      )
+    ).items;
   return queryOptions({
     queryKey: ["session", id, "now"],
     queryFn: async (): Promise<NowEpisodes> => {
-      const [newest, waiting] = await Promise.all([page({ sort: "newest", limit: NEWEST }), page({ fate: ["waiting"], sort: "oldest", limit: WAITING })]);
+      const [newest, waiting] = await Promise.all([
+        page({ sort: "newest", limit: NEWEST }),
+        page({ fate: ["waiting"], sort: "oldest", limit: WAITING }),
+      ]);
       return { newest, waiting };
     },
     retry: (failures, error) => failures < 2 && !isFinal(undefined, error),

@@ -12,7 +12,10 @@ export const isDemo = typeof location !== "undefined" && isInDemo(location.pathn
 
 /** When it was exported to a folder; null where a server stands behind the pages. */
 export const exportedAt: string | null =
-  typeof document === "undefined" ? null : (document.querySelector<HTMLMetaElement>("meta[name=tinkerscript-exported-at]")?.content ?? null);
+  typeof document === "undefined"
+    ? null
+    : (document.querySelector<HTMLMetaElement>("meta[name=tinkerscript-exported-at]")?.content ??
+      null);
 
 export const isExported = exportedAt !== null || isDemo;
 

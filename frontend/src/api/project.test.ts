@@ -60,6 +60,14 @@ test("a project of the address that is not theirs is no other one, and what was 
 });
 
 test("a path's project is before the page's own path", () => {
-  expect(["/projects/prj_1/home", "/projects/prj_1", "/projects/", "/projects/a%2Fb/home", "/sessions/projects/x"].map(baseOf)).toEqual(["/projects/prj_1", "/projects/prj_1", "", "", ""]);
+  expect(
+    [
+      "/projects/prj_1/home",
+      "/projects/prj_1",
+      "/projects/",
+      "/projects/a%2Fb/home",
+      "/sessions/projects/x",
+    ].map(baseOf),
+  ).toEqual(["/projects/prj_1", "/projects/prj_1", "", "", ""]);
   expect(inProject("prj_1", "/sessions?tag=a")).toBe("/projects/prj_1/sessions?tag=a");
 });

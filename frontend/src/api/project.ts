@@ -24,7 +24,9 @@ function addressed(): string {
 /** Empty: the server's choice, which is the first. The demo run is of none of theirs. */
 export function chosenProject(): string {
   if (isDemo) return "";
-  return addressed() || (typeof localStorage === "undefined" ? "" : (localStorage.getItem(NAME) ?? ""));
+  return (
+    addressed() || (typeof localStorage === "undefined" ? "" : (localStorage.getItem(NAME) ?? ""))
+  );
 }
 
 /** Work in it from now on. Everything on the page is another's then, so the page begins anew. */

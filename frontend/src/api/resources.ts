@@ -11,7 +11,12 @@ export const HEALTH_ENTRIES = 1000;
 export function resourcesQuery(id: string, isLive: boolean) {
   return queryOptions({
     queryKey: ["session", id, "resources"],
-    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/resources", { params: { path: { session_id: id }, query: { points: POINTS } } })),
+    queryFn: () =>
+      unwrap(
+        api.GET("/v1/sessions/{session_id}/resources", {
+          params: { path: { session_id: id }, query: { points: POINTS } },
+        }),
+      ),
     retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
     refetchInterval: isLive ? REFRESH_MS : false,
   });
@@ -21,7 +26,8 @@ export function resourcesQuery(id: string, isLive: boolean) {
 export function healthEventsQuery(id: string, isLive: boolean) {
   return queryOptions({
     queryKey: ["session", id, "health"],
-    queryFn: () => eventsPage(id, { newest: true, kind: ["state", "event"], limit: HEALTH_ENTRIES }),
+    queryFn: () =>
+      eventsPage(id, { newest: true, kind: ["state", "event"], limit: HEALTH_ENTRIES }),
     retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
     refetchInterval: isLive ? REFRESH_MS : false,
   });

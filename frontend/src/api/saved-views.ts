@@ -13,8 +13,14 @@ export function createView(body: { name: string; address: string }): Promise<Sav
   return unwrap(api.POST("/v1/saved-views", { body: { ...body, pinned: false } }));
 }
 
-export function updateView({ id, ...body }: Pick<SavedView, "id"> & Partial<Pick<SavedView, "name" | "address" | "pinned">>): Promise<SavedView> {
-  return unwrap(api.PATCH("/v1/saved-views/{view_id}", { params: { path: { view_id: id } }, body }));
+export function updateView({
+  id,
+  ...body
+}: Pick<SavedView, "id"> &
+  Partial<Pick<SavedView, "name" | "address" | "pinned">>): Promise<SavedView> {
+  return unwrap(
+    api.PATCH("/v1/saved-views/{view_id}", { params: { path: { view_id: id } }, body }),
+  );
 }
 
 export function deleteView(id: string): Promise<void> {

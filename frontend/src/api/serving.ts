@@ -9,14 +9,24 @@ const MOST = 100;
 /** Those that answer calls, or will. */
 export const servingQuery = queryOptions({
   queryKey: ["sessions", "serving"],
-  queryFn: () => unwrap(api.GET("/v1/sessions", { params: { query: { kind: ["serving"], limit: MOST, state: GOING } } })),
+  queryFn: () =>
+    unwrap(
+      api.GET("/v1/sessions", {
+        params: { query: { kind: ["serving"], limit: MOST, state: GOING } },
+      }),
+    ),
   refetchInterval: 3_000,
 });
 
 /** Runs whose policy can be asked now. */
 export const liveRunsQuery = queryOptions({
   queryKey: ["sessions", "live"],
-  queryFn: () => unwrap(api.GET("/v1/sessions", { params: { query: { kind: ["episodes"], limit: MOST, state: ["ready"] } } })),
+  queryFn: () =>
+    unwrap(
+      api.GET("/v1/sessions", {
+        params: { query: { kind: ["episodes"], limit: MOST, state: ["ready"] } },
+      }),
+    ),
   refetchInterval: 5_000,
 });
 
@@ -27,13 +37,27 @@ export function createServing(model: string, name = ""): Promise<Session> {
 
 export function createServingKey(sessionId: string, days: number): Promise<ServingEndpoint> {
   const body = { expires_in_days: days };
-  return unwrap(api.POST("/v1/sessions/{session_id}/serving-keys", { params: { path: { session_id: sessionId } }, body }));
+  return unwrap(
+    api.POST("/v1/sessions/{session_id}/serving-keys", {
+      params: { path: { session_id: sessionId } },
+      body,
+    }),
+  );
 }
 
 /** For what a Tinker client saved, which a runtime is started for where none is there. */
-export function createCheckpointKey(sessionId: string, checkpointId: string, days: number): Promise<ServingEndpoint> {
+export function createCheckpointKey(
+  sessionId: string,
+  checkpointId: string,
+  days: number,
+): Promise<ServingEndpoint> {
   const path = { session_id: sessionId, checkpoint_id: checkpointId };
-  return unwrap(api.POST("/v1/sessions/{session_id}/checkpoints/{checkpoint_id}/serving-keys", { params: { path }, body: { expires_in_days: days } }));
+  return unwrap(
+    api.POST("/v1/sessions/{session_id}/checkpoints/{checkpoint_id}/serving-keys", {
+      params: { path },
+      body: { expires_in_days: days },
+    }),
+  );
 }
 
 /** What a session of kind serving serves. */

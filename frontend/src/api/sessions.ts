@@ -3,7 +3,19 @@ import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/
 import { unwrap, api, longFetch, saveBlob } from "./client";
 import { ApiError } from "./errors";
 import { isExported } from "./offline";
-import type { ConfigChange, ConfigUpdate, EpisodeExport, Project, Session, SessionCreate, SessionLogs, SessionPlan, SessionSort, SessionState, SessionUpdate } from "./types";
+import type {
+  ConfigChange,
+  ConfigUpdate,
+  EpisodeExport,
+  Project,
+  Session,
+  SessionCreate,
+  SessionLogs,
+  SessionPlan,
+  SessionSort,
+  SessionState,
+  SessionUpdate,
+} from "./types";
 
 const PAGE = 50;
 const REFRESH_MS = 5_000;
@@ -50,9 +62,43 @@ export interface SessionFilter {
 export const sessionsKey = ["sessions"];
 
 export function sessionsPage(filter: SessionFilter, cursor: string, limit = PAGE) {
-  const { states, name, tag, option, model, since, until, pinned, sort, sortBy, measure, reverse, kinds = [], measures } = filter;
-  const narrowed = { state: [...states], kind: [...kinds], name: name || null, tag: tag ? [tag] : [], config: option ? [option] : [], measure: measure ? [measure] : [], base_model: model || null };
-  const query = { limit, ...narrowed, since: since || null, until: until || null, pinned: pinned || null, sort, sort_by: sortBy || undefined, reverse: reverse || undefined, measures: measures || undefined, cursor: cursor || null };
+  const {
+    states,
+    name,
+    tag,
+    option,
+    model,
+    since,
+    until,
+    pinned,
+    sort,
+    sortBy,
+    measure,
+    reverse,
+    kinds = [],
+    measures,
+  } = filter;
+  const narrowed = {
+    state: [...states],
+    kind: [...kinds],
+    name: name || null,
+    tag: tag ? [tag] : [],
+    config: option ? [option] : [],
+    measure: measure ? [measure] : [],
+    base_model: model || null,
+  };
+  const query = {
+    limit,
+    ...narrowed,
+    since: since || null,
+    until: until || null,
+    pinned: pinned || null,
+    sort,
+    sort_by: sortBy || undefined,
+    reverse: reverse || undefined,
+    measures: measures || undefined,
+    cursor: cursor || null,
+  };
   return unwrap(api.GET("/v1/sessions", { params: { query } }));
 }
 
@@ -69,7 +115,8 @@ export function sessionsQuery(filter: SessionFilter, isLive = false) {
     getNextPageParam: (page) => page.next_cursor ?? undefined,
     placeholderData: keepPreviousData,
     // All pages are asked for together: so many times more rarely, one request in five seconds however long the list.
-    refetchInterval: (query) => (isTold ? LIVE_REFRESH_MS : REFRESH_MS) * Math.max(1, query.state.data?.pages.length ?? 1),
+    refetchInterval: (query) =>
+      (isTold ? LIVE_REFRESH_MS : REFRESH_MS) * Math.max(1, query.state.data?.pages.length ?? 1),
   });
 }
 
@@ -98,9 +145,14 @@ export function sessionQuery(id: string) {
 }
 
 /** Which of these projects has the session: a link may lead into another than the one that is open. Null: none of them. */
-export async function projectOf(id: string, projects: readonly Pick<Project, "id">[]): Promise<string | null> {
+export async function projectOf(
+  id: string,
+  projects: readonly Pick<Project, "id">[],
+): Promise<string | null> {
   for (const project of projects) {
-    const found = await unwrap(api.GET("/v1/sessions/{session_id}", { ...at(id), headers: { "X-Project-Id": project.id } })).catch((error: unknown) => {
+    const found = await unwrap(
+      api.GET("/v1/sessions/{session_id}", { ...at(id), headers: { "X-Project-Id": project.id } }),
+    ).catch((error: unknown) => {
       if (error instanceof ApiError && error.status === 404) return null;
       throw error;
     });
@@ -129,16 +181,31 @@ export function logsQuery(id: string, containing: string, lines = LOG_LINES) {
 }
 
 /** What was written after the place where `before` ends, added to it; the last `most` lines of both. */
-export async function logsGoOn(id: string, containing: string, before: SessionLogs, most: number): Promise<SessionLogs> {
-  const params = { path: { session_id: id }, query: { lines: most, q: containing || undefined, after: before.cursor } };
-  return joinLogs(before, await unwrap(api.GET("/v1/sessions/{session_id}/logs", { params })), most);
+export async function logsGoOn(
+  id: string,
+  containing: string,
+  before: SessionLogs,
+  most: number,
+): Promise<SessionLogs> {
+  const params = {
+    path: { session_id: id },
+    query: { lines: most, q: containing || undefined, after: before.cursor },
+  };
+  return joinLogs(
+    before,
+    await unwrap(api.GET("/v1/sessions/{session_id}/logs", { params })),
+    most,
+  );
 }
 
 export function joinLogs(before: SessionLogs, more: SessionLogs, most: number): SessionLogs {
   if (more.is_cut) return more;
   const [first = "", ...rest] = more.lines;
   const last = before.lines[before.lines.length - 1];
-  const lines = more.continues && last !== undefined ? [...before.lines.slice(0, -1), last + first, ...rest] : [...before.lines, ...more.lines];
+  const lines =
+    more.continues && last !== undefined
+      ? [...before.lines.slice(0, -1), last + first, ...rest]
+      : [...before.lines, ...more.lines];
   return { ...before, cursor: more.cursor, lines: lines.slice(-most) };
 }
 
@@ -179,7 +246,13 @@ export function deleteSession(id: string): Promise<void> {
 /** A batch as a file of JSON lines, by its step or by the name that its refusal gave it. */
 export async function downloadBatch(id: string, batch: string): Promise<void> {
   const params = { path: { session_id: id, batch } };
-  const lines: unknown = await unwrap(api.GET("/v1/sessions/{session_id}/batches/{batch}", { params, parseAs: "blob", fetch: longFetch }));
+  const lines: unknown = await unwrap(
+    api.GET("/v1/sessions/{session_id}/batches/{batch}", {
+      params,
+      parseAs: "blob",
+      fetch: longFetch,
+    }),
+  );
   saveBlob(lines as Blob, `${id}-batch-${batch}.jsonl`);
 }
 

@@ -10,12 +10,17 @@ const TOKENS = 5_000; // of one page, as on the pages of a signed-in person
 
 export function sharesQuery(id: string) {
   const params = { path: { session_id: id } };
-  return queryOptions({ queryKey: ["session", id, "shares"], queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/shares", { params })) });
+  return queryOptions({
+    queryKey: ["session", id, "shares"],
+    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/shares", { params })),
+  });
 }
 
 export function createShare(id: string, days: number): Promise<ShareCreated> {
   const params = { path: { session_id: id } };
-  return unwrap(api.POST("/v1/sessions/{session_id}/shares", { params, body: { expires_in_days: days } }));
+  return unwrap(
+    api.POST("/v1/sessions/{session_id}/shares", { params, body: { expires_in_days: days } }),
+  );
 }
 
 export function revokeShare(id: string, shareId: string): Promise<void> {
@@ -24,7 +29,10 @@ export function revokeShare(id: string, shareId: string): Promise<void> {
 }
 
 /** When to ask again: never once the run has ended or the link was refused, and again after what may pass. */
-export function sharedRefreshMs(state: SharedRun["state"] | undefined, error: Error | null): number | false {
+export function sharedRefreshMs(
+  state: SharedRun["state"] | undefined,
+  error: Error | null,
+): number | false {
   const isOver = (state !== undefined && ENDED_STATES.includes(state)) || isRefused(error);
   return isOver ? false : REFRESH_MS;
 }
@@ -50,7 +58,12 @@ export function sharedMetricsQuery(token: string, state: SharedRun["state"]) {
 export function sharedFinerQuery(token: string, range: Range | null) {
   return queryOptions({
     queryKey: ["shared", token, "metrics", range],
-    queryFn: () => unwrap(apiByToken(token).GET("/v1/shared/metrics", { params: { query: { x_from: range?.min ?? null, x_to: range?.max ?? null } } })),
+    queryFn: () =>
+      unwrap(
+        apiByToken(token).GET("/v1/shared/metrics", {
+          params: { query: { x_from: range?.min ?? null, x_to: range?.max ?? null } },
+        }),
+      ),
     enabled: range !== null,
     staleTime: REFRESH_MS,
   });
@@ -59,7 +72,12 @@ export function sharedFinerQuery(token: string, range: Range | null) {
 export function sharedEpisodesQuery(token: string) {
   return infiniteQueryOptions({
     queryKey: ["shared", token, "episodes"],
-    queryFn: ({ pageParam }) => unwrap(apiByToken(token).GET("/v1/shared/episodes", { params: { query: { limit: 100, cursor: pageParam || null } } })),
+    queryFn: ({ pageParam }) =>
+      unwrap(
+        apiByToken(token).GET("/v1/shared/episodes", {
+          params: { query: { limit: 100, cursor: pageParam || null } },
+        }),
+      ),
     initialPageParam: "",
     getNextPageParam: (page) => page.next_cursor ?? undefined,
     placeholderData: keepPreviousData,
@@ -77,6 +95,9 @@ export function sharedTimelinesQuery(token: string, episodeId: string, start = 0
 }
 
 function sharedTimelinesPage(token: string, episodeId: string, cursor: string) {
-  const params = { path: { episode_id: episodeId }, query: { limit: TOKENS, cursor: Number(cursor) } };
+  const params = {
+    path: { episode_id: episodeId },
+    query: { limit: TOKENS, cursor: Number(cursor) },
+  };
   return unwrap(apiByToken(token).GET("/v1/shared/episodes/{episode_id}/timelines", { params }));
 }

@@ -9,7 +9,8 @@ const REFRESH_MS = 15_000; // a runtime is seen every few seconds, a cent passes
 export function spendingQuery(id: string, isLive: boolean) {
   return queryOptions({
     queryKey: ["session", id, "usage", isLive],
-    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/usage", { params: { path: { session_id: id } } })),
+    queryFn: () =>
+      unwrap(api.GET("/v1/sessions/{session_id}/usage", { params: { path: { session_id: id } } })),
     placeholderData: keepPreviousData,
     retry: (failures, error) => failures < 2 && !isRefused(error),
     refetchInterval: isLive ? REFRESH_MS : false,

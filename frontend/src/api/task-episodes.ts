@@ -15,7 +15,9 @@ export const MOST_OF_A_VERSION = PAGE * PAGES;
 
 async function page(id: string, isHeldOut: boolean, more: Asked) {
   const query: Asked = { ...more, eval: isHeldOut, fate: [isHeldOut ? "eval" : "trained"] };
-  return unwrap(api.GET("/v1/sessions/{session_id}/episodes", { params: { path: { session_id: id }, query } }));
+  return unwrap(
+    api.GET("/v1/sessions/{session_id}/episodes", { params: { path: { session_id: id }, query } }),
+  );
 }
 
 export interface VersionEdges {
@@ -31,8 +33,14 @@ export function versionEdgesQuery(id: string, isHeldOut: boolean) {
   return queryOptions({
     queryKey: ["session", id, "version edges", isHeldOut],
     queryFn: async (): Promise<VersionEdges | null> => {
-      const [first, last] = await Promise.all([page(id, isHeldOut, { sort: "oldest", limit: 1 }), page(id, isHeldOut, { sort: "newest", limit: 1 })]);
-      const [low, high] = [first.items[0]?.policy_version_first, last.items[0]?.policy_version_last];
+      const [first, last] = await Promise.all([
+        page(id, isHeldOut, { sort: "oldest", limit: 1 }),
+        page(id, isHeldOut, { sort: "newest", limit: 1 }),
+      ]);
+      const [low, high] = [
+        first.items[0]?.policy_version_first,
+        last.items[0]?.policy_version_last,
+      ];
       if (low === undefined || low === null || high === undefined || high === null) return null;
       const task = last.items[0]?.task;
       const same = task ? await page(id, isHeldOut, { task, sort: "oldest", limit: 1 }) : null;
@@ -50,7 +58,12 @@ export function versionEpisodesQuery(id: string, isHeldOut: boolean, version: nu
       const found: Episode[] = [];
       let cursor: string | null = null;
       do {
-        const read: Awaited<ReturnType<typeof page>> = await page(id, isHeldOut, { version, sort: "newest", limit: PAGE, cursor });
+        const read: Awaited<ReturnType<typeof page>> = await page(id, isHeldOut, {
+          version,
+          sort: "newest",
+          limit: PAGE,
+          cursor,
+        });
         found.push(...read.items);
         cursor = read.next_cursor;
       } while (cursor !== null && found.length < MOST_OF_A_VERSION);
@@ -64,19 +77,38 @@ export function versionEpisodesQuery(id: string, isHeldOut: boolean, version: nu
 export function nearestPlaysQuery(id: string, isHeldOut: boolean, from: number, to: number) {
   return queryOptions({
     queryKey: ["session", id, "nearest plays", isHeldOut, from, to],
-    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/episodes/nearest", { params: { path: { session_id: id }, query: { held_out: isHeldOut, from_version: from, to_version: to } } })),
+    queryFn: () =>
+      unwrap(
+        api.GET("/v1/sessions/{session_id}/episodes/nearest", {
+          params: {
+            path: { session_id: id },
+            query: { held_out: isHeldOut, from_version: from, to_version: to },
+          },
+        }),
+      ),
     staleTime: KEPT_MS,
   });
 }
 
 /** The newest episodes of one task, and those of `versions`, which may be long ago. */
-export function taskEpisodesQuery(id: string, isHeldOut: boolean, task: string, versions: readonly number[]) {
+export function taskEpisodesQuery(
+  id: string,
+  isHeldOut: boolean,
+  task: string,
+  versions: readonly number[],
+) {
   return queryOptions({
     queryKey: ["session", id, "task episodes", isHeldOut, task, versions],
     queryFn: async (): Promise<Episode[]> => {
       const asked = [{}, ...versions.map((version) => ({ version }))];
-      const pages = await Promise.all(asked.map((more) => page(id, isHeldOut, { task, sort: "newest", limit: PAGE, ...more })));
-      return [...new Map(pages.flatMap(({ items }) => items.map((each) => [each.episode_id, each] as const))).values()];
+      const pages = await Promise.all(
+        asked.map((more) => page(id, isHeldOut, { task, sort: "newest", limit: PAGE, ...more })),
+      );
+      return [
+        ...new Map(
+          pages.flatMap(({ items }) => items.map((each) => [each.episode_id, each] as const)),
+        ).values(),
+      ];
     },
     staleTime: KEPT_MS,
   });

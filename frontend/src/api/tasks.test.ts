@@ -22,7 +22,9 @@ describe("the queue of tasks", () => {
     expect(nextAfterMs(session("ready"), counts({ done: 3 }), null)).toBe(10_000);
     expect(nextAfterMs(session("ready"), undefined, null)).toBe(10_000);
     expect(nextAfterMs(session("stopped"), counts({ waiting: 1 }), null)).toBe(false);
-    expect(nextAfterMs(session("ready"), undefined, new ApiError(404, "not_found", "gone"))).toBe(false);
+    expect(nextAfterMs(session("ready"), undefined, new ApiError(404, "not_found", "gone"))).toBe(
+      false,
+    );
   });
 
   it("is shown once an attempt was put there", () => {
@@ -32,8 +34,12 @@ describe("the queue of tasks", () => {
 
   it("misses a worker of each kind that waits and that no one plays", () => {
     expect(missingWorkers(counts({ waiting: 3, waiting_judged: 1 }))).toEqual(["plain", "judged"]);
-    expect(missingWorkers(counts({ waiting: 1, waiting_judged: 1, running: 2, workers: 1 }))).toEqual(["judged"]);
-    expect(missingWorkers(counts({ waiting: 2, running: 4, running_judged: 4, workers: 1 }))).toEqual(["plain"]);
+    expect(
+      missingWorkers(counts({ waiting: 1, waiting_judged: 1, running: 2, workers: 1 })),
+    ).toEqual(["judged"]);
+    expect(
+      missingWorkers(counts({ waiting: 2, running: 4, running_judged: 4, workers: 1 })),
+    ).toEqual(["plain"]);
     expect(missingWorkers(counts({ waiting: 2, running: 1, workers: 1 }))).toEqual([]);
   });
 });

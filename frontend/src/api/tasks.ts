@@ -12,12 +12,21 @@ const IDLE_MS = 10_000;
 export function tasksQuery(session: Session) {
   return queryOptions({
     queryKey: ["session", session.id, "tasks"],
-    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/tasks", { params: { path: { session_id: session.id } } })),
+    queryFn: () =>
+      unwrap(
+        api.GET("/v1/sessions/{session_id}/tasks", {
+          params: { path: { session_id: session.id } },
+        }),
+      ),
     refetchInterval: ({ state }) => nextAfterMs(session, state.data, state.error),
   });
 }
 
-export function nextAfterMs(session: Session, counts: TaskCounts | undefined, error: Error | null): number | false {
+export function nextAfterMs(
+  session: Session,
+  counts: TaskCounts | undefined,
+  error: Error | null,
+): number | false {
   if (error instanceof ApiError && error.status >= 400 && error.status < 500) return false;
   if (counts && hasEnded(session)) return false;
   return counts && counts.waiting + counts.running > 0 ? BUSY_MS : IDLE_MS;
@@ -32,8 +41,14 @@ export type TaskKind = "plain" | "judged";
 
 /** The kinds of tasks that wait while no worker of their kind, which takes no others, has one. */
 export function missingWorkers(counts: TaskCounts): TaskKind[] {
-  const plain = { waiting: counts.waiting - counts.waiting_judged, running: counts.running - counts.running_judged };
+  const plain = {
+    waiting: counts.waiting - counts.waiting_judged,
+    running: counts.running - counts.running_judged,
+  };
   const judged = { waiting: counts.waiting_judged, running: counts.running_judged };
   const isMissing = ({ waiting, running }: typeof plain) => waiting > 0 && running === 0;
-  return [...(isMissing(plain) ? (["plain"] as const) : []), ...(isMissing(judged) ? (["judged"] as const) : [])];
+  return [
+    ...(isMissing(plain) ? (["plain"] as const) : []),
+    ...(isMissing(judged) ? (["judged"] as const) : []),
+  ];
 }

@@ -13,7 +13,8 @@ export type CallKind = "forward" | "forward_backward" | "optim_step";
 export function tinkerRunQuery(id: string, isLive: boolean) {
   return queryOptions({
     queryKey: ["session", id, "tinker"],
-    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/tinker", { params: { path: { session_id: id } } })),
+    queryFn: () =>
+      unwrap(api.GET("/v1/sessions/{session_id}/tinker", { params: { path: { session_id: id } } })),
     retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
     refetchInterval: isLive ? REFRESH_MS : false,
   });
@@ -23,19 +24,32 @@ export function modelCallsQuery(id: string, modelId: string, kind: CallKind, isL
   const params = { path: { session_id: id, model_id: modelId }, query: { kind, points: POINTS } };
   return queryOptions({
     queryKey: ["session", id, "tinker", modelId, kind],
-    queryFn: (): Promise<ModelCalls> => unwrap(api.GET("/v1/sessions/{session_id}/tinker/{model_id}/calls", { params })),
+    queryFn: (): Promise<ModelCalls> =>
+      unwrap(api.GET("/v1/sessions/{session_id}/tinker/{model_id}/calls", { params })),
     retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
     refetchInterval: isLive ? REFRESH_MS : false,
   });
 }
 
 /** The calls of a part of the axis, in as many points as the whole has. */
-export function finerCallsQuery(id: string, modelId: string, kind: CallKind, range: Range | null, isLive: boolean) {
-  const query = { kind, points: POINTS, number_from: range && Math.max(1, Math.floor(range.min)), number_to: range && Math.max(1, Math.ceil(range.max)) };
+export function finerCallsQuery(
+  id: string,
+  modelId: string,
+  kind: CallKind,
+  range: Range | null,
+  isLive: boolean,
+) {
+  const query = {
+    kind,
+    points: POINTS,
+    number_from: range && Math.max(1, Math.floor(range.min)),
+    number_to: range && Math.max(1, Math.ceil(range.max)),
+  };
   const params = { path: { session_id: id, model_id: modelId }, query };
   return queryOptions({
     queryKey: ["session", id, "tinker", modelId, kind, query],
-    queryFn: (): Promise<ModelCalls> => unwrap(api.GET("/v1/sessions/{session_id}/tinker/{model_id}/calls", { params })),
+    queryFn: (): Promise<ModelCalls> =>
+      unwrap(api.GET("/v1/sessions/{session_id}/tinker/{model_id}/calls", { params })),
     enabled: range !== null,
     staleTime: isLive ? REFRESH_MS : Infinity,
   });

@@ -73,7 +73,10 @@ export type SessionPlan = FromServer<Schemas["SessionPlan"]>;
 export type SessionSort = Schemas["SessionSort"];
 
 /** What moves of a session, as the project's live channel tells it. */
-export type SessionChange = Pick<Session, "id" | "state" | "phase" | "queue_position" | "policy_version" | "reward_mean" | "accounting">;
+export type SessionChange = Pick<
+  Session,
+  "id" | "state" | "phase" | "queue_position" | "policy_version" | "reward_mean" | "accounting"
+>;
 
 export interface SessionChanges {
   items: SessionChange[];

@@ -7,7 +7,8 @@ const REFRESH_MS = 15_000;
 
 export const usageQuery = infiniteQueryOptions({
   queryKey: ["usage"],
-  queryFn: ({ pageParam }) => unwrap(api.GET("/v1/usage", { params: { query: { limit: 50, cursor: pageParam || null } } })),
+  queryFn: ({ pageParam }) =>
+    unwrap(api.GET("/v1/usage", { params: { query: { limit: 50, cursor: pageParam || null } } })),
   initialPageParam: "",
   getNextPageParam: (page) => page.next_cursor ?? undefined,
   // All pages that are loaded are read anew each time: who reads on asks no more often for it.

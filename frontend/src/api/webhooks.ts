@@ -12,8 +12,14 @@ export const webhooksQuery = queryOptions({
 export function deliveriesQuery(webhookId: string) {
   return queryOptions({
     queryKey: ["webhooks", webhookId, "deliveries"],
-    queryFn: () => unwrap(api.GET("/v1/webhooks/{webhook_id}/deliveries", { params: { path: { webhook_id: webhookId } } })),
-    refetchInterval: (query) => (query.state.data?.items.some((delivery) => delivery.state === "pending") ? 3_000 : 15_000),
+    queryFn: () =>
+      unwrap(
+        api.GET("/v1/webhooks/{webhook_id}/deliveries", {
+          params: { path: { webhook_id: webhookId } },
+        }),
+      ),
+    refetchInterval: (query) =>
+      query.state.data?.items.some((delivery) => delivery.state === "pending") ? 3_000 : 15_000,
   });
 }
 

@@ -43,7 +43,10 @@ test("a lost connection resumes from the last cursor", () => {
   newest().hear(41);
   newest().onclose?.({ code: 1006 });
   vi.advanceTimersByTime(500);
-  expect(channels.map((channel) => channel.path)).toEqual(["/ws/v1/sessions/ses_1?after=7&kinds=state,metric,event,evaluation", "/ws/v1/sessions/ses_1?after=41&kinds=state,metric,event,evaluation"]);
+  expect(channels.map((channel) => channel.path)).toEqual([
+    "/ws/v1/sessions/ses_1?after=7&kinds=state,metric,event,evaluation",
+    "/ws/v1/sessions/ses_1?after=41&kinds=state,metric,event,evaluation",
+  ]);
 });
 
 test("a server that stays away is asked ever less often, and never given up", () => {
@@ -103,7 +106,10 @@ test("a refusal is final and gives the reason", () => {
   newest().onclose?.({ code: 4404 });
   vi.advanceTimersByTime(60_000);
   expect(channels).toHaveLength(1);
-  expect(links.at(-1)).toMatchObject({ status: "refused", reason: expect.stringContaining("no such session") as string });
+  expect(links.at(-1)).toMatchObject({
+    status: "refused",
+    reason: expect.stringContaining("no such session") as string,
+  });
 });
 
 test("stopping closes the channel and cancels a retry", () => {

@@ -28,7 +28,10 @@ export interface FollowOptions extends Following<EventPage> {
 
 /** The record of a session. Starts at once; the answer ends it for good. */
 export function followSession({ sessionId, ...following }: FollowOptions): () => void {
-  return follow((cursor) => `/ws/v1/sessions/${sessionId}?after=${String(cursor)}&kinds=${KINDS}`, following);
+  return follow(
+    (cursor) => `/ws/v1/sessions/${sessionId}?after=${String(cursor)}&kinds=${KINDS}`,
+    following,
+  );
 }
 
 /** What moves in the sessions of a project; after 0: from now on. */
@@ -37,10 +40,15 @@ export function followProject(projectId: string, following: Following<SessionCha
 }
 
 export function openSocket(path: string): Channel {
-  return new WebSocket(path.startsWith("/") ? location.origin.replace(/^http/, "ws") + path : path) as unknown as Channel;
+  return new WebSocket(
+    path.startsWith("/") ? location.origin.replace(/^http/, "ws") + path : path,
+  ) as unknown as Channel;
 }
 
-function follow<Page extends { next_cursor: number }>(path: (cursor: number) => string, { after, open, onPage, onLink }: Following<Page>): () => void {
+function follow<Page extends { next_cursor: number }>(
+  path: (cursor: number) => string,
+  { after, open, onPage, onLink }: Following<Page>,
+): () => void {
   let cursor = after;
   let link: Link = firstLink;
   let channel: Channel | null = null;

@@ -8,7 +8,10 @@ const columns: MetricColumns = {
   axis: "step",
   x: [5, 10],
   steps: [5, 10],
-  columns: { reward_mean: { last: [0.25, 0.75], low: [0, 0.5], high: [0.5, 1] }, loss: { last: [1, null], low: [1, null], high: [1, null] } },
+  columns: {
+    reward_mean: { last: [0.25, 0.75], low: [0, 0.5], high: [0.5, 1] },
+    loss: { last: [1, null], low: [1, null], high: [1, null] },
+  },
   steps_in_all: 10,
   cursor: 40,
 };
@@ -18,7 +21,10 @@ function event(cursor: number, name: string): Event {
 }
 
 test("points stand as steps, and what came after their cursor is left to the live channel", () => {
-  const record = recordOf(columns, { items: [event(12, "early"), event(41, "late")], next_cursor: 41 });
+  const record = recordOf(columns, {
+    items: [event(12, "early"), event(41, "late")],
+    next_cursor: 41,
+  });
   expect(record.steps).toEqual([
     { step: 5, reward_mean: 0.25, loss: 1, metrics: {} },
     { step: 10, reward_mean: 0.75, loss: null, metrics: {} },
@@ -32,7 +38,11 @@ test("points stand as steps, and what came after their cursor is left to the liv
 test("a history that could not be read is waited for while the live channel may bring it", () => {
   const live = { isFollowed: true, link: firstLink, hasPage: false };
   const refused = { status: "refused" as const, reason: "No." };
-  expect([isKnown("pending", live), isKnown("read", live), isKnown("failed", live)]).toEqual([false, true, false]);
+  expect([isKnown("pending", live), isKnown("read", live), isKnown("failed", live)]).toEqual([
+    false,
+    true,
+    false,
+  ]);
   expect(isKnown("failed", { ...live, link: refused })).toBe(true);
   expect(isKnown("failed", { ...live, hasPage: true })).toBe(true);
   expect(isKnown("failed", { ...live, isFollowed: false })).toBe(true);
@@ -43,7 +53,9 @@ test("what was asked for before the page is taken by it once", async () => {
   vi.stubGlobal("fetch", (request: Request) => {
     asked.push(new URL(request.url).pathname);
     const body = request.url.includes("/metrics") ? columns : { items: [], next_cursor: 0 };
-    return Promise.resolve(new Response(JSON.stringify(body), { headers: { "Content-Type": "application/json" } }));
+    return Promise.resolve(
+      new Response(JSON.stringify(body), { headers: { "Content-Type": "application/json" } }),
+    );
   });
   const metrics = () => asked.filter((path) => path === "/v1/sessions/ses_1/metrics").length;
   historyBegin("ses_1");

@@ -13,7 +13,10 @@ export async function historyLoad(sessionId: string): Promise<SessionRecord> {
     eventsPage(sessionId, { newest: true, kind: ["state", "event"], limit: KEPT_ENTRIES }),
     eventsPage(sessionId, { newest: true, kind: ["evaluation"], limit: KEPT_ENTRIES }),
   ]);
-  return recordOf(columns, { ...events, items: [...events.items, ...evaluations.items].sort((a, b) => a.cursor - b.cursor) });
+  return recordOf(columns, {
+    ...events,
+    items: [...events.items, ...evaluations.items].sort((a, b) => a.cursor - b.cursor),
+  });
 }
 
 const begun = new Map<string, Promise<SessionRecord>>();
@@ -34,7 +37,10 @@ export function historyTake(sessionId: string): Promise<SessionRecord> {
 export type HistoryState = "pending" | "read" | "failed";
 
 /** Whether nothing more of it is on its way. Where it could not be read, the live channel brings it, unless that is refused. */
-export function isKnown(history: HistoryState, live: { isFollowed: boolean; link: Link; hasPage: boolean }): boolean {
+export function isKnown(
+  history: HistoryState,
+  live: { isFollowed: boolean; link: Link; hasPage: boolean },
+): boolean {
   if (history !== "failed") return history === "read";
   return !live.isFollowed || live.hasPage || live.link.status === "refused";
 }
@@ -42,6 +48,9 @@ export function isKnown(history: HistoryState, live: { isFollowed: boolean; link
 /** Entries after the cursor of the columns are left to the live channel. */
 export function recordOf(columns: MetricColumns, events: EventPage): SessionRecord {
   const known = events.items.filter((item) => item.cursor <= columns.cursor);
-  const record = applyPage({ ...emptyRecord, steps: stepsOf(columns), read: columns }, { items: known, next_cursor: columns.cursor });
+  const record = applyPage(
+    { ...emptyRecord, steps: stepsOf(columns), read: columns },
+    { items: known, next_cursor: columns.cursor },
+  );
   return { ...record, cursor: columns.cursor };
 }

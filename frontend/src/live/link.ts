@@ -6,7 +6,8 @@ export type Link =
   | { status: "waiting"; attempt: number; delayMs: number }
   | { status: "refused"; reason: string };
 
-export type LinkEvent = { type: "opened" } | { type: "received" } | { type: "lost"; code: number } | { type: "retry" };
+export type LinkEvent =
+  { type: "opened" } | { type: "received" } | { type: "lost"; code: number } | { type: "retry" };
 
 const FIRST_DELAY_MS = 500;
 const LONGEST_DELAY_MS = 10_000;

@@ -3,7 +3,8 @@ import type { Event } from "../api/types";
 import { markOf, marksJoined } from "./marks";
 
 const at = "2030-01-01T00:00:00Z";
-const entry = (cursor: number, kind: Event["kind"], data: Record<string, unknown>) => ({ cursor, kind, at, data }) as Event;
+const entry = (cursor: number, kind: Event["kind"], data: Record<string, unknown>) =>
+  ({ cursor, kind, at, data }) as Event;
 
 test("a committed checkpoint, a refused step, a restart and changed options are marks, and nothing else is", () => {
   const entries = [
@@ -14,7 +15,12 @@ test("a committed checkpoint, a refused step, a restart and changed options are 
     entry(5, "state", { from: "", to: "queued" }),
     entry(6, "event", { name: "checkpoint_requested", kind: "model" }),
     entry(7, "metric", { name: "step_refused", step: 1 }),
-    entry(8, "event", { name: "config_changed", step: 9, options: { learning_rate: 2e-6, kl_coef: 0.1 }, was: { learning_rate: null, kl_coef: 0.2 } }),
+    entry(8, "event", {
+      name: "config_changed",
+      step: 9,
+      options: { learning_rate: 2e-6, kl_coef: 0.1 },
+      was: { learning_rate: null, kl_coef: 0.2 },
+    }),
   ];
   expect(entries.map(markOf)).toEqual([
     { cursor: 1, at, kind: "checkpoint", step: 8, detail: "state" },
@@ -24,11 +30,25 @@ test("a committed checkpoint, a refused step, a restart and changed options are 
     null,
     null,
     null,
-    { cursor: 8, at, kind: "change", step: 9, detail: "learning_rate 0.000002, was its default; kl_coef 0.1, was 0.2" },
+    {
+      cursor: 8,
+      at,
+      kind: "change",
+      step: 9,
+      detail: "learning_rate 0.000002, was its default; kl_coef 0.1, was 0.2",
+    },
   ]);
 });
 
 test("marks that were read twice stand once, in the order of the record", () => {
-  const mark = (cursor: number) => ({ cursor, at, kind: "restart" as const, step: null, detail: "" });
-  expect(marksJoined([mark(3), mark(5)], [mark(1), mark(3)]).map(({ cursor }) => cursor)).toEqual([1, 3, 5]);
+  const mark = (cursor: number) => ({
+    cursor,
+    at,
+    kind: "restart" as const,
+    step: null,
+    detail: "",
+  });
+  expect(marksJoined([mark(3), mark(5)], [mark(1), mark(3)]).map(({ cursor }) => cursor)).toEqual([
+    1, 3, 5,
+  ]);
 });

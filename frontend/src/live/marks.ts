@@ -15,16 +15,31 @@ const RUNNING = new Set(["provisioning", "loading", "ready", "stopping"]);
 
 /** Whether a run went back to the queue after it had a runtime. */
 export function isRestart({ kind, data }: Event): boolean {
-  return kind === "state" && data.to === "queued" && typeof data.from === "string" && RUNNING.has(data.from);
+  return (
+    kind === "state" &&
+    data.to === "queued" &&
+    typeof data.from === "string" &&
+    RUNNING.has(data.from)
+  );
 }
 
 export function markOf(entry: Event): Mark | null {
   const { cursor, at, data } = entry;
-  if (isRestart(entry)) return { cursor, at, kind: "restart", step: null, detail: said(data.reason) };
+  if (isRestart(entry))
+    return { cursor, at, kind: "restart", step: null, detail: said(data.reason) };
   if (entry.kind !== "event" || typeof data.step !== "number") return null;
-  if (data.name === "checkpoint_committed") return { cursor, at, kind: "checkpoint", step: data.step, detail: said(data.kind) };
-  if (data.name === "step_refused") return { cursor, at, kind: "refusal", step: data.step, detail: said(data.reason) };
-  if (data.name === "config_changed") return { cursor, at, kind: "change", step: data.step, detail: optionsSaid(data.options, data.was) };
+  if (data.name === "checkpoint_committed")
+    return { cursor, at, kind: "checkpoint", step: data.step, detail: said(data.kind) };
+  if (data.name === "step_refused")
+    return { cursor, at, kind: "refusal", step: data.step, detail: said(data.reason) };
+  if (data.name === "config_changed")
+    return {
+      cursor,
+      at,
+      kind: "change",
+      step: data.step,
+      detail: optionsSaid(data.options, data.was),
+    };
   return null;
 }
 
@@ -32,7 +47,10 @@ export function markOf(entry: Event): Mark | null {
 export function optionsSaid(options: unknown, was: unknown): string {
   const before = new Map(Object.entries(was ?? {}));
   return Object.entries(options ?? {})
-    .map(([name, value]) => `${name} ${String(value)}, was ${String(before.get(name) ?? "its default")}`)
+    .map(
+      ([name, value]) =>
+        `${name} ${String(value)}, was ${String(before.get(name) ?? "its default")}`,
+    )
     .join("; ");
 }
 

@@ -43,11 +43,20 @@ export interface SessionRecord {
   budgetEnd: BudgetEnd | null;
 }
 
-export const emptyRecord: SessionRecord = { cursor: 0, steps: [], read: null, evaluations: [], timeline: [], marks: [], budgetEnd: null };
+export const emptyRecord: SessionRecord = {
+  cursor: 0,
+  steps: [],
+  read: null,
+  evaluations: [],
+  timeline: [],
+  marks: [],
+  budgetEnd: null,
+};
 
 export function applyPage(record: SessionRecord, page: EventPage): SessionRecord {
   const fresh = page.items.filter((item) => item.cursor > record.cursor);
-  if (fresh.length === 0) return page.next_cursor > record.cursor ? { ...record, cursor: page.next_cursor } : record;
+  if (fresh.length === 0)
+    return page.next_cursor > record.cursor ? { ...record, cursor: page.next_cursor } : record;
   const hasSteps = fresh.some(({ kind }) => kind === "metric"); // else the charts keep what they have drawn
   const steps = hasSteps ? [...record.steps] : record.steps;
   const evaluations = [...record.evaluations];
@@ -55,11 +64,16 @@ export function applyPage(record: SessionRecord, page: EventPage): SessionRecord
   const marks = fresh.flatMap((item) => markOf(item) ?? []);
   let budgetEnd = record.budgetEnd;
   for (const item of fresh) {
-    if (item.kind === "metric") putStep(steps as StepMetrics[], item.data as unknown as StepMetrics);
+    if (item.kind === "metric")
+      putStep(steps as StepMetrics[], item.data as unknown as StepMetrics);
     else if (item.kind === "evaluation") evaluations.push(item.data as unknown as Evaluation);
     else if (item.kind !== "log") timeline.push(timelineEntry(item));
     if (item.data.name === "budget_exhausted") {
-      budgetEnd ??= { limit: text(item.data.limit), allowed: Number(item.data.allowed), used: Number(item.data.used) };
+      budgetEnd ??= {
+        limit: text(item.data.limit),
+        allowed: Number(item.data.allowed),
+        used: Number(item.data.used),
+      };
     }
   }
   const last = fresh[fresh.length - 1]?.cursor ?? record.cursor;
@@ -87,21 +101,50 @@ function timelineEntry({ cursor, at, kind, data }: Event): TimelineEntry {
     const from = text(data.from);
     if (from === data.to) {
       const deadline = typeof data.deadline_s === "number" && { deadlineS: data.deadline_s };
-      return { cursor, at, kind: "phase", title: text(data.phase), detail: text(data.reason), ...deadline };
+      return {
+        cursor,
+        at,
+        kind: "phase",
+        title: text(data.phase),
+        detail: text(data.reason),
+        ...deadline,
+      };
     }
     const title = from ? `${from} → ${text(data.to)}` : text(data.to);
-    return { cursor, at, kind, title, detail: [text(data.reason), text(data.phase)].filter(Boolean).join(" · ") };
+    return {
+      cursor,
+      at,
+      kind,
+      title,
+      detail: [text(data.reason), text(data.phase)].filter(Boolean).join(" · "),
+    };
   }
   const { name, ...rest } = data;
   // Ids mean nothing to a reader of a list; the step of what has a path is the number of a client's request.
   const isNamed = typeof data.path === "string";
-  const shown = Object.entries(rest).filter(([key]) => !key.endsWith("_id") && !(isNamed && key === "step"));
-  const detail = shown.map(([key, value]) => (key === "size_bytes" ? bytes(Number(value)) : `${key} ${text(value)}`));
-  const led = { ...(typeof data.batch === "string" && { batch: data.batch }), ...(typeof data.step === "number" && !isNamed && { step: data.step }) };
-  return { cursor, at, kind: "event", title: text(name).replaceAll("_", " "), detail: detail.join(" · "), ...led };
+  const shown = Object.entries(rest).filter(
+    ([key]) => !key.endsWith("_id") && !(isNamed && key === "step"),
+  );
+  const detail = shown.map(([key, value]) =>
+    key === "size_bytes" ? bytes(Number(value)) : `${key} ${text(value)}`,
+  );
+  const led = {
+    ...(typeof data.batch === "string" && { batch: data.batch }),
+    ...(typeof data.step === "number" && !isNamed && { step: data.step }),
+  };
+  return {
+    cursor,
+    at,
+    kind: "event",
+    title: text(name).replaceAll("_", " "),
+    detail: detail.join(" · "),
+    ...led,
+  };
 }
 
 function text(value: unknown): string {
   if (value === null || value === undefined) return "";
-  return typeof value === "object" ? JSON.stringify(value) : String(value as string | number | boolean);
+  return typeof value === "object"
+    ? JSON.stringify(value)
+    : String(value as string | number | boolean);
 }

@@ -2,7 +2,11 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { Event, EventPage } from "../api/types";
 import { EVERY_MS, refresher, type Moved } from "./refresh";
 
-const page = (...kinds: Event["kind"][]) => ({ items: kinds.map((kind, at) => ({ kind, cursor: at + 1 })), next_cursor: kinds.length }) as EventPage;
+const page = (...kinds: Event["kind"][]) =>
+  ({
+    items: kinds.map((kind, at) => ({ kind, cursor: at + 1 })),
+    next_cursor: kinds.length,
+  }) as EventPage;
 
 beforeEach(() => vi.useFakeTimers());
 afterEach(() => vi.useRealTimers());
@@ -20,7 +24,8 @@ test("what moved is read at once, and a burst after it once a second, with nothi
   const { all, page: taken } = reads();
   taken(page("metric"));
   expect(all).toEqual([["session"]]);
-  for (let at = 0; at < 500; at += 1) taken(page("metric", ...(at === 7 ? (["event"] as const) : [])));
+  for (let at = 0; at < 500; at += 1)
+    taken(page("metric", ...(at === 7 ? (["event"] as const) : [])));
   expect(all).toHaveLength(1);
   await vi.advanceTimersByTimeAsync(EVERY_MS);
   expect(all).toEqual([["session"], ["session", "checkpoints"]]);
@@ -44,7 +49,9 @@ test("the log moves nothing, and nothing is read after the end", async () => {
 
 test("a read that takes longer than a second is waited for, and what moved meanwhile is read after it", async () => {
   const waiting: (() => void)[] = [];
-  const { page: taken, stop } = refresher(() => new Promise<void>((resolve) => waiting.push(resolve)));
+  const { page: taken, stop } = refresher(
+    () => new Promise<void>((resolve) => waiting.push(resolve)),
+  );
   for (let at = 0; at < 5; at += 1) {
     taken(page("metric"));
     await vi.advanceTimersByTimeAsync(EVERY_MS);

@@ -70,5 +70,10 @@ export function useSessionRecord(sessionId: string, onPage: (page: EventPage) =>
       stop?.();
     };
   }, [sessionId]);
-  return { record, isLoaded: isKnown(history, { isFollowed: !isExported, link, hasPage }), link, heardAt };
+  return {
+    record,
+    isLoaded: isKnown(history, { isFollowed: !isExported, link, hasPage }),
+    link,
+    heardAt,
+  };
 }

@@ -23,7 +23,9 @@ test("a change begins with the address of now, not with that of the last paint",
     [, change] = useAddress();
     return null;
   };
-  renderToStaticMarkup(createElement(MemoryRouter, { initialEntries: ["/?task=a"] }, createElement(Part)));
+  renderToStaticMarkup(
+    createElement(MemoryRouter, { initialEntries: ["/?task=a"] }, createElement(Part)),
+  );
   vi.stubGlobal("window", { location: { search: "?task=ab" } });
   const seen: string[] = [];
   change((now) => {

@@ -12,7 +12,10 @@ export function withPart(address: URLSearchParams, name: string, value: string):
   return next;
 }
 
-type SetAddress = (change: (now: URLSearchParams) => URLSearchParams, options?: { replace?: boolean }) => void;
+type SetAddress = (
+  change: (now: URLSearchParams) => URLSearchParams,
+  options?: { replace?: boolean },
+) => void;
 
 /**
  * The parts of the address, and what changes them. The router's own setter knows those of the last paint: of two changes

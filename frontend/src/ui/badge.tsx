@@ -13,8 +13,13 @@ const TONES: Record<Tone, string> = {
 
 export function Badge({ tone, children }: { tone: Tone; children: ReactNode }) {
   return (
-    <span className={`inline-flex items-center gap-1.5 rounded-full px-2 py-0.5 text-xs font-medium whitespace-nowrap ${TONES[tone]}`}>
-      <span aria-hidden className={`size-1.5 rounded-full bg-current ${tone === "busy" ? "animate-pulse" : ""}`} />
+    <span
+      className={`inline-flex items-center gap-1.5 rounded-full px-2 py-0.5 text-xs font-medium whitespace-nowrap ${TONES[tone]}`}
+    >
+      <span
+        aria-hidden
+        className={`size-1.5 rounded-full bg-current ${tone === "busy" ? "animate-pulse" : ""}`}
+      />
       {children}
     </span>
   );

@@ -4,7 +4,8 @@ import { expect, test } from "vitest";
 import { Boundary, PartBoundary, PartError } from "./boundary";
 
 const again = () => undefined;
-const shown = (error: unknown) => renderToStaticMarkup(createElement(PartError, { name: "Events", error, again }));
+const shown = (error: unknown) =>
+  renderToStaticMarkup(createElement(PartError, { name: "Events", error, again }));
 
 test("a part that fails is named with its own error, and can be tried again", () => {
   const html = shown(new TypeError("rows is not iterable"));
@@ -21,5 +22,7 @@ test("code that did not arrive is left to the page, which loads it again", () =>
 
 test("a failure is kept, also one without a value, and a part without one is drawn", () => {
   expect(Boundary.getDerivedStateFromError(null).error).toBeInstanceOf(Error);
-  expect(renderToStaticMarkup(createElement(PartBoundary, { name: "Events", children: "rows" }))).toBe("rows");
+  expect(
+    renderToStaticMarkup(createElement(PartBoundary, { name: "Events", children: "rows" })),
+  ).toBe("rows");
 });

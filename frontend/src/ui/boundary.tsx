@@ -28,7 +28,9 @@ export class Boundary extends Component<BoundaryProps, { error: unknown }> {
   };
 
   override render() {
-    return this.state.error === null ? this.props.children : this.props.show(this.state.error, this.again);
+    return this.state.error === null
+      ? this.props.children
+      : this.props.show(this.state.error, this.again);
   }
 }
 
@@ -39,13 +41,24 @@ export function errorText(error: unknown): string {
 /** Keeps a failure within one part of a page, which is named. Code that did not arrive is the page's matter. */
 export function PartBoundary({ name, children }: { name: string; children: ReactNode }) {
   return (
-    <Boundary of={name} show={(error, again) => <PartError name={name} error={error} again={again} />}>
+    <Boundary
+      of={name}
+      show={(error, again) => <PartError name={name} error={error} again={again} />}
+    >
       {children}
     </Boundary>
   );
 }
 
-export function PartError({ name, error, again }: { name: string; error: unknown; again: () => void }) {
+export function PartError({
+  name,
+  error,
+  again,
+}: {
+  name: string;
+  error: unknown;
+  again: () => void;
+}) {
   if (isLoadError(error)) throw error;
   return (
     <div className="space-y-3 p-4">
@@ -53,7 +66,9 @@ export function PartError({ name, error, again }: { name: string; error: unknown
         <p className="mb-3 wrap-anywhere">{errorText(error)}</p>
         <Button onClick={again}>Try again</Button>
       </Notice>
-      {error instanceof Error && error.stack && <CopyBlock label={`Where ${name} failed`} text={error.stack} />}
+      {error instanceof Error && error.stack && (
+        <CopyBlock label={`Where ${name} failed`} text={error.stack} />
+      )}
     </div>
   );
 }

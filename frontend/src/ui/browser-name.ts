@@ -17,7 +17,8 @@ const SYSTEMS: readonly [RegExp, string][] = [
 
 /** "Firefox on Linux"; the first word of an agent that is no browser ("python-httpx/0.27"), or "unknown browser". */
 export function browserName(agent: string): string {
-  const find = (table: readonly [RegExp, string][]) => table.find(([pattern]) => pattern.test(agent))?.[1];
+  const find = (table: readonly [RegExp, string][]) =>
+    table.find(([pattern]) => pattern.test(agent))?.[1];
   const browser = find(BROWSERS);
   const system = find(SYSTEMS);
   if (!browser) return agent.split(" ")[0] || "unknown browser";

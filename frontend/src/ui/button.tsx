@@ -15,15 +15,28 @@ function classes(look: Look, extra = ""): string {
   return `inline-flex h-8 items-center justify-center gap-1.5 rounded-md border px-3 font-medium whitespace-nowrap transition-colors print:hidden disabled:opacity-50 ${LOOKS[look]} ${extra}`;
 }
 
-export function Button({ look = "secondary", className, type = "button", ...rest }: ComponentProps<"button"> & { look?: Look }) {
+export function Button({
+  look = "secondary",
+  className,
+  type = "button",
+  ...rest
+}: ComponentProps<"button"> & { look?: Look }) {
   return <button type={type} className={classes(look, className)} {...rest} />;
 }
 
 /** Leads out of the pages that the router knows. */
-export function ButtonAnchor({ look = "secondary", className, ...rest }: ComponentProps<"a"> & { look?: Look }) {
+export function ButtonAnchor({
+  look = "secondary",
+  className,
+  ...rest
+}: ComponentProps<"a"> & { look?: Look }) {
   return <a className={classes(look, className)} {...rest} />;
 }
 
-export function ButtonLink({ look = "secondary", className, ...rest }: ComponentProps<typeof Link> & { look?: Look }) {
+export function ButtonLink({
+  look = "secondary",
+  className,
+  ...rest
+}: ComponentProps<typeof Link> & { look?: Look }) {
   return <Link className={classes(look, className)} {...rest} />;
 }

@@ -65,7 +65,12 @@ session.close(stop=False)  # the run goes on
 `;
 }
 
-function argumentsOf({ messages, temperature, max_tokens: most, tools }: Omit<ChatBody, "model">): string {
+function argumentsOf({
+  messages,
+  temperature,
+  max_tokens: most,
+  tools,
+}: Omit<ChatBody, "model">): string {
   const lines = messages.map((message) => `        ${python(message)},\n`).join("");
   return `    messages=[
 ${lines}    ],

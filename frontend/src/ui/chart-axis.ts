@@ -20,11 +20,17 @@ export function axisOf(address: URLSearchParams): RunAxis {
 export function axisText(axis: Axis, value: number | undefined): string {
   if (value === undefined) return "";
   if (axis === "time") return span(value);
-  return axis === "step" || axis === "call" ? `${axis} ${number(value)}` : `${number(value)} ${axis}`;
+  return axis === "step" || axis === "call"
+    ? `${axis} ${number(value)}`
+    : `${number(value)} ${axis}`;
 }
 
 /** A tick's label: without the unit where the axis alone says it. */
 export function tickText(axis: Axis, value: number): string {
   if (axis === "time") return span(value);
-  return value >= 100_000 ? new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 }).format(value) : number(value);
+  return value >= 100_000
+    ? new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 }).format(
+        value,
+      )
+    : number(value);
 }

@@ -21,23 +21,29 @@ export function ChartControls({ hasAxes = true }: { hasAxes?: boolean }) {
   const smoothing = smoothingOf(new URLSearchParams({ smooth: typed }));
   return (
     <div className="flex flex-wrap items-center gap-x-4 gap-y-1 text-xs print:hidden">
-      {hasAxes && <label className="flex items-center gap-2">
-        Over
-        <select
-          className={`${inputClass} h-7! w-36! text-xs`}
-          value={axisOf(address)}
-          onChange={(event) => {
-            const chosen = event.target.value;
-            setAddress((before) => withPart(withPart(before, "x", chosen === "step" ? "" : chosen), "zoom", ""), { replace: true });
-          }}
-        >
-          {AXES.map(({ value, name }) => (
-            <option key={value} value={value}>
-              {name}
-            </option>
-          ))}
-        </select>
-      </label>}
+      {hasAxes && (
+        <label className="flex items-center gap-2">
+          Over
+          <select
+            className={`${inputClass} h-7! w-36! text-xs`}
+            value={axisOf(address)}
+            onChange={(event) => {
+              const chosen = event.target.value;
+              setAddress(
+                (before) =>
+                  withPart(withPart(before, "x", chosen === "step" ? "" : chosen), "zoom", ""),
+                { replace: true },
+              );
+            }}
+          >
+            {AXES.map(({ value, name }) => (
+              <option key={value} value={value}>
+                {name}
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
       <label className="flex items-center gap-2">
         Smoothing
         <input

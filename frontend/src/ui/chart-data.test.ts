@@ -1,13 +1,38 @@
 import { expect, test } from "vitest";
-import { alignedData, isZoomed, lastReading, linesOf, overlaid, positive, readingAt, zoomOver } from "./chart-data";
+import {
+  alignedData,
+  isZoomed,
+  lastReading,
+  linesOf,
+  overlaid,
+  positive,
+  readingAt,
+  zoomOver,
+} from "./chart-data";
 
 const series = [{ label: "reward", values: [0.1, null], colour: "--series-1" }];
 
 test("what stands behind a line comes before it, and a missing value stays missing", () => {
-  const whole = series.map((one) => ({ ...one, raw: [0.2, null], low: [0, null], high: [1, null] }));
-  expect(alignedData([1, 2], whole)).toEqual([[1, 2], [0, null], [1, null], [0.2, null], [0.1, null]]);
-  expect(linesOf(whole)).toEqual([{ label: "reward", colour: "--series-1", hasRange: true, hasRaw: true, isSparse: false }]);
-  expect(alignedData([1, 2], series)).toEqual([[1, 2], [0.1, null]]);
+  const whole = series.map((one) => ({
+    ...one,
+    raw: [0.2, null],
+    low: [0, null],
+    high: [1, null],
+  }));
+  expect(alignedData([1, 2], whole)).toEqual([
+    [1, 2],
+    [0, null],
+    [1, null],
+    [0.2, null],
+    [0.1, null],
+  ]);
+  expect(linesOf(whole)).toEqual([
+    { label: "reward", colour: "--series-1", hasRange: true, hasRaw: true, isSparse: false },
+  ]);
+  expect(alignedData([1, 2], series)).toEqual([
+    [1, 2],
+    [0.1, null],
+  ]);
 });
 
 test("a range inside the data is a zoom, the whole of it is none", () => {
@@ -46,6 +71,12 @@ test("a zoom keeps its range, and follows the newest point where it ends there",
 });
 
 test("what has no logarithm is a gap", () => {
-  expect(positive([{ label: "loss", colour: "--series-1", values: [1, 0, -2, null, 0.5] }])[0]?.values).toEqual([1, null, null, null, 0.5]);
-  expect(positive([{ label: "loss", colour: "--series-1", values: [1, 2], low: [-1, 1], high: [3, 4] }])[0]).toMatchObject({ low: [3, 1], high: [3, 4] });
+  expect(
+    positive([{ label: "loss", colour: "--series-1", values: [1, 0, -2, null, 0.5] }])[0]?.values,
+  ).toEqual([1, null, null, null, 0.5]);
+  expect(
+    positive([
+      { label: "loss", colour: "--series-1", values: [1, 2], low: [-1, 1], high: [3, 4] },
+    ])[0],
+  ).toMatchObject({ low: [3, 1], high: [3, 4] });
 });

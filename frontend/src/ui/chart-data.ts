@@ -18,7 +18,11 @@ export interface Series {
 
 /** x, then of each series what stands behind its line, and the line: as `linesOf` names them. */
 export function alignedData(x: number[], series: readonly Series[]): uPlot.AlignedData {
-  const columns = series.flatMap(({ values, raw, low, high }) => [...(low && high ? [low, high] : []), ...(raw ? [raw] : []), values]);
+  const columns = series.flatMap(({ values, raw, low, high }) => [
+    ...(low && high ? [low, high] : []),
+    ...(raw ? [raw] : []),
+    values,
+  ]);
   return [x, ...columns.map(drawable)];
 }
 
@@ -32,18 +36,31 @@ export interface Line {
 }
 
 export function linesOf(series: readonly Series[]): Line[] {
-  return series.map(({ label, colour, raw, low, high, isSparse = false }) => ({ label, colour, hasRange: Boolean(low && high), hasRaw: Boolean(raw), isSparse }));
+  return series.map(({ label, colour, raw, low, high, isSparse = false }) => ({
+    label,
+    colour,
+    hasRange: Boolean(low && high),
+    hasRaw: Boolean(raw),
+    isSparse,
+  }));
 }
 
 /** What an axis of powers can show: other values are gaps. */
 export function positive(series: readonly Series[]): Series[] {
-  const above = (values: readonly (number | null)[]) => values.map((value) => (value !== null && value > 0 ? value : null));
+  const above = (values: readonly (number | null)[]) =>
+    values.map((value) => (value !== null && value > 0 ? value : null));
   return series.map((one) => ({
     ...one,
     values: above(one.values),
     ...(one.raw && { raw: above(one.raw) }),
     // The lower edge of a range that reaches below zero is its upper one: there it has no width.
-    ...(one.low && one.high && { low: above(one.low.map((low, at) => (low !== null && low > 0 ? low : (one.high?.[at] ?? null)))), high: above(one.high) }),
+    ...(one.low &&
+      one.high && {
+        low: above(
+          one.low.map((low, at) => (low !== null && low > 0 ? low : (one.high?.[at] ?? null))),
+        ),
+        high: above(one.high),
+      }),
   }));
 }
 
@@ -51,22 +68,37 @@ export function positive(series: readonly Series[]): Series[] {
  * Whether the user has zoomed in: the shown range is narrower than the data was when the range was set. New points
  * then must not move it, or a zoom would end at the next step.
  */
-export function isZoomed(shown: { min?: number | undefined; max?: number | undefined }, x: readonly number[]): boolean {
+export function isZoomed(
+  shown: { min?: number | undefined; max?: number | undefined },
+  x: readonly number[],
+): boolean {
   const first = x[0];
   const last = x[x.length - 1];
-  if (first === undefined || last === undefined || shown.min === undefined || shown.max === undefined) return false;
+  if (
+    first === undefined ||
+    last === undefined ||
+    shown.min === undefined ||
+    shown.max === undefined
+  )
+    return false;
   return shown.min > first || shown.max < last;
 }
 
 /** What a zoom shows once the data goes on to another last x: a zoom that ends at the newest point follows it. */
-export function zoomOver(shown: { min?: number | undefined; max?: number | undefined }, before: readonly number[], x: readonly number[]): { min: number; max: number } {
+export function zoomOver(
+  shown: { min?: number | undefined; max?: number | undefined },
+  before: readonly number[],
+  x: readonly number[],
+): { min: number; max: number } {
   const { min = 0, max = 0 } = shown;
   const last = before[before.length - 1] ?? max;
   return { min, max: max < last ? max : Math.max(max, x[x.length - 1] ?? max) };
 }
 
 /** Curves that have each their own x, over all of these together: where a curve has no point it has a gap. */
-export function overlaid(curves: readonly { x: readonly number[]; values: readonly (number | null)[] }[]): { x: number[]; columns: (number | null)[][] } {
+export function overlaid(
+  curves: readonly { x: readonly number[]; values: readonly (number | null)[] }[],
+): { x: number[]; columns: (number | null)[][] } {
   const x = [...new Set(curves.flatMap((curve) => curve.x))].sort((a, b) => a - b);
   const columns = curves.map((curve) => {
     const at = new Map(curve.x.map((place, index) => [place, curve.values[index] ?? null]));

@@ -27,7 +27,12 @@ test("plus halves what is shown around the point that is read, minus doubles it,
 
 test("only a point that is read is opened, and other keys stay the browser's", () => {
   expect(chartKey("Enter", 2, x, all)).toBe("open");
-  expect(["Enter", "Tab", "a", " "].map((key) => chartKey(key, null, x, all))).toEqual([null, null, null, null]);
+  expect(["Enter", "Tab", "a", " "].map((key) => chartKey(key, null, x, all))).toEqual([
+    null,
+    null,
+    null,
+    null,
+  ]);
   expect(chartKey("ArrowRight", null, [], all)).toBeNull();
   expect(chartKey("+", 0, [5], { min: 4, max: 6 })).toEqual({ zoom: null });
 });

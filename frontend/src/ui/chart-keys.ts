@@ -4,8 +4,16 @@ import type { Range } from "./chart-zoom";
 export type ChartKey = { read: number } | { zoom: Range | null } | "open";
 
 /** Null for a key that a chart has no use for. `at`: the point that is read; `shown`: what of the axis is. */
-export function chartKey(key: string, at: number | null, x: readonly number[], shown: Range): ChartKey | null {
-  const [first, last] = [x.findIndex((place) => place >= shown.min), x.findLastIndex((place) => place <= shown.max)];
+export function chartKey(
+  key: string,
+  at: number | null,
+  x: readonly number[],
+  shown: Range,
+): ChartKey | null {
+  const [first, last] = [
+    x.findIndex((place) => place >= shown.min),
+    x.findLastIndex((place) => place <= shown.max),
+  ];
   if (first < 0 || last < first) return key === "0" || key === "-" ? { zoom: null } : null;
   const within = at !== null && at >= first && at <= last ? at : null;
   switch (key) {
@@ -19,7 +27,13 @@ export function chartKey(key: string, at: number | null, x: readonly number[], s
       return { read: last };
     case "+":
     case "=":
-      return { zoom: around(x[within ?? Math.floor((first + last) / 2)] ?? 0, (shown.max - shown.min) / 4, x) };
+      return {
+        zoom: around(
+          x[within ?? Math.floor((first + last) / 2)] ?? 0,
+          (shown.max - shown.min) / 4,
+          x,
+        ),
+      };
     case "-":
       return { zoom: around((shown.min + shown.max) / 2, shown.max - shown.min, x) };
     case "0":

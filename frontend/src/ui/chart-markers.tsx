@@ -17,14 +17,22 @@ export function ChartMarkers({ markers, place, isReadable }: ChartMarkersProps) 
   const clusters = clustersOf(markers, place);
   const stop = Math.min(current, clusters.length - 1);
   const onKeyDown = (event: KeyboardEvent<HTMLUListElement>) => {
-    const to = { ArrowRight: stop + 1, ArrowLeft: stop - 1, Home: 0, End: clusters.length - 1 }[event.key];
+    const to = { ArrowRight: stop + 1, ArrowLeft: stop - 1, Home: 0, End: clusters.length - 1 }[
+      event.key
+    ];
     if (to === undefined || to < 0 || to >= clusters.length) return;
     event.preventDefault();
     setCurrent(to);
     event.currentTarget.querySelectorAll("a")[to]?.focus();
   };
   return (
-    <ul aria-label={isReadable ? "Marked steps" : undefined} aria-hidden={!isReadable || undefined} style={{ marginLeft: place.left, width: place.width }} className="relative h-3" onKeyDown={isReadable ? onKeyDown : undefined}>
+    <ul
+      aria-label={isReadable ? "Marked steps" : undefined}
+      aria-hidden={!isReadable || undefined}
+      style={{ marginLeft: place.left, width: place.width }}
+      className="relative h-3"
+      onKeyDown={isReadable ? onKeyDown : undefined}
+    >
       {clusters.map((cluster, at) => {
         const [first] = cluster.markers;
         const text = visible(markersText(cluster.markers));
@@ -32,14 +40,24 @@ export function ChartMarkers({ markers, place, isReadable }: ChartMarkersProps) 
           <li key={first.key} className="absolute inset-y-0" style={{ left: cluster.px }}>
             <Link
               to={first.to}
-              aria-label={cluster.markers.length > 1 ? `${String(cluster.markers.length)} marks: ${text}` : text}
+              aria-label={
+                cluster.markers.length > 1
+                  ? `${String(cluster.markers.length)} marks: ${text}`
+                  : text
+              }
               data-marker={first.kind}
               tabIndex={isReadable && at === stop ? 0 : -1}
-              onFocus={() => { setCurrent(at); }}
+              onFocus={() => {
+                setCurrent(at);
+              }}
               className="group absolute inset-y-0 -left-1.25 flex w-2.5 flex-col rounded-sm"
             >
               {coloursOf(cluster.markers).map((colour) => (
-                <i key={colour} className="mx-auto w-0.5 flex-1 group-hover:w-1" style={{ background: `var(${colour})` }} />
+                <i
+                  key={colour}
+                  className="mx-auto w-0.5 flex-1 group-hover:w-1"
+                  style={{ background: `var(${colour})` }}
+                />
               ))}
               <span
                 className={`absolute bottom-4 z-10 hidden w-max max-w-56 rounded border border-line-strong bg-raised px-2 py-1 text-left text-xs leading-snug font-normal whitespace-pre-line text-ink shadow group-hover:block group-focus-visible:block ${cluster.px > place.width / 2 ? "right-0" : "left-0"}`}

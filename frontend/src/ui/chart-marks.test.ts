@@ -1,7 +1,14 @@
 import { expect, test } from "vitest";
 import { clustersOf, coloursOf, markersText, type Marker } from "./chart-marks";
 
-const mark = (x: number): Marker => ({ key: String(x), kind: "checkpoint", x, colour: "--series-1", text: `Step ${String(x)}`, to: "/" });
+const mark = (x: number): Marker => ({
+  key: String(x),
+  kind: "checkpoint",
+  x,
+  colour: "--series-1",
+  text: `Step ${String(x)}`,
+  to: "/",
+});
 const place = { left: 48, top: 8, width: 100, height: 180, min: 0, max: 100 };
 
 test("marks that would cover each other stand as one, and those outside of a zoom are left out", () => {
@@ -24,5 +31,8 @@ test("of many marks in one place the first are named and the others counted", ()
 });
 
 test("of what happened in one place each kind has its colour once", () => {
-  expect(coloursOf([mark(1), { ...mark(2), colour: "--series-5" }, mark(3)])).toEqual(["--series-1", "--series-5"]);
+  expect(coloursOf([mark(1), { ...mark(2), colour: "--series-5" }, mark(3)])).toEqual([
+    "--series-1",
+    "--series-5",
+  ]);
 });

@@ -26,11 +26,19 @@ export function Readout({ x, series, axis, onHoverRef }: ReadoutProps) {
         const reading = readingOf(one, isHovered ? at : null);
         return (
           <span key={one.label} className="inline-flex items-center gap-1">
-            <span aria-hidden className="h-0.5 w-2.5 rounded" style={{ background: `var(${one.colour})` }} />
-            {series.length > 1 && <UserText className="max-w-56 wrap-anywhere text-muted" text={one.label} />}
+            <span
+              aria-hidden
+              className="h-0.5 w-2.5 rounded"
+              style={{ background: `var(${one.colour})` }}
+            />
+            {series.length > 1 && (
+              <UserText className="max-w-56 wrap-anywhere text-muted" text={one.label} />
+            )}
             <span className="font-medium">{number(reading?.value)}</span>
             {reading && <span className="text-muted">{rangeText(one, reading)}</span>}
-            {reading && reading.at !== at && <span className="text-muted">({axisText(axis, x[reading.at])})</span>}
+            {reading && reading.at !== at && (
+              <span className="text-muted">({axisText(axis, x[reading.at])})</span>
+            )}
           </span>
         );
       })}
@@ -48,11 +56,18 @@ function readingOf({ raw, values }: Series, index: number | null): Reading | nul
 /** "0.2 to 0.9", where the point has a range. */
 function rangeText({ low, high }: Series, { at }: Reading): string {
   const [from, to] = [low?.[at], high?.[at]];
-  return from === null || from === undefined || to === null || to === undefined || from === to ? "" : `${number(from)} to ${number(to)}`;
+  return from === null || from === undefined || to === null || to === undefined || from === to
+    ? ""
+    : `${number(from)} to ${number(to)}`;
 }
 
 /** The value of each curve at an index, or its last, as it is read aloud. */
-export function spokenText(x: readonly number[], series: readonly Series[], axis: Axis, index: number | null = null): string {
+export function spokenText(
+  x: readonly number[],
+  series: readonly Series[],
+  axis: Axis,
+  index: number | null = null,
+): string {
   const last = index ?? x.length - 1;
   const said = series.map((one) => {
     const reading = readingOf(one, index);

@@ -13,7 +13,19 @@ test("a range goes into an address and comes out of it as it was, to what a plot
 });
 
 test("what is no range shows all", () => {
-  for (const zoom of ["", "~", "5", "5~", "~5", "5~5", "7~5", "1~2~3", "a~b", "1~Infinity", "NaN~2"]) {
+  for (const zoom of [
+    "",
+    "~",
+    "5",
+    "5~",
+    "~5",
+    "5~5",
+    "7~5",
+    "1~2~3",
+    "a~b",
+    "1~Infinity",
+    "NaN~2",
+  ]) {
     expect(zoomOf(new URLSearchParams({ zoom })), zoom).toBeNull();
   }
   expect(zoomOf(new URLSearchParams())).toBeNull();

@@ -9,8 +9,17 @@ const DIGITS = 7;
 
 /** Of `zoom=5~12`, in the axis's own units; null where the whole range is shown, and where it cannot be read. */
 export function zoomOf(address: URLSearchParams): Range | null {
-  const [min, max, ...more] = (address.get("zoom") ?? "").split("~").map((part) => (part.trim() === "" ? NaN : Number(part)));
-  if (min === undefined || max === undefined || more.length > 0 || !Number.isFinite(min) || !Number.isFinite(max)) return null;
+  const [min, max, ...more] = (address.get("zoom") ?? "")
+    .split("~")
+    .map((part) => (part.trim() === "" ? NaN : Number(part)));
+  if (
+    min === undefined ||
+    max === undefined ||
+    more.length > 0 ||
+    !Number.isFinite(min) ||
+    !Number.isFinite(max)
+  )
+    return null;
   return min < max ? { min, max } : null;
 }
 
@@ -22,7 +31,13 @@ export function zoomText(range: Range | null): string {
 }
 
 /** Whether two ranges look the same in a plot. */
-export function isSameRange(one: { min?: number | undefined; max?: number | undefined }, other: Range): boolean {
+export function isSameRange(
+  one: { min?: number | undefined; max?: number | undefined },
+  other: Range,
+): boolean {
   const near = (other.max - other.min) / 1000;
-  return Math.abs((one.min ?? Infinity) - other.min) < near && Math.abs((one.max ?? Infinity) - other.max) < near;
+  return (
+    Math.abs((one.min ?? Infinity) - other.min) < near &&
+    Math.abs((one.max ?? Infinity) - other.max) < near
+  );
 }

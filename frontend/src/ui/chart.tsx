@@ -41,20 +41,52 @@ export interface ChartProps {
   isLoading?: boolean;
 }
 
-export function Chart({ title, unit = "", x, series, height = 200, axis = "step", overlay = false, log = false, linkOf, zoom = null, onZoom, markers = [], hasReadableMarkers = false, placeholder = "No step yet", isLoading = false }: ChartProps) {
+export function Chart({
+  title,
+  unit = "",
+  x,
+  series,
+  height = 200,
+  axis = "step",
+  overlay = false,
+  log = false,
+  linkOf,
+  zoom = null,
+  onZoom,
+  markers = [],
+  hasReadableMarkers = false,
+  placeholder = "No step yet",
+  isLoading = false,
+}: ChartProps) {
   const onHoverRef = useRef<(index: number | null) => void>(() => undefined);
-  const { container, plot, picked, place, isLost, retry } = usePlot({ x, series, height, axis, overlay, log, zoom, onZoom, onHoverRef });
+  const { container, plot, picked, place, isLost, retry } = usePlot({
+    x,
+    series,
+    height,
+    axis,
+    overlay,
+    log,
+    zoom,
+    onZoom,
+    onHoverRef,
+  });
   const [read, setRead] = useState<number | null>(null); // by keyboard
   const navigate = useNavigate();
   const empty = x.length === 0;
   const point = (index: number | null) => {
     setRead(index);
-    plot.current?.setCursor({ left: index === null ? -10 : plot.current.valToPos(x[index] ?? 0, "x"), top: index === null ? -10 : height / 2 });
+    plot.current?.setCursor({
+      left: index === null ? -10 : plot.current.valToPos(x[index] ?? 0, "x"),
+      top: index === null ? -10 : height / 2,
+    });
     onHoverRef.current(index);
   };
   const onKeyDown = (event: KeyboardEvent) => {
     const { min = x[0] ?? 0, max = x[x.length - 1] ?? 0 } = plot.current?.scales.x ?? {};
-    const done = event.ctrlKey || event.metaKey || event.altKey ? null : chartKey(event.key, read, x, { min, max });
+    const done =
+      event.ctrlKey || event.metaKey || event.altKey
+        ? null
+        : chartKey(event.key, read, x, { min, max });
     if (done === null) return;
     event.preventDefault();
     if (done === "open") {
@@ -88,8 +120,12 @@ export function Chart({ title, unit = "", x, series, height = 200, axis = "step"
         {!empty && <Readout x={x} series={series} axis={axis} onHoverRef={onHoverRef} />}
         {!empty && (
           <span className="ml-auto flex gap-1 opacity-0 group-focus-within/chart:opacity-100 group-hover/chart:opacity-100 pointer-coarse:opacity-100 print:hidden">
-            <Save what={`${title} as PNG`} onSave={() => void savePicture()}>PNG</Save>
-            <Save what={`${title} as CSV`} onSave={saveValues}>CSV</Save>
+            <Save what={`${title} as PNG`} onSave={() => void savePicture()}>
+              PNG
+            </Save>
+            <Save what={`${title} as CSV`} onSave={saveValues}>
+              CSV
+            </Save>
           </span>
         )}
       </figcaption>
@@ -108,33 +144,66 @@ export function Chart({ title, unit = "", x, series, height = 200, axis = "step"
           <div
             ref={container}
             role="img"
-            aria-label={empty ? `${title}: ${isLoading ? "Loading…" : placeholder}` : `${title} by ${axis}; ${spokenText(x, series, axis)}`}
+            aria-label={
+              empty
+                ? `${title}: ${isLoading ? "Loading…" : placeholder}`
+                : `${title} by ${axis}; ${spokenText(x, series, axis)}`
+            }
             style={{ height }}
             className="relative"
           >
-            {empty && isLoading && <span aria-hidden className="absolute inset-0 animate-pulse rounded bg-sunken motion-reduce:animate-none" />}
-            {empty && !isLoading && <p className="absolute inset-0 grid place-items-center text-xs text-muted">{placeholder}</p>}
+            {empty && isLoading && (
+              <span
+                aria-hidden
+                className="absolute inset-0 animate-pulse rounded bg-sunken motion-reduce:animate-none"
+              />
+            )}
+            {empty && !isLoading && (
+              <p className="absolute inset-0 grid place-items-center text-xs text-muted">
+                {placeholder}
+              </p>
+            )}
           </div>
           <p className="pointer-events-none absolute top-0 right-1 z-10 hidden rounded border border-line bg-raised px-1.5 py-0.5 text-[11px] text-muted group-focus-visible/keys:block">
             ← → read, + − zoom, 0 shows all{linkOf && ", Enter opens"}
           </p>
-          <span className="sr-only" aria-live="polite">{read !== null && spokenText(x, series, axis, read)}</span>
+          <span className="sr-only" aria-live="polite">
+            {read !== null && spokenText(x, series, axis, read)}
+          </span>
         </div>
-        {markers.length > 0 && place && <ChartMarkers markers={markers} place={place} isReadable={hasReadableMarkers} />}
+        {markers.length > 0 && place && (
+          <ChartMarkers markers={markers} place={place} isReadable={hasReadableMarkers} />
+        )}
       </div>
       {isLost && !empty && (
         <p className="flex flex-wrap items-center gap-2 text-xs text-muted print:hidden">
           What draws the curve could not be loaded; its values are above.
-          <Button look="quiet" onClick={retry}>Try again</Button>
+          <Button look="quiet" onClick={retry}>
+            Try again
+          </Button>
         </p>
       )}
     </figure>
   );
 }
 
-function Save({ what, onSave, children }: { what: string; onSave: () => void; children: ReactNode }) {
+function Save({
+  what,
+  onSave,
+  children,
+}: {
+  what: string;
+  onSave: () => void;
+  children: ReactNode;
+}) {
   return (
-    <button type="button" aria-label={`Save ${what}`} title={`Save ${what}`} className="rounded px-1 text-[11px] text-muted hover:bg-sunken hover:text-ink" onClick={onSave}>
+    <button
+      type="button"
+      aria-label={`Save ${what}`}
+      title={`Save ${what}`}
+      className="rounded px-1 text-[11px] text-muted hover:bg-sunken hover:text-ink"
+      onClick={onSave}
+    >
       {children}
     </button>
   );

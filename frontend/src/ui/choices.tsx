@@ -10,7 +10,14 @@ interface ChoicesProps<T extends string> {
   error?: string | undefined;
 }
 
-export function Choices<T extends string>({ legend, options, chosen, onChange, stacked = false, error }: ChoicesProps<T>) {
+export function Choices<T extends string>({
+  legend,
+  options,
+  chosen,
+  onChange,
+  stacked = false,
+  error,
+}: ChoicesProps<T>) {
   return (
     <fieldset>
       <legend className="mb-1 font-medium">{legend}</legend>
@@ -21,7 +28,11 @@ export function Choices<T extends string>({ legend, options, chosen, onChange, s
               type="checkbox"
               checked={chosen.includes(option.value)}
               onChange={(event) => {
-                onChange(event.target.checked ? [...chosen, option.value] : chosen.filter((value) => value !== option.value));
+                onChange(
+                  event.target.checked
+                    ? [...chosen, option.value]
+                    : chosen.filter((value) => value !== option.value),
+                );
               }}
             />
             <span className="truncate">{option.name}</span>

@@ -41,7 +41,11 @@ function useServerAway(): boolean {
   );
   useEffect(() => {
     if (!isAway) return;
-    const again = () => void client.refetchQueries({ type: "active", predicate: (query) => isUnreachable(query.state.error) }, { cancelRefetch: false });
+    const again = () =>
+      void client.refetchQueries(
+        { type: "active", predicate: (query) => isUnreachable(query.state.error) },
+        { cancelRefetch: false },
+      );
     const timer = setInterval(again, AGAIN_MS);
     addEventListener("online", again);
     return () => {
@@ -58,14 +62,22 @@ export function ConnectionBar() {
   const isAway = useServerAway();
   if (!isOffline && !isAway) return null;
   return (
-    <div role="alert" className="fixed inset-x-0 print:hidden bottom-0 z-10 flex flex-wrap items-center justify-center gap-x-3 border-t border-warn/40 bg-warn-soft px-4 py-2 font-medium text-warn">
+    <div
+      role="alert"
+      className="fixed inset-x-0 print:hidden bottom-0 z-10 flex flex-wrap items-center justify-center gap-x-3 border-t border-warn/40 bg-warn-soft px-4 py-2 font-medium text-warn"
+    >
       <p>
         {isOffline
           ? "You are offline. What you see may be old; it is brought up to date when you are back."
           : "The server does not answer. What you see may be old; it is asked again every few seconds."}
       </p>
       {!isOffline && (
-        <Button className="h-7" onClick={() => void client.refetchQueries({ predicate: (query) => query.state.status === "error" })}>
+        <Button
+          className="h-7"
+          onClick={() =>
+            void client.refetchQueries({ predicate: (query) => query.state.status === "error" })
+          }
+        >
           Try again
         </Button>
       )}

@@ -23,11 +23,21 @@ export function CopyBlock({ label, text }: { label: string; text: string }) {
     <div className="overflow-hidden rounded-md border border-line bg-sunken text-left">
       <div className="flex items-center justify-between border-b border-line py-1 pr-1 pl-3">
         <span className="text-xs font-medium text-muted">{label}</span>
-        <Button look="quiet" className="h-6 px-2 text-xs" onClick={() => void copy()} aria-label={`Copy ${label}`}>
+        <Button
+          look="quiet"
+          className="h-6 px-2 text-xs"
+          onClick={() => void copy()}
+          aria-label={`Copy ${label}`}
+        >
           <span aria-live="polite">{copied ? "Copied" : "Copy"}</span>
         </Button>
       </div>
-      <pre ref={block} tabIndex={0} translate="no" className="max-h-72 overflow-auto p-3 font-mono text-xs leading-relaxed">
+      <pre
+        ref={block}
+        tabIndex={0}
+        translate="no"
+        className="max-h-72 overflow-auto p-3 font-mono text-xs leading-relaxed"
+      >
         {text}
       </pre>
     </div>
@@ -45,7 +55,15 @@ export function CopyText({ label, text }: { label: string; text: string }) {
 }
 
 /** Without TLS a browser offers no clipboard: there is no button then, and the text can still be selected. */
-export function CopyButton({ label, text, className = "" }: { label: string; text: string; className?: string }) {
+export function CopyButton({
+  label,
+  text,
+  className = "",
+}: {
+  label: string;
+  text: string;
+  className?: string;
+}) {
   const [copied, setCopied] = useState(false);
   async function copy() {
     await navigator.clipboard.writeText(text);
@@ -56,7 +74,12 @@ export function CopyButton({ label, text, className = "" }: { label: string; tex
   }
   if (!window.isSecureContext) return null;
   return (
-    <Button look="quiet" className={`h-6 px-1.5 text-xs ${className}`} onClick={() => void copy()} aria-label={`Copy ${label}`}>
+    <Button
+      look="quiet"
+      className={`h-6 px-1.5 text-xs ${className}`}
+      onClick={() => void copy()}
+      aria-label={`Copy ${label}`}
+    >
       <span aria-live="polite">{copied ? "Copied" : "Copy"}</span>
     </Button>
   );

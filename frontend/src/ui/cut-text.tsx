@@ -5,7 +5,15 @@ import { beginning, visible } from "./plain-text";
 
 const CHARACTERS = 2_000;
 
-export function CutText({ text, most = CHARACTERS, className = "" }: { text: string; most?: number; className?: string }) {
+export function CutText({
+  text,
+  most = CHARACTERS,
+  className = "",
+}: {
+  text: string;
+  most?: number;
+  className?: string;
+}) {
   const [whole, setWhole] = useState(false);
   const cut = whole ? null : beginning(text, most);
   return (

@@ -18,7 +18,15 @@ interface DialogProps {
   children: ReactNode;
 }
 
-export function Dialog({ open, onOpenChange, title, description, wide = false, sticky = false, children }: DialogProps) {
+export function Dialog({
+  open,
+  onOpenChange,
+  title,
+  description,
+  wide = false,
+  sticky = false,
+  children,
+}: DialogProps) {
   const before = useRef<Element | null>(null);
   return (
     <RadixDialog.Root open={open} onOpenChange={onOpenChange}>
@@ -41,7 +49,9 @@ export function Dialog({ open, onOpenChange, title, description, wide = false, s
           }}
         >
           <RadixDialog.Title className="text-base font-semibold">{title}</RadixDialog.Title>
-          <RadixDialog.Description className="mt-1 mb-4 text-muted">{description}</RadixDialog.Description>
+          <RadixDialog.Description className="mt-1 mb-4 text-muted">
+            {description}
+          </RadixDialog.Description>
           {children}
         </RadixDialog.Content>
       </RadixDialog.Portal>
@@ -65,7 +75,9 @@ export function Confirm({ trigger, title, description, action, onConfirm }: Conf
         <RadixAlert.Overlay className={overlay} />
         <RadixAlert.Content className={`${box} max-w-md`}>
           <RadixAlert.Title className="text-base font-semibold">{title}</RadixAlert.Title>
-          <RadixAlert.Description className="mt-1 break-words text-muted">{description}</RadixAlert.Description>
+          <RadixAlert.Description className="mt-1 break-words text-muted">
+            {description}
+          </RadixAlert.Description>
           <div className="mt-5 flex justify-end gap-2">
             <RadixAlert.Cancel asChild>
               <Button>Cancel</Button>

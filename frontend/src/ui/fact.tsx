@@ -11,8 +11,12 @@ interface FactProps {
 export function Fact({ term, note, children }: FactProps) {
   return (
     <div className="min-w-0 bg-surface px-4 py-3">
-      <dt className="text-xs text-muted"><Word text={term} /></dt>
-      <dd className="mt-0.5 flex min-h-7 items-center text-lg leading-6 font-semibold tabular-nums">{children}</dd>
+      <dt className="text-xs text-muted">
+        <Word text={term} />
+      </dt>
+      <dd className="mt-0.5 flex min-h-7 items-center text-lg leading-6 font-semibold tabular-nums">
+        {children}
+      </dd>
       <dd className="text-xs break-words text-muted">{note}</dd>
     </div>
   );

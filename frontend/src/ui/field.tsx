@@ -8,12 +8,18 @@ interface FieldProps {
   label: string;
   description?: ReactNode;
   error?: string | undefined;
-  children: (input: { id: string; "aria-invalid": boolean; "aria-describedby": string | undefined }) => ReactNode;
+  children: (input: {
+    id: string;
+    "aria-invalid": boolean;
+    "aria-describedby": string | undefined;
+  }) => ReactNode;
 }
 
 export function Field({ label, description, error, children }: FieldProps) {
   const id = useId();
-  const said = [description && `${id}-description`, error && `${id}-error`].filter(Boolean).join(" ");
+  const said = [description && `${id}-description`, error && `${id}-error`]
+    .filter(Boolean)
+    .join(" ");
   return (
     <div>
       <label htmlFor={id} className="mb-1 block font-medium">

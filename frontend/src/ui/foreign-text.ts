@@ -16,14 +16,20 @@ export function allowForeignText(page: Document): void {
     if (place) removeChild.call(this, place);
     return child;
   };
-  Node.prototype.insertBefore = function <T extends Node>(this: Node, added: T, before: Node | null): T {
+  Node.prototype.insertBefore = function <T extends Node>(
+    this: Node,
+    added: T,
+    before: Node | null,
+  ): T {
     const place = before && before.parentNode !== this ? placeIn(this, before) : before;
     return insertBefore.call(this, added, place) as T;
   };
   const observer = new MutationObserver((records) => {
     for (const record of records) {
       if (record.type === "characterData") comeBack(record.target);
-      else for (const node of record.removedNodes) if (node.nodeType === Node.TEXT_NODE && !node.isConnected) watch(node, record, observer);
+      else
+        for (const node of record.removedNodes)
+          if (node.nodeType === Node.TEXT_NODE && !node.isConnected) watch(node, record, observer);
     }
   });
   observer.observe(page, { childList: true, subtree: true });
@@ -37,8 +43,14 @@ function placeIn(parent: Node, node: Node): Node | null {
 }
 
 /** A text has left the page: if a <font> came in its place, that is its translation. */
-function watch(text: Node, { addedNodes, previousSibling, nextSibling }: MutationRecord, observer: MutationObserver): void {
-  const font = [...addedNodes, previousSibling, nextSibling].find((node) => node?.nodeName === "FONT");
+function watch(
+  text: Node,
+  { addedNodes, previousSibling, nextSibling }: MutationRecord,
+  observer: MutationObserver,
+): void {
+  const font = [...addedNodes, previousSibling, nextSibling].find(
+    (node) => node?.nodeName === "FONT",
+  );
   if (!font) return;
   places.set(text, font as Element);
   observer.observe(text, { characterData: true });

@@ -1,8 +1,28 @@
 import { expect, test } from "vitest";
-import { ago, bytes, dateTime, money, number, price, restartsText, seconds, span, timeOfDay, timeWithin } from "./format";
+import {
+  ago,
+  bytes,
+  dateTime,
+  money,
+  number,
+  price,
+  restartsText,
+  seconds,
+  span,
+  timeOfDay,
+  timeWithin,
+} from "./format";
 
 test("numbers keep what matters and nothing that was not measured", () => {
-  expect([0, 12, 0.123456, 0.00002, 12345.6, null, NaN].map(number)).toEqual(["0", "12", "0.1235", "2e-5", "12,346", "–", "–"]);
+  expect([0, 12, 0.123456, 0.00002, 12345.6, null, NaN].map(number)).toEqual([
+    "0",
+    "12",
+    "0.1235",
+    "2e-5",
+    "12,346",
+    "–",
+    "–",
+  ]);
 });
 
 test("sizes are in binary units", () => {
@@ -18,7 +38,15 @@ test("durations and ages read as people say them", () => {
 });
 
 test("lengths of time keep their two largest units", () => {
-  expect([0, 45, 60, 90, 5400, 86_399, 97_200].map(span)).toEqual(["0 s", "45 s", "1 min", "1 min 30 s", "1 h 30 min", "23 h 59 min", "1 d 3 h"]);
+  expect([0, 45, 60, 90, 5400, 86_399, 97_200].map(span)).toEqual([
+    "0 s",
+    "45 s",
+    "1 min",
+    "1 min 30 s",
+    "1 h 30 min",
+    "23 h 59 min",
+    "1 d 3 h",
+  ]);
 });
 
 test("a time within more than a day has its date", () => {
@@ -32,6 +60,16 @@ test("restarts are counted in words that fit", () => {
 });
 
 test("an amount below the smallest unit of its currency says something, and a price is what was set", () => {
-  expect([money(2.5, "EUR"), money(0.0031, "EUR"), money(0.4, "JPY"), money(12.4, "JPY")]).toEqual(["€2.50", "€0.0031", "¥0.4", "¥12"]);
-  expect([price(0.0149, "USD"), price(2.405, "USD"), price(2, "USD"), price(0.4, "JPY")]).toEqual(["$0.0149", "$2.405", "$2.00", "¥0.4"]);
+  expect([money(2.5, "EUR"), money(0.0031, "EUR"), money(0.4, "JPY"), money(12.4, "JPY")]).toEqual([
+    "€2.50",
+    "€0.0031",
+    "¥0.4",
+    "¥12",
+  ]);
+  expect([price(0.0149, "USD"), price(2.405, "USD"), price(2, "USD"), price(0.4, "JPY")]).toEqual([
+    "$0.0149",
+    "$2.405",
+    "$2.00",
+    "¥0.4",
+  ]);
 });

@@ -14,13 +14,22 @@ export function number(value: number | null | undefined): string {
 export function money(amount: number | null | undefined, currency: string): string {
   if (amount === null || amount === undefined) return "–";
   const format = new Intl.NumberFormat("en", { style: "currency", currency });
-  const isTiny = amount > 0 && amount < 10 ** -(format.resolvedOptions().maximumFractionDigits ?? 2);
-  return (isTiny ? new Intl.NumberFormat("en", { style: "currency", currency, maximumSignificantDigits: 2 }) : format).format(amount);
+  const isTiny =
+    amount > 0 && amount < 10 ** -(format.resolvedOptions().maximumFractionDigits ?? 2);
+  return (
+    isTiny
+      ? new Intl.NumberFormat("en", { style: "currency", currency, maximumSignificantDigits: 2 })
+      : format
+  ).format(amount);
 }
 
 /** A price as it was set, to six decimals: "€2.405". */
 export function price(amount: number, currency: string): string {
-  return new Intl.NumberFormat("en", { style: "currency", currency, maximumFractionDigits: 6 }).format(amount);
+  return new Intl.NumberFormat("en", {
+    style: "currency",
+    currency,
+    maximumFractionDigits: 6,
+  }).format(amount);
 }
 
 export function bytes(size: number | null | undefined): string {
@@ -37,7 +46,9 @@ export function bytes(size: number | null | undefined): string {
 
 /** 134515008 as "135M". */
 export function count(value: number): string {
-  return new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 }).format(value);
+  return new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 }).format(
+    value,
+  );
 }
 
 export function seconds(value: number): string {

@@ -9,7 +9,11 @@ export function Loading({ isTable = false }: { isTable?: boolean }) {
     <div role="status" className="space-y-3 p-4">
       <span className="sr-only">Loading…</span>
       {WIDTHS.map((width) => (
-        <span key={width} aria-hidden className={`block h-4 animate-pulse rounded bg-line motion-reduce:animate-none ${width}`} />
+        <span
+          key={width}
+          aria-hidden
+          className={`block h-4 animate-pulse rounded bg-line motion-reduce:animate-none ${width}`}
+        />
       ))}
     </div>
   );
@@ -24,7 +28,9 @@ function TableSkeleton() {
       <span aria-hidden className="block h-8" />
       {Array.from({ length: ROWS }, (_, row) => (
         <span key={row} aria-hidden className="flex h-14 items-center px-4">
-          <span className={`block h-4 animate-pulse rounded bg-line motion-reduce:animate-none ${WIDTHS[row % WIDTHS.length] ?? ""}`} />
+          <span
+            className={`block h-4 animate-pulse rounded bg-line motion-reduce:animate-none ${WIDTHS[row % WIDTHS.length] ?? ""}`}
+          />
         </span>
       ))}
     </div>

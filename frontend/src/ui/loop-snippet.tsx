@@ -18,7 +18,9 @@ const DEFAULT_GRPO_N = 8;
 
 export function loopSnippet(target: Target): string {
   const attach = "sessionId" in target;
-  const argument = attach ? `session_id=${JSON.stringify(target.sessionId)}` : `base_model=${JSON.stringify(target.baseModel)}`;
+  const argument = attach
+    ? `session_id=${JSON.stringify(target.sessionId)}`
+    : `base_model=${JSON.stringify(target.baseModel)}`;
   return `from tinkerscript import TinkerScript
 
 TASKS = ["3 + 4", "6 + 1", "2 + 5", "5 + 2"]
@@ -49,7 +51,10 @@ export function LoopSnippet({ secret, target }: { secret: string | null; target:
   const version = server.data?.version ?? "<version of this server>";
   return (
     <div className="space-y-3">
-      <CopyBlock label="shell" text={shellSnippet(location.origin, secret ?? "<your API key>", version)} />
+      <CopyBlock
+        label="shell"
+        text={shellSnippet(location.origin, secret ?? "<your API key>", version)}
+      />
       <CopyBlock label="train.py" text={loopSnippet(target)} />
     </div>
   );

@@ -3,7 +3,13 @@ import { useState, type ReactNode } from "react";
 import { useAddress } from "./address-part";
 
 /** `parts`: their names in the address. */
-export function MoreFilters({ parts, children }: { parts: readonly string[]; children: ReactNode }) {
+export function MoreFilters({
+  parts,
+  children,
+}: {
+  parts: readonly string[];
+  children: ReactNode;
+}) {
   const [address] = useAddress();
   const used = parts.filter((part) => address.has(part)).length;
   const [isOpen, setOpen] = useState(used > 0);
@@ -14,7 +20,13 @@ export function MoreFilters({ parts, children }: { parts: readonly string[]; chi
     if (used > seen) setOpen(true);
   }
   return (
-    <details className="open:basis-full" open={isOpen} onToggle={(event) => { setOpen(event.currentTarget.open); }}>
+    <details
+      className="open:basis-full"
+      open={isOpen}
+      onToggle={(event) => {
+        setOpen(event.currentTarget.open);
+      }}
+    >
       <summary className="flex h-8 w-fit cursor-pointer items-center rounded px-1 text-muted hover:text-ink">
         {isOpen ? "Fewer filters" : "More filters"}
         {used > 0 && `, ${String(used)} in use`}

@@ -19,7 +19,10 @@ const TONES = {
 
 export function Notice({ tone = "info", title, children }: NoticeProps) {
   return (
-    <div role={tone === "info" ? "status" : "alert"} className={`rounded-lg border px-4 py-3 wrap-anywhere ${TONES[tone]}`}>
+    <div
+      role={tone === "info" ? "status" : "alert"}
+      className={`rounded-lg border px-4 py-3 wrap-anywhere ${TONES[tone]}`}
+    >
       <p className="font-medium">{title}</p>
       {children && <div className="mt-1 text-ink">{children}</div>}
     </div>
@@ -34,13 +37,19 @@ export function ErrorNotice({ error }: { error: Error | null }) {
   const client = useQueryClient();
   const hasBar = useContext(HasConnectionBar);
   if (!error?.message) return null;
-  const wasRead = client.getQueryCache().getAll().some((query) => query.state.error === error);
+  const wasRead = client
+    .getQueryCache()
+    .getAll()
+    .some((query) => query.state.error === error);
   if (hasBar && wasRead && isUnreachable(error)) return null; // said once, for the whole page
-  const { hint, requestId, status } = error instanceof ApiError ? error : { hint: "", requestId: "", status: 0 };
+  const { hint, requestId, status } =
+    error instanceof ApiError ? error : { hint: "", requestId: "", status: 0 };
   return (
     <Notice tone="bad" title={error.message}>
       {hint}
-      {status >= 500 && requestId && <p className="mt-1 font-mono text-xs text-muted">request {requestId}</p>}
+      {status >= 500 && requestId && (
+        <p className="mt-1 font-mono text-xs text-muted">request {requestId}</p>
+      )}
       {wasRead && mayPass(error) && (
         <p className="mt-2">
           <Button

@@ -18,7 +18,9 @@ export function Panel({ title, isGiven = false, actions, children, className = "
   return (
     <section aria-label={title} className={`rounded-lg border border-line bg-surface ${className}`}>
       <header className="flex min-h-10 items-center justify-between gap-3 border-b border-line px-4 py-1.5">
-        <h2 className="text-sm font-semibold">{isGiven ? <UserText text={title} /> : <Word text={title} />}</h2>
+        <h2 className="text-sm font-semibold">
+          {isGiven ? <UserText text={title} /> : <Word text={title} />}
+        </h2>
         {actions}
       </header>
       <PartBoundary name={title}>{children}</PartBoundary>

@@ -8,7 +8,10 @@ const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g;
 
 /** `text` with a visible sign for each control, direction mark and invisible character. */
 export function visible(text: string): string {
-  return text.replace(CONTROL, controlSymbol).replace(BIDI, codeSymbol).replace(INVISIBLE, codeSymbol);
+  return text
+    .replace(CONTROL, controlSymbol)
+    .replace(BIDI, codeSymbol)
+    .replace(INVISIBLE, codeSymbol);
 }
 
 function controlSymbol(character: string): string {

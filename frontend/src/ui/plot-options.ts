@@ -9,8 +9,16 @@ import { linearTicks, placeRange, powerRange, powerTicks, valueRange } from "./p
 
 const DECADES = [1, 10, 100, 1000, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10];
 const WHOLE = DECADES.flatMap((decade) => [decade, 2 * decade, 5 * decade]);
-const SECONDS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21_600, 43_200, 86_400, 172_800, 604_800];
-const STEPS: Record<Axis, number[]> = { step: WHOLE, time: SECONDS, tokens: WHOLE, episodes: WHOLE, call: WHOLE };
+const SECONDS = [
+  1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21_600, 43_200, 86_400, 172_800, 604_800,
+];
+const STEPS: Record<Axis, number[]> = {
+  step: WHOLE,
+  time: SECONDS,
+  tokens: WHOLE,
+  episodes: WHOLE,
+  call: WHOLE,
+};
 
 // Half of the longest label of the last tick stands right of the axis: "10,000", "23 h 59 min", in px.
 const RIGHT: Record<Axis, number> = { step: 20, time: 36, tokens: 20, episodes: 20, call: 20 };
@@ -48,7 +56,19 @@ export function plotWidth(element: HTMLElement, printed: boolean): number {
   return Math.max(Math.min(element.clientWidth, printed ? PAPER_WIDTH : Infinity), 50);
 }
 
-export function plotOptions({ element, lines, height, axis: over, overlay, printed, log, onHover, onPick, onZoom, onPlace }: PlotLook): uPlot.Options {
+export function plotOptions({
+  element,
+  lines,
+  height,
+  axis: over,
+  overlay,
+  printed,
+  log,
+  onHover,
+  onPick,
+  onZoom,
+  onPlace,
+}: PlotLook): uPlot.Options {
   const style = getComputedStyle(element);
   const colour = (name: string) => style.getPropertyValue(name).trim();
   const font = `11px ${style.fontFamily}`;
@@ -69,14 +89,21 @@ export function plotOptions({ element, lines, height, axis: over, overlay, print
     padding: [TOP, RIGHT[over], 0, 0],
     legend: { show: false },
     cursor: { y: false, drag: { x: true, y: false }, sync: { key: over }, points: { size: 6 } },
-    scales: { x: { time: false, range: (_, low, high) => placeRange(low, high) }, y: { ...(log && { distr: 3 }), range: (_, low, high) => (log ? powerRange : valueRange)(low, high) } },
+    scales: {
+      x: { time: false, range: (_, low, high) => placeRange(low, high) },
+      y: {
+        ...(log && { distr: 3 }),
+        range: (_, low, high) => (log ? powerRange : valueRange)(low, high),
+      },
+    },
     axes: [
       {
         ...axis,
         size: BOTTOM,
         gap: 2,
         space,
-        splits: (plot, _, min, max) => linearTicks(min, max, (plot.width - LEFT - RIGHT[over]) / space, STEPS[over]),
+        splits: (plot, _, min, max) =>
+          linearTicks(min, max, (plot.width - LEFT - RIGHT[over]) / space, STEPS[over]),
         values: (_, splits) => splits.map((split) => tickText(over, split)),
         grid: { show: false },
       },
@@ -85,12 +112,20 @@ export function plotOptions({ element, lines, height, axis: over, overlay, print
         size: LEFT,
         gap: 4,
         space: VALUE_SPACE,
-        splits: (plot, _, min, max) => (log ? powerTicks : linearTicks)(min, max, Math.max((plot.height - BOTTOM - TOP) / VALUE_SPACE, LEAST_TICKS)),
+        splits: (plot, _, min, max) =>
+          (log ? powerTicks : linearTicks)(
+            min,
+            max,
+            Math.max((plot.height - BOTTOM - TOP) / VALUE_SPACE, LEAST_TICKS),
+          ),
         values: (_, splits) => valueTexts(splits),
       },
     ],
     series: [{}, ...lines.flatMap((line) => drawnLines(line, colour(line.colour), overlay))],
-    bands: rangesOf(lines).map(({ at, line }) => ({ series: [at + 1, at], fill: faint(colour(line.colour), 18) })),
+    bands: rangesOf(lines).map(({ at, line }) => ({
+      series: [at + 1, at],
+      fill: faint(colour(line.colour), 18),
+    })),
     hooks: {
       ready: [
         (plot) => {
@@ -109,7 +144,8 @@ export function plotOptions({ element, lines, height, axis: over, overlay, print
       setSelect: [
         (plot) => {
           const { left, width } = plot.select;
-          if (isPressed && width > 0) onZoom({ min: plot.posToVal(left, "x"), max: plot.posToVal(left + width, "x") });
+          if (isPressed && width > 0)
+            onZoom({ min: plot.posToVal(left, "x"), max: plot.posToVal(left + width, "x") });
         },
       ],
       setCursor: [
@@ -134,10 +170,30 @@ export function plotOptions({ element, lines, height, axis: over, overlay, print
 }
 
 /** What stands behind a line, and the line, in the order of its columns. */
-function drawnLines({ label, hasRange, hasRaw, isSparse }: Line, colour: string, overlay: boolean): uPlot.Series[] {
-  const edge: uPlot.Series = { stroke: faint(colour, 40), width: 0.75, spanGaps: overlay, points: { show: false } };
-  const raw: uPlot.Series = { stroke: faint(colour, 30), width: 1, spanGaps: overlay, points: { show: false } };
-  const line: uPlot.Series = { label, stroke: colour, width: 1.75, spanGaps: overlay || isSparse, points: { size: 5, fill: colour, ...(isSparse && { show: true }) } };
+function drawnLines(
+  { label, hasRange, hasRaw, isSparse }: Line,
+  colour: string,
+  overlay: boolean,
+): uPlot.Series[] {
+  const edge: uPlot.Series = {
+    stroke: faint(colour, 40),
+    width: 0.75,
+    spanGaps: overlay,
+    points: { show: false },
+  };
+  const raw: uPlot.Series = {
+    stroke: faint(colour, 30),
+    width: 1,
+    spanGaps: overlay,
+    points: { show: false },
+  };
+  const line: uPlot.Series = {
+    label,
+    stroke: colour,
+    width: 1.75,
+    spanGaps: overlay || isSparse,
+    points: { size: 5, fill: colour, ...(isSparse && { show: true }) },
+  };
   return [...(hasRange ? [edge, edge] : []), ...(hasRaw ? [raw] : []), line];
 }
 
@@ -159,7 +215,14 @@ function faint(colour: string, percent: number): string {
 function placeOf(plot: uPlot): Place {
   const css = (pixels: number) => pixels / devicePixelRatio;
   const { left, top, width, height } = plot.bbox;
-  return { left: css(left), top: css(top), width: css(width), height: css(height), min: plot.scales.x?.min ?? 0, max: plot.scales.x?.max ?? 0 };
+  return {
+    left: css(left),
+    top: css(top),
+    width: css(width),
+    height: css(height),
+    min: plot.scales.x?.min ?? 0,
+    max: plot.scales.x?.max ?? 0,
+  };
 }
 
 export function valueTexts(ticks: readonly number[]): string[] {

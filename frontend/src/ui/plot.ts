@@ -2,7 +2,10 @@
 import uPlot from "uplot";
 import { plotOptions, plotWidth, type PlotLook } from "./plot-options";
 
-export function plotMake(look: PlotLook, data: uPlot.AlignedData): { plot: uPlot; remove: () => void } {
+export function plotMake(
+  look: PlotLook,
+  data: uPlot.AlignedData,
+): { plot: uPlot; remove: () => void } {
   const { element, printed, height } = look;
   const plot = new uPlot(plotOptions(look), data, element);
   const watcher = new ResizeObserver(() => {

@@ -2,7 +2,10 @@
 const PAUSES_MS = [1_000, 4_000, 15_000];
 
 /** `load`, once for all who ask, until it failed once more than there are pauses. */
-export function retried<T>(load: () => Promise<T>, pausesMs: readonly number[] = PAUSES_MS): () => Promise<T> {
+export function retried<T>(
+  load: () => Promise<T>,
+  pausesMs: readonly number[] = PAUSES_MS,
+): () => Promise<T> {
   let going: Promise<T> | undefined;
   const attempt = async ([pause, ...later]: readonly number[]): Promise<T> => {
     try {

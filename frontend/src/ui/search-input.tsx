@@ -13,24 +13,36 @@ interface SearchInputProps {
   proposals?: readonly string[];
 }
 
-export function SearchInput({ part, label, maxLength, className = "max-w-48", proposals = [] }: SearchInputProps) {
+export function SearchInput({
+  part,
+  label,
+  maxLength,
+  className = "max-w-48",
+  proposals = [],
+}: SearchInputProps) {
   const [typed, setTyped] = useTypedPart(part);
   const list = useId();
   return (
     <>
-    <input
-      type="search"
-      aria-label={label}
-      placeholder={`${label}…`}
-      maxLength={maxLength}
-      list={proposals.length > 0 ? list : undefined}
-      className={`${inputClass} ${className}`}
-      value={typed}
-      onChange={(event) => {
-        setTyped(event.target.value);
-      }}
-    />
-    {proposals.length > 0 && <datalist id={list}>{proposals.map((one) => <option key={one} value={one} />)}</datalist>}
+      <input
+        type="search"
+        aria-label={label}
+        placeholder={`${label}…`}
+        maxLength={maxLength}
+        list={proposals.length > 0 ? list : undefined}
+        className={`${inputClass} ${className}`}
+        value={typed}
+        onChange={(event) => {
+          setTyped(event.target.value);
+        }}
+      />
+      {proposals.length > 0 && (
+        <datalist id={list}>
+          {proposals.map((one) => (
+            <option key={one} value={one} />
+          ))}
+        </datalist>
+      )}
     </>
   );
 }

@@ -54,7 +54,14 @@ interface SortedTableProps<Row> {
   children: (row: Row) => ReactNode;
 }
 
-export function SortedTable<Row extends object>({ label, head, rows, containing = "", part = "by", children }: SortedTableProps<Row>) {
+export function SortedTable<Row extends object>({
+  label,
+  head,
+  rows,
+  containing = "",
+  part = "by",
+  children,
+}: SortedTableProps<Row>) {
   const [address, setAddress] = useAddress();
   const [all, setAll] = useState(false);
   const asked = address.get(part) ?? "";
@@ -63,7 +70,15 @@ export function SortedTable<Row extends object>({ label, head, rows, containing 
   const data = useMemo(() => [...rows], [rows]);
   const pagination = { pageIndex: 0, pageSize: all ? Math.max(1, rows.length) : ROWS_AT_FIRST };
   const state = { sorting, globalFilter: containing.trim(), pagination };
-  const table = useTable({ features, columns, data, state, globalFilterFn: "includesString", getColumnCanGlobalFilter: () => true, autoResetPageIndex: false });
+  const table = useTable({
+    features,
+    columns,
+    data,
+    state,
+    globalFilterFn: "includesString",
+    getColumnCanGlobalFilter: () => true,
+    autoResetPageIndex: false,
+  });
   const found = table.getFilteredRowModel().rows.length;
   const shown = table.getRowModel().rows;
   const sort = (name: string, direction: Sort["direction"]) => {
@@ -72,8 +87,24 @@ export function SortedTable<Row extends object>({ label, head, rows, containing 
   };
   const sorted = head.map(({ name, right, value }) => {
     const now = sorting.find(({ id }) => id === name);
-    const direction = now === undefined ? ("none" as const) : now.desc ? ("descending" as const) : ("ascending" as const);
-    return { name, right, ...(value && { sort: { direction, onSort: (to: Sort["direction"]) => { sort(name, to); } } }) };
+    const direction =
+      now === undefined
+        ? ("none" as const)
+        : now.desc
+          ? ("descending" as const)
+          : ("ascending" as const);
+    return {
+      name,
+      right,
+      ...(value && {
+        sort: {
+          direction,
+          onSort: (to: Sort["direction"]) => {
+            sort(name, to);
+          },
+        },
+      }),
+    };
   });
   return (
     <>
@@ -82,7 +113,12 @@ export function SortedTable<Row extends object>({ label, head, rows, containing 
       </Table>
       {shown.length < found && (
         <div className="border-t border-line p-2 text-center print:hidden">
-          <Button look="quiet" onClick={() => { setAll(true); }}>
+          <Button
+            look="quiet"
+            onClick={() => {
+              setAll(true);
+            }}
+          >
             Show all {number(found)}
           </Button>
         </div>
@@ -98,13 +134,33 @@ function sortingOf<Row>(asked: string, head: readonly SortedColumn<Row>[]): Sort
   return head.some(({ name, value }) => name === id && value) ? [{ id, desc }] : [];
 }
 
-function columnsOf<Row extends object>(head: readonly SortedColumn<Row>[]): ColumnDef<typeof features, Row>[] {
+function columnsOf<Row extends object>(
+  head: readonly SortedColumn<Row>[],
+): ColumnDef<typeof features, Row>[] {
   return head.flatMap(({ name, value, searched = false }) =>
-    value ? [{ id: name, accessorFn: (row: Row) => value(row) ?? undefined, enableGlobalFilter: searched, sortFn: bySize<Row>, sortUndefined: "last" as const }] : [],
+    value
+      ? [
+          {
+            id: name,
+            accessorFn: (row: Row) => value(row) ?? undefined,
+            enableGlobalFilter: searched,
+            sortFn: bySize<Row>,
+            sortUndefined: "last" as const,
+          },
+        ]
+      : [],
   );
 }
 
 /** Numbers by size; texts in any case, and the numbers within them by size. What the library chooses by itself hangs on the first ten rows. */
-function bySize<Row extends object>(a: TableRow<typeof features, Row>, b: TableRow<typeof features, Row>, column: string): number {
-  return (typeof a.getValue(column) === "number" ? sortFn_basic : sortFn_alphanumeric)(a, b, column);
+function bySize<Row extends object>(
+  a: TableRow<typeof features, Row>,
+  b: TableRow<typeof features, Row>,
+  column: string,
+): number {
+  return (typeof a.getValue(column) === "number" ? sortFn_basic : sortFn_alphanumeric)(
+    a,
+    b,
+    column,
+  );
 }

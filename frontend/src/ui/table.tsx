@@ -24,7 +24,15 @@ export interface Column {
   right?: boolean | undefined;
 }
 
-export function Table({ label, head, children }: { label: string; head: readonly (Column & { sort?: Sort })[]; children: ReactNode }) {
+export function Table({
+  label,
+  head,
+  children,
+}: {
+  label: string;
+  head: readonly (Column & { sort?: Sort })[];
+  children: ReactNode;
+}) {
   return (
     // "relative": what only screen readers see is placed within, and does not widen the page.
     // In the tab order, so that a narrow window can be scrolled by keyboard.
@@ -34,8 +42,19 @@ export function Table({ label, head, children }: { label: string; head: readonly
         <thead>
           <tr className="border-b border-line text-xs text-muted">
             {head.map(({ name, right, sort }) => (
-              <th key={name} scope="col" aria-sort={sort?.direction} className={`px-4 py-1.5 font-medium ${right ? "text-right" : "text-left"}`}>
-                {sort ? <SortButton name={name} sort={sort} /> : name ? <Word text={name} /> : <span className="sr-only">Actions</span>}
+              <th
+                key={name}
+                scope="col"
+                aria-sort={sort?.direction}
+                className={`px-4 py-1.5 font-medium ${right ? "text-right" : "text-left"}`}
+              >
+                {sort ? (
+                  <SortButton name={name} sort={sort} />
+                ) : name ? (
+                  <Word text={name} />
+                ) : (
+                  <span className="sr-only">Actions</span>
+                )}
               </th>
             ))}
           </tr>
@@ -53,9 +72,18 @@ export function SortButton({ name, sort: { direction, onSort } }: { name: string
   return (
     <>
       <span className="sm:hidden">{name}</span>
-      <button type="button" {...props} onClick={() => { onSort(NEXT[direction]); }} className="inline-flex items-center gap-1 rounded max-sm:hidden hover:text-ink">
+      <button
+        type="button"
+        {...props}
+        onClick={() => {
+          onSort(NEXT[direction]);
+        }}
+        className="inline-flex items-center gap-1 rounded max-sm:hidden hover:text-ink"
+      >
         {name}
-        <Sign className={`size-3 print:hidden ${direction === "none" ? "opacity-40" : "text-ink"}`} />
+        <Sign
+          className={`size-3 print:hidden ${direction === "none" ? "opacity-40" : "text-ink"}`}
+        />
       </button>
       {tip}
     </>
@@ -98,5 +126,7 @@ function SortSelect({ head }: { head: readonly (Column & { sort?: Sort })[] }) {
 
 /** What cards.css writes before the values of a card. */
 function columnNames(head: readonly Column[]): CSSProperties {
-  return Object.fromEntries(head.map(({ name }, at) => [`--column-${String(at + 1)}`, cssString(name)]));
+  return Object.fromEntries(
+    head.map(({ name }, at) => [`--column-${String(at + 1)}`, cssString(name)]),
+  );
 }

@@ -2,7 +2,15 @@ import { readFileSync } from "node:fs";
 import { createElement } from "react";
 import { renderToStaticMarkup } from "react-dom/server";
 import { beforeEach, expect, test, vi } from "vitest";
-import { chooseTheme, chosenTheme, colourScheme, THEME_KEY, usePrinting, useTheme, watchTheme } from "./theme";
+import {
+  chooseTheme,
+  chosenTheme,
+  colourScheme,
+  THEME_KEY,
+  usePrinting,
+  useTheme,
+  watchTheme,
+} from "./theme";
 
 const atLoad = readFileSync(new URL("../../public/start.js", import.meta.url), "utf8");
 let kept: Map<string, string>;
@@ -24,7 +32,9 @@ beforeEach(() => {
   });
   vi.stubGlobal("document", { documentElement: root, querySelector: () => scheme });
   vi.stubGlobal("matchMedia", () => system);
-  vi.stubGlobal("addEventListener", (name: string, listener: () => void) => heard.set(name, listener));
+  vi.stubGlobal("addEventListener", (name: string, listener: () => void) =>
+    heard.set(name, listener),
+  );
 });
 
 /** What the page has after a reload: the script that runs before anything is painted. */
@@ -37,7 +47,12 @@ function reload(): string | undefined {
 test("what is chosen is shown at once and after a reload, and the system's colours leave nothing behind", () => {
   for (const theme of ["dark", "light"] as const) {
     chooseTheme(theme);
-    expect([root.dataset.theme, colourScheme(), chosenTheme(), reload()]).toEqual([theme, theme, theme, theme]);
+    expect([root.dataset.theme, colourScheme(), chosenTheme(), reload()]).toEqual([
+      theme,
+      theme,
+      theme,
+      theme,
+    ]);
     expect(scheme.content).toBe(theme); // for what the browser paints before there is a style sheet
   }
   chooseTheme("system");

@@ -57,8 +57,12 @@ function setPrinting(now: boolean): void {
 /** Follow the browser's other tabs and its printer. Once, as the console starts. */
 export function watchTheme(): void {
   addEventListener("storage", apply);
-  addEventListener("beforeprint", () => { setPrinting(true); });
-  addEventListener("afterprint", () => { setPrinting(false); });
+  addEventListener("beforeprint", () => {
+    setPrinting(true);
+  });
+  addEventListener("afterprint", () => {
+    setPrinting(false);
+  });
 }
 
 function subscribe(changed: () => void): () => void {
@@ -87,5 +91,9 @@ export function colourScheme(): "dark" | "light" {
 
 /** Whether the page is being printed: what is drawn piece by piece on the screen must then be whole. */
 export function usePrinting(): boolean {
-  return useSyncExternalStore(subscribe, () => printing, () => false);
+  return useSyncExternalStore(
+    subscribe,
+    () => printing,
+    () => false,
+  );
 }

@@ -5,7 +5,13 @@ import { isUnreachable } from "../api/errors";
 import { ErrorNotice, Notice } from "./notice";
 
 export function Toaster() {
-  return <Sonner position="bottom-right" className="print:hidden" toastOptions={{ unstyled: true, classNames: { toast: "w-full", content: "w-full" } }} />;
+  return (
+    <Sonner
+      position="bottom-right"
+      className="print:hidden"
+      toastOptions={{ unstyled: true, classNames: { toast: "w-full", content: "w-full" } }}
+    />
+  );
 }
 
 /** The same words again take the place of those before. */
@@ -16,7 +22,8 @@ export function showToast(text: string): void {
 /** Shown for as long as there is such an error, but for a server that does not answer: the frame says so. */
 export function useErrorToast(id: string, error: Error | null): void {
   useEffect(() => {
-    if (error && !isUnreachable(error)) toast(<ErrorNotice error={error} />, { id, duration: Infinity, dismissible: false });
+    if (error && !isUnreachable(error))
+      toast(<ErrorNotice error={error} />, { id, duration: Infinity, dismissible: false });
     else toast.dismiss(id);
   }, [id, error]);
   useEffect(

@@ -4,7 +4,11 @@ import { useEffect, useState, type RefObject } from "react";
 const MARGIN_PX = 400;
 
 /** Once true it stays so. Paper has other places: while it is printed, nothing comes near. */
-export function useNear(element: RefObject<Element | null>, isPrinting = false, marginPx = MARGIN_PX): boolean {
+export function useNear(
+  element: RefObject<Element | null>,
+  isPrinting = false,
+  marginPx = MARGIN_PX,
+): boolean {
   const [isNear, setNear] = useState(false);
   useEffect(() => {
     if (isNear || isPrinting || !element.current) return;

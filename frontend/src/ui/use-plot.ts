@@ -2,7 +2,15 @@
 import { useEffect, useMemo, useRef, useState, type RefObject } from "react";
 import type uPlot from "uplot";
 import type { Axis } from "./chart-axis";
-import { alignedData, isZoomed, linesOf, positive, zoomOver, type Line, type Series } from "./chart-data";
+import {
+  alignedData,
+  isZoomed,
+  linesOf,
+  positive,
+  zoomOver,
+  type Line,
+  type Series,
+} from "./chart-data";
 import type { Place } from "./chart-marks";
 import { isSameRange, type Range } from "./chart-zoom";
 import { retried } from "./retried";
@@ -40,7 +48,17 @@ interface Plot {
   retry: () => void;
 }
 
-export function usePlot({ x, series, height, axis, overlay, log, zoom, onZoom, onHoverRef }: Plotted): Plot {
+export function usePlot({
+  x,
+  series,
+  height,
+  axis,
+  overlay,
+  log,
+  zoom,
+  onZoom,
+  onHoverRef,
+}: Plotted): Plot {
   const container = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const [pickedX, setPickedX] = useState<number | null>(null);
@@ -57,7 +75,15 @@ export function usePlot({ x, series, height, axis, overlay, log, zoom, onZoom, o
   useEffect(() => {
     zoomRef.current = { zoom, onZoom };
   });
-  const look = JSON.stringify({ lines: linesOf(series), height, axis, overlay, printed: printing, log, scheme });
+  const look = JSON.stringify({
+    lines: linesOf(series),
+    height,
+    axis,
+    overlay,
+    printed: printing,
+    log,
+    scheme,
+  });
 
   useEffect(() => {
     const before = latest.current[0];
@@ -74,7 +100,14 @@ export function usePlot({ x, series, height, axis, overlay, log, zoom, onZoom, o
   useEffect(() => {
     const element = container.current;
     if (!element || !isDrawn) return;
-    const looks = JSON.parse(look) as { lines: Line[]; height: number; axis: Axis; overlay: boolean; printed: boolean; log: boolean };
+    const looks = JSON.parse(look) as {
+      lines: Line[];
+      height: number;
+      axis: Axis;
+      overlay: boolean;
+      printed: boolean;
+      log: boolean;
+    };
     const onHover = (index: number | null) => {
       onHoverRef.current(index);
     };
@@ -86,17 +119,30 @@ export function usePlot({ x, series, height, axis, overlay, log, zoom, onZoom, o
     };
     let remove: (() => void) | undefined;
     let isGone = false;
-    void plotLoad().then(({ plotMake }) => {
-      if (isGone) return;
-      setIsLost(false);
-      const asked = zoomRef.current.zoom;
-      const made = plotMake({ element, ...looks, onHover, onPick, onZoom: (range) => zoomRef.current.onZoom?.(range), onPlace }, latest.current);
-      plot.current = made.plot;
-      if (asked) made.plot.setScale("x", asked);
-      remove = made.remove;
-    }, () => {
-      if (!isGone) setIsLost(true);
-    });
+    void plotLoad().then(
+      ({ plotMake }) => {
+        if (isGone) return;
+        setIsLost(false);
+        const asked = zoomRef.current.zoom;
+        const made = plotMake(
+          {
+            element,
+            ...looks,
+            onHover,
+            onPick,
+            onZoom: (range) => zoomRef.current.onZoom?.(range),
+            onPlace,
+          },
+          latest.current,
+        );
+        plot.current = made.plot;
+        if (asked) made.plot.setScale("x", asked);
+        remove = made.remove;
+      },
+      () => {
+        if (!isGone) setIsLost(true);
+      },
+    );
     return () => {
       isGone = true;
       plot.current = null;
@@ -110,7 +156,11 @@ export function usePlot({ x, series, height, axis, overlay, log, zoom, onZoom, o
     if (!drawn || !isZoomKept) return;
     const known = drawn.data[0] as number[];
     const [first, end] = [known[0], known[known.length - 1]];
-    if (zoom ? !isSameRange(drawn.scales.x ?? {}, zoom) : isZoomed(drawn.scales.x ?? {}, known) && first !== undefined && end !== undefined) {
+    if (
+      zoom
+        ? !isSameRange(drawn.scales.x ?? {}, zoom)
+        : isZoomed(drawn.scales.x ?? {}, known) && first !== undefined && end !== undefined
+    ) {
       drawn.setScale("x", zoom ?? { min: first ?? 0, max: end ?? 0 });
     }
   }, [zoom, isZoomKept]);

@@ -1,6 +1,7 @@
 // Which words of the pages are explained: by the entry of words.ts, as they stand there.
 const WRITTEN = {
-  reward: "Reward|Rewards|Reward, mean|Reward, last|Reward, best|Rewards by agent|Rewards by call|Mean reward",
+  reward:
+    "Reward|Rewards|Reward, mean|Reward, last|Reward, best|Rewards by agent|Rewards by call|Mean reward",
   episode: "Episode|Episodes|Last episodes",
   task: "Task|Tasks",
   step: "Step|Steps|Optimizer steps|Trained in",
@@ -54,7 +55,9 @@ const WRITTEN = {
   tokens_computed: "Tokens computed",
 };
 
-const KEYS = new Map(Object.entries(WRITTEN).flatMap(([key, words]) => words.split("|").map((word) => [word, key])));
+const KEYS = new Map(
+  Object.entries(WRITTEN).flatMap(([key, words]) => words.split("|").map((word) => [word, key])),
+);
 
 /** The key of the entry; null for a word that needs none. */
 export function wordKey(text: string): string | null {

@@ -15,7 +15,13 @@ export function WordTip({ id, name, place }: { id: string; name: string; place: 
       id={id}
       role="tooltip"
       className="pointer-events-none fixed z-30 max-w-[calc(100vw-1rem)] rounded-md border border-line bg-raised p-3 text-xs font-normal shadow-lg print:hidden"
-      style={{ left, width: WIDTH, ...(isAbove ? { bottom: window.innerHeight - place.top + EDGE } : { top: place.bottom + EDGE }) }}
+      style={{
+        left,
+        width: WIDTH,
+        ...(isAbove
+          ? { bottom: window.innerHeight - place.top + EDGE }
+          : { top: place.bottom + EDGE }),
+      }}
     >
       <p>{entry.what}</p>
       {entry.bad && (

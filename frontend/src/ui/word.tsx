@@ -28,7 +28,14 @@ export function useWord(text: string): { props: object; tip: ReactNode } {
       if (event.key === "Escape") hide();
     },
   };
-  const tip = place && createPortal(<Suspense><WordTip id={id} name={key} place={place} /></Suspense>, document.body);
+  const tip =
+    place &&
+    createPortal(
+      <Suspense>
+        <WordTip id={id} name={key} place={place} />
+      </Suspense>,
+      document.body,
+    );
   return { props, tip };
 }
 
@@ -41,7 +48,12 @@ export function Word({ text }: { text: string }) {
   };
   return (
     <>
-      <button type="button" {...props} onClick={show} className="rounded text-left [font:inherit] text-inherit underline decoration-muted/60 decoration-dotted underline-offset-3 cursor-help print:no-underline">
+      <button
+        type="button"
+        {...props}
+        onClick={show}
+        className="rounded text-left [font:inherit] text-inherit underline decoration-muted/60 decoration-dotted underline-offset-3 cursor-help print:no-underline"
+      >
         {text}
       </button>
       {tip}

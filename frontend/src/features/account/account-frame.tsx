@@ -3,7 +3,15 @@ import type { ReactNode } from "react";
 import { useTitle } from "../../ui/use-title";
 import { Wordmark } from "../../ui/wordmark";
 
-export function AccountFrame({ title, children, below }: { title: string; children: ReactNode; below?: ReactNode }) {
+export function AccountFrame({
+  title,
+  children,
+  below,
+}: {
+  title: string;
+  children: ReactNode;
+  below?: ReactNode;
+}) {
   useTitle(title);
   return (
     <main className="mx-auto flex min-h-screen w-full max-w-sm flex-col justify-center px-6 py-12">

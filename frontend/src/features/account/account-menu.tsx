@@ -23,12 +23,22 @@ export function AccountMenu({ email, invited }: { email: string; invited: boolea
   return (
     <DropdownMenu.Root>
       <DropdownMenu.Trigger className="flex h-8 max-w-64 min-w-0 items-center gap-1.5 rounded-md px-2 text-muted hover:bg-sunken hover:text-ink">
-        {invited && <span role="img" aria-label="You are invited to a project" className="size-2 shrink-0 rounded-full bg-accent" />}
+        {invited && (
+          <span
+            role="img"
+            aria-label="You are invited to a project"
+            className="size-2 shrink-0 rounded-full bg-accent"
+          />
+        )}
         <span className="truncate">{email}</span>
         <ChevronDown className="size-3.5 shrink-0" />
       </DropdownMenu.Trigger>
       <DropdownMenu.Portal>
-        <DropdownMenu.Content align="end" sideOffset={4} className="z-10 min-w-40 rounded-md border border-line bg-raised p-1 shadow-lg">
+        <DropdownMenu.Content
+          align="end"
+          sideOffset={4}
+          className="z-10 min-w-40 rounded-md border border-line bg-raised p-1 shadow-lg"
+        >
           <DropdownMenu.Item
             className={item}
             onSelect={() => {
@@ -55,7 +65,11 @@ export function AccountMenu({ email, invited }: { email: string; invited: boolea
             }}
           >
             {THEMES.map(({ value, name }) => (
-              <DropdownMenu.RadioItem key={value} value={value} className={`${item} flex items-center justify-between`}>
+              <DropdownMenu.RadioItem
+                key={value}
+                value={value}
+                className={`${item} flex items-center justify-between`}
+              >
                 {name}
                 <DropdownMenu.ItemIndicator>
                   <Check className="size-3.5" />

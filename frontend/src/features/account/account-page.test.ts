@@ -11,6 +11,8 @@ test("who was given an account by the operator reads their address, not an empty
   const client = new QueryClient();
   client.setQueryData(accountQuery.queryKey, { email: "ada@example.org" } as Account);
   client.setQueryData(addressesQuery.queryKey, []);
-  const html = renderToStaticMarkup(createElement(QueryClientProvider, { client }, createElement(AddressPanel)));
+  const html = renderToStaticMarkup(
+    createElement(QueryClientProvider, { client }, createElement(AddressPanel)),
+  );
   expect(html).toContain("ada@example.org was set by the operator of this server");
 });

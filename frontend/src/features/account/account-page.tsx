@@ -34,8 +34,16 @@ function InvitationsPanel() {
   const client = useQueryClient();
   const { data: account } = useQuery(accountQuery);
   const onSettled = () => client.invalidateQueries({ queryKey: accountQuery.queryKey });
-  const accept = useMutation({ meta: { done: "You are in the project" }, mutationFn: acceptInvitation, onSettled });
-  const decline = useMutation({ meta: { done: "Invitation declined" }, mutationFn: declineInvitation, onSettled });
+  const accept = useMutation({
+    meta: { done: "You are in the project" },
+    mutationFn: acceptInvitation,
+    onSettled,
+  });
+  const decline = useMutation({
+    meta: { done: "Invitation declined" },
+    mutationFn: declineInvitation,
+    onSettled,
+  });
   if (!account?.invitations.length) return null;
   return (
     <Panel title="Invitations">
@@ -76,8 +84,16 @@ export function AddressPanel() {
     <Panel title="E-mail address">
       <div className="space-y-3 p-4">
         <ErrorNotice error={error ?? resend.error} />
-        {resend.isSuccess && <Notice title="Look into your mail.">The link is on its way to {resend.variables}.</Notice>}
-        {addresses?.length === 0 && <p className="text-muted">{account?.email} was set by the operator of this server; there is nothing to confirm.</p>}
+        {resend.isSuccess && (
+          <Notice title="Look into your mail.">
+            The link is on its way to {resend.variables}.
+          </Notice>
+        )}
+        {addresses?.length === 0 && (
+          <p className="text-muted">
+            {account?.email} was set by the operator of this server; there is nothing to confirm.
+          </p>
+        )}
         {addresses?.map((address) => (
           <p key={address.email} className="flex flex-wrap items-center gap-3">
             <span className="min-w-0 flex-1 basis-40 truncate">{address.email}</span>
@@ -124,7 +140,9 @@ function PasswordPanel() {
     <Panel title="Password">
       <form onSubmit={onSubmit} className="space-y-4 p-4" noValidate>
         <ErrorNotice error={change.error} />
-        {change.isSuccess && <Notice title="Your password is changed.">Other browsers are signed out.</Notice>}
+        {change.isSuccess && (
+          <Notice title="Your password is changed.">Other browsers are signed out.</Notice>
+        )}
         <TextField
           label="Current password"
           type="password"

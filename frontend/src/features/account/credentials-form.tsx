@@ -26,13 +26,21 @@ function safeNext(next: string | null): string {
   return next?.startsWith("/") && !next.startsWith("//") && !next.includes("\\") ? next : "/home";
 }
 
-export function CredentialsForm({ title, action, passwordHint, newPassword = false, submit, children }: CredentialsFormProps) {
+export function CredentialsForm({
+  title,
+  action,
+  passwordHint,
+  newPassword = false,
+  submit,
+  children,
+}: CredentialsFormProps) {
   const [email, setEmail] = useState("");
   const [password, setPassword] = useState("");
   const enterPage = useEnterPage();
   const enter = useMutation({ mutationFn: submit, onSuccess: enterPage });
   const fields = enter.error instanceof ApiError ? enter.error.fields : {};
-  if (enter.error instanceof ApiError && enter.error.code === "second_factor") return <SecondStep onDone={enterPage} />;
+  if (enter.error instanceof ApiError && enter.error.code === "second_factor")
+    return <SecondStep onDone={enterPage} />;
 
   function onSubmit(event: SyntheticEvent) {
     event.preventDefault();

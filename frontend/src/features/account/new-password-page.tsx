@@ -25,7 +25,8 @@ export function NewPasswordPage() {
       {reset.isSuccess ? (
         <div className="space-y-4">
           <Notice title="Your password is changed.">
-            Every browser that was signed in is signed out. {endKeys ? "Your API keys have ended too." : "API keys go on."}
+            Every browser that was signed in is signed out.{" "}
+            {endKeys ? "Your API keys have ended too." : "API keys go on."}
           </Notice>
           <ButtonLink to="/signin" look="primary" className="w-full">
             Sign in
@@ -58,7 +59,9 @@ export function NewPasswordPage() {
             />
             <span>
               End my API keys
-              <span className="block text-xs text-muted">If somebody else may have had your password. Programs that use the keys stop.</span>
+              <span className="block text-xs text-muted">
+                If somebody else may have had your password. Programs that use the keys stop.
+              </span>
             </span>
           </label>
           <Button type="submit" look="primary" className="w-full" disabled={reset.isPending}>

@@ -32,11 +32,20 @@ export function ProjectSwitcher({ account }: { account: Account }) {
           <ChevronDown className="size-3.5 shrink-0" />
         </DropdownMenu.Trigger>
         <DropdownMenu.Portal>
-          <DropdownMenu.Content align="start" sideOffset={4} className="z-10 min-w-48 rounded-md border border-line bg-raised p-1 shadow-lg">
+          <DropdownMenu.Content
+            align="start"
+            sideOffset={4}
+            className="z-10 min-w-48 rounded-md border border-line bg-raised p-1 shadow-lg"
+          >
             <DropdownMenu.RadioGroup value={current?.id ?? ""} onValueChange={chooseProject}>
               {account.projects.map((project) => (
-                <DropdownMenu.RadioItem key={project.id} value={project.id} className={`${item} data-[state=checked]:font-semibold`}>
-                  <UserText text={project.name} /> <span className="text-xs text-muted">{project.role}</span>
+                <DropdownMenu.RadioItem
+                  key={project.id}
+                  value={project.id}
+                  className={`${item} data-[state=checked]:font-semibold`}
+                >
+                  <UserText text={project.name} />{" "}
+                  <span className="text-xs text-muted">{project.role}</span>
                 </DropdownMenu.RadioItem>
               ))}
             </DropdownMenu.RadioGroup>
@@ -57,7 +66,13 @@ export function ProjectSwitcher({ account }: { account: Account }) {
   );
 }
 
-function CreateProject({ open, onOpenChange }: { open: boolean; onOpenChange: (open: boolean) => void }) {
+function CreateProject({
+  open,
+  onOpenChange,
+}: {
+  open: boolean;
+  onOpenChange: (open: boolean) => void;
+}) {
   const [name, setName] = useState("");
   const create = useMutation({
     mutationFn: createProject,
@@ -72,7 +87,12 @@ function CreateProject({ open, onOpenChange }: { open: boolean; onOpenChange: (o
   }
 
   return (
-    <Dialog open={open} onOpenChange={onOpenChange} title="New project" description="You own it, and can invite others to it.">
+    <Dialog
+      open={open}
+      onOpenChange={onOpenChange}
+      title="New project"
+      description="You own it, and can invite others to it."
+    >
       <form onSubmit={onSubmit} className="space-y-4" noValidate>
         <ErrorNotice error={create.error} />
         <TextField

@@ -7,9 +7,17 @@ import { ErrorNotice } from "../../ui/notice";
 
 export function ProviderButton() {
   const [search] = useSearchParams();
-  const providers = useQuery({ queryKey: ["providers"], queryFn: providerList, staleTime: Infinity });
+  const providers = useQuery({
+    queryKey: ["providers"],
+    queryFn: providerList,
+    staleTime: Infinity,
+  });
   const leave = useMutation({
-    mutationFn: (id: string) => signInByProvider(id, `/signin/done?next=${encodeURIComponent(search.get("next") ?? "/home")}`),
+    mutationFn: (id: string) =>
+      signInByProvider(
+        id,
+        `/signin/done?next=${encodeURIComponent(search.get("next") ?? "/home")}`,
+      ),
   });
   if (!providers.data?.length) return null;
   return (

@@ -10,8 +10,14 @@ import { AccountFrame, linkClass } from "./account-frame";
 import { SecondStep, useEnterPage } from "./credentials-form";
 
 const REFUSALS: Record<string, [string, string]> = {
-  unconfirmed_address: ["The identity provider has not confirmed your e-mail address.", "Confirm it there, then sign in again."],
-  signup_closed: ["This server has no account for you.", "Ask a member to invite you to their project, or its operator."],
+  unconfirmed_address: [
+    "The identity provider has not confirmed your e-mail address.",
+    "Confirm it there, then sign in again.",
+  ],
+  signup_closed: [
+    "This server has no account for you.",
+    "Ask a member to invite you to their project, or its operator.",
+  ],
   cancelled: ["The sign-in was cancelled.", ""],
 };
 
@@ -19,13 +25,20 @@ export function ProviderReturnPage() {
   const [search] = useSearchParams();
   const code = search.get("error");
   const enterPage = useEnterPage();
-  const session = useQuery({ queryKey: ["provider-return"], queryFn: () => sessionCheck().then(() => true), enabled: !code, retry: false, gcTime: 0 });
+  const session = useQuery({
+    queryKey: ["provider-return"],
+    queryFn: () => sessionCheck().then(() => true),
+    enabled: !code,
+    retry: false,
+    gcTime: 0,
+  });
   useEffect(() => {
     if (session.data) void enterPage();
     // Once, when the session is known.
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [session.data]);
-  if (session.error instanceof ApiError && session.error.code === "second_factor") return <SecondStep onDone={enterPage} />;
+  if (session.error instanceof ApiError && session.error.code === "second_factor")
+    return <SecondStep onDone={enterPage} />;
   if (!code && !session.error) return <Loading />;
   return (
     <AccountFrame
@@ -42,6 +55,9 @@ export function ProviderReturnPage() {
 }
 
 function refusal(code: string): ApiError {
-  const [message, hint] = REFUSALS[code] ?? ["The identity provider's response was refused.", "Begin again."];
+  const [message, hint] = REFUSALS[code] ?? [
+    "The identity provider's response was refused.",
+    "Begin again.",
+  ];
   return new ApiError(401, code, message, hint);
 }

@@ -26,7 +26,9 @@ export function ResetPasswordPage() {
   return (
     <AccountFrame title="Reset your password" below={below}>
       {ask.isSuccess ? (
-        <Notice title="Look into your mail.">If there is an account with this address, a link is on its way to it.</Notice>
+        <Notice title="Look into your mail.">
+          If there is an account with this address, a link is on its way to it.
+        </Notice>
       ) : (
         <form onSubmit={onSubmit} className="space-y-4" noValidate>
           <ErrorNotice error={ask.error} />

@@ -3,7 +3,13 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { QRCodeSVG } from "qrcode.react";
 import { useState, type ReactNode, type SyntheticEvent } from "react";
 import { ApiError } from "../../api/errors";
-import { authenticatorsQuery, beginEnrolment, endSecondFactor, enrol, type Enrolment } from "../../api/security";
+import {
+  authenticatorsQuery,
+  beginEnrolment,
+  endSecondFactor,
+  enrol,
+  type Enrolment,
+} from "../../api/security";
 import { Badge } from "../../ui/badge";
 import { Button } from "../../ui/button";
 import { CopyBlock } from "../../ui/copy";
@@ -21,7 +27,12 @@ export function SecondFactorPanel() {
   const isOn = authenticators?.some((entry) => entry.type === "totp");
   const left = authenticators?.find((entry) => entry.type === "recovery_codes")?.unused_code_count;
   return (
-    <Panel title="Second factor" actions={authenticators && <Badge tone={isOn ? "good" : "neutral"}>{isOn ? "on" : "off"}</Badge>}>
+    <Panel
+      title="Second factor"
+      actions={
+        authenticators && <Badge tone={isOn ? "good" : "neutral"}>{isOn ? "on" : "off"}</Badge>
+      }
+    >
       <div className="space-y-4 p-4">
         <ErrorNotice error={error ?? begin.error} />
         {finish.data && (
@@ -31,7 +42,10 @@ export function SecondFactorPanel() {
         )}
         {isOn && (
           <>
-            <p className="text-muted">Signing in asks for a code of your app. {left !== undefined && `${String(left)} recovery codes are left.`}</p>
+            <p className="text-muted">
+              Signing in asks for a code of your app.{" "}
+              {left !== undefined && `${String(left)} recovery codes are left.`}
+            </p>
             <PasswordForm
               action="Switch off"
               error={end.error}
@@ -44,7 +58,9 @@ export function SecondFactorPanel() {
         )}
         {authenticators && !isOn && !begin.data && (
           <>
-            <p className="text-muted">A password that someone learned is then not enough to sign in as you.</p>
+            <p className="text-muted">
+              A password that someone learned is then not enough to sign in as you.
+            </p>
             <Button
               disabled={begin.isPending}
               onClick={() => {
@@ -55,7 +71,14 @@ export function SecondFactorPanel() {
             </Button>
           </>
         )}
-        {!isOn && begin.data && <Enrol enrolment={begin.data} error={finish.error} busy={finish.isPending} onSubmit={finish.mutate} />}
+        {!isOn && begin.data && (
+          <Enrol
+            enrolment={begin.data}
+            error={finish.error}
+            busy={finish.isPending}
+            onSubmit={finish.mutate}
+          />
+        )}
       </div>
     </Panel>
   );
@@ -74,7 +97,13 @@ function Enrol({ enrolment, error, busy, onSubmit }: EnrolProps) {
     <>
       <div className="flex flex-col gap-4 sm:flex-row sm:items-center">
         {/* Drawn here: the secret goes nowhere. Dark on light with its margin in either theme, as cameras want it. */}
-        <QRCodeSVG value={enrolment.totp_url} size={192} marginSize={4} title="QR code of the secret" className="shrink-0 self-center rounded-md border border-line" />
+        <QRCodeSVG
+          value={enrolment.totp_url}
+          size={192}
+          marginSize={4}
+          title="QR code of the secret"
+          className="shrink-0 self-center rounded-md border border-line"
+        />
         <div className="min-w-0 flex-1 space-y-3">
           <p>
             Scan this with your authenticator app, or{" "}

@@ -33,9 +33,14 @@ export function SignInAgain({ email }: { email: string }) {
     <Dialog.Root open>
       <Dialog.Portal>
         <Dialog.Overlay className="fixed inset-0 z-30 bg-sunken" />
-        <Dialog.Content aria-describedby={undefined} className="fixed top-1/2 left-1/2 z-40 w-[calc(100vw-3rem)] max-w-md -translate-x-1/2 -translate-y-1/2 rounded-xl border border-line bg-raised p-5 shadow-xl">
+        <Dialog.Content
+          aria-describedby={undefined}
+          className="fixed top-1/2 left-1/2 z-40 w-[calc(100vw-3rem)] max-w-md -translate-x-1/2 -translate-y-1/2 rounded-xl border border-line bg-raised p-5 shadow-xl"
+        >
           <Dialog.Title className="text-base font-semibold">Your sign-in has ended</Dialog.Title>
-          <p className="mt-1 mb-4 text-muted">Sign in again as {email}. What you typed on the page is kept.</p>
+          <p className="mt-1 mb-4 text-muted">
+            Sign in again as {email}. What you typed on the page is kept.
+          </p>
           <Steps email={email} />
         </Dialog.Content>
       </Dialog.Portal>
@@ -66,16 +71,48 @@ function Steps({ email }: { email: string }) {
     <form onSubmit={submit} className="space-y-4" noValidate>
       <ErrorNotice error={error} />
       {needsCode ? (
-        <TextField label="Code" inputMode="numeric" autoComplete="one-time-code" autoFocus value={code} onChange={(event) => { setCode(event.target.value); }} description="From your authenticator app; or one of your recovery codes." error={fields.code} />
+        <TextField
+          label="Code"
+          inputMode="numeric"
+          autoComplete="one-time-code"
+          autoFocus
+          value={code}
+          onChange={(event) => {
+            setCode(event.target.value);
+          }}
+          description="From your authenticator app; or one of your recovery codes."
+          error={fields.code}
+        />
       ) : (
-        <TextField label="Password" type="password" autoComplete="current-password" autoFocus value={password} onChange={(event) => { setPassword(event.target.value); }} error={fields.password} />
+        <TextField
+          label="Password"
+          type="password"
+          autoComplete="current-password"
+          autoFocus
+          value={password}
+          onChange={(event) => {
+            setPassword(event.target.value);
+          }}
+          error={fields.password}
+        />
       )}
       <div className="flex flex-wrap items-center justify-between gap-3">
-        <a href="/signin" target="_blank" rel="noreferrer" className="rounded text-accent underline underline-offset-2">
+        <a
+          href="/signin"
+          target="_blank"
+          rel="noreferrer"
+          className="rounded text-accent underline underline-offset-2"
+        >
           Another way, in a new tab
         </a>
         <span className="flex gap-2">
-          <Button onClick={() => { void client.invalidateQueries({ queryKey: accountQuery.queryKey }); }}>I have signed in</Button>
+          <Button
+            onClick={() => {
+              void client.invalidateQueries({ queryKey: accountQuery.queryKey });
+            }}
+          >
+            I have signed in
+          </Button>
           <Button type="submit" look="primary" disabled={enter.isPending || confirm.isPending}>
             Sign in
           </Button>

@@ -14,9 +14,17 @@ export function SignInsPanel() {
       <ErrorNotice error={error} />
       <ul className="divide-y divide-line">
         {data?.items.map((entry, index) => (
-          <li key={`${entry.at}-${String(index)}`} className="flex flex-wrap items-baseline gap-x-3 px-4 py-2">
-            <span className={`shrink-0 ${isRefused(entry) ? "text-bad" : ""}`}>{entry.action.replaceAll("_", " ")}</span>
-            <span className="min-w-0 flex-1 basis-32 text-xs wrap-anywhere text-muted" title={entry.agent}>
+          <li
+            key={`${entry.at}-${String(index)}`}
+            className="flex flex-wrap items-baseline gap-x-3 px-4 py-2"
+          >
+            <span className={`shrink-0 ${isRefused(entry) ? "text-bad" : ""}`}>
+              {entry.action.replaceAll("_", " ")}
+            </span>
+            <span
+              className="min-w-0 flex-1 basis-32 text-xs wrap-anywhere text-muted"
+              title={entry.agent}
+            >
               {browserName(entry.agent)}
             </span>
             <span className="text-xs whitespace-nowrap text-muted" title={dateTime(entry.at)}>

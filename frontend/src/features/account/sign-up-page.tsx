@@ -5,7 +5,13 @@ import { CredentialsForm } from "./credentials-form";
 
 export function SignUpPage() {
   return (
-    <CredentialsForm title="Create an account" action="Create account" submit={signUp} passwordHint="At least 8 characters." newPassword>
+    <CredentialsForm
+      title="Create an account"
+      action="Create account"
+      submit={signUp}
+      passwordHint="At least 8 characters."
+      newPassword
+    >
       Have one already?{" "}
       <Link to="/signin" className="font-medium text-accent underline-offset-2 hover:underline">
         Sign in

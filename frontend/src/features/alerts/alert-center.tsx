@@ -31,24 +31,45 @@ export function AlertCenter() {
       >
         Alerts
         {unread > 0 && (
-          <span aria-hidden className="rounded-full bg-warn-soft px-1.5 text-xs font-semibold text-warn tabular-nums">
+          <span
+            aria-hidden
+            className="rounded-full bg-warn-soft px-1.5 text-xs font-semibold text-warn tabular-nums"
+          >
             {unread >= MOST ? `${String(MOST)}+` : unread}
           </span>
         )}
       </Popover.Trigger>
       <Popover.Portal>
-        <Popover.Content align="end" sideOffset={4} aria-label="Alerts" className="z-10 w-[min(26rem,calc(100vw-2rem))] rounded-lg border border-line bg-raised shadow-lg">
+        <Popover.Content
+          align="end"
+          sideOffset={4}
+          aria-label="Alerts"
+          className="z-10 w-[min(26rem,calc(100vw-2rem))] rounded-lg border border-line bg-raised shadow-lg"
+        >
           <div className="flex min-h-10 items-center justify-between gap-3 border-b border-line px-4 py-1.5">
             <h2 className="font-semibold">Alerts</h2>
             {newest && unread > 0 && (
-              <Button look="quiet" className="h-7" disabled={read.isPending} onClick={() => { read.mutate(newest.id); }}>
+              <Button
+                look="quiet"
+                className="h-7"
+                disabled={read.isPending}
+                onClick={() => {
+                  read.mutate(newest.id);
+                }}
+              >
                 Mark all as read
               </Button>
             )}
           </div>
           <ErrorNotice error={error ?? read.error} />
-          {data?.items.length === 0 && <p className="px-4 py-6 text-center text-muted">Nothing needs your attention.</p>}
-          <ul className="max-h-96 divide-y divide-line overflow-y-auto" tabIndex={0} aria-label="Newest alerts">
+          {data?.items.length === 0 && (
+            <p className="px-4 py-6 text-center text-muted">Nothing needs your attention.</p>
+          )}
+          <ul
+            className="max-h-96 divide-y divide-line overflow-y-auto"
+            tabIndex={0}
+            aria-label="Newest alerts"
+          >
             {data?.items.map((alert) => (
               <AlertEntry key={alert.id} alert={alert} />
             ))}
@@ -79,7 +100,10 @@ function AlertEntry({ alert }: { alert: Alert }) {
       <p className="wrap-anywhere">{visible(alert.text)}</p>
       {alert.hint && <p className="wrap-anywhere text-muted">{visible(alert.hint)}</p>}
       <Popover.Close asChild>
-        <Link to={`/sessions/${alert.session_id}${alert.step === null ? "" : `/steps/${String(alert.step)}`}`} className="block truncate rounded text-accent hover:underline">
+        <Link
+          to={`/sessions/${alert.session_id}${alert.step === null ? "" : `/steps/${String(alert.step)}`}`}
+          className="block truncate rounded text-accent hover:underline"
+        >
           <UserText text={alert.session_name} />
           {alert.step !== null && `, step ${String(alert.step)}`}
         </Link>

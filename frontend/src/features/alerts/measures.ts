@@ -4,7 +4,13 @@ import type { MetricRule, StepMetrics } from "../../api/types";
 import { number } from "../../ui/format";
 
 /** Every measure that a rule may be on. */
-export const MEASURES: Record<Exclude<keyof StepMetrics, "step" | "metrics" | "engine_gap_by_position" | "engine_gap_by_probability">, string> = {
+export const MEASURES: Record<
+  Exclude<
+    keyof StepMetrics,
+    "step" | "metrics" | "engine_gap_by_position" | "engine_gap_by_probability"
+  >,
+  string
+> = {
   reward_mean: "Reward, mean",
   reward_std: "Reward, standard deviation",
   reward_p10: "Reward, 10th percentile",
@@ -50,9 +56,17 @@ export const MEASURES: Record<Exclude<keyof StepMetrics, "step" | "metrics" | "e
 
 /** A measure that this console does not know yet has its own name. */
 export function measureName(metric: string): string {
-  return Object.entries(MEASURES).find(([name]) => name === metric)?.[1] ?? (metric.startsWith(OWN) ? metric.slice(OWN.length) : metric);
+  return (
+    Object.entries(MEASURES).find(([name]) => name === metric)?.[1] ??
+    (metric.startsWith(OWN) ? metric.slice(OWN.length) : metric)
+  );
 }
 
-export function ruleText({ metric, above, value, steps }: Pick<MetricRule, "metric" | "above" | "value" | "steps">): string {
+export function ruleText({
+  metric,
+  above,
+  value,
+  steps,
+}: Pick<MetricRule, "metric" | "above" | "value" | "steps">): string {
   return `${measureName(metric)} ${above ? "above" : "below"} ${number(value)} ${steps === 1 ? "in one step" : `in ${String(steps)} steps in a row`}`;
 }

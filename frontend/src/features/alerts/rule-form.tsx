@@ -16,7 +16,14 @@ export function EditRule({ rule }: { rule: MetricRule }) {
   const [open, setOpen] = useState(false);
   return (
     <>
-      <Button look="quiet" className="h-7" aria-label={`Edit ${visible(rule.name)}`} onClick={() => { setOpen(true); }}>
+      <Button
+        look="quiet"
+        className="h-7"
+        aria-label={`Edit ${visible(rule.name)}`}
+        onClick={() => {
+          setOpen(true);
+        }}
+      >
         Edit
       </Button>
       <RuleDialog rule={rule} open={open} onOpenChange={setOpen} />
@@ -25,15 +32,32 @@ export function EditRule({ rule }: { rule: MetricRule }) {
 }
 
 /** `rule`: the one to change; null for a new one. */
-export function RuleDialog({ rule, open, onOpenChange }: { rule: MetricRule | null; open: boolean; onOpenChange: (open: boolean) => void }) {
+export function RuleDialog({
+  rule,
+  open,
+  onOpenChange,
+}: {
+  rule: MetricRule | null;
+  open: boolean;
+  onOpenChange: (open: boolean) => void;
+}) {
   return (
     <Dialog
       open={open}
       onOpenChange={onOpenChange}
       title={rule ? "Edit rule" : "New rule"}
-      description={rule ? "What it has found so far is over; it is compared with the steps that follow." : "An alert is raised while a measure is beyond a bound."}
+      description={
+        rule
+          ? "What it has found so far is over; it is compared with the steps that follow."
+          : "An alert is raised while a measure is beyond a bound."
+      }
     >
-      <RuleForm rule={rule} onDone={() => { onOpenChange(false); }} />
+      <RuleForm
+        rule={rule}
+        onDone={() => {
+          onOpenChange(false);
+        }}
+      />
     </Dialog>
   );
 }
@@ -59,15 +83,38 @@ function RuleForm({ rule, onDone }: { rule: MetricRule | null; onDone: () => voi
 
   function submit(event: SyntheticEvent) {
     event.preventDefault();
-    const body = { name: name.trim(), metric, above, value: numberIn(value), steps: numberIn(steps), runs: runs.trim() };
+    const body = {
+      name: name.trim(),
+      metric,
+      above,
+      value: numberIn(value),
+      steps: numberIn(steps),
+      runs: runs.trim(),
+    };
     save.mutate({ id: rule?.id ?? null, body });
   }
 
   return (
     <form onSubmit={submit} className="space-y-4" noValidate>
       <ErrorNotice error={save.error} />
-      <TextField label="Name" maxLength={60} value={name} onChange={(event) => { setName(event.target.value); }} description="Letters, digits, spaces, _ and -." error={fields.name} />
-      <SelectField label="Measure" value={isOwn ? OWN : metric} onChange={(event) => { setMetric(event.target.value); }} error={isOwn ? undefined : fields.metric}>
+      <TextField
+        label="Name"
+        maxLength={60}
+        value={name}
+        onChange={(event) => {
+          setName(event.target.value);
+        }}
+        description="Letters, digits, spaces, _ and -."
+        error={fields.name}
+      />
+      <SelectField
+        label="Measure"
+        value={isOwn ? OWN : metric}
+        onChange={(event) => {
+          setMetric(event.target.value);
+        }}
+        error={isOwn ? undefined : fields.metric}
+      >
         {Object.entries(MEASURES).map(([one, words]) => (
           <option key={one} value={one}>
             {words}
@@ -80,17 +127,33 @@ function RuleForm({ rule, onDone }: { rule: MetricRule | null; onDone: () => voi
           label="Name of what it measures"
           maxLength={212}
           value={metric.slice(OWN.length)}
-          onChange={(event) => { setMetric(OWN + event.target.value); }}
+          onChange={(event) => {
+            setMetric(OWN + event.target.value);
+          }}
           description="A metric, reward/<part> or rewards_by_agent/<agent>: the mean over a step’s episodes."
           error={fields.metric}
         />
       )}
       <div className="grid grid-cols-2 gap-3">
-        <SelectField label="Is" value={above ? "above" : "below"} onChange={(event) => { setAbove(event.target.value === "above"); }}>
+        <SelectField
+          label="Is"
+          value={above ? "above" : "below"}
+          onChange={(event) => {
+            setAbove(event.target.value === "above");
+          }}
+        >
           <option>above</option>
           <option>below</option>
         </SelectField>
-        <TextField label="Value" inputMode="decimal" value={value} onChange={(event) => { setValue(event.target.value); }} error={fields.value} />
+        <TextField
+          label="Value"
+          inputMode="decimal"
+          value={value}
+          onChange={(event) => {
+            setValue(event.target.value);
+          }}
+          error={fields.value}
+        />
       </div>
       <TextField
         label="Steps in a row"
@@ -98,11 +161,22 @@ function RuleForm({ rule, onDone }: { rule: MetricRule | null; onDone: () => voi
         min={1}
         max={50}
         value={steps}
-        onChange={(event) => { setSteps(event.target.value); }}
+        onChange={(event) => {
+          setSteps(event.target.value);
+        }}
         description="Those without the measure do not count."
         error={fields.steps}
       />
-      <TextField label="Runs" maxLength={120} value={runs} onChange={(event) => { setRuns(event.target.value); }} description="Part of their name or id; empty: every run." error={fields.runs} />
+      <TextField
+        label="Runs"
+        maxLength={120}
+        value={runs}
+        onChange={(event) => {
+          setRuns(event.target.value);
+        }}
+        description="Part of their name or id; empty: every run."
+        error={fields.runs}
+      />
       <div className="flex justify-end">
         <Button type="submit" look="primary" disabled={save.isPending}>
           {rule ? "Save" : "Create rule"}

@@ -5,7 +5,12 @@ import { rangeOf } from "../../ui/date-range";
 /** Actions are shown with spaces and kept with underscores. */
 export function filterOf(address: URLSearchParams): AuditFilter {
   const part = (name: string) => (address.get(name) ?? "").trim();
-  return { actor: part("actor"), action: part("action").replaceAll(" ", "_"), target: part("target"), ...rangeOf(address) };
+  return {
+    actor: part("actor"),
+    action: part("action").replaceAll(" ", "_"),
+    target: part("target"),
+    ...rangeOf(address),
+  };
 }
 
 export function isFiltered(filter: AuditFilter): boolean {

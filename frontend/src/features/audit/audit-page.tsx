@@ -15,7 +15,14 @@ import { ShowOlder } from "../../ui/show-older";
 import { cell, headCell, Table } from "../../ui/table";
 import { filterOf, isFiltered } from "./audit-filter";
 
-const HEAD = [{ name: "No.", right: true }, { name: "When" }, { name: "Who" }, { name: "What" }, { name: "On" }, { name: "Hash" }];
+const HEAD = [
+  { name: "No.", right: true },
+  { name: "When" },
+  { name: "Who" },
+  { name: "What" },
+  { name: "On" },
+  { name: "Hash" },
+];
 
 export function AuditPage() {
   const [address] = useSearchParams();
@@ -27,8 +34,9 @@ export function AuditPage() {
     <>
       <PageHeader title="Audit log" />
       <p className="mb-4 max-w-prose text-muted">
-        Each entry carries a hash over itself and the one before it, so that nothing can be changed unseen. The operator of the server checks the whole of it
-        with <code className="font-mono text-xs">manage.py verify_audit</code>.
+        Each entry carries a hash over itself and the one before it, so that nothing can be changed
+        unseen. The operator of the server checks the whole of it with{" "}
+        <code className="font-mono text-xs">manage.py verify_audit</code>.
       </p>
       <ErrorNotice error={error} />
       <search className="mb-3 flex flex-wrap gap-3">
@@ -37,15 +45,25 @@ export function AuditPage() {
         <SearchInput part="target" label="On" maxLength={200} />
         <DateRange />
       </search>
-      <div aria-busy={isPlaceholderData} className={`rounded-lg border border-line bg-surface ${isPlaceholderData ? "opacity-60" : ""}`}>
+      <div
+        aria-busy={isPlaceholderData}
+        className={`rounded-lg border border-line bg-surface ${isPlaceholderData ? "opacity-60" : ""}`}
+      >
         {isPending && <Loading />}
         {entries?.length === 0 && isFiltered(filter) && (
           <Empty title={query.hasNextPage ? "No entry matches so far" : "No entry matches"}>
-            <p className="mb-3">Names, actions and ids are searched for what is typed, in any case, 10,000 entries at a time.</p>
+            <p className="mb-3">
+              Names, actions and ids are searched for what is typed, in any case, 10,000 entries at
+              a time.
+            </p>
             <ButtonLink to="/audit">Show all entries</ButtonLink>
           </Empty>
         )}
-        {entries?.length === 0 && !isFiltered(filter) && <Empty title="No entry yet">What members, keys and operators do in this project is recorded here by itself.</Empty>}
+        {entries?.length === 0 && !isFiltered(filter) && (
+          <Empty title="No entry yet">
+            What members, keys and operators do in this project is recorded here by itself.
+          </Empty>
+        )}
         {entries && entries.length > 0 && (
           <Table label="Entries of the audit log" head={HEAD}>
             {entries.map((entry) => (
@@ -77,7 +95,9 @@ function Row({ entry }: { entry: AuditEntry }) {
         {details && (
           <details className="max-w-96 text-muted">
             <summary className="truncate">{details}</summary>
-            <pre className="mt-1 whitespace-pre-wrap wrap-anywhere">{visible(JSON.stringify(entry.details, null, 2))}</pre>
+            <pre className="mt-1 whitespace-pre-wrap wrap-anywhere">
+              {visible(JSON.stringify(entry.details, null, 2))}
+            </pre>
           </details>
         )}
       </td>

@@ -25,7 +25,8 @@ export function CapacityPage() {
         <div className="space-y-4">
           {data.is_draining && (
             <Notice tone="warn" title="The server is draining">
-              Its operator works on it: no session starts, and what runs saves its state and is suspended. It goes on once the drain is ended.
+              Its operator works on it: no session starts, and what runs saves its state and is
+              suspended. It goes on once the drain is ended.
             </Notice>
           )}
           <Numbers capacity={data} />
@@ -41,7 +42,11 @@ export function CapacityPage() {
   );
 }
 
-function Numbers({ capacity: { running, waiting, quotas, max_runtimes: most } }: { capacity: Capacity }) {
+function Numbers({
+  capacity: { running, waiting, quotas, max_runtimes: most },
+}: {
+  capacity: Capacity;
+}) {
   const { used, limit } = quotas.devices;
   return (
     <Panel title="This project now" className="overflow-hidden">
@@ -49,7 +54,14 @@ function Numbers({ capacity: { running, waiting, quotas, max_runtimes: most } }:
         <Fact term="Runtimes" note={`${number(most)} may run at once, of all projects`}>
           {number(running.length)}
         </Fact>
-        <Fact term="Devices in use" note={limit === null ? "no limit; a runtime without a GPU counts as one" : `of ${number(limit)} that the project may use`}>
+        <Fact
+          term="Devices in use"
+          note={
+            limit === null
+              ? "no limit; a runtime without a GPU counts as one"
+              : `of ${number(limit)} that the project may use`
+          }
+        >
           <span className={limit !== null && used >= limit ? "text-warn" : ""}>{number(used)}</span>
         </Fact>
         <Fact term="Waiting" note={nextText(waiting)}>
@@ -61,18 +73,39 @@ function Numbers({ capacity: { running, waiting, quotas, max_runtimes: most } }:
 }
 
 function Server({ server, most }: { server: NonNullable<Capacity["server"]>; most: number }) {
-  const { runtimes, waiting, oldest_waits_since: oldest, warm_runtimes: warm, devices, projects } = server;
+  const {
+    runtimes,
+    waiting,
+    oldest_waits_since: oldest,
+    warm_runtimes: warm,
+    devices,
+    projects,
+  } = server;
   return (
     <>
-      <Panel title="The whole server" className="overflow-hidden" actions={<span className="text-xs text-muted">You see this as its operator</span>}>
+      <Panel
+        title="The whole server"
+        className="overflow-hidden"
+        actions={<span className="text-xs text-muted">You see this as its operator</span>}
+      >
         <dl className="cells grid-cols-2 lg:grid-cols-4">
           <Fact term="Runtimes" note={`of ${number(most)}`}>
             <span className={runtimes >= most ? "text-warn" : ""}>{number(runtimes)}</span>
           </Fact>
-          <Fact term="GPUs of this machine" note={devices.length === 0 ? "runtimes are on CPUs, or a cluster has the devices" : devicesText(devices)}>
+          <Fact
+            term="GPUs of this machine"
+            note={
+              devices.length === 0
+                ? "runtimes are on CPUs, or a cluster has the devices"
+                : devicesText(devices)
+            }
+          >
             {number(devices.length)}
           </Fact>
-          <Fact term="Waiting" note={oldest === null ? "nothing waits" : `the oldest for ${waited(oldest)}`}>
+          <Fact
+            term="Waiting"
+            note={oldest === null ? "nothing waits" : `the oldest for ${waited(oldest)}`}
+          >
             {number(waiting)}
           </Fact>
           <Fact term="Warm runtimes" note="with their libraries, without a session yet">
@@ -96,8 +129,15 @@ function Devices({ devices }: { devices: NonNullable<Capacity["server"]>["device
             <p className="truncate font-medium" title={visible(device.device)}>
               GPU <UserText text={device.device} />
             </p>
-            <p className={`truncate text-xs ${device.used_by === "nobody" ? "text-good" : "text-muted"}`} title={visible(device.session_id ?? "")}>
-              {device.session_id === null ? "free" : <UserText text={device.session_name || device.session_id} />}
+            <p
+              className={`truncate text-xs ${device.used_by === "nobody" ? "text-good" : "text-muted"}`}
+              title={visible(device.session_id ?? "")}
+            >
+              {device.session_id === null ? (
+                "free"
+              ) : (
+                <UserText text={device.session_name || device.session_id} />
+              )}
             </p>
           </li>
         ))}
@@ -112,14 +152,24 @@ function Running({ running }: { running: Capacity["running"] }) {
       {running.length === 0 ? (
         <Empty title="Nothing runs" />
       ) : (
-        <Table label="Running sessions" head={[{ name: "Session" }, { name: "State" }, { name: "GPUs", right: true }, { name: "Since" }]}>
+        <Table
+          label="Running sessions"
+          head={[
+            { name: "Session" },
+            { name: "State" },
+            { name: "GPUs", right: true },
+            { name: "Since" },
+          ]}
+        >
           {running.map((row) => (
             <tr key={row.session_id} className="hover:bg-sunken">
               <th scope="row" className={`${headCell} max-w-64`}>
                 <SessionLink id={row.session_id} name={row.name} />
               </th>
               <td className={cell}>{row.state}</td>
-              <td className={`${cell} text-right`}>{row.devices.length === 0 ? "–" : visible(row.devices.join(", "))}</td>
+              <td className={`${cell} text-right`}>
+                {row.devices.length === 0 ? "–" : visible(row.devices.join(", "))}
+              </td>
               <td className={`${cell} whitespace-nowrap`} title={dateTime(row.since)}>
                 {waited(row.since)}
               </td>
@@ -137,12 +187,19 @@ function Waiting({ waiting: rows }: { waiting: Capacity["waiting"] }) {
       {rows.length === 0 ? (
         <Empty title="Nothing waits" />
       ) : (
-        <Table label="Waiting sessions" head={[{ name: "Session" }, { name: "Position", right: true }, { name: "Waits for" }]}>
+        <Table
+          label="Waiting sessions"
+          head={[{ name: "Session" }, { name: "Position", right: true }, { name: "Waits for" }]}
+        >
           {rows.map((row) => (
             <tr key={row.session_id} className="hover:bg-sunken">
               <th scope="row" className={`${headCell} max-w-64`}>
                 <SessionLink id={row.session_id} name={row.name} />
-                {row.is_held && <span className="block text-xs font-normal text-warn">held by the project’s quota of devices</span>}
+                {row.is_held && (
+                  <span className="block text-xs font-normal text-warn">
+                    held by the project’s quota of devices
+                  </span>
+                )}
               </th>
               <td className={`${cell} text-right`}>{number(row.position)}</td>
               <td className={`${cell} whitespace-nowrap`} title={dateTime(row.since)}>
@@ -162,7 +219,16 @@ function Projects({ projects }: { projects: NonNullable<Capacity["server"]>["pro
       {projects.length === 0 ? (
         <Empty title="No project has a runtime or waits" />
       ) : (
-        <Table label="Projects" head={[{ name: "Project" }, { name: "Runtimes", right: true }, { name: "Devices", right: true }, { name: "Quota", right: true }, { name: "Waiting", right: true }]}>
+        <Table
+          label="Projects"
+          head={[
+            { name: "Project" },
+            { name: "Runtimes", right: true },
+            { name: "Devices", right: true },
+            { name: "Quota", right: true },
+            { name: "Waiting", right: true },
+          ]}
+        >
           {projects.map((row) => (
             <tr key={row.project_id} className="hover:bg-sunken">
               <th scope="row" className={`${headCell} max-w-64 truncate`} title={visible(row.name)}>
@@ -170,7 +236,9 @@ function Projects({ projects }: { projects: NonNullable<Capacity["server"]>["pro
               </th>
               <td className={`${cell} text-right`}>{number(row.runtimes)}</td>
               <td className={`${cell} text-right`}>{number(row.devices)}</td>
-              <td className={`${cell} text-right`}>{row.device_quota === null ? "none" : number(row.device_quota)}</td>
+              <td className={`${cell} text-right`}>
+                {row.device_quota === null ? "none" : number(row.device_quota)}
+              </td>
               <td className={`${cell} text-right`}>{number(row.waiting)}</td>
             </tr>
           ))}
@@ -182,7 +250,11 @@ function Projects({ projects }: { projects: NonNullable<Capacity["server"]>["pro
 
 function SessionLink({ id, name }: { id: string; name: string | null }) {
   return (
-    <Link to={`/sessions/${id}`} title={visible(name ?? id)} className="block truncate rounded text-ink hover:text-accent hover:underline">
+    <Link
+      to={`/sessions/${id}`}
+      title={visible(name ?? id)}
+      className="block truncate rounded text-ink hover:text-accent hover:underline"
+    >
       <UserText text={name || id} />
     </Link>
   );

@@ -12,6 +12,9 @@ export function devicesText(devices: readonly Device[]): string {
 /** When the project's next session has its turn. */
 export function nextText(waiting: Capacity["waiting"]): string {
   const next = waiting.find((row) => !row.is_held);
-  if (next) return next.position === 1 ? "the next one to start" : `the next one is at position ${number(next.position)} of the queue`;
+  if (next)
+    return next.position === 1
+      ? "the next one to start"
+      : `the next one is at position ${number(next.position)} of the queue`;
   return waiting.length === 0 ? "nothing waits" : "held by the quota of devices";
 }

@@ -39,7 +39,11 @@ export function CreateKey({ readOnly }: { readOnly: boolean }) {
         open={open}
         onOpenChange={onOpenChange}
         title={create.data ? "Your new key" : "New API key"}
-        description={create.data ? "Copy it now: it is stored only as a hash and cannot be shown again." : "A name helps you to distinguish keys when you revoke one."}
+        description={
+          create.data
+            ? "Copy it now: it is stored only as a hash and cannot be shown again."
+            : "A name helps you to distinguish keys when you revoke one."
+        }
         wide={Boolean(create.data)}
         sticky={Boolean(create.data)}
       >
@@ -68,7 +72,15 @@ export function CreateKey({ readOnly }: { readOnly: boolean }) {
   );
 }
 
-function Created({ secret, baseModel, onDone }: { secret: string; baseModel: string; onDone: () => void }) {
+function Created({
+  secret,
+  baseModel,
+  onDone,
+}: {
+  secret: string;
+  baseModel: string;
+  onDone: () => void;
+}) {
   return (
     <div className="space-y-3">
       <CopyBlock label="API key" text={secret} />

@@ -58,7 +58,13 @@ export function KeyForm({ models, error, busy, readOnly, onSubmit }: KeyFormProp
         }}
         error={fields.name}
       />
-      <Choices legend="May" options={offered} chosen={scopes} onChange={setScopes} error={fields.scopes} />
+      <Choices
+        legend="May"
+        options={offered}
+        chosen={scopes}
+        onChange={setScopes}
+        error={fields.scopes}
+      />
       <SelectField
         label="Expires"
         value={days}

@@ -3,9 +3,16 @@ import { Tabs } from "radix-ui";
 import type { ReactNode } from "react";
 import { CopyBlock } from "../../ui/copy";
 import { LoopSnippet } from "../../ui/loop-snippet";
-import { curlProgram, openaiProgram, serverVariables, tinkerProgram, tinkerVariables } from "./key-snippets";
+import {
+  curlProgram,
+  openaiProgram,
+  serverVariables,
+  tinkerProgram,
+  tinkerVariables,
+} from "./key-snippets";
 
-const tab = "-mb-px border-b-2 border-transparent py-2 font-medium text-muted hover:text-ink data-[state=active]:border-accent data-[state=active]:text-ink";
+const tab =
+  "-mb-px border-b-2 border-transparent py-2 font-medium text-muted hover:text-ink data-[state=active]:border-accent data-[state=active]:text-ink";
 
 export function KeyPrograms({ secret, baseModel }: { secret: string; baseModel: string }) {
   const origin = location.origin;

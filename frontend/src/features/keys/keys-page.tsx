@@ -31,10 +31,16 @@ export function KeysPage() {
         {isPending && <Loading />}
         {data?.items.length === 0 && (
           <Empty title="No key yet">
-            A key is what your program signs in with. Create one, set it in your shell, and paste the loop that comes with it.
+            A key is what your program signs in with. Create one, set it in your shell, and paste
+            the loop that comes with it.
           </Empty>
         )}
-        {data && data.items.length > 0 && <KeyTable keys={data.items} mayRevoke={(key) => project?.role === "owner" || key.created_by === account?.email} />}
+        {data && data.items.length > 0 && (
+          <KeyTable
+            keys={data.items}
+            mayRevoke={(key) => project?.role === "owner" || key.created_by === account?.email}
+          />
+        )}
       </div>
     </>
   );
@@ -51,26 +57,45 @@ function KeyTable({ keys, mayRevoke }: { keys: Key[]; mayRevoke: (key: Key) => b
   return (
     <>
       <ErrorNotice error={revoke.error} />
-      <Table label="API keys" head={["Name", "Key", "May", "Spent", "Created", "Last used", "State"].map((name) => ({ name })).concat({ name: "" })}>
+      <Table
+        label="API keys"
+        head={["Name", "Key", "May", "Spent", "Created", "Last used", "State"]
+          .map((name) => ({ name }))
+          .concat({ name: "" })}
+      >
         {keys.map((key) => (
           <tr key={key.id} className={key.revoked_at ? "text-muted" : ""}>
             <th scope="row" className={`${headCell} text-ink`}>
-              {key.name ? <UserText text={key.name} /> : <span className="text-muted">unnamed</span>}
+              {key.name ? (
+                <UserText text={key.name} />
+              ) : (
+                <span className="text-muted">unnamed</span>
+              )}
             </th>
             <td className={`${cell} font-mono text-xs`}>{key.prefix}…</td>
             <td className={`${cell} text-xs text-muted`}>
               {scopesText(key.scopes)}
-              {key.allowed_models && <span className="block">only {key.allowed_models.join(", ")}</span>}
+              {key.allowed_models && (
+                <span className="block">only {key.allowed_models.join(", ")}</span>
+              )}
             </td>
-            <td className={`${cell} whitespace-nowrap`} title="Device-hours of the sessions that it started">
+            <td
+              className={`${cell} whitespace-nowrap`}
+              title="Device-hours of the sessions that it started"
+            >
               {number(key.spent_s / 3600)}
               {key.spend_cap_s !== null && ` of ${number(key.spend_cap_s / 3600)}`} h
             </td>
             <td className={`${cell} whitespace-nowrap`} title={dateTime(key.created_at)}>
               {ago(key.created_at)}
-              <UserText className="block max-w-48 truncate text-xs text-muted" text={`by ${key.created_by}`} />
+              <UserText
+                className="block max-w-48 truncate text-xs text-muted"
+                text={`by ${key.created_by}`}
+              />
             </td>
-            <td className={`${cell} whitespace-nowrap`}>{key.last_used_at ? ago(key.last_used_at) : "never"}</td>
+            <td className={`${cell} whitespace-nowrap`}>
+              {key.last_used_at ? ago(key.last_used_at) : "never"}
+            </td>
             <td className={cell}>
               <KeyState value={key} />
             </td>
@@ -78,7 +103,11 @@ function KeyTable({ keys, mayRevoke }: { keys: Key[]; mayRevoke: (key: Key) => b
               {!key.revoked_at && mayRevoke(key) && (
                 <Confirm
                   trigger={
-                    <Button look="quiet" className="h-7" aria-label={`Revoke ${visible(key.name || key.prefix)}`}>
+                    <Button
+                      look="quiet"
+                      className="h-7"
+                      aria-label={`Revoke ${visible(key.name || key.prefix)}`}
+                    >
                       Revoke
                     </Button>
                   }
@@ -104,7 +133,9 @@ function KeyState({ value }: { value: Key }) {
   return (
     <>
       <Badge tone="good">active</Badge>
-      {value.expires_at && <span className="mt-0.5 block text-xs text-muted">until {dateTime(value.expires_at)}</span>}
+      {value.expires_at && (
+        <span className="mt-0.5 block text-xs text-muted">until {dateTime(value.expires_at)}</span>
+      )}
     </>
   );
 }

@@ -8,7 +8,12 @@ const NAMES: Record<Scope, string> = {
   "checkpoints:read": "Download checkpoints",
   admin: "Administer the project",
 };
-const OFFERED: readonly Scope[] = ["sessions:read", "sessions:write", "episodes", "checkpoints:read"];
+const OFFERED: readonly Scope[] = [
+  "sessions:read",
+  "sessions:write",
+  "episodes",
+  "checkpoints:read",
+];
 
 /** Those that the form of a new key offers. */
 export const SCOPES = OFFERED.map((value) => ({ value, name: NAMES[value] }));

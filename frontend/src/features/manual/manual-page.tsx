@@ -18,7 +18,8 @@ export function ManualPage() {
   const title = pages?.find((page) => page.path === path)?.title ?? "Manual";
   useTitle(`${title} · Manual`);
   useEffect(() => {
-    if (text !== undefined) document.getElementById(decodeURIComponent(hash.slice(1)))?.scrollIntoView();
+    if (text !== undefined)
+      document.getElementById(decodeURIComponent(hash.slice(1)))?.scrollIntoView();
   }, [text, hash]);
   return (
     <div className="grid items-start gap-6 xl:grid-cols-[minmax(0,1fr)_14rem]">
@@ -49,9 +50,19 @@ function Pages({ pages }: { pages: readonly ManualEntry[] }) {
   ));
 }
 
-function Blocks({ text, page, pages }: { text: string; page: string; pages: readonly ManualEntry[] }) {
+function Blocks({
+  text,
+  page,
+  pages,
+}: {
+  text: string;
+  page: string;
+  pages: readonly ManualEntry[];
+}) {
   const known = pages.map(({ path }) => path);
-  return blocksOf(text).map((block, at) => <BlockView key={at} block={block} page={page} known={known} />);
+  return blocksOf(text).map((block, at) => (
+    <BlockView key={at} block={block} page={page} known={known} />
+  ));
 }
 
 interface Placed {
@@ -64,7 +75,10 @@ function BlockView({ block, ...placed }: { block: Block } & Placed) {
   if (block.kind === "heading") {
     const Heading = (["h1", "h2", "h3"] as const)[block.level - 1] ?? "h4";
     return (
-      <Heading id={block.id} className={`scroll-mt-4 font-semibold tracking-tight ${block.level === 1 ? "text-xl" : block.level === 2 ? "pt-3 text-lg" : "pt-2"}`}>
+      <Heading
+        id={block.id}
+        className={`scroll-mt-4 font-semibold tracking-tight ${block.level === 1 ? "text-xl" : block.level === 2 ? "pt-3 text-lg" : "pt-2"}`}
+      >
         <Inline text={block.text} {...placed} />
       </Heading>
     );
@@ -124,10 +138,18 @@ const link = "rounded text-accent underline underline-offset-2";
 
 function PieceView({ piece, page, known }: { piece: Piece } & Placed) {
   if (piece.kind === "plain") return piece.text;
-  if (piece.kind === "code") return <code className="rounded bg-sunken px-1 text-[0.9em] wrap-anywhere">{piece.text}</code>;
+  if (piece.kind === "code")
+    return <code className="rounded bg-sunken px-1 text-[0.9em] wrap-anywhere">{piece.text}</code>;
   if (piece.kind === "strong") return <strong>{piece.text}</strong>;
   if (piece.kind === "emphasis") return <em>{piece.text}</em>;
-  if (piece.kind === "picture") return <img src={new URL(piece.to, `${location.origin}/manual/${page}`).href} alt={piece.text} className="max-w-full" />;
+  if (piece.kind === "picture")
+    return (
+      <img
+        src={new URL(piece.to, `${location.origin}/manual/${page}`).href}
+        alt={piece.text}
+        className="max-w-full"
+      />
+    );
   const target = targetOf(page, piece.to, known);
   const label = <Inline text={piece.text} page={page} known={known} />;
   if (target === null) return label;

@@ -3,7 +3,8 @@ import { anchorOf } from "../../api/manual";
 import { blocksOf, piecesOf, targetOf } from "./markdown";
 
 test("a page is headings, texts, lists, tables and code, as it is written", () => {
-  const page = "# Serve\n\nOne line\nand its end.\n\n- first\n  goes on\n- second\n\n1. one\n\n| a | `b|c` |\n| --- | --- |\n| 1 | x\\|y |\n\n```sh\n# no heading\n```\n## By `curl`\n";
+  const page =
+    "# Serve\n\nOne line\nand its end.\n\n- first\n  goes on\n- second\n\n1. one\n\n| a | `b|c` |\n| --- | --- |\n| 1 | x\\|y |\n\n```sh\n# no heading\n```\n## By `curl`\n";
   expect(blocksOf(page)).toEqual([
     { kind: "heading", level: 1, text: "Serve", id: "serve" },
     { kind: "text", text: "One line and its end." },
@@ -37,9 +38,13 @@ test("a text is words, code, strong words, links and pictures; a tag is a word",
 
 test("a link leads to the page that it names from its own folder, elsewhere, or nowhere", () => {
   const known = ["training", "howto/runs"];
-  expect(targetOf("howto/runs", "../training.md#loss", known)).toEqual({ inside: "/manual/training#loss" });
+  expect(targetOf("howto/runs", "../training.md#loss", known)).toEqual({
+    inside: "/manual/training#loss",
+  });
   expect(targetOf("howto/runs", "#top", known)).toEqual({ inside: "/manual/howto/runs#top" });
-  expect(targetOf("training", "https://example.org/a", known)).toEqual({ outside: "https://example.org/a" });
+  expect(targetOf("training", "https://example.org/a", known)).toEqual({
+    outside: "https://example.org/a",
+  });
   expect(targetOf("training", "javascript:alert(1)", known)).toBeNull();
   expect(targetOf("training", "decisions/uvicorn.md", known)).toBeNull();
 });

@@ -22,7 +22,7 @@ const ITEM = /^(\s*)(?:[-*]|(\d+)\.) (.*)$/;
 export function blocksOf(source: string): Block[] {
   const lines = source.split("\n");
   const blocks: Block[] = [];
-  for (let at = 0; at < lines.length; ) {
+  for (let at = 0; at < lines.length;) {
     const line = lines[at] ?? "";
     const until = (isEnd: (line: string) => boolean) => {
       const begin = at;
@@ -34,17 +34,46 @@ export function blocksOf(source: string): Block[] {
     const fence = /^(\s*)```/.exec(line);
     if (line.trim() === "") at += 1;
     else if (heading) {
-      blocks.push({ kind: "heading", level: (heading[1] ?? "").length, text: heading[2] ?? "", id: anchorOf(heading[2] ?? "") });
+      blocks.push({
+        kind: "heading",
+        level: (heading[1] ?? "").length,
+        text: heading[2] ?? "",
+        id: anchorOf(heading[2] ?? ""),
+      });
       at += 1;
     } else if (fence) {
       const [, ...code] = until((next) => next.trimStart().startsWith("```"));
-      blocks.push({ kind: "code", text: code.map((each) => each.slice(each.startsWith(fence[1] ?? "") ? (fence[1] ?? "").length : 0)).join("\n") });
+      blocks.push({
+        kind: "code",
+        text: code
+          .map((each) => each.slice(each.startsWith(fence[1] ?? "") ? (fence[1] ?? "").length : 0))
+          .join("\n"),
+      });
       at += 1;
     } else if (line.startsWith("|")) {
       const [head = [], , ...rows] = until((next) => !next.startsWith("|")).map(cellsOf);
       blocks.push({ kind: "table", head, rows });
-    } else if (ITEM.test(line)) blocks.push(listOf(until((next) => next.trim() === "" || next.trimStart().startsWith("```") || next.startsWith("#"))));
-    else blocks.push({ kind: "text", text: until((next) => next.trim() === "" || next.startsWith("|") || next.trimStart().startsWith("```") || /^#{1,6} /.test(next) || ITEM.test(next)).join(" ") });
+    } else if (ITEM.test(line))
+      blocks.push(
+        listOf(
+          until(
+            (next) =>
+              next.trim() === "" || next.trimStart().startsWith("```") || next.startsWith("#"),
+          ),
+        ),
+      );
+    else
+      blocks.push({
+        kind: "text",
+        text: until(
+          (next) =>
+            next.trim() === "" ||
+            next.startsWith("|") ||
+            next.trimStart().startsWith("```") ||
+            /^#{1,6} /.test(next) ||
+            ITEM.test(next),
+        ).join(" "),
+      });
   }
   return blocks;
 }
@@ -62,10 +91,13 @@ function listOf(lines: readonly string[]): Block {
 /** A bar within code, or after a backslash, divides no cells. */
 function cellsOf(row: string): string[] {
   const inner = row.trim().replace(/^\|/, "").replace(/\|$/, "");
-  return (inner.match(/(?:`[^`]*`|\\\||[^|])+/g) ?? []).map((cell) => cell.trim().replaceAll("\\|", "|"));
+  return (inner.match(/(?:`[^`]*`|\\\||[^|])+/g) ?? []).map((cell) =>
+    cell.trim().replaceAll("\\|", "|"),
+  );
 }
 
-const PIECE = /(`+)(.+?)\1|\*\*(.+?)\*\*|(?<!\w)\*(\S(?:[^*]*[^*\s])?)\*|(!?)\[([^\]]*)\]\(([^)\s]+)\)/g;
+const PIECE =
+  /(`+)(.+?)\1|\*\*(.+?)\*\*|(?<!\w)\*(\S(?:[^*]*[^*\s])?)\*|(!?)\[([^\]]*)\]\(([^)\s]+)\)/g;
 
 export function piecesOf(text: string): Piece[] {
   const pieces: Piece[] = [];
@@ -83,7 +115,11 @@ export function piecesOf(text: string): Piece[] {
 }
 
 /** Where a link of a page leads: to another page, elsewhere, or null where the console has no such page. */
-export function targetOf(page: string, to: string, known: readonly string[]): { inside: string } | { outside: string } | null {
+export function targetOf(
+  page: string,
+  to: string,
+  known: readonly string[],
+): { inside: string } | { outside: string } | null {
   if (/^https?:\/\//.test(to)) return { outside: to };
   const { pathname, hash } = new URL(to, `file:///${page}.md`);
   const path = pathname.slice(1).replace(/\.md$/, "");

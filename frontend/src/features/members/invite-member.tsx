@@ -41,7 +41,12 @@ export function InviteMember() {
       >
         Invite
       </Button>
-      <Dialog open={open} onOpenChange={setOpen} title="Invite someone" description="They find the invitation on their account page, with or without an account so far.">
+      <Dialog
+        open={open}
+        onOpenChange={setOpen}
+        title="Invite someone"
+        description="They find the invitation on their account page, with or without an account so far."
+      >
         <form onSubmit={onSubmit} className="space-y-4" noValidate>
           <ErrorNotice error={invite.error} />
           <TextField

@@ -44,17 +44,31 @@ export function MembersPage() {
       <ErrorNotice error={error} />
       <div className="rounded-lg border border-line bg-surface">
         {isPending && <Loading />}
-        {data && <MemberTable members={data.items} isOwner={isOwner} myEmail={account?.email ?? ""} />}
+        {data && (
+          <MemberTable members={data.items} isOwner={isOwner} myEmail={account?.email ?? ""} />
+        )}
       </div>
     </>
   );
 }
 
-function MemberTable({ members, isOwner, myEmail }: { members: Member[]; isOwner: boolean; myEmail: string }) {
+function MemberTable({
+  members,
+  isOwner,
+  myEmail,
+}: {
+  members: Member[];
+  isOwner: boolean;
+  myEmail: string;
+}) {
   const client = useQueryClient();
   const [text, setText] = useState("");
   const onSettled = () => client.invalidateQueries();
-  const change = useMutation({ meta: { done: "The role is changed" }, mutationFn: changeRole, onSettled });
+  const change = useMutation({
+    meta: { done: "The role is changed" },
+    mutationFn: changeRole,
+    onSettled,
+  });
   const remove = useMutation({ meta: { done: "Removed" }, mutationFn: removeMember, onSettled });
   return (
     <>
@@ -104,7 +118,13 @@ function MemberTable({ members, isOwner, myEmail }: { members: Member[]; isOwner
               <td className={`${cell} whitespace-nowrap`} title={dateTime(member.created_at)}>
                 {ago(member.created_at)}
               </td>
-              <td className={cell}>{member.is_invited ? <Badge tone="warn">invited</Badge> : <Badge tone="good">member</Badge>}</td>
+              <td className={cell}>
+                {member.is_invited ? (
+                  <Badge tone="warn">invited</Badge>
+                ) : (
+                  <Badge tone="good">member</Badge>
+                )}
+              </td>
               <td className={`${cell} text-right`}>
                 {(isOwner || isMe) && (
                   <Remove
@@ -124,7 +144,15 @@ function MemberTable({ members, isOwner, myEmail }: { members: Member[]; isOwner
   );
 }
 
-function Remove({ member, isMe, onConfirm }: { member: Member; isMe: boolean; onConfirm: () => void }) {
+function Remove({
+  member,
+  isMe,
+  onConfirm,
+}: {
+  member: Member;
+  isMe: boolean;
+  onConfirm: () => void;
+}) {
   const action = member.is_invited ? "Withdraw" : isMe ? "Leave" : "Remove";
   return (
     <Confirm
@@ -134,7 +162,11 @@ function Remove({ member, isMe, onConfirm }: { member: Member; isMe: boolean; on
         </Button>
       }
       title={isMe ? "Leave this project?" : `${action} ${member.email}?`}
-      description={member.is_invited ? "The invitation can no longer be accepted." : "Their keys of this project end now, and programs that use them are refused."}
+      description={
+        member.is_invited
+          ? "The invitation can no longer be accepted."
+          : "Their keys of this project end now, and programs that use them are refused."
+      }
       action={action}
       onConfirm={onConfirm}
     />

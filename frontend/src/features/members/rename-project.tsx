@@ -39,7 +39,12 @@ export function RenameProject({ project }: { project: Project }) {
       >
         Rename project
       </Button>
-      <Dialog open={open} onOpenChange={setOpen} title="Rename the project" description="Its id stays, so programs do not notice.">
+      <Dialog
+        open={open}
+        onOpenChange={setOpen}
+        title="Rename the project"
+        description="Its id stays, so programs do not notice."
+      >
         <form onSubmit={onSubmit} className="space-y-4" noValidate>
           <ErrorNotice error={rename.error} />
           <TextField

@@ -63,7 +63,11 @@ export function CommandPalette({ account, pages, open, onOpenChange }: PalettePr
   );
 }
 
-function Choices({ account, pages, onChoose }: Pick<PaletteProps, "account" | "pages"> & { onChoose: (run: () => void) => void }) {
+function Choices({
+  account,
+  pages,
+  onChoose,
+}: Pick<PaletteProps, "account" | "pages"> & { onChoose: (run: () => void) => void }) {
   const navigate = useNavigate();
   const [typed, setTyped] = useState("");
   const [actions] = useState(() => pageActions(document));
@@ -84,23 +88,55 @@ function Choices({ account, pages, onChoose }: Pick<PaletteProps, "account" | "p
         className="h-12 w-full border-b border-line bg-transparent px-4 text-base outline-none placeholder:text-muted"
       />
       <Command.List className="max-h-[60vh] overflow-y-auto p-2">
-        <Command.Empty className="px-3 py-6 text-center text-muted">{runs.isFetching || isFetching ? "Looking…" : "Nothing matches"}</Command.Empty>
+        <Command.Empty className="px-3 py-6 text-center text-muted">
+          {runs.isFetching || isFetching ? "Looking…" : "Nothing matches"}
+        </Command.Empty>
         {actions.length > 0 && (
           <Group heading="On this page">
             {actions.map((action) => (
-              <Item key={action.name} value={`do ${action.name}`} name={action.name} onSelect={() => { onChoose(action.run); }} />
+              <Item
+                key={action.name}
+                value={`do ${action.name}`}
+                name={action.name}
+                onSelect={() => {
+                  onChoose(action.run);
+                }}
+              />
             ))}
           </Group>
         )}
         <Group heading="Pages">
-          {[...pages, { to: "/sessions/new", label: "New session" }, { to: "/account", label: "Account" }].map(({ to, label }) => (
-            <Item key={to} value={`page ${label}`} name={label} onSelect={() => { go(to); }} />
+          {[
+            ...pages,
+            { to: "/sessions/new", label: "New session" },
+            { to: "/account", label: "Account" },
+          ].map(({ to, label }) => (
+            <Item
+              key={to}
+              value={`page ${label}`}
+              name={label}
+              onSelect={() => {
+                go(to);
+              }}
+            />
           ))}
         </Group>
-        {runs.error && <p role="alert" className="px-3 py-2 text-xs text-bad">Runs cannot be listed: {runs.error.message}</p>}
+        {runs.error && (
+          <p role="alert" className="px-3 py-2 text-xs text-bad">
+            Runs cannot be listed: {runs.error.message}
+          </p>
+        )}
         <Group heading="Runs">
           {runs.data?.items.map((session) => (
-            <Item key={session.id} value={`run ${session.name} ${session.id}`} name={session.name || session.id} note={session.state} onSelect={() => { go(`/sessions/${session.id}`); }} />
+            <Item
+              key={session.id}
+              value={`run ${session.name} ${session.id}`}
+              name={session.name || session.id}
+              note={session.state}
+              onSelect={() => {
+                go(`/sessions/${session.id}`);
+              }}
+            />
           ))}
         </Group>
         {[...new Set(finds.map(({ group }) => group))].map((group) => (
@@ -109,25 +145,62 @@ function Choices({ account, pages, onChoose }: Pick<PaletteProps, "account" | "p
               .filter((find) => find.group === group)
               .map(({ name, note, to }) => (
                 // Found by what was typed already: the list's own search lets it stand.
-                <Item key={`${to} ${name}`} value={`find ${to} ${name} ${typed.trim()}`} name={name} note={note} onSelect={() => { go(to); }} />
+                <Item
+                  key={`${to} ${name}`}
+                  value={`find ${to} ${name} ${typed.trim()}`}
+                  name={name}
+                  note={note}
+                  onSelect={() => {
+                    go(to);
+                  }}
+                />
               ))}
           </Group>
         ))}
         {others.length > 0 && (
           <Group heading="Projects">
             {others.map((project) => (
-              <Item key={project.id} value={`project ${project.name} ${project.id}`} name={project.name} note={project.role} onSelect={() => { onChoose(() => { chooseProject(project.id); }); }} />
+              <Item
+                key={project.id}
+                value={`project ${project.name} ${project.id}`}
+                name={project.name}
+                note={project.role}
+                onSelect={() => {
+                  onChoose(() => {
+                    chooseProject(project.id);
+                  });
+                }}
+              />
             ))}
           </Group>
         )}
         <Group heading="Theme">
           {THEMES.map(({ value, name }) => (
-            <Item key={value} value={`${name} theme`} name={`${name} theme`} note={value === chosenTheme() ? "chosen" : ""} onSelect={() => { onChoose(() => { chooseTheme(value); }); }} />
+            <Item
+              key={value}
+              value={`${name} theme`}
+              name={`${name} theme`}
+              note={value === chosenTheme() ? "chosen" : ""}
+              onSelect={() => {
+                onChoose(() => {
+                  chooseTheme(value);
+                });
+              }}
+            />
           ))}
         </Group>
         <Group heading="Documents">
           {DOCUMENTS.map(({ name, address }) => (
-            <Item key={address} value={`document ${name}`} name={name} onSelect={() => { onChoose(() => { window.location.assign(address); }); }} />
+            <Item
+              key={address}
+              value={`document ${name}`}
+              name={name}
+              onSelect={() => {
+                onChoose(() => {
+                  window.location.assign(address);
+                });
+              }}
+            />
           ))}
         </Group>
       </Command.List>
@@ -147,15 +220,32 @@ function useRuns(typed: string) {
 
 function Group({ heading, children }: { heading: string; children: ReactNode }) {
   return (
-    <Command.Group heading={heading} className="**:[[cmdk-group-heading]]:px-3 **:[[cmdk-group-heading]]:py-1.5 **:[[cmdk-group-heading]]:text-xs **:[[cmdk-group-heading]]:font-medium **:[[cmdk-group-heading]]:text-muted">
+    <Command.Group
+      heading={heading}
+      className="**:[[cmdk-group-heading]]:px-3 **:[[cmdk-group-heading]]:py-1.5 **:[[cmdk-group-heading]]:text-xs **:[[cmdk-group-heading]]:font-medium **:[[cmdk-group-heading]]:text-muted"
+    >
       {children}
     </Command.Group>
   );
 }
 
-function Item({ value, name, note = "", onSelect }: { value: string; name: string; note?: string; onSelect: () => void }) {
+function Item({
+  value,
+  name,
+  note = "",
+  onSelect,
+}: {
+  value: string;
+  name: string;
+  note?: string;
+  onSelect: () => void;
+}) {
   return (
-    <Command.Item value={value} onSelect={onSelect} className="flex cursor-pointer items-center gap-2 rounded-md px-3 py-2 data-[selected=true]:bg-accent-soft">
+    <Command.Item
+      value={value}
+      onSelect={onSelect}
+      className="flex cursor-pointer items-center gap-2 rounded-md px-3 py-2 data-[selected=true]:bg-accent-soft"
+    >
       <UserText className="min-w-0 truncate" text={name} />
       {note && <span className="ml-auto text-xs text-muted">{note}</span>}
     </Command.Item>

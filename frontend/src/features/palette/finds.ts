@@ -32,7 +32,8 @@ export interface Sought {
 }
 
 export function soughtIn(typed: string): Sought | null {
-  const [, run = "", part = "", what = ""] = /^(?:(.+?)\s+)?(step|episode)\s+(\S.*)$/i.exec(typed.trim()) ?? [];
+  const [, run = "", part = "", what = ""] =
+    /^(?:(.+?)\s+)?(step|episode)\s+(\S.*)$/i.exec(typed.trim()) ?? [];
   const isStep = part.toLowerCase() === "step";
   if (!part || (isStep && !/^\d{1,9}$/.test(what))) return null;
   return { run, part: isStep ? "step" : "episode", what };
@@ -41,33 +42,59 @@ export function soughtIn(typed: string): Sought | null {
 /** `open`: the id of the run that is open, if any. */
 async function findsOfRuns({ run, part, what }: Sought, open: string): Promise<Find[]> {
   const runs = run ? await runsNamed(run) : open ? [{ id: open, name: "this run" }] : [];
-  const found = await Promise.all(runs.slice(0, MOST_RUNS).map(({ id, name }) => (part === "step" ? [stepOf(id, name, what)] : episodesOf(id, name, what))));
+  const found = await Promise.all(
+    runs
+      .slice(0, MOST_RUNS)
+      .map(({ id, name }) =>
+        part === "step" ? [stepOf(id, name, what)] : episodesOf(id, name, what),
+      ),
+  );
   return found.flat();
 }
 
 /** Runs of this name; "run 12" may be one that is called 12. */
 async function runsNamed(name: string): Promise<{ id: string; name: string }[]> {
   for (const each of [name, name.replace(/^run\s+/i, "")]) {
-    const { items } = await sessionsPage({ states: [], name: each, kinds: ["episodes"] }, "", MOST_RUNS);
+    const { items } = await sessionsPage(
+      { states: [], name: each, kinds: ["episodes"] },
+      "",
+      MOST_RUNS,
+    );
     if (items.length > 0) return items;
   }
   return [];
 }
 
 function stepOf(run: string, note: string, step: string): Find {
-  return { group: "Steps and episodes", name: `Step ${step}`, note, to: `/sessions/${run}/steps/${step}` };
+  return {
+    group: "Steps and episodes",
+    name: `Step ${step}`,
+    note,
+    to: `/sessions/${run}/steps/${step}`,
+  };
 }
 
 /** By its number, the first is 1, or by a text in it. */
 async function episodesOf(run: string, note: string, what: string): Promise<Find[]> {
   const number = /^\d{1,3}$/.test(what) ? Number(what) : 0;
   const isNumber = number >= 1 && number <= MOST_NUMBER;
-  const { items } = await (isNumber ? episodesPage(run, [["sort", "oldest"]], "", number) : episodesPage(run, [["q", what]], "", MOST));
+  const { items } = await (isNumber
+    ? episodesPage(run, [["sort", "oldest"]], "", number)
+    : episodesPage(run, [["q", what]], "", MOST));
   const found = isNumber ? items.slice(number - 1) : items;
-  return found.map((episode) => ({ group: "Steps and episodes", name: isNumber ? `Episode ${what}: ${titleOf(episode)}` : titleOf(episode), note, to: `/sessions/${run}/episodes/${episode.episode_id}` }));
+  return found.map((episode) => ({
+    group: "Steps and episodes",
+    name: isNumber ? `Episode ${what}: ${titleOf(episode)}` : titleOf(episode),
+    note,
+    to: `/sessions/${run}/episodes/${episode.episode_id}`,
+  }));
 }
 
-function titleOf({ episode_id: id, task, prompt }: Pick<Episode, "episode_id" | "task" | "prompt">): string {
+function titleOf({
+  episode_id: id,
+  task,
+  prompt,
+}: Pick<Episode, "episode_id" | "task" | "prompt">): string {
   const asked = (prompt ?? "").split("\n").find((line) => line.trim() !== "");
   return visible(task ?? asked ?? id);
 }
@@ -77,15 +104,49 @@ export function findsOf(typed: string, run: string, pages: readonly ManualEntry[
   const wanted = typed.trim().toLowerCase();
   const step = /^(?:step\s*)?(\d{1,9})$/.exec(wanted)?.[1];
   const found: Find[] = [];
-  if (step && run) found.push({ group: "This run", name: `Step ${step}`, note: "step", to: `/sessions/${run}/steps/${step}` });
-  if (/^epi_\w+$/.test(wanted) && run) found.push({ group: "This run", name: typed.trim(), note: "episode", to: `/sessions/${run}/episodes/${typed.trim()}` });
+  if (step && run)
+    found.push({
+      group: "This run",
+      name: `Step ${step}`,
+      note: "step",
+      to: `/sessions/${run}/steps/${step}`,
+    });
+  if (/^epi_\w+$/.test(wanted) && run)
+    found.push({
+      group: "This run",
+      name: typed.trim(),
+      note: "episode",
+      to: `/sessions/${run}/episodes/${typed.trim()}`,
+    });
   if (wanted.length < FROM) return found;
-  const has = (text: string) => text.toLowerCase().includes(wanted) || text.toLowerCase().includes(wanted.replaceAll(" ", "_"));
-  const options = OPTIONS.filter(has).map((name): Find => ({ group: "Options", name, note: run ? "of this run" : "what it does", to: run ? `/sessions/${run}/settings?option=${name}` : `/words?q=${name}` }));
-  const words = Object.values(WORDS).filter(({ name }) => has(name)).map(({ name }): Find => ({ group: "Words", name, note: "what it is", to: `/words?q=${encodeURIComponent(name)}` }));
+  const has = (text: string) =>
+    text.toLowerCase().includes(wanted) || text.toLowerCase().includes(wanted.replaceAll(" ", "_"));
+  const options = OPTIONS.filter(has).map((name): Find => ({
+    group: "Options",
+    name,
+    note: run ? "of this run" : "what it does",
+    to: run ? `/sessions/${run}/settings?option=${name}` : `/words?q=${name}`,
+  }));
+  const words = Object.values(WORDS)
+    .filter(({ name }) => has(name))
+    .map(({ name }): Find => ({
+      group: "Words",
+      name,
+      note: "what it is",
+      to: `/words?q=${encodeURIComponent(name)}`,
+    }));
   const manual = pages.flatMap(({ path, title, headings }): Find[] => {
-    if (has(title)) return [{ group: "Manual", name: title, note: "manual", to: `/manual/${path}` }];
-    return headings.filter(has).slice(0, 2).map((heading) => ({ group: "Manual", name: heading, note: title, to: `/manual/${path}#${anchorOf(heading)}` }));
+    if (has(title))
+      return [{ group: "Manual", name: title, note: "manual", to: `/manual/${path}` }];
+    return headings
+      .filter(has)
+      .slice(0, 2)
+      .map((heading) => ({
+        group: "Manual",
+        name: heading,
+        note: title,
+        to: `/manual/${path}#${anchorOf(heading)}`,
+      }));
   });
   return [...found, ...options.slice(0, MOST), ...words.slice(0, MOST), ...manual.slice(0, MOST)];
 }
@@ -112,8 +173,21 @@ export function useFinds(typed: string, run: string): { finds: Find[]; isFetchin
   });
   const ofEpisodes = (isWord ? (episodes.data?.items ?? []) : []).map((episode): Find => {
     const { episode_id: id } = episode;
-    return { group: "Episodes of this run", name: titleOf(episode), note: id, to: `/sessions/${run}/episodes/${id}?q=${encodeURIComponent(text)}` };
+    return {
+      group: "Episodes of this run",
+      name: titleOf(episode),
+      note: id,
+      to: `/sessions/${run}/episodes/${id}?q=${encodeURIComponent(text)}`,
+    };
   });
-  const finds = [...findsOf(text, run, manual.data ?? []), ...(ofRuns.data ?? []), ...ofEpisodes, ...ofKeys.slice(0, MOST)];
-  return { finds: finds.filter(({ to }, at) => finds.findIndex((find) => find.to === to) === at), isFetching: episodes.isFetching || keys.isFetching || ofRuns.isFetching };
+  const finds = [
+    ...findsOf(text, run, manual.data ?? []),
+    ...(ofRuns.data ?? []),
+    ...ofEpisodes,
+    ...ofKeys.slice(0, MOST),
+  ];
+  return {
+    finds: finds.filter(({ to }, at) => finds.findIndex((find) => find.to === to) === at),
+    isFetching: episodes.isFetching || keys.isFetching || ofRuns.isFetching,
+  };
 }

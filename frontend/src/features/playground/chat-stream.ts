@@ -40,11 +40,24 @@ interface Scored {
 
 interface Chunk {
   error?: { message: string };
-  choices?: { delta: { content?: string | null; reasoning_content?: string | null; tool_calls?: CallPiece[] | null }; finish_reason: string | null; logprobs?: { content: Scored[] | null } | null }[];
+  choices?: {
+    delta: {
+      content?: string | null;
+      reasoning_content?: string | null;
+      tool_calls?: CallPiece[] | null;
+    };
+    finish_reason: string | null;
+    logprobs?: { content: Scored[] | null } | null;
+  }[];
 }
 
 /** Streams the answer into `onDelta`. Raises Error with the server's words, and ApiError without a connection, which `signal` ends too. */
-export async function chat({ baseUrl, key }: Endpoint, body: ChatBody, signal: AbortSignal, onDelta: (delta: Delta) => void): Promise<void> {
+export async function chat(
+  { baseUrl, key }: Endpoint,
+  body: ChatBody,
+  signal: AbortSignal,
+  onDelta: (delta: Delta) => void,
+): Promise<void> {
   const request = fetch(`${baseUrl}/chat/completions`, {
     method: "POST",
     headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
@@ -53,7 +66,12 @@ export async function chat({ baseUrl, key }: Endpoint, body: ChatBody, signal: A
     signal,
   });
   const response = await request.catch(() => {
-    throw new ApiError(0, "unreachable", "The server does not answer.", "Check that it runs and that you are online, then try again.");
+    throw new ApiError(
+      0,
+      "unreachable",
+      "The server does not answer.",
+      "Check that it runs and that you are online, then try again.",
+    );
   });
   if (!response.ok || !response.body) throw new Error(await problem(response));
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -97,13 +115,25 @@ export function read(event: string): Delta | null {
 
 /** An answer that was not streamed, as the one event of a stream. Raises Error with the endpoint's words for a refusal. */
 export function wholeAnswer(status: number, answer: Readonly<Record<string, unknown>>): Delta {
-  const { error, choices } = answer as { error?: { message?: string } | string | null; choices?: { message?: { content?: string | null; tool_calls?: Omit<CallPiece, "index">[] | null }; finish_reason?: string | null }[] };
+  const { error, choices } = answer as {
+    error?: { message?: string } | string | null;
+    choices?: {
+      message?: { content?: string | null; tool_calls?: Omit<CallPiece, "index">[] | null };
+      finish_reason?: string | null;
+    }[];
+  };
   const said = typeof error === "string" ? error : error?.message;
   const choice = choices?.[0];
-  if (said || !choice) throw new Error(said ?? `The endpoint returned ${String(status)} without an answer.`);
+  if (said || !choice)
+    throw new Error(said ?? `The endpoint returned ${String(status)} without an answer.`);
   const content = choice.message?.content ?? "";
   const calls = (choice.message?.tool_calls ?? []).map((call, index) => ({ ...call, index }));
-  return { tokens: content ? [{ text: content, logprob: undefined, count: 0 }] : [], content, calls, finish: choice.finish_reason ?? null };
+  return {
+    tokens: content ? [{ text: content, logprob: undefined, count: 0 }] : [],
+    content,
+    calls,
+    finish: choice.finish_reason ?? null,
+  };
 }
 
 /**
@@ -118,14 +148,22 @@ function tokensOf(scored: Scored[], text: string): Token[] {
     first += 1;
   }
   let [last, end] = [scored.length, text.length];
-  for (let next = scored[last - 1]; next && last > first && text.slice(begin, end).endsWith(next.token); next = scored[last - 1]) {
+  for (
+    let next = scored[last - 1];
+    next && last > first && text.slice(begin, end).endsWith(next.token);
+    next = scored[last - 1]
+  ) {
     end -= next.token.length;
     last -= 1;
   }
   const between = scored.slice(first, last);
   const joined = { text: text.slice(begin, end), logprob: sum(between), count: between.length };
   const isEmpty = joined.count === 0 && joined.text === "";
-  return [...scored.slice(0, first).map(single), ...(isEmpty ? [] : [joined]), ...scored.slice(last).map(single)];
+  return [
+    ...scored.slice(0, first).map(single),
+    ...(isEmpty ? [] : [joined]),
+    ...scored.slice(last).map(single),
+  ];
 }
 
 function single({ token, logprob }: Scored): Token {
@@ -133,7 +171,9 @@ function single({ token, logprob }: Scored): Token {
 }
 
 function sum(scored: Scored[]): number | undefined {
-  return scored.length === 0 ? undefined : scored.reduce((before, { logprob }) => before + logprob, 0);
+  return scored.length === 0
+    ? undefined
+    : scored.reduce((before, { logprob }) => before + logprob, 0);
 }
 
 async function problem(response: Response): Promise<string> {

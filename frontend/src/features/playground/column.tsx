@@ -24,13 +24,28 @@ interface ColumnProps {
   onRemove: (() => void) | null;
 }
 
-export function Column({ label, place, target, known, models, outside, onOutside, asked, draft, onChoose, onRemove }: ColumnProps) {
+export function Column({
+  label,
+  place,
+  target,
+  known,
+  models,
+  outside,
+  onOutside,
+  asked,
+  draft,
+  onChoose,
+  onRemove,
+}: ColumnProps) {
   const unserved = place.startsWith(UNSERVED) ? place.slice(UNSERVED.length) : "";
   const isNamed = unserved !== "" && !models.some(({ name }) => name === unserved);
   const session = target && "session" in target ? target.session : undefined;
   const isSaved = savedIds(place) !== null;
   return (
-    <section aria-label={label} className="flex min-w-0 flex-col gap-3 rounded-lg border border-line bg-surface p-4">
+    <section
+      aria-label={label}
+      className="flex min-w-0 flex-col gap-3 rounded-lg border border-line bg-surface p-4"
+    >
       <div className="flex items-end gap-2">
         <div className="min-w-0 flex-1">
           <SelectField
@@ -40,8 +55,14 @@ export function Column({ label, place, target, known, models, outside, onOutside
               onChoose(event.target.value);
             }}
           >
-            {!session && !unserved && !isSaved && place !== ENDPOINT && <option value="">Choose a model</option>}
-            {isSaved && <option value={place}>{target && "saved" in target ? visible(target.saved.path) : place}</option>}
+            {!session && !unserved && !isSaved && place !== ENDPOINT && (
+              <option value="">Choose a model</option>
+            )}
+            {isSaved && (
+              <option value={place}>
+                {target && "saved" in target ? visible(target.saved.path) : place}
+              </option>
+            )}
             {known.length > 0 && (
               <optgroup label="Served models and live runs">
                 {known.map((one) => (
@@ -74,7 +95,9 @@ export function Column({ label, place, target, known, models, outside, onOutside
       {place === ENDPOINT && <EndpointFields outside={outside} onChange={onOutside} />}
       {!target && !unserved && !isSaved && place !== ENDPOINT && (
         <p role="status" className="text-xs text-warn">
-          {place ? `${visible(place)} cannot be asked now: it has ended, or is not of this project. Choose another model.` : "No model is chosen."}
+          {place
+            ? `${visible(place)} cannot be asked now: it has ended, or is not of this project. Choose another model.`
+            : "No model is chosen."}
         </p>
       )}
       {/* Its key is the model: what one answered never stands under the name of another. */}
@@ -83,7 +106,13 @@ export function Column({ label, place, target, known, models, outside, onOutside
   );
 }
 
-function EndpointFields({ outside, onChange }: { outside: Outside; onChange: (outside: Outside) => void }) {
+function EndpointFields({
+  outside,
+  onChange,
+}: {
+  outside: Outside;
+  onChange: (outside: Outside) => void;
+}) {
   const field = (name: keyof Outside) => ({
     value: outside[name],
     onChange: (event: { target: { value: string } }) => {
@@ -92,9 +121,19 @@ function EndpointFields({ outside, onChange }: { outside: Outside; onChange: (ou
   });
   return (
     <div className="space-y-2">
-      <TextField label="Base URL" description="Of an OpenAI-compatible API. At this server’s own, a key of the project asks every base model, checkpoint and tinker:// path." {...field("baseUrl")} />
+      <TextField
+        label="Base URL"
+        description="Of an OpenAI-compatible API. At this server’s own, a key of the project asks every base model, checkpoint and tinker:// path."
+        {...field("baseUrl")}
+      />
       <TextField label="Model" {...field("model")} />
-      <TextField label="Key" type="password" autoComplete="off" description="It stays in this page and goes with each call." {...field("key")} />
+      <TextField
+        label="Key"
+        type="password"
+        autoComplete="off"
+        description="It stays in this page and goes with each call."
+        {...field("key")}
+      />
     </div>
   );
 }

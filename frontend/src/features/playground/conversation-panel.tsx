@@ -10,7 +10,15 @@ import { readable } from "../../ui/readable";
 import { surpriseHeat } from "../../ui/surprise";
 import { AsCode } from "./as-code";
 import type { Token } from "./chat-stream";
-import { bodyOf, NOTHING_YET, resultEntries, waitingCalls, type Answer, type Entry, type Settings } from "./conversation";
+import {
+  bodyOf,
+  NOTHING_YET,
+  resultEntries,
+  waitingCalls,
+  type Answer,
+  type Entry,
+  type Settings,
+} from "./conversation";
 import type { Target } from "./targets";
 import { useConversation } from "./use-conversation";
 
@@ -36,7 +44,12 @@ export function Conversation({ target, asked, draft }: ConversationProps) {
   useEffect(() => {
     if (asked === last.current) return;
     last.current = asked;
-    if (asked && target) void send(target, [...resultEntries(calls, results), userEntry(asked.prompt)], asked.settings);
+    if (asked && target)
+      void send(
+        target,
+        [...resultEntries(calls, results), userEntry(asked.prompt)],
+        asked.settings,
+      );
     else stop();
   });
 
@@ -52,12 +65,26 @@ export function Conversation({ target, asked, draft }: ConversationProps) {
       <ErrorNotice error={error} />
       {unsent && target && (
         <p>
-          <Button onClick={() => { void send(target, unsent, draft.settings); }}>Ask again</Button>
+          <Button
+            onClick={() => {
+              void send(target, unsent, draft.settings);
+            }}
+          >
+            Ask again
+          </Button>
         </p>
       )}
-      <div data-testid="answer" aria-busy={coming !== null} className={`flex-1 ${earlier.length > 0 ? "border-l-2 border-accent pl-3" : "min-h-24"}`}>
+      <div
+        data-testid="answer"
+        aria-busy={coming !== null}
+        className={`flex-1 ${earlier.length > 0 ? "border-l-2 border-accent pl-3" : "min-h-24"}`}
+      >
         <AnswerText answer={answer ?? NOTHING_YET} />
-        {coming && <span className="text-muted">{coming.tokens.length === 0 && isStarting(target) ? "The model is starting …" : " …"}</span>}
+        {coming && (
+          <span className="text-muted">
+            {coming.tokens.length === 0 && isStarting(target) ? "The model is starting …" : " …"}
+          </span>
+        )}
       </div>
       {answer && <Facts answer={answer} />}
       {calls.length > 0 && (
@@ -72,12 +99,25 @@ export function Conversation({ target, asked, draft }: ConversationProps) {
               }}
             />
           ))}
-          <Button disabled={!target} onClick={() => { if (target) void send(target, resultEntries(calls, results), draft.settings); }}>
+          <Button
+            disabled={!target}
+            onClick={() => {
+              if (target) void send(target, resultEntries(calls, results), draft.settings);
+            }}
+          >
             Send results
           </Button>
         </div>
       )}
-      {target && <AsCode target={target} body={bodyOf(draft.settings, [...entries, ...(draft.prompt ? [userEntry(draft.prompt)] : [])])} />}
+      {target && (
+        <AsCode
+          target={target}
+          body={bodyOf(draft.settings, [
+            ...entries,
+            ...(draft.prompt ? [userEntry(draft.prompt)] : []),
+          ])}
+        />
+      )}
     </>
   );
 }
@@ -96,7 +136,13 @@ function Turn({ entry: { message, answer } }: { entry: Entry }) {
   return (
     <li className={`border-l-2 pl-3 ${answer ? "border-accent" : "border-line-strong"}`}>
       <p className="text-xs font-semibold">{ROLES[message.role] ?? message.role}</p>
-      {answer ? <AnswerText answer={answer} /> : <p dir="auto" className="whitespace-pre-wrap wrap-anywhere">{visible(message.content ?? "")}</p>}
+      {answer ? (
+        <AnswerText answer={answer} />
+      ) : (
+        <p dir="auto" className="whitespace-pre-wrap wrap-anywhere">
+          {visible(message.content ?? "")}
+        </p>
+      )}
     </li>
   );
 }
@@ -116,7 +162,13 @@ function AnswerText({ answer: { tokens, calls } }: { answer: Answer }) {
   );
 }
 
-function Call({ call: { function: { name, arguments: given } } }: { call: ToolCall }) {
+function Call({
+  call: {
+    function: { name, arguments: given },
+  },
+}: {
+  call: ToolCall;
+}) {
   return (
     <div className="mt-2 rounded border border-line p-2">
       Calls <span className="font-semibold">{visible(name)}</span>

@@ -1,13 +1,29 @@
 import { expect, test } from "vitest";
-import { answerEntry, bodyOf, NOTHING_YET, resultEntries, toolsOf, waitingCalls, withDeltas } from "./conversation";
+import {
+  answerEntry,
+  bodyOf,
+  NOTHING_YET,
+  resultEntries,
+  toolsOf,
+  waitingCalls,
+  withDeltas,
+} from "./conversation";
 
 const token = (text: string) => ({ text, logprob: -1, count: 1 });
 const NONE = { tokens: [], content: "", calls: [], finish: null };
 
 test("what came since the last time is added in order, and a reason to end stays", () => {
   const before = { ...NOTHING_YET, tokens: [token("a")], content: "a" };
-  const deltas = [{ ...NONE, tokens: [token("b")], content: "b" }, { ...NONE, finish: "stop" }, NONE];
-  expect(withDeltas(before, deltas)).toMatchObject({ tokens: [token("a"), token("b")], content: "ab", finish: "stop" });
+  const deltas = [
+    { ...NONE, tokens: [token("b")], content: "b" },
+    { ...NONE, finish: "stop" },
+    NONE,
+  ];
+  expect(withDeltas(before, deltas)).toMatchObject({
+    tokens: [token("a"), token("b")],
+    content: "ab",
+    finish: "stop",
+  });
 });
 
 test("calls of tools are put together from their pieces, and wait for what the tools give back", () => {
@@ -16,7 +32,10 @@ test("calls of tools are put together from their pieces, and wait for what the t
     { index: 1, id: "c2", function: { name: "now" } },
     { index: 0, function: { arguments: ":3}" } },
   ];
-  const answer = pieces.reduce((before, piece) => withDeltas(before, [{ ...NONE, calls: [piece] }]), NOTHING_YET);
+  const answer = pieces.reduce(
+    (before, piece) => withDeltas(before, [{ ...NONE, calls: [piece] }]),
+    NOTHING_YET,
+  );
   const asked = answerEntry(answer);
   expect(asked.message).toEqual({
     role: "assistant",
@@ -35,8 +54,17 @@ test("calls of tools are put together from their pieces, and wait for what the t
 });
 
 test("each request carries the whole conversation, and the thoughts of an answer are not sent back", () => {
-  const answer = answerEntry(withDeltas(NOTHING_YET, [{ ...NONE, tokens: [token("hm")] }, { ...NONE, tokens: [token("7")], content: "7" }]));
-  const entries = [{ message: { role: "user", content: "3 + 4?" } }, answer, { message: { role: "user", content: "Sure?" } }];
+  const answer = answerEntry(
+    withDeltas(NOTHING_YET, [
+      { ...NONE, tokens: [token("hm")] },
+      { ...NONE, tokens: [token("7")], content: "7" },
+    ]),
+  );
+  const entries = [
+    { message: { role: "user", content: "3 + 4?" } },
+    answer,
+    { message: { role: "user", content: "Sure?" } },
+  ];
   expect(bodyOf({ system: "brief", temperature: 0, max_tokens: 8, tools: [] }, entries)).toEqual({
     messages: [
       { role: "system", content: "brief" },

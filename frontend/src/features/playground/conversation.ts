@@ -24,25 +24,47 @@ export interface Settings {
   tools: unknown[];
 }
 
-export const NOTHING_YET: Answer = { tokens: [], content: "", calls: [], finish: null, seconds: null };
+export const NOTHING_YET: Answer = {
+  tokens: [],
+  content: "",
+  calls: [],
+  finish: null,
+  seconds: null,
+};
 
 export function withDeltas(answer: Answer, deltas: readonly Delta[]): Answer {
-  const finish = deltas.reduce<string | null>((before, delta) => delta.finish ?? before, answer.finish);
+  const finish = deltas.reduce<string | null>(
+    (before, delta) => delta.finish ?? before,
+    answer.finish,
+  );
   const calls = answer.calls.map((call) => ({ ...call, function: { ...call.function } }));
   for (const { index, id, function: said } of deltas.flatMap((delta) => delta.calls)) {
-    const call = (calls[index] ??= { id: "", type: "function", function: { name: "", arguments: "" } });
+    const call = (calls[index] ??= {
+      id: "",
+      type: "function",
+      function: { name: "", arguments: "" },
+    });
     call.id ||= id ?? "";
     call.function.name ||= said?.name ?? "";
     call.function.arguments += said?.arguments ?? "";
   }
   const content = answer.content + deltas.map((delta) => delta.content).join("");
-  return { ...answer, tokens: [...answer.tokens, ...deltas.flatMap((delta) => delta.tokens)], content, calls, finish };
+  return {
+    ...answer,
+    tokens: [...answer.tokens, ...deltas.flatMap((delta) => delta.tokens)],
+    content,
+    calls,
+    finish,
+  };
 }
 
 /** The answer as the next request sends it back: without its thoughts. */
 export function answerEntry(answer: Answer): Entry {
   const { content, calls } = answer;
-  const message: ChatMessage = { role: "assistant", content: content || (calls.length > 0 ? null : "") };
+  const message: ChatMessage = {
+    role: "assistant",
+    content: content || (calls.length > 0 ? null : ""),
+  };
   return { message: calls.length > 0 ? { ...message, tool_calls: calls } : message, answer };
 }
 
@@ -52,13 +74,25 @@ export function waitingCalls(entries: readonly Entry[]): ToolCall[] {
 }
 
 /** What tools gave back, by the ids of their calls; nothing typed is an empty text. */
-export function resultEntries(calls: readonly ToolCall[], typed: Readonly<Record<string, string>>): Entry[] {
-  return calls.map(({ id }) => ({ message: { role: "tool", content: typed[id] ?? "", tool_call_id: id } }));
+export function resultEntries(
+  calls: readonly ToolCall[],
+  typed: Readonly<Record<string, string>>,
+): Entry[] {
+  return calls.map(({ id }) => ({
+    message: { role: "tool", content: typed[id] ?? "", tool_call_id: id },
+  }));
 }
 
-export function bodyOf({ system, tools, ...sampling }: Settings, entries: readonly Entry[]): Omit<ChatBody, "model"> {
+export function bodyOf(
+  { system, tools, ...sampling }: Settings,
+  entries: readonly Entry[],
+): Omit<ChatBody, "model"> {
   const first = system ? [{ role: "system", content: system }] : [];
-  return { messages: [...first, ...entries.map(({ message }) => message)], ...sampling, ...(tools.length > 0 ? { tools } : {}) };
+  return {
+    messages: [...first, ...entries.map(({ message }) => message)],
+    ...sampling,
+    ...(tools.length > 0 ? { tools } : {}),
+  };
 }
 
 /** The tools that were typed, as a list of JSON; a function by itself is one, and nothing is none. Raises Error. */

@@ -33,5 +33,7 @@ export function importedPrompt({ calls }: Pick<EpisodeTimelines, "calls">): Prom
 function text(content: unknown): string {
   if (typeof content === "string") return content;
   if (!Array.isArray(content)) return "";
-  return (content as { text?: unknown }[]).map((part) => (typeof part.text === "string" ? part.text : "")).join("");
+  return (content as { text?: unknown }[])
+    .map((part) => (typeof part.text === "string" ? part.text : ""))
+    .join("");
 }

@@ -38,7 +38,11 @@ export function PlaygroundPage() {
       </PageHeader>
       {!isLoaded && (error ? <ErrorNotice error={error} /> : <Loading />)}
       {isLoaded && <Questions known={known} columns={columns} mayAsk={mayAsk} />}
-      {isCut && <p className="mt-3 text-xs text-muted">The newest hundred served models and runs can be chosen here.</p>}
+      {isCut && (
+        <p className="mt-3 text-xs text-muted">
+          The newest hundred served models and runs can be chosen here.
+        </p>
+      )}
     </>
   );
 }
@@ -56,18 +60,38 @@ function Questions({ known, columns: { columns, choose, remove, keep }, mayAsk }
   const [typed, setTyped] = useState<Partial<Typed>>({});
   const [outsides, setOutsides] = useState<Record<number, Outside>>({});
   const here = outsideHere(location.origin);
-  const saved = useQueries({ queries: columns.map(({ sessionId }) => savedQuery(savedIds(sessionId))) });
+  const saved = useQueries({
+    queries: columns.map(({ sessionId }) => savedQuery(savedIds(sessionId))),
+  });
   const [asked, setAsked] = useState<Asked | null>(null);
   const [conversation, setConversation] = useState(0);
   const account = useQuery(accountQuery).data;
   const from = imported.data ? importedPrompt(imported.data) : null;
-  const values: Typed = { system: from?.system ?? "", prompt: from?.prompt ?? "", temperature: "1", length: "128", tools: "", ...typed };
-  const targets = columns.map(({ key, sessionId }, at) => targetOf(sessionId, known, outsides[key] ?? here, saved[at]?.data?.tinker_path));
-  const longest = Math.min(...targets.flatMap((target) => (target && "session" in target ? (target.session.config.max_context_length ?? []) : [])));
+  const values: Typed = {
+    system: from?.system ?? "",
+    prompt: from?.prompt ?? "",
+    temperature: "1",
+    length: "128",
+    tools: "",
+    ...typed,
+  };
+  const targets = columns.map(({ key, sessionId }, at) =>
+    targetOf(sessionId, known, outsides[key] ?? here, saved[at]?.data?.tinker_path),
+  );
+  const longest = Math.min(
+    ...targets.flatMap((target) =>
+      target && "session" in target ? (target.session.config.max_context_length ?? []) : [],
+    ),
+  );
   const tools = readTools(values.tools);
   const draft: Asked = {
     prompt: values.prompt,
-    settings: { system: values.system, temperature: Number(values.temperature), max_tokens: Number(values.length), tools: tools.list },
+    settings: {
+      system: values.system,
+      temperature: Number(values.temperature),
+      max_tokens: Number(values.length),
+      tools: tools.list,
+    },
   };
 
   function onType(name: keyof Typed, value: string) {
@@ -85,7 +109,10 @@ function Questions({ known, columns: { columns, choose, remove, keep }, mayAsk }
   return (
     <form onSubmit={submit} className="space-y-4">
       <ErrorNotice error={imported.error ?? saved.find(({ error }) => error)?.error ?? null} />
-      <div className="grid gap-4" style={{ gridTemplateColumns: "repeat(auto-fit, minmax(min(100%, 18rem), 1fr))" }}>
+      <div
+        className="grid gap-4"
+        style={{ gridTemplateColumns: "repeat(auto-fit, minmax(min(100%, 18rem), 1fr))" }}
+      >
         {columns.map(({ key, sessionId }, at) => (
           <Column
             key={`${String(conversation)} ${String(key)}`}
@@ -117,7 +144,11 @@ function Questions({ known, columns: { columns, choose, remove, keep }, mayAsk }
         <MessageFields values={values} onType={onType} />
         <ToolsField values={values} onType={onType} error={tools.error} />
         <div className="flex flex-wrap items-end gap-3">
-          <SamplingFields values={values} onType={onType} longest={Number.isFinite(longest) ? longest : undefined} />
+          <SamplingFields
+            values={values}
+            onType={onType}
+            longest={Number.isFinite(longest) ? longest : undefined}
+          />
           {mayAsk && (
             <div className="flex gap-2">
               <Button type="submit" look="primary" disabled={!targets.some(Boolean)}>

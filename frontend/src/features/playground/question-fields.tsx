@@ -37,11 +37,19 @@ export function MessageFields({ values, onType }: QuestionFieldsProps) {
 }
 
 /** `error`: why the tools that were typed are none. */
-export function ToolsField({ values, onType, error }: QuestionFieldsProps & { error: string | undefined }) {
+export function ToolsField({
+  values,
+  onType,
+  error,
+}: QuestionFieldsProps & { error: string | undefined }) {
   return (
     <details open={values.tools !== ""}>
       <summary className="cursor-pointer text-xs text-muted">Tools</summary>
-      <Field label="Tools" description="A list of functions in JSON, as OpenAI’s API takes them. What a call gives back is typed in its column." error={error}>
+      <Field
+        label="Tools"
+        description="A list of functions in JSON, as OpenAI’s API takes them. What a call gives back is typed in its column."
+        error={error}
+      >
         {(input) => (
           <textarea
             {...input}
@@ -60,7 +68,11 @@ export function ToolsField({ values, onType, error }: QuestionFieldsProps & { er
 }
 
 /** `longest`: the tokens that the smallest model of the columns can hold, prompt and answer together. */
-export function SamplingFields({ values, onType, longest }: QuestionFieldsProps & { longest: number | undefined }) {
+export function SamplingFields({
+  values,
+  onType,
+  longest,
+}: QuestionFieldsProps & { longest: number | undefined }) {
   return (
     <>
       <div className="w-32">

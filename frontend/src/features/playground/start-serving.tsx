@@ -6,7 +6,13 @@ import { Button } from "../../ui/button";
 import { ErrorNotice } from "../../ui/notice";
 import { visible } from "../../ui/plain-text";
 
-export function StartServing({ model, onStarted }: { model: string; onStarted: (sessionId: string) => void }) {
+export function StartServing({
+  model,
+  onStarted,
+}: {
+  model: string;
+  onStarted: (sessionId: string) => void;
+}) {
   const client = useQueryClient();
   const start = useMutation({
     mutationFn: () => createServing(model),
@@ -18,7 +24,10 @@ export function StartServing({ model, onStarted }: { model: string; onStarted: (
   return (
     <div className="space-y-2">
       <ErrorNotice error={start.error} />
-      <p className="text-xs text-muted">{visible(model)} is not served now. A runtime of it uses device time, and suspends after ten minutes without a call.</p>
+      <p className="text-xs text-muted">
+        {visible(model)} is not served now. A runtime of it uses device time, and suspends after ten
+        minutes without a call.
+      </p>
       <Button
         disabled={start.isPending}
         onClick={() => {

@@ -51,10 +51,22 @@ export async function open(target: Target): Promise<Access> {
     return { baseUrl, key: made.api_key, model: made.model, release: NOTHING };
   }
   const body = { eval: true, timeout_s: EPISODE_S };
-  const begun = await unwrap(api.POST("/v1/sessions/{session_id}/episodes", { params: { path: { session_id: session.id } }, body }));
+  const begun = await unwrap(
+    api.POST("/v1/sessions/{session_id}/episodes", {
+      params: { path: { session_id: session.id } },
+      body,
+    }),
+  );
   const path = { session_id: session.id, episode_id: begun.episode_id };
   // Also sent where the page is being closed.
-  const abandon = () => unwrap(api.POST("/v1/sessions/{session_id}/episodes/{episode_id}/abandon", { params: { path }, body: { reason: "playground" }, keepalive: true }));
+  const abandon = () =>
+    unwrap(
+      api.POST("/v1/sessions/{session_id}/episodes/{episode_id}/abandon", {
+        params: { path },
+        body: { reason: "playground" },
+        keepalive: true,
+      }),
+    );
   let released: Promise<unknown> | undefined;
   const release = () => (released ??= abandon());
   return { baseUrl, key: begun.api_key, model: begun.model, release };
@@ -84,7 +96,12 @@ export function savedIds(place: string): Omit<Saved, "path"> | null {
 }
 
 /** What a column of this place asks; null: nothing can be asked there yet. */
-export function targetOf(place: string, known: Session[], outside: Outside, path: string | null = null): Target | null {
+export function targetOf(
+  place: string,
+  known: Session[],
+  outside: Outside,
+  path: string | null = null,
+): Target | null {
   if (place === ENDPOINT) return outside.model && outside.baseUrl ? { outside } : null;
   const saved = savedIds(place);
   if (saved) return path ? { saved: { ...saved, path } } : null;

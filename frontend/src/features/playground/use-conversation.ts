@@ -2,7 +2,15 @@
 import { useEffect, useRef, useState } from "react";
 import { chat, type Delta } from "./chat-stream";
 import { chatOutside, isOurs } from "./chat-outside";
-import { answerEntry, bodyOf, NOTHING_YET, withDeltas, type Answer, type Entry, type Settings } from "./conversation";
+import {
+  answerEntry,
+  bodyOf,
+  NOTHING_YET,
+  withDeltas,
+  type Answer,
+  type Entry,
+  type Settings,
+} from "./conversation";
 import { open, type Target } from "./targets";
 
 const SHOWN_EACH_MS = 100; // each time all of its tokens are rendered
@@ -18,7 +26,12 @@ interface State {
 
 /** `send` adds what is said and has it answered; `stop` ends the answer where it is, which stays. */
 export function useConversation() {
-  const [state, setState] = useState<State>({ entries: [], coming: null, error: null, unsent: null });
+  const [state, setState] = useState<State>({
+    entries: [],
+    coming: null,
+    error: null,
+    unsent: null,
+  });
   const current = useRef<AbortController>(undefined);
   useEffect(() => () => current.current?.abort(), []);
 
@@ -39,22 +52,35 @@ export function useConversation() {
     const timer = setInterval(show, SHOWN_EACH_MS);
     let error: Error | null = null;
     try {
-      await ask(target, bodyOf(settings, entries), controller.signal, (delta) => waiting.push(delta));
+      await ask(target, bodyOf(settings, entries), controller.signal, (delta) =>
+        waiting.push(delta),
+      );
     } catch (problem) {
-      if (!controller.signal.aborted) error = problem instanceof Error ? problem : new Error(String(problem));
+      if (!controller.signal.aborted)
+        error = problem instanceof Error ? problem : new Error(String(problem));
     }
     clearInterval(timer);
     show();
     const done = { ...answer, seconds: (performance.now() - began) / 1000 };
     const isAnswer = done.tokens.length > 0 || done.calls.length > 0 || done.finish !== null;
-    setState({ entries: isAnswer ? [...entries, answerEntry(done)] : before, coming: null, error, unsent: isAnswer ? null : said });
+    setState({
+      entries: isAnswer ? [...entries, answerEntry(done)] : before,
+      coming: null,
+      error,
+      unsent: isAnswer ? null : said,
+    });
   }
 
   return { ...state, send, stop: () => current.current?.abort() };
 }
 
 /** Gives up what it opened, also where the page is closed in the middle of it. */
-async function ask(target: Target, body: ReturnType<typeof bodyOf>, signal: AbortSignal, onDelta: (delta: Delta) => void): Promise<void> {
+async function ask(
+  target: Target,
+  body: ReturnType<typeof bodyOf>,
+  signal: AbortSignal,
+  onDelta: (delta: Delta) => void,
+): Promise<void> {
   const access = await open(target);
   // An episode that cannot be given up ends by its own deadline: that is no error of the answer.
   const release = () => access.release().catch(() => undefined);

@@ -25,7 +25,14 @@ export const TURN_FIELDS: TurnField[] = [
     maximum: 100,
     description: "Among the project's own queued sessions, higher goes first. -100 to 100.",
   },
-  { ...field, name: "budget.steps", label: "Step budget", kind: "integer", minimum: 1, description: "Stops it after so many steps." },
+  {
+    ...field,
+    name: "budget.steps",
+    label: "Step budget",
+    kind: "integer",
+    minimum: 1,
+    description: "Stops it after so many steps.",
+  },
   {
     ...field,
     name: "budget.wall_s",
@@ -47,7 +54,10 @@ export const TURN_FIELDS: TurnField[] = [
 type Turn = Required<Pick<SessionCreate, "priority" | "budget">>;
 
 /** What was typed as the wire wants it: hours become seconds; or what is wrong, by field. */
-export function readTurn(texts: Record<string, string>): { values: Turn; errors: Record<string, string> } {
+export function readTurn(texts: Record<string, string>): {
+  values: Turn;
+  errors: Record<string, string>;
+} {
   const values: Record<string, number | null> = {};
   const errors: Record<string, string> = {};
   for (const one of TURN_FIELDS) {
@@ -56,7 +66,11 @@ export function readTurn(texts: Record<string, string>): { values: Turn; errors:
     else errors[one.name] = parsed.error;
   }
   const inSeconds = (name: string) => (values[name] ? Math.round(values[name] * HOUR_S) : null);
-  const budget = { steps: values["budget.steps"] ?? null, wall_s: inSeconds("budget.wall_s"), device_s: inSeconds("budget.device_s") };
+  const budget = {
+    steps: values["budget.steps"] ?? null,
+    wall_s: inSeconds("budget.wall_s"),
+    device_s: inSeconds("budget.device_s"),
+  };
   return { values: { priority: values.priority ?? 0, budget }, errors };
 }
 

@@ -1,6 +1,16 @@
 import { expect, test } from "vitest";
 import schema from "../../api/session-config.json";
-import { boundsText, byPath, configFields, nested, defaultText, parseField, readForm, type ConfigField, type OptionSchema } from "./config-fields";
+import {
+  boundsText,
+  byPath,
+  configFields,
+  nested,
+  defaultText,
+  parseField,
+  readForm,
+  type ConfigField,
+  type OptionSchema,
+} from "./config-fields";
 import { advancedGroups, MAIN_GROUPS } from "./new/config-layout";
 
 const fields = configFields(schema as unknown as OptionSchema);
@@ -17,7 +27,8 @@ test("every option of the schema stands in the form exactly once, and nothing el
 });
 
 test("every default passes its own check", () => {
-  for (const one of fields) expect(parseField(one, defaultText(one)), one.name).toEqual({ ok: true, value: one.default });
+  for (const one of fields)
+    expect(parseField(one, defaultText(one)), one.name).toEqual({ ok: true, value: one.default });
 });
 
 test("an untouched form sends no option at all", () => {
@@ -26,7 +37,10 @@ test("an untouched form sends no option at all", () => {
 
 test("what is out of bounds is refused with the bounds", () => {
   expect(parseField(field("grpo_n"), "1")).toEqual({ ok: false, error: "Must be 2 to 256." });
-  expect(parseField(field("learning_rate"), "0")).toEqual({ ok: false, error: "Must be over 0, at most 0.01." });
+  expect(parseField(field("learning_rate"), "0")).toEqual({
+    ok: false,
+    error: "Must be over 0, at most 0.01.",
+  });
   expect(parseField(field("learning_rate"), "1e-5")).toEqual({ ok: true, value: 1e-5 });
 });
 
@@ -56,9 +70,19 @@ test("only changed options are sent, wrong ones by name", () => {
 });
 
 test("the fields of an option that is an object have their own inputs, and are sent as one object", () => {
-  const { values } = readForm(fields, { "engine_correction.weight": "sequence", "engine_correction.veto": "1e-4", grpo_n: "4" });
-  expect(nested(values)).toEqual({ grpo_n: 4, engine_correction: { weight: "sequence", veto: 1e-4 } });
-  expect(byPath({ grpo_n: 4, engine_correction: { weight: "sequence" } }, fields)).toEqual({ grpo_n: 4, "engine_correction.weight": "sequence" });
+  const { values } = readForm(fields, {
+    "engine_correction.weight": "sequence",
+    "engine_correction.veto": "1e-4",
+    grpo_n: "4",
+  });
+  expect(nested(values)).toEqual({
+    grpo_n: 4,
+    engine_correction: { weight: "sequence", veto: 1e-4 },
+  });
+  expect(byPath({ grpo_n: 4, engine_correction: { weight: "sequence" } }, fields)).toEqual({
+    grpo_n: 4,
+    "engine_correction.weight": "sequence",
+  });
 });
 
 test("bounds read as words", () => {

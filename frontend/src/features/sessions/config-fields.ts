@@ -40,7 +40,9 @@ export interface ConfigField {
 /** Every option of the schema, in its order. Those of an object are named by their path: `engine_correction.weight`. */
 export function configFields(schema: OptionSchema): ConfigField[] {
   const properties = Object.entries(schema.properties).flatMap(([name, property]) =>
-    property.properties ? Object.entries(property.properties).map(([part, one]) => [`${name}.${part}`, one] as const) : [[name, property] as const],
+    property.properties
+      ? Object.entries(property.properties).map(([part, one]) => [`${name}.${part}`, one] as const)
+      : [[name, property] as const],
   );
   return properties.map(([name, property]) => {
     const variants = property.anyOf ?? [property];
@@ -62,16 +64,26 @@ export function nested(values: Record<string, unknown>): Record<string, unknown>
   const whole: Record<string, unknown> = {};
   for (const [path, value] of Object.entries(values)) {
     const [name = "", part] = path.split(".");
-    whole[name] = part === undefined ? value : { ...(whole[name] as object | undefined), [part]: value };
+    whole[name] =
+      part === undefined ? value : { ...(whole[name] as object | undefined), [part]: value };
   }
   return whole;
 }
 
 /** The other way: a session's options by the paths of `fields`. */
-export function byPath<Value>(config: Record<string, unknown>, fields: ConfigField[]): Record<string, Value> {
-  const objects = new Set(fields.filter(({ name }) => name.includes(".")).map(({ name }) => name.split(".")[0]));
+export function byPath<Value>(
+  config: Record<string, unknown>,
+  fields: ConfigField[],
+): Record<string, Value> {
+  const objects = new Set(
+    fields.filter(({ name }) => name.includes(".")).map(({ name }) => name.split(".")[0]),
+  );
   const entries = Object.entries(config).flatMap(([name, value]) =>
-    objects.has(name) ? Object.entries(value as object).map(([part, one]) => [`${name}.${part}`, one as unknown] as const) : [[name, value] as const],
+    objects.has(name)
+      ? Object.entries(value as object).map(
+          ([part, one]) => [`${name}.${part}`, one as unknown] as const,
+        )
+      : [[name, value] as const],
   );
   return Object.fromEntries(entries) as Record<string, Value>;
 }
@@ -85,9 +97,20 @@ function kindOf(property: Property): ConfigField["kind"] {
 /** "2 to 256", "over 0, at most 0.01"; empty where anything goes. */
 export function boundsText(field: ConfigField): string {
   const { minimum, maximum, exclusiveMinimum, exclusiveMaximum } = field;
-  if (minimum !== undefined && maximum !== undefined) return `${plain(minimum)} to ${plain(maximum)}`;
-  const low = exclusiveMinimum !== undefined ? `over ${plain(exclusiveMinimum)}` : minimum !== undefined ? `at least ${plain(minimum)}` : "";
-  const high = exclusiveMaximum !== undefined ? `below ${plain(exclusiveMaximum)}` : maximum !== undefined ? `at most ${plain(maximum)}` : "";
+  if (minimum !== undefined && maximum !== undefined)
+    return `${plain(minimum)} to ${plain(maximum)}`;
+  const low =
+    exclusiveMinimum !== undefined
+      ? `over ${plain(exclusiveMinimum)}`
+      : minimum !== undefined
+        ? `at least ${plain(minimum)}`
+        : "";
+  const high =
+    exclusiveMaximum !== undefined
+      ? `below ${plain(exclusiveMaximum)}`
+      : maximum !== undefined
+        ? `at most ${plain(maximum)}`
+        : "";
   return [low, high].filter(Boolean).join(", ");
 }
 
@@ -107,10 +130,13 @@ const wrong = (error: string): Parsed => ({ ok: false, error });
 /** What was typed, as a value within the field's bounds, or what is wrong with it. */
 export function parseField(field: ConfigField, text: string): Parsed {
   const typed = text.trim();
-  if (field.kind === "boolean") return { ok: true, value: typed === "" && field.nullable ? null : typed === "true" };
+  if (field.kind === "boolean")
+    return { ok: true, value: typed === "" && field.nullable ? null : typed === "true" };
   if (field.kind === "choice") {
     const choice = field.choices.find((one) => String(one) === typed);
-    return choice === undefined ? wrong(`Choose one of ${field.choices.join(", ")}.`) : { ok: true, value: choice };
+    return choice === undefined
+      ? wrong(`Choose one of ${field.choices.join(", ")}.`)
+      : { ok: true, value: choice };
   }
   if (field.kind === "text") {
     const fits = new RegExp(field.pattern ?? "").test(typed);

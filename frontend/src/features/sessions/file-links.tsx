@@ -13,7 +13,12 @@ export function FileLinks({ files }: { files: readonly StoredFile[] }) {
     <ul className="space-y-1">
       {files.map((file) => (
         <li key={file.path} className="flex justify-between gap-3">
-          <a href={file.url} download={file.path.split("/").pop()} className="truncate font-mono text-accent hover:underline" title={`sha256 ${file.sha256}`}>
+          <a
+            href={file.url}
+            download={file.path.split("/").pop()}
+            className="truncate font-mono text-accent hover:underline"
+            title={`sha256 ${file.sha256}`}
+          >
             {file.path}
           </a>
           <span className="shrink-0 text-muted tabular-nums">{bytes(file.size_bytes)}</span>

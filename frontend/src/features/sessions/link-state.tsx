@@ -8,7 +8,11 @@ const DOTS = { good: "bg-good", warn: "animate-pulse bg-warn", bad: "bg-bad" };
 export function LinkState({ link, heardAt }: { link: Link; heardAt: number | null }) {
   const { words, tone } = linkText(link, heardAt, useOfflineSince());
   return (
-    <span role="status" title={link.status === "refused" ? link.reason : undefined} className="inline-flex items-center gap-1.5 text-xs text-muted">
+    <span
+      role="status"
+      title={link.status === "refused" ? link.reason : undefined}
+      className="inline-flex items-center gap-1.5 text-xs text-muted"
+    >
       <span aria-hidden className={`size-2 rounded-full ${DOTS[tone]}`} />
       {words}
     </span>

@@ -9,7 +9,9 @@ export function NoSessions() {
   if (!useMayWrite()) {
     return (
       <Empty title="No session yet">
-        <p className="mb-3">Owners and members of the project start them. What they start is here.</p>
+        <p className="mb-3">
+          Owners and members of the project start them. What they start is here.
+        </p>
         <NextSteps>
           <ButtonLink to="/manual">Open the manual</ButtonLink>
         </NextSteps>
@@ -24,7 +26,9 @@ export function NoSessions() {
         <li>Watch the reward here while it runs.</li>
       </ol>
       <NextSteps>
-        <ButtonLink to="/keys" look="primary">Create an API key</ButtonLink>
+        <ButtonLink to="/keys" look="primary">
+          Create an API key
+        </ButtonLink>
       </NextSteps>
     </Empty>
   );
@@ -37,7 +41,9 @@ function NextSteps({ children }: { children: ReactNode }) {
         {children}
         <ButtonAnchor href={DEMO}>Explore a demo run</ButtonAnchor>
       </p>
-      <p className="mt-2 text-xs">The demo run is a recording of the quickstart: charts, episodes and tokens to read.</p>
+      <p className="mt-2 text-xs">
+        The demo run is a recording of the quickstart: charts, episodes and tokens to read.
+      </p>
     </>
   );
 }

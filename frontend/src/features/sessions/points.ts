@@ -12,7 +12,9 @@ export interface Points {
 }
 
 export function pointsOf(columns: MetricColumns | undefined): Points {
-  return columns ? { x: columns.x, steps: stepsOf(columns), read: [columns] } : { x: [], steps: [], read: [] };
+  return columns
+    ? { x: columns.x, steps: stepsOf(columns), read: [columns] }
+    : { x: [], steps: [], read: [] };
 }
 
 /** Of a record whose past was read at once, over its steps. */
@@ -26,19 +28,38 @@ export function isCoarse({ read }: Points): boolean {
 }
 
 /** The same with finer points in a part of the axis. What came after these were read stays. */
-export function withFiner(points: Points, finer: MetricColumns | undefined, range: Range | null): Points {
+export function withFiner(
+  points: Points,
+  finer: MetricColumns | undefined,
+  range: Range | null,
+): Points {
   const newest = finer?.x[finer.x.length - 1];
   if (!finer || !range || newest === undefined) return points;
   const rows = points.x.map((x, at) => ({ x, step: points.steps[at] as StepMetrics }));
   const within = stepsOf(finer).map((step, at) => ({ x: finer.x[at] ?? 0, step }));
-  const all = [...rows.filter(({ x }) => x < range.min), ...within, ...rows.filter(({ x }) => x > newest)];
-  return { x: all.map(({ x }) => x), steps: all.map(({ step }) => step), read: [...points.read, finer] };
+  const all = [
+    ...rows.filter(({ x }) => x < range.min),
+    ...within,
+    ...rows.filter(({ x }) => x > newest),
+  ];
+  return {
+    x: all.map(({ x }) => x),
+    steps: all.map(({ step }) => step),
+    read: [...points.read, finer],
+  };
 }
 
 /** The extremes of a measure in each point; none where every point is one step. */
-export function extremesOf({ steps, read }: Points, name: string): { low: (number | null)[]; high: (number | null)[] } | null {
+export function extremesOf(
+  { steps, read }: Points,
+  name: string,
+): { low: (number | null)[]; high: (number | null)[] } | null {
   if (!read.some(({ columns }) => columns[name]?.low)) return null;
-  const places = new Map(read.flatMap((columns) => columns.steps.map((step, at) => [step, { column: columns.columns[name], at }] as const)));
+  const places = new Map(
+    read.flatMap((columns) =>
+      columns.steps.map((step, at) => [step, { column: columns.columns[name], at }] as const),
+    ),
+  );
   const edge = (side: "low" | "high") =>
     steps.map(({ step }, index) => {
       const place = places.get(step);
@@ -49,7 +70,9 @@ export function extremesOf({ steps, read }: Points, name: string): { low: (numbe
 
 /** What a step measured under the name of a column. */
 export function measured(step: StepMetrics | undefined, name: string): number | null {
-  const value = name.startsWith(OWN) ? step?.metrics?.[name.slice(OWN.length)] : step?.[name as keyof StepMetrics];
+  const value = name.startsWith(OWN)
+    ? step?.metrics?.[name.slice(OWN.length)]
+    : step?.[name as keyof StepMetrics];
   return typeof value === "number" ? value : null;
 }
 

@@ -32,7 +32,9 @@ function Absent({ id }: { id: string }) {
   if (isLoading || to) return <Loading />;
   return (
     <Empty isPage title="There is no such session in your projects">
-      <p className="mb-3">It may have been deleted, or be in a project that you are not a member of.</p>
+      <p className="mb-3">
+        It may have been deleted, or be in a project that you are not a member of.
+      </p>
       <ButtonLink to="/sessions">All sessions</ButtonLink>
     </Empty>
   );

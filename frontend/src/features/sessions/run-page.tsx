@@ -10,7 +10,13 @@ import { useTitle } from "../../ui/use-title";
 import { SessionCrumb } from "./session-crumb";
 import { StateBadge } from "./state-badge";
 
-export function RunPage({ title, of: Content }: { title: string; of: ComponentType<{ session: Session }> }) {
+export function RunPage({
+  title,
+  of: Content,
+}: {
+  title: string;
+  of: ComponentType<{ session: Session }>;
+}) {
   const { id = "" } = useParams();
   const { data: session, error } = useQuery(sessionQuery(id));
   useTitle(session ? `${title} of ${session.name || session.id}` : title);

@@ -23,8 +23,14 @@ const PLACES: readonly { name: string; path: string; kinds: readonly Kind[] }[] 
 ];
 
 /** The pages of a run of this kind: of a Tinker client's there are no episodes, of one that serves no checkpoints either. */
-export function placesOf({ id, kind }: Pick<Session, "id" | "kind">): { name: string; to: string }[] {
-  return PLACES.filter(({ kinds }) => kinds.includes(kind)).map(({ name, path }) => ({ name, to: `/sessions/${id}${path}` }));
+export function placesOf({
+  id,
+  kind,
+}: Pick<Session, "id" | "kind">): { name: string; to: string }[] {
+  return PLACES.filter(({ kinds }) => kinds.includes(kind)).map(({ name, path }) => ({
+    name,
+    to: `/sessions/${id}${path}`,
+  }));
 }
 
 export function RunPlaces({ id }: { id: string }) {

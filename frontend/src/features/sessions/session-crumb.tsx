@@ -15,10 +15,20 @@ interface SessionCrumbProps {
   list?: string;
 }
 
-export function SessionCrumb({ session, id, trail = [], above, page = "", list = "" }: SessionCrumbProps) {
+export function SessionCrumb({
+  session,
+  id,
+  trail = [],
+  above,
+  page = "",
+  list = "",
+}: SessionCrumbProps) {
   const link = "rounded text-accent hover:underline";
   return (
-    <nav aria-label="Where this is" className="mb-1 flex min-w-0 flex-wrap gap-x-1.5 text-xs text-muted">
+    <nav
+      aria-label="Where this is"
+      className="mb-1 flex min-w-0 flex-wrap gap-x-1.5 text-xs text-muted"
+    >
       <Link to={`/sessions/${id}`} className={`${link} max-w-64 truncate`}>
         <UserText text={session?.name || id} />
       </Link>

@@ -7,7 +7,14 @@ import { SpendingRows } from "./detail/budget-panel";
 import { limitRows } from "./spending";
 
 const PRICES = { currency: "EUR", gpu: 2.5, cpu: 0.1 };
-const NONE: Spending = { runtime_s: 3600, device_s: 7200, cost: null, cost_per_hour: null, prices: null, limits: [] };
+const NONE: Spending = {
+  runtime_s: 3600,
+  device_s: 7200,
+  cost: null,
+  cost_per_hour: null,
+  prices: null,
+  limits: [],
+};
 const PRICED: Spending = {
   ...NONE,
   cost: 5,
@@ -20,20 +27,39 @@ const PRICED: Spending = {
   ],
 };
 
-const shown = (spending: Spending, learns = true) => renderToStaticMarkup(createElement(SpendingRows, { spending, learns }));
+const shown = (spending: Spending, learns = true) =>
+  renderToStaticMarkup(createElement(SpendingRows, { spending, learns }));
 
 test("a limit has what is used of it, when it is reached, and what the run will have cost then", () => {
   expect(limitRows(PRICED)).toEqual([
-    { name: "Steps", share: 0.25, used: "25 of 100", forecast: "reached after another 3 h at the pace so far, having cost €20.00" },
-    { name: "Wall time", share: 0.5, used: "2 h of 4 h", forecast: "reached in 2 h, having cost €15.00" },
-    { name: "Runtime, limit of this server", share: 1.5 / 24, used: "1 h 30 min of 1 d", forecast: "" },
+    {
+      name: "Steps",
+      share: 0.25,
+      used: "25 of 100",
+      forecast: "reached after another 3 h at the pace so far, having cost €20.00",
+    },
+    {
+      name: "Wall time",
+      share: 0.5,
+      used: "2 h of 4 h",
+      forecast: "reached in 2 h, having cost €15.00",
+    },
+    {
+      name: "Runtime, limit of this server",
+      share: 1.5 / 24,
+      used: "1 h 30 min of 1 d",
+      forecast: "",
+    },
   ]);
 });
 
 test("money is shown where there are prices, and nowhere else", () => {
   expect(shown(PRICED)).toContain("€5.00");
   expect(shown(PRICED)).toContain("€5.00 an hour");
-  const without = shown({ ...NONE, limits: [{ limit: "device_s", allowed: 14_400, used: 7200, left_s: 3600, cost_at_limit: null }] });
+  const without = shown({
+    ...NONE,
+    limits: [{ limit: "device_s", allowed: 14_400, used: 7200, left_s: 3600, cost_at_limit: null }],
+  });
   expect(without).toContain("2 h of 4 h");
   expect(without).not.toMatch(/€|Cost|cost/);
 });

@@ -21,14 +21,18 @@ const NAMES: Record<string, string> = {
 
 export function limitRows({ limits, prices }: Spending): LimitRow[] {
   return limits.map(({ limit, allowed, used, left_s: left, cost_at_limit: cost }) => {
-    const inUnits = (value: number) => (limit === "steps" ? number(value) : span(limit === "hours" ? value * 3600 : value));
+    const inUnits = (value: number) =>
+      limit === "steps" ? number(value) : span(limit === "hours" ? value * 3600 : value);
     const costs = cost !== null && prices ? `, having cost ${money(cost, prices.currency)}` : "";
     const when = limit === "wall_s" ? "reached in" : "reached after another";
     return {
       name: NAMES[limit] ?? limit,
       share: allowed === 0 ? 1 : used / allowed,
       used: `${inUnits(used)} of ${inUnits(allowed)}`,
-      forecast: left === null ? "" : `${when} ${span(left)}${limit === "wall_s" ? "" : " at the pace so far"}${costs}`,
+      forecast:
+        left === null
+          ? ""
+          : `${when} ${span(left)}${limit === "wall_s" ? "" : " at the pace so far"}${costs}`,
     };
   });
 }

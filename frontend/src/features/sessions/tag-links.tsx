@@ -4,7 +4,11 @@ import { UserText } from "../../ui/user-text";
 
 export function TagLinks({ tags }: { tags: readonly string[] }) {
   return tags.map((tag) => (
-    <Link key={tag} to={`/sessions?tag=${encodeURIComponent(tag)}`} className="inline-block max-w-40 truncate rounded bg-sunken px-1.5 text-xs text-muted hover:text-ink hover:underline">
+    <Link
+      key={tag}
+      to={`/sessions?tag=${encodeURIComponent(tag)}`}
+      className="inline-block max-w-40 truncate rounded bg-sunken px-1.5 text-xs text-muted hover:text-ink hover:underline"
+    >
       <UserText text={tag} />
     </Link>
   ));

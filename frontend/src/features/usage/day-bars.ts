@@ -34,7 +34,9 @@ export function barsOf({ first, last, days, payers }: UsageDays): Bar[] {
     byDate.set(date, parts);
   }
   return datesOf(first, last).map((date) => {
-    const parts = (byDate.get(date) ?? []).filter(({ seconds }) => seconds > 0).sort((a, b) => a.colour - b.colour);
+    const parts = (byDate.get(date) ?? [])
+      .filter(({ seconds }) => seconds > 0)
+      .sort((a, b) => a.colour - b.colour);
     return { date, parts, seconds: parts.reduce((sum, part) => sum + part.seconds, 0) };
   });
 }
@@ -60,7 +62,8 @@ export const LENGTHS = [7, 30, 90, 365];
 
 /** Of an address: its `days` up to today, or its own days `from` and `to`. */
 export function periodOf(address: URLSearchParams, now: number): Period {
-  const typed = (name: string) => (DAY.test(address.get(name) ?? "") ? (address.get(name) ?? "") : "");
+  const typed = (name: string) =>
+    DAY.test(address.get(name) ?? "") ? (address.get(name) ?? "") : "";
   const last = typed("to") || isoDay(now);
   const days = LENGTHS.find((length) => String(length) === address.get("days")) ?? 30;
   return { first: typed("from") || isoDay(Date.parse(last) - (days - 1) * DAY_MS), last };

@@ -39,7 +39,14 @@ export function DaysPanel() {
     <Panel
       title="By day"
       actions={
-        <Button look="quiet" className="h-7" disabled={!data} onClick={() => { if (data) save(data); }}>
+        <Button
+          look="quiet"
+          className="h-7"
+          disabled={!data}
+          onClick={() => {
+            if (data) save(data);
+          }}
+        >
           Save as CSV
         </Button>
       }
@@ -47,9 +54,17 @@ export function DaysPanel() {
       <div className="flex flex-wrap items-center gap-x-4 gap-y-2 border-b border-line px-4 py-2 text-xs print:hidden">
         <label className="flex items-center gap-2">
           By
-          <select className={`${inputClass} h-7! w-24! text-xs`} value={by} onChange={(event) => { choose("by", event.target.value); }}>
+          <select
+            className={`${inputClass} h-7! w-24! text-xs`}
+            value={by}
+            onChange={(event) => {
+              choose("by", event.target.value);
+            }}
+          >
             {WAYS.map(({ value, name }) => (
-              <option key={value} value={value}>{name}</option>
+              <option key={value} value={value}>
+                {name}
+              </option>
             ))}
           </select>
         </label>
@@ -59,13 +74,25 @@ export function DaysPanel() {
             className={`${inputClass} h-7! w-32! text-xs`}
             value={address.get("from") || address.get("to") ? "" : (address.get("days") ?? "30")}
             onChange={(event) => {
-              setAddress((before) => withPart(withPart(withPart(before, "days", event.target.value), "from", ""), "to", ""), { replace: true });
+              setAddress(
+                (before) =>
+                  withPart(
+                    withPart(withPart(before, "days", event.target.value), "from", ""),
+                    "to",
+                    "",
+                  ),
+                { replace: true },
+              );
             }}
           >
             {LENGTHS.map((days) => (
-              <option key={days} value={days}>last {days} days</option>
+              <option key={days} value={days}>
+                last {days} days
+              </option>
             ))}
-            <option value="" disabled>as chosen</option>
+            <option value="" disabled>
+              as chosen
+            </option>
           </select>
         </label>
         <DateRange />
@@ -82,7 +109,10 @@ export function DaysPanel() {
 }
 
 function save(days: UsageDays) {
-  saveBlob(new Blob([usageCsv(days)], { type: "text/csv" }), `usage-by-${days.by}-${days.first}-${days.last}.csv`);
+  saveBlob(
+    new Blob([usageCsv(days)], { type: "text/csv" }),
+    `usage-by-${days.by}-${days.first}-${days.last}.csv`,
+  );
 }
 
 export function Days({ days }: { days: UsageDays }) {
@@ -101,26 +131,41 @@ export function Days({ days }: { days: UsageDays }) {
   return (
     <>
       <DayChart bars={bars} />
-      {days.payers.length === 0 && <p className="p-4 text-muted">Nothing was used in this period.</p>}
+      {days.payers.length === 0 && (
+        <p className="p-4 text-muted">Nothing was used in this period.</p>
+      )}
       {days.payers.length > 0 && (
         <Table label={`Usage by ${way}`} head={head}>
           {days.payers.map((payer, place) => (
             <tr key={payer.id ?? ""} className="hover:bg-sunken">
               <th scope="row" className={`${headCell} max-w-80`}>
                 <span className="flex min-w-0 items-center gap-2" title={visible(payer.name)}>
-                  <span aria-hidden className="size-2.5 shrink-0 rounded-sm" style={{ background: `var(--series-${String(colourOf(place))})` }} />
+                  <span
+                    aria-hidden
+                    className="size-2.5 shrink-0 rounded-sm"
+                    style={{ background: `var(--series-${String(colourOf(place))})` }}
+                  />
                   <UserText className="truncate" text={payer.name} />
                 </span>
               </th>
-              <td className={right} title={`${number(payer.device_s)} seconds`}>{span(payer.device_s)}</td>
-              <td className={right}>{total > 0 ? `${String(Math.round((100 * payer.device_s) / total))} %` : "–"}</td>
+              <td className={right} title={`${number(payer.device_s)} seconds`}>
+                {span(payer.device_s)}
+              </td>
+              <td className={right}>
+                {total > 0 ? `${String(Math.round((100 * payer.device_s) / total))} %` : "–"}
+              </td>
               {days.prices && <td className={right}>{money(payer.cost, days.prices.currency)}</td>}
               {capped && (
                 <td className={`${cell} min-w-40`}>
                   {payer.cap_s !== null && payer.ever_s !== null && (
                     <>
-                      <span className="whitespace-nowrap">{span(payer.ever_s)} of {span(payer.cap_s)}</span>
-                      <Meter label={`Budget of ${visible(payer.name)}`} share={payer.cap_s === 0 ? 1 : payer.ever_s / payer.cap_s} />
+                      <span className="whitespace-nowrap">
+                        {span(payer.ever_s)} of {span(payer.cap_s)}
+                      </span>
+                      <Meter
+                        label={`Budget of ${visible(payer.name)}`}
+                        share={payer.cap_s === 0 ? 1 : payer.ever_s / payer.cap_s}
+                      />
                     </>
                   )}
                 </td>

@@ -9,7 +9,11 @@ export interface QuotaRow extends Held {
 }
 
 export function quotaRows(quotas: Quotas): QuotaRow[] {
-  return [row("Devices in use", quotas.devices), row("Sessions not ended", quotas.sessions), row("Stored checkpoints", quotas.storage_bytes, true)];
+  return [
+    row("Devices in use", quotas.devices),
+    row("Sessions not ended", quotas.sessions),
+    row("Stored checkpoints", quotas.storage_bytes, true),
+  ];
 }
 
 function row(name: string, held: Held, inBytes = false): QuotaRow {

@@ -11,10 +11,16 @@ export function QuotasPanel({ quotas }: { quotas: Quotas }) {
     <Panel title="Now" className="overflow-hidden">
       <dl className="cells grid-cols-1 sm:grid-cols-3">
         {quotaRows(quotas).map((row) => (
-          <Fact key={row.name} term={row.name} note={row.limit === null ? "no limit" : `of ${shown(row, row.limit)}`}>
+          <Fact
+            key={row.name}
+            term={row.name}
+            note={row.limit === null ? "no limit" : `of ${shown(row, row.limit)}`}
+          >
             <span className="w-full">
               <span className={row.isFull ? "text-warn" : ""}>{shown(row, row.used)}</span>
-              {row.limit !== null && <Meter label={row.name} share={row.limit === 0 ? 1 : row.used / row.limit} />}
+              {row.limit !== null && (
+                <Meter label={row.name} share={row.limit === 0 ? 1 : row.used / row.limit} />
+              )}
             </span>
           </Fact>
         ))}

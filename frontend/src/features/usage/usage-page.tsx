@@ -49,7 +49,10 @@ export function UsagePage() {
           <Panel title="By session">
             {sessions.length === 0 ? (
               <Empty title="No session yet">
-                <p className="mb-3">A session is counted from the moment at which its runtime registers. Waiting costs nothing, in the queue of this server and in that of a cluster.</p>
+                <p className="mb-3">
+                  A session is counted from the moment at which its runtime registers. Waiting costs
+                  nothing, in the queue of this server and in that of a cluster.
+                </p>
                 {mayWrite && <ButtonLink to="/sessions/new">New session</ButtonLink>}
               </Empty>
             ) : (
@@ -70,7 +73,9 @@ export function UsagePage() {
 function TotalPanel({ total, prices }: { total: Usage; prices: DevicePrices | null }) {
   return (
     <Panel title="All sessions" className="overflow-hidden">
-      <dl className={`cells grid-cols-2 ${prices ? "sm:grid-cols-3 xl:grid-cols-5" : "sm:grid-cols-4"}`}>
+      <dl
+        className={`cells grid-cols-2 ${prices ? "sm:grid-cols-3 xl:grid-cols-5" : "sm:grid-cols-4"}`}
+      >
         {prices && (
           <Fact term="Cost" note={pricesText(prices)}>
             <span className="whitespace-nowrap">{money(total.cost, prices.currency)}</span>
@@ -102,12 +107,22 @@ function SessionRow({ session, prices }: { session: SessionUsage; prices: Device
   return (
     <tr className="hover:bg-sunken">
       <th scope="row" className={`${headCell} max-w-64`}>
-        <Link to={`/sessions/${session.session_id}`} title={visible(session.name)} className="block truncate rounded text-ink hover:text-accent hover:underline">
+        <Link
+          to={`/sessions/${session.session_id}`}
+          title={visible(session.name)}
+          className="block truncate rounded text-ink hover:text-accent hover:underline"
+        >
           <UserText text={session.name} />
         </Link>
-        {session.name !== session.session_id && <span className="block truncate font-mono text-xs font-normal text-muted">{session.session_id}</span>}
+        {session.name !== session.session_id && (
+          <span className="block truncate font-mono text-xs font-normal text-muted">
+            {session.session_id}
+          </span>
+        )}
       </th>
-      <td className={`${cell} max-w-56 truncate`} title={session.base_model}>{session.base_model}</td>
+      <td className={`${cell} max-w-56 truncate`} title={session.base_model}>
+        {session.base_model}
+      </td>
       <td className={right} title={`${number(session.runtime_s)} seconds`}>
         {span(session.runtime_s)}
       </td>

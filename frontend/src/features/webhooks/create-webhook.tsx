@@ -13,7 +13,13 @@ import { ErrorNotice } from "../../ui/notice";
 import { RECEIVER_SNIPPET, secretSnippet } from "./receiver-snippet";
 import { TOPICS } from "./topics";
 
-export function CreateWebhook({ open, onOpenChange: setOpen }: { open: boolean; onOpenChange: (open: boolean) => void }) {
+export function CreateWebhook({
+  open,
+  onOpenChange: setOpen,
+}: {
+  open: boolean;
+  onOpenChange: (open: boolean) => void;
+}) {
   const client = useQueryClient();
   const create = useMutation({
     mutationFn: createWebhook,
@@ -84,7 +90,14 @@ function WebhookForm({ error, busy, onSubmit }: WebhookFormProps) {
         description="It gets a POST, and any answer from 200 to 299 within ten seconds counts. Others are tried again for two days."
         error={fields.url}
       />
-      <Choices legend="Events" options={TOPICS} chosen={topics} onChange={setTopics} stacked error={fields.topics} />
+      <Choices
+        legend="Events"
+        options={TOPICS}
+        chosen={topics}
+        onChange={setTopics}
+        stacked
+        error={fields.topics}
+      />
       <div className="flex justify-end">
         <Button type="submit" look="primary" disabled={busy}>
           Create webhook

@@ -3,7 +3,11 @@ import type { Delivery } from "../../api/types";
 import type { Tone } from "../../ui/badge";
 import { span } from "../../ui/format";
 
-export const TONES: Record<Delivery["state"], Tone> = { pending: "busy", delivered: "good", failed: "bad" };
+export const TONES: Record<Delivery["state"], Tone> = {
+  pending: "busy",
+  delivered: "good",
+  failed: "bad",
+};
 
 /** What came of the last try, and when the next one is. */
 export function outcome(delivery: Delivery, now = Date.now()): string {

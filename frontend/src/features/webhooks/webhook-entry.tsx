@@ -23,7 +23,10 @@ export function WebhookEntry({ webhook, isOpen, onDelete }: WebhookEntryProps) {
   return (
     <Collapsible.Root defaultOpen={isOpen}>
       <div className="flex items-center pr-2 hover:bg-sunken">
-        <Collapsible.Trigger className="group flex min-w-0 flex-1 items-center gap-2 py-2 pl-4 text-left" aria-label={`Deliveries to ${webhook.url}`}>
+        <Collapsible.Trigger
+          className="group flex min-w-0 flex-1 items-center gap-2 py-2 pl-4 text-left"
+          aria-label={`Deliveries to ${webhook.url}`}
+        >
           <ChevronRight className="size-3.5 shrink-0 text-muted transition-transform group-data-[state=open]:rotate-90" />
           <span className="min-w-0 flex-1">
             <span className="block truncate font-medium" title={webhook.url}>
@@ -31,7 +34,10 @@ export function WebhookEntry({ webhook, isOpen, onDelete }: WebhookEntryProps) {
             </span>
             <span className="block text-xs text-muted">{webhook.topics.join(", ")}</span>
           </span>
-          <span className="hidden shrink-0 text-xs text-muted sm:block" title={dateTime(webhook.created_at)}>
+          <span
+            className="hidden shrink-0 text-xs text-muted sm:block"
+            title={dateTime(webhook.created_at)}
+          >
             {ago(webhook.created_at)}
           </span>
         </Collapsible.Trigger>
@@ -52,7 +58,13 @@ export function WebhookEntry({ webhook, isOpen, onDelete }: WebhookEntryProps) {
   );
 }
 
-const HEAD = [{ name: "Event" }, { name: "State" }, { name: "Last try" }, { name: "Tries", right: true }, { name: "When" }];
+const HEAD = [
+  { name: "Event" },
+  { name: "State" },
+  { name: "Last try" },
+  { name: "Tries", right: true },
+  { name: "When" },
+];
 
 function Deliveries({ webhook }: { webhook: Webhook }) {
   const { data, error, isPending } = useQuery(deliveriesQuery(webhook.id));
@@ -60,7 +72,11 @@ function Deliveries({ webhook }: { webhook: Webhook }) {
     <>
       <ErrorNotice error={error} />
       {isPending && <p className="px-9 py-3 text-muted">Loading…</p>}
-      {data?.items.length === 0 && <p className="px-9 py-3 text-muted">Nothing was sent yet. What is sent stays listed here for thirty days.</p>}
+      {data?.items.length === 0 && (
+        <p className="px-9 py-3 text-muted">
+          Nothing was sent yet. What is sent stays listed here for thirty days.
+        </p>
+      )}
       {data && data.items.length > 0 && (
         <div className="max-h-96 overflow-y-auto pl-5">
           <Table label="Deliveries" head={HEAD}>

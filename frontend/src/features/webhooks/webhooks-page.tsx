@@ -24,15 +24,24 @@ export function WebhooksPage() {
   const webhooks = data?.items;
   const isEmpty = webhooks?.length === 0;
   const [isNew, setNew] = useState(false);
-  const newOne = <Button look="primary" onClick={() => { setNew(true); }}>New webhook</Button>;
+  const newOne = (
+    <Button
+      look="primary"
+      onClick={() => {
+        setNew(true);
+      }}
+    >
+      New webhook
+    </Button>
+  );
   return (
     <>
       <PageHeader title="Webhooks">{isOwner && !isEmpty && newOne}</PageHeader>
       {/* Beside the list: the secret is shown on while the first webhook appears in it. */}
       <CreateWebhook open={isNew} onOpenChange={setNew} />
       <p className="mb-4 max-w-prose text-muted">
-        A webhook sends the project's events to a server of yours, in signed requests that <code className="font-mono text-xs">tinkerscript.webhooks.verify</code>{" "}
-        checks.
+        A webhook sends the project's events to a server of yours, in signed requests that{" "}
+        <code className="font-mono text-xs">tinkerscript.webhooks.verify</code> checks.
       </p>
       <ErrorNotice error={error ?? remove.error} />
       {(isPending || webhooks) && (
@@ -40,7 +49,10 @@ export function WebhooksPage() {
           {isPending && <Loading />}
           {isEmpty && (
             <Empty title="No webhook yet">
-              <p className="mb-3">Create one to be notified when a session is ready, stops or fails, and when a checkpoint can be downloaded.</p>
+              <p className="mb-3">
+                Create one to be notified when a session is ready, stops or fails, and when a
+                checkpoint can be downloaded.
+              </p>
               {isOwner && newOne}
             </Empty>
           )}

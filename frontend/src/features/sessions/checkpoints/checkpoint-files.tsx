@@ -18,7 +18,8 @@ export function CheckpointFiles({ checkpoint }: { checkpoint: Checkpoint }) {
     <div className="space-y-2 border-t border-line bg-sunken px-4 py-2 pl-9 text-xs">
       <FileLinks files={data.files} />
       <p className="text-muted">
-        {data.files.length > 1 && `${number(data.files.length)} files, ${bytes(checkpoint.size_bytes)}. `}
+        {data.files.length > 1 &&
+          `${number(data.files.length)} files, ${bytes(checkpoint.size_bytes)}. `}
         Links are good until {timeOfDay(data.expires_at)} and are renewed while shown.
       </p>
       <CopyBlock label="All files" text={downloadCommand(checkpoint.session_id, checkpoint.id)} />
@@ -32,7 +33,9 @@ function ScriptForAll({ checkpoint }: { checkpoint: Checkpoint }) {
   const made = useMutation({
     mutationFn: () => readDownload(checkpoint.session_id, checkpoint.id),
     onSuccess: (download) => {
-      const url = URL.createObjectURL(new Blob([downloadScript(download)], { type: "text/x-shellscript" }));
+      const url = URL.createObjectURL(
+        new Blob([downloadScript(download)], { type: "text/x-shellscript" }),
+      );
       save(url, `${checkpoint.id}.sh`);
       URL.revokeObjectURL(url);
     },
@@ -41,12 +44,19 @@ function ScriptForAll({ checkpoint }: { checkpoint: Checkpoint }) {
     <>
       <ErrorNotice error={made.error} />
       <p className="flex flex-wrap items-center gap-2 text-muted">
-        <Button className="h-6 px-2 text-xs" disabled={made.isPending} onClick={() => { made.mutate(); }}>
+        <Button
+          className="h-6 px-2 text-xs"
+          disabled={made.isPending}
+          onClick={() => {
+            made.mutate();
+          }}
+        >
           Script for all files
         </Button>
-        for a machine without the client, with curl and sha256sum. It brings one file after the other, and each must begin{" "}
-        {made.data ? `before ${timeOfDay(made.data.expires_at)}` : "within minutes"}: for a large checkpoint use the command above. Whoever has the script can read the
-        files until then.
+        for a machine without the client, with curl and sha256sum. It brings one file after the
+        other, and each must begin{" "}
+        {made.data ? `before ${timeOfDay(made.data.expires_at)}` : "within minutes"}: for a large
+        checkpoint use the command above. Whoever has the script can read the files until then.
       </p>
     </>
   );

@@ -1,7 +1,12 @@
 // Checkpoints of a session: download, pin, delete.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { checkpointsQuery, deleteCheckpoint, pinCheckpoint, publishCheckpoint } from "../../../api/checkpoints";
+import {
+  checkpointsQuery,
+  deleteCheckpoint,
+  pinCheckpoint,
+  publishCheckpoint,
+} from "../../../api/checkpoints";
 import { isExported } from "../../../api/offline";
 import { hasEnded } from "../../../api/sessions";
 import type { Checkpoint, Session } from "../../../api/types";
@@ -21,9 +26,21 @@ export function CheckpointsPanel({ session }: { session: Session }) {
   const client = useQueryClient();
   const mayWrite = useMayWrite();
   const onSettled = () => client.invalidateQueries({ queryKey: query.queryKey });
-  const pin = useMutation({ mutationFn: (wanted: { checkpoint: Checkpoint; pinned: boolean }) => pinCheckpoint(wanted.checkpoint, wanted.pinned), onSettled });
-  const publish = useMutation({ mutationFn: (wanted: { checkpoint: Checkpoint; isPublic: boolean }) => publishCheckpoint(wanted.checkpoint, wanted.isPublic), onSettled });
-  const remove = useMutation({ meta: { done: "The checkpoint is deleted" }, mutationFn: deleteCheckpoint, onSettled });
+  const pin = useMutation({
+    mutationFn: (wanted: { checkpoint: Checkpoint; pinned: boolean }) =>
+      pinCheckpoint(wanted.checkpoint, wanted.pinned),
+    onSettled,
+  });
+  const publish = useMutation({
+    mutationFn: (wanted: { checkpoint: Checkpoint; isPublic: boolean }) =>
+      publishCheckpoint(wanted.checkpoint, wanted.isPublic),
+    onSettled,
+  });
+  const remove = useMutation({
+    meta: { done: "The checkpoint is deleted" },
+    mutationFn: deleteCheckpoint,
+    onSettled,
+  });
   const serve = useServe();
   // One error stands over the list: that of what was tried last.
   const forgetErrors = () => {
@@ -31,10 +48,14 @@ export function CheckpointsPanel({ session }: { session: Session }) {
   };
   const [all, setAll] = useState(false);
   const shown = shownCheckpoints(data?.items ?? [], all);
-  const newestModel = data?.items.find(({ kind, state }) => kind === "model" && state === "committed");
+  const newestModel = data?.items.find(
+    ({ kind, state }) => kind === "model" && state === "committed",
+  );
   const kept = data?.items.reduce((sum, checkpoint) => sum + (checkpoint.size_bytes ?? 0), 0) ?? 0;
   return (
-    <Panel title="Checkpoints" actions={
+    <Panel
+      title="Checkpoints"
+      actions={
         kept > 0 && (
           <span className="flex items-center gap-3 text-xs text-muted tabular-nums">
             {bytes(kept)} in all
@@ -46,9 +67,7 @@ export function CheckpointsPanel({ session }: { session: Session }) {
       <div className="p-3 empty:hidden">
         <ErrorNotice error={error ?? remove.error ?? pin.error ?? publish.error ?? serve.error} />
       </div>
-      {data?.items.length === 0 && (
-        <NoCheckpoint session={session} />
-      )}
+      {data?.items.length === 0 && <NoCheckpoint session={session} />}
       <ul className="divide-y divide-line">
         {shown.map((checkpoint) => (
           <li key={checkpoint.id}>
@@ -73,7 +92,10 @@ export function CheckpointsPanel({ session }: { session: Session }) {
                       isServing: serve.isPending,
                       onServe: () => {
                         forgetErrors();
-                        serve.mutate({ model: checkpoint.id, name: `${session.name}, step ${number(checkpoint.step)}`.slice(0, 120) });
+                        serve.mutate({
+                          model: checkpoint.id,
+                          name: `${session.name}, step ${number(checkpoint.step)}`.slice(0, 120),
+                        });
                       },
                     }
                   : null
@@ -100,18 +122,28 @@ export function CheckpointsPanel({ session }: { session: Session }) {
 
 function NoCheckpoint({ session }: { session: Session }) {
   const mayWrite = useMayWrite();
-  if (session.kind === "tinker") return <Empty title="No checkpoint yet">The client saves them by name: save_state, save_weights_for_sampler.</Empty>;
+  if (session.kind === "tinker")
+    return (
+      <Empty title="No checkpoint yet">
+        The client saves them by name: save_state, save_weights_for_sampler.
+      </Empty>
+    );
   if (hasEnded(session)) {
     return (
       <Empty title="No checkpoint was kept">
         <p className="mb-3">It ended before a state was saved, or its checkpoints were deleted.</p>
-        {mayWrite && !isExported && <ButtonLink to={`/sessions/new?from=${session.id}`}>Run again</ButtonLink>}
+        {mayWrite && !isExported && (
+          <ButtonLink to={`/sessions/new?from=${session.id}`}>Run again</ButtonLink>
+        )}
       </Empty>
     );
   }
   return (
     <Empty title="No checkpoint yet">
-      <p className="mb-3">State is saved every {number(session.config.checkpoint_every_steps)} steps. A model, the weights as a Hugging Face folder, is written when it is asked for.</p>
+      <p className="mb-3">
+        State is saved every {number(session.config.checkpoint_every_steps)} steps. A model, the
+        weights as a Hugging Face folder, is written when it is asked for.
+      </p>
       <ExportModel session={session} />
     </Empty>
   );

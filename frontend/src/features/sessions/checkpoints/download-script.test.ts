@@ -20,19 +20,34 @@ function run(contents: Record<string, string>, claimed = contents): void {
   const files = Object.entries(contents).map(([path, text], at) => {
     const kept = join(folder, `kept-${String(at)}`);
     writeFileSync(kept, text);
-    const sha256 = createHash("sha256").update(claimed[path] ?? "").digest("hex");
+    const sha256 = createHash("sha256")
+      .update(claimed[path] ?? "")
+      .digest("hex");
     return { path, url: pathToFileURL(kept).href, size_bytes: text.length, sha256 };
   });
-  const script = downloadScript({ checkpoint_id: "ckp_1", step: 7, files, expires_at: "2026-11-20T10:00:00Z" });
+  const script = downloadScript({
+    checkpoint_id: "ckp_1",
+    step: 7,
+    files,
+    expires_at: "2026-11-20T10:00:00Z",
+  });
   execFileSync("sh", ["-c", script], { cwd: folder, stdio: "pipe" });
 }
 
-const FILES = { "config.json": "{}", "-o": "a hyphen", "a\nEND_OF_SUMS\ntouch owned\n#": "lines", "sub dir/it's $(touch owned) `x`.safetensors": "weights" };
+const FILES = {
+  "config.json": "{}",
+  "-o": "a hyphen",
+  "a\nEND_OF_SUMS\ntouch owned\n#": "lines",
+  "sub dir/it's $(touch owned) `x`.safetensors": "weights",
+};
 
 test("the script brings every file, whatever its name, under a folder of its own", () => {
   run(FILES);
-  for (const [path, text] of Object.entries(FILES)) expect(readFileSync(join(folder, "step-7-ckp_1", path), "utf8")).toBe(text);
-  expect(existsSync(join(folder, "owned")) || existsSync(join(folder, "step-7-ckp_1", "owned"))).toBe(false);
+  for (const [path, text] of Object.entries(FILES))
+    expect(readFileSync(join(folder, "step-7-ckp_1", path), "utf8")).toBe(text);
+  expect(
+    existsSync(join(folder, "owned")) || existsSync(join(folder, "step-7-ckp_1", "owned")),
+  ).toBe(false);
 });
 
 test("a second run goes on with a file that was cut off, and leaves whole ones as they are", () => {
@@ -45,9 +60,13 @@ test("a second run goes on with a file that was cut off, and leaves whole ones a
 });
 
 test("a file that is not what its hash says fails the script", () => {
-  expect(() => { run(FILES, { ...FILES, "config.json": "[]" }); }).toThrow(/config\.json: FAILED/);
+  expect(() => {
+    run(FILES, { ...FILES, "config.json": "[]" });
+  }).toThrow(/config\.json: FAILED/);
 });
 
 test("the command line client takes the same checkpoint", () => {
-  expect(downloadCommand("ses_1", "ckp_1")).toBe("tinkerscript download ses_1 ckp_1 --checkpoint ckp_1");
+  expect(downloadCommand("ses_1", "ckp_1")).toBe(
+    "tinkerscript download ses_1 ckp_1 --checkpoint ckp_1",
+  );
 });

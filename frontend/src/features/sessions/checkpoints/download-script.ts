@@ -7,7 +7,12 @@ function quoted(text: string): string {
 }
 
 /** Run again with addresses that are still good, it goes on where it was cut off. Each file must begin before `expires_at`. */
-export function downloadScript({ checkpoint_id: id, step, files, expires_at: until }: CheckpointDownload): string {
+export function downloadScript({
+  checkpoint_id: id,
+  step,
+  files,
+  expires_at: until,
+}: CheckpointDownload): string {
   const folder = `step-${String(step)}-${id}`;
   // A path is given to the shell alone, within quotes: no line break or leading hyphen in it means anything.
   const named = files.map((file) => ({ ...file, path: quoted(`./${file.path}`) }));
@@ -18,7 +23,9 @@ export function downloadScript({ checkpoint_id: id, step, files, expires_at: unt
     "set -e",
     `mkdir -p ${quoted(folder)}`,
     `cd ${quoted(folder)}`,
-    ...named.map(({ path, url }) => `curl -fL --retry 5 -C - --create-dirs -o ${path} ${quoted(url)}`),
+    ...named.map(
+      ({ path, url }) => `curl -fL --retry 5 -C - --create-dirs -o ${path} ${quoted(url)}`,
+    ),
     "check() {",
     '  [ "$(sha256sum <"$2" | cut -c1-64)" = "$1" ] || { echo "$2: FAILED, its hash is not $1" >&2; exit 1; }',
     '  echo "$2: OK"',

@@ -24,7 +24,9 @@ export function ExportModel({ session }: { session: Session }) {
         save.mutate();
       }}
       disabled={save.isPending || session.state !== "ready"}
-      title={session.state === "ready" ? undefined : "A model can be exported while the session is ready"}
+      title={
+        session.state === "ready" ? undefined : "A model can be exported while the session is ready"
+      }
     >
       Export model
     </Button>

@@ -3,7 +3,10 @@ import type { Checkpoint } from "../../../api/types";
 import { SHOWN_AT_FIRST, shownCheckpoints } from "./shown-checkpoints";
 
 function checkpoints(count: number, pinned: number[] = []): Checkpoint[] {
-  return Array.from({ length: count }, (_, index) => ({ id: String(index), pinned: pinned.includes(index) }) as Checkpoint);
+  return Array.from(
+    { length: count },
+    (_, index) => ({ id: String(index), pinned: pinned.includes(index) }) as Checkpoint,
+  );
 }
 
 test("the newest come first, and the pinned wherever they are", () => {

@@ -5,5 +5,7 @@ export const SHOWN_AT_FIRST = 20;
 
 /** Of the list, newest first: the first of them, and every pinned one. */
 export function shownCheckpoints(items: Checkpoint[], all: boolean): Checkpoint[] {
-  return all ? items : items.filter((checkpoint, index) => index < SHOWN_AT_FIRST || checkpoint.pinned);
+  return all
+    ? items
+    : items.filter((checkpoint, index) => index < SHOWN_AT_FIRST || checkpoint.pinned);
 }

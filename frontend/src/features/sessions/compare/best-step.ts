@@ -2,7 +2,10 @@
 import type { MetricColumns } from "../../../api/types";
 
 /** The highest mean reward of one step, and where it was: a stretch where steps were put together. */
-export function bestStep({ columns, steps }: MetricColumns): { reward: number; place: string } | null {
+export function bestStep({
+  columns,
+  steps,
+}: MetricColumns): { reward: number; place: string } | null {
   const column = columns.reward_mean;
   if (!column) return null;
   const values = column.high ?? column.last;
@@ -14,5 +17,11 @@ export function bestStep({ columns, steps }: MetricColumns): { reward: number; p
   if (reward === null || reward === undefined) return null;
   const last = steps[best] ?? 0;
   const first = (steps[best - 1] ?? 0) + 1;
-  return { reward, place: column.high && first < last ? `steps ${String(first)} to ${String(last)}` : `step ${String(last)}` };
+  return {
+    reward,
+    place:
+      column.high && first < last
+        ? `steps ${String(first)} to ${String(last)}`
+        : `step ${String(last)}`,
+  };
 }

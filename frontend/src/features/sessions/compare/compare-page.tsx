@@ -21,9 +21,17 @@ import { EVERY, RunPicker } from "./run-picker";
 export function ComparePage() {
   const [address] = useSearchParams();
   const ids = runsOf(address);
-  const { found, errors, pending } = useQueries({ queries: ids.map((id) => sessionQuery(id)), combine: together });
+  const { found, errors, pending } = useQueries({
+    queries: ids.map((id) => sessionQuery(id)),
+    combine: together,
+  });
   const runs = useMemo(
-    () => found.flatMap((session, at): Compared[] => (session ? [{ session, name: visible(session.name || session.id), colour: colourOf(at) }] : [])),
+    () =>
+      found.flatMap((session, at): Compared[] =>
+        session
+          ? [{ session, name: visible(session.name || session.id), colour: colourOf(at) }]
+          : [],
+      ),
     [found],
   );
   const hasNone = useInfiniteQuery(sessionsQuery(EVERY)).data?.pages[0]?.items.length === 0;
@@ -34,7 +42,9 @@ export function ComparePage() {
       <PageHeader title="Compare runs" />
       <div className="space-y-4">
         {!(ids.length === 0 && hasNone) && <RunPicker names={names} />}
-        {ids.map((id, at) => errors[at] && !found[at] && <NotThere key={id} id={id} error={errors[at]} />)}
+        {ids.map(
+          (id, at) => errors[at] && !found[at] && <NotThere key={id} id={id} error={errors[at]} />,
+        )}
         {ids.length === 0 && hasNone && <NoSessions />}
         {ids.length === 0 && !hasNone && (
           <Empty title="No run is chosen">
@@ -70,7 +80,8 @@ function NotThere({ id, error }: { id: string; error: Error }) {
   if (!(error instanceof ApiError) || error.status !== 404) return <ErrorNotice error={error} />;
   return (
     <Notice tone="warn" title="One of the runs is not in this project">
-      <span className="font-mono text-xs">{id}</span> may have been deleted, or be in another of your projects.
+      <span className="font-mono text-xs">{id}</span> may have been deleted, or be in another of
+      your projects.
     </Notice>
   );
 }

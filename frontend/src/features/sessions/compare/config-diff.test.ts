@@ -7,7 +7,10 @@ function run(base_model: string, config: Record<string, unknown>): Session {
 }
 
 test("options that differ stand first, with the value of each run in its order", () => {
-  const rows = diffRows([run("a", { grpo_n: 4, learning_rate: 1e-6 }), run("a", { grpo_n: 8, learning_rate: 1e-6, new_option: true })]);
+  const rows = diffRows([
+    run("a", { grpo_n: 4, learning_rate: 1e-6 }),
+    run("a", { grpo_n: 8, learning_rate: 1e-6, new_option: true }),
+  ]);
   expect(rows.slice(0, 2)).toEqual([
     { name: "grpo_n", values: ["4", "8"], differs: true },
     { name: "new_option", values: ["", "true"], differs: true },

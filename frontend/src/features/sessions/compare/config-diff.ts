@@ -14,7 +14,9 @@ export function diffRows(sessions: readonly Session[]): DiffRow[] {
   const asked = sessions.map((session) => ({
     "base model": session.base_model,
     "began from": session.started_from?.checkpoint_id ?? "base model",
-    ...Object.fromEntries(Object.entries(session.budget).map(([name, value]) => [`budget ${name}`, value])),
+    ...Object.fromEntries(
+      Object.entries(session.budget).map(([name, value]) => [`budget ${name}`, value]),
+    ),
     ...session.config,
   })) as Record<string, Parameters<typeof valueText>[0] | undefined>[];
   const names = [...new Set(asked.flatMap((options) => Object.keys(options)))];

@@ -22,14 +22,30 @@ const LOOKED_AT = 200; // the newest evaluation episodes of each run
 function evalEpisodesQuery(id: string) {
   return {
     queryKey: ["session", id, "evaluation episodes"],
-    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/episodes", { params: { path: { session_id: id }, query: { eval: true, sort: "newest", limit: LOOKED_AT } } })),
+    queryFn: () =>
+      unwrap(
+        api.GET("/v1/sessions/{session_id}/episodes", {
+          params: {
+            path: { session_id: id },
+            query: { eval: true, sort: "newest", limit: LOOKED_AT },
+          },
+        }),
+      ),
   };
 }
 
 function evalEpisodeQuery(id: string, task: string) {
   return {
     queryKey: ["session", id, "evaluation episodes", task],
-    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/episodes", { params: { path: { session_id: id }, query: { eval: true, fate: ["eval"], task, sort: "newest", limit: 1 } } })),
+    queryFn: () =>
+      unwrap(
+        api.GET("/v1/sessions/{session_id}/episodes", {
+          params: {
+            path: { session_id: id },
+            query: { eval: true, fate: ["eval"], task, sort: "newest", limit: 1 },
+          },
+        }),
+      ),
     enabled: task !== "",
   };
 }
@@ -47,7 +63,12 @@ export function EvalAnswers({ runs }: { runs: readonly Compared[] }) {
       <div className="space-y-3 p-4">
         <ErrorNotice error={failed?.error ?? null} />
         {pending && <p className="text-muted">Loading…</p>}
-        {!pending && tasks.length === 0 && <p className="text-muted">None of these runs has an evaluation episode with a task. Begin one with begin_episode(task=…, eval=True).</p>}
+        {!pending && tasks.length === 0 && (
+          <p className="text-muted">
+            None of these runs has an evaluation episode with a task. Begin one with
+            begin_episode(task=…, eval=True).
+          </p>
+        )}
         {tasks.length > 0 && (
           <>
             <div className="flex flex-wrap items-center gap-4 text-xs">
@@ -61,7 +82,9 @@ export function EvalAnswers({ runs }: { runs: readonly Compared[] }) {
                     setAddress((before) => withPart(before, "task", chosen), { replace: true });
                   }}
                 >
-                  {!tasks.some((one) => one.task === task) && <option value={task}>{visible(task)}</option>}
+                  {!tasks.some((one) => one.task === task) && (
+                    <option value={task}>{visible(task)}</option>
+                  )}
                   {tasks.map((one) => (
                     <option key={one.task} value={one.task}>
                       {`${visible(one.task)} (${String(one.runs)} of ${String(runs.length)} runs)`}
@@ -81,29 +104,52 @@ export function EvalAnswers({ runs }: { runs: readonly Compared[] }) {
 function Answers({ runs, task }: { runs: readonly Compared[]; task: string }) {
   const [address] = useSearchParams();
   const measure = measureOf(address);
-  const found = useQueries({ queries: runs.map(({ session }) => evalEpisodeQuery(session.id, task)) });
+  const found = useQueries({
+    queries: runs.map(({ session }) => evalEpisodeQuery(session.id, task)),
+  });
   const episodes = found.map((one) => one.data?.items[0]);
   const tokens = useQueries({
-    queries: runs.map(({ session }, at) => ({ ...answerQuery(session.id, episodes[at]?.episode_id ?? ""), enabled: episodes[at] !== undefined })),
+    queries: runs.map(({ session }, at) => ({
+      ...answerQuery(session.id, episodes[at]?.episode_id ?? ""),
+      enabled: episodes[at] !== undefined,
+    })),
   });
   const scale = scaleOf(tokens.flatMap((one) => (one.data ? sampledRuns(one.data) : [])));
   return (
     <>
       <MeasureChoice measure={measure} scale={scale} />
-      <div tabIndex={0} role="region" aria-label="Answers" className="flex gap-3 overflow-x-auto pb-2">
+      <div
+        tabIndex={0}
+        role="region"
+        aria-label="Answers"
+        className="flex gap-3 overflow-x-auto pb-2"
+      >
         {runs.map((run, at) => {
           const episode = episodes[at];
           const told = tokens[at]?.data;
           return (
-            <section key={run.session.id} aria-label={`Answer of ${visible(run.name)}`} className="w-80 shrink-0 rounded-lg border border-line bg-surface">
-              <header className="border-b border-line px-3 py-2" style={{ borderTop: `3px solid var(${run.colour})` }}>
-                <UserText className="block truncate font-semibold" title={visible(run.name)} text={run.name} />
+            <section
+              key={run.session.id}
+              aria-label={`Answer of ${visible(run.name)}`}
+              className="w-80 shrink-0 rounded-lg border border-line bg-surface"
+            >
+              <header
+                className="border-b border-line px-3 py-2"
+                style={{ borderTop: `3px solid var(${run.colour})` }}
+              >
+                <UserText
+                  className="block truncate font-semibold"
+                  title={visible(run.name)}
+                  text={run.name}
+                />
                 {episode && <EpisodeFacts id={run.session.id} episode={episode} />}
               </header>
               <div className="p-3">
                 <ErrorNotice error={found[at]?.error ?? tokens[at]?.error ?? null} />
                 {found[at]?.isPending && <p className="text-xs text-muted">Loading…</p>}
-                {found[at]?.data && !episode && <p className="text-xs text-muted">It did not play this task for evaluation.</p>}
+                {found[at]?.data && !episode && (
+                  <p className="text-xs text-muted">It did not play this task for evaluation.</p>
+                )}
                 {told && <AnswerTokens told={told} measure={measure} scale={scale} />}
               </div>
             </section>
@@ -117,7 +163,10 @@ function Answers({ runs, task }: { runs: readonly Compared[]; task: string }) {
 function EpisodeFacts({ id, episode }: { id: string; episode: Episode }) {
   return (
     <p className="text-xs text-muted tabular-nums">
-      <Link to={`/sessions/${id}/episodes/${episode.episode_id}`} className="rounded text-accent underline underline-offset-2">
+      <Link
+        to={`/sessions/${id}/episodes/${episode.episode_id}`}
+        className="rounded text-accent underline underline-offset-2"
+      >
         reward {number(episode.reward)}
       </Link>{" "}
       · version {number(episode.policy_version_last)} · {number(episode.sampled_tokens)} tokens

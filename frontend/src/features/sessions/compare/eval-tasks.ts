@@ -13,5 +13,7 @@ export function evalTasks(lists: readonly (readonly Episode[])[]): EvalTask[] {
     const played = new Set(episodes.flatMap((episode) => (episode.task ? [episode.task] : [])));
     for (const task of played) counts.set(task, (counts.get(task) ?? 0) + 1);
   }
-  return [...counts].map(([task, runs]) => ({ task, runs })).sort((a, b) => b.runs - a.runs || a.task.localeCompare(b.task));
+  return [...counts]
+    .map(([task, runs]) => ({ task, runs }))
+    .sort((a, b) => b.runs - a.runs || a.task.localeCompare(b.task));
 }

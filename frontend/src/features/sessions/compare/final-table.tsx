@@ -1,6 +1,11 @@
 // Where each run stands: its last step as it was measured, its best, its evaluations.
 import { useQueries } from "@tanstack/react-query";
-import { lastMeasuresQuery, totalsQuery, type LastMeasures, type Totals } from "../../../api/metrics";
+import {
+  lastMeasuresQuery,
+  totalsQuery,
+  type LastMeasures,
+  type Totals,
+} from "../../../api/metrics";
 import { hasEnded } from "../../../api/sessions";
 import { number, span } from "../../../ui/format";
 import { ErrorNotice } from "../../../ui/notice";
@@ -37,13 +42,21 @@ const HEAD: SortedColumn<Measured>[] = [
 ];
 
 export function FinalTable({ runs }: { runs: readonly Compared[] }) {
-  const last = useQueries({ queries: runs.map(({ session }) => lastMeasuresQuery(session.id, !hasEnded(session))) });
-  const totals = useQueries({ queries: runs.map(({ session }) => totalsQuery(session.id, !hasEnded(session))) });
+  const last = useQueries({
+    queries: runs.map(({ session }) => lastMeasuresQuery(session.id, !hasEnded(session))),
+  });
+  const totals = useQueries({
+    queries: runs.map(({ session }) => totalsQuery(session.id, !hasEnded(session))),
+  });
   const failed = [...last, ...totals].find((answer) => answer.error);
   return (
     <Panel title="Final measures">
       <ErrorNotice error={failed?.error ?? null} />
-      <SortedTable label="Final measures of the runs" head={HEAD} rows={runs.map((run, at) => ({ run, last: last[at]?.data, totals: totals[at]?.data }))}>
+      <SortedTable
+        label="Final measures of the runs"
+        head={HEAD}
+        rows={runs.map((run, at) => ({ run, last: last[at]?.data, totals: totals[at]?.data }))}
+      >
         {(measured) => <FinalRow key={measured.run.session.id} {...measured} />}
       </SortedTable>
     </Panel>
@@ -59,7 +72,11 @@ function FinalRow(measured: Measured) {
     <tr>
       <th scope="row" className={`${headCell} max-w-56`}>
         <span className="flex items-center gap-2">
-          <span aria-hidden className="size-2.5 shrink-0 rounded-full" style={{ background: `var(${run.colour})` }} />
+          <span
+            aria-hidden
+            className="size-2.5 shrink-0 rounded-full"
+            style={{ background: `var(${run.colour})` }}
+          />
           <UserText className="truncate" title={visible(run.name)} text={run.name} />
         </span>
       </th>
@@ -75,7 +92,8 @@ function FinalRow(measured: Measured) {
       <td className={cell}>
         {last?.evaluations.map((one) => (
           <span key={one.name} className="block sm:whitespace-nowrap">
-            <UserText className="text-muted" text={one.name} /> {number(one.reward_mean)} <span className="text-xs text-muted">step {one.step}</span>
+            <UserText className="text-muted" text={one.name} /> {number(one.reward_mean)}{" "}
+            <span className="text-xs text-muted">step {one.step}</span>
           </span>
         ))}
         {last?.evaluations.length === 0 && "–"}

@@ -15,7 +15,9 @@ export function RunPicker({ names }: { names: Readonly<Record<string, string>> }
   const navigate = useNavigate();
   const runs = runsOf(address);
   const { data } = useInfiniteQuery(sessionsQuery(EVERY));
-  const others = (data?.pages.flatMap((page) => page.items) ?? []).filter((session) => !runs.includes(session.id));
+  const others = (data?.pages.flatMap((page) => page.items) ?? []).filter(
+    (session) => !runs.includes(session.id),
+  );
   const go = (next: string[]) => {
     void navigate(withRuns(address, next), { replace: true });
   };
@@ -23,9 +25,19 @@ export function RunPicker({ names }: { names: Readonly<Record<string, string>> }
     <div className="flex flex-wrap items-center gap-2">
       <ul aria-label="Compared runs" className="contents">
         {runs.map((id, at) => (
-          <li key={id} className="flex max-w-72 items-center gap-2 rounded-md border border-line bg-surface py-1 pr-1 pl-2.5">
-            <span aria-hidden className="size-2.5 shrink-0 rounded-full" style={{ background: `var(${colourOf(at)})` }} />
-            <Link to={`/sessions/${id}`} className="truncate rounded hover:text-accent hover:underline">
+          <li
+            key={id}
+            className="flex max-w-72 items-center gap-2 rounded-md border border-line bg-surface py-1 pr-1 pl-2.5"
+          >
+            <span
+              aria-hidden
+              className="size-2.5 shrink-0 rounded-full"
+              style={{ background: `var(${colourOf(at)})` }}
+            />
+            <Link
+              to={`/sessions/${id}`}
+              className="truncate rounded hover:text-accent hover:underline"
+            >
               <UserText text={names[id] ?? id} />
             </Link>
             <button

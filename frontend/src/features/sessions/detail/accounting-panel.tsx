@@ -8,7 +8,12 @@ import { ledger } from "./accounting";
 export function AccountingPanel({ session }: { session: Session }) {
   const { begun, rows, reasons, balances } = ledger(session.accounting);
   return (
-    <Panel title="Episodes" actions={balances ? <Badge tone="good">balances</Badge> : <Badge tone="bad">does not balance</Badge>}>
+    <Panel
+      title="Episodes"
+      actions={
+        balances ? <Badge tone="good">balances</Badge> : <Badge tone="bad">does not balance</Badge>
+      }
+    >
       <table className="w-full tabular-nums">
         <tbody>
           <tr className="border-b border-line-strong font-semibold">

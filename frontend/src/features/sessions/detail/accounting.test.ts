@@ -4,7 +4,14 @@ import { ledger } from "./accounting";
 import { policyText } from "./session-facts";
 
 const counts: Accounting = {
-  begun: 20, open: 2, waiting: 3, trained: 8, eval: 2, abandoned: 3, expired: 1, stale: 1,
+  begun: 20,
+  open: 2,
+  waiting: 3,
+  trained: 8,
+  eval: 2,
+  abandoned: 3,
+  expired: 1,
+  stale: 1,
   abandoned_by_reason: { superseded: 1, timeout: 2 },
 };
 
@@ -17,9 +24,16 @@ test("a lost episode shows as an imbalance", () => {
 });
 
 test("reasons for abandoning come most frequent first", () => {
-  expect(ledger(counts).reasons).toEqual([["timeout", 2], ["superseded", 1]]);
+  expect(ledger(counts).reasons).toEqual([
+    ["timeout", 2],
+    ["superseded", 1],
+  ]);
 });
 
 test("the page shows how old a trained sample may be", () => {
-  expect([0, 1, 4].map(policyText)).toEqual(["strictly on-policy", "up to 1 version old", "up to 4 versions old"]);
+  expect([0, 1, 4].map(policyText)).toEqual([
+    "strictly on-policy",
+    "up to 1 version old",
+    "up to 4 versions old",
+  ]);
 });

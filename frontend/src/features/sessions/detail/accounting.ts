@@ -25,5 +25,10 @@ export function ledger(accounting: Accounting): Ledger {
     { name: "stale", meaning: "completed, not to be trained", value: accounting.stale },
   ];
   const reasons = Object.entries(accounting.abandoned_by_reason).sort((a, b) => b[1] - a[1]);
-  return { begun: accounting.begun, rows, reasons, balances: accounting.begun === rows.reduce((sum, row) => sum + row.value, 0) };
+  return {
+    begun: accounting.begun,
+    rows,
+    reasons,
+    balances: accounting.begun === rows.reduce((sum, row) => sum + row.value, 0),
+  };
 }

@@ -12,7 +12,11 @@ const REFRESH_MS = 15_000;
 
 export function AlertsNotice({ session }: { session: Session }) {
   const isOver = hasEnded(session);
-  const { data, error } = useQuery({ ...sessionAlertsQuery(session.id), refetchInterval: REFRESH_MS, enabled: !isOver });
+  const { data, error } = useQuery({
+    ...sessionAlertsQuery(session.id),
+    refetchInterval: REFRESH_MS,
+    enabled: !isOver,
+  });
   if (isOver) return null;
   return (
     <>
@@ -24,13 +28,20 @@ export function AlertsNotice({ session }: { session: Session }) {
 
 function Standing({ alerts }: { alerts: Alert[] }) {
   return (
-    <Notice tone="warn" title={alerts.length === 1 ? "An alert" : `${String(alerts.length)} alerts`}>
+    <Notice
+      tone="warn"
+      title={alerts.length === 1 ? "An alert" : `${String(alerts.length)} alerts`}
+    >
       <ul className="space-y-1">
         {alerts.map((alert) => (
           <li key={alert.id} className="wrap-anywhere">
-            <span className="font-medium">{alertName(alert.rule)}:</span> {visible(alert.text)} {alert.hint && <span className="text-muted">{visible(alert.hint)} </span>}
+            <span className="font-medium">{alertName(alert.rule)}:</span> {visible(alert.text)}{" "}
+            {alert.hint && <span className="text-muted">{visible(alert.hint)} </span>}
             {alert.step !== null && (
-              <Link to={`/sessions/${alert.session_id}/steps/${String(alert.step)}`} className="rounded text-accent underline underline-offset-2">
+              <Link
+                to={`/sessions/${alert.session_id}/steps/${String(alert.step)}`}
+                className="rounded text-accent underline underline-offset-2"
+              >
                 step {alert.step}
               </Link>
             )}

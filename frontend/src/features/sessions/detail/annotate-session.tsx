@@ -26,7 +26,13 @@ export function useUpdate(id: string, onSaved?: () => void) {
   });
 }
 
-export function PinButton({ session, update }: { session: Session; update: ReturnType<typeof useUpdate> }) {
+export function PinButton({
+  session,
+  update,
+}: {
+  session: Session;
+  update: ReturnType<typeof useUpdate>;
+}) {
   return (
     <Button
       aria-pressed={session.pinned}
@@ -61,10 +67,23 @@ export function NotesPanel({ session }: { session: Session }) {
         )
       }
     >
-      <p className="max-h-80 overflow-y-auto px-4 py-2 whitespace-pre-wrap wrap-anywhere" tabIndex={0}>
-        {session.notes ? <UserText text={session.notes} /> : <span className="text-muted">None yet.</span>}
+      <p
+        className="max-h-80 overflow-y-auto px-4 py-2 whitespace-pre-wrap wrap-anywhere"
+        tabIndex={0}
+      >
+        {session.notes ? (
+          <UserText text={session.notes} />
+        ) : (
+          <span className="text-muted">None yet.</span>
+        )}
       </p>
-      <Dialog open={open} onOpenChange={setOpen} title="Name, tags, notes" description="Everybody in the project sees them." wide>
+      <Dialog
+        open={open}
+        onOpenChange={setOpen}
+        title="Name, tags, notes"
+        description="Everybody in the project sees them."
+        wide
+      >
         <AnnotateForm
           session={session}
           onSaved={() => {
@@ -92,10 +111,38 @@ function AnnotateForm({ session, onSaved }: { session: Session; onSaved: () => v
   return (
     <form onSubmit={onSubmit} className="space-y-4" noValidate>
       <ErrorNotice error={update.error} />
-      <TextField label="Name" maxLength={120} value={name} placeholder={session.id} error={fields.name} onChange={(event) => { setName(event.target.value); }} />
-      <TextField label="Tags" description="Separated by commas." maxLength={900} value={tags} error={wrongTag} onChange={(event) => { setTags(event.target.value); }} />
+      <TextField
+        label="Name"
+        maxLength={120}
+        value={name}
+        placeholder={session.id}
+        error={fields.name}
+        onChange={(event) => {
+          setName(event.target.value);
+        }}
+      />
+      <TextField
+        label="Tags"
+        description="Separated by commas."
+        maxLength={900}
+        value={tags}
+        error={wrongTag}
+        onChange={(event) => {
+          setTags(event.target.value);
+        }}
+      />
       <Field label="Notes" error={fields.notes}>
-        {(input) => <textarea {...input} className={`${inputClass} h-48! py-1.5`} maxLength={20_000} value={notes} onChange={(event) => { setNotes(event.target.value); }} />}
+        {(input) => (
+          <textarea
+            {...input}
+            className={`${inputClass} h-48! py-1.5`}
+            maxLength={20_000}
+            value={notes}
+            onChange={(event) => {
+              setNotes(event.target.value);
+            }}
+          />
+        )}
       </Field>
       <div className="flex justify-end">
         <Button type="submit" look="primary" disabled={update.isPending}>

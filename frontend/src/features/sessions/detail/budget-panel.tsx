@@ -35,7 +35,9 @@ export function SpendingRows({ spending, learns }: { spending: Spending; learns:
               <dt className="text-muted">Cost so far</dt>
               <dd className="font-medium">{money(cost, prices.currency)}</dd>
             </div>
-            {perHour !== null && <dd className="text-xs text-muted">{money(perHour, prices.currency)} an hour now</dd>}
+            {perHour !== null && (
+              <dd className="text-xs text-muted">{money(perHour, prices.currency)} an hour now</dd>
+            )}
           </div>
         )}
         {rows.map((row) => (
@@ -51,7 +53,11 @@ export function SpendingRows({ spending, learns }: { spending: Spending; learns:
           </div>
         ))}
       </dl>
-      {rows.length > 0 && <p className="border-t border-line px-4 py-2 text-xs text-muted">{learns ? "At a limit it writes a model checkpoint and stops." : "At a limit it stops."}</p>}
+      {rows.length > 0 && (
+        <p className="border-t border-line px-4 py-2 text-xs text-muted">
+          {learns ? "At a limit it writes a model checkpoint and stops." : "At a limit it stops."}
+        </p>
+      )}
     </>
   );
 }

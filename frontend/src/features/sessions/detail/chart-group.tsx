@@ -6,7 +6,15 @@ import { number } from "../../../ui/format";
 import { openGroups, withOpen } from "./open-groups";
 import type { PlotGroup } from "./plots";
 
-export function ChartGroup({ group, count, children }: { group: PlotGroup; count: number; children: ReactNode }) {
+export function ChartGroup({
+  group,
+  count,
+  children,
+}: {
+  group: PlotGroup;
+  count: number;
+  children: ReactNode;
+}) {
   const [address, setAddress] = useAddress();
   const isOpen = openGroups(address).includes(group.key);
   const Sign = isOpen ? ChevronDown : ChevronRight;

@@ -34,7 +34,11 @@ interface ChartsPanelProps {
   isLoading: boolean;
 }
 
-export const ChartsPanel = memo(function ChartsPanel({ session, record, isLoading }: ChartsPanelProps) {
+export const ChartsPanel = memo(function ChartsPanel({
+  session,
+  record,
+  isLoading,
+}: ChartsPanelProps) {
   const { id } = session;
   const { steps: recorded, evaluations } = record;
   const [address, setAddress] = useAddress();
@@ -52,21 +56,47 @@ export const ChartsPanel = memo(function ChartsPanel({ session, record, isLoadin
   const { steps } = points;
   const x = useMemo(() => [...points.x], [points]);
   const { markers, leftOut } = useRunMarkers({ session, record, evaluations, axis, steps, x });
-  const reward = useMemo(() => rewardChart(points, evaluations, axis, weight), [points, evaluations, axis, weight]);
+  const reward = useMemo(
+    () => rewardChart(points, evaluations, axis, weight),
+    [points, evaluations, axis, weight],
+  );
   const open = openGroups(address).join(",");
   const groups = useMemo(() => groupsOf(whole), [whole]);
   const plots = useMemo(() => {
-    const drawn = ({ title, unit = "", lines: wanted }: Plot) => ({ title, unit, series: lines(points, wanted, weight) });
+    const drawn = ({ title, unit = "", lines: wanted }: Plot) => ({
+      title,
+      unit,
+      series: lines(points, wanted, weight),
+    });
     const shown = groups.filter(({ key }) => open.split(",").includes(key));
-    return { main: measuredPlots(MAIN, whole).map(drawn), groups: new Map(shown.map(({ key, plots: wanted }) => [key, wanted.map(drawn)])) };
+    return {
+      main: measuredPlots(MAIN, whole).map(drawn),
+      groups: new Map(shown.map(({ key, plots: wanted }) => [key, wanted.map(drawn)])),
+    };
   }, [points, whole, weight, groups, open]);
-  const linkTo = (step: number | undefined) => (step ? { to: `/sessions/${id}/steps/${String(step)}`, text: `Open step ${String(step)}` } : null);
+  const linkTo = (step: number | undefined) =>
+    step
+      ? { to: `/sessions/${id}/steps/${String(step)}`, text: `Open step ${String(step)}` }
+      : null;
   const placeholder = session.policy_version > 0 ? "No steps are kept" : "No step yet";
   const common = { axis, zoom, onZoom, isLoading, placeholder, markers };
-  const others = { ...common, x, log: isLog(address), height: 130, linkOf: (index: number) => linkTo(steps[index]?.step) };
+  const others = {
+    ...common,
+    x,
+    log: isLog(address),
+    height: 130,
+    linkOf: (index: number) => linkTo(steps[index]?.step),
+  };
   const closed = groups.filter(({ key }) => !plots.groups.has(key));
   return (
-    <Panel title="Training" actions={<span className="text-xs text-muted">Drag to zoom, double-click to reset, click for a step</span>}>
+    <Panel
+      title="Training"
+      actions={
+        <span className="text-xs text-muted">
+          Drag to zoom, double-click to reset, click for a step
+        </span>
+      }
+    >
       <div className="flex flex-wrap items-center justify-between gap-x-6 gap-y-1 border-b border-line px-4 py-1.5">
         <ChartControls />
         {!isExported && <SavedViews isReady={!isLoading} />}
@@ -74,10 +104,21 @@ export const ChartsPanel = memo(function ChartsPanel({ session, record, isLoadin
       </div>
       <ErrorNotice error={error} />
       <div data-testid="charts" data-steps={steps.length} className="divide-y divide-line">
-        {isCoarse(whole) && <p className="px-4 py-1.5 text-xs text-muted">{coarseText(recorded[recorded.length - 1]?.step ?? 0, whole.x.length)}</p>}
+        {isCoarse(whole) && (
+          <p className="px-4 py-1.5 text-xs text-muted">
+            {coarseText(recorded[recorded.length - 1]?.step ?? 0, whole.x.length)}
+          </p>
+        )}
         <PlotGrid plots={plots.main} common={others}>
           <div className="sm:col-span-2">
-            <Chart title="Reward" {...common} {...reward} linkOf={(index) => linkTo(reward.steps[index])} hasReadableMarkers height={220} />
+            <Chart
+              title="Reward"
+              {...common}
+              {...reward}
+              linkOf={(index) => linkTo(reward.steps[index])}
+              hasReadableMarkers
+              height={220}
+            />
           </div>
         </PlotGrid>
         {groups.map((group) => (
@@ -90,10 +131,20 @@ export const ChartsPanel = memo(function ChartsPanel({ session, record, isLoadin
             look="quiet"
             className="h-7! text-xs"
             onClick={() => {
-              setAddress((before) => withOpen(before, groups.map(({ key }) => key), closed.length > 0), { replace: true });
+              setAddress(
+                (before) =>
+                  withOpen(
+                    before,
+                    groups.map(({ key }) => key),
+                    closed.length > 0,
+                  ),
+                { replace: true },
+              );
             }}
           >
-            {closed.length > 0 ? `Show all ${number(plots.main.length + 1 + groups.reduce((sum, group) => sum + group.plots.length, 0))} charts` : "Show the first charts"}
+            {closed.length > 0
+              ? `Show all ${number(plots.main.length + 1 + groups.reduce((sum, group) => sum + group.plots.length, 0))} charts`
+              : "Show the first charts"}
           </Button>
         </div>
       </div>
@@ -104,7 +155,10 @@ export const ChartsPanel = memo(function ChartsPanel({ session, record, isLoadin
 /** Those with a plot, and of them what was measured. */
 function groupsOf(whole: Points) {
   const own = ownPlots(ownNames(whole.steps));
-  return GROUPS.map((group) => ({ ...group, plots: measuredPlots(group === OWN_GROUP ? own : group.plots, whole) })).filter(({ plots }) => plots.length > 0);
+  return GROUPS.map((group) => ({
+    ...group,
+    plots: measuredPlots(group === OWN_GROUP ? own : group.plots, whole),
+  })).filter(({ plots }) => plots.length > 0);
 }
 
 function coarseText(steps: number, points: number): string {

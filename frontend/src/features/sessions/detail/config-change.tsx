@@ -16,7 +16,8 @@ import { useMayWrite } from "../../../use-may-write";
 export function ConfigChangePanel({ session }: { session: Session }) {
   const mayWrite = useMayWrite();
   const { data } = useQuery(marksQuery(session.id));
-  const changes = data?.items.flatMap((item) => markOf(item) ?? []).filter(({ kind }) => kind === "change") ?? [];
+  const changes =
+    data?.items.flatMap((item) => markOf(item) ?? []).filter(({ kind }) => kind === "change") ?? [];
   const canChange = mayWrite && !isExported && !hasEnded(session) && session.state !== "stopping";
   if (!canChange && changes.length === 0) return null;
   return (
@@ -52,15 +53,34 @@ function ChangeForm({ id }: { id: string }) {
 
   function onSubmit(event: SyntheticEvent) {
     event.preventDefault();
-    change.mutate({ ...(rate.trim() && { learning_rate: Number(rate) }), ...(kl.trim() && { kl_coef: Number(kl) }) });
+    change.mutate({
+      ...(rate.trim() && { learning_rate: Number(rate) }),
+      ...(kl.trim() && { kl_coef: Number(kl) }),
+    });
   }
 
   return (
     <form onSubmit={onSubmit} className="space-y-3 border-t border-line p-4" noValidate>
       <ErrorNotice error={change.error} />
       <div className="grid gap-3 sm:grid-cols-2">
-        <TextField label="Learning rate" inputMode="decimal" value={rate} error={fields.learning_rate} onChange={(event) => { setRate(event.target.value); }} />
-        <TextField label="KL coefficient" inputMode="decimal" value={kl} error={fields.kl_coef} onChange={(event) => { setKl(event.target.value); }} />
+        <TextField
+          label="Learning rate"
+          inputMode="decimal"
+          value={rate}
+          error={fields.learning_rate}
+          onChange={(event) => {
+            setRate(event.target.value);
+          }}
+        />
+        <TextField
+          label="KL coefficient"
+          inputMode="decimal"
+          value={kl}
+          error={fields.kl_coef}
+          onChange={(event) => {
+            setKl(event.target.value);
+          }}
+        />
       </div>
       <div className="flex items-center justify-between gap-3">
         <p className="text-xs text-muted">Held from the next step on. What is empty stays.</p>

@@ -36,7 +36,9 @@ export function ConfigPanel({ session }: { session: Session }) {
         />
       }
     >
-      {changed.length === 0 && <p className="px-4 py-2 text-muted">Every option has its default.</p>}
+      {changed.length === 0 && (
+        <p className="px-4 py-2 text-muted">Every option has its default.</p>
+      )}
       <dl className="divide-y divide-line tabular-nums">
         {(all ? rows : changed).map((row) => (
           <div
@@ -49,14 +51,22 @@ export function ConfigPanel({ session }: { session: Session }) {
             <dt className="min-w-0 font-mono text-xs break-words">{row.name}</dt>
             <dd className="text-right">
               <span className={row.isChanged ? "font-medium" : "text-muted"}>{row.value}</span>
-              {row.isChanged && row.default && <span className="block text-xs text-muted">default {row.default}</span>}
+              {row.isChanged && row.default && (
+                <span className="block text-xs text-muted">default {row.default}</span>
+              )}
             </dd>
           </div>
         ))}
       </dl>
       {session.kind === "episodes" && (
         <div className="border-t border-line p-3">
-          <CopyBlock label="The same in Python" text={sdkProgram(session, changed.map((row) => row.name))} />
+          <CopyBlock
+            label="The same in Python"
+            text={sdkProgram(
+              session,
+              changed.map((row) => row.name),
+            )}
+          />
         </div>
       )}
     </Panel>

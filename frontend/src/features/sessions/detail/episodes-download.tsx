@@ -22,7 +22,8 @@ export function EpisodesDownload({ session }: { session: Session }) {
       <div className="space-y-3 p-4">
         <ErrorNotice error={archive.error} />
         <p className="text-xs text-muted">
-          Every episode that has ended, with its calls and token ids, as Parquet: archived with each checkpoint, and when the session is suspended, is stopped or fails.
+          Every episode that has ended, with its calls and token ids, as Parquet: archived with each
+          checkpoint, and when the session is suspended, is stopped or fails.
         </p>
         <Button
           disabled={archive.isPending}
@@ -36,7 +37,8 @@ export function EpisodesDownload({ session }: { session: Session }) {
           <div className="text-xs">
             <FileLinks files={archive.data.files} />
             <p className="mt-2 text-muted">
-              {number(archive.data.episodes)} episodes, {bytes(size)}. Links are good until {timeOfDay(archive.data.expires_at)}.
+              {number(archive.data.episodes)} episodes, {bytes(size)}. Links are good until{" "}
+              {timeOfDay(archive.data.expires_at)}.
             </p>
           </div>
         )}

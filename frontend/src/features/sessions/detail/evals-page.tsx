@@ -23,12 +23,19 @@ function Evals({ session }: { session: Session }) {
     const played = session.accounting.eval;
     return played > 0 ? (
       <Empty title="No evaluation has a name">
-        <p className="mb-3">{played === 1 ? "One episode was" : `${number(played)} episodes were`} played with <code>eval=True</code>. What <code>session.evaluate</code> plays has a mean here, and one curve beside that of training.</p>
+        <p className="mb-3">
+          {played === 1 ? "One episode was" : `${number(played)} episodes were`} played with{" "}
+          <code>eval=True</code>. What <code>session.evaluate</code> plays has a mean here, and one
+          curve beside that of training.
+        </p>
         <ButtonLink to={`/sessions/${session.id}/episodes?fate=eval`}>Show them</ButtonLink>
       </Empty>
     ) : (
       <Empty title="No evaluation yet">
-        <p className="mb-3"><code>session.evaluate(agent, held_out_tasks)</code> plays tasks that are not trained. Their mean reward then stands beside that of training.</p>
+        <p className="mb-3">
+          <code>session.evaluate(agent, held_out_tasks)</code> plays tasks that are not trained.
+          Their mean reward then stands beside that of training.
+        </p>
         {!isExported && <ButtonLink to="/manual/howto/evaluation">How to evaluate</ButtonLink>}
       </Empty>
     );

@@ -2,8 +2,13 @@ import { expect, test } from "vitest";
 import type { Evaluation } from "../../../api/types";
 import { evaluatedSets } from "./evaluated-tasks";
 
-const score = (reward_mean: number, reward_std: number | null = null) => ({ reward_mean, reward_std, episodes: 2 });
-const played = (name: string, step: number, by_task: Evaluation["by_task"]) => ({ name, step, by_task }) as Evaluation;
+const score = (reward_mean: number, reward_std: number | null = null) => ({
+  reward_mean,
+  reward_std,
+  episodes: 2,
+});
+const played = (name: string, step: number, by_task: Evaluation["by_task"]) =>
+  ({ name, step, by_task }) as Evaluation;
 
 test("the latest evaluation of each set stands beside its first, the worst task first", () => {
   const [easy, hard] = evaluatedSets([

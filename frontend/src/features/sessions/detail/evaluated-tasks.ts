@@ -28,12 +28,14 @@ export function evaluatedSets(evaluations: readonly Evaluation[]): EvaluatedSet[
 }
 
 function tasksOf(first: Evaluation, last: Evaluation): EvaluatedTask[] {
-  const tasks = Object.entries(last.by_task).map(([task, { reward_mean, reward_std, episodes }]) => ({
-    task,
-    before: first === last ? null : (first.by_task[task]?.reward_mean ?? null),
-    mean: reward_mean,
-    spread: reward_std ?? null,
-    episodes,
-  }));
+  const tasks = Object.entries(last.by_task).map(
+    ([task, { reward_mean, reward_std, episodes }]) => ({
+      task,
+      before: first === last ? null : (first.by_task[task]?.reward_mean ?? null),
+      mean: reward_mean,
+      spread: reward_std ?? null,
+      episodes,
+    }),
+  );
   return tasks.sort((one, other) => one.mean - other.mean || (one.task < other.task ? -1 : 1));
 }

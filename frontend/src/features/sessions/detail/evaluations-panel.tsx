@@ -9,10 +9,22 @@ import { cell, Table } from "../../../ui/table";
 import { UserText } from "../../../ui/user-text";
 import { evaluatedSets, type EvaluatedSet } from "./evaluated-tasks";
 
-const HEAD = [{ name: "Task" }, { name: "First", right: true }, { name: "Latest", right: true }, { name: "Spread", right: true }, { name: "Episodes", right: true }];
+const HEAD = [
+  { name: "Task" },
+  { name: "First", right: true },
+  { name: "Latest", right: true },
+  { name: "Spread", right: true },
+  { name: "Episodes", right: true },
+];
 
 /** Hidden where nothing was evaluated. */
-export const EvaluationsPanel = memo(function EvaluationsPanel({ id, evaluations }: { id: string; evaluations: readonly Evaluation[] }) {
+export const EvaluationsPanel = memo(function EvaluationsPanel({
+  id,
+  evaluations,
+}: {
+  id: string;
+  evaluations: readonly Evaluation[];
+}) {
   const sets = useMemo(() => evaluatedSets(evaluations), [evaluations]);
   if (sets.length === 0) return null;
   return (
@@ -35,7 +47,11 @@ function EvaluatedTasks({ id, set: { first, last, tasks } }: { id: string; set: 
       <p className="px-4 pb-2 text-sm text-muted">{summaryOf(first, last)}</p>
       {Object.keys(last.metrics).length > 0 && (
         <p className="px-4 pb-2 text-sm text-muted">
-          <UserText text={Object.entries(last.metrics).map(([name, mean]) => `${name} ${number(mean)}`).join(", ")} />
+          <UserText
+            text={Object.entries(last.metrics)
+              .map(([name, mean]) => `${name} ${number(mean)}`)
+              .join(", ")}
+          />
         </p>
       )}
       {tasks.length > 0 && (
@@ -44,13 +60,18 @@ function EvaluatedTasks({ id, set: { first, last, tasks } }: { id: string; set: 
             {tasks.map((task) => (
               <tr key={task.task}>
                 <td className={`${cell} wrap-anywhere`}>
-                  <Link to={`/sessions/${id}/tasks?of=held-out&from=${String(first.step)}&to=${String(last.step)}&task=${encodeURIComponent(task.task)}`} className="rounded text-accent hover:underline">
+                  <Link
+                    to={`/sessions/${id}/tasks?of=held-out&from=${String(first.step)}&to=${String(last.step)}&task=${encodeURIComponent(task.task)}`}
+                    className="rounded text-accent hover:underline"
+                  >
                     <UserText text={task.task} />
                   </Link>
                 </td>
                 <td className={`${cell} text-right`}>{number(task.before)}</td>
                 <td className={`${cell} text-right`}>{number(task.mean)}</td>
-                <td className={`${cell} text-right`}>{task.spread === null ? "–" : `± ${number(task.spread)}`}</td>
+                <td className={`${cell} text-right`}>
+                  {task.spread === null ? "–" : `± ${number(task.spread)}`}
+                </td>
                 <td className={`${cell} text-right`}>{number(task.episodes)}</td>
               </tr>
             ))}
@@ -63,8 +84,10 @@ function EvaluatedTasks({ id, set: { first, last, tasks } }: { id: string; set: 
 
 function summaryOf(first: Evaluation, last: Evaluation): string {
   const spread = last.reward_std === null ? "" : ` ± ${number(last.reward_std)}`;
-  const before = first === last ? "" : ` (${number(first.reward_mean)} at step ${number(first.step)})`;
-  const success = last.success_rate === null ? "" : `, success ${number(last.success_rate * 100)} %`;
+  const before =
+    first === last ? "" : ` (${number(first.reward_mean)} at step ${number(first.step)})`;
+  const success =
+    last.success_rate === null ? "" : `, success ${number(last.success_rate * 100)} %`;
   const failed = last.failed === 0 ? "" : `, ${number(last.failed)} failed and in no mean`;
   return `Step ${number(last.step)}: reward ${number(last.reward_mean)}${spread}${before}${success}, ${number(last.episodes)} episodes${failed}`;
 }

@@ -13,7 +13,10 @@ export function FailureNotice({ failure }: { failure: NonNullable<Session["failu
   return (
     <Notice tone="bad" title={`Failed: ${visible(title)}`}>
       {rest && (
-        <p className="max-h-60 overflow-y-auto text-xs whitespace-pre-wrap wrap-anywhere" tabIndex={0}>
+        <p
+          className="max-h-60 overflow-y-auto text-xs whitespace-pre-wrap wrap-anywhere"
+          tabIndex={0}
+        >
           <CutText text={rest} most={CAUSE_CHARACTERS} />
         </p>
       )}
@@ -31,8 +34,15 @@ function LastLines({ lines }: { lines: readonly string[] }) {
   useEffect(showEnd, [lines]);
   return (
     <details className="mt-2 text-xs" onToggle={showEnd}>
-      <summary className="cursor-pointer text-muted">The last {lines.length} lines of its runtime</summary>
-      <pre ref={block} tabIndex={0} aria-label="The last lines of its runtime" className="mt-1 max-h-60 overflow-auto font-mono">
+      <summary className="cursor-pointer text-muted">
+        The last {lines.length} lines of its runtime
+      </summary>
+      <pre
+        ref={block}
+        tabIndex={0}
+        aria-label="The last lines of its runtime"
+        className="mt-1 max-h-60 overflow-auto font-mono"
+      >
         <CutText text={lines.join("\n")} most={LOG_CHARACTERS} />
       </pre>
     </details>
@@ -40,7 +50,10 @@ function LastLines({ lines }: { lines: readonly string[] }) {
 }
 
 /** Its first line in the title; of a cause of many lines the others below it. */
-export function causeOf({ code, cause }: Pick<NonNullable<Session["failure"]>, "code" | "cause">): { title: string; rest: string } {
+export function causeOf({ code, cause }: Pick<NonNullable<Session["failure"]>, "code" | "cause">): {
+  title: string;
+  rest: string;
+} {
   const [title = "", ...rest] = cause.trim().split("\n");
   return { title: title || code.replaceAll("_", " "), rest: rest.join("\n") };
 }

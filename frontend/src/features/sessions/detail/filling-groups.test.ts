@@ -3,11 +3,27 @@ import type { Episode } from "../../../api/types";
 import { fillingGroups, fullGroups, lastEnded } from "./filling-groups";
 
 let count = 0;
-function episode(task: string | null, state: Episode["state"], more: Partial<Episode> = {}): Episode {
+function episode(
+  task: string | null,
+  state: Episode["state"],
+  more: Partial<Episode> = {},
+): Episode {
   count += 1;
-  return { episode_id: `epi_${String(count)}`, task, group_key: task, state, fate: null, eval: false, prompt: "", reward: null, ended_at: null, ...more } as Episode;
+  return {
+    episode_id: `epi_${String(count)}`,
+    task,
+    group_key: task,
+    state,
+    fate: null,
+    eval: false,
+    prompt: "",
+    reward: null,
+    ended_at: null,
+    ...more,
+  } as Episode;
 }
-const waiting = (task: string | null, more: Partial<Episode> = {}) => episode(task, "completed", { fate: "accepted", reward: 1, ended_at: 10, ...more });
+const waiting = (task: string | null, more: Partial<Episode> = {}) =>
+  episode(task, "completed", { fate: "accepted", reward: 1, ended_at: 10, ...more });
 
 test("groups that fill are counted by what ended and what is open, and nothing else counts", () => {
   const twice = waiting("mist");
@@ -34,6 +50,12 @@ test("groups that fill are counted by what ended and what is open, and nothing e
 });
 
 test("the last episodes are those with a reward that ended last, not those that began last", () => {
-  const newest = [episode("a", "open"), waiting("b", { ended_at: 5 }), waiting("c", { ended_at: 9, reward: 0 }), episode("d", "abandoned", { ended_at: 20 }), waiting("e", { ended_at: 1 })];
+  const newest = [
+    episode("a", "open"),
+    waiting("b", { ended_at: 5 }),
+    waiting("c", { ended_at: 9, reward: 0 }),
+    episode("d", "abandoned", { ended_at: 20 }),
+    waiting("e", { ended_at: 1 }),
+  ];
   expect(lastEnded({ newest, waiting: [] }, 2).map(({ task }) => task)).toEqual(["c", "b"]);
 });

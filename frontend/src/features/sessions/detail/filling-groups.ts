@@ -20,12 +20,15 @@ export function fillingGroups({ newest, waiting }: NowEpisodes): FillingGroup[] 
     if (key === null || episode.eval || !(isOpen(episode) || isWaiting(episode))) continue;
     const group = groups.get(key) ?? { key, name: key, ended: 0, open: 0 };
     // The first of them that says what was asked: an open one may have no call yet.
-    if (group.name === key) group.name = groupName({ task: episode.task, group_key: key, episodes: [episode] });
+    if (group.name === key)
+      group.name = groupName({ task: episode.task, group_key: key, episodes: [episode] });
     if (isOpen(episode)) group.open += 1;
     else group.ended += 1;
     groups.set(key, group);
   }
-  return [...groups.values()].sort((a, b) => b.ended - a.ended || b.open - a.open || a.name.localeCompare(b.name));
+  return [...groups.values()].sort(
+    (a, b) => b.ended - a.ended || b.open - a.open || a.name.localeCompare(b.name),
+  );
 }
 
 /** The last that ended with a reward, the newest first. */

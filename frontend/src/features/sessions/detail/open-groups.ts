@@ -11,7 +11,11 @@ export function openGroups(address: URLSearchParams): string[] {
 }
 
 /** The address with these groups open or closed, and the others as they are. */
-export function withOpen(address: URLSearchParams, keys: readonly string[], isOpen: boolean): URLSearchParams {
+export function withOpen(
+  address: URLSearchParams,
+  keys: readonly string[],
+  isOpen: boolean,
+): URLSearchParams {
   const others = openGroups(address).filter((key) => !keys.includes(key));
   return withPart(address, PART, (isOpen ? [...others, ...keys] : others).join(","));
 }

@@ -4,7 +4,9 @@ import { configFields, type OptionSchema, type OptionValue } from "../config-fie
 import { optionRows } from "./option-rows";
 
 const fields = configFields(schema as unknown as OptionSchema);
-const defaults: Record<string, OptionValue> = Object.fromEntries(fields.map((field) => [field.name, field.default]));
+const defaults: Record<string, OptionValue> = Object.fromEntries(
+  fields.map((field) => [field.name, field.default]),
+);
 
 test("every option of the session is there, with its value and its meaning", () => {
   const rows = optionRows(fields, defaults);
@@ -24,10 +26,23 @@ test("what differs from its default comes first and shows the default", () => {
 });
 
 test("an option that this page's schema does not know is shown all the same", () => {
-  expect(optionRows(fields, { ...defaults, of_tomorrow: true })[0]).toMatchObject({ name: "of_tomorrow", value: "true", isChanged: true, default: "" });
+  expect(optionRows(fields, { ...defaults, of_tomorrow: true })[0]).toMatchObject({
+    name: "of_tomorrow",
+    value: "true",
+    isChanged: true,
+    default: "",
+  });
 });
 
 test("a map of names is shown name by name", () => {
-  const rows = optionRows(fields, { ...defaults, model_names: { "gpt-4o": "planner", o3: "judge" } });
-  expect(rows[0]).toMatchObject({ name: "model_names", value: "gpt-4o: planner, o3: judge", default: "own", isChanged: true });
+  const rows = optionRows(fields, {
+    ...defaults,
+    model_names: { "gpt-4o": "planner", o3: "judge" },
+  });
+  expect(rows[0]).toMatchObject({
+    name: "model_names",
+    value: "gpt-4o: planner, o3: judge",
+    default: "own",
+    isChanged: true,
+  });
 });

@@ -26,7 +26,9 @@ export function optionRows(fields: ConfigField[], options: object): OptionRow[] 
       description: field?.description ?? "",
     };
   });
-  return rows.sort((a, b) => Number(b.isChanged) - Number(a.isChanged) || a.name.localeCompare(b.name));
+  return rows.sort(
+    (a, b) => Number(b.isChanged) - Number(a.isChanged) || a.name.localeCompare(b.name),
+  );
 }
 
 export function valueText(value: Shown): string {
@@ -37,5 +39,7 @@ export function valueText(value: Shown): string {
       .join(", ");
   }
   if (typeof value === "boolean") return value ? "true" : "false";
-  return typeof value === "number" ? value.toLocaleString("en", { maximumSignificantDigits: 9, useGrouping: false }) : value;
+  return typeof value === "number"
+    ? value.toLocaleString("en", { maximumSignificantDigits: 9, useGrouping: false })
+    : value;
 }

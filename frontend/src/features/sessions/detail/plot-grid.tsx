@@ -24,19 +24,47 @@ interface PlotGridProps {
 
 export function PlotGrid({ plots, common, children }: PlotGridProps) {
   const judged = plots.map((plot) => ({ plot, constants: constantsOf(plot.series) }));
-  const constant = judged.flatMap(({ plot, constants }) => (constants ? [{ plot, constants }] : []));
+  const constant = judged.flatMap(({ plot, constants }) =>
+    constants ? [{ plot, constants }] : [],
+  );
   return (
     <>
       <div className="grid grid-cols-1 border-line sm:grid-cols-2 [&>*]:border-t [&>*]:border-line">
         {children}
-        {judged.map(({ plot, constants }) => constants === null && <Chart key={keyOf(plot)} {...common} {...plot} title={visible(plot.title)} unit={visible(plot.unit)} />)}
+        {judged.map(
+          ({ plot, constants }) =>
+            constants === null && (
+              <Chart
+                key={keyOf(plot)}
+                {...common}
+                {...plot}
+                title={visible(plot.title)}
+                unit={visible(plot.unit)}
+              />
+            ),
+        )}
       </div>
       {constant.length > 0 && (
-        <dl aria-label="Constant over the run" className="flex flex-wrap gap-x-6 gap-y-1 border-t border-line px-4 py-2 text-xs">
+        <dl
+          aria-label="Constant over the run"
+          className="flex flex-wrap gap-x-6 gap-y-1 border-t border-line px-4 py-2 text-xs"
+        >
           {constant.map(({ plot, constants }) => (
-            <div key={keyOf(plot)} className="flex gap-1.5" title={`${visible(plot.unit)}: the same at every step`}>
-              <dt className="text-muted"><Word text={visible(plot.title)} /></dt>
-              <dd className="font-medium tabular-nums">{constants.map(([label, value]) => (constants.length > 1 ? `${label} ${number(value)}` : number(value))).join(", ")}</dd>
+            <div
+              key={keyOf(plot)}
+              className="flex gap-1.5"
+              title={`${visible(plot.unit)}: the same at every step`}
+            >
+              <dt className="text-muted">
+                <Word text={visible(plot.title)} />
+              </dt>
+              <dd className="font-medium tabular-nums">
+                {constants
+                  .map(([label, value]) =>
+                    constants.length > 1 ? `${label} ${number(value)}` : number(value),
+                  )
+                  .join(", ")}
+              </dd>
             </div>
           ))}
         </dl>

@@ -3,13 +3,27 @@ import { expect, test } from "vitest";
 import { GROUPS, MAIN, ownPlots } from "./plots";
 
 // Shown otherwise: the axis, the chart of the reward, the tile beside it, what agents measured. Lists are in the record alone.
-const ELSEWHERE = ["step", "reward_mean", "reward_p10", "reward_p50", "reward_p90", "reward_std", "metrics", "engine_gap_by_position", "engine_gap_by_probability"];
+const ELSEWHERE = [
+  "step",
+  "reward_mean",
+  "reward_p10",
+  "reward_p50",
+  "reward_p90",
+  "reward_std",
+  "metrics",
+  "engine_gap_by_position",
+  "engine_gap_by_probability",
+];
 
 test("every measure that the API has of a step is drawn", () => {
-  const document = JSON.parse(readFileSync(new URL("../../../../../openapi.json", import.meta.url), "utf8")) as {
+  const document = JSON.parse(
+    readFileSync(new URL("../../../../../openapi.json", import.meta.url), "utf8"),
+  ) as {
     components: { schemas: { StepMetrics: { properties: Record<string, unknown> } } };
   };
-  const drawn = [...MAIN, ...GROUPS.flatMap((group) => group.plots)].flatMap((plot) => plot.lines.flatMap(([, measure]) => (typeof measure === "function" ? [] : [measure as string])));
+  const drawn = [...MAIN, ...GROUPS.flatMap((group) => group.plots)].flatMap((plot) =>
+    plot.lines.flatMap(([, measure]) => (typeof measure === "function" ? [] : [measure as string])),
+  );
   const measured = Object.keys(document.components.schemas.StepMetrics.properties);
   expect(measured.filter((name) => !drawn.includes(name) && !ELSEWHERE.includes(name))).toEqual([]);
   expect(drawn.filter((name) => !measured.includes(name))).toEqual([]);

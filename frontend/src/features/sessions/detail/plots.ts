@@ -34,7 +34,11 @@ export const GROUPS: readonly PlotGroup[] = [
       { title: "Clipped tokens", unit: "share", lines: [["clipped", "clip_fraction"]] },
       { title: "Busiest expert over the mean", unit: "times", lines: [["load", "expert_load"]] },
       { title: "Entropy of the routers", unit: "nats", lines: [["entropy", "router_entropy"]] },
-      { title: "Replayed experts that differ", unit: "share", lines: [["differ", "routing_differs"]] },
+      {
+        title: "Replayed experts that differ",
+        unit: "share",
+        lines: [["differ", "routing_differs"]],
+      },
       {
         title: "Gap of engine and trainer",
         unit: "nats",
@@ -44,10 +48,25 @@ export const GROUPS: readonly PlotGroup[] = [
           ["99 %", "engine_gap_p99", "--series-3"],
         ],
       },
-      { title: "Largest gap", unit: "nats", lines: [["gap", "engine_gap_max"], ["mean", "engine_gap_mean", "--series-2"]] },
+      {
+        title: "Largest gap",
+        unit: "nats",
+        lines: [
+          ["gap", "engine_gap_max"],
+          ["mean", "engine_gap_mean", "--series-2"],
+        ],
+      },
       { title: "Tokens more than 1 nat apart", unit: "share", lines: [["far", "engine_gap_far"]] },
-      { title: "Tokens left out for their gap", unit: "tokens", lines: [["left out", "tokens_masked"]] },
-      { title: "KL within the step", unit: "k3, from before the step", lines: [["KL", "kl_before"]] },
+      {
+        title: "Tokens left out for their gap",
+        unit: "tokens",
+        lines: [["left out", "tokens_masked"]],
+      },
+      {
+        title: "KL within the step",
+        unit: "k3, from before the step",
+        lines: [["KL", "kl_before"]],
+      },
     ],
   },
   {
@@ -57,7 +76,11 @@ export const GROUPS: readonly PlotGroup[] = [
       { title: "Gradient norm", lines: [["norm", "grad_norm"]] },
       { title: "Learning rate", lines: [["rate", "learning_rate"]] },
       { title: "Updates", unit: "in the step", lines: [["updates", "updates"]] },
-      { title: "Weight of the KL term", unit: "in the loss or the reward", lines: [["weight", "kl_coef"]] },
+      {
+        title: "Weight of the KL term",
+        unit: "in the loss or the reward",
+        lines: [["weight", "kl_coef"]],
+      },
       { title: "Weight of the entropy", unit: "in the loss", lines: [["weight", "entropy_coef"]] },
     ],
   },
@@ -66,7 +89,11 @@ export const GROUPS: readonly PlotGroup[] = [
     title: "Answers",
     plots: [
       { title: "Answers cut off", unit: "share, by max_tokens", lines: [["cut off", "truncated"]] },
-      { title: "Spread of the answers", unit: "share, within groups", lines: [["distinct", "answers_distinct"]] },
+      {
+        title: "Spread of the answers",
+        unit: "share, within groups",
+        lines: [["distinct", "answers_distinct"]],
+      },
       { title: "Lost grammars", unit: "answers", lines: [["answers", "grammars_lost"]] },
     ],
   },
@@ -108,21 +135,30 @@ export const GROUPS: readonly PlotGroup[] = [
           ["handover", "handover_s", "--series-3"],
         ],
       },
-      { title: "Tokens per second", unit: "trained, over the whole step", lines: [["tokens/s", tokensPerSecond]] },
+      {
+        title: "Tokens per second",
+        unit: "trained, over the whole step",
+        lines: [["tokens/s", tokensPerSecond]],
+      },
     ],
   },
 ];
 
 /** A plot for each measure of the agents' own, the parts of the reward first. */
 export function ownPlots(names: readonly string[]): Plot[] {
-  const plots = names.map((name): Plot => ({ ...ownTitle(name), lines: [[name, `metrics/${name}`]] }));
+  const plots = names.map((name): Plot => ({
+    ...ownTitle(name),
+    lines: [[name, `metrics/${name}`]],
+  }));
   const rank = ({ unit = "" }: Plot) => (unit === "mean of the episodes" ? 1 : 0);
   return plots.sort((one, other) => rank(one) - rank(other));
 }
 
 function ownTitle(name: string): { title: string; unit: string } {
   const [kind, ...rest] = name.split("/");
-  if (kind === "reward" && rest.length > 0) return { title: rest.join("/"), unit: "part of the reward" };
-  if (kind === "rewards_by_agent" && rest.length > 0) return { title: rest.join("/"), unit: "reward of the agent" };
+  if (kind === "reward" && rest.length > 0)
+    return { title: rest.join("/"), unit: "part of the reward" };
+  if (kind === "rewards_by_agent" && rest.length > 0)
+    return { title: rest.join("/"), unit: "reward of the agent" };
   return { title: name, unit: "mean of the episodes" };
 }

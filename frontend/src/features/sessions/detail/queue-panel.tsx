@@ -20,10 +20,20 @@ export function QueuePanel({ session }: { session: Session }) {
   ];
   const missing = missingWorkers(counts);
   return (
-    <Panel title="Queue of tasks" actions={<Badge tone={missing.length > 0 ? "warn" : counts.running > 0 ? "busy" : "neutral"}>{counts.workers === 1 ? "1 worker" : `${number(counts.workers)} workers`}</Badge>}>
+    <Panel
+      title="Queue of tasks"
+      actions={
+        <Badge tone={missing.length > 0 ? "warn" : counts.running > 0 ? "busy" : "neutral"}>
+          {counts.workers === 1 ? "1 worker" : `${number(counts.workers)} workers`}
+        </Badge>
+      }
+    >
       <dl className="tabular-nums">
         {rows.map((row) => (
-          <div key={row.name} className={`flex justify-between gap-3 px-4 py-1 ${row.value === 0 ? "text-muted" : ""}`}>
+          <div
+            key={row.name}
+            className={`flex justify-between gap-3 px-4 py-1 ${row.value === 0 ? "text-muted" : ""}`}
+          >
             <dt>{row.name}</dt>
             <dd>{number(row.value)}</dd>
           </div>
@@ -31,7 +41,12 @@ export function QueuePanel({ session }: { session: Session }) {
       </dl>
       {missing.map((kind) => (
         <div key={kind} className="space-y-2 border-t border-line px-4 py-2 text-xs text-muted">
-          <p>{kind === "judged" ? "Tasks with a judge wait for a worker." : "Tasks wait for a worker."} On any machine, with the client and the two variables that a new key shows (“API keys”):</p>
+          <p>
+            {kind === "judged"
+              ? "Tasks with a judge wait for a worker."
+              : "Tasks wait for a worker."}{" "}
+            On any machine, with the client and the two variables that a new key shows (“API keys”):
+          </p>
           <CopyBlock label="shell" text={workerCommand(session.id, kind)} />
         </div>
       ))}
@@ -39,7 +54,8 @@ export function QueuePanel({ session }: { session: Session }) {
         <ul className="border-t border-line px-4 py-2 text-xs" aria-label="Attempts that failed">
           {counts.failures.map((failure, at) => (
             <li key={at} className="break-words">
-              <UserText className="font-mono" text={failure.name} />: <UserText text={failure.error} />
+              <UserText className="font-mono" text={failure.name} />:{" "}
+              <UserText text={failure.error} />
             </li>
           ))}
         </ul>

@@ -6,8 +6,21 @@ import { expect, test } from "vitest";
 import type { TimelineEntry } from "../../../live/record";
 import { Detail, EventLinks } from "./record-panel";
 
-const page = (part: ReactNode) => renderToStaticMarkup(createElement(QueryClientProvider, { client: new QueryClient() }, createElement(MemoryRouter, null, part)));
-const entry: TimelineEntry = { cursor: 1, at: "2030-01-01T00:00:00Z", kind: "event", title: "step refused", detail: "" };
+const page = (part: ReactNode) =>
+  renderToStaticMarkup(
+    createElement(
+      QueryClientProvider,
+      { client: new QueryClient() },
+      createElement(MemoryRouter, null, part),
+    ),
+  );
+const entry: TimelineEntry = {
+  cursor: 1,
+  at: "2030-01-01T00:00:00Z",
+  kind: "event",
+  title: "step refused",
+  detail: "",
+};
 
 test("a stack dump is one line that opens to all of it, and its controls are signs", () => {
   const dump = `stacks ${"frame\n".repeat(400)}\u001b[31mlast`;
@@ -18,7 +31,14 @@ test("a stack dump is one line that opens to all of it, and its controls are sig
 });
 
 test("a refused step leads to its step, and to its batch while a runtime has it", () => {
-  const leads = (isReady: boolean) => page(createElement(EventLinks, { sessionId: "ses_1", entry: { ...entry, step: 7, batch: "refused-1f" }, isReady }));
+  const leads = (isReady: boolean) =>
+    page(
+      createElement(EventLinks, {
+        sessionId: "ses_1",
+        entry: { ...entry, step: 7, batch: "refused-1f" },
+        isReady,
+      }),
+    );
   expect(leads(true)).toContain('href="/sessions/ses_1/steps/7"');
   expect(leads(true)).toContain("Download batch");
   expect(leads(false)).not.toContain("Download batch");

@@ -11,7 +11,11 @@ import { ErrorNotice } from "../../../ui/notice";
 import { visible } from "../../../ui/plain-text";
 import { RuntimeLog } from "./runtime-log";
 
-const LOOKS = { state: "shrink-0 font-medium", phase: "min-w-0 wrap-anywhere text-muted", event: "shrink-0" };
+const LOOKS = {
+  state: "shrink-0 font-medium",
+  phase: "min-w-0 wrap-anywhere text-muted",
+  event: "shrink-0",
+};
 
 const tab =
   "h-10 border-b-2 border-transparent px-1 font-semibold text-muted hover:text-ink data-[state=active]:border-accent data-[state=active]:text-ink";
@@ -22,10 +26,17 @@ const SHORT = 90;
 const DETAIL_CHARACTERS = 50_000;
 
 export function Detail({ text }: { text: string }) {
-  if (text.length <= SHORT) return <span className="min-w-0 text-xs break-words text-muted max-sm:order-last max-sm:basis-full">{visible(text)}</span>;
+  if (text.length <= SHORT)
+    return (
+      <span className="min-w-0 text-xs break-words text-muted max-sm:order-last max-sm:basis-full">
+        {visible(text)}
+      </span>
+    );
   return (
     <details className="group min-w-0 flex-1 text-xs text-muted max-sm:order-last max-sm:basis-full">
-      <summary className="cursor-pointer truncate group-open:whitespace-normal">{visible(text.slice(0, SHORT))}…</summary>
+      <summary className="cursor-pointer truncate group-open:whitespace-normal">
+        {visible(text.slice(0, SHORT))}…
+      </summary>
       <pre tabIndex={0} className="mt-1 max-h-80 overflow-auto font-mono whitespace-pre-wrap">
         <CutText text={text} most={DETAIL_CHARACTERS} />
       </pre>
@@ -34,13 +45,24 @@ export function Detail({ text }: { text: string }) {
 }
 
 /** From an event to what it is about: its step, and the batch that a refused step leaves while a runtime has it. */
-export function EventLinks({ sessionId, entry, isReady }: { sessionId: string; entry: TimelineEntry; isReady: boolean }) {
+export function EventLinks({
+  sessionId,
+  entry,
+  isReady,
+}: {
+  sessionId: string;
+  entry: TimelineEntry;
+  isReady: boolean;
+}) {
   const save = useMutation({ mutationFn: (batch: string) => downloadBatch(sessionId, batch) });
   const { batch, step } = entry;
   return (
     <span className="ml-auto flex shrink-0 items-baseline gap-2 text-xs">
       {step !== undefined && step > 0 && (
-        <Link to={`/sessions/${sessionId}/steps/${String(step)}`} className="rounded text-accent hover:underline">
+        <Link
+          to={`/sessions/${sessionId}/steps/${String(step)}`}
+          className="rounded text-accent hover:underline"
+        >
           Step {step}
         </Link>
       )}
@@ -80,16 +102,27 @@ export function RecordPanel({ sessionId, record, isReady }: RecordPanelProps) {
         </Tabs.Trigger>
       </Tabs.List>
       <Tabs.Content value="events" className="max-h-80 overflow-y-auto">
-        {record.timeline.length === 0 && <p className="p-4 text-muted">Nothing has happened yet.</p>}
+        {record.timeline.length === 0 && (
+          <p className="p-4 text-muted">Nothing has happened yet.</p>
+        )}
         <ol className="divide-y divide-line">
           {record.timeline.toReversed().map((entry) => (
-            <li key={entry.cursor} className="flex flex-wrap items-baseline gap-x-3 gap-y-0.5 px-4 py-1.5 sm:flex-nowrap">
-              <time dateTime={entry.at} title={dateTime(entry.at)} className="shrink-0 text-xs text-muted tabular-nums">
+            <li
+              key={entry.cursor}
+              className="flex flex-wrap items-baseline gap-x-3 gap-y-0.5 px-4 py-1.5 sm:flex-nowrap"
+            >
+              <time
+                dateTime={entry.at}
+                title={dateTime(entry.at)}
+                className="shrink-0 text-xs text-muted tabular-nums"
+              >
                 {timeOfDay(entry.at)}
               </time>
               <span className={LOOKS[entry.kind]}>{entry.title}</span>
               <Detail text={entry.detail} />
-              {(entry.batch !== undefined || entry.step !== undefined) && <EventLinks sessionId={sessionId} entry={entry} isReady={isReady} />}
+              {(entry.batch !== undefined || entry.step !== undefined) && (
+                <EventLinks sessionId={sessionId} entry={entry} isReady={isReady} />
+              )}
             </li>
           ))}
         </ol>

@@ -19,18 +19,30 @@ interface RewardPanelProps {
   isLoading: boolean;
 }
 
-export const RewardPanel = memo(function RewardPanel({ session, record: { steps, read, evaluations }, isLoading }: RewardPanelProps) {
-  const drawn = useMemo(() => rewardChart(recordedPoints(steps, read), evaluations, "step"), [steps, read, evaluations]);
+export const RewardPanel = memo(function RewardPanel({
+  session,
+  record: { steps, read, evaluations },
+  isLoading,
+}: RewardPanelProps) {
+  const drawn = useMemo(
+    () => rewardChart(recordedPoints(steps, read), evaluations, "step"),
+    [steps, read, evaluations],
+  );
   const nothing = noGradientText(steps[steps.length - 1]);
   const linkOf = (index: number) => {
     const step = drawn.steps[index];
-    return step ? { to: `/sessions/${session.id}/steps/${String(step)}`, text: `Open step ${String(step)}` } : null;
+    return step
+      ? { to: `/sessions/${session.id}/steps/${String(step)}`, text: `Open step ${String(step)}` }
+      : null;
   };
   return (
     <Panel
       title="Learning"
       actions={
-        <Link to={`/sessions/${session.id}/charts`} className="rounded text-xs text-accent hover:underline">
+        <Link
+          to={`/sessions/${session.id}/charts`}
+          className="rounded text-xs text-accent hover:underline"
+        >
           All charts
         </Link>
       }
@@ -41,7 +53,14 @@ export const RewardPanel = memo(function RewardPanel({ session, record: { steps,
         </div>
       )}
       <div data-testid="charts" data-steps={steps.length}>
-        <Chart title="Reward" {...drawn} linkOf={linkOf} isLoading={isLoading} placeholder={session.policy_version > 0 ? "No steps are kept" : "No step yet"} height={220} />
+        <Chart
+          title="Reward"
+          {...drawn}
+          linkOf={linkOf}
+          isLoading={isLoading}
+          placeholder={session.policy_version > 0 ? "No steps are kept" : "No step yet"}
+          height={220}
+        />
       </div>
     </Panel>
   );

@@ -33,10 +33,24 @@ export interface Marked {
   times: StepTimes | null;
 }
 
-export function markersOf({ id, createdAt, axis, points, marks, evaluations, times }: Marked): Marker[] {
+export function markersOf({
+  id,
+  createdAt,
+  axis,
+  points,
+  marks,
+  evaluations,
+  times,
+}: Marked): Marker[] {
   const page = `/sessions/${id}`;
   const stepPage = (step: number) => (step > 0 ? `${page}/steps/${String(step)}` : page);
-  const put = (key: string, kind: MarkerKind, x: number | null, text: string, to: string): Marker[] => {
+  const put = (
+    key: string,
+    kind: MarkerKind,
+    x: number | null,
+    text: string,
+    to: string,
+  ): Marker[] => {
     const look = MARKER_KINDS.find((each) => each.kind === kind);
     return x === null || !look ? [] : [{ key, kind, x, text, to, colour: look.colour }];
   };
@@ -44,22 +58,40 @@ export function markersOf({ id, createdAt, axis, points, marks, evaluations, tim
     const seconds = (Date.parse(mark.at) - Date.parse(createdAt)) / 1000;
     const step = mark.step ?? (times && stepAt(times, seconds));
     if (step === null) return [];
-    const x = mark.kind === "restart" && axis === "time" ? within(seconds, points.x) : placeOf(step, axis, points);
+    const x =
+      mark.kind === "restart" && axis === "time"
+        ? within(seconds, points.x)
+        : placeOf(step, axis, points);
     const [text, to] = markText(mark, step, { page, stepPage });
     return put(String(mark.cursor), mark.kind, x, text, to);
   });
   const ofEvaluations = evaluations.flatMap((one, at) => {
     const text = `Evaluation ${one.name} at step ${number(one.step)}: mean reward ${number(one.reward_mean)}`;
     // One before the first step has a place on the reward's chart alone, as its point there has.
-    const x = axis === "step" && one.step < (points.x[0] ?? 0) ? one.step : placeOf(one.step, axis, points);
-    return put(`evaluation ${String(at)}`, "evaluation", x, text, `${page}/tasks?to=${String(one.step)}`);
+    const x =
+      axis === "step" && one.step < (points.x[0] ?? 0) ? one.step : placeOf(one.step, axis, points);
+    return put(
+      `evaluation ${String(at)}`,
+      "evaluation",
+      x,
+      text,
+      `${page}/tasks?to=${String(one.step)}`,
+    );
   });
   return [...ofRecord, ...ofEvaluations];
 }
 
-function markText(mark: Mark, step: number, { page, stepPage }: { page: string; stepPage: (step: number) => string }): [text: string, to: string] {
+function markText(
+  mark: Mark,
+  step: number,
+  { page, stepPage }: { page: string; stepPage: (step: number) => string },
+): [text: string, to: string] {
   const at = number(step);
-  if (mark.kind === "checkpoint") return [`Checkpoint of step ${at}${mark.detail && ` (${mark.detail})`}, ${dateTime(mark.at)}`, stepPage(step)];
+  if (mark.kind === "checkpoint")
+    return [
+      `Checkpoint of step ${at}${mark.detail && ` (${mark.detail})`}, ${dateTime(mark.at)}`,
+      stepPage(step),
+    ];
   if (mark.kind === "change") return [`From step ${at}: ${mark.detail}`, `${page}/settings`];
   const reason = mark.detail && `: ${mark.detail}`;
   if (mark.kind === "refusal") return [`Step ${at} was refused${reason}`, stepPage(step)];

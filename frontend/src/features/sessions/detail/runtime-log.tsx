@@ -23,7 +23,10 @@ export function RuntimeLog({ sessionId }: { sessionId: string }) {
   const { data, error, isFetching, refetch, dataUpdatedAt } = useQuery(query);
   const kept = useQueryClient();
   const further = useMutation({
-    mutationFn: async (before: SessionLogs) => ({ to: query.queryKey, logs: await logsGoOn(sessionId, asked, before, MANY) }),
+    mutationFn: async (before: SessionLogs) => ({
+      to: query.queryKey,
+      logs: await logsGoOn(sessionId, asked, before, MANY),
+    }),
     onSuccess: ({ to, logs }) => kept.setQueryData(to, logs),
   });
   const isReading = isFetching || further.isPending;
@@ -57,7 +60,11 @@ export function RuntimeLog({ sessionId }: { sessionId: string }) {
           }}
         />
         <span role="status">
-          {data ? `Last ${number(found)} ${asked ? "of them" : "lines"}, at ${timeOfDay(new Date(dataUpdatedAt).toISOString())}` : isReading ? "Reading…" : ""}
+          {data
+            ? `Last ${number(found)} ${asked ? "of them" : "lines"}, at ${timeOfDay(new Date(dataUpdatedAt).toISOString())}`
+            : isReading
+              ? "Reading…"
+              : ""}
           {data?.is_cut && " Lines between were not kept."}
         </span>
         <span className="-mr-2 ml-auto flex">
@@ -77,9 +84,20 @@ export function RuntimeLog({ sessionId }: { sessionId: string }) {
           </Button>
         </span>
       </div>
-      {found === 0 && data && <p className="p-4 text-muted">{asked ? "No line contains it." : "The log is empty: nothing that a runtime of this session wrote was kept."}</p>}
+      {found === 0 && data && (
+        <p className="p-4 text-muted">
+          {asked
+            ? "No line contains it."
+            : "The log is empty: nothing that a runtime of this session wrote was kept."}
+        </p>
+      )}
       {found > 0 && (
-        <pre ref={block} tabIndex={0} aria-label="Runtime log" className="max-h-80 overflow-auto p-4 font-mono text-xs leading-relaxed">
+        <pre
+          ref={block}
+          tabIndex={0}
+          aria-label="Runtime log"
+          className="max-h-80 overflow-auto p-4 font-mono text-xs leading-relaxed"
+        >
           {data?.lines.map((line, at) => (
             <Fragment key={at}>
               <CutText text={line} />

@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import { sdkProgram } from "./sdk-program";
 
-const session = (config: object) => ({ base_model: 'a "b"', config }) as unknown as Parameters<typeof sdkProgram>[0];
+const session = (config: object) =>
+  ({ base_model: 'a "b"', config }) as unknown as Parameters<typeof sdkProgram>[0];
 
 test("the options of a run are a program of Python", () => {
   const config = { grpo_n: 4, kl_stop: null, dynamic_sampling: true, loss: "dapo", seed: 0 };
@@ -18,7 +19,12 @@ test("the options of a run are a program of Python", () => {
 });
 
 test("many of them are one a line", () => {
-  const config = { model_names: { "gpt-4o": "planner" }, learning_rate: 0.000002, max_context_length: 4096, checkpoint_every_steps: 12 };
+  const config = {
+    model_names: { "gpt-4o": "planner" },
+    learning_rate: 0.000002,
+    max_context_length: 4096,
+    checkpoint_every_steps: 12,
+  };
   expect(sdkProgram(session(config), Object.keys(config)).split("\n").slice(2, 8)).toEqual([
     "with TinkerScript(",
     String.raw`    "a \"b\"",`,

@@ -5,12 +5,21 @@ import { nested } from "../config-fields";
 const WIDTH = 88;
 
 /** `changed`: the names of the options that differ from their defaults. */
-export function sdkProgram(session: Pick<Session, "base_model" | "started_from" | "config">, changed: readonly string[]): string {
+export function sdkProgram(
+  session: Pick<Session, "base_model" | "started_from" | "config">,
+  changed: readonly string[],
+): string {
   const config = session.config as unknown as Record<string, unknown>;
   const options = nested(Object.fromEntries(changed.map((path) => [path, at(config, path)])));
-  const given = [JSON.stringify(session.started_from?.checkpoint_id ?? session.base_model), ...Object.entries(options).map(([name, value]) => `${name}=${literal(value)}`)];
+  const given = [
+    JSON.stringify(session.started_from?.checkpoint_id ?? session.base_model),
+    ...Object.entries(options).map(([name, value]) => `${name}=${literal(value)}`),
+  ];
   const line = `with TinkerScript(${given.join(", ")}) as session:`;
-  const begins = line.length <= WIDTH ? line : `with TinkerScript(\n${given.map((one) => `    ${one},\n`).join("")}) as session:`;
+  const begins =
+    line.length <= WIDTH
+      ? line
+      : `with TinkerScript(\n${given.map((one) => `    ${one},\n`).join("")}) as session:`;
   return `from tinkerscript import TinkerScript
 
 ${begins}  # it ends with the block
@@ -28,7 +37,9 @@ function literal(value: unknown): string {
   if (value === null || value === undefined) return "None";
   if (typeof value === "boolean") return value ? "True" : "False";
   if (typeof value === "object" && !Array.isArray(value)) {
-    return `{${Object.entries(value).map(([name, one]) => `${JSON.stringify(name)}: ${literal(one)}`).join(", ")}}`;
+    return `{${Object.entries(value)
+      .map(([name, one]) => `${JSON.stringify(name)}: ${literal(one)}`)
+      .join(", ")}}`;
   }
   return JSON.stringify(value);
 }

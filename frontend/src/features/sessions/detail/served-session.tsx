@@ -14,7 +14,9 @@ export function ServedSession({ session, record }: { session: Session; record: S
     <>
       <dl className="cells grid-cols-2 rounded-lg border border-line lg:grid-cols-4">
         <Fact term="Serves" note={servedNote(session)}>
-          <span className="block font-mono text-sm leading-5 wrap-anywhere">{session.served_checkpoint_id ?? session.base_model}</span>
+          <span className="block font-mono text-sm leading-5 wrap-anywhere">
+            {session.served_checkpoint_id ?? session.base_model}
+          </span>
         </Fact>
         <Fact term="Base model" note={`${number(session.config.max_context_length)} tokens a call`}>
           <span className="block text-sm leading-5 wrap-anywhere">{session.base_model}</span>
@@ -26,7 +28,10 @@ export function ServedSession({ session, record }: { session: Session; record: S
       </dl>
       {hasEnded(session) ? (
         <p className="text-muted">
-          This model is no longer served. <Link to="/serving" className="rounded text-accent hover:underline">Serve a model</Link>
+          This model is no longer served.{" "}
+          <Link to="/serving" className="rounded text-accent hover:underline">
+            Serve a model
+          </Link>
         </p>
       ) : (
         <EndpointPanel session={session} />

@@ -1,7 +1,14 @@
 // The buttons that change a session, each behind a question, each only where its state allows it.
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "react-router";
-import { deleteSession, resumeSession, sessionQuery, sessionsKey, stopSession, suspendSession } from "../../../api/sessions";
+import {
+  deleteSession,
+  resumeSession,
+  sessionQuery,
+  sessionsKey,
+  stopSession,
+  suspendSession,
+} from "../../../api/sessions";
 import type { Session } from "../../../api/types";
 import { Button } from "../../../ui/button";
 import { Confirm } from "../../../ui/dialog";
@@ -50,14 +57,23 @@ export function useSessionActions({ id }: Session): SessionMoves {
   };
 }
 
-export function SessionActionsBar({ session, actions }: { session: Session; actions: SessionMoves }) {
+export function SessionActionsBar({
+  session,
+  actions,
+}: {
+  session: Session;
+  actions: SessionMoves;
+}) {
   return allowedActions(session.state).map((action) => {
     const { button, ...question } = actionWords(session.kind, action);
     return (
       <Confirm
         key={action}
         trigger={
-          <Button look={action === "stop" || action === "delete" ? "danger" : "secondary"} disabled={actions.busy}>
+          <Button
+            look={action === "stop" || action === "delete" ? "danger" : "secondary"}
+            disabled={actions.busy}
+          >
             {button}
           </Button>
         }

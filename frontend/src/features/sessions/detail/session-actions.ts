@@ -25,7 +25,8 @@ const OF_RUNS: Record<SessionAction, Words> = {
   suspend: {
     button: "Suspend",
     title: "Suspend this session?",
-    description: "Its state is saved and its runtime freed. The next episode wakes it, or “Resume”.",
+    description:
+      "Its state is saved and its runtime freed. The next episode wakes it, or “Resume”.",
     action: "Suspend session",
   },
   resume: {
@@ -44,28 +45,62 @@ const OF_RUNS: Record<SessionAction, Words> = {
   delete: {
     button: "Delete",
     title: "Delete this session?",
-    description: "Its record, its episodes and all of its checkpoints, pinned ones too, are removed. This cannot be undone.",
+    description:
+      "Its record, its episodes and all of its checkpoints, pinned ones too, are removed. This cannot be undone.",
     action: "Delete session",
   },
 };
 
 /** A served model has no state of its own, no episodes and no checkpoints. */
 const OF_SERVED_MODELS: Record<SessionAction, Words> = {
-  suspend: { ...OF_RUNS.suspend, description: "Its runtime ends and costs nothing. The next call starts it again, or “Resume”." },
-  resume: { ...OF_RUNS.resume, description: "It joins the queue, loads its model again, and uses device time again." },
-  stop: { ...OF_RUNS.stop, description: "It ends, its keys with it, and cannot be started again. What it serves stays and can be served anew." },
-  delete: { ...OF_RUNS.delete, description: "Its record and its log are removed; what it served stays. This cannot be undone." },
+  suspend: {
+    ...OF_RUNS.suspend,
+    description: "Its runtime ends and costs nothing. The next call starts it again, or “Resume”.",
+  },
+  resume: {
+    ...OF_RUNS.resume,
+    description: "It joins the queue, loads its model again, and uses device time again.",
+  },
+  stop: {
+    ...OF_RUNS.stop,
+    description:
+      "It ends, its keys with it, and cannot be started again. What it serves stays and can be served anew.",
+  },
+  delete: {
+    ...OF_RUNS.delete,
+    description: "Its record and its log are removed; what it served stays. This cannot be undone.",
+  },
 };
 
 /** Models are saved by the client that drives it. */
 const OF_TINKER: Record<SessionAction, Words> = {
-  suspend: { ...OF_RUNS.suspend, description: "Its models are saved and its runtime freed. The next request of its client wakes it, or “Resume”." },
-  resume: { ...OF_RUNS.resume, description: "It joins the queue, goes on with its models as they were saved, and uses device time again." },
-  stop: { ...OF_RUNS.stop, description: "It ends and cannot be started again: its client’s next request is refused. Checkpoints that the client saved stay; what it did not save goes." },
-  delete: { ...OF_RUNS.delete, description: "Its record, its models and all of its checkpoints, published ones too, are removed. This cannot be undone." },
+  suspend: {
+    ...OF_RUNS.suspend,
+    description:
+      "Its models are saved and its runtime freed. The next request of its client wakes it, or “Resume”.",
+  },
+  resume: {
+    ...OF_RUNS.resume,
+    description:
+      "It joins the queue, goes on with its models as they were saved, and uses device time again.",
+  },
+  stop: {
+    ...OF_RUNS.stop,
+    description:
+      "It ends and cannot be started again: its client’s next request is refused. Checkpoints that the client saved stay; what it did not save goes.",
+  },
+  delete: {
+    ...OF_RUNS.delete,
+    description:
+      "Its record, its models and all of its checkpoints, published ones too, are removed. This cannot be undone.",
+  },
 };
 
-const WORDS: Record<Session["kind"], Record<SessionAction, Words>> = { episodes: OF_RUNS, tinker: OF_TINKER, serving: OF_SERVED_MODELS };
+const WORDS: Record<Session["kind"], Record<SessionAction, Words>> = {
+  episodes: OF_RUNS,
+  tinker: OF_TINKER,
+  serving: OF_SERVED_MODELS,
+};
 
 export function actionWords(kind: Session["kind"], action: SessionAction): Words {
   return WORDS[kind][action];

@@ -36,13 +36,21 @@ export function SessionHeader({ session, link, heardAt }: SessionHeaderProps) {
           <CopyText label="the session's id" text={session.id} />
           <TagLinks tags={session.tags} />
           <StateBadge state={session.state} />
-          {session.phase && !hasEnded(session) && !hasNow(session) && <span className="min-w-0 text-muted wrap-anywhere">{session.phase}</span>}
-          {(!hasEnded(session) || link.status === "refused") && <LinkState link={link} heardAt={heardAt} />}
+          {session.phase && !hasEnded(session) && !hasNow(session) && (
+            <span className="min-w-0 text-muted wrap-anywhere">{session.phase}</span>
+          )}
+          {(!hasEnded(session) || link.status === "refused") && (
+            <LinkState link={link} heardAt={heardAt} />
+          )}
         </div>
         <div data-page-actions className="flex flex-wrap items-center gap-2">
           <ExportModel session={session} />
-          {session.kind === "episodes" && !isExported && <ButtonLink to={`/compare?runs=${session.id}`}>Compare</ButtonLink>}
-          {mayWrite && session.kind === "episodes" && <ButtonLink to={`/sessions/new?from=${session.id}`}>Run again</ButtonLink>}
+          {session.kind === "episodes" && !isExported && (
+            <ButtonLink to={`/compare?runs=${session.id}`}>Compare</ButtonLink>
+          )}
+          {mayWrite && session.kind === "episodes" && (
+            <ButtonLink to={`/sessions/new?from=${session.id}`}>Run again</ButtonLink>
+          )}
           {mayWrite && <PinButton session={session} update={pin} />}
           {mayWrite && <SessionActionsBar session={session} actions={actions} />}
         </div>

@@ -37,7 +37,8 @@ export function SessionPage() {
   useErrorToast("session", session ? error : null); // what stands here stays, when the server is away for a moment
   const { search } = useLocation();
   // Where the charts were: a link of before with their parts leads to their own page.
-  if (hasChartParts(new URLSearchParams(search))) return <Navigate to={`/sessions/${id}/charts${search}`} replace />;
+  if (hasChartParts(new URLSearchParams(search)))
+    return <Navigate to={`/sessions/${id}/charts${search}`} replace />;
   if (!session) return error ? <ErrorNotice error={error} /> : <Loading />;
   return <LiveSession key={id} session={session} />;
 }
@@ -73,20 +74,37 @@ function LiveSession({ session }: { session: Session }) {
   );
 }
 
-function Below({ session, record, isLoaded }: { session: Session; record: SessionRecord; isLoaded: boolean }) {
+function Below({
+  session,
+  record,
+  isLoaded,
+}: {
+  session: Session;
+  record: SessionRecord;
+  isLoaded: boolean;
+}) {
   return (
     <div className="grid items-start gap-4 xl:grid-cols-[minmax(0,2fr)_minmax(20rem,1fr)]">
       <div className="min-w-0 space-y-4">
-        {session.state === "ready" && !isExported && record.steps.length === 0 && session.accounting.begun === 0 && <WaitingForEpisodes session={session} />}
+        {session.state === "ready" &&
+          !isExported &&
+          record.steps.length === 0 &&
+          session.accounting.begun === 0 && <WaitingForEpisodes session={session} />}
         <PartBoundary name="Learning">
           <RewardPanel session={session} record={record} isLoading={!isLoaded} />
         </PartBoundary>
         <PartBoundary name="Events">
-          <RecordPanel sessionId={session.id} record={record} isReady={session.state === "ready" && !isExported} />
+          <RecordPanel
+            sessionId={session.id}
+            record={record}
+            isReady={session.state === "ready" && !isExported}
+          />
         </PartBoundary>
       </div>
       <div className="min-w-0 space-y-4">
-        <PartBoundary name="Now">{hasNow(session) && <NowPanel session={session} record={record} />}</PartBoundary>
+        <PartBoundary name="Now">
+          {hasNow(session) && <NowPanel session={session} record={record} />}
+        </PartBoundary>
         <PartBoundary name="Episodes">
           <AccountingPanel session={session} />
         </PartBoundary>
@@ -111,7 +129,10 @@ function Attention({ session, budgetEnd }: { session: Session; budgetEnd: Budget
   }
   if (budgetEnd) {
     return (
-      <Notice tone={hasEnded(session) ? "info" : "warn"} title={hasEnded(session) ? "Ended by its budget" : "Its budget is used up: it is ending"}>
+      <Notice
+        tone={hasEnded(session) ? "info" : "warn"}
+        title={hasEnded(session) ? "Ended by its budget" : "Its budget is used up: it is ending"}
+      >
         {budgetEndText(budgetEnd)}
       </Notice>
     );
@@ -130,8 +151,14 @@ function WaitingForEpisodes({ session }: { session: Session }) {
   return (
     <Panel title="Ready for episodes">
       <div className="space-y-3 p-4">
-        <p className="text-muted">The engine is up and nothing has been asked of it yet. Run your loop with a key of this project:</p>
-        <LoopSnippet secret={null} target={{ sessionId: session.id, grpoN: session.config.grpo_n }} />
+        <p className="text-muted">
+          The engine is up and nothing has been asked of it yet. Run your loop with a key of this
+          project:
+        </p>
+        <LoopSnippet
+          secret={null}
+          target={{ sessionId: session.id, grpoN: session.config.grpo_n }}
+        />
       </div>
     </Panel>
   );

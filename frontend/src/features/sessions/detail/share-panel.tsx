@@ -23,7 +23,11 @@ export function SharePanel({ session }: { session: Session }) {
   const [days, setDays] = useState(7);
   const client = useQueryClient();
   const onSettled = () => client.invalidateQueries({ queryKey: sharesQuery(session.id).queryKey });
-  const create = useMutation({ mutationFn: () => createShare(session.id, days), onSettled, gcTime: 0 });
+  const create = useMutation({
+    mutationFn: () => createShare(session.id, days),
+    onSettled,
+    gcTime: 0,
+  });
   const revoke = useMutation({
     meta: { done: "The link is revoked" },
     mutationFn: (shareId: string) => revokeShare(session.id, shareId),
@@ -36,7 +40,11 @@ export function SharePanel({ session }: { session: Session }) {
   return (
     <Panel title="Public links">
       <div className="space-y-3 p-4">
-        <p className="text-xs text-muted">Anyone who has a link can read this run’s options, curves and episodes without an account. It gives access to nothing else. A link also ends when its maker may no longer change runs here.</p>
+        <p className="text-xs text-muted">
+          Anyone who has a link can read this run’s options, curves and episodes without an account.
+          It gives access to nothing else. A link also ends when its maker may no longer change runs
+          here.
+        </p>
         <ErrorNotice error={error ?? create.error ?? revoke.error} />
         <div className="flex items-center gap-2">
           <select
@@ -73,7 +81,12 @@ export function SharePanel({ session }: { session: Session }) {
             </span>
             <Confirm
               trigger={
-                <Button look="quiet" className="ml-auto h-6 px-2 text-xs" disabled={revoke.isPending} aria-label={`Revoke the link until ${dateTime(share.expires_at)}`}>
+                <Button
+                  look="quiet"
+                  className="ml-auto h-6 px-2 text-xs"
+                  disabled={revoke.isPending}
+                  aria-label={`Revoke the link until ${dateTime(share.expires_at)}`}
+                >
                   Revoke
                 </Button>
               }

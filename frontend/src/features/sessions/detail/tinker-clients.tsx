@@ -26,7 +26,9 @@ function ClientFacts({ client }: { client: TinkerRun["clients"][number] }) {
     ...(client.display_name ? [["Name", client.display_name] as [string, string]] : []),
     ["Version", client.sdk_version || "not told"],
     ...(client.tags.length > 0 ? [["Tags", client.tags.join(", ")] as [string, string]] : []),
-    ...(client.finished === null ? [] : [["Ended by its client", client.finished] as [string, string]]),
+    ...(client.finished === null
+      ? []
+      : [["Ended by its client", client.finished] as [string, string]]),
   ];
   return (
     <>
@@ -53,12 +55,23 @@ function ClientFacts({ client }: { client: TinkerRun["clients"][number] }) {
 export function SamplersPanel({ run }: { run: TinkerRun | undefined }) {
   if (!run || run.samplers === 0) return null;
   return (
-    <Panel title="Sampling clients" actions={<span className="text-xs text-muted tabular-nums">{number(run.samplers)} in all</span>}>
+    <Panel
+      title="Sampling clients"
+      actions={
+        <span className="text-xs text-muted tabular-nums">{number(run.samplers)} in all</span>
+      }
+    >
       <ul className="max-h-80 divide-y divide-line overflow-y-auto">
         {run.newest_samplers.map((sampler) => (
           <li key={sampler.id} className="px-4 py-1.5">
             <span className="flex justify-between gap-3">
-              <span className="min-w-0 wrap-anywhere">{sampler.model_path === null ? `${sampler.base_model}, the base model` : <SampledPath path={sampler.model_path} />}</span>
+              <span className="min-w-0 wrap-anywhere">
+                {sampler.model_path === null ? (
+                  `${sampler.base_model}, the base model`
+                ) : (
+                  <SampledPath path={sampler.model_path} />
+                )}
+              </span>
               <span className="shrink-0 text-xs text-muted" title={dateTime(sampler.created_at)}>
                 {ago(sampler.created_at)}
               </span>

@@ -14,7 +14,13 @@ import { Panel } from "../../../ui/panel";
 import { smoothed, smoothingOf } from "../../../ui/smoothing";
 import { fetchPlots } from "../../../ui/use-plot";
 import { PlotGrid } from "./plot-grid";
-import { lossCharts, modelName, stepCharts, withFinerCalls, type CallChart } from "./tinker-columns";
+import {
+  lossCharts,
+  modelName,
+  stepCharts,
+  withFinerCalls,
+  type CallChart,
+} from "./tinker-columns";
 
 fetchPlots();
 
@@ -55,8 +61,18 @@ export function ModelCurves({ session, run, model, isLive, onChoose }: ModelCurv
         <ChartControls hasAxes={false} />
       </div>
       <div data-testid="charts" className="divide-y divide-line">
-        <Curves {...{ session, model, isLive, weight, log }} kind="forward_backward" chartsOf={lossCharts} none="No call of forward_backward yet" />
-        <Curves {...{ session, model, isLive, weight, log }} kind="optim_step" chartsOf={stepCharts} none="No optimizer step yet" />
+        <Curves
+          {...{ session, model, isLive, weight, log }}
+          kind="forward_backward"
+          chartsOf={lossCharts}
+          none="No call of forward_backward yet"
+        />
+        <Curves
+          {...{ session, model, isLive, weight, log }}
+          kind="optim_step"
+          chartsOf={stepCharts}
+          none="No optimizer step yet"
+        />
       </div>
     </Panel>
   );
@@ -78,14 +94,43 @@ function Curves({ session, model, isLive, weight, log, kind, chartsOf, none }: C
   // Calls and steps are numbered apart: each of the two groups is zoomed by itself.
   const [zoom, setZoom] = useState<Range | null>(null);
   const isCoarse = data !== undefined && data.numbers.length < data.calls_within;
-  const finer = useQuery(finerCallsQuery(session.id, model.id, kind, isCoarse ? zoom : null, isLive));
-  const calls = useMemo(() => data && withFinerCalls(data, zoom ? finer.data : undefined), [data, finer.data, zoom]);
-  const charts = useMemo(() => (calls ? chartsOf(calls) : []).map((chart) => ({ ...chart, series: chart.series.map((line) => withSmoothing(line, weight)) })), [calls, chartsOf, weight]);
-  if (isPending || error || !calls || charts.length === 0) return error ? <ErrorNotice error={error} /> : isPending ? <Loading /> : <p className="p-4 text-muted">{none}</p>;
+  const finer = useQuery(
+    finerCallsQuery(session.id, model.id, kind, isCoarse ? zoom : null, isLive),
+  );
+  const calls = useMemo(
+    () => data && withFinerCalls(data, zoom ? finer.data : undefined),
+    [data, finer.data, zoom],
+  );
+  const charts = useMemo(
+    () =>
+      (calls ? chartsOf(calls) : []).map((chart) => ({
+        ...chart,
+        series: chart.series.map((line) => withSmoothing(line, weight)),
+      })),
+    [calls, chartsOf, weight],
+  );
+  if (isPending || error || !calls || charts.length === 0)
+    return error ? (
+      <ErrorNotice error={error} />
+    ) : isPending ? (
+      <Loading />
+    ) : (
+      <p className="p-4 text-muted">{none}</p>
+    );
   return (
     <>
       <ErrorNotice error={finer.error} />
-      <PlotGrid plots={charts} common={{ x: calls.numbers, axis: kind === "optim_step" ? "step" : "call", log, height: 150, zoom, onZoom: setZoom }} />
+      <PlotGrid
+        plots={charts}
+        common={{
+          x: calls.numbers,
+          axis: kind === "optim_step" ? "step" : "call",
+          log,
+          height: 150,
+          zoom,
+          onZoom: setZoom,
+        }}
+      />
     </>
   );
 }

@@ -20,7 +20,14 @@ import { modelName, weightsOf } from "./tinker-columns";
 import { ClientsPanel, Metadata, SamplersPanel } from "./tinker-clients";
 import { ModelCurves } from "./tinker-curves";
 
-const HEAD = [{ name: "Model" }, { name: "Trains" }, { name: "Learning rate", right: true }, { name: "Steps", right: true }, { name: "Calls", right: true }, { name: "Last request" }];
+const HEAD = [
+  { name: "Model" },
+  { name: "Trains" },
+  { name: "Learning rate", right: true },
+  { name: "Steps", right: true },
+  { name: "Calls", right: true },
+  { name: "Last request" },
+];
 
 export function TinkerSession({ session, record }: { session: Session; record: SessionRecord }) {
   const isLive = !hasEnded(session);
@@ -36,7 +43,11 @@ export function TinkerSession({ session, record }: { session: Session; record: S
           <Panel title="Models">
             {!run && !error && <Loading />}
             {run?.models.length === 0 && (
-              <Empty title="No model yet">{isLive ? "The client makes one with create_lora_training_client. Until then it only samples." : "The client made none: it only sampled."}</Empty>
+              <Empty title="No model yet">
+                {isLive
+                  ? "The client makes one with create_lora_training_client. Until then it only samples."
+                  : "The client made none: it only sampled."}
+              </Empty>
             )}
             {run && run.models.length > 0 && (
               <Table label="Models of the session" head={HEAD}>
@@ -46,7 +57,16 @@ export function TinkerSession({ session, record }: { session: Session; record: S
               </Table>
             )}
           </Panel>
-          {run && model && <ModelCurves key={model.id} session={session} run={run} model={model} isLive={isLive} onChoose={setChosen} />}
+          {run && model && (
+            <ModelCurves
+              key={model.id}
+              session={session}
+              run={run}
+              model={model}
+              isLive={isLive}
+              onChoose={setChosen}
+            />
+          )}
           <RecordPanel sessionId={session.id} record={record} isReady={false} />
         </div>
         <div className="min-w-0 space-y-4">
@@ -65,11 +85,16 @@ function Facts({ session, run }: { session: Session; run: TinkerRun | undefined 
   return (
     <dl className="cells grid-cols-2 rounded-lg border border-line sm:grid-cols-3 xl:grid-cols-6">
       <Fact term="Base model" note={`${number(session.config.max_context_length)} tokens a call`}>
-        <span className="block text-sm leading-5 wrap-anywhere">
-          {session.base_model}
-        </span>
+        <span className="block text-sm leading-5 wrap-anywhere">{session.base_model}</span>
       </Fact>
-      <Fact term="Models" note={run && run.samplers > 0 ? `and ${number(run.samplers)} sampling ${run.samplers === 1 ? "client" : "clients"}` : "that its clients train"}>
+      <Fact
+        term="Models"
+        note={
+          run && run.samplers > 0
+            ? `and ${number(run.samplers)} sampling ${run.samplers === 1 ? "client" : "clients"}`
+            : "that its clients train"
+        }
+      >
         {run ? number(models.length) : "–"}
       </Fact>
       <Fact term="Optimizer steps" note="of all models">
@@ -80,7 +105,14 @@ function Facts({ session, run }: { session: Session; run: TinkerRun | undefined 
           {last ? ago(last) : "none yet"}
         </span>
       </Fact>
-      <Fact term="Tokens" note={run ? `${count(run.tokens.sampling_prefill)} read, ${count(run.tokens.sampling_sample)} sampled` : "of training and sampling"}>
+      <Fact
+        term="Tokens"
+        note={
+          run
+            ? `${count(run.tokens.sampling_prefill)} read, ${count(run.tokens.sampling_sample)} sampled`
+            : "of training and sampling"
+        }
+      >
         <span data-testid="tokens">{run ? `${count(run.tokens.training)} trained` : "–"}</span>
       </Fact>
       <CostFact session={session} />
@@ -93,9 +125,21 @@ function CostFact({ session }: { session: Session }) {
   const { data } = useQuery(spendingQuery(session.id, !hasEnded(session)));
   if (!data) return null;
   const { cost, cost_per_hour: perHour, device_s: deviceS, prices } = data;
-  if (!prices) return <Fact term="Device time" note="this server has no prices">{span(deviceS)}</Fact>;
+  if (!prices)
+    return (
+      <Fact term="Device time" note="this server has no prices">
+        {span(deviceS)}
+      </Fact>
+    );
   return (
-    <Fact term="Cost so far" note={perHour === null ? `${span(deviceS)} of devices` : `${money(perHour, prices.currency)} an hour now`}>
+    <Fact
+      term="Cost so far"
+      note={
+        perHour === null
+          ? `${span(deviceS)} of devices`
+          : `${money(perHour, prices.currency)} an hour now`
+      }
+    >
       {money(cost, prices.currency)}
     </Fact>
   );
@@ -109,11 +153,17 @@ function ModelRow({ model, name }: { model: TinkerModel; name: string }) {
         <span className="block font-normal">
           <CopyText label={`the id of ${name}`} text={model.id} />
         </span>
-        {model.source_path !== null && <span className="block text-xs font-normal wrap-anywhere text-muted">from <UserText text={model.source_path} /></span>}
+        {model.source_path !== null && (
+          <span className="block text-xs font-normal wrap-anywhere text-muted">
+            from <UserText text={model.source_path} />
+          </span>
+        )}
         <Metadata values={model.user_metadata ?? {}} />
       </th>
       <td className={cell}>{weightsOf(model)}</td>
-      <td className={`${cell} text-right`}>{model.learning_rate === null ? "–" : number(model.learning_rate)}</td>
+      <td className={`${cell} text-right`}>
+        {model.learning_rate === null ? "–" : number(model.learning_rate)}
+      </td>
       <td className={`${cell} text-right`}>{number(model.steps)}</td>
       <td className={`${cell} text-right`}>{number(model.calls)}</td>
       <td className={`${cell} whitespace-nowrap`} title={dateTime(model.last_request_at)}>

@@ -25,8 +25,10 @@ function useRefresh(id: string): (page: EventPage) => void {
     () =>
       refresher((moved) =>
         Promise.all([
-          moved.has("session") && client.invalidateQueries({ queryKey: sessionQuery(id).queryKey, exact: true }),
-          moved.has("checkpoints") && client.invalidateQueries({ queryKey: checkpointsQuery(id).queryKey }),
+          moved.has("session") &&
+            client.invalidateQueries({ queryKey: sessionQuery(id).queryKey, exact: true }),
+          moved.has("checkpoints") &&
+            client.invalidateQueries({ queryKey: checkpointsQuery(id).queryKey }),
         ]),
       ),
     [client, id],

@@ -17,10 +17,18 @@ interface ShownPoints {
 }
 
 /** The live record has steps alone: what they stand at on another axis is asked for, and again while the session lives. */
-export function usePoints(axis: RunAxis, session: Session, { steps, read }: SessionRecord, zoom: Range | null): ShownPoints {
+export function usePoints(
+  axis: RunAxis,
+  session: Session,
+  { steps, read }: SessionRecord,
+  zoom: Range | null,
+): ShownPoints {
   const isLive = !hasEnded(session);
   const over = useQuery({ ...metricsQuery(session.id, axis, isLive), enabled: axis !== "step" });
-  const whole = useMemo(() => (axis === "step" ? recordedPoints(steps, read) : pointsOf(over.data)), [axis, steps, read, over.data]);
+  const whole = useMemo(
+    () => (axis === "step" ? recordedPoints(steps, read) : pointsOf(over.data)),
+    [axis, steps, read, over.data],
+  );
   const finer = useQuery(finerQuery(session.id, axis, isCoarse(whole) ? zoom : null, isLive));
   const points = useMemo(() => withFiner(whole, finer.data, zoom), [whole, finer.data, zoom]);
   return { points, whole, error: (axis === "step" ? null : over.error) ?? finer.error };

@@ -24,15 +24,34 @@ export interface RunMarkers {
   leftOut: number;
 }
 
-export function useRunMarkers({ session, record, evaluations, axis, steps, x }: Charted): RunMarkers {
+export function useRunMarkers({
+  session,
+  record,
+  evaluations,
+  axis,
+  steps,
+  x,
+}: Charted): RunMarkers {
   const { id, created_at: createdAt } = session;
   const isLong = record.timeline.length >= KEPT_ENTRIES;
   const { data: before } = useQuery({ ...marksQuery(id), enabled: isLong });
-  const marks = useMemo(() => marksJoined(record.marks, before?.items.flatMap((item) => markOf(item) ?? []) ?? []), [record.marks, before]);
+  const marks = useMemo(
+    () => marksJoined(record.marks, before?.items.flatMap((item) => markOf(item) ?? []) ?? []),
+    [record.marks, before],
+  );
   const restarts = marks.filter(({ kind }) => kind === "restart").length;
   const { data: times } = useQuery({ ...stepTimesQuery(id, restarts), enabled: restarts > 0 });
   const markers = useMemo(
-    () => markersOf({ id, createdAt, axis, points: { steps: steps.map(({ step }) => step), x }, marks, evaluations, times: times ?? null }),
+    () =>
+      markersOf({
+        id,
+        createdAt,
+        axis,
+        points: { steps: steps.map(({ step }) => step), x },
+        marks,
+        evaluations,
+        times: times ?? null,
+      }),
     [id, createdAt, axis, steps, x, marks, evaluations, times],
   );
   return { markers, leftOut: before?.left_out ?? 0 };

@@ -21,6 +21,7 @@ export function hasChartParts(address: URLSearchParams): boolean {
 export function withView(address: URLSearchParams, view: string): URLSearchParams {
   const next = new URLSearchParams(address);
   for (const name of [...PARTS, "zoom"]) next.delete(name); // a range is one of this run and axis
-  for (const [name, value] of new URLSearchParams(view)) if (PARTS.includes(name)) next.set(name, value);
+  for (const [name, value] of new URLSearchParams(view))
+    if (PARTS.includes(name)) next.set(name, value);
   return next;
 }

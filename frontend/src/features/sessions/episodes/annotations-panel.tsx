@@ -32,12 +32,19 @@ export function AnnotationsPanel({ id, episodeId, annotations }: Props) {
   return (
     <Panel title="Annotations">
       <div className="space-y-3 p-4">
-        {mayWrite && account && <OwnAnnotation key={episodeId} id={id} episodeId={episodeId} own={own} />}
-        {others.length === 0 && !mayWrite && <p className="text-xs text-muted">No one has annotated this episode.</p>}
+        {mayWrite && account && (
+          <OwnAnnotation key={episodeId} id={id} episodeId={episodeId} own={own} />
+        )}
+        {others.length === 0 && !mayWrite && (
+          <p className="text-xs text-muted">No one has annotated this episode.</p>
+        )}
         <ul className="space-y-2 text-xs">
           {others.map((one) => (
             <li key={`${one.by} ${one.at}`}>
-              <span className="font-medium">{THUMBS.find((thumb) => thumb.value === one.thumb)?.name}</span> <UserText className="text-muted" text={one.by || "A former member"} />{" "}
+              <span className="font-medium">
+                {THUMBS.find((thumb) => thumb.value === one.thumb)?.name}
+              </span>{" "}
+              <UserText className="text-muted" text={one.by || "A former member"} />{" "}
               <span className="text-muted" title={dateTime(one.at)}>
                 {ago(one.at)}
               </span>
@@ -54,14 +61,25 @@ export function AnnotationsPanel({ id, episodeId, annotations }: Props) {
   );
 }
 
-function OwnAnnotation({ id, episodeId, own }: { id: string; episodeId: string; own: EpisodeAnnotation | undefined }) {
+function OwnAnnotation({
+  id,
+  episodeId,
+  own,
+}: {
+  id: string;
+  episodeId: string;
+  own: EpisodeAnnotation | undefined;
+}) {
   const [comment, setComment] = useState(own?.comment ?? "");
   const client = useQueryClient();
   const save = useMutation({
     meta: { done: "Saved" },
-    mutationFn: (said: { thumb: Thumb | null; comment: string }) => annotateEpisode(id, episodeId, said),
+    mutationFn: (said: { thumb: Thumb | null; comment: string }) =>
+      annotateEpisode(id, episodeId, said),
     onSuccess: async (saved) => {
-      client.setQueryData(timelinesQuery(id, episodeId).queryKey, (pages) => withAnnotations(pages, saved.items));
+      client.setQueryData(timelinesQuery(id, episodeId).queryKey, (pages) =>
+        withAnnotations(pages, saved.items),
+      );
       await client.invalidateQueries({ queryKey: ["session", id, "episodes"] });
     },
   });
@@ -116,14 +134,28 @@ function OwnAnnotation({ id, episodeId, own }: { id: string; episodeId: string; 
 /** In a list: how many thumbs of each kind and comments an episode has. */
 export function AnnotationMarks({ annotations }: { annotations: readonly EpisodeAnnotation[] }) {
   const counts = [
-    ...THUMBS.map(({ value, sign, name }) => ({ sign, name, count: annotations.filter((one) => one.thumb === value).length })),
-    { sign: MessageSquare, name: "Comments", count: annotations.filter((one) => one.comment !== "").length },
+    ...THUMBS.map(({ value, sign, name }) => ({
+      sign,
+      name,
+      count: annotations.filter((one) => one.thumb === value).length,
+    })),
+    {
+      sign: MessageSquare,
+      name: "Comments",
+      count: annotations.filter((one) => one.comment !== "").length,
+    },
   ].filter(({ count }) => count > 0);
   if (counts.length === 0) return null;
   return (
     <span className="flex gap-2 text-xs text-muted">
       {counts.map(({ sign: Sign, name, count }) => (
-        <span key={name} className="inline-flex items-center gap-1" role="img" aria-label={`${name}: ${String(count)}`} title={`${name}: ${String(count)}`}>
+        <span
+          key={name}
+          className="inline-flex items-center gap-1"
+          role="img"
+          aria-label={`${name}: ${String(count)}`}
+          title={`${name}: ${String(count)}`}
+        >
           <Sign className="size-3" /> {count}
         </span>
       ))}

@@ -37,8 +37,15 @@ export function AnswerTokens({ told, measure, scale, shared = 0 }: AnswerProps) 
           <p key={`${run.call ?? ""} ${String(run.start)}`}>
             {from > 0 && <span className="text-muted">… </span>}
             <RunTokens run={run} from={from} to={from + TOKENS} measure={measure} scale={scale} />
-            {from > 0 && run.tokens === from && <span className="text-muted">It ends where the others go on.</span>}
-            {run.tokens > from + TOKENS && <span className="text-muted"> … {number(run.tokens - from - TOKENS)} more tokens</span>}
+            {from > 0 && run.tokens === from && (
+              <span className="text-muted">It ends where the others go on.</span>
+            )}
+            {run.tokens > from + TOKENS && (
+              <span className="text-muted">
+                {" "}
+                … {number(run.tokens - from - TOKENS)} more tokens
+              </span>
+            )}
           </p>
         );
       })}

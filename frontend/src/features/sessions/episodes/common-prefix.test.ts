@@ -2,9 +2,20 @@ import { expect, test } from "vitest";
 import { commonPrefix, partingAt } from "./common-prefix";
 
 test("answers part at the first token that is not the same in all", () => {
-  expect(commonPrefix([[1, 2, 3], [1, 2, 4], [1, 2]])).toBe(2);
+  expect(
+    commonPrefix([
+      [1, 2, 3],
+      [1, 2, 4],
+      [1, 2],
+    ]),
+  ).toBe(2);
   expect(commonPrefix([[1], [2]])).toBe(0);
-  expect(commonPrefix([[1, 2], [1, 2]])).toBe(2);
+  expect(
+    commonPrefix([
+      [1, 2],
+      [1, 2],
+    ]),
+  ).toBe(2);
 });
 
 test("one answer alone shares nothing", () => {
@@ -13,6 +24,19 @@ test("one answer alone shares nothing", () => {
 });
 
 test("answers that are all the same, and one alone, part nowhere", () => {
-  expect(partingAt([[1, 2], [1, 2, 3]])).toBe(2);
-  expect([partingAt([[1, 2], [1, 2]]), partingAt([[1, 2]]), partingAt([]), partingAt([[1], [2]])]).toEqual([0, 0, 0, 0]);
+  expect(
+    partingAt([
+      [1, 2],
+      [1, 2, 3],
+    ]),
+  ).toBe(2);
+  expect([
+    partingAt([
+      [1, 2],
+      [1, 2],
+    ]),
+    partingAt([[1, 2]]),
+    partingAt([]),
+    partingAt([[1], [2]]),
+  ]).toEqual([0, 0, 0, 0]);
 });

@@ -11,7 +11,8 @@ export function commonPrefix(sequences: number[][]): number {
   const [first, ...others] = sequences;
   if (!first || others.length === 0) return 0;
   let length = 0;
-  while (length < first.length && others.every((other) => other[length] === first[length])) length += 1;
+  while (length < first.length && others.every((other) => other[length] === first[length]))
+    length += 1;
   return length;
 }
 

@@ -27,7 +27,17 @@ interface Props {
 export function Conversation({ timelines, calls, outline, isWhole }: Props) {
   const [address, setAddress] = useAddress();
   const measure = measureOf(address);
-  const scale = useMemo(() => wholeScale(outline, scaleOf(timelines.flatMap((timeline) => timeline.runs), isWhole)), [timelines, outline, isWhole]);
+  const scale = useMemo(
+    () =>
+      wholeScale(
+        outline,
+        scaleOf(
+          timelines.flatMap((timeline) => timeline.runs),
+          isWhole,
+        ),
+      ),
+    [timelines, outline, isWhole],
+  );
   const [box, setBox] = useState<HTMLElement | null>(null);
   const line = Number(address.get("line") ?? "0");
   const token = address.has("token") ? Number(address.get("token")) : null;
@@ -35,30 +45,64 @@ export function Conversation({ timelines, calls, outline, isWhole }: Props) {
 
   const choose = useCallback(
     (inLine: number, at: number | null) => {
-      setAddress((before) => withPart(withPart(before, "line", at === null || inLine === 0 ? "" : String(inLine)), "token", at === null ? "" : String(at)), { replace: true });
+      setAddress(
+        (before) =>
+          withPart(
+            withPart(before, "line", at === null || inLine === 0 ? "" : String(inLine)),
+            "token",
+            at === null ? "" : String(at),
+          ),
+        { replace: true },
+      );
     },
     [setAddress],
   );
-  const moveTo = useCallback((place: Place) => { choose(place.line, place.token); }, [choose]);
+  const moveTo = useCallback(
+    (place: Place) => {
+      choose(place.line, place.token);
+    },
+    [choose],
+  );
   const step = (by: 1 | -1) => () => {
     const next = nextToken(timelines, line, token ?? -1, by);
     if (next !== null) choose(line, next);
   };
-  useKeys(chosen ? { ArrowRight: step(1), ArrowLeft: step(-1), Escape: () => { choose(0, null); } } : { ArrowRight: step(1) });
+  useKeys(
+    chosen
+      ? {
+          ArrowRight: step(1),
+          ArrowLeft: step(-1),
+          Escape: () => {
+            choose(0, null);
+          },
+        }
+      : { ArrowRight: step(1) },
+  );
 
   const isFound = chosen !== null;
   useEffect(() => {
     const shown = isFound ? box?.querySelector("[data-chosen]") : null;
     const at = shown?.getBoundingClientRect();
-    if (at && (at.top < TOP_PX || at.bottom > window.innerHeight)) shown?.scrollIntoView({ block: "center" });
+    if (at && (at.top < TOP_PX || at.bottom > window.innerHeight))
+      shown?.scrollIntoView({ block: "center" });
   }, [box, isFound, line, token]);
 
-  if (timelines.length === 0 && !outline?.timelines.length) return <p className="p-4 text-muted">No token was sampled in this episode.</p>;
+  if (timelines.length === 0 && !outline?.timelines.length)
+    return <p className="p-4 text-muted">No token was sampled in this episode.</p>;
   return (
     <div className="space-y-4" ref={setBox}>
       <div className="z-10 space-y-2 bg-canvas py-2 sm:sticky sm:top-0 print:static print:bg-transparent">
         <MeasureChoice measure={measure} scale={scale} />
-        {outline && outline.surprising.length > 1 && <Minimap outline={outline} measure={measure} scale={scale} chosen={token === null ? null : { line, token }} within={box} onMove={moveTo} />}
+        {outline && outline.surprising.length > 1 && (
+          <Minimap
+            outline={outline}
+            measure={measure}
+            scale={scale}
+            chosen={token === null ? null : { line, token }}
+            within={box}
+            onMove={moveTo}
+          />
+        )}
       </div>
       {timelines.map((timeline) => (
         <Panel
@@ -70,7 +114,8 @@ export function Conversation({ timelines, calls, outline, isWhole }: Props) {
             data-line={timeline.index}
             className="space-y-3 p-4"
             onClick={(event: MouseEvent) => {
-              const at = event.target instanceof HTMLElement ? event.target.dataset.token : undefined;
+              const at =
+                event.target instanceof HTMLElement ? event.target.dataset.token : undefined;
               if (at !== undefined) choose(timeline.index, Number(at));
             }}
           >
@@ -92,11 +137,27 @@ export function Conversation({ timelines, calls, outline, isWhole }: Props) {
         </Panel>
       ))}
       {chosen && token !== null && (
-        <aside aria-label="Token" className="fixed right-4 bottom-4 z-20 max-h-[60vh] w-80 max-w-[calc(100vw-2rem)] overflow-y-auto rounded-lg border border-line-strong bg-raised shadow-lg">
-          <button type="button" aria-label="Close" className="float-right m-2 rounded px-2 text-muted hover:bg-sunken" onClick={() => { choose(0, null); }}>
+        <aside
+          aria-label="Token"
+          className="fixed right-4 bottom-4 z-20 max-h-[60vh] w-80 max-w-[calc(100vw-2rem)] overflow-y-auto rounded-lg border border-line-strong bg-raised shadow-lg"
+        >
+          <button
+            type="button"
+            aria-label="Close"
+            className="float-right m-2 rounded px-2 text-muted hover:bg-sunken"
+            onClick={() => {
+              choose(0, null);
+            }}
+          >
             ×
           </button>
-          <TokenFacts run={chosen.run} at={chosen.at} token={token} scale={scale} options={calls.find((call) => call.id === chosen.run.call)?.options} />
+          <TokenFacts
+            run={chosen.run}
+            at={chosen.at}
+            token={token}
+            scale={scale}
+            options={calls.find((call) => call.id === chosen.run.call)?.options}
+          />
         </aside>
       )}
     </div>
@@ -106,7 +167,8 @@ export function Conversation({ timelines, calls, outline, isWhole }: Props) {
 function titleOf(callId: string, answer: number, calls: TrajectoryCall[]): string {
   const at = calls.findIndex((call) => call.id === callId);
   const call = calls[at];
-  const several = call !== undefined && call.answers.length > 1 ? `, answer ${String(answer + 1)}` : "";
+  const several =
+    call !== undefined && call.answers.length > 1 ? `, answer ${String(answer + 1)}` : "";
   const agent = call?.agent ? ` · ${visible(call.agent)}` : "";
   return `Call ${String(at + 1)}${several}${agent}`;
 }

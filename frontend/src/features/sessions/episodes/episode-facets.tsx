@@ -20,15 +20,29 @@ interface Props {
 
 export function EpisodeFacets({ id, filter, isLive }: Props) {
   const { data, error, isPlaceholderData } = useQuery(facetsQuery(id, filter, isLive));
-  if (error) return <div className="mb-3"><ErrorNotice error={error} /></div>;
-  if (!data) return <div className="mb-3 h-40 rounded-lg border border-line bg-surface" aria-busy />;
+  if (error)
+    return (
+      <div className="mb-3">
+        <ErrorNotice error={error} />
+      </div>
+    );
+  if (!data)
+    return <div className="mb-3 h-40 rounded-lg border border-line bg-surface" aria-busy />;
   const hasAny = data.episodes > 0 || Object.keys(data.fates).length > 0 || data.tasks.length > 0;
   if (!hasAny) return null;
   return (
-    <section aria-label="What these episodes are" aria-busy={isPlaceholderData} className="mb-3 grid gap-4 rounded-lg border border-line bg-surface p-4 lg:grid-cols-[minmax(0,1fr)_minmax(0,1fr)]">
+    <section
+      aria-label="What these episodes are"
+      aria-busy={isPlaceholderData}
+      className="mb-3 grid gap-4 rounded-lg border border-line bg-surface p-4 lg:grid-cols-[minmax(0,1fr)_minmax(0,1fr)]"
+    >
       <Rewards facets={data} />
       <div className="min-w-0 space-y-2 text-xs">
-        <Chips name="sort" label="First" choices={SORTS.slice(2).map(({ value, name }) => ({ value, shown: name }))} />
+        <Chips
+          name="sort"
+          label="First"
+          choices={SORTS.slice(2).map(({ value, name }) => ({ value, shown: name }))}
+        />
         <Chips
           name="fate"
           label="Fate"
@@ -37,8 +51,21 @@ export function EpisodeFacets({ id, filter, isLive }: Props) {
             return count ? [{ value, shown: name, count }] : [];
           })}
         />
-        <Chips name="task" label="Task" choices={data.tasks.map(({ task, count }) => ({ value: task, shown: <UserText text={task} />, title: visible(task), count }))}>
-          {data.tasks_in_all > data.tasks.length && <span className="text-muted">and {number(data.tasks_in_all - data.tasks.length)} more</span>}
+        <Chips
+          name="task"
+          label="Task"
+          choices={data.tasks.map(({ task, count }) => ({
+            value: task,
+            shown: <UserText text={task} />,
+            title: visible(task),
+            count,
+          }))}
+        >
+          {data.tasks_in_all > data.tasks.length && (
+            <span className="text-muted">
+              and {number(data.tasks_in_all - data.tasks.length)} more
+            </span>
+          )}
         </Chips>
       </div>
     </section>
@@ -58,13 +85,30 @@ function Rewards({ facets }: { facets: Facets }) {
       <p className="mb-1 flex flex-wrap items-center gap-2 text-muted">
         <span className="font-medium text-ink">{number(facets.episodes)} episodes</span>
         {facets.evaluation > 0 && `${number(facets.evaluation)} for evaluation`}
-        {facets.reward_mean !== null && <span className="tabular-nums">mean reward {number(facets.reward_mean)}</span>}
-        {isNarrowed && <Button onClick={() => { narrow("", ""); }}>Every reward</Button>}
+        {facets.reward_mean !== null && (
+          <span className="tabular-nums">mean reward {number(facets.reward_mean)}</span>
+        )}
+        {isNarrowed && (
+          <Button
+            onClick={() => {
+              narrow("", "");
+            }}
+          >
+            Every reward
+          </Button>
+        )}
       </p>
       {bars.length === 0 && <p className="text-muted">None of them has a reward.</p>}
       {first && last && (
         <>
-          <div role="group" aria-label="Rewards" className="grid h-24 items-end gap-px border-b border-line-strong" style={{ gridTemplateColumns: `repeat(${String(columns)}, minmax(0, ${columns === 1 ? "6rem" : "1fr"}))` }}>
+          <div
+            role="group"
+            aria-label="Rewards"
+            className="grid h-24 items-end gap-px border-b border-line-strong"
+            style={{
+              gridTemplateColumns: `repeat(${String(columns)}, minmax(0, ${columns === 1 ? "6rem" : "1fr"}))`,
+            }}
+          >
             {bars.map((bar) => (
               <button
                 key={bar.column}
@@ -73,9 +117,15 @@ function Rewards({ facets }: { facets: Facets }) {
                 title={bar.text}
                 className="group flex h-full items-end rounded-t hover:bg-sunken"
                 style={{ gridColumn: bar.column }}
-                onClick={() => { narrow(String(bar.lowest), String(bar.highest)); }}
+                onClick={() => {
+                  narrow(String(bar.lowest), String(bar.highest));
+                }}
               >
-                <span aria-hidden className="block w-full rounded-t-sm bg-accent group-hover:opacity-80" style={{ height: `max(2px, ${String(bar.share * 100)}%)` }} />
+                <span
+                  aria-hidden
+                  className="block w-full rounded-t-sm bg-accent group-hover:opacity-80"
+                  style={{ height: `max(2px, ${String(bar.share * 100)}%)` }}
+                />
               </button>
             ))}
           </div>
@@ -118,7 +168,11 @@ function Chips({ name, label, choices, children }: ChipsProps) {
             }}
           >
             <span className="truncate">{shown}</span>
-            {count !== undefined && <span className={`tabular-nums ${isChosen ? "" : "text-muted"}`}>{number(count)}</span>}
+            {count !== undefined && (
+              <span className={`tabular-nums ${isChosen ? "" : "text-muted"}`}>
+                {number(count)}
+              </span>
+            )}
           </button>
         );
       })}

@@ -40,9 +40,15 @@ export function filterOf(address: URLSearchParams): EpisodeFilter {
   }
   for (const name of NUMBERS) {
     const value = (address.get(name) ?? "").trim();
-    if (value && Number.isFinite(Number(value)) && (name.startsWith("reward") || /^\d{1,9}$/.test(value))) asked.push([name, value]);
+    if (
+      value &&
+      Number.isFinite(Number(value)) &&
+      (name.startsWith("reward") || /^\d{1,9}$/.test(value))
+    )
+      asked.push([name, value]);
   }
-  for (const fate of address.getAll("fate")) if (FATES.some(({ value }) => value === fate)) asked.push(["fate", fate]);
+  for (const fate of address.getAll("fate"))
+    if (FATES.some(({ value }) => value === fate)) asked.push(["fate", fate]);
   for (const [name, choices] of CHOICES) {
     const value = address.get(name) ?? "";
     if (choices.includes(value)) asked.push([name, value]);
@@ -57,12 +63,18 @@ export function filterOf(address: URLSearchParams): EpisodeFilter {
 /** The part of an address that belongs to the list: what a link to an episode takes with it. */
 export function listPart(address: URLSearchParams): string {
   const columns = address.get("columns");
-  const text = new URLSearchParams([...filterOf(address), ...(columns ? [["columns", columns]] : [])]).toString();
+  const text = new URLSearchParams([
+    ...filterOf(address),
+    ...(columns ? [["columns", columns]] : []),
+  ]).toString();
   return text && `?${text}`;
 }
 
 /** The neighbours of an episode in the list that it was opened from. */
-export function neighbours(ids: string[], id: string): { previous: string | null; next: string | null; at: number } {
+export function neighbours(
+  ids: string[],
+  id: string,
+): { previous: string | null; next: string | null; at: number } {
   const at = ids.indexOf(id);
   return { previous: ids[at - 1] ?? null, next: at < 0 ? null : (ids[at + 1] ?? null), at };
 }

@@ -28,8 +28,14 @@ import { SessionCrumb } from "../session-crumb";
 import { useTokens } from "./use-tokens";
 import { useMayWrite } from "../../../use-may-write";
 
-export function episodeWarm(client: QueryClient, { id = "", episodeId = "" }: { id?: string; episodeId?: string }): Promise<unknown> {
-  return Promise.all([client.prefetchQuery(sessionQuery(id)), client.prefetchInfiniteQuery(timelinesQuery(id, episodeId))]);
+export function episodeWarm(
+  client: QueryClient,
+  { id = "", episodeId = "" }: { id?: string; episodeId?: string },
+): Promise<unknown> {
+  return Promise.all([
+    client.prefetchQuery(sessionQuery(id)),
+    client.prefetchInfiniteQuery(timelinesQuery(id, episodeId)),
+  ]);
 }
 
 export function EpisodePage() {
@@ -44,7 +50,24 @@ export function EpisodePage() {
     <>
       {step !== undefined && group !== undefined ? (
         <>
-          <SessionCrumb session={session} id={id} trail={[episodeId]} above={[[`Step ${step}`, stepPath(id, step)], [loaded ? groupName({ task: loaded.episode.task, group_key: group, episodes: [loaded.episode] }) : group, groupPath(id, step, group)]]} />
+          <SessionCrumb
+            session={session}
+            id={id}
+            trail={[episodeId]}
+            above={[
+              [`Step ${step}`, stepPath(id, step)],
+              [
+                loaded
+                  ? groupName({
+                      task: loaded.episode.task,
+                      group_key: group,
+                      episodes: [loaded.episode],
+                    })
+                  : group,
+                groupPath(id, step, group),
+              ],
+            ]}
+          />
           <GroupNeighbours id={id} step={step} groupKey={group} episodeId={episodeId} />
         </>
       ) : (
@@ -70,7 +93,15 @@ export function EpisodePage() {
             <div className="min-w-0">
               <EpisodeViews key={episodeId} tokens={tokens} loaded={loaded} />
             </div>
-            <EpisodeSide id={id} loaded={loaded} mayErase={mayWrite && session !== undefined && (session.state === "ready" || hasEnded(session))} />
+            <EpisodeSide
+              id={id}
+              loaded={loaded}
+              mayErase={
+                mayWrite &&
+                session !== undefined &&
+                (session.state === "ready" || hasEnded(session))
+              }
+            />
           </div>
         </>
       )}
@@ -97,7 +128,11 @@ function EpisodeHeader({ id, episode }: { id: string; episode: EpisodeTimelines[
         <CopyText label="the episode's id" text={episode.episode_id} />
         <FateBadge episode={episode} />
         {episode.reason && <span className="text-muted">{visible(episode.reason)}</span>}
-        {!isExported && <ButtonLink to={`/playground?episode=${id}/${episode.episode_id}`}>Ask again in the playground</ButtonLink>}
+        {!isExported && (
+          <ButtonLink to={`/playground?episode=${id}/${episode.episode_id}`}>
+            Ask again in the playground
+          </ButtonLink>
+        )}
       </div>
       <Facts
         facts={[
@@ -109,7 +144,14 @@ function EpisodeHeader({ id, episode }: { id: string; episode: EpisodeTimelines[
             episode.trained_step === null ? (
               "–"
             ) : (
-              <Link className="rounded text-accent hover:underline" to={episode.group_key === null ? stepPath(id, episode.trained_step) : groupPath(id, episode.trained_step, episode.group_key)}>
+              <Link
+                className="rounded text-accent hover:underline"
+                to={
+                  episode.group_key === null
+                    ? stepPath(id, episode.trained_step)
+                    : groupPath(id, episode.trained_step, episode.group_key)
+                }
+              >
                 step {episode.trained_step}
               </Link>
             ),
@@ -139,12 +181,16 @@ function Neighbours({ id, episodeId }: { id: string; episodeId: string }) {
   const { data } = useQuery(neighboursQuery(id, episodeId, filter));
   const { previous, next } = data ?? { previous: came?.previous, next: came?.next };
   useEffect(() => {
-    for (const beside of [data?.previous, data?.next]) if (beside) void client.prefetchQuery(neighboursQuery(id, beside, filter));
+    for (const beside of [data?.previous, data?.next])
+      if (beside) void client.prefetchQuery(neighboursQuery(id, beside, filter));
   }, [client, id, data, filter]);
   const onGo = (to: string) => {
     const kept = new URLSearchParams(address);
     for (const name of ["token", "line"]) kept.delete(name);
-    void navigate({ pathname: `/sessions/${id}/episodes/${to}`, search: kept.toString() }, { state: to === next ? { previous: episodeId } : { next: episodeId } });
+    void navigate(
+      { pathname: `/sessions/${id}/episodes/${to}`, search: kept.toString() },
+      { state: to === next ? { previous: episodeId } : { next: episodeId } },
+    );
   };
   return (
     <div className="flex items-center gap-2 max-sm:my-2 sm:float-right">

@@ -8,7 +8,15 @@ import { AnnotationsPanel } from "./annotations-panel";
 import { EraseEpisode } from "./erase-episode";
 import { CutText } from "../../../ui/cut-text";
 
-export function EpisodeSide({ id, loaded, mayErase }: { id: string; loaded: EpisodeTimelines; mayErase: boolean }) {
+export function EpisodeSide({
+  id,
+  loaded,
+  mayErase,
+}: {
+  id: string;
+  loaded: EpisodeTimelines;
+  mayErase: boolean;
+}) {
   const { episode, report, calls } = loaded;
   return (
     <div className="space-y-4">
@@ -23,9 +31,18 @@ export function EpisodeSide({ id, loaded, mayErase }: { id: string; loaded: Epis
               <li key={call.id} className="flex flex-wrap gap-x-3 px-4 py-2">
                 <span className="font-medium">Call {at + 1}</span>
                 {call.agent !== null && <UserText text={call.agent} />}
-                <span className="text-muted">{seconds(Math.max(0, call.ended_at - call.begun_at))}</span>
                 <span className="text-muted">
-                  {call.status === "cancelled" ? "cancelled" : call.answers.map((answer) => `${number(answer.tokens)} tokens, ${answer.finish_reason ?? "–"}`).join("; ")}
+                  {seconds(Math.max(0, call.ended_at - call.begun_at))}
+                </span>
+                <span className="text-muted">
+                  {call.status === "cancelled"
+                    ? "cancelled"
+                    : call.answers
+                        .map(
+                          (answer) =>
+                            `${number(answer.tokens)} tokens, ${answer.finish_reason ?? "–"}`,
+                        )
+                        .join("; ")}
                 </span>
                 <Labels labels={call.options.labels} />
               </li>
@@ -36,8 +53,10 @@ export function EpisodeSide({ id, loaded, mayErase }: { id: string; loaded: Epis
       {report && (
         <Panel title="Merging">
           <p className="p-4 text-xs text-muted">
-            {several(report.completions, "answer")} of {several(report.calls, "call")} merged into {several(report.timelines, "timeline")}
-            {report.cancelled_calls > 0 && `; ${several(report.cancelled_calls, "call")} cancelled`}.
+            {several(report.completions, "answer")} of {several(report.calls, "call")} merged into{" "}
+            {several(report.timelines, "timeline")}
+            {report.cancelled_calls > 0 && `; ${several(report.cancelled_calls, "call")} cancelled`}
+            .
           </p>
         </Panel>
       )}
@@ -45,7 +64,8 @@ export function EpisodeSide({ id, loaded, mayErase }: { id: string; loaded: Epis
         <Panel key={drift.call} title="Drift">
           <div className="space-y-2 p-4 text-xs">
             <p className="text-muted">
-              Call {calls.findIndex((call) => call.id === drift.call) + 1}, message {drift.message + 1}: {visible(drift.reason)}
+              Call {calls.findIndex((call) => call.id === drift.call) + 1}, message{" "}
+              {drift.message + 1}: {visible(drift.reason)}
             </p>
             <Fragment name="The engine saw" tone="bg-bad-soft" text={drift.saw} />
             <Fragment name="This prompt has" tone="bg-good-soft" text={drift.renders} />
@@ -54,7 +74,10 @@ export function EpisodeSide({ id, loaded, mayErase }: { id: string; loaded: Epis
       ))}
       {episode.metadata && Object.keys(episode.metadata).length > 0 && (
         <Panel title="Metadata">
-          <pre className="max-h-80 overflow-auto p-4 font-mono text-xs whitespace-pre-wrap wrap-anywhere" tabIndex={0}>
+          <pre
+            className="max-h-80 overflow-auto p-4 font-mono text-xs whitespace-pre-wrap wrap-anywhere"
+            tabIndex={0}
+          >
             <CutText text={JSON.stringify(episode.metadata, null, 2)} />
           </pre>
         </Panel>
@@ -99,10 +122,13 @@ function Values({ title, values }: { title: string; values: Record<string, numbe
 
 /** What the client sent with a call that changed nothing, and what was written otherwise than it was sent. */
 function Labels({ labels }: { labels: unknown }) {
-  if (typeof labels !== "object" || labels === null || Object.keys(labels).length === 0) return null;
+  if (typeof labels !== "object" || labels === null || Object.keys(labels).length === 0)
+    return null;
   return (
     <details className="w-full">
-      <summary className="cursor-pointer text-muted">{several(Object.keys(labels).length, "label")}</summary>
+      <summary className="cursor-pointer text-muted">
+        {several(Object.keys(labels).length, "label")}
+      </summary>
       <dl className="mt-1 grid grid-cols-[auto_1fr] gap-x-3 gap-y-0.5 font-mono wrap-anywhere">
         {Object.entries(labels).map(([name, value]) => (
           <div key={name} className="contents">

@@ -5,7 +5,13 @@ import { Loading } from "../../../ui/loading";
 import { Conversation } from "./conversation";
 import type { ShownTokens } from "./use-tokens";
 
-export function EpisodeTokens({ tokens, loaded }: { tokens: ShownTokens; loaded: EpisodeTimelines }) {
+export function EpisodeTokens({
+  tokens,
+  loaded,
+}: {
+  tokens: ShownTokens;
+  loaded: EpisodeTimelines;
+}) {
   const { showMore, showEarlier, isFetching, isPending } = tokens;
   return (
     <>
@@ -14,7 +20,12 @@ export function EpisodeTokens({ tokens, loaded }: { tokens: ShownTokens; loaded:
           <Button onClick={showEarlier}>Show earlier tokens</Button>
         </div>
       )}
-      <Conversation timelines={loaded.timelines} calls={loaded.calls} outline={loaded.outline} isWhole={!showMore && !showEarlier && !isPending} />
+      <Conversation
+        timelines={loaded.timelines}
+        calls={loaded.calls}
+        outline={loaded.outline}
+        isWhole={!showMore && !showEarlier && !isPending}
+      />
       {isPending && <Loading />}
       {showMore && (
         <div className="mt-3 text-center">

@@ -19,8 +19,16 @@ export function EpisodesFilterBar({ measured }: { measured: readonly string[] })
     <search className="mb-3 flex flex-wrap items-end gap-2">
       <Typed name="q" label="Text" hint="in task, question or answer" wide />
       <Typed name="task" label="Task" hint="exactly" />
-      <Select label="Fate" {...choose("fate")} choices={[{ value: "", name: "Every fate" }, ...FATES]} />
-      <Select label="Sorted by" {...choose("sort")} choices={[{ value: "", name: "Newest" }, ...SORTS.slice(1)]} />
+      <Select
+        label="Fate"
+        {...choose("fate")}
+        choices={[{ value: "", name: "Every fate" }, ...FATES]}
+      />
+      <Select
+        label="Sorted by"
+        {...choose("sort")}
+        choices={[{ value: "", name: "Newest" }, ...SORTS.slice(1)]}
+      />
       {(measured.length > 0 || columnsIn(address).length > 0) && (
         <Select
           label="Columns"
@@ -29,18 +37,60 @@ export function EpisodesFilterBar({ measured }: { measured: readonly string[] })
             const name = event.target.value;
             setAddress((before) => withColumn(before, name), { replace: true });
           }}
-          choices={[{ value: "", name: "Add or remove…" }, ...[...new Set([...columnsIn(address), ...measured])].map((name) => ({ value: name, name: `${columnsIn(address).includes(name) ? "✓ " : ""}${visible(name)}` }))]}
+          choices={[
+            { value: "", name: "Add or remove…" },
+            ...[...new Set([...columnsIn(address), ...measured])].map((name) => ({
+              value: name,
+              name: `${columnsIn(address).includes(name) ? "✓ " : ""}${visible(name)}`,
+            })),
+          ]}
         />
       )}
-      <MoreFilters parts={["agent", "reward_min", "reward_max", "version", "step", "eval", "thumb", "commented", "metric"]}>
+      <MoreFilters
+        parts={[
+          "agent",
+          "reward_min",
+          "reward_max",
+          "version",
+          "step",
+          "eval",
+          "thumb",
+          "commented",
+          "metric",
+        ]}
+      >
         <Typed name="agent" label="Agent" hint="exactly" />
         <Typed name="reward_min" label="Reward from" number />
         <Typed name="reward_max" label="to" number />
         <Typed name="version" label="Version" number />
         <Typed name="step" label="Step" number />
-        <Select label="Evaluation" {...choose("eval")} choices={[{ value: "", name: "Both" }, { value: "true", name: "Only" }, { value: "false", name: "Without" }]} />
-        <Select label="Thumb" {...choose("thumb")} choices={[{ value: "", name: "Any or none" }, { value: "up", name: "Good" }, { value: "down", name: "Bad" }]} />
-        <Select label="Comment" {...choose("commented")} choices={[{ value: "", name: "Any or none" }, { value: "true", name: "With" }, { value: "false", name: "Without" }]} />
+        <Select
+          label="Evaluation"
+          {...choose("eval")}
+          choices={[
+            { value: "", name: "Both" },
+            { value: "true", name: "Only" },
+            { value: "false", name: "Without" },
+          ]}
+        />
+        <Select
+          label="Thumb"
+          {...choose("thumb")}
+          choices={[
+            { value: "", name: "Any or none" },
+            { value: "up", name: "Good" },
+            { value: "down", name: "Bad" },
+          ]}
+        />
+        <Select
+          label="Comment"
+          {...choose("commented")}
+          choices={[
+            { value: "", name: "Any or none" },
+            { value: "true", name: "With" },
+            { value: "false", name: "Without" },
+          ]}
+        />
         <Typed name="metric" label="Measured" hint="turns>=3" />
       </MoreFilters>
     </search>
@@ -69,7 +119,19 @@ function Select({ label, choices, ...rest }: SelectProps) {
   );
 }
 
-function Typed({ name, label, hint, number = false, wide = false }: { name: string; label: string; hint?: string; number?: boolean; wide?: boolean }) {
+function Typed({
+  name,
+  label,
+  hint,
+  number = false,
+  wide = false,
+}: {
+  name: string;
+  label: string;
+  hint?: string;
+  number?: boolean;
+  wide?: boolean;
+}) {
   const [typed, setTyped] = useTypedPart(name);
   return (
     <label className="text-xs text-muted">

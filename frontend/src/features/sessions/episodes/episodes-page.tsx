@@ -22,7 +22,15 @@ export function EpisodesPage() {
   const session = useQuery(sessionQuery(id)).data;
   const filter = useMemo(() => filterOf(address), [address]);
   const isLive = session !== undefined && !hasEnded(session);
-  const { data, error, isPending, isPlaceholderData, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(episodesQuery(id, filter, isLive));
+  const {
+    data,
+    error,
+    isPending,
+    isPlaceholderData,
+    hasNextPage,
+    isFetchingNextPage,
+    fetchNextPage,
+  } = useInfiniteQuery(episodesQuery(id, filter, isLive));
   const episodes = useMemo(() => data?.pages.flatMap((page) => page.items) ?? [], [data]);
   const onEnd = useCallback(() => {
     if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
@@ -39,19 +47,27 @@ export function EpisodesPage() {
       <ErrorNotice error={error} />
       {isPending && <Loading />}
       {data && episodes.length === 0 && (
-        <Empty title={absent.title}>{absent.text ?? (isFiltered && <ButtonLink to={`/sessions/${id}/episodes`}>Show all episodes</ButtonLink>)}</Empty>
+        <Empty title={absent.title}>
+          {absent.text ??
+            (isFiltered && (
+              <ButtonLink to={`/sessions/${id}/episodes`}>Show all episodes</ButtonLink>
+            ))}
+        </Empty>
       )}
       {episodes.length > 0 && (
         <div aria-busy={isPlaceholderData} className={isPlaceholderData ? "opacity-60" : ""}>
           <EpisodesTable
             episodes={episodes}
             own={columnsIn(address)}
-            pathOf={(episode) => `/sessions/${id}/episodes/${episode.episode_id}${listPart(address)}`}
+            pathOf={(episode) =>
+              `/sessions/${id}/episodes/${episode.episode_id}${listPart(address)}`
+            }
             onEnd={onEnd}
             place={`episodes ${id}${listPart(address)}`}
           />
           <p className="mt-2 text-xs text-muted" role="status">
-            {episodes.length.toLocaleString("en")} {hasNextPage ? "loaded; scroll for more" : "in all"}. J and K choose, Enter opens.
+            {episodes.length.toLocaleString("en")}{" "}
+            {hasNextPage ? "loaded; scroll for more" : "in all"}. J and K choose, Enter opens.
           </p>
         </div>
       )}

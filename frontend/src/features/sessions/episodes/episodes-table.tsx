@@ -18,7 +18,8 @@ import { useKeys } from "./use-keys";
 
 const ROW_PX = 32;
 const CARD_PX = 150; // about: a card is as high as what it holds, and so is a row on paper
-const COLUMNS = "sm:grid sm:grid-cols-[minmax(8rem,2fr)_7.5rem_5rem_5rem_4.5rem_5rem_var(--own,)_minmax(10rem,3fr)_6rem] sm:items-center sm:gap-x-3 px-4 sm:min-w-[calc(56rem+var(--own-width,0rem))] print:min-w-0 print:gap-x-1 print:grid-cols-[minmax(5rem,1fr)_6rem_3.5rem_4.5rem_3rem_3rem_var(--own,)_minmax(7rem,3fr)_4.5rem]";
+const COLUMNS =
+  "sm:grid sm:grid-cols-[minmax(8rem,2fr)_7.5rem_5rem_5rem_4.5rem_5rem_var(--own,)_minmax(10rem,3fr)_6rem] sm:items-center sm:gap-x-3 px-4 sm:min-w-[calc(56rem+var(--own-width,0rem))] print:min-w-0 print:gap-x-1 print:grid-cols-[minmax(5rem,1fr)_6rem_3.5rem_4.5rem_3rem_3rem_var(--own,)_minmax(7rem,3fr)_4.5rem]";
 const CARD = "grid grid-cols-2 gap-x-3 gap-y-1 py-2 sm:py-0 print:py-1";
 const HEAD = ["Task", "Fate"];
 const NUMBERS = ["Reward", "Advantage", "Version", "Tokens"];
@@ -47,7 +48,12 @@ function Rows({ episodes, pathOf, onEnd, place, own = [], narrow }: Props & { na
   const [chosen, setChosen] = useState(-1);
   // The library keeps its own state and hands out new functions at each render: it is not to be memoised.
   // eslint-disable-next-line react-hooks/incompatible-library
-  const rows = useVirtualizer({ count: episodes.length, getScrollElement: () => box.current, estimateSize: () => (narrow ? CARD_PX : ROW_PX), overscan: printing ? episodes.length : 8 });
+  const rows = useVirtualizer({
+    count: episodes.length,
+    getScrollElement: () => box.current,
+    estimateSize: () => (narrow ? CARD_PX : ROW_PX),
+    overscan: printing ? episodes.length : 8,
+  });
   const shown = rows.getVirtualItems();
   const last = shown[shown.length - 1]?.index ?? 0;
   useEffect(() => {
@@ -65,19 +71,54 @@ function Rows({ episodes, pathOf, onEnd, place, own = [], narrow }: Props & { na
     const episode = episodes[chosen];
     if (episode) void navigate(pathOf(episode));
   };
-  const widths = (own.length > 0 ? { "--own": `repeat(${String(own.length)}, ${String(OWN_REM)}rem)`, "--own-width": `${String(own.length * (OWN_REM + 1))}rem` } : {}) as CSSProperties;
-  const keys = { j: () => { choose(1); }, k: () => { choose(-1); }, ...(chosen >= 0 ? { Enter: open } : {}) };
+  const widths = (
+    own.length > 0
+      ? {
+          "--own": `repeat(${String(own.length)}, ${String(OWN_REM)}rem)`,
+          "--own-width": `${String(own.length * (OWN_REM + 1))}rem`,
+        }
+      : {}
+  ) as CSSProperties;
+  const keys = {
+    j: () => {
+      choose(1);
+    },
+    k: () => {
+      choose(-1);
+    },
+    ...(chosen >= 0 ? { Enter: open } : {}),
+  };
   useKeys(keys);
   return (
-    <div ref={box} tabIndex={0} role="table" aria-label="Episodes" aria-rowcount={episodes.length + 1} style={widths} className="relative max-h-[70vh] overflow-auto rounded-lg border border-line bg-surface tabular-nums">
-      <div role="row" className={`max-sm:sr-only ${COLUMNS} sticky top-0 z-10 h-9 border-b border-line bg-surface text-xs font-medium text-muted`}>
+    <div
+      ref={box}
+      tabIndex={0}
+      role="table"
+      aria-label="Episodes"
+      aria-rowcount={episodes.length + 1}
+      style={widths}
+      className="relative max-h-[70vh] overflow-auto rounded-lg border border-line bg-surface tabular-nums"
+    >
+      <div
+        role="row"
+        className={`max-sm:sr-only ${COLUMNS} sticky top-0 z-10 h-9 border-b border-line bg-surface text-xs font-medium text-muted`}
+      >
         {[...HEAD, ...NUMBERS, ...own, "Answer", "Began"].map((name) => (
-          <span key={name} role="columnheader" className={`truncate ${NUMBERS.includes(name) || own.includes(name) ? "text-right" : ""}`} title={visible(name)}>
+          <span
+            key={name}
+            role="columnheader"
+            className={`truncate ${NUMBERS.includes(name) || own.includes(name) ? "text-right" : ""}`}
+            title={visible(name)}
+          >
             <Word text={visible(name)} />
           </span>
         ))}
       </div>
-      <div role="rowgroup" className="relative sm:min-w-[calc(56rem+var(--own-width,0rem))] print:min-w-0" style={printing ? undefined : { height: `${String(rows.getTotalSize())}px` }}>
+      <div
+        role="rowgroup"
+        className="relative sm:min-w-[calc(56rem+var(--own-width,0rem))] print:min-w-0"
+        style={printing ? undefined : { height: `${String(rows.getTotalSize())}px` }}
+      >
         {shown.map((row) => {
           const episode = episodes[row.index];
           if (!episode) return null;
@@ -90,7 +131,14 @@ function Rows({ episodes, pathOf, onEnd, place, own = [], narrow }: Props & { na
               aria-rowindex={row.index + 2}
               aria-current={row.index === chosen || undefined}
               className={`${CARD} ${COLUMNS} ${printing ? "" : "absolute inset-x-0 top-0"} border-b border-line ${row.index === chosen ? "bg-accent-soft" : "hover:bg-sunken"}`}
-              style={printing ? undefined : { ...(narrow ? {} : { height: `${String(row.size)}px` }), transform: `translateY(${String(row.start)}px)` }}
+              style={
+                printing
+                  ? undefined
+                  : {
+                      ...(narrow ? {} : { height: `${String(row.size)}px` }),
+                      transform: `translateY(${String(row.start)}px)`,
+                    }
+              }
             >
               <EpisodeCells episode={episode} path={pathOf(episode)} own={own} />
             </div>
@@ -101,14 +149,31 @@ function Rows({ episodes, pathOf, onEnd, place, own = [], narrow }: Props & { na
   );
 }
 
-function EpisodeCells({ episode, path, own }: { episode: Episode; path: string; own: readonly string[] }) {
+function EpisodeCells({
+  episode,
+  path,
+  own,
+}: {
+  episode: Episode;
+  path: string;
+  own: readonly string[];
+}) {
   const name = visible(nameOf(episode));
   const first = episode.policy_version_first;
-  const versions = first === null ? "–" : first === episode.policy_version_last ? String(first) : `${String(first)}–${String(episode.policy_version_last)}`;
+  const versions =
+    first === null
+      ? "–"
+      : first === episode.policy_version_last
+        ? String(first)
+        : `${String(first)}–${String(episode.policy_version_last)}`;
   return (
     <>
       <span role="cell" className="min-w-0 max-sm:col-span-2">
-        <Link to={path} title={name} className="block truncate rounded font-medium hover:text-accent hover:underline">
+        <Link
+          to={path}
+          title={name}
+          className="block truncate rounded font-medium hover:text-accent hover:underline"
+        >
           <UserText text={name} />
         </Link>
       </span>
@@ -121,12 +186,21 @@ function EpisodeCells({ episode, path, own }: { episode: Episode; path: string; 
       <Value name="Version">{versions}</Value>
       <Value name="Tokens">{number(episode.sampled_tokens)}</Value>
       {own.map((name) => (
-        <Value key={name} name={visible(name)}>{number(measureOfEpisode(episode, name))}</Value>
+        <Value key={name} name={visible(name)}>
+          {number(measureOfEpisode(episode, name))}
+        </Value>
       ))}
-      <span role="cell" className="line-clamp-1 min-w-0 max-sm:line-clamp-2 max-sm:order-last max-sm:col-span-2 font-mono text-xs wrap-anywhere text-muted">
+      <span
+        role="cell"
+        className="line-clamp-1 min-w-0 max-sm:line-clamp-2 max-sm:order-last max-sm:col-span-2 font-mono text-xs wrap-anywhere text-muted"
+      >
         <UserText text={(beginning(episode.answer, 300) ?? episode.answer) || "–"} />
       </span>
-      <span role="cell" className="text-xs whitespace-nowrap text-muted" title={dateTime(new Date(episode.begun_at * 1000).toISOString())}>
+      <span
+        role="cell"
+        className="text-xs whitespace-nowrap text-muted"
+        title={dateTime(new Date(episode.begun_at * 1000).toISOString())}
+      >
         {ago(new Date(episode.begun_at * 1000).toISOString())}
       </span>
     </>

@@ -21,7 +21,8 @@ export function EraseEpisode({ id, episodeId }: { id: string; episodeId: string 
         await eraseEpisode(id, episodeId);
       } catch (problem) {
         // An erasure goes on where its connection was lost: the second try finds nothing.
-        if (!(hasTried.current && problem instanceof ApiError && problem.status === 404)) throw problem;
+        if (!(hasTried.current && problem instanceof ApiError && problem.status === 404))
+          throw problem;
       } finally {
         hasTried.current = true;
       }

@@ -2,7 +2,15 @@
 import type { Episode } from "../../../api/types";
 import { Badge, type Tone } from "../../../ui/badge";
 
-const TONES: Record<string, Tone> = { open: "busy", waiting: "busy", trained: "good", eval: "neutral", stale: "warn", abandoned: "warn", expired: "warn" };
+const TONES: Record<string, Tone> = {
+  open: "busy",
+  waiting: "busy",
+  trained: "good",
+  eval: "neutral",
+  stale: "warn",
+  abandoned: "warn",
+  expired: "warn",
+};
 
 export function fateOf(episode: Episode): string {
   if (episode.state !== "completed") return episode.state;

@@ -9,8 +9,16 @@ test("an episode is called by its task, else by what was asked, else by its id",
 });
 
 test("a group without a task is called by what its episodes were asked", () => {
-  const group = { task: null, group_key: "prompt:8235", episodes: [{ prompt: "" }, { prompt: "How many?" }] };
-  expect([groupName(group), groupName({ ...group, episodes: [] }), groupName({ ...group, task: "mist" })]).toEqual(["How many?", "prompt:8235", "mist"]);
+  const group = {
+    task: null,
+    group_key: "prompt:8235",
+    episodes: [{ prompt: "" }, { prompt: "How many?" }],
+  };
+  expect([
+    groupName(group),
+    groupName({ ...group, episodes: [] }),
+    groupName({ ...group, task: "mist" }),
+  ]).toEqual(["How many?", "prompt:8235", "mist"]);
 });
 
 test("a question that is longer than its excerpt says so", () => {

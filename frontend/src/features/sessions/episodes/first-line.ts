@@ -11,7 +11,15 @@ export function nameOf({ task, prompt, episode_id: id }: Asked): string {
 }
 
 /** Of a group: what its episodes were asked; a key that a client named is its name. */
-export function groupName({ task, group_key: key, episodes }: { task: string | null; group_key: string; episodes: readonly Pick<Episode, "prompt">[] }): string {
+export function groupName({
+  task,
+  group_key: key,
+  episodes,
+}: {
+  task: string | null;
+  group_key: string;
+  episodes: readonly Pick<Episode, "prompt">[];
+}): string {
   const question = episodes.map(({ prompt }) => questionOf(prompt)).find((line) => line !== "");
   return task ?? question ?? key;
 }
@@ -23,5 +31,10 @@ export function questionOf(prompt: string): string {
 }
 
 export function firstLine(text: string): string {
-  return text.split("\n").map((line) => line.trim()).find((line) => line !== "") ?? "";
+  return (
+    text
+      .split("\n")
+      .map((line) => line.trim())
+      .find((line) => line !== "") ?? ""
+  );
 }

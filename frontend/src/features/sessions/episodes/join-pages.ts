@@ -8,7 +8,8 @@ export function joinPages(pages: EpisodeTimelines[]): EpisodeTimelines {
   for (const page of pages) {
     for (const timeline of page.timelines) {
       const last = timelines[timelines.length - 1];
-      if (last?.index === timeline.index) timelines[timelines.length - 1] = { ...last, runs: joinRuns(last.runs, timeline.runs) };
+      if (last?.index === timeline.index)
+        timelines[timelines.length - 1] = { ...last, runs: joinRuns(last.runs, timeline.runs) };
       else timelines.push(timeline);
     }
   }
@@ -18,8 +19,17 @@ export function joinPages(pages: EpisodeTimelines[]): EpisodeTimelines {
 function joinRuns(before: TokenRun[], more: TokenRun[]): TokenRun[] {
   const last = before[before.length - 1];
   const [next, ...rest] = more;
-  if (!last || !next || last.call === null || last.call !== next.call || last.answer !== next.answer) return [...before, ...more];
-  const split = Object.fromEntries(Object.entries(next.split_bytes).map(([at, raw]) => [String(Number(at) + last.tokens), raw]));
+  if (
+    !last ||
+    !next ||
+    last.call === null ||
+    last.call !== next.call ||
+    last.answer !== next.answer
+  )
+    return [...before, ...more];
+  const split = Object.fromEntries(
+    Object.entries(next.split_bytes).map(([at, raw]) => [String(Number(at) + last.tokens), raw]),
+  );
   const joined = {
     ...last,
     tokens: last.tokens + next.tokens,
@@ -27,9 +37,15 @@ function joinRuns(before: TokenRun[], more: TokenRun[]): TokenRun[] {
     token_ids: [...last.token_ids, ...next.token_ids],
     pieces: [...last.pieces, ...next.pieces],
     logprobs: [...last.logprobs, ...next.logprobs],
-    raw_logprobs: last.raw_logprobs && next.raw_logprobs && [...last.raw_logprobs, ...next.raw_logprobs],
-    trainer_logprobs: last.trainer_logprobs && next.trainer_logprobs && [...last.trainer_logprobs, ...next.trainer_logprobs],
-    trainer_logprobs_after: last.trainer_logprobs_after && next.trainer_logprobs_after && [...last.trainer_logprobs_after, ...next.trainer_logprobs_after],
+    raw_logprobs: last.raw_logprobs &&
+      next.raw_logprobs && [...last.raw_logprobs, ...next.raw_logprobs],
+    trainer_logprobs: last.trainer_logprobs &&
+      next.trainer_logprobs && [...last.trainer_logprobs, ...next.trainer_logprobs],
+    trainer_logprobs_after: last.trainer_logprobs_after &&
+      next.trainer_logprobs_after && [
+        ...last.trainer_logprobs_after,
+        ...next.trainer_logprobs_after,
+      ],
     policy_versions: [...last.policy_versions, ...next.policy_versions],
     split_bytes: { ...last.split_bytes, ...split },
   };

@@ -2,7 +2,16 @@
 import { useEffect, useState, type KeyboardEvent, type PointerEvent } from "react";
 import type { EpisodeOutline } from "../../../api/types";
 import { number } from "../../../ui/format";
-import { nearestStretch, nextStretch, numberOf, placeOf, stretchHeat, stretchOf, tokensIn, type Place } from "./outline";
+import {
+  nearestStretch,
+  nextStretch,
+  numberOf,
+  placeOf,
+  stretchHeat,
+  stretchOf,
+  tokensIn,
+  type Place,
+} from "./outline";
 import type { Measure, Scale } from "./token-heat";
 import { useView } from "./use-view";
 
@@ -58,7 +67,10 @@ export function Minimap({ outline, measure, scale, chosen, within, onMove }: Pro
   };
   const point = (event: PointerEvent<HTMLDivElement>) => {
     const box = event.currentTarget.getBoundingClientRect();
-    const to = nearestStretch(outline, stretchOf(outline, ((event.clientX - box.left) / box.width) * outline.width * heats.length));
+    const to = nearestStretch(
+      outline,
+      stretchOf(outline, ((event.clientX - box.left) / box.width) * outline.width * heats.length),
+    );
     if (to !== null) setMoving(to);
   };
   const share = (token: number) => `${String((token / (outline.width * heats.length)) * 100)}%`;
@@ -79,13 +91,28 @@ export function Minimap({ outline, measure, scale, chosen, within, onMove }: Pro
         onPointerDown={point}
       >
         {heats.map((heat, stretch) => (
-          <span key={stretch} data-heat={heat} data-context={outline.surprising[stretch] === null || undefined} className="min-w-0 flex-1" />
+          <span
+            key={stretch}
+            data-heat={heat}
+            data-context={outline.surprising[stretch] === null || undefined}
+            className="min-w-0 flex-1"
+          />
         ))}
-        {view && <span data-view className="pointer-events-none absolute inset-y-0 min-w-1 border-2 border-ink/60 bg-ink/5" style={{ left: share(view[0]), width: share(view[1] + 1 - view[0]) }} />}
-        <span className="pointer-events-none absolute inset-y-0 w-0.5 bg-accent" style={{ left: share(at * outline.width) }} />
+        {view && (
+          <span
+            data-view
+            className="pointer-events-none absolute inset-y-0 min-w-1 border-2 border-ink/60 bg-ink/5"
+            style={{ left: share(view[0]), width: share(view[1] + 1 - view[0]) }}
+          />
+        )}
+        <span
+          className="pointer-events-none absolute inset-y-0 w-0.5 bg-accent"
+          style={{ left: share(at * outline.width) }}
+        />
       </div>
       <p className="mt-1 text-xs text-muted tabular-nums">
-        {number(total)} tokens in all. Each bar has the colour of its strongest token; grey is what was read, the frame what is in view.
+        {number(total)} tokens in all. Each bar has the colour of its strongest token; grey is what
+        was read, the frame what is in view.
       </p>
     </div>
   );
@@ -93,6 +120,9 @@ export function Minimap({ outline, measure, scale, chosen, within, onMove }: Pro
 
 function placeText(outline: EpisodeOutline, at: number, token: number): string {
   const logprob = outline.logprobs[at];
-  const most = logprob === null || logprob === undefined ? "read, not sampled" : `most surprising token here: probability ${number(Math.exp(logprob) * 100)} %`;
+  const most =
+    logprob === null || logprob === undefined
+      ? "read, not sampled"
+      : `most surprising token here: probability ${number(Math.exp(logprob) * 100)} %`;
   return `Token ${number(token + 1)} of ${number(tokensIn(outline))}; ${most}`;
 }

@@ -4,7 +4,10 @@ import type { Session } from "../../../api/types";
 import { dateTime } from "../../../ui/format";
 
 /** `title` and `text`; without a text the page offers the whole list. */
-export function noEpisodes(session: Session | undefined, isFiltered: boolean): { title: string; text?: string } {
+export function noEpisodes(
+  session: Session | undefined,
+  isFiltered: boolean,
+): { title: string; text?: string } {
   if (session?.episodes_removed_at)
     return {
       title: "Its episodes are no longer kept",

@@ -1,6 +1,16 @@
 import { expect, test } from "vitest";
 import type { EpisodeOutline } from "../../../api/types";
-import { endOf, nearestStretch, nextStretch, numberOf, placeOf, startFor, stretchHeat, stretchOf, wholeScale } from "./outline";
+import {
+  endOf,
+  nearestStretch,
+  nextStretch,
+  numberOf,
+  placeOf,
+  startFor,
+  stretchHeat,
+  stretchOf,
+  wholeScale,
+} from "./outline";
 import { firstWhere } from "./use-view";
 
 const OUTLINE: EpisodeOutline = {
@@ -21,21 +31,42 @@ test("a place in a timeline and a number in the episode are one another", () => 
     { line: 2, token: 0 },
     { line: 2, token: 4 },
   ]);
-  for (let number = 0; number < 12; number++) expect(numberOf(OUTLINE, placeOf(OUTLINE, number))).toBe(number);
+  for (let number = 0; number < 12; number++)
+    expect(numberOf(OUTLINE, placeOf(OUTLINE, number))).toBe(number);
   expect([-5, 0, 3, 11, 99].map((number) => stretchOf(OUTLINE, number))).toEqual([0, 0, 1, 5, 5]);
 });
 
 test("moves go to stretches with a sampled token, or to strong ones, and stop at the ends", () => {
-  expect([nextStretch(OUTLINE, -1, 1), nextStretch(OUTLINE, 1, 1), nextStretch(OUTLINE, 1, -1), nextStretch(OUTLINE, 6, -1)]).toEqual([1, 3, null, 5]);
+  expect([
+    nextStretch(OUTLINE, -1, 1),
+    nextStretch(OUTLINE, 1, 1),
+    nextStretch(OUTLINE, 1, -1),
+    nextStretch(OUTLINE, 6, -1),
+  ]).toEqual([1, 3, null, 5]);
   expect(nextStretch(OUTLINE, 0, 1, (at) => (OUTLINE.logprobs[at] ?? 0) < -5)).toBe(3);
   expect([0, 1, 2, 5].map((at) => nearestStretch(OUTLINE, at))).toEqual([1, 1, 1, 5]);
   expect(nearestStretch({ ...OUTLINE, surprising: [null, null] }, 0)).toBeNull();
 });
 
 test("a stretch has the colour of its strongest token, by each measure", () => {
-  const scale = wholeScale(OUTLINE, { advantage: 0, versions: [4], ratios: false, change: 0.2, loss: null, lossInAll: null });
-  expect(scale).toMatchObject({ advantage: 2, versions: [4, 7], ratios: true, change: 0.5, lossInAll: null });
-  const heats = (measure: "logprob" | "advantage" | "ratio" | "change" | "loss" | "version" | "none") => OUTLINE.surprising.map((_, at) => stretchHeat(OUTLINE, at, measure, scale));
+  const scale = wholeScale(OUTLINE, {
+    advantage: 0,
+    versions: [4],
+    ratios: false,
+    change: 0.2,
+    loss: null,
+    lossInAll: null,
+  });
+  expect(scale).toMatchObject({
+    advantage: 2,
+    versions: [4, 7],
+    ratios: true,
+    change: 0.5,
+    lossInAll: null,
+  });
+  const heats = (
+    measure: "logprob" | "advantage" | "ratio" | "change" | "loss" | "version" | "none",
+  ) => OUTLINE.surprising.map((_, at) => stretchHeat(OUTLINE, at, measure, scale));
   expect(heats("logprob")).toEqual([undefined, undefined, undefined, "s5", "s2", "s1"]);
   expect(heats("advantage")).toEqual([undefined, "g1", undefined, "b5", "g1", undefined]);
   expect(heats("change")).toEqual([undefined, undefined, undefined, "g5", "b1", undefined]);
@@ -51,7 +82,10 @@ test("a token that is not loaded is loaded with some before it, and one at the b
   expect(startFor(900_000, 0, 5000, 5000)).toBe(899_700);
   expect(startFor(4999, 899_700, 904_700, 5000)).toBe(0);
   expect(startFor(20_000, 899_700, Infinity, 5000)).toBe(19_700);
-  expect([endOf([{ next_cursor: "5000" }, { next_cursor: "9000" }]), endOf([{ next_cursor: null }])]).toEqual([9000, Infinity]);
+  expect([
+    endOf([{ next_cursor: "5000" }, { next_cursor: "9000" }]),
+    endOf([{ next_cursor: null }]),
+  ]).toEqual([9000, Infinity]);
 });
 
 test("the first item in view is found by halves", () => {

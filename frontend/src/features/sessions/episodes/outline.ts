@@ -32,15 +32,24 @@ export function stretchOf(outline: EpisodeOutline, number: number): number {
 }
 
 /** The `data-heat` of a stretch: that of its strongest token. */
-export function stretchHeat(outline: EpisodeOutline, at: number, measure: Measure, scale: Scale): string | undefined {
+export function stretchHeat(
+  outline: EpisodeOutline,
+  at: number,
+  measure: Measure,
+  scale: Scale,
+): string | undefined {
   if (outline.surprising[at] === null) return undefined;
   if (measure === "logprob") return surpriseHeat(outline.logprobs[at] ?? undefined);
   const advantage = outline.advantages[at] ?? null;
-  if (measure === "advantage") return advantage === null || scale.advantage === 0 ? undefined : heatLevel(advantage > 0 ? "g" : "b", Math.abs(advantage) / scale.advantage);
+  if (measure === "advantage")
+    return advantage === null || scale.advantage === 0
+      ? undefined
+      : heatLevel(advantage > 0 ? "g" : "b", Math.abs(advantage) / scale.advantage);
   if (measure === "ratio") return ratioHeat(outline.ratios[at]);
   if (measure === "change") return changeHeat(outline.changes[at], scale.change);
   if (measure === "loss") return lossHeat(partOf(outline, at), scale.loss);
-  if (measure === "version") return `v${String(Math.max(0, scale.versions.indexOf(outline.versions[at] ?? -1)) % STEPS)}`;
+  if (measure === "version")
+    return `v${String(Math.max(0, scale.versions.indexOf(outline.versions[at] ?? -1)) % STEPS)}`;
   return undefined;
 }
 
@@ -51,7 +60,12 @@ function partOf({ advantages, ratios }: EpisodeOutline, at: number): number | nu
 }
 
 /** The next stretch in a direction that has a sampled token, from `at` on and without it; with `isStrong`, one of those. */
-export function nextStretch(outline: EpisodeOutline, at: number, by: 1 | -1, isStrong: (at: number) => boolean = () => true): number | null {
+export function nextStretch(
+  outline: EpisodeOutline,
+  at: number,
+  by: 1 | -1,
+  isStrong: (at: number) => boolean = () => true,
+): number | null {
   for (let next = at + by; next >= 0 && next < outline.surprising.length; next += by) {
     if (outline.surprising[next] !== null && isStrong(next)) return next;
   }
@@ -69,17 +83,35 @@ export function nearestStretch(outline: EpisodeOutline, at: number): number | nu
 /** What the colours of a whole episode are relative to; until its outline is there, of what is loaded. */
 export function wholeScale(outline: EpisodeOutline | null, loaded: Scale): Scale {
   if (!outline) return loaded;
-  const versions = new Set([...loaded.versions, ...outline.versions.filter((version) => version !== null)]);
-  const advantage = Math.max(loaded.advantage, ...outline.advantages.map((value) => Math.abs(value ?? 0)));
+  const versions = new Set([
+    ...loaded.versions,
+    ...outline.versions.filter((version) => version !== null),
+  ]);
+  const advantage = Math.max(
+    loaded.advantage,
+    ...outline.advantages.map((value) => Math.abs(value ?? 0)),
+  );
   const ratios = loaded.ratios || outline.ratios.some((ratio) => ratio !== null);
   const loss = largestOf([loaded.loss, ...outline.advantages.map((_, at) => partOf(outline, at))]);
-  return { ...loaded, loss, advantage, versions: [...versions].sort((one, other) => one - other), ratios, change: largestOf([loaded.change, ...outline.changes]) };
+  return {
+    ...loaded,
+    loss,
+    advantage,
+    versions: [...versions].sort((one, other) => one - other),
+    ratios,
+    change: largestOf([loaded.change, ...outline.changes]),
+  };
 }
 
 const BEFORE = 300; // tokens that are shown before the one that was asked for
 
 /** From which token on to load, so that number `wanted` is shown: `start` where it is, up to before `end`. */
-export function startFor(wanted: number | null, start: number, end: number, firstEnd: number): number {
+export function startFor(
+  wanted: number | null,
+  start: number,
+  end: number,
+  firstEnd: number,
+): number {
   if (wanted === null || (wanted >= start && wanted < end)) return start;
   return wanted < firstEnd ? 0 : Math.max(0, wanted - BEFORE);
 }
@@ -89,4 +121,3 @@ export function endOf(pages: { next_cursor: string | null }[] | undefined): numb
   const cursor = pages?.[pages.length - 1]?.next_cursor;
   return cursor === undefined || cursor === null ? Infinity : Number(cursor);
 }
-

@@ -7,13 +7,23 @@ const BY_AGENT = "rewards_by_agent/";
 const MOST = 8;
 
 /** The names of what is measured of some of these episodes, as the API takes them. */
-export function measuresOf(episodes: readonly Pick<Episode, "metrics" | "rewards_by_agent">[]): string[] {
-  const names = episodes.flatMap(({ metrics, rewards_by_agent: byAgent }) => [...Object.keys(metrics), ...Object.keys(byAgent ?? {}).map((agent) => BY_AGENT + agent)]);
+export function measuresOf(
+  episodes: readonly Pick<Episode, "metrics" | "rewards_by_agent">[],
+): string[] {
+  const names = episodes.flatMap(({ metrics, rewards_by_agent: byAgent }) => [
+    ...Object.keys(metrics),
+    ...Object.keys(byAgent ?? {}).map((agent) => BY_AGENT + agent),
+  ]);
   return [...new Set(names)].sort();
 }
 
-export function measureOfEpisode({ metrics, rewards_by_agent: byAgent }: Pick<Episode, "metrics" | "rewards_by_agent">, name: string): number | null {
-  const [of, key] = name.startsWith(BY_AGENT) ? [byAgent ?? {}, name.slice(BY_AGENT.length)] : [metrics, name];
+export function measureOfEpisode(
+  { metrics, rewards_by_agent: byAgent }: Pick<Episode, "metrics" | "rewards_by_agent">,
+  name: string,
+): number | null {
+  const [of, key] = name.startsWith(BY_AGENT)
+    ? [byAgent ?? {}, name.slice(BY_AGENT.length)]
+    : [metrics, name];
   return Object.hasOwn(of, key) ? (of[key] ?? null) : null; // an address may name anything
 }
 
@@ -21,7 +31,9 @@ export function measureOfEpisode({ metrics, rewards_by_agent: byAgent }: Pick<Ep
 export function columnsIn(address: URLSearchParams): string[] {
   try {
     const named: unknown = JSON.parse(address.get(PART) ?? "[]");
-    return Array.isArray(named) ? [...new Set(named.filter((name) => typeof name === "string"))].slice(0, MOST) : [];
+    return Array.isArray(named)
+      ? [...new Set(named.filter((name) => typeof name === "string"))].slice(0, MOST)
+      : [];
   } catch {
     return [];
   }

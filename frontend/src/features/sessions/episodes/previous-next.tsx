@@ -24,11 +24,23 @@ export function PreviousNext<T>({ previous, next, onGo }: PreviousNextProps<T>) 
   });
   return (
     <>
-      <Button onClick={() => { go(previous); }} disabled={previous === null || previous === undefined} title="K">
+      <Button
+        onClick={() => {
+          go(previous);
+        }}
+        disabled={previous === null || previous === undefined}
+        title="K"
+      >
         <ChevronLeft className="size-3.5" />
         Previous
       </Button>
-      <Button onClick={() => { go(next); }} disabled={next === null || next === undefined} title="J">
+      <Button
+        onClick={() => {
+          go(next);
+        }}
+        disabled={next === null || next === undefined}
+        title="J"
+      >
         Next
         <ChevronRight className="size-3.5" />
       </Button>

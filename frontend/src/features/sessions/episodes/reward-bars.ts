@@ -15,7 +15,10 @@ export interface RewardBar {
   text: string;
 }
 
-export function rewardBars(rewards: EpisodeFacets["rewards"]): { bars: RewardBar[]; columns: number } {
+export function rewardBars(rewards: EpisodeFacets["rewards"]): {
+  bars: RewardBar[];
+  columns: number;
+} {
   const [first, last] = [rewards[0], rewards[rewards.length - 1]];
   if (!first || !last) return { bars: [], columns: 0 };
   const width = last.highest / COLUMNS - first.lowest / COLUMNS;
@@ -26,7 +29,14 @@ export function rewardBars(rewards: EpisodeFacets["rewards"]): { bars: RewardBar
     const at = width > 0 ? Math.floor(lowest / width - first.lowest / width) + 1 : 1;
     before = Math.min(columns, Math.max(before + 1, at));
     const range = lowest === highest ? number(lowest) : `${number(lowest)} to ${number(highest)}`;
-    return { lowest, highest, count, column: before, share: count / most, text: `Reward ${range}: ${count === 1 ? "1 episode" : `${number(count)} episodes`}` };
+    return {
+      lowest,
+      highest,
+      count,
+      column: before,
+      share: count / most,
+      text: `Reward ${range}: ${count === 1 ? "1 episode" : `${number(count)} episodes`}`,
+    };
   });
   return { bars, columns };
 }

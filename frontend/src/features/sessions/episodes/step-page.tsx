@@ -52,16 +52,32 @@ export function StepPage() {
   const navigate = useNavigate();
   useTitle(`Step ${step}`);
   const onGo = (to: number) => {
-    void navigate({ pathname: group === undefined ? stepPath(id, to) : groupPath(id, to, group), search: address.toString() });
+    void navigate({
+      pathname: group === undefined ? stepPath(id, to) : groupPath(id, to, group),
+      search: address.toString(),
+    });
   };
   const shown = data?.groups.find((each) => each.group_key === group);
   const before = address.get("group"); // where the group stood in an address before it had a path
   if (before !== null && group === undefined) {
-    return <Navigate to={{ pathname: groupPath(id, step, before), search: withPart(address, "group", "").toString() }} replace />;
+    return (
+      <Navigate
+        to={{
+          pathname: groupPath(id, step, before),
+          search: withPart(address, "group", "").toString(),
+        }}
+        replace
+      />
+    );
   }
   return (
     <>
-      <SessionCrumb session={session} id={id} above={group === undefined ? [] : [[`Step ${step}`, stepPath(id, step)]]} trail={[group === undefined ? `Step ${step}` : visible(shown ? groupName(shown) : group)]} />
+      <SessionCrumb
+        session={session}
+        id={id}
+        above={group === undefined ? [] : [[`Step ${step}`, stepPath(id, step)]]}
+        trail={[group === undefined ? `Step ${step}` : visible(shown ? groupName(shown) : group)]}
+      />
       <div className="flex flex-wrap items-center gap-3">
         <h1 className="text-xl font-semibold tracking-tight">Step {step}</h1>
         {data?.at && <span className="text-muted">{dateTime(data.at)}</span>}
@@ -77,14 +93,30 @@ export function StepPage() {
   );
 }
 
-function StepBody({ id, step, asked, session }: { id: string; step: Step; asked: string | undefined; session: Session | undefined }) {
+function StepBody({
+  id,
+  step,
+  asked,
+  session,
+}: {
+  id: string;
+  step: Step;
+  asked: string | undefined;
+  session: Session | undefined;
+}) {
   const resources = useQuery({ ...resourcesQuery(id, false), staleTime: RESOURCES_KEPT_MS }).data;
-  const memory = resources && session && step.at !== null ? memoryAt(resources, session.created_at, step.at) : [];
+  const memory =
+    resources && session && step.at !== null
+      ? memoryAt(resources, session.created_at, step.at)
+      : [];
   const [address] = useSearchParams();
   const open = step.groups.find((group) => group.group_key === asked) ?? step.groups[0];
   const metrics = (step.metrics ?? {}) as Record<string, unknown>;
   const spreads = spreadsOf(step);
-  const skipped = skippedText(step.groups, typeof metrics.groups_replaced === "number" ? metrics.groups_replaced : 0);
+  const skipped = skippedText(
+    step.groups,
+    typeof metrics.groups_replaced === "number" ? metrics.groups_replaced : 0,
+  );
   return (
     <div className="space-y-4">
       {step.refused.map((event) => (
@@ -92,22 +124,44 @@ function StepBody({ id, step, asked, session }: { id: string; step: Step; asked:
           <p className="wrap-anywhere">{visible(String(event.data.reason ?? ""))}</p>
         </Notice>
       ))}
-      {step.metrics && <Facts facts={SHOWN.map(([name, key]) => [name, number(typeof metrics[key] === "number" ? metrics[key] : null)] as [string, string]).concat(memory)} />}
+      {step.metrics && (
+        <Facts
+          facts={SHOWN.map(
+            ([name, key]) =>
+              [name, number(typeof metrics[key] === "number" ? metrics[key] : null)] as [
+                string,
+                string,
+              ],
+          ).concat(memory)}
+        />
+      )}
       <StepSpread spreads={spreads} />
-      {step.groups.length > 0 && spreads.every(({ title }) => title !== "Ratios") && <p className="text-muted">Ratios of trainer to sampled are not kept of this step’s tokens.</p>}
-      {skipped !== null && <p className="text-muted">{skipped}</p>}
-      {asked !== undefined && step.groups.length > 0 && open?.group_key !== asked && (
+      {step.groups.length > 0 && spreads.every(({ title }) => title !== "Ratios") && (
         <p className="text-muted">
-          This step has no group “{visible(asked)}”. Its first is shown.
+          Ratios of trainer to sampled are not kept of this step’s tokens.
         </p>
       )}
-      {step.groups.length === 0 && <Empty title="No episode of this step is recorded">It was trained by the loop of a client, or before episodes were recorded.</Empty>}
+      {skipped !== null && <p className="text-muted">{skipped}</p>}
+      {asked !== undefined && step.groups.length > 0 && open?.group_key !== asked && (
+        <p className="text-muted">This step has no group “{visible(asked)}”. Its first is shown.</p>
+      )}
+      {step.groups.length === 0 && (
+        <Empty title="No episode of this step is recorded">
+          It was trained by the loop of a client, or before episodes were recorded.
+        </Empty>
+      )}
       <div className="grid items-start gap-4 lg:grid-cols-[16rem_minmax(0,1fr)]">
-        <ul aria-label="Groups" className="max-h-[75vh] divide-y divide-line overflow-y-auto rounded-lg border border-line bg-surface empty:hidden">
+        <ul
+          aria-label="Groups"
+          className="max-h-[75vh] divide-y divide-line overflow-y-auto rounded-lg border border-line bg-surface empty:hidden"
+        >
           {step.groups.map((group) => (
             <li key={group.group_key}>
               <Link
-                to={{ pathname: groupPath(id, step.step, group.group_key), search: address.toString() }}
+                to={{
+                  pathname: groupPath(id, step.step, group.group_key),
+                  search: address.toString(),
+                }}
                 replace
                 aria-current={group === open ? "true" : undefined}
                 className={`block w-full px-3 py-2 text-left ${group === open ? "bg-accent-soft" : "hover:bg-sunken"}`}
@@ -121,13 +175,19 @@ function StepBody({ id, step, asked, session }: { id: string; step: Step; asked:
       </div>
       {open && (
         <p className="text-xs text-muted">
-          <Link className="rounded text-accent underline underline-offset-2" to={`/sessions/${id}/episodes?step=${String(step.step)}&sort=best`}>
+          <Link
+            className="rounded text-accent underline underline-offset-2"
+            to={`/sessions/${id}/episodes?step=${String(step.step)}&sort=best`}
+          >
             All episodes of this step
           </Link>
           {open.task !== null && (
             <>
               {" · "}
-              <Link className="rounded text-accent underline underline-offset-2" to={`/sessions/${id}/tasks?of=training&to=${String(Math.max(0, step.step - 1))}&task=${encodeURIComponent(open.task)}`}>
+              <Link
+                className="rounded text-accent underline underline-offset-2"
+                to={`/sessions/${id}/tasks?of=training&to=${String(Math.max(0, step.step - 1))}&task=${encodeURIComponent(open.task)}`}
+              >
                 The same task in other steps
               </Link>
             </>
@@ -146,7 +206,9 @@ function GroupLine({ group }: { group: Group }) {
       </span>
       <span className="block text-xs text-muted tabular-nums">
         {number(group.count)} episodes · mean {number(group.reward_mean)}
-        {group.has_signal ? ` ± ${number(group.reward_std)}` : " · equal rewards: it taught nothing"}
+        {group.has_signal
+          ? ` ± ${number(group.reward_std)}`
+          : " · equal rewards: it taught nothing"}
       </span>
     </>
   );

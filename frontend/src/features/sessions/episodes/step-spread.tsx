@@ -26,10 +26,22 @@ function Bars({ title, unit, bars }: Spread) {
       <figcaption className="text-xs font-medium">
         <Word text={title} /> <span className="font-normal text-muted">{unit}</span>
       </figcaption>
-      <div role="img" aria-label={`${title}: ${filled.map(({ text, count }) => `${text}: ${number(count)}`).join(", ")}`} className="mt-2 flex items-end gap-px" style={{ height: HEIGHT_PX }}>
+      <div
+        role="img"
+        aria-label={`${title}: ${filled.map(({ text, count }) => `${text}: ${number(count)}`).join(", ")}`}
+        className="mt-2 flex items-end gap-px"
+        style={{ height: HEIGHT_PX }}
+      >
         {bars.map(({ text, count }) => (
-          <span key={text} title={`${text}: ${number(count)}`} className="flex h-full max-w-16 flex-1 items-end bg-sunken">
-            <span className="w-full bg-[var(--series-1)]" style={{ height: count === 0 ? 0 : Math.max(2, (count / most) * HEIGHT_PX) }} />
+          <span
+            key={text}
+            title={`${text}: ${number(count)}`}
+            className="flex h-full max-w-16 flex-1 items-end bg-sunken"
+          >
+            <span
+              className="w-full bg-[var(--series-1)]"
+              style={{ height: count === 0 ? 0 : Math.max(2, (count / most) * HEIGHT_PX) }}
+            />
           </span>
         ))}
       </div>

@@ -25,7 +25,12 @@ const COLUMNS: readonly [name: string, value: (step: StepMetrics) => string][] =
   ["Tokens", (step) => number(step.tokens_trained)],
   ["Took", (step) => seconds(step.rollout_s + step.train_s + step.handover_s)],
 ];
-const HEAD = [{ name: "Step" }, { name: "Loss", right: true }, ...COLUMNS.map(([name]) => ({ name, right: true })), { name: "Episodes", right: true }];
+const HEAD = [
+  { name: "Step" },
+  { name: "Loss", right: true },
+  ...COLUMNS.map(([name]) => ({ name, right: true })),
+  { name: "Episodes", right: true },
+];
 
 const underlined = "rounded text-accent hover:underline";
 
@@ -34,25 +39,39 @@ export function StepsPage() {
 }
 
 function Steps({ session }: { session: Session }) {
-  const query = useInfiniteQuery(stepsQuery(session.id, session.policy_version, !hasEnded(session)));
+  const query = useInfiniteQuery(
+    stepsQuery(session.id, session.policy_version, !hasEnded(session)),
+  );
   const steps = query.data?.pages.flatMap((page) => stepsOf(page).toReversed()) ?? [];
   return (
     <>
       <ErrorNotice error={query.error} />
       {query.isPending && <Loading isTable />}
-      {query.data && steps.length === 0 && <Empty title="No step yet">A step follows once {number(session.config.tasks_per_batch)} groups of {number(session.config.grpo_n)} episodes have ended.</Empty>}
+      {query.data && steps.length === 0 && (
+        <Empty title="No step yet">
+          A step follows once {number(session.config.tasks_per_batch)} groups of{" "}
+          {number(session.config.grpo_n)} episodes have ended.
+        </Empty>
+      )}
       {steps.length > 0 && (
         <div className="rounded-lg border border-line bg-surface sm:[&_td]:px-2.5 sm:[&_td]:whitespace-nowrap sm:[&_th]:px-2.5">
           <Table label="Steps" head={HEAD}>
             {steps.map((step) => (
               <tr key={step.step} className="hover:bg-sunken">
                 <th scope="row" className={headCell}>
-                  <Link to={stepPath(session.id, step.step)} className="rounded text-accent hover:underline">
+                  <Link
+                    to={stepPath(session.id, step.step)}
+                    className="rounded text-accent hover:underline"
+                  >
                     {step.step}
                   </Link>
                 </th>
                 <td className={`${cell} text-right`}>
-                  <Link to={`${stepPath(session.id, step.step)}?colour=loss`} title="Which tokens drove it" className={underlined}>
+                  <Link
+                    to={`${stepPath(session.id, step.step)}?colour=loss`}
+                    title="Which tokens drove it"
+                    className={underlined}
+                  >
                     {number(step.loss)}
                   </Link>
                 </td>
@@ -62,7 +81,11 @@ function Steps({ session }: { session: Session }) {
                   </td>
                 ))}
                 <td className={`${cell} text-right`}>
-                  <Link to={`/sessions/${session.id}/episodes?step=${String(step.step)}&sort=worst`} aria-label={`Worst first, of step ${String(step.step)}`} className={underlined}>
+                  <Link
+                    to={`/sessions/${session.id}/episodes?step=${String(step.step)}&sort=worst`}
+                    aria-label={`Worst first, of step ${String(step.step)}`}
+                    className={underlined}
+                  >
                     Worst first
                   </Link>
                 </td>

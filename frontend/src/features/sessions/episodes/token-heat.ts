@@ -50,12 +50,18 @@ export function ratioHeat(ratio: number | null | undefined): string | undefined 
 
 /** The trainer's log-probability after the step - before it; null where one of them is not kept. */
 export function changeAt(run: TokenRun, at: number): number | null {
-  const [before, after] = [run.trainer_logprobs?.[at] ?? null, run.trainer_logprobs_after?.[at] ?? null];
+  const [before, after] = [
+    run.trainer_logprobs?.[at] ?? null,
+    run.trainer_logprobs_after?.[at] ?? null,
+  ];
   return before === null || after === null ? null : after - before;
 }
 
 /** Good where the step made the token likelier, bad where less likely; as strong as it is beside the largest change. */
-export function changeHeat(change: number | null | undefined, largest: number | null): string | undefined {
+export function changeHeat(
+  change: number | null | undefined,
+  largest: number | null,
+): string | undefined {
   if (change === null || change === undefined || !largest) return undefined;
   return heatLevel(change > 0 ? "g" : "b", Math.abs(change) / largest);
 }
@@ -66,7 +72,9 @@ export function changeHeat(change: number | null | undefined, largest: number | 
  */
 export function lossPartAt(run: TokenRun, at: number): number | null {
   const ratio = ratioAt(run, at);
-  return run.call === null || run.advantage === null || ratio === null ? null : run.advantage * ratio;
+  return run.call === null || run.advantage === null || ratio === null
+    ? null
+    : run.advantage * ratio;
 }
 
 /** Its size among those of all tokens of the episode, from 0 to 1; null while these are not known. */
@@ -77,12 +85,17 @@ export function lossShareAt(run: TokenRun, at: number, { lossInAll: all }: Scale
 
 /** Good where the loss makes the token likelier, bad where less likely; as strong as it is beside the largest part. */
 export function lossHeat(part: number | null, largest: number | null): string | undefined {
-  return part === null || part === 0 || !largest ? undefined : heatLevel(part > 0 ? "g" : "b", Math.abs(part) / largest);
+  return part === null || part === 0 || !largest
+    ? undefined
+    : heatLevel(part > 0 ? "g" : "b", Math.abs(part) / largest);
 }
 
 /** The largest size of some numbers; null where none of them is known. */
 export function largestOf(values: (number | null)[]): number | null {
-  return values.reduce((known, value) => (value === null ? known : Math.max(known ?? 0, Math.abs(value))), null);
+  return values.reduce(
+    (known, value) => (value === null ? known : Math.max(known ?? 0, Math.abs(value))),
+    null,
+  );
 }
 
 /** `isWhole`: whether these are all runs of the episode. */
@@ -93,14 +106,25 @@ export function scaleOf(runs: TokenRun[], isWhole = false): Scale {
     loss: largestOf(parts),
     lossInAll: isWhole ? parts.reduce<number>((sum, part) => sum + Math.abs(part ?? 0), 0) : null,
     advantage: Math.max(0, ...sampled.map((run) => Math.abs(run.advantage ?? 0))),
-    versions: [...new Set(sampled.flatMap((run) => run.policy_versions))].sort((one, other) => one - other),
+    versions: [...new Set(sampled.flatMap((run) => run.policy_versions))].sort(
+      (one, other) => one - other,
+    ),
     ratios: sampled.some((run) => run.trainer_logprobs !== null),
-    change: largestOf(sampled.map((run) => largestOf((run.trainer_logprobs_after ?? []).map((_, at) => changeAt(run, at))))),
+    change: largestOf(
+      sampled.map((run) =>
+        largestOf((run.trainer_logprobs_after ?? []).map((_, at) => changeAt(run, at))),
+      ),
+    ),
   };
 }
 
 /** The value of `data-heat` (styles.css): "s1" to "s5" for surprise, "g…" and "b…" for good and bad, "v0" to "v4", or none. */
-export function heatOf(run: TokenRun, at: number, measure: Measure, scale: Scale): string | undefined {
+export function heatOf(
+  run: TokenRun,
+  at: number,
+  measure: Measure,
+  scale: Scale,
+): string | undefined {
   if (run.call === null) return undefined;
   if (measure === "logprob") return surpriseHeat(run.logprobs[at]);
   if (measure === "advantage") {
@@ -110,6 +134,7 @@ export function heatOf(run: TokenRun, at: number, measure: Measure, scale: Scale
   if (measure === "ratio") return ratioHeat(ratioAt(run, at));
   if (measure === "change") return changeHeat(changeAt(run, at), scale.change);
   if (measure === "loss") return lossHeat(lossPartAt(run, at), scale.loss);
-  if (measure === "version") return `v${String(Math.max(0, scale.versions.indexOf(run.policy_versions[at] ?? -1)) % STEPS)}`;
+  if (measure === "version")
+    return `v${String(Math.max(0, scale.versions.indexOf(run.policy_versions[at] ?? -1)) % STEPS)}`;
   return undefined;
 }

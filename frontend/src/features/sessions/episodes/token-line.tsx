@@ -8,7 +8,8 @@ import { UserText } from "../../../ui/user-text";
 import { Piece } from "./piece";
 import { heatOf, type Measure, type Scale } from "./token-heat";
 
-const BLOCK = "[unicode-bidi:plaintext] whitespace-pre-wrap wrap-anywhere font-mono text-xs leading-5";
+const BLOCK =
+  "[unicode-bidi:plaintext] whitespace-pre-wrap wrap-anywhere font-mono text-xs leading-5";
 
 export function ContextRun({ run }: { run: TokenRun }) {
   return (
@@ -29,7 +30,13 @@ interface SampledProps {
 }
 
 /** Spans have their position in `data-token`: the page listens once for all of them. */
-export const SampledRun = memo(function SampledRun({ run, title, measure, scale, chosen }: SampledProps) {
+export const SampledRun = memo(function SampledRun({
+  run,
+  title,
+  measure,
+  scale,
+  chosen,
+}: SampledProps) {
   const shown = chosen === null ? null : wholeAt(run, chosen - run.start);
   return (
     <div className="border-l-2 border-accent pl-3">
@@ -37,12 +44,18 @@ export const SampledRun = memo(function SampledRun({ run, title, measure, scale,
         <UserText text={title} />
         <span className="font-normal text-muted">
           {" "}
-          {number(run.tokens)} tokens{run.advantage !== null && ` · advantage ${number(run.advantage)}`}
+          {number(run.tokens)} tokens
+          {run.advantage !== null && ` · advantage ${number(run.advantage)}`}
         </span>
       </p>
       <div className={BLOCK} translate="no">
         {run.pieces.map((piece, at) => (
-          <span key={at} data-token={run.start + at} data-heat={heatOf(run, at, measure, scale)} data-chosen={at === shown || undefined}>
+          <span
+            key={at}
+            data-token={run.start + at}
+            data-heat={heatOf(run, at, measure, scale)}
+            data-chosen={at === shown || undefined}
+          >
             <Piece text={textAt(run, at) ?? visible(piece)} />
           </span>
         ))}
@@ -54,7 +67,12 @@ export const SampledRun = memo(function SampledRun({ run, title, measure, scale,
 /** The token that has the text of a character of which this one has some bytes: itself, or one after it. */
 export function wholeAt(run: Pick<TokenRun, "pieces" | "split_bytes">, at: number): number {
   let whole = at;
-  while (run.pieces[whole] === "" && run.split_bytes[whole] !== undefined && whole < run.pieces.length - 1) whole += 1;
+  while (
+    run.pieces[whole] === "" &&
+    run.split_bytes[whole] !== undefined &&
+    whole < run.pieces.length - 1
+  )
+    whole += 1;
   return whole;
 }
 

@@ -37,26 +37,51 @@ export function threadsOf(calls: readonly TrajectoryCall[]): Thread[] {
   calls.forEach((call, at) => {
     const name = `call ${String(at + 1)}`;
     const before = calls.findIndex(({ id }) => id === call.continues);
-    let thread = call.continues === null ? undefined : threads.find(({ last }) => last === call.continues);
+    let thread =
+      call.continues === null ? undefined : threads.find(({ last }) => last === call.continues);
     if (!thread) {
       const origin = before < 0 ? "" : `Another way on from call ${String(before + 1)}`;
       thread = { key: call.id, agent: call.agent, origin, turns: [], last: call.id };
       threads.push(thread);
     }
-    const answered = thread.turns.slice(thread.turns.findLastIndex(({ isSampled }) => !isSampled) + 1);
+    const answered = thread.turns.slice(
+      thread.turns.findLastIndex(({ isSampled }) => !isSampled) + 1,
+    );
     call.messages.forEach((message, index) => {
       const turn = turnOf(message, `${call.id} ${String(index)}`);
       // The client sends back what it was answered: it is here once.
-      if (turn.role === "assistant" && index === 0 && answered.some(({ parts }) => JSON.stringify(parts) === JSON.stringify(turn.parts))) return;
+      if (
+        turn.role === "assistant" &&
+        index === 0 &&
+        answered.some(({ parts }) => JSON.stringify(parts) === JSON.stringify(turn.parts))
+      )
+        return;
       thread.turns.push(turn);
     });
     for (const answer of call.answers) {
       const turn = turnOf(answer.message, `${call.id} answer ${String(answer.index)}`);
-      const several = call.answers.length > 1 ? `answer ${String(answer.index + 1)} of ${String(call.answers.length)}` : "";
+      const several =
+        call.answers.length > 1
+          ? `answer ${String(answer.index + 1)} of ${String(call.answers.length)}`
+          : "";
       const cut = answer.finish_reason === "length" ? "cut off by its length" : "";
-      thread.turns.push({ ...turn, role: "assistant", isSampled: true, note: [name, several, `${answer.tokens.toLocaleString("en")} tokens`, cut].filter(Boolean).join(", ") });
+      thread.turns.push({
+        ...turn,
+        role: "assistant",
+        isSampled: true,
+        note: [name, several, `${answer.tokens.toLocaleString("en")} tokens`, cut]
+          .filter(Boolean)
+          .join(", "),
+      });
     }
-    if (call.answers.length === 0) thread.turns.push({ key: `${call.id} none`, role: "assistant", parts: [], isSampled: true, note: `${name}, ${call.status === "cancelled" ? "cancelled" : "no answer"}` });
+    if (call.answers.length === 0)
+      thread.turns.push({
+        key: `${call.id} none`,
+        role: "assistant",
+        parts: [],
+        isSampled: true,
+        note: `${name}, ${call.status === "cancelled" ? "cancelled" : "no answer"}`,
+      });
     thread.last = call.id;
   });
   return threads;
@@ -64,7 +89,13 @@ export function threadsOf(calls: readonly TrajectoryCall[]): Thread[] {
 
 function turnOf(message: Message, key: string): Turn {
   const role = typeof message.role === "string" ? message.role : "unknown";
-  return { key, role, parts: partsOf(message, role), note: noteOf(message, role), isSampled: false };
+  return {
+    key,
+    role,
+    parts: partsOf(message, role),
+    note: noteOf(message, role),
+    isSampled: false,
+  };
 }
 
 function noteOf({ name }: Message, role: string): string {
@@ -72,18 +103,33 @@ function noteOf({ name }: Message, role: string): string {
 }
 
 function partsOf(message: Message, role: string): Part[] {
-  const thought = [message.reasoning_content, message.reasoning, message.thinking].find((text) => typeof text === "string" && text !== "");
-  const parts: Part[] = typeof thought === "string" ? [{ kind: "thoughts", text: thought.trim() }] : [];
+  const thought = [message.reasoning_content, message.reasoning, message.thinking].find(
+    (text) => typeof text === "string" && text !== "",
+  );
+  const parts: Part[] =
+    typeof thought === "string" ? [{ kind: "thoughts", text: thought.trim() }] : [];
   for (const part of contentOf(message.content)) {
     if (part.kind !== "text") parts.push(part);
-    else if (role === "tool" || role === "function") parts.push({ kind: "result", text: readable(part.text) });
+    else if (role === "tool" || role === "function")
+      parts.push({ kind: "result", text: readable(part.text) });
     else if (role === "assistant") parts.push(...withThoughts(part.text));
     else parts.push(part);
   }
-  const calls = [...(Array.isArray(message.tool_calls) ? (message.tool_calls as unknown[]) : []), message.function_call].filter(Boolean);
-  for (const call of calls as { name?: unknown; arguments?: unknown; function?: { name?: unknown; arguments?: unknown } }[]) {
+  const calls = [
+    ...(Array.isArray(message.tool_calls) ? (message.tool_calls as unknown[]) : []),
+    message.function_call,
+  ].filter(Boolean);
+  for (const call of calls as {
+    name?: unknown;
+    arguments?: unknown;
+    function?: { name?: unknown; arguments?: unknown };
+  }[]) {
     const { name, arguments: given } = call.function ?? call;
-    parts.push({ kind: "call", name: typeof name === "string" ? name : "unknown", text: readable(given) });
+    parts.push({
+      kind: "call",
+      name: typeof name === "string" ? name : "unknown",
+      text: readable(given),
+    });
   }
   return parts;
 }
@@ -91,9 +137,14 @@ function partsOf(message: Message, role: string): Part[] {
 /** A content is a text, or parts of which some have one. */
 function contentOf(content: unknown): Part[] {
   if (typeof content === "string") return content === "" ? [] : [{ kind: "text", text: content }];
-  if (!Array.isArray(content)) return content === null || content === undefined ? [] : [{ kind: "text", text: readable(content) }];
+  if (!Array.isArray(content))
+    return content === null || content === undefined
+      ? []
+      : [{ kind: "text", text: readable(content) }];
   return (content as ({ type?: unknown; text?: unknown } | null)[]).map((part) =>
-    typeof part?.text === "string" ? { kind: "text", text: part.text } : { kind: "other", text: typeof part?.type === "string" ? part.type : readable(part) },
+    typeof part?.text === "string"
+      ? { kind: "text", text: part.text }
+      : { kind: "other", text: typeof part?.type === "string" ? part.type : readable(part) },
   );
 }
 
@@ -103,11 +154,16 @@ const THOUGHTS = /^\s*<think>([\s\S]*?)(?:<\/think>|$)/;
 function withThoughts(text: string): Part[] {
   const [all, thought = ""] = THOUGHTS.exec(text) ?? [""];
   const rest = text.slice(all.length).trim();
-  const parts: Part[] = [{ kind: "thoughts", text: thought.trim() }, { kind: "text", text: all ? rest : text }];
+  const parts: Part[] = [
+    { kind: "thoughts", text: thought.trim() },
+    { kind: "text", text: all ? rest : text },
+  ];
   return parts.filter((part) => part.text !== "");
 }
 
 /** All of a turn, to be copied. */
 export function turnText({ parts }: Turn): string {
-  return parts.map((part) => (part.kind === "call" ? `${part.name}(${part.text})` : part.text)).join("\n\n");
+  return parts
+    .map((part) => (part.kind === "call" ? `${part.name}(${part.text})` : part.text))
+    .join("\n\n");
 }

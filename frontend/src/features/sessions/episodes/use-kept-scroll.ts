@@ -6,7 +6,10 @@ const MOST_PAGES = 30; // that are read for it
 const REST_MS = 150; // without a movement: not every browser tells the end of a scroll
 
 /** `name`: of the list, as its address. `more` reads the next rows where there are some; `count` rows are there. */
-export function useKeptScroll(box: RefObject<HTMLElement | null>, { name, count, more }: { name: string; count: number; more: () => void }): void {
+export function useKeptScroll(
+  box: RefObject<HTMLElement | null>,
+  { name, count, more }: { name: string; count: number; more: () => void },
+): void {
   const isReturn = useNavigationType() === "POP";
   const wanted = useRef(isReturn ? keptScroll(name) : 0);
   const pages = useRef(0);
@@ -25,18 +28,21 @@ export function useKeptScroll(box: RefObject<HTMLElement | null>, { name, count,
     const keep = () => {
       window.clearTimeout(timer);
       timer = window.setTimeout(() => {
-        if (wanted.current === 0) sessionStorage.setItem(name, String(Math.round(element.scrollTop)));
+        if (wanted.current === 0)
+          sessionStorage.setItem(name, String(Math.round(element.scrollTop)));
       }, REST_MS);
     };
     const take = () => {
       wanted.current = 0; // the reader goes somewhere else
     };
     element.addEventListener("scroll", keep, { passive: true });
-    for (const deed of ["wheel", "keydown", "pointerdown", "touchstart"]) element.addEventListener(deed, take, { passive: true });
+    for (const deed of ["wheel", "keydown", "pointerdown", "touchstart"])
+      element.addEventListener(deed, take, { passive: true });
     return () => {
       window.clearTimeout(timer);
       element.removeEventListener("scroll", keep);
-      for (const deed of ["wheel", "keydown", "pointerdown", "touchstart"]) element.removeEventListener(deed, take);
+      for (const deed of ["wheel", "keydown", "pointerdown", "touchstart"])
+        element.removeEventListener(deed, take);
     };
   }, [box, name]);
 }

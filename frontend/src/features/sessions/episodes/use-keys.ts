@@ -5,8 +5,18 @@ export function useKeys(keys: Record<string, () => void>): void {
   useEffect(() => {
     const pressed = (event: KeyboardEvent) => {
       const action = keys[event.key];
-      const typing = event.target instanceof HTMLElement && event.target.closest("input, select, textarea, [contenteditable], [role=dialog]");
-      if (!action || typing || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+      const typing =
+        event.target instanceof HTMLElement &&
+        event.target.closest("input, select, textarea, [contenteditable], [role=dialog]");
+      if (
+        !action ||
+        typing ||
+        event.ctrlKey ||
+        event.metaKey ||
+        event.altKey ||
+        event.defaultPrevented
+      )
+        return;
       event.preventDefault();
       action();
     };

@@ -20,21 +20,38 @@ export interface ShownTokens {
   isFetching: boolean;
 }
 
-export function useTokens(queryFrom: (start: number) => ReturnType<typeof timelinesQuery>, episodeId: string): ShownTokens {
+export function useTokens(
+  queryFrom: (start: number) => ReturnType<typeof timelinesQuery>,
+  episodeId: string,
+): ShownTokens {
   const [address, setAddress] = useAddress();
   const [from, setFrom] = useState({ episodeId, start: 0 });
   const start = from.episodeId === episodeId ? from.start : 0;
   const first = useInfiniteQuery(queryFrom(0));
   const part = useInfiniteQuery(queryFrom(start));
   const head = first.data?.pages[0];
-  const wanted = head?.outline && address.has("token") ? numberOf(head.outline, { line: Number(address.get("line") ?? "0"), token: Number(address.get("token")) }) : null;
+  const wanted =
+    head?.outline && address.has("token")
+      ? numberOf(head.outline, {
+          line: Number(address.get("line") ?? "0"),
+          token: Number(address.get("token")),
+        })
+      : null;
   if (part.data && first.data && wanted !== null && Number.isFinite(wanted)) {
     const next = startFor(wanted, start, endOf(part.data.pages), endOf(first.data.pages));
     if (next !== start) setFrom({ episodeId, start: next });
   }
   const loaded = useMemo(() => {
     if (!head) return null;
-    return part.data ? { ...joinPages(part.data.pages), episode: head.episode, calls: head.calls, report: head.report, outline: head.outline } : { ...head, timelines: [] };
+    return part.data
+      ? {
+          ...joinPages(part.data.pages),
+          episode: head.episode,
+          calls: head.calls,
+          report: head.report,
+          outline: head.outline,
+        }
+      : { ...head, timelines: [] };
   }, [head, part.data]);
   const earlier = () => {
     setAddress((before) => withPart(withPart(before, "line", ""), "token", ""), { replace: true });

@@ -4,7 +4,10 @@ import type { EpisodeOutline } from "../../../api/types";
 import { numberOf } from "./outline";
 
 /** Numbers of the first and the last token of `within` that can be seen; null: none. */
-export function useView(within: HTMLElement | null, outline: EpisodeOutline): [number, number] | null {
+export function useView(
+  within: HTMLElement | null,
+  outline: EpisodeOutline,
+): [number, number] | null {
   const [view, setView] = useState<[number, number] | null>(null);
   useEffect(() => {
     if (!within) return;
@@ -12,13 +15,17 @@ export function useView(within: HTMLElement | null, outline: EpisodeOutline): [n
     let tokens: HTMLElement[] | null = null;
     const numberAt = (at: number) => {
       const token = tokens?.[at];
-      return numberOf(outline, { line: Number(token?.closest<HTMLElement>("[data-line]")?.dataset.line), token: Number(token?.dataset.token) });
+      return numberOf(outline, {
+        line: Number(token?.closest<HTMLElement>("[data-line]")?.dataset.line),
+        token: Number(token?.dataset.token),
+      });
     };
     const look = () => {
       frame = 0;
       tokens ??= [...within.querySelectorAll<HTMLElement>("[data-token]")];
       const first = firstWhere(tokens, (token) => token.getBoundingClientRect().bottom > 0);
-      const last = firstWhere(tokens, (token) => token.getBoundingClientRect().top >= window.innerHeight) - 1;
+      const last =
+        firstWhere(tokens, (token) => token.getBoundingClientRect().top >= window.innerHeight) - 1;
       const now: [number, number] | null = last < first ? null : [numberAt(first), numberAt(last)];
       setView((before) => (before?.[0] === now?.[0] && before?.[1] === now?.[1] ? before : now));
     };

@@ -26,16 +26,23 @@ function Health({ session }: { session: Session }) {
   const isLive = !hasEnded(session);
   const { data, error, dataUpdatedAt } = useQuery(healthEventsQuery(session.id, isLive));
   const entries = useMemo(() => data?.items ?? [], [data]);
-  const lanes = useMemo(() => phaseLanes(entries, isLive ? dataUpdatedAt : null), [entries, isLive, dataUpdatedAt]);
+  const lanes = useMemo(
+    () => phaseLanes(entries, isLive ? dataUpdatedAt : null),
+    [entries, isLive, dataUpdatedAt],
+  );
   const troubles = useMemo(() => troublesOf(entries), [entries]);
   useOnEnd(isLive, () => {
-    for (const part of ["health", "resources", "logs"]) void client.invalidateQueries({ queryKey: ["session", session.id, part] });
+    for (const part of ["health", "resources", "logs"])
+      void client.invalidateQueries({ queryKey: ["session", session.id, part] });
   });
   const note = `${restartsText(session.restarts)}${entries.length === HEALTH_ENTRIES ? `; the last ${String(HEALTH_ENTRIES)} entries of the record` : ""}`;
   return (
     <div className="space-y-4">
       <ErrorNotice error={error} />
-      <Panel title="Phases" actions={<span className="text-xs text-muted">{data ? note : ""}</span>}>
+      <Panel
+        title="Phases"
+        actions={<span className="text-xs text-muted">{data ? note : ""}</span>}
+      >
         {data ? <PhaseGantt {...lanes} /> : !error && <Loading />}
       </Panel>
       <ResourcesPanel id={session.id} isLive={isLive} />

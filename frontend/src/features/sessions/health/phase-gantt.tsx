@@ -3,7 +3,12 @@ import { span, timeWithin } from "../../../ui/format";
 import { visible } from "../../../ui/plain-text";
 import type { Lane, Lanes } from "./phase-lanes";
 
-const LOOKS: Record<string, string> = { ready: "bg-good", failed: "bg-bad", stopping: "bg-warn", suspended: "bg-warn" };
+const LOOKS: Record<string, string> = {
+  ready: "bg-good",
+  failed: "bg-bad",
+  stopping: "bg-warn",
+  suspended: "bg-warn",
+};
 
 export function PhaseGantt({ lanes, beginMs, endMs }: Lanes) {
   if (lanes.length === 0) return <p className="p-4 text-muted">Nothing has happened yet.</p>;
@@ -11,7 +16,10 @@ export function PhaseGantt({ lanes, beginMs, endMs }: Lanes) {
     <div className="px-4 py-3">
       <ul className="space-y-1.5" aria-label="Phases">
         {lanes.map((lane) => (
-          <li key={`${lane.isState ? "state" : "phase"} ${lane.name}`} className="grid grid-cols-2 items-center gap-x-3 sm:grid-cols-[11rem_minmax(0,1fr)_11rem]">
+          <li
+            key={`${lane.isState ? "state" : "phase"} ${lane.name}`}
+            className="grid grid-cols-2 items-center gap-x-3 sm:grid-cols-[11rem_minmax(0,1fr)_11rem]"
+          >
             <span className={`text-xs wrap-anywhere ${lane.isState ? "font-medium" : ""}`}>
               {visible(lane.name)}
             </span>
@@ -34,13 +42,19 @@ export function PhaseGantt({ lanes, beginMs, endMs }: Lanes) {
 function Track({ lane, beginMs, lengthMs }: { lane: Lane; beginMs: number; lengthMs: number }) {
   const look = lane.isState ? (LOOKS[lane.name] ?? "bg-muted") : "bg-accent";
   return (
-    <span aria-hidden className="relative order-last col-span-2 h-3 rounded-sm bg-sunken sm:order-none sm:col-span-1">
+    <span
+      aria-hidden
+      className="relative order-last col-span-2 h-3 rounded-sm bg-sunken sm:order-none sm:col-span-1"
+    >
       {lane.stretches.map((one) => (
         <span
           key={one.beginMs}
           title={`${visible(one.title)}: ${timeText(one.beginMs, lengthMs)}, ${span((one.endMs - one.beginMs) / 1000)}`}
           className={`absolute inset-y-0 min-w-0.5 rounded-sm ${look}`}
-          style={{ left: `${String(((one.beginMs - beginMs) / lengthMs) * 100)}%`, width: `${String(((one.endMs - one.beginMs) / lengthMs) * 100)}%` }}
+          style={{
+            left: `${String(((one.beginMs - beginMs) / lengthMs) * 100)}%`,
+            width: `${String(((one.endMs - one.beginMs) / lengthMs) * 100)}%`,
+          }}
         />
       ))}
     </span>
@@ -54,10 +68,17 @@ function timeText(atMs: number, lengthMs: number): string {
 /** For those who do not see the lane: when it was so last. */
 function lastText({ stretches }: Lane, lengthMs: number): string {
   const last = stretches[stretches.length - 1];
-  return last ? `, last from ${timeText(last.beginMs, lengthMs)} to ${timeText(last.endMs, lengthMs)}` : "";
+  return last
+    ? `, last from ${timeText(last.beginMs, lengthMs)} to ${timeText(last.endMs, lengthMs)}`
+    : "";
 }
 
 function laneText(lane: Lane): string {
-  const longest = lane.stretches.length === 1 ? span(lane.longestS) : `${String(lane.stretches.length)} ×, longest ${span(lane.longestS)}`;
-  return lane.deadlineS === null ? longest : `${longest} · stuck after ${span(lane.deadlineS)} without progress`;
+  const longest =
+    lane.stretches.length === 1
+      ? span(lane.longestS)
+      : `${String(lane.stretches.length)} ×, longest ${span(lane.longestS)}`;
+  return lane.deadlineS === null
+    ? longest
+    : `${longest} · stuck after ${span(lane.deadlineS)} without progress`;
 }

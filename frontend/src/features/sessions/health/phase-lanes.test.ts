@@ -4,9 +4,20 @@ import { laneName, phaseLanes } from "./phase-lanes";
 
 let cursor = 0;
 
-function entry(second: number, from: string, to: string, phase = "", deadline_s: number | null = null): Event {
+function entry(
+  second: number,
+  from: string,
+  to: string,
+  phase = "",
+  deadline_s: number | null = null,
+): Event {
   cursor += 1;
-  return { cursor, kind: "state", at: new Date(second * 1000).toISOString(), data: { from, to, phase, reason: "", deadline_s } };
+  return {
+    cursor,
+    kind: "state",
+    at: new Date(second * 1000).toISOString(),
+    data: { from, to, phase, reason: "", deadline_s },
+  };
 }
 
 test("phases of every step are one lane", () => {
@@ -26,14 +37,35 @@ test("each lane has its stretches, its longest and the deadline that the runtime
   ];
   const { lanes, beginMs, endMs } = phaseLanes(record, 72_000);
   expect([beginMs, endMs]).toEqual([0, 72_000]);
-  const told = lanes.map((lane) => [lane.name, lane.stretches.map((one) => [one.beginMs / 1000, one.endMs / 1000]), lane.longestS, lane.deadlineS]);
+  const told = lanes.map((lane) => [
+    lane.name,
+    lane.stretches.map((one) => [one.beginMs / 1000, one.endMs / 1000]),
+    lane.longestS,
+    lane.deadlineS,
+  ]);
   expect(told).toEqual([
     ["queued", [[0, 10]], 10, null],
     ["loading", [[10, 30]], 20, null],
     ["ready", [[30, 72]], 42, null],
     ["loading the libraries", [[10, 30]], 20, 840],
-    ["waiting for episodes", [[30, 50], [55, 60]], 20, 120],
-    ["training step", [[50, 55], [60, 72]], 12, 600],
+    [
+      "waiting for episodes",
+      [
+        [30, 50],
+        [55, 60],
+      ],
+      20,
+      120,
+    ],
+    [
+      "training step",
+      [
+        [50, 55],
+        [60, 72],
+      ],
+      12,
+      600,
+    ],
   ]);
 });
 

@@ -57,9 +57,15 @@ export function phaseLanes(entries: readonly Event[], nowMs: number | null): Lan
     }
     if (stateAgain) return;
     let following = at + 1;
-    while (changes[following] && changes[following]?.data.from === changes[following]?.data.to) following += 1;
+    while (changes[following] && changes[following]?.data.from === changes[following]?.data.to)
+      following += 1;
     const until = changes[following];
-    put(String(to), true, { title: String(to), beginMs: timeOf(entry), endMs: until ? timeOf(until) : endMs }, null);
+    put(
+      String(to),
+      true,
+      { title: String(to), beginMs: timeOf(entry), endMs: until ? timeOf(until) : endMs },
+      null,
+    );
   });
   const ordered = [...lanes.values()].sort((a, b) => Number(b.isState) - Number(a.isState));
   return { lanes: ordered, beginMs, endMs };

@@ -16,7 +16,11 @@ export function TroublesPanel({ troubles }: { troubles: readonly Trouble[] }) {
         {troubles.map((one) => (
           <li key={one.cursor} className="px-4 py-2">
             <p className="flex flex-wrap items-baseline gap-x-3">
-              <time dateTime={one.at} title={dateTime(one.at)} className="text-xs text-muted tabular-nums">
+              <time
+                dateTime={one.at}
+                title={dateTime(one.at)}
+                className="text-xs text-muted tabular-nums"
+              >
                 {timeOfDay(one.at)}
               </time>
               <span className="font-medium">{one.title}</span>

@@ -14,11 +14,20 @@ test("restarts, faults and stacks are told, newest first, and nothing else", () 
   const record = [
     entry(1, "state", { from: "", to: "queued", reason: "created" }),
     entry(2, "event", { name: "checkpoint_committed" }),
-    entry(3, "event", { name: "stuck", cause: "training step 1: no progress for 600 s", hint: "Look.", stacks: "== runtime ==\nThread 1" }),
+    entry(3, "event", {
+      name: "stuck",
+      cause: "training step 1: no progress for 600 s",
+      hint: "Look.",
+      stacks: "== runtime ==\nThread 1",
+    }),
     entry(4, "state", { from: "ready", to: "queued", reason: "the runtime's process ended" }),
     entry(5, "state", { from: "ready", to: "ready", phase: "saving" }),
     entry(6, "event", { name: "runtime_fault", cause: "boom", trace: "Traceback" }),
-    entry(7, "event", { name: "checkpoint_failed", checkpoint_id: "ckp_1", reason: "its files are not what was said" }),
+    entry(7, "event", {
+      name: "checkpoint_failed",
+      checkpoint_id: "ckp_1",
+      reason: "its files are not what was said",
+    }),
   ];
   expect(troublesOf(record).map((one) => [one.cursor, one.title, one.text, one.trace])).toEqual([
     [7, "checkpoint failed", "its files are not what was said", ""],
@@ -32,7 +41,11 @@ test("each fault is an event that the server or a runtime writes", () => {
   const written = ["console", "gpu_runtime"].flatMap((folder) =>
     readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" })
       .filter((path) => path.endsWith(".py"))
-      .flatMap((path) => [...readFileSync(join(ROOT, folder, path), "utf8").matchAll(/"name": "(\w+)"/g)].map(([, name]) => name)),
+      .flatMap((path) =>
+        [...readFileSync(join(ROOT, folder, path), "utf8").matchAll(/"name": "(\w+)"/g)].map(
+          ([, name]) => name,
+        ),
+      ),
   );
   expect(FAULTS.filter((name) => !written.includes(name))).toEqual([]);
 });

@@ -12,7 +12,29 @@ export interface Trouble {
 }
 
 /** Events that the server and its runtimes write. */
-export const FAULTS: readonly string[] = ["runtime_fault", "stuck", "store_full", "storage_unavailable", "step_refused", "nothing_to_learn", "little_to_learn", "reward_level", "no_reward", "gradient_norm_high", "length_drift", "engine_gap", "entropy_collapse", "answers_collapse", "answers_truncated", "grammar_lost", "episodes_stale", "checkpoint_failed", "alert", "budget_near", "budget_exhausted"];
+export const FAULTS: readonly string[] = [
+  "runtime_fault",
+  "stuck",
+  "store_full",
+  "storage_unavailable",
+  "step_refused",
+  "nothing_to_learn",
+  "little_to_learn",
+  "reward_level",
+  "no_reward",
+  "gradient_norm_high",
+  "length_drift",
+  "engine_gap",
+  "entropy_collapse",
+  "answers_collapse",
+  "answers_truncated",
+  "grammar_lost",
+  "episodes_stale",
+  "checkpoint_failed",
+  "alert",
+  "budget_near",
+  "budget_exhausted",
+];
 
 /** Newest first. */
 export function troublesOf(entries: readonly Event[]): Trouble[] {
@@ -21,12 +43,20 @@ export function troublesOf(entries: readonly Event[]): Trouble[] {
 
 function troubleOf(entry: Event): Trouble | null {
   const { cursor, at, data } = entry;
-  if (isRestart(entry)) return { cursor, at, title: "Restarted", text: said(data.reason), trace: "" };
-  if (entry.kind === "state" && data.to === "failed") return { cursor, at, title: "Failed", text: said(data.reason), trace: "" };
+  if (isRestart(entry))
+    return { cursor, at, title: "Restarted", text: said(data.reason), trace: "" };
+  if (entry.kind === "state" && data.to === "failed")
+    return { cursor, at, title: "Failed", text: said(data.reason), trace: "" };
   const name = said(data.name);
   if (entry.kind !== "event" || !FAULTS.includes(name)) return null;
   const text = sentences(said(data.cause) || said(data.reason) || said(data.text), said(data.hint));
-  return { cursor, at, title: name.replaceAll("_", " "), text, trace: said(data.stacks) || said(data.trace) };
+  return {
+    cursor,
+    at,
+    title: name.replaceAll("_", " "),
+    text,
+    trace: said(data.stacks) || said(data.trace),
+  };
 }
 
 /** Causes are written without a full stop, as parts of longer lines; hints are sentences. */

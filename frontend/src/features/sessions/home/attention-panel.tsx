@@ -28,7 +28,11 @@ export interface Trouble {
 }
 
 /** Both kinds, the newest first; failures older than a week are history. */
-export function troublesOf(alerts: readonly Alert[], failed: readonly Session[], now = Date.now()): Trouble[] {
+export function troublesOf(
+  alerts: readonly Alert[],
+  failed: readonly Session[],
+  now = Date.now(),
+): Trouble[] {
   const recent = failed.filter(({ updated_at: at }) => now - Date.parse(at) < DAYS * 86_400_000);
   return [
     ...alerts
@@ -78,10 +82,15 @@ export function AttentionPanel({ failed, isLost }: AttentionPanelProps) {
         {troubles?.slice(0, SHOWN).map(({ key, at, what, tone, text, run, to }) => (
           <li key={key} className="flex flex-wrap items-baseline gap-x-3 px-4 py-2">
             <Badge tone={tone}>{what}</Badge>
-            <Link to={to} className="max-w-64 min-w-0 truncate rounded font-medium hover:text-accent hover:underline">
+            <Link
+              to={to}
+              className="max-w-64 min-w-0 truncate rounded font-medium hover:text-accent hover:underline"
+            >
               <UserText text={run} />
             </Link>
-            <span className="min-w-0 line-clamp-3 flex-1 basis-48 text-muted wrap-anywhere">{visible(text)}</span>
+            <span className="min-w-0 line-clamp-3 flex-1 basis-48 text-muted wrap-anywhere">
+              {visible(text)}
+            </span>
             <span className="text-xs whitespace-nowrap text-muted" title={dateTime(at)}>
               {ago(at)}
             </span>
@@ -90,7 +99,8 @@ export function AttentionPanel({ failed, isLost }: AttentionPanelProps) {
       </ul>
       {troubles && troubles.length > SHOWN && (
         <p className="border-t border-line px-4 py-2 text-xs text-muted">
-          and {troubles.length - SHOWN} more, under Alerts and in the <MoreLink to="/sessions?state=failed">list of failed runs</MoreLink>
+          and {troubles.length - SHOWN} more, under Alerts and in the{" "}
+          <MoreLink to="/sessions?state=failed">list of failed runs</MoreLink>
         </p>
       )}
     </Panel>

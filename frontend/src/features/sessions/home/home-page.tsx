@@ -1,5 +1,10 @@
 // Where a person lands: what needs them, what runs and how it learns, what waits, what ended last, what the week used.
-import { useInfiniteQuery, usePrefetchInfiniteQuery, usePrefetchQuery, useQuery } from "@tanstack/react-query";
+import {
+  useInfiniteQuery,
+  usePrefetchInfiniteQuery,
+  usePrefetchQuery,
+  useQuery,
+} from "@tanstack/react-query";
 import { Link } from "react-router";
 import { standingAlertsQuery } from "../../../api/alerts";
 import { rewardsQuery } from "../../../api/metrics";
@@ -27,7 +32,9 @@ const WIDTH = 240;
 const HEIGHT = 48;
 
 export function HomePage() {
-  const live = useInfiniteQuery(sessionsQuery({ states: LIVE, name: "", kinds: ["episodes", "tinker"] }));
+  const live = useInfiniteQuery(
+    sessionsQuery({ states: LIVE, name: "", kinds: ["episodes", "tinker"] }),
+  );
   const served = useQuery(servingQuery);
   const queued = useQuery(queueQuery);
   const failed = useInfiniteQuery(sessionsQuery({ states: ["failed"], name: "" }));
@@ -39,8 +46,16 @@ export function HomePage() {
   const running = live.data?.pages[0]?.items ?? [];
   return (
     <>
-      <PageHeader title="Home">{mayWrite && <ButtonLink to="/sessions/new" look="primary">New session</ButtonLink>}</PageHeader>
-      <ErrorNotice error={live.error ?? served.error ?? queued.error ?? failed.error ?? newest.error} />
+      <PageHeader title="Home">
+        {mayWrite && (
+          <ButtonLink to="/sessions/new" look="primary">
+            New session
+          </ButtonLink>
+        )}
+      </PageHeader>
+      <ErrorNotice
+        error={live.error ?? served.error ?? queued.error ?? failed.error ?? newest.error}
+      />
       {newest.isPending ? (
         <Loading />
       ) : newest.data?.pages[0]?.items.length === 0 ? (
@@ -55,7 +70,17 @@ export function HomePage() {
             {live.data && running.length === 0 && (
               <p className="p-4 text-muted">
                 Nothing runs now.
-                {mayWrite && <>{" "}<Link to="/sessions/new" className="rounded text-accent underline underline-offset-2">Start a run</Link></>}
+                {mayWrite && (
+                  <>
+                    {" "}
+                    <Link
+                      to="/sessions/new"
+                      className="rounded text-accent underline underline-offset-2"
+                    >
+                      Start a run
+                    </Link>
+                  </>
+                )}
               </p>
             )}
             <ul className="cells grid-cols-1 sm:grid-cols-2 lg:grid-cols-3">
@@ -74,14 +99,59 @@ export function HomePage() {
             )}
           </Panel>
           <div className="grid grid-cols-1 items-start gap-4 sm:grid-cols-2 xl:grid-cols-4">
-            <Panel title="Newest runs" actions={<Link to="/sessions" className="rounded text-xs text-accent underline underline-offset-2">All</Link>}>
-              <Lines page={newest.data?.pages[0]} error={newest.error} none="None yet." text={(one) => one.state} />
+            <Panel
+              title="Newest runs"
+              actions={
+                <Link
+                  to="/sessions"
+                  className="rounded text-xs text-accent underline underline-offset-2"
+                >
+                  All
+                </Link>
+              }
+            >
+              <Lines
+                page={newest.data?.pages[0]}
+                error={newest.error}
+                none="None yet."
+                text={(one) => one.state}
+              />
             </Panel>
-            <Panel title="Queue" actions={<Link to="/capacity" className="rounded text-xs text-accent underline underline-offset-2">Capacity</Link>}>
-              <Lines page={queued.data} error={queued.error} none="Nothing waits." text={queueText} />
+            <Panel
+              title="Queue"
+              actions={
+                <Link
+                  to="/capacity"
+                  className="rounded text-xs text-accent underline underline-offset-2"
+                >
+                  Capacity
+                </Link>
+              }
+            >
+              <Lines
+                page={queued.data}
+                error={queued.error}
+                none="Nothing waits."
+                text={queueText}
+              />
             </Panel>
-            <Panel title="Served models" actions={<Link to="/serving" className="rounded text-xs text-accent underline underline-offset-2">Serving</Link>}>
-              <Lines page={served.data} error={served.error} none="No model is served." text={(one) => one.state} />
+            <Panel
+              title="Served models"
+              actions={
+                <Link
+                  to="/serving"
+                  className="rounded text-xs text-accent underline underline-offset-2"
+                >
+                  Serving
+                </Link>
+              }
+            >
+              <Lines
+                page={served.data}
+                error={served.error}
+                none="No model is served."
+                text={(one) => one.state}
+              />
             </Panel>
             <Week />
           </div>
@@ -95,30 +165,57 @@ export function HomePage() {
 function queueText(session: Session): string {
   const { queue_position: position, created_at: at, restarts, policy_version: version } = session;
   const isNew = restarts === 0 && version === 0;
-  return [position === null ? "" : `position ${number(position)}`, isNew ? `waits ${waited(at)}` : ""].filter(Boolean).join(", ");
+  return [
+    position === null ? "" : `position ${number(position)}`,
+    isNew ? `waits ${waited(at)}` : "",
+  ]
+    .filter(Boolean)
+    .join(", ");
 }
 
 function LiveRun({ session }: { session: Session }) {
   const learns = session.kind === "episodes"; // a Tinker client has losses, on the run's page
-  const { data } = useQuery({ ...rewardsQuery(session.id, WIDTH, session.state !== "suspended"), enabled: learns });
+  const { data } = useQuery({
+    ...rewardsQuery(session.id, WIDTH, session.state !== "suspended"),
+    enabled: learns,
+  });
   const points = sparkPoints(data?.columns.reward_mean?.last ?? [], WIDTH, HEIGHT);
   return (
     <li className="min-w-0 bg-surface p-4">
       <p className="flex items-center gap-2">
-        <Link to={`/sessions/${session.id}`} className="min-w-0 truncate rounded font-medium hover:text-accent hover:underline">
+        <Link
+          to={`/sessions/${session.id}`}
+          className="min-w-0 truncate rounded font-medium hover:text-accent hover:underline"
+        >
           <UserText text={session.name || session.id} />
         </Link>
         <span className="ml-auto">
           <StateBadge state={session.state} />
         </span>
       </p>
-      {learns && <svg role="img" aria-label={points ? `Reward, now ${number(session.reward_mean)}` : "No step yet"} viewBox={`0 -2 ${String(WIDTH)} ${String(HEIGHT + 4)}`} preserveAspectRatio="none" className="mt-2 h-12 w-full">
-        <polyline points={points} fill="none" className="stroke-accent" strokeWidth="1.75" vectorEffect="non-scaling-stroke" />
-      </svg>}
+      {learns && (
+        <svg
+          role="img"
+          aria-label={points ? `Reward, now ${number(session.reward_mean)}` : "No step yet"}
+          viewBox={`0 -2 ${String(WIDTH)} ${String(HEIGHT + 4)}`}
+          preserveAspectRatio="none"
+          className="mt-2 h-12 w-full"
+        >
+          <polyline
+            points={points}
+            fill="none"
+            className="stroke-accent"
+            strokeWidth="1.75"
+            vectorEffect="non-scaling-stroke"
+          />
+        </svg>
+      )}
       <p className="mt-1 flex justify-between gap-3 text-xs text-muted tabular-nums">
         <span className="truncate">{session.phase || session.base_model}</span>
         <span className="shrink-0">
-          {learns ? `${number(session.policy_version)} steps · reward ${number(session.reward_mean)}` : `Tinker client · ${number(session.policy_version)} optimizer steps`}
+          {learns
+            ? `${number(session.policy_version)} steps · reward ${number(session.reward_mean)}`
+            : `Tinker client · ${number(session.policy_version)} optimizer steps`}
         </span>
       </p>
     </li>
@@ -141,7 +238,10 @@ function Lines({ page, error, none, text }: LinesProps) {
     <ul className="divide-y divide-line">
       {sessions.slice(0, SHOWN).map((session) => (
         <li key={session.id} className="flex flex-wrap items-baseline gap-x-3 px-4 py-2">
-          <Link to={`/sessions/${session.id}`} className="max-w-full min-w-0 truncate rounded hover:text-accent hover:underline">
+          <Link
+            to={`/sessions/${session.id}`}
+            className="max-w-full min-w-0 truncate rounded hover:text-accent hover:underline"
+          >
             <UserText text={session.name || session.id} />
           </Link>
           <span className="ml-auto text-xs text-muted" title={dateTime(session.created_at)}>
@@ -149,7 +249,11 @@ function Lines({ page, error, none, text }: LinesProps) {
           </span>
         </li>
       ))}
-      {sessions.length > SHOWN && <li className="px-4 py-2 text-xs text-muted">and {page.next_cursor ? "more" : `${String(sessions.length - SHOWN)} more`}</li>}
+      {sessions.length > SHOWN && (
+        <li className="px-4 py-2 text-xs text-muted">
+          and {page.next_cursor ? "more" : `${String(sessions.length - SHOWN)} more`}
+        </li>
+      )}
     </ul>
   );
 }
@@ -159,7 +263,14 @@ function Week() {
   const newest = data?.pages[0];
   const week = newest?.last_7_days;
   return (
-    <Panel title="Last 7 days" actions={<Link to="/usage" className="rounded text-xs text-accent underline underline-offset-2">Usage</Link>}>
+    <Panel
+      title="Last 7 days"
+      actions={
+        <Link to="/usage" className="rounded text-xs text-accent underline underline-offset-2">
+          Usage
+        </Link>
+      }
+    >
       <ErrorNotice error={error} />
       <dl className="divide-y divide-line tabular-nums">
         {week &&
@@ -169,7 +280,9 @@ function Week() {
             ...(newest?.prices ? [["Cost", money(week.cost, newest.prices.currency)]] : []),
           ].map(([name, value]) => (
             <div key={name} className="flex justify-between px-4 py-2">
-              <dt className="text-muted"><Word text={name ?? ""} /></dt>
+              <dt className="text-muted">
+                <Word text={name ?? ""} />
+              </dt>
               <dd className="font-medium">{value}</dd>
             </div>
           ))}

@@ -9,7 +9,10 @@ const LEFT_OUT = ["reward_mean"];
 export function measuresOf(sessions: readonly Pick<Session, "measures">[]): string[] {
   const names = new Set(sessions.flatMap(({ measures }) => Object.keys(measures ?? {})));
   const known = [...names].filter((name) => !LEFT_OUT.includes(name)).sort();
-  return [...known.filter((name) => name.startsWith(OWN)), ...known.filter((name) => !name.startsWith(OWN))];
+  return [
+    ...known.filter((name) => name.startsWith(OWN)),
+    ...known.filter((name) => !name.startsWith(OWN)),
+  ];
 }
 
 export function measureOf({ measures }: Pick<Session, "measures">, name: string): number | null {

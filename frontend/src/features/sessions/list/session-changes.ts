@@ -10,7 +10,10 @@ export interface Pages {
 export function applyChanges<T extends Pages>(list: T, changes: readonly SessionChange[]): T {
   const changed = new Map(changes.map((change) => [change.id, change]));
   if (!list.pages.some((page) => page.items.some((item) => changed.has(item.id)))) return list;
-  const pages = list.pages.map((page) => ({ ...page, items: page.items.map((item) => ({ ...item, ...changed.get(item.id) })) }));
+  const pages = list.pages.map((page) => ({
+    ...page,
+    items: page.items.map((item) => ({ ...item, ...changed.get(item.id) })),
+  }));
   return { ...list, pages };
 }
 
@@ -21,13 +24,20 @@ const MOVING: Partial<Record<SessionSort, (session: SessionChange) => unknown>> 
 };
 
 /** Whether rows may have to come, go or change places: a session that is not in the list, a state, a measure that sorts it. */
-export function isMisplaced(list: Pages, { items, is_cut }: SessionChanges, { states, sort, measure: bound }: SessionFilter): boolean {
+export function isMisplaced(
+  list: Pages,
+  { items, is_cut }: SessionChanges,
+  { states, sort, measure: bound }: SessionFilter,
+): boolean {
   if (is_cut) return true;
   const known = new Map(list.pages.flatMap((page) => page.items.map((item) => [item.id, item])));
   const measure = bound ? MOVING.measure : sort && MOVING[sort];
   return items.some((item) => {
     const before = known.get(item.id);
     if (!before) return true;
-    return (states.length > 0 && before.state !== item.state) || (measure !== undefined && measure(before) !== measure(item));
+    return (
+      (states.length > 0 && before.state !== item.state) ||
+      (measure !== undefined && measure(before) !== measure(item))
+    );
   });
 }

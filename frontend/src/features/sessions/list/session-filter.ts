@@ -6,7 +6,14 @@ import { rangeOf } from "../../../ui/date-range";
 import type { Sort } from "../../../ui/table";
 import { BOUND } from "../episodes/episode-filter";
 
-const GOING: readonly SessionState[] = ["queued", "provisioning", "loading", "ready", "suspended", "stopping"];
+const GOING: readonly SessionState[] = [
+  "queued",
+  "provisioning",
+  "loading",
+  "ready",
+  "suspended",
+  "stopping",
+];
 
 export const STATE_CHOICES: { value: string; name: string; states: readonly SessionState[] }[] = [
   { value: "", name: "Every state", states: [] },
@@ -37,18 +44,47 @@ export function filterOf(address: URLSearchParams): SessionFilter {
   const choice = STATE_CHOICES.find((one) => one.value === address.get("state"));
   const by = address.get("by") ?? "";
   const asked = address.get("sort");
-  const sort = asked === BY_MEASURE && by ? BY_MEASURE : (SORT_CHOICES.find((one) => one.value === asked)?.value ?? "pinned");
+  const sort =
+    asked === BY_MEASURE && by
+      ? BY_MEASURE
+      : (SORT_CHOICES.find((one) => one.value === asked)?.value ?? "pinned");
   const tag = (address.get("tag") ?? "").trim();
   const name = (address.get("name") ?? "").trim();
   const option = (address.get("option") ?? "").trim();
   const model = address.get("model") ?? "";
   const measure = (address.get("measure") ?? "").trim();
-  return { states: choice?.states ?? [], name, tag: TAG.test(tag) ? tag : "", option: OPTION.test(option) ? option : "", model, ...rangeOf(address), pinned: address.get("pinned") === "true", measure: BOUND.test(measure) ? measure : "", sort, sortBy: sort === BY_MEASURE ? by : "", reverse: address.get("reverse") === "true" };
+  return {
+    states: choice?.states ?? [],
+    name,
+    tag: TAG.test(tag) ? tag : "",
+    option: OPTION.test(option) ? option : "",
+    model,
+    ...rangeOf(address),
+    pinned: address.get("pinned") === "true",
+    measure: BOUND.test(measure) ? measure : "",
+    sort,
+    sortBy: sort === BY_MEASURE ? by : "",
+    reverse: address.get("reverse") === "true",
+  };
 }
 
 /** Whether the list leaves something out. */
-export function isNarrowed({ states, name, tag, option, model, since, until, pinned, measure }: SessionFilter): boolean {
-  return states.length > 0 || Boolean(name || tag || option || model || measure || since || until) || pinned === true;
+export function isNarrowed({
+  states,
+  name,
+  tag,
+  option,
+  model,
+  since,
+  until,
+  pinned,
+  measure,
+}: SessionFilter): boolean {
+  return (
+    states.length > 0 ||
+    Boolean(name || tag || option || model || measure || since || until) ||
+    pinned === true
+  );
 }
 
 // Which column shows what the list is sorted by, and which way round the server's order begins.
@@ -59,16 +95,29 @@ const COLUMN_SORTS: Record<string, { sort: SessionSort; first: Sort["direction"]
   Created: { sort: "newest", first: "descending" },
 };
 
-type Turned = { direction: Sort["direction"]; turned: (direction: Sort["direction"]) => URLSearchParams };
+type Turned = {
+  direction: Sort["direction"];
+  turned: (direction: Sort["direction"]) => URLSearchParams;
+};
 
 const OTHER = { ascending: "descending", descending: "ascending", none: "none" } as const;
 
-function turnable(address: URLSearchParams, first: Sort["direction"], isSorted: boolean, sort: SessionSort, by: string): Turned {
+function turnable(
+  address: URLSearchParams,
+  first: Sort["direction"],
+  isSorted: boolean,
+  sort: SessionSort,
+  by: string,
+): Turned {
   return {
     direction: !isSorted ? "none" : address.get("reverse") === "true" ? OTHER[first] : first,
     turned: (direction) => {
       const isNone = direction === "none";
-      const sorted = withPart(withPart(address, "sort", isNone ? "" : sort), "by", isNone ? "" : by);
+      const sorted = withPart(
+        withPart(address, "sort", isNone ? "" : sort),
+        "by",
+        isNone ? "" : by,
+      );
       return withPart(sorted, "reverse", direction === OTHER[first] ? "true" : "");
     },
   };
@@ -77,7 +126,12 @@ function turnable(address: URLSearchParams, first: Sort["direction"], isSorted: 
 /** Of each column that sorts: its direction now, and the address with another one. */
 export function sortsOf(address: URLSearchParams): Record<string, Turned> {
   const now = filterOf(address).sort;
-  return Object.fromEntries(Object.entries(COLUMN_SORTS).map(([name, { sort, first }]) => [name, turnable(address, first, sort === now, sort, "")]));
+  return Object.fromEntries(
+    Object.entries(COLUMN_SORTS).map(([name, { sort, first }]) => [
+      name,
+      turnable(address, first, sort === now, sort, ""),
+    ]),
+  );
 }
 
 /** The same of the column of a measure. */

@@ -41,7 +41,15 @@ export function SessionsFilterBar({ measured }: { measured: readonly string[] })
         value={filterOf(address).sort}
         onChange={(event) => {
           const chosen = event.target.value;
-          setAddress((before) => withPart(withPart(withPart(before, "reverse", ""), "by", ""), "sort", chosen === "pinned" ? "" : chosen), { replace: true });
+          setAddress(
+            (before) =>
+              withPart(
+                withPart(withPart(before, "reverse", ""), "by", ""),
+                "sort",
+                chosen === "pinned" ? "" : chosen,
+              ),
+            { replace: true },
+          );
         }}
       >
         {SORT_CHOICES.map(({ value, name }) => (
@@ -72,14 +80,27 @@ export function SessionsFilterBar({ measured }: { measured: readonly string[] })
       )}
       <MoreFilters parts={["tag", "option", "measure", "model", "from", "to", "pinned"]}>
         <SearchInput part="tag" label="Tag" maxLength={40} className="max-w-36" />
-        <SearchInput part="option" label="Option, e.g. grpo_n=8" maxLength={300} className="max-w-48" />
-        <SearchInput part="measure" label="Measure, e.g. loss<=0.5" maxLength={300} className="max-w-64" proposals={measured.flatMap((name) => [`${name}>=`, `${name}<=`])} />
+        <SearchInput
+          part="option"
+          label="Option, e.g. grpo_n=8"
+          maxLength={300}
+          className="max-w-48"
+        />
+        <SearchInput
+          part="measure"
+          label="Measure, e.g. loss<=0.5"
+          maxLength={300}
+          className="max-w-64"
+          proposals={measured.flatMap((name) => [`${name}>=`, `${name}<=`])}
+        />
         <select
           aria-label="Base model"
           className={`${inputClass} max-w-56`}
           value={model}
           onChange={(event) => {
-            setAddress((before) => withPart(before, "model", event.target.value), { replace: true });
+            setAddress((before) => withPart(before, "model", event.target.value), {
+              replace: true,
+            });
           }}
         >
           <option value="">Every model</option>
@@ -94,7 +115,9 @@ export function SessionsFilterBar({ measured }: { measured: readonly string[] })
             checked={address.get("pinned") === "true"}
             onChange={(event) => {
               const only = event.target.checked;
-              setAddress((before) => withPart(before, "pinned", only ? "true" : ""), { replace: true });
+              setAddress((before) => withPart(before, "pinned", only ? "true" : ""), {
+                replace: true,
+              });
             }}
           />
           Pinned only

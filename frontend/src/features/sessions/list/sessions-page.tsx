@@ -54,9 +54,26 @@ export function SessionsPage() {
   const query = useInfiniteQuery(sessionsQuery(filter, link.status === "live"));
   const { data, error, isPending, isPlaceholderData, dataUpdatedAt } = query;
   const sorts = sortsOf(address);
-  const columns = [...HEAD.map((column) => ({ ...column, ...sorts[column.name] })), ...own.map((name) => ({ name: visible(measureTitle(name)), right: true, ...measureSort(address, name) }))];
+  const columns = [
+    ...HEAD.map((column) => ({ ...column, ...sorts[column.name] })),
+    ...own.map((name) => ({
+      name: visible(measureTitle(name)),
+      right: true,
+      ...measureSort(address, name),
+    })),
+  ];
   const head = columns.map(({ direction, turned, ...column }) => {
-    return direction && turned ? { ...column, sort: { direction, onSort: (next: Sort["direction"]) => { setAddress(turned(next), { replace: true }); } } } : column;
+    return direction && turned
+      ? {
+          ...column,
+          sort: {
+            direction,
+            onSort: (next: Sort["direction"]) => {
+              setAddress(turned(next), { replace: true });
+            },
+          },
+        }
+      : column;
   });
   const [chosen, setChosen] = useState<string[]>([]);
   const sessions = data?.pages.flatMap((page) => page.items);
@@ -64,16 +81,23 @@ export function SessionsPage() {
     <>
       <PageHeader title="Sessions">
         <LinkState link={link} heardAt={heardAt && Math.max(heardAt, dataUpdatedAt)} />
-        {chosen.length > 0 && <ButtonLink to={`/compare?runs=${chosen.join(",")}`}>Compare {chosen.length}</ButtonLink>}
+        {chosen.length > 0 && (
+          <ButtonLink to={`/compare?runs=${chosen.join(",")}`}>Compare {chosen.length}</ButtonLink>
+        )}
         {mayWrite && (
           <ButtonLink to="/sessions/new" look="primary">
             New session
           </ButtonLink>
         )}
       </PageHeader>
-      {(isPending || isFiltered || (sessions && sessions.length > 0)) && <SessionsFilterBar measured={measuresOf(sessions ?? [])} />}
+      {(isPending || isFiltered || (sessions && sessions.length > 0)) && (
+        <SessionsFilterBar measured={measuresOf(sessions ?? [])} />
+      )}
       <ErrorNotice error={error} />
-      <div aria-busy={isPlaceholderData} className={`rounded-lg border border-line bg-surface ${isPlaceholderData ? "opacity-60" : ""}`}>
+      <div
+        aria-busy={isPlaceholderData}
+        className={`rounded-lg border border-line bg-surface ${isPlaceholderData ? "opacity-60" : ""}`}
+      >
         {isPending && <Loading isTable />}
         {sessions?.length === 0 && (isFiltered ? <NoMatch /> : <NoSessions />)}
         {sessions && sessions.length > 0 && (
@@ -86,7 +110,9 @@ export function SessionsPage() {
                 isChosen={chosen.includes(session.id)}
                 isFull={chosen.length >= MAX_RUNS}
                 onChoose={(isChosen) => {
-                  setChosen((before) => (isChosen ? [...before, session.id] : before.filter((id) => id !== session.id)));
+                  setChosen((before) =>
+                    isChosen ? [...before, session.id] : before.filter((id) => id !== session.id),
+                  );
                 }}
               />
             ))}
@@ -121,37 +147,66 @@ function SessionRow({ session, own, isChosen, isFull, onChoose }: RowProps) {
   return (
     <tr className="hover:bg-sunken">
       <td className={`${cell} w-0`}>
-        {session.kind === "episodes" && <input
-          type="checkbox"
-          aria-label={`Compare ${visible(session.name || session.id)}`}
-          checked={isChosen}
-          disabled={isFull && !isChosen}
-          title={isFull && !isChosen ? "Eight runs at most" : undefined}
-          onChange={(event) => {
-            onChoose(event.target.checked);
-          }}
-        />}
+        {session.kind === "episodes" && (
+          <input
+            type="checkbox"
+            aria-label={`Compare ${visible(session.name || session.id)}`}
+            checked={isChosen}
+            disabled={isFull && !isChosen}
+            title={isFull && !isChosen ? "Eight runs at most" : undefined}
+            onChange={(event) => {
+              onChoose(event.target.checked);
+            }}
+          />
+        )}
       </td>
       <th scope="row" className={`${headCell} max-w-64`}>
-        <Link to={`/sessions/${session.id}`} title={visible(session.name)} className="block truncate rounded text-ink hover:text-accent hover:underline">
+        <Link
+          to={`/sessions/${session.id}`}
+          title={visible(session.name)}
+          className="block truncate rounded text-ink hover:text-accent hover:underline"
+        >
           <UserText text={session.name || session.id} />
         </Link>
-        {session.name !== session.id && <span className="block truncate font-mono text-xs font-normal text-muted">{session.id}</span>}
+        {session.name !== session.id && (
+          <span className="block truncate font-mono text-xs font-normal text-muted">
+            {session.id}
+          </span>
+        )}
         <span className="flex flex-wrap gap-1">
-          {session.kind !== "episodes" && <span className="rounded bg-sunken px-1.5 text-xs font-normal text-muted">{session.kind === "tinker" ? "Tinker client" : session.kind}</span>}
-          {session.pinned && <span className="rounded bg-accent-soft px-1.5 text-xs font-normal text-accent">pinned</span>}
+          {session.kind !== "episodes" && (
+            <span className="rounded bg-sunken px-1.5 text-xs font-normal text-muted">
+              {session.kind === "tinker" ? "Tinker client" : session.kind}
+            </span>
+          )}
+          {session.pinned && (
+            <span className="rounded bg-accent-soft px-1.5 text-xs font-normal text-accent">
+              pinned
+            </span>
+          )}
           <TagLinks tags={session.tags} />
         </span>
       </th>
       <td className={cell}>
         <StateBadge state={session.state} />
-        {session.queue_position !== null && <span className="ml-2 text-xs text-muted">position {session.queue_position}</span>}
-        {session.failure && <UserText className="block max-w-56 truncate text-xs text-bad" text={causeOf(session.failure).title} />}
+        {session.queue_position !== null && (
+          <span className="ml-2 text-xs text-muted">position {session.queue_position}</span>
+        )}
+        {session.failure && (
+          <UserText
+            className="block max-w-56 truncate text-xs text-bad"
+            text={causeOf(session.failure).title}
+          />
+        )}
       </td>
-      <td className={`${cell} max-w-56 truncate`} title={session.base_model}>{session.base_model}</td>
+      <td className={`${cell} max-w-56 truncate`} title={session.base_model}>
+        {session.base_model}
+      </td>
       <td className={right}>{session.kind === "serving" ? "–" : number(session.policy_version)}</td>
       <td className={right}>{number(session.reward_mean)}</td>
-      <td className={right}>{session.kind === "episodes" ? number(session.accounting.begun) : "–"}</td>
+      <td className={right}>
+        {session.kind === "episodes" ? number(session.accounting.begun) : "–"}
+      </td>
       <td className={`${cell} whitespace-nowrap`} title={dateTime(session.created_at)}>
         {ago(session.created_at)}
       </td>

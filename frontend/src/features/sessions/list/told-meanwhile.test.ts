@@ -6,7 +6,9 @@ import type { Pages } from "./session-changes";
 import { keepTold } from "./told-meanwhile";
 
 const KEY = ["sessions", "shown"];
-const answer = (version: number) => ({ pages: [{ items: [{ id: "a", name: "a", policy_version: version } as Session] }] });
+const answer = (version: number) => ({
+  pages: [{ items: [{ id: "a", name: "a", policy_version: version } as Session] }],
+});
 const change = (version: number) => ({ id: "a", policy_version: version }) as SessionChange;
 
 /** A client whose list comes when it is answered. */
@@ -19,8 +21,13 @@ function asking() {
     const promise = new Promise<Pages>((...ends) => {
       [resolve, reject] = ends;
     });
-    const done = client.fetchQuery({ queryKey: KEY, queryFn: () => promise, staleTime: 0 }).catch(() => undefined);
-    return { answered: (version: number) => (resolve(answer(version)), done), failed: () => (reject(new Error("away")), done) };
+    const done = client
+      .fetchQuery({ queryKey: KEY, queryFn: () => promise, staleTime: 0 })
+      .catch(() => undefined);
+    return {
+      answered: (version: number) => (resolve(answer(version)), done),
+      failed: () => (reject(new Error("away")), done),
+    };
   };
   return { client, shown, ask, kept: keepTold(client, () => KEY) };
 }
@@ -60,7 +67,9 @@ test("nothing is done any more once it is stopped", async () => {
 test("a list in an order that the channel does not tell of is asked for as often as without it", () => {
   const often = (sort: "active" | "device_time" | "newest", isLive: boolean) => {
     const { refetchInterval } = sessionsQuery({ states: [], name: "", sort }, isLive);
-    return (refetchInterval as unknown as (query: { state: { data: undefined } }) => number)({ state: { data: undefined } });
+    return (refetchInterval as unknown as (query: { state: { data: undefined } }) => number)({
+      state: { data: undefined },
+    });
   };
   expect([often("newest", false), often("newest", true)]).toEqual([5_000, 60_000]);
   expect([often("active", true), often("device_time", true)]).toEqual([5_000, 5_000]);

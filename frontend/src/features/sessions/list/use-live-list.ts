@@ -34,11 +34,14 @@ export function useLiveList(filter: SessionFilter): LiveList {
     let heard: number | null = null;
     let askedAt = 0;
     const askAgain = () => {
-      timer ??= setTimeout(() => {
-        timer = undefined;
-        askedAt = Date.now();
-        void client.invalidateQueries({ queryKey: sessionsQuery(shown.current).queryKey });
-      }, Math.max(0, askedAt + AGAIN_MS - Date.now()));
+      timer ??= setTimeout(
+        () => {
+          timer = undefined;
+          askedAt = Date.now();
+          void client.invalidateQueries({ queryKey: sessionsQuery(shown.current).queryKey });
+        },
+        Math.max(0, askedAt + AGAIN_MS - Date.now()),
+      );
     };
     const meanwhile = keepTold(client, () => sessionsQuery(shown.current).queryKey);
     const stop = followProject(projectId, {

@@ -34,7 +34,9 @@ export function BudgetInputs({ texts, errors, onChange }: BudgetInputsProps) {
           />
         ))}
       </div>
-      <p className="mt-3 text-xs text-muted">At a limit the session writes a model checkpoint and stops.</p>
+      <p className="mt-3 text-xs text-muted">
+        At a limit the session writes a model checkpoint and stops.
+      </p>
     </fieldset>
   );
 }

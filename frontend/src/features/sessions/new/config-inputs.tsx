@@ -56,12 +56,21 @@ interface ConfigInputProps {
 
 function ConfigInput({ field, text, kept, error, onChange }: ConfigInputProps) {
   const bounds = boundsText(field);
-  const keptText = text === KEPT && `Kept from the run: ${visible(JSON.stringify(kept))}. Another choice drops it.`;
-  const description = [keptText, field.description, bounds && `${bounds[0]?.toUpperCase() ?? ""}${bounds.slice(1)}.`].filter(Boolean).join(" ");
+  const keptText =
+    text === KEPT &&
+    `Kept from the run: ${visible(JSON.stringify(kept))}. Another choice drops it.`;
+  const description = [
+    keptText,
+    field.description,
+    bounds && `${bounds[0]?.toUpperCase() ?? ""}${bounds.slice(1)}.`,
+  ]
+    .filter(Boolean)
+    .join(" ");
   const label = readable(field.name);
   if (field.kind === "choice" || field.kind === "boolean") {
     const open = field.nullable ? [""] : []; // the server's own choice
-    const choices = field.kind === "boolean" ? [...open, "true", "false"] : field.choices.map(String);
+    const choices =
+      field.kind === "boolean" ? [...open, "true", "false"] : field.choices.map(String);
     return (
       <SelectField
         label={label}
@@ -76,7 +85,9 @@ function ConfigInput({ field, text, kept, error, onChange }: ConfigInputProps) {
         {kept !== undefined && <option>{KEPT}</option>}
         {choices.map((choice) => (
           <option key={choice} value={choice}>
-            {field.kind === "boolean" ? { "": "default", true: "yes", false: "no" }[choice] : choice}
+            {field.kind === "boolean"
+              ? { "": "default", true: "yes", false: "no" }[choice]
+              : choice}
           </option>
         ))}
       </SelectField>

@@ -14,19 +14,65 @@ export const MAIN_GROUPS: FieldGroup[] = [
 ];
 
 const ADVANCED_GROUPS: FieldGroup[] = [
-  { title: "Calls of agents", names: ["unsupported_sampling", "unsupported_effort", "text_marks", "tool_parsing", "model_names"] },
+  {
+    title: "Calls of agents",
+    names: [
+      "unsupported_sampling",
+      "unsupported_effort",
+      "text_marks",
+      "tool_parsing",
+      "model_names",
+    ],
+  },
   { title: "Loss", names: ["clip_low", "clip_high", "dual_clip", "dro_beta"] },
   {
     title: "Correction of the engine",
-    names: ["weight", "weight_low", "weight_high", "mask", "mask_low", "mask_high", "veto"].map((name) => `engine_correction.${name}`),
+    names: ["weight", "weight_low", "weight_high", "mask", "mask_low", "mask_high", "veto"].map(
+      (name) => `engine_correction.${name}`,
+    ),
   },
-  { title: "KL and entropy", names: ["kl_coef", "kl_in", "kl_estimator", "reference_decay", "kl_base_coef", "entropy_coef", "entropy_target"] },
-  { title: "Updates of a step", names: ["minibatches", "epochs", "kl_stop", "logprobs_after_step"] },
-  { title: "Rewards and advantages", names: ["normalize_advantage", "advantage_baseline", "call_discount", "keep_n", "length_penalty", "overlong_buffer", "mask_truncated", "train_calls_without_tools"] },
+  {
+    title: "KL and entropy",
+    names: [
+      "kl_coef",
+      "kl_in",
+      "kl_estimator",
+      "reference_decay",
+      "kl_base_coef",
+      "entropy_coef",
+      "entropy_target",
+    ],
+  },
+  {
+    title: "Updates of a step",
+    names: ["minibatches", "epochs", "kl_stop", "logprobs_after_step"],
+  },
+  {
+    title: "Rewards and advantages",
+    names: [
+      "normalize_advantage",
+      "advantage_baseline",
+      "call_discount",
+      "keep_n",
+      "length_penalty",
+      "overlong_buffer",
+      "mask_truncated",
+      "train_calls_without_tools",
+    ],
+  },
   { title: "Groups", names: ["dynamic_sampling", "group_timeout_s"] },
   {
     title: "Schedule and AdamW",
-    names: ["lr_schedule", "lr_min_ratio", "grad_clip", "grad_norm_limit", "weight_decay", "adam_beta1", "adam_beta2", "adam_eps"],
+    names: [
+      "lr_schedule",
+      "lr_min_ratio",
+      "grad_clip",
+      "grad_norm_limit",
+      "weight_decay",
+      "adam_beta1",
+      "adam_beta2",
+      "adam_eps",
+    ],
   },
   { title: "LoRA", names: ["lora_rank", "lora_alpha", "lora_targets"] },
   {
@@ -50,14 +96,22 @@ const ADVANCED_GROUPS: FieldGroup[] = [
   },
   {
     title: "Storage and clocks",
-    names: ["checkpoint_every_steps", "journal_interval_s", "episode_idle_timeout_s", "episode_timeout_s", "idle_suspend_s"],
+    names: [
+      "checkpoint_every_steps",
+      "journal_interval_s",
+      "episode_idle_timeout_s",
+      "episode_timeout_s",
+      "idle_suspend_s",
+    ],
   },
 ];
 
 export function advancedGroups(fields: ConfigField[]): FieldGroup[] {
   const placed = new Set([...MAIN_GROUPS, ...ADVANCED_GROUPS].flatMap((group) => group.names));
   const other = fields.map((field) => field.name).filter((name) => !placed.has(name));
-  return other.length > 0 ? [...ADVANCED_GROUPS, { title: "Other", names: other }] : ADVANCED_GROUPS;
+  return other.length > 0
+    ? [...ADVANCED_GROUPS, { title: "Other", names: other }]
+    : ADVANCED_GROUPS;
 }
 
 export const FIELDS = configFields(schema as unknown as OptionSchema);

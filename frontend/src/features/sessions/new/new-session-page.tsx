@@ -32,12 +32,22 @@ export function NewSessionPage() {
   const [address] = useSearchParams();
   const from = address.get("from") ?? "";
   const checkpoint = address.get("checkpoint") ?? "";
-  const { data, error } = useQuery({ ...sessionQuery(from), enabled: from !== "", refetchInterval: false });
+  const { data, error } = useQuery({
+    ...sessionQuery(from),
+    enabled: from !== "",
+    refetchInterval: false,
+  });
   const mayWrite = useMayWrite();
   const { data: account } = useQuery(accountQuery);
-  if (account && !mayWrite) return <Empty isPage title="Viewers cannot start sessions">An owner of the project can make you a member.</Empty>;
+  if (account && !mayWrite)
+    return (
+      <Empty isPage title="Viewers cannot start sessions">
+        An owner of the project can make you a member.
+      </Empty>
+    );
   if (from === "") return <NewSessionForm start={EMPTY} />;
-  if (data) return <NewSessionForm key={from + checkpoint} start={startOf(data, FIELDS, checkpoint)} />;
+  if (data)
+    return <NewSessionForm key={from + checkpoint} start={startOf(data, FIELDS, checkpoint)} />;
   return error ? <ErrorNotice error={error} /> : <Loading />;
 }
 
@@ -78,8 +88,16 @@ function NewSessionForm({ start }: { start: Start }) {
     forget();
     setChecked({ ...options.errors, ...turn.errors });
     if (Object.keys({ ...options.errors, ...turn.errors }).length > 0) return;
-    const config = nested({ ...(isTrained(baseModel) ? DEFAULTS : {}), ...withKept(options.values, start, texts) });
-    to.mutate({ base_model: baseModel, name: name.trim(), config, ...turn.values } as SessionCreate);
+    const config = nested({
+      ...(isTrained(baseModel) ? DEFAULTS : {}),
+      ...withKept(options.values, start, texts),
+    });
+    to.mutate({
+      base_model: baseModel,
+      name: name.trim(),
+      config,
+      ...turn.values,
+    } as SessionCreate);
   }
 
   /** An answer is about what was sent: it goes when that changes. */
@@ -96,7 +114,9 @@ function NewSessionForm({ start }: { start: Start }) {
   function change(field: string, text: string) {
     forget();
     setTexts((before) => withText(before, field, text));
-    setChecked((before) => Object.fromEntries(Object.entries(before).filter(([key]) => key !== field)));
+    setChecked((before) =>
+      Object.fromEntries(Object.entries(before).filter(([key]) => key !== field)),
+    );
   }
 
   const inputs = { texts, errors, onChange: change };
@@ -110,7 +130,11 @@ function NewSessionForm({ start }: { start: Start }) {
           <div className="grid gap-x-5 gap-y-4 p-4 sm:grid-cols-2">
             <SelectField
               label="Base model"
-              description={isTrained(baseModel) ? TRAINED : modelText(models.data?.items.find((model) => model.name === baseModel))}
+              description={
+                isTrained(baseModel)
+                  ? TRAINED
+                  : modelText(models.data?.items.find((model) => model.name === baseModel))
+              }
               error={errors.base_model}
               value={baseModel}
               onChange={(event) => {
@@ -118,7 +142,9 @@ function NewSessionForm({ start }: { start: Start }) {
                 setChosen(event.target.value);
               }}
             >
-              {offered(models.data?.items ?? [], baseModel).map((model) => <option key={model}>{model}</option>)}
+              {offered(models.data?.items ?? [], baseModel).map((model) => (
+                <option key={model}>{model}</option>
+              ))}
             </SelectField>
             <TextField
               label="Name"
@@ -136,7 +162,9 @@ function NewSessionForm({ start }: { start: Start }) {
           <BudgetInputs {...inputs} />
           <Collapsible.Root open={advanced || wrongInAdvanced} onOpenChange={setAdvanced}>
             <Collapsible.Trigger className="flex w-full items-center gap-2 px-4 py-3 text-left font-medium hover:bg-sunken">
-              <ChevronRight className={`size-3.5 text-muted transition-transform ${advanced || wrongInAdvanced ? "rotate-90" : ""}`} />
+              <ChevronRight
+                className={`size-3.5 text-muted transition-transform ${advanced || wrongInAdvanced ? "rotate-90" : ""}`}
+              />
               Advanced options
             </Collapsible.Trigger>
             <Collapsible.Content className="divide-y divide-line border-t border-line">
@@ -144,7 +172,13 @@ function NewSessionForm({ start }: { start: Start }) {
             </Collapsible.Content>
           </Collapsible.Root>
         </div>
-        {check.data && <PlanPanel plan={check.data} queuePosition={check.data.queue_position} said={[check.data.quantised, check.data.experts, check.data.prefixes]} />}
+        {check.data && (
+          <PlanPanel
+            plan={check.data}
+            queuePosition={check.data.queue_position}
+            said={[check.data.quantised, check.data.experts, check.data.prefixes]}
+          />
+        )}
         {refused && <PlanPanel plan={refused} queuePosition={null} />}
         <div className="flex items-center justify-end gap-3">
           <BatchSize texts={texts} />
@@ -166,7 +200,8 @@ function NewSessionForm({ start }: { start: Start }) {
   );
 }
 
-const TRAINED = "A checkpoint of this project. It gives its weights, and a run’s own state its optimizer too. Steps count from 0.";
+const TRAINED =
+  "A checkpoint of this project. It gives its weights, and a run’s own state its optimizer too. Steps count from 0.";
 
 /** The catalogue's, and one that another run had and that is no longer in it: the server says what is to be done. */
 function offered(models: { name: string }[], chosen: string): string[] {
@@ -174,7 +209,9 @@ function offered(models: { name: string }[], chosen: string): string[] {
   return chosen === "" || names.includes(chosen) ? names : [...names, chosen];
 }
 
-function modelText(model: { parameters: number | null; context_length: number | null; license: string } | undefined): string {
+function modelText(
+  model: { parameters: number | null; context_length: number | null; license: string } | undefined,
+): string {
   if (!model) return "";
   return [
     model.parameters && `${count(model.parameters)} weights`,
@@ -194,7 +231,8 @@ function BatchSize({ texts }: { texts: Record<string, string> }) {
   if (!Number.isInteger(episodes) || episodes <= 0) return null;
   return (
     <p className="mr-auto text-muted">
-      A step trains {groups} tasks × {perGroup} attempts = <span className="font-medium text-ink">{episodes.toLocaleString("en")} episodes</span>
+      A step trains {groups} tasks × {perGroup} attempts ={" "}
+      <span className="font-medium text-ink">{episodes.toLocaleString("en")} episodes</span>
     </p>
   );
 }

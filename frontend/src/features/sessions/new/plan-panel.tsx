@@ -2,10 +2,22 @@
 import { Badge, type Tone } from "../../../ui/badge";
 import { bytes } from "../../../ui/format";
 import { Panel } from "../../../ui/panel";
-import { memoryParts, memoryFit, placeParts, placeRuns, type MemoryPlan, type MemoryFit } from "./plan";
+import {
+  memoryParts,
+  memoryFit,
+  placeParts,
+  placeRuns,
+  type MemoryPlan,
+  type MemoryFit,
+} from "./plan";
 import type { MemoryPlace } from "../../../api/types";
 
-const TONES: Record<MemoryFit, Tone> = { fits: "good", tight: "warn", "does not fit": "bad", unknown: "neutral" };
+const TONES: Record<MemoryFit, Tone> = {
+  fits: "good",
+  tight: "warn",
+  "does not fit": "bad",
+  unknown: "neutral",
+};
 const FIT_TEXT: Record<MemoryFit, string> = {
   fits: "It fits into one runtime.",
   tight: "It fits unless a batch fills its rows: then activations go over the limit.",
@@ -24,13 +36,18 @@ interface PlanPanelProps {
 export function PlanPanel({ plan, queuePosition, said = [] }: PlanPanelProps) {
   const found = memoryFit(plan);
   return (
-    <Panel title="Check" actions={<Badge tone={TONES[found]}>{found === "unknown" ? "memory unknown" : found}</Badge>}>
+    <Panel
+      title="Check"
+      actions={<Badge tone={TONES[found]}>{found === "unknown" ? "memory unknown" : found}</Badge>}
+    >
       <div className="grid gap-x-8 gap-y-4 p-4 md:grid-cols-[minmax(0,1fr)_minmax(0,1fr)]">
         <div>
           <MemoryMeter plan={plan} tone={found} />
           <p className="mt-2 text-muted">{FIT_TEXT[found]}</p>
           {said.filter(Boolean).map((words) => (
-            <p key={words} className="mt-2 text-muted">{words}</p>
+            <p key={words} className="mt-2 text-muted">
+              {words}
+            </p>
           ))}
           {queuePosition !== null && (
             <p className="mt-3">
@@ -71,16 +88,31 @@ function Places({ places }: { places: MemoryPlace[] }) {
               {place.available_bytes !== null && ` of ${bytes(place.available_bytes)}`}
             </span>
           </p>
-          <p className="text-muted">{placeParts(place).map(([name, size]) => `${name} ${bytes(size)}`).join(", ")}</p>
+          <p className="text-muted">
+            {placeParts(place)
+              .map(([name, size]) => `${name} ${bytes(size)}`)
+              .join(", ")}
+          </p>
         </li>
       ))}
     </ul>
   );
 }
 
-const FILLS: Record<MemoryFit, string> = { fits: "bg-good", tight: "bg-warn", "does not fit": "bg-bad", unknown: "bg-muted" };
+const FILLS: Record<MemoryFit, string> = {
+  fits: "bg-good",
+  tight: "bg-warn",
+  "does not fit": "bg-bad",
+  unknown: "bg-muted",
+};
 
-function MemoryMeter({ plan: { memory, memory_limit_bytes: limit }, tone }: { plan: MemoryPlan; tone: MemoryFit }) {
+function MemoryMeter({
+  plan: { memory, memory_limit_bytes: limit },
+  tone,
+}: {
+  plan: MemoryPlan;
+  tone: MemoryFit;
+}) {
   const said = `${memory ? bytes(memory.total_bytes) : "unknown"}${limit === null ? "" : ` of ${bytes(limit)}`}`;
   const share = memory && limit ? Math.min(1, memory.total_bytes / limit) : 0;
   return (

@@ -6,11 +6,15 @@ export type MemoryFit = "fits" | "tight" | "does not fit" | "unknown";
 export type MemoryPlan = Pick<SessionPlan, "memory" | "memory_limit_bytes">;
 
 /** Activations and head are upper bounds, reached only by batches that fill their rows: without them it may still fit. */
-export function placeFit(place: Pick<MemoryPlace, "available_bytes" | "total_bytes" | "activation_bytes" | "head_bytes">): MemoryFit {
+export function placeFit(
+  place: Pick<MemoryPlace, "available_bytes" | "total_bytes" | "activation_bytes" | "head_bytes">,
+): MemoryFit {
   const limit = place.available_bytes;
   if (limit === null) return "unknown";
   if (place.total_bytes <= limit) return "fits";
-  return place.total_bytes - place.activation_bytes - place.head_bytes <= limit ? "tight" : "does not fit";
+  return place.total_bytes - place.activation_bytes - place.head_bytes <= limit
+    ? "tight"
+    : "does not fit";
 }
 
 const FITS: MemoryFit[] = ["fits", "tight", "does not fit"];

@@ -14,8 +14,18 @@ export interface Start {
 
 export const EMPTY: Start = { baseModel: "", name: "", texts: {}, kept: {} };
 
-export function startOf(session: Pick<Session, "id" | "name" | "base_model" | "started_from" | "config" | "decided" | "priority" | "budget">, fields: ConfigField[], checkpoint = ""): Start {
-  const config = byPath<OptionValue | object>(session.config as unknown as Record<string, unknown>, fields);
+export function startOf(
+  session: Pick<
+    Session,
+    "id" | "name" | "base_model" | "started_from" | "config" | "decided" | "priority" | "budget"
+  >,
+  fields: ConfigField[],
+  checkpoint = "",
+): Start {
+  const config = byPath<OptionValue | object>(
+    session.config as unknown as Record<string, unknown>,
+    fields,
+  );
   const texts: Record<string, string> = {};
   const kept: Record<string, unknown> = {};
   for (const field of fields) {
@@ -31,7 +41,12 @@ export function startOf(session: Pick<Session, "id" | "name" | "base_model" | "s
   if (wallS !== null) texts["budget.wall_s"] = String(wallS / HOUR_S);
   if (deviceS !== null) texts["budget.device_s"] = String(deviceS / HOUR_S);
   const began = checkpoint || session.started_from?.checkpoint_id;
-  return { baseModel: began ?? session.base_model, name: session.name === session.id ? "" : session.name, texts, kept };
+  return {
+    baseModel: began ?? session.base_model,
+    name: session.name === session.id ? "" : session.name,
+    texts,
+    kept,
+  };
 }
 
 function textOf(value: OptionValue): string {
@@ -42,7 +57,11 @@ function textOf(value: OptionValue): string {
 export const KEPT = "kept from the run";
 
 /** The texts after `text` was typed or chosen for an option. The kept value is no text: it stands where there is none. */
-export function withText(texts: Record<string, string>, name: string, text: string): Record<string, string> {
+export function withText(
+  texts: Record<string, string>,
+  name: string,
+  text: string,
+): Record<string, string> {
   const others = Object.fromEntries(Object.entries(texts).filter(([one]) => one !== name));
   return text === KEPT ? others : { ...others, [name]: text };
 }
@@ -53,7 +72,13 @@ export function isTrained(baseModel: string): boolean {
 }
 
 /** What is sent: what was typed, and of the kept options those in whose place nothing was typed. */
-export function withKept(values: Record<string, OptionValue>, { kept }: Start, texts: Record<string, string>): Record<string, unknown> {
-  const untouched = Object.fromEntries(Object.entries(kept).filter(([name]) => texts[name] === undefined));
+export function withKept(
+  values: Record<string, OptionValue>,
+  { kept }: Start,
+  texts: Record<string, string>,
+): Record<string, unknown> {
+  const untouched = Object.fromEntries(
+    Object.entries(kept).filter(([name]) => texts[name] === undefined),
+  );
   return { ...untouched, ...values };
 }

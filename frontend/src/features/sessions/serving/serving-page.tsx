@@ -17,7 +17,13 @@ import { StateBadge } from "../state-badge";
 import { useMayWrite } from "../../../use-may-write";
 import { useServe } from "./use-serve";
 
-const HEAD = [{ name: "Session" }, { name: "State" }, { name: "Model" }, { name: "Base model" }, { name: "Created" }];
+const HEAD = [
+  { name: "Session" },
+  { name: "State" },
+  { name: "Model" },
+  { name: "Base model" },
+  { name: "Created" },
+];
 
 export function ServingPage() {
   const { data, error, isPending } = useQuery(servingQuery);
@@ -34,8 +40,8 @@ export function ServingPage() {
           <div className="rounded-lg border border-line bg-surface">
             {data.items.length === 0 ? (
               <Empty title="No model is served">
-                An engine without a trainer answers calls of a base model or of a checkpoint. Serve one below, or open a model checkpoint on its session’s page: “Serve
-                this model”.
+                An engine without a trainer answers calls of a base model or of a checkpoint. Serve
+                one below, or open a model checkpoint on its session’s page: “Serve this model”.
               </Empty>
             ) : (
               <Table label="Served models" head={HEAD}>
@@ -44,7 +50,11 @@ export function ServingPage() {
                 ))}
               </Table>
             )}
-            {data.next_cursor && <p className="border-t border-line px-4 py-2 text-xs text-muted">The newest hundred; the others are in the list of all sessions.</p>}
+            {data.next_cursor && (
+              <p className="border-t border-line px-4 py-2 text-xs text-muted">
+                The newest hundred; the others are in the list of all sessions.
+              </p>
+            )}
           </div>
         )}
         {mayWrite && <ServeBaseModel />}
@@ -57,14 +67,23 @@ function Row({ session }: { session: Session }) {
   return (
     <tr className="hover:bg-sunken">
       <th scope="row" className={`${headCell} max-w-64`}>
-        <Link to={`/sessions/${session.id}`} className="block truncate rounded text-ink hover:text-accent hover:underline">
+        <Link
+          to={`/sessions/${session.id}`}
+          className="block truncate rounded text-ink hover:text-accent hover:underline"
+        >
           <UserText text={session.name} />
         </Link>
       </th>
       <td className={cell}>
         <StateBadge state={session.state} />
       </td>
-      <td className={cell}>{session.served_checkpoint_id ? <span className="font-mono text-xs">{session.served_checkpoint_id}</span> : "base model"}</td>
+      <td className={cell}>
+        {session.served_checkpoint_id ? (
+          <span className="font-mono text-xs">{session.served_checkpoint_id}</span>
+        ) : (
+          "base model"
+        )}
+      </td>
       <td className={cell}>{session.base_model}</td>
       <td className={`${cell} whitespace-nowrap`} title={dateTime(session.created_at)}>
         {ago(session.created_at)}
@@ -107,7 +126,10 @@ function ServeBaseModel() {
             Serve
           </Button>
         </div>
-        <p className="text-xs text-muted">It waits in the queue like a session that trains, suspends after ten minutes without a call, and starts again at the next one.</p>
+        <p className="text-xs text-muted">
+          It waits in the queue like a session that trains, suspends after ten minutes without a
+          call, and starts again at the next one.
+        </p>
       </form>
     </Panel>
   );

@@ -25,7 +25,9 @@ export function SharedEpisode({ token, episodeId }: { token: string; episodeId: 
         <>
           <h2 className="font-semibold break-words">
             <UserText text={nameOf(told.episode)} />
-            <span className="ml-3 font-normal text-muted tabular-nums">reward {number(told.episode.reward)}</span>
+            <span className="ml-3 font-normal text-muted tabular-nums">
+              reward {number(told.episode.reward)}
+            </span>
           </h2>
           <EpisodeViews tokens={tokens} loaded={told} />
         </>

@@ -2,7 +2,12 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useCallback, useEffect, useMemo, useState } from "react";
 import { useLocation, useSearchParams } from "react-router";
-import { sharedEpisodesQuery, sharedFinerQuery, sharedMetricsQuery, sharedRunQuery } from "../../../api/sharing";
+import {
+  sharedEpisodesQuery,
+  sharedFinerQuery,
+  sharedMetricsQuery,
+  sharedRunQuery,
+} from "../../../api/sharing";
 import { ENDED_STATES, isRefused } from "../../../api/sessions";
 import type { SharedRun } from "../../../api/types";
 import { Chart } from "../../../ui/chart";
@@ -44,12 +49,19 @@ export function SharedPage() {
         <div className="mx-auto flex h-12 max-w-7xl items-center gap-4 px-6">
           <Wordmark />
           <span className="ml-auto truncate text-xs text-muted">
-            {run && (isRefused(error) ? "Read-only link, no longer valid" : `Read-only link, until ${dateTime(run.expires_at)}`)}
+            {run &&
+              (isRefused(error)
+                ? "Read-only link, no longer valid"
+                : `Read-only link, until ${dateTime(run.expires_at)}`)}
           </span>
         </div>
       </header>
       <main className="mx-auto max-w-7xl px-6 py-6">
-        {token === "" && <Empty isPage title="This link is not complete">Its part after # is missing: ask for the whole link.</Empty>}
+        {token === "" && (
+          <Empty isPage title="This link is not complete">
+            Its part after # is missing: ask for the whole link.
+          </Empty>
+        )}
         {error && !run && (
           <Empty isPage title="This link cannot be read">
             <ErrorNotice error={error} />
@@ -94,7 +106,13 @@ function Run({ token, run, episode, isErrorShown }: RunProps & { episode: string
         <StateBadge state={run.state} />
       </div>
       <Facts facts={facts} />
-      <div className="mt-4 space-y-4">{episode ? <SharedEpisode key={episode} token={token} episodeId={episode} /> : <Overview token={token} run={run} isErrorShown={isErrorShown} />}</div>
+      <div className="mt-4 space-y-4">
+        {episode ? (
+          <SharedEpisode key={episode} token={token} episodeId={episode} />
+        ) : (
+          <Overview token={token} run={run} isErrorShown={isErrorShown} />
+        )}
+      </div>
     </>
   );
 }
@@ -103,7 +121,9 @@ function Overview({ token, run, isErrorShown }: RunProps) {
   const { hash } = useLocation();
   const metrics = useQuery(sharedMetricsQuery(token, run.state));
   useOnEnd(!ENDED_STATES.includes(run.state), () => void metrics.refetch());
-  const { data, error, fetchNextPage, hasNextPage, isFetchingNextPage } = useInfiniteQuery(sharedEpisodesQuery(token));
+  const { data, error, fetchNextPage, hasNextPage, isFetchingNextPage } = useInfiniteQuery(
+    sharedEpisodesQuery(token),
+  );
   const episodes = useMemo(() => data?.pages.flatMap((page) => page.items) ?? [], [data]);
   const onEnd = useCallback(() => {
     if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
@@ -113,19 +133,37 @@ function Overview({ token, run, isErrorShown }: RunProps) {
   const finer = useQuery(sharedFinerQuery(token, isCoarse(whole) ? zoom : null));
   const drawn = useMemo(() => {
     const points = withFiner(whole, finer.data, zoom);
-    return { x: [...points.x], reward: rewardChart(points, [], "step"), charts: MAIN.map(({ title, unit = "", lines: wanted }) => ({ title, unit, series: lines(points, wanted) })) };
+    return {
+      x: [...points.x],
+      reward: rewardChart(points, [], "step"),
+      charts: MAIN.map(({ title, unit = "", lines: wanted }) => ({
+        title,
+        unit,
+        series: lines(points, wanted),
+      })),
+    };
   }, [whole, finer.data, zoom]);
   return (
     <>
       <ErrorNotice error={isErrorShown ? null : (metrics.error ?? finer.error ?? error)} />
-      <Panel title="Training" actions={<span className="text-xs text-muted">Drag to zoom, double-click to reset</span>}>
+      <Panel
+        title="Training"
+        actions={<span className="text-xs text-muted">Drag to zoom, double-click to reset</span>}
+      >
         <PlotGrid plots={drawn.charts} common={{ x: drawn.x, height: 120, zoom, onZoom: setZoom }}>
           <div className="sm:col-span-2">
             <Chart title="Reward" {...drawn.reward} zoom={zoom} onZoom={setZoom} height={220} />
           </div>
         </PlotGrid>
       </Panel>
-      {episodes.length > 0 && <EpisodesTable episodes={episodes} pathOf={(one) => `/shared?episode=${encodeURIComponent(one.episode_id)}${hash}`} onEnd={onEnd} place={`shared ${run.name}`} />}
+      {episodes.length > 0 && (
+        <EpisodesTable
+          episodes={episodes}
+          pathOf={(one) => `/shared?episode=${encodeURIComponent(one.episode_id)}${hash}`}
+          onEnd={onEnd}
+          place={`shared ${run.name}`}
+        />
+      )}
       {data && episodes.length === 0 && <Empty title="No episode yet" />}
     </>
   );

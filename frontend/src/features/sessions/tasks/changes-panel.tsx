@@ -20,31 +20,60 @@ export interface ChangesRead {
   error: Error | null;
 }
 
-export function ChangesPanel({ changes, from, to, chosen, edges }: { changes: ChangesRead; from: number; to: number; chosen: string; edges: VersionEdges }) {
+export function ChangesPanel({
+  changes,
+  from,
+  to,
+  chosen,
+  edges,
+}: {
+  changes: ChangesRead;
+  from: number;
+  to: number;
+  chosen: string;
+  edges: VersionEdges;
+}) {
   const [, setAddress] = useAddress();
   const { rows, near, isCut, isPending, error } = changes;
   const isOne = from === to;
   const head: SortedColumn<TaskChange>[] = [
     { name: "Task", value: (row) => row.task },
-    { name: `${near ? "Near version" : "Version"} ${String(from)}`, right: true, value: (row) => row.before },
+    {
+      name: `${near ? "Near version" : "Version"} ${String(from)}`,
+      right: true,
+      value: (row) => row.before,
+    },
     ...(isOne
       ? []
       : ([
-          { name: `${near ? "Near version" : "Version"} ${String(to)}`, right: true, value: (row) => row.after },
+          {
+            name: `${near ? "Near version" : "Version"} ${String(to)}`,
+            right: true,
+            value: (row) => row.after,
+          },
           { name: "Change", right: true, value: (row) => row.change },
         ] satisfies SortedColumn<TaskChange>[])),
   ];
   return (
     <Panel title={isOne ? "Mean reward" : "Mean reward, what lost most first"}>
       <ErrorNotice error={error} />
-      {isPending && <div className="p-4"><Loading /></div>}
+      {isPending && (
+        <div className="p-4">
+          <Loading />
+        </div>
+      )}
       {near && (
         <p className="border-b border-line px-4 py-3 text-xs text-muted">
-          No task was played under both versions. Compared here: each task when it was played nearest to them{near.reach === null ? "" : `, at most ${number(near.reach)} versions away`}.
-          {near.tasks > rows.length && ` The ${number(rows.length)} that lost most, of ${number(near.tasks)}.`}
+          No task was played under both versions. Compared here: each task when it was played
+          nearest to them
+          {near.reach === null ? "" : `, at most ${number(near.reach)} versions away`}.
+          {near.tasks > rows.length &&
+            ` The ${number(rows.length)} that lost most, of ${number(near.tasks)}.`}
         </p>
       )}
-      {!isPending && !error && rows.length === 0 && <p className="p-4 text-muted">Neither version has an episode with a task and a reward.</p>}
+      {!isPending && !error && rows.length === 0 && (
+        <p className="p-4 text-muted">Neither version has an episode with a task and a reward.</p>
+      )}
       {rows.length > 0 && (
         <SortedTable label="Rewards of tasks" head={head} rows={rows}>
           {(row) => (
@@ -54,24 +83,40 @@ export function ChangesPanel({ changes, from, to, chosen, edges }: { changes: Ch
                   type="button"
                   aria-pressed={row.task === chosen}
                   className="block max-w-full truncate rounded text-left text-accent hover:underline"
-                  onClick={() => { setAddress((now) => withPart(now, "task", row.task), { replace: true }); }}
+                  onClick={() => {
+                    setAddress((now) => withPart(now, "task", row.task), { replace: true });
+                  }}
                 >
                   <UserText text={row.task} />
                 </button>
               </td>
-              <td className={`${cell} text-right`}><Played reward={row.before} version={row.played?.[0]} /></td>
+              <td className={`${cell} text-right`}>
+                <Played reward={row.before} version={row.played?.[0]} />
+              </td>
               {!isOne && (
                 <>
-                  <td className={`${cell} text-right`}><Played reward={row.after} version={row.played?.[1]} /></td>
-                  <td className={`${cell} text-right font-medium ${(row.change ?? 0) < 0 ? "text-bad" : ""}`}>{changeText(row.change)}</td>
+                  <td className={`${cell} text-right`}>
+                    <Played reward={row.after} version={row.played?.[1]} />
+                  </td>
+                  <td
+                    className={`${cell} text-right font-medium ${(row.change ?? 0) < 0 ? "text-bad" : ""}`}
+                  >
+                    {changeText(row.change)}
+                  </td>
                 </>
               )}
             </tr>
           )}
         </SortedTable>
       )}
-      {!isPending && !error && (isOne || rows.every(({ change }) => change === null)) && <NoneShared from={from} to={to} edges={edges} />}
-      {isCut && <p className="border-t border-line p-3 text-xs text-muted">Of the newest {number(MOST_OF_A_VERSION)} episodes of each version.</p>}
+      {!isPending && !error && (isOne || rows.every(({ change }) => change === null)) && (
+        <NoneShared from={from} to={to} edges={edges} />
+      )}
+      {isCut && (
+        <p className="border-t border-line p-3 text-xs text-muted">
+          Of the newest {number(MOST_OF_A_VERSION)} episodes of each version.
+        </p>
+      )}
     </Panel>
   );
 }
@@ -81,7 +126,9 @@ function Played({ reward, version }: { reward: number | null; version: number | 
   return (
     <>
       {number(reward)}
-      {version !== undefined && <span className="block text-xs whitespace-nowrap text-muted">version {version}</span>}
+      {version !== undefined && (
+        <span className="block text-xs whitespace-nowrap text-muted">version {version}</span>
+      )}
     </>
   );
 }
@@ -91,9 +138,19 @@ function NoneShared({ from, to, edges }: { from: number; to: number; edges: Vers
   const { low, shared, high } = edges;
   return (
     <div className="flex flex-wrap items-center gap-2 border-t border-line px-4 py-3 text-xs text-muted">
-      <p>{low === high ? `Only version ${String(low)} was played. Tasks are compared once a step has led to the next.` : from === to ? "One version is not compared with itself." : "No task was played near both versions."}</p>
+      <p>
+        {low === high
+          ? `Only version ${String(low)} was played. Tasks are compared once a step has led to the next.`
+          : from === to
+            ? "One version is not compared with itself."
+            : "No task was played near both versions."}
+      </p>
       {shared !== high && (shared !== from || high !== to) && (
-        <Button onClick={() => { setAddress((now) => withPart(withPart(now, "from", ""), "to", ""), { replace: true }); }}>
+        <Button
+          onClick={() => {
+            setAddress((now) => withPart(withPart(now, "from", ""), "to", ""), { replace: true });
+          }}
+        >
           Compare versions {shared} and {high}
         </Button>
       )}

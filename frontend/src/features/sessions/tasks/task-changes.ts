@@ -13,7 +13,13 @@ export interface TaskChange {
 
 /** Each task at its plays nearest to the two versions, in the order of the server. */
 export function nearestChanges(items: readonly ComparedTask[]): TaskChange[] {
-  return items.map(({ task, before, after }) => ({ task, before: before.reward, after: after.reward, change: after.reward - before.reward, played: [before.version, after.version] }));
+  return items.map(({ task, before, after }) => ({
+    task,
+    before: before.reward,
+    after: after.reward,
+    change: after.reward - before.reward,
+    played: [before.version, after.version],
+  }));
 }
 
 /** One row for each task, what lost most first; tasks that one of the versions did not play come last. */
@@ -24,7 +30,9 @@ export function taskChanges(before: readonly Episode[], after: readonly Episode[
     const change = was === null || is === null ? null : is - was;
     return { task, before: was, after: is, change };
   });
-  return rows.sort((a, b) => (a.change ?? Infinity) - (b.change ?? Infinity) || a.task.localeCompare(b.task));
+  return rows.sort(
+    (a, b) => (a.change ?? Infinity) - (b.change ?? Infinity) || a.task.localeCompare(b.task),
+  );
 }
 
 export interface VersionOfTask {
@@ -39,11 +47,24 @@ export interface VersionOfTask {
 export function byVersion(episodes: readonly Episode[]): VersionOfTask[] {
   const found = new Map<number, Episode[]>();
   for (const episode of episodes) {
-    if (episode.policy_version_last !== null) found.set(episode.policy_version_last, [...(found.get(episode.policy_version_last) ?? []), episode]);
+    if (episode.policy_version_last !== null)
+      found.set(episode.policy_version_last, [
+        ...(found.get(episode.policy_version_last) ?? []),
+        episode,
+      ]);
   }
   const rows = [...found].flatMap(([version, all]) => {
     const [newest] = [...all].sort((a, b) => b.begun_at - a.begun_at);
-    return newest ? [{ version, reward: mean(all.flatMap(({ reward }) => (reward === null ? [] : [reward]))), episodes: all.length, newest }] : [];
+    return newest
+      ? [
+          {
+            version,
+            reward: mean(all.flatMap(({ reward }) => (reward === null ? [] : [reward]))),
+            episodes: all.length,
+            newest,
+          },
+        ]
+      : [];
   });
   return rows.sort((a, b) => b.version - a.version);
 }
@@ -56,9 +77,14 @@ export function worstTask([first]: readonly TaskChange[]): string | null {
 const MOST_LISTED = 300;
 
 /** The versions to choose from, `shown` among them; null where they are too many for a list. */
-export function listedVersions([low, high]: readonly [number, number], shown: number): number[] | null {
+export function listedVersions(
+  [low, high]: readonly [number, number],
+  shown: number,
+): number[] | null {
   const [first, last] = [Math.min(low, shown), Math.max(high, shown)];
-  return last - first < MOST_LISTED ? Array.from({ length: last - first + 1 }, (_, at) => first + at) : null;
+  return last - first < MOST_LISTED
+    ? Array.from({ length: last - first + 1 }, (_, at) => first + at)
+    : null;
 }
 
 /** A version as it is typed into the address; what is none is the other. */

@@ -3,7 +3,13 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { useParams } from "react-router";
 import { sessionQuery } from "../../../api/sessions";
-import { MOST_OF_A_VERSION, nearestPlaysQuery, versionEdgesQuery, versionEpisodesQuery, type VersionEdges } from "../../../api/task-episodes";
+import {
+  MOST_OF_A_VERSION,
+  nearestPlaysQuery,
+  versionEdgesQuery,
+  versionEpisodesQuery,
+  type VersionEdges,
+} from "../../../api/task-episodes";
 import { useAddress, useTypedPart, withPart } from "../../../ui/address-part";
 import { ButtonLink } from "../../../ui/button";
 import { inputClass } from "../../../ui/field";
@@ -42,7 +48,13 @@ export function TasksPage() {
             value={isHeldOut ? "held-out" : "training"}
             onChange={(event) => {
               const chosen = event.target.value;
-              setAddress((before) => withPart(withPart(withPart(withPart(before, "of", chosen), "from", ""), "to", ""), "task", ""));
+              setAddress((before) =>
+                withPart(
+                  withPart(withPart(withPart(before, "of", chosen), "from", ""), "to", ""),
+                  "task",
+                  "",
+                ),
+              );
             }}
           >
             <option value="held-out">Held out</option>
@@ -58,8 +70,20 @@ export function TasksPage() {
       {edges.data && (
         <div className="grid items-start gap-4 xl:grid-cols-2">
           <ChangesPanel changes={changes} from={from} to={to} chosen={task} edges={edges.data} />
-          {!task && changes.rows.length > 0 && <p className="p-4 text-muted">{from !== to && "No task got worse. "}Choose one to read its answers.</p>}
-          {task && !changes.isPending && <TaskAnswers key={task} id={id} task={task} isHeldOut={isHeldOut} versions={[...new Set(versions)]} />}
+          {!task && changes.rows.length > 0 && (
+            <p className="p-4 text-muted">
+              {from !== to && "No task got worse. "}Choose one to read its answers.
+            </p>
+          )}
+          {task && !changes.isPending && (
+            <TaskAnswers
+              key={task}
+              id={id}
+              task={task}
+              isHeldOut={isHeldOut}
+              versions={[...new Set(versions)]}
+            />
+          )}
         </div>
       )}
     </div>
@@ -70,21 +94,44 @@ function NoTasks({ id, isHeldOut }: { id: string; isHeldOut: boolean }) {
   const here = `/sessions/${id}`;
   return (
     <Empty title={isHeldOut ? "No held-out episode has ended" : "No episode was trained"}>
-      <p className="mb-3">{isHeldOut ? "Held-out ones begin with begin_episode(task=…, eval=True)." : "Once a step is done, its tasks are here."}</p>
-      <ButtonLink to={isHeldOut ? `${here}/tasks?of=training` : `${here}/episodes`}>{isHeldOut ? "Show those that were trained" : "Show its episodes"}</ButtonLink>
+      <p className="mb-3">
+        {isHeldOut
+          ? "Held-out ones begin with begin_episode(task=…, eval=True)."
+          : "Once a step is done, its tasks are here."}
+      </p>
+      <ButtonLink to={isHeldOut ? `${here}/tasks?of=training` : `${here}/episodes`}>
+        {isHeldOut ? "Show those that were trained" : "Show its episodes"}
+      </ButtonLink>
     </Empty>
   );
 }
 
 /** A list of the versions there are, unless they are so many that one is found sooner by typing it. */
-function VersionInput({ label, part, shown, edges }: { label: string; part: string; shown: number; edges: VersionEdges | null }) {
+function VersionInput({
+  label,
+  part,
+  shown,
+  edges,
+}: {
+  label: string;
+  part: string;
+  shown: number;
+  edges: VersionEdges | null;
+}) {
   const [, setAddress] = useAddress();
   const versions = listedVersions(edges ? [edges.low, edges.high] : [shown, shown], shown);
   return (
     <label className="flex flex-col gap-1 text-xs text-muted">
       {label}
       {versions ? (
-        <select className={`${inputClass} w-28! tabular-nums`} value={shown} disabled={edges === null} onChange={(event) => { setAddress((now) => withPart(now, part, event.target.value), { replace: true }); }}>
+        <select
+          className={`${inputClass} w-28! tabular-nums`}
+          value={shown}
+          disabled={edges === null}
+          onChange={(event) => {
+            setAddress((now) => withPart(now, part, event.target.value), { replace: true });
+          }}
+        >
           {versions.map((version) => (
             <option key={version}>{version}</option>
           ))}
@@ -98,21 +145,47 @@ function VersionInput({ label, part, shown, edges }: { label: string; part: stri
 
 function TypedVersion({ part, shown }: { part: string; shown: number }) {
   const [typed, setTyped] = useTypedPart(part);
-  return <input type="number" min={0} step={1} placeholder={String(shown)} value={typed} onChange={(event) => { setTyped(event.target.value); }} className={`${inputClass} w-28! tabular-nums`} />;
+  return (
+    <input
+      type="number"
+      min={0}
+      step={1}
+      placeholder={String(shown)}
+      value={typed}
+      onChange={(event) => {
+        setTyped(event.target.value);
+      }}
+      className={`${inputClass} w-28! tabular-nums`}
+    />
+  );
 }
 
-function useChanges(id: string, { isHeldOut, from, to }: { isHeldOut: boolean; from: number; to: number }, enabled: boolean): ChangesRead {
+function useChanges(
+  id: string,
+  { isHeldOut, from, to }: { isHeldOut: boolean; from: number; to: number },
+  enabled: boolean,
+): ChangesRead {
   const before = useQuery({ ...versionEpisodesQuery(id, isHeldOut, from), enabled });
   const after = useQuery({ ...versionEpisodesQuery(id, isHeldOut, to), enabled });
-  const rows = useMemo(() => (before.data && after.data ? taskChanges(before.data, after.data) : []), [before.data, after.data]);
+  const rows = useMemo(
+    () => (before.data && after.data ? taskChanges(before.data, after.data) : []),
+    [before.data, after.data],
+  );
   const isCut = [before, after].some(({ data }) => (data?.length ?? 0) >= MOST_OF_A_VERSION);
-  const isApart = enabled && from !== to && Boolean(before.data && after.data) && rows.every(({ change }) => change === null);
+  const isApart =
+    enabled &&
+    from !== to &&
+    Boolean(before.data && after.data) &&
+    rows.every(({ change }) => change === null);
   const nearest = useQuery({ ...nearestPlaysQuery(id, isHeldOut, from, to), enabled: isApart });
   const near = useMemo(() => nearestChanges(nearest.data?.items ?? []), [nearest.data]);
   const isNear = isApart && near.length > 0;
   return {
     rows: isNear ? near : rows,
-    near: isNear && nearest.data ? { reach: nearest.data.reach, tasks: nearest.data.tasks_in_all } : null,
+    near:
+      isNear && nearest.data
+        ? { reach: nearest.data.reach, tasks: nearest.data.tasks_in_all }
+        : null,
     isCut: isCut && !isNear,
     isPending: before.isPending || after.isPending || (isApart && nearest.isPending),
     error: before.error ?? after.error ?? nearest.error,

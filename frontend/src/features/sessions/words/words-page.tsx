@@ -41,7 +41,13 @@ export function WordsPage() {
           <Panel title="Options of a run">
             <dl className="divide-y divide-line">
               {options.map(({ name, description, default: usual }) => (
-                <Entry key={name} name={name} what={description} note={usual === null ? "" : `Default ${String(usual)}.`} isCode />
+                <Entry
+                  key={name}
+                  name={name}
+                  what={description}
+                  note={usual === null ? "" : `Default ${String(usual)}.`}
+                  isCode
+                />
               ))}
             </dl>
           </Panel>
@@ -51,7 +57,19 @@ export function WordsPage() {
   );
 }
 
-function Entry({ name, what, bad = "", note = "", isCode = false }: { name: string; what: string; bad?: string; note?: string; isCode?: boolean }) {
+function Entry({
+  name,
+  what,
+  bad = "",
+  note = "",
+  isCode = false,
+}: {
+  name: string;
+  what: string;
+  bad?: string;
+  note?: string;
+  isCode?: boolean;
+}) {
   const id = useId();
   return (
     <div className="grid gap-x-4 gap-y-1 px-4 py-2 sm:grid-cols-[14rem_minmax(0,1fr)]">

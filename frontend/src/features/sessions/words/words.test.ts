@@ -19,12 +19,19 @@ test("every chart of a run has its word", () => {
 });
 
 test("a word is a button that can be reached, and any other text stays text", () => {
-  expect(renderToStaticMarkup(createElement(Word, { text: "Entropy" }))).toMatch(/^<button type="button".*>Entropy<\/button>$/);
-  expect(["turns", "toString", ""].map((text) => renderToStaticMarkup(createElement(Word, { text })))).toEqual(["turns", "toString", ""]);
+  expect(renderToStaticMarkup(createElement(Word, { text: "Entropy" }))).toMatch(
+    /^<button type="button".*>Entropy<\/button>$/,
+  );
+  expect(
+    ["turns", "toString", ""].map((text) => renderToStaticMarkup(createElement(Word, { text }))),
+  ).toEqual(["turns", "toString", ""]);
 });
 
 test("the page of words has every word and every option, and narrows both by what is typed", () => {
-  const page = (address: string) => renderToStaticMarkup(createElement(MemoryRouter, { initialEntries: [address] }, createElement(WordsPage)));
+  const page = (address: string) =>
+    renderToStaticMarkup(
+      createElement(MemoryRouter, { initialEntries: [address] }, createElement(WordsPage)),
+    );
   const all = page("/words");
   for (const { name } of Object.values(WORDS)) expect(all).toContain(`>${name}</dt>`);
   expect(all).toContain(">grpo_n</dt>");
