@@ -193,7 +193,7 @@ MIDDLEWARE = [
     "console.server.request_metrics.count_requests",
     "console.server.security_headers.security_headers",
     "console.server.compression.compress_api",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "console.server.page_files.PageFiles",
     "console.users.sign_in_sessions.SignInMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",

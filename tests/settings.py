@@ -35,8 +35,8 @@ if not _database:
     DATABASES["default"]["OPTIONS"]["init_command"] = (
         "PRAGMA journal_mode=WAL;PRAGMA synchronous=OFF;"
     )
-_whitenoise = "whitenoise.middleware.WhiteNoiseMiddleware"
+_page_files = "console.server.page_files.PageFiles"
 MIDDLEWARE = [
-    "support.static_files.StaticFilesOnce" if name == _whitenoise else name for name in MIDDLEWARE
+    "support.static_files.StaticFilesOnce" if name == _page_files else name for name in MIDDLEWARE
 ]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

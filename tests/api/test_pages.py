@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
-from django.test import Client
+from django.test import Client, RequestFactory
 
 from console.asgi import application
+from console.server.page_files import PageFiles
 from console.server.request_limits import MAX_BODY_BYTES
 from support.asgi_calls import Call
 from tinkerscript.wire.errors import ErrorBody
@@ -28,6 +29,24 @@ def test_every_address_of_the_console_is_the_same_page(
     assert (answer.status_code, answer.content) == (200, b"<!doctype html>built")
     assert "csrftoken" in answer.cookies
     assert client.post(path).status_code == 405
+
+
+def test_a_file_of_a_page_is_answered_whole_by_part_and_not_again(tmp_path: Path) -> None:
+    (tmp_path / "start.js").write_bytes(b"0123456789")
+    files = PageFiles(None)
+    files.add_file_to_dictionary("/start.js", str(tmp_path / "start.js"))
+    whole = files(RequestFactory().get("/start.js"))
+    # Django warns of a stream from a file, in the output of every server.
+    assert not whole.streaming
+    assert (whole.status_code, whole.content) == (200, b"0123456789")
+    assert "javascript" in whole["Content-Type"]
+    part = files(RequestFactory().get("/start.js", HTTP_RANGE="bytes=2-4"))
+    assert (part.status_code, part.content) == (206, b"234")
+    known = {"HTTP_IF_MODIFIED_SINCE": whole["Last-Modified"]}
+    again = files(RequestFactory().get("/start.js", **known))
+    assert (again.status_code, again.content) == (304, b"")
+    head = files(RequestFactory().head("/start.js"))
+    assert (head.content, head["Content-Length"]) == (b"", "10")
 
 
 @pytest.mark.django_db(transaction=True)

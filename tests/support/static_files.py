@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from whitenoise.middleware import WhiteNoiseMiddleware
+from console.server.page_files import PageFiles
 
 
-class StaticFilesOnce(WhiteNoiseMiddleware):
+class StaticFilesOnce(PageFiles):
     """In place of its base: each client of a test makes the middleware anew, and to read all files
     takes it 40 ms.
     """
