@@ -19,6 +19,6 @@ def test_each_ratio_is_between_its_edges_and_none_of_none() -> None:
 
 def test_the_console_and_the_wire_name_the_same_edges() -> None:
     drawn = re.search(r"RATIO_EDGES = \[([^\]]*)\]", SPREAD.read_text())
-    assert drawn is not None and tuple(map(float, drawn[1].split(","))) == RATIO_EDGES
+    assert drawn is not None and tuple(map(float, drawn[1].strip(" \n,").split(","))) == RATIO_EDGES
     told = EpisodeView.model_fields["ratio_counts"].description or ""
     assert all(f" {edge:g}" in told for edge in RATIO_EDGES)
