@@ -40,42 +40,74 @@ def lora_check(lora: LoraConfig) -> None:
         )
 
 
-def adapter_add(model: Any, name: str, lora: LoraConfig, model_id: str) -> dict[str, nn.Parameter]:
-    """Put the adapter ``name`` on the model's layers; returns its parameters by the base's names of
-    their layers.
-
-    A is drawn from the seed alone, B is zero: the model begins as the base. Both are float32
-    whatever the base is in: a step of 1e-4 is lost in a weight of 8 bits. Raises
-    InvalidTrainingInput.
+class Adapters:
+    """The adapters on the layers of ``model``. The layers are looked for once a change: to look for
+    them takes as long as to choose an adapter.
     """
-    lora_check(lora)
-    targets, experts = _targets(model, lora), _experts(model, lora)
-    if not (targets or experts):
-        raise InvalidTrainingInput(
-            "this base has no linear layers in the parts that train_attn, train_mlp name"
-        )
-    from peft import inject_adapter_in_model  # takes seconds, which a model of all weights saves
-    from peft.tuners.tuners_utils import cast_adapter_dtype
 
-    frozen = [parameter for parameter in model.parameters() if not parameter.requires_grad]
-    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-        # Of a second adapter, and of merging one on a head that is tied to the embeddings:
-        # export.py unties it.
-        warnings.filterwarnings(
-            "ignore", message="Already found a `peft_config`|.*tie_word_embeddings"
-        )
-        torch.manual_seed(_seed(lora, model_id))
-        adapter = peft_config(lora.rank, ALPHA, targets, list(experts))
-        inject_adapter_in_model(adapter, model, adapter_name=name)
-        cast_adapter_dtype(model, adapter_name=name)
-    for parameter in frozen:
-        parameter.requires_grad_(False)  # those of the other adapters too
-    return {
-        f"{layer}.lora_{letter}.weight": getattr(module, f"lora_{letter}")[name].weight
-        for layer, module in adapted_layers(model).items()
-        if name in module.lora_A
-        for letter in "AB"
-    }
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._layers: dict[str, Any] = {}
+        self._selected: str | None = None
+
+    def add(self, name: str, lora: LoraConfig, model_id: str) -> dict[str, nn.Parameter]:
+        """Put the adapter ``name`` on the layers; returns its parameters by the base's names of
+        their layers.
+
+        A is drawn from the seed alone, B is zero: the model begins as the base. Both are float32
+        whatever the base is in: a step of 1e-4 is lost in a weight of 8 bits. Raises
+        InvalidTrainingInput.
+        """
+        lora_check(lora)
+        model = self._model
+        targets, experts = _targets(model, lora), _experts(model, lora)
+        if not (targets or experts):
+            raise InvalidTrainingInput(
+                "this base has no linear layers in the parts that train_attn, train_mlp name"
+            )
+        from peft import inject_adapter_in_model  # takes seconds, which a whole model saves
+        from peft.tuners.tuners_utils import cast_adapter_dtype
+
+        frozen = [parameter for parameter in model.parameters() if not parameter.requires_grad]
+        with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+            # Of a second adapter, and of merging one on a head that is tied to the embeddings:
+            # export.py unties it.
+            warnings.filterwarnings(
+                "ignore", message="Already found a `peft_config`|.*tie_word_embeddings"
+            )
+            torch.manual_seed(_seed(lora, model_id))
+            adapter = peft_config(lora.rank, ALPHA, targets, list(experts))
+            inject_adapter_in_model(adapter, model, adapter_name=name)
+            cast_adapter_dtype(model, adapter_name=name)
+        for parameter in frozen:
+            parameter.requires_grad_(False)  # those of the other adapters too
+        self._layers, self._selected = adapted_layers(model), None
+        return {
+            f"{layer}.lora_{letter}.weight": getattr(module, f"lora_{letter}")[name].weight
+            for layer, module in self._layers.items()
+            if name in module.lora_A
+            for letter in "AB"
+        }
+
+    def select(self, name: str) -> None:
+        """From now on the model is the base with this adapter, and no other parameters have
+        gradients.
+        """
+        if name != self._selected:
+            for layer in self._layers.values():
+                layer.set_adapter(name)
+            self._selected = name
+
+    def remove(self, name: str) -> None:
+        """Free the adapter's memory."""
+        with warnings.catch_warnings():
+            # the next call selects its own
+            warnings.filterwarnings("ignore", message="Adapter .* was active")
+            for layer in self._layers.values():
+                if name in layer.lora_A:
+                    layer.delete_adapter(name)
+        self._model.peft_config.pop(name)
+        self._layers, self._selected = adapted_layers(self._model), None
 
 
 def adapter_bytes(model: Any, lora: LoraConfig) -> int:
@@ -88,25 +120,6 @@ def adapter_bytes(model: Any, lora: LoraConfig) -> int:
     experts = [weight.shape for weight in _experts(model, lora).values()]
     sizes += sum(count * (one + other) for count, one, other in experts)
     return 4 * 5 * lora.rank * sizes
-
-
-def adapter_select(model: nn.Module, name: str) -> None:
-    """From now on the model is the base with this adapter, and no other parameters have
-    gradients.
-    """
-    for layer in adapted_layers(model).values():
-        layer.set_adapter(name)
-
-
-def adapter_remove(model: Any, name: str) -> None:
-    """Free the adapter's memory."""
-    with warnings.catch_warnings():
-        # the next call selects its own
-        warnings.filterwarnings("ignore", message="Adapter .* was active")
-        for layer in adapted_layers(model).values():
-            if name in layer.lora_A:
-                layer.delete_adapter(name)
-    model.peft_config.pop(name)
 
 
 def _targets(model: Any, lora: LoraConfig) -> list[str]:

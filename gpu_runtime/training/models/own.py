@@ -13,7 +13,7 @@ from gpu_runtime.training.optimizer import adam_make, adam_step
 from gpu_runtime.training.policy import Policy
 from gpu_runtime.training.rows.row_pass import RowModel
 
-from .adapters import adapter_remove, adapter_select
+from .adapters import Adapters
 from .state_files import state_read, state_write
 
 
@@ -27,6 +27,7 @@ class OwnModel:
     adapter: str | None
     parameters: dict[str, nn.Parameter]
     policy: Policy
+    adapters: Adapters
     device: torch.device
     on_row: Callable[[], None]
     optimizer: torch.optim.AdamW = field(init=False)
@@ -37,7 +38,7 @@ class OwnModel:
     def rows(self, *, backward: bool) -> RowModel:
         """How its rows are passed."""
         if self.adapter is not None:
-            adapter_select(self.policy.model, self.adapter)
+            self.adapters.select(self.adapter)
         total, kind = Tensor.backward if backward else None, self.policy.kind
         return RowModel(self.device, self.policy, total, kind=kind, on_row=self.on_row)
 
@@ -77,4 +78,4 @@ class OwnModel:
     def close(self) -> None:
         """Take its adapter from the base."""
         if self.adapter is not None:
-            adapter_remove(self.policy.model, self.adapter)
+            self.adapters.remove(self.adapter)

@@ -38,7 +38,7 @@ from gpu_runtime.training.rows.tensors import RowTensors
 from tinkerscript.processes import machine_share
 from tinkerscript.wire.training.losses import LOSSES, TARGETS
 
-from .adapters import ALPHA, adapter_add, adapter_bytes
+from .adapters import ALPHA, Adapters, adapter_bytes
 from .data_check import data_check, loss_find, settings_check
 from .export import full_weights, hugging_face_export
 from .own import OwnModel
@@ -76,6 +76,7 @@ class BaseWithModels:
         self._models: dict[str, Model] = {}
         self._made = 0  # adapters so far: each has a name that no other had
         self._policy = self._load()
+        self._adapters = Adapters(self._policy.model)
         fields = self._policy.model.config.get_text_config()
         self._vocabulary = int(fields.vocab_size)
         positions = (
@@ -98,6 +99,10 @@ class BaseWithModels:
             linear_layers_use_onednn(policy)
         return policy.requires_grad_(False)
 
+    def _renew(self) -> None:
+        self._policy, self._made = self._load(), 0
+        self._adapters = Adapters(self._policy.model)
+
     def _long_rows_recompute(self, policy: Policy) -> None:
         if not self._config.gradient_checkpointing:
             with suppress(ModelUnsupported):  # a model of other layers keeps every row whole
@@ -118,7 +123,7 @@ class BaseWithModels:
         self._room_require(lora)
         name = f"m{self._made}"
         self._made += 1
-        parameters = adapter_add(self._policy.model, name, lora, model_id)
+        parameters = self._adapters.add(name, lora, model_id)
         if self._spec.device == "cpu":
             linear_layers_use_onednn(self._policy)  # the adapter's too, as the managed loop's are
         self._models[model_id] = self._in_process(lora, name, parameters)
@@ -126,7 +131,9 @@ class BaseWithModels:
     def _in_process(
         self, lora: LoraConfig | None, adapter: str | None, parameters: dict[str, nn.Parameter]
     ) -> OwnModel:
-        return OwnModel(lora, adapter, parameters, self._policy, self._device, self._on_row)
+        return OwnModel(
+            lora, adapter, parameters, self._policy, self._adapters, self._device, self._on_row
+        )
 
     def _skips(self, model: "Model") -> bool:
         """Whether this rank has nothing to do with it: adapters are the first one's."""
@@ -180,14 +187,13 @@ class BaseWithModels:
             # imports DeepSpeed, which adapters do without
             from .whole import RankedModel
 
-            del self._policy  # two do not fit everywhere
+            del self._policy, self._adapters  # two do not fit everywhere
             model = RankedModel(self._spec, self._on_row)
-            self._policy = model.policy
+            self._policy, self._adapters = model.policy, Adapters(model.policy.model)
             self._long_rows_recompute(self._policy)
             return model
         if self._made:
-            self._policy = self._load()  # without the places of old adapters
-            self._made = 0
+            self._renew()  # without the places of old adapters
         self._policy.requires_grad_(True)
         tower_freeze(self._policy.model)
         weights = self._policy.model.named_parameters()
@@ -201,8 +207,8 @@ class BaseWithModels:
         del self._models[model_id]
         model.close()
         if model.adapter is None:
-            del model, self._policy  # two do not fit everywhere
-            self._policy, self._made = self._load(), 0
+            del model, self._policy, self._adapters  # two do not fit everywhere
+            self._renew()
 
     def forward(
         self, model_id: str, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig

@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from gpu_runtime.model_interfaces import LoraConfig
 from gpu_runtime.training.model_check import policy_verify
 from gpu_runtime.training.models import towers
-from gpu_runtime.training.models.adapters import adapter_add
+from gpu_runtime.training.models.adapters import Adapters
 from gpu_runtime.training.models.export import full_weights, hugging_face_export
 from gpu_runtime.training.models.towers import frozen_names
 from gpu_runtime.training.policy import Policy
@@ -105,7 +105,7 @@ def test_a_base_that_lacks_a_weight_of_its_tower_is_named(tmp_path) -> None:
 def test_an_adapter_is_on_the_text_side_alone(tmp_path) -> None:
     policy = Policy.load(str(family_make(tmp_path, NAMES[0])), torch.float32)
     policy_verify(policy, CONFIG, CPU)
-    names = adapter_add(policy.model, "m0", LoraConfig(rank=2), "m0")
+    names = Adapters(policy.model).add("m0", LoraConfig(rank=2), "m0")
     assert names and all("language_model" in name or "lm_head" in name for name in names)
 
 
