@@ -135,6 +135,10 @@ def rank_load(spec: RankSpec, on_row: OnRow) -> "RankTrainer":
     import torch
 
     torch.set_num_threads(spec.threads)
+    if spec.device == "cpu":
+        from .cpu.same_bits import same_bits_keep
+
+        same_bits_keep()
     ranks_meet(spec)
     from .trainer import RankTrainer
 

@@ -92,7 +92,11 @@ def models_load(spec: RankSpec, on_row: Callable[[], None]) -> "BaseWithModels":
     # Here and not above: the parent must not pay for torch, and the environment must be set first.
     import torch
 
+    from gpu_runtime.training.cpu.same_bits import same_bits_keep
+
     from .trainer import BaseWithModels
 
     torch.set_num_threads(spec.threads)
+    if spec.device == "cpu":
+        same_bits_keep()
     return BaseWithModels(spec, on_row)
