@@ -26,7 +26,7 @@ export const MEMBER_COLUMNS: SortedColumn<Member>[] = [
   { name: "E-mail", value: (member) => member.email, searched: true },
   { name: "Role", value: (member) => member.role, searched: true },
   { name: "Since", value: (member) => member.created_at },
-  { name: "State", value: (member) => (member.is_invited ? "invited" : "member"), searched: true },
+  { name: "State", value: (member) => (member.is_invited ? "invited" : "active"), searched: true },
   { name: "" },
 ];
 
@@ -122,7 +122,7 @@ function MemberTable({
                 {member.is_invited ? (
                   <Badge tone="warn">invited</Badge>
                 ) : (
-                  <Badge tone="good">member</Badge>
+                  <Badge tone="good">active</Badge>
                 )}
               </td>
               <td className={`${cell} text-right`}>

@@ -101,7 +101,7 @@ function ConfigInput({ field, text, kept, error, onChange }: ConfigInputProps) {
       name={field.name}
       inputMode={field.kind === "text" ? "text" : "decimal"}
       className="tabular-nums"
-      placeholder={field.nullable ? "none" : undefined}
+      placeholder={field.nullable ? "not set" : undefined}
       value={text}
       onChange={(event) => {
         onChange(event.target.value);
