@@ -39,6 +39,7 @@ EXPECTED = {
     "check_hostname", "verify_mode", "map_entry", "type_name", "oneof_index", "proto3_optional",
     "prompt_cache_hit_tokens", "checkpoint_engine",
     "base_model_name_or_path", "inference_mode", "recompile_limit", "ValueClass", "moe_kernel", "redirect_slashes",
+    "fill_uninitialized_memory",
     "_repr_svg_",  # of a notebook
     # keeps memory alive that another process reads
     "exported",
