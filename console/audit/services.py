@@ -71,7 +71,7 @@ def audit_record(
             project_id=project_id,
             number=number,
             content=content,
-            at=now,
+            at=now.replace(microsecond=0),  # a backup keeps no more than milliseconds
             actor=actor,
             action=action,
             target=_canonical(target or {}),
@@ -206,7 +206,7 @@ def _is_found_as_written(record: AuditRecord) -> bool:
     content = json.loads(record.content)
     columns = (record.at.isoformat(), record.actor, record.action, record.target)
     return columns == (
-        datetime.fromisoformat(content["at"]).isoformat(),
+        datetime.fromisoformat(content["at"]).replace(microsecond=0).isoformat(),
         content["actor"],
         content["action"],
         _canonical(content["target"]),

@@ -4,9 +4,11 @@ import hashlib
 import itertools
 import json
 import logging
+from datetime import datetime
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.core.serializers.json import DjangoJSONEncoder
 from django.db import Error, connection, transaction
 from django.test import Client
 
@@ -285,6 +287,13 @@ def test_an_entry_that_is_found_by_other_words_than_it_has_is_named(untriggered,
     row = AuditRecord.objects.get(project_id=untriggered.id, number=3)
     sql(f"UPDATE console_auditrecord SET {column} = 'mallory' WHERE id = %s", row.id)
     assert verify() == f"{untriggered.id}: entry 3 was altered in what it is found by"
+
+
+def test_an_entry_is_as_written_after_a_backup_whose_times_have_milliseconds(untriggered) -> None:
+    for row in AuditRecord.objects.filter(project_id=untriggered.id):
+        assert datetime.fromisoformat(json.loads(DjangoJSONEncoder().encode(row.at))) == row.at
+    sql("UPDATE console_auditrecord SET at = '2020-01-02 03:04:05' WHERE number = 2")
+    assert verify() == f"{untriggered.id}: entry 2 was altered in what it is found by"
 
 
 def test_an_altered_entry_with_a_hash_to_match_breaks_the_chain(untriggered) -> None:
