@@ -1,5 +1,5 @@
 // Sessions of the tinker client: their models, and what the calls of each returned.
-import { queryOptions } from "@tanstack/react-query";
+import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, unwrap } from "./client";
 import { isFinal } from "./sessions";
 import type { Range } from "../ui/chart-zoom";
@@ -12,7 +12,8 @@ export type CallKind = "forward" | "forward_backward" | "optim_step";
 
 export function tinkerRunQuery(id: string, isLive: boolean) {
   return queryOptions({
-    queryKey: ["session", id, "tinker"],
+    queryKey: ["session", id, "tinker", isLive], // and once more when it has ended: its last steps
+    placeholderData: keepPreviousData,
     queryFn: () =>
       unwrap(api.GET("/v1/sessions/{session_id}/tinker", { params: { path: { session_id: id } } })),
     retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
@@ -23,7 +24,8 @@ export function tinkerRunQuery(id: string, isLive: boolean) {
 export function modelCallsQuery(id: string, modelId: string, kind: CallKind, isLive: boolean) {
   const params = { path: { session_id: id, model_id: modelId }, query: { kind, points: POINTS } };
   return queryOptions({
-    queryKey: ["session", id, "tinker", modelId, kind],
+    queryKey: ["session", id, "tinker", modelId, kind, isLive],
+    placeholderData: keepPreviousData,
     queryFn: (): Promise<ModelCalls> =>
       unwrap(api.GET("/v1/sessions/{session_id}/tinker/{model_id}/calls", { params })),
     retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
