@@ -1,4 +1,5 @@
-"""The demo run: a session of ``make quickstart`` that has ended, for people who have none of their own.
+"""The demo run: a session of ``make quickstart`` that has ended, for people without one of their
+own.
 
 It is a recording (``tests/demo_run.py`` makes it) and belongs to no project: the console shows it
 below ``/demo`` as it shows an exported run, and every request there reads the recording's files.

@@ -1,7 +1,7 @@
-// Writes what the console knows of the API from ../openapi.json: the types, which git ignores, and the options of a session with
-// their bounds.
+// Writes what the console knows of the API from ../openapi.json: the types, which git ignores, and
+// the options of a session with their bounds.
 //   node scripts/gen.mjs           write both
-//   node scripts/gen.mjs --check   write the types; fail if the committed options are not what would be written
+//   node scripts/gen.mjs --check   write the types; fail if the committed options are others
 import { readFile, writeFile } from "node:fs/promises";
 import openapiTS, { astToString } from "openapi-typescript";
 

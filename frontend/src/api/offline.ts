@@ -1,5 +1,5 @@
-// Whether these pages show a run that was exported to a folder (`tinkerscript view`), or the server's demo run, which is
-// one: nothing of it moves or is changed.
+// Whether these pages show a run that was exported to a folder (`tinkerscript view`), or the
+// server's demo run, which is one: nothing of it moves or is changed.
 
 /** What all addresses of the demo run begin with, those of its data too. */
 export const DEMO = "/demo";

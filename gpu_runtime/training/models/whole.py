@@ -131,6 +131,7 @@ class _Trainer(RankTrainer):
             self._state.gradient_load(saved, {each: self._gradient_made(each) for each in groups})
 
     def _gradient_made(self, group: int) -> Tensor:
-        made = self.engine.optimizer._get_compact_grad_partition_buffer(group)  # noqa: SLF001 - it is made in a pass alone
+        # a pass alone makes it otherwise
+        made = self.engine.optimizer._get_compact_grad_partition_buffer(group)  # noqa: SLF001
         flat: Tensor = made.flat_partition
         return flat

@@ -4,7 +4,8 @@
     optimizer-00000.safetensors  of each rank AdamW's moments (exp_avg.NAME, exp_avg_sq.NAME), and weight.NAME, in
                                  float32, where the weights above are rounded or not there
     reference-00000.safetensors  a reference that follows the policy, of each rank what it has, by number
-    gradient.safetensors         a gradient that waits for its step; gradient-00000.safetensors of each rank its part
+    gradient.safetensors         a gradient that waits for its step
+    gradient-00000.safetensors   the part of each rank, where there are several
     model.json                   what was trained, the step, how many ranks saved it; written last
 
 A rank's file has of each parameter, as one row, the elements that the rank had. Where these begin

@@ -1,4 +1,5 @@
-// The programs that go on with a conversation. tests/e2e/test_snippets.py runs each of them as it is shown.
+// The programs that go on with a conversation. tests/e2e/test_snippets.py runs each of them as it
+// is shown.
 import {
   curlSnippet,
   policySnippet,

@@ -1,5 +1,5 @@
-// What a column asks: a model that is served, the current policy of a run by an episode that is not trained, what a Tinker
-// client saved, or an endpoint.
+// What a column asks: a model that is served, the current policy of a run by an episode that is not
+// trained, what a Tinker client saved, or an endpoint.
 import { unwrap, api } from "../../api/client";
 import { createCheckpointKey, createServingKey, servedModel } from "../../api/serving";
 import type { Session } from "../../api/types";
@@ -89,7 +89,10 @@ export function outsideHere(origin: string): Outside {
   return { baseUrl: `${origin}/oai/api/v1`, key: "", model: "" };
 }
 
-/** Which checkpoint a column of this place asks, "saved:SESSION:CHECKPOINT"; null: none that a Tinker client saved. */
+/**
+ * Which checkpoint a column of this place asks, "saved:SESSION:CHECKPOINT"; null: none that a Tinker
+ * client saved.
+ */
 export function savedIds(place: string): Omit<Saved, "path"> | null {
   const [, sessionId, checkpointId] = /^saved:(ses_\w+):(ckp_\w+)$/.exec(place) ?? [];
   return sessionId && checkpointId ? { sessionId, checkpointId } : null;
