@@ -131,8 +131,12 @@ def ray_nodes(
 
             def node_add(own: str) -> None:
                 command = of_tests(joining.node_command(own=own, address=f"{HEAD}:{port}"))
-                node = daemons.enter_context(daemon(command, log=folder / f"{own}.log"))
+                log = folder / f"{own}.log"
+                node = daemons.enter_context(daemon(command, log=log))
                 others_started.append(psutil.Process(node.pid))
+                # Nodes of one machine share a folder: two that start at once take one socket's name.
+                started = lambda: "--block" in log.read_text(errors="replace")  # noqa: E731
+                assert wait_until(started, timeout_s=START_S, poll_s=0.2), log.read_text()
 
             for own in others:
                 node_add(own)
