@@ -2,7 +2,6 @@
 token.
 """
 
-import importlib.util
 import json
 import os
 import secrets
@@ -27,9 +26,8 @@ from gpu_runtime.cluster import joining
 from launching.daemons import daemon, ports_find
 
 HEAD, OTHER = "127.0.0.2", "127.0.0.3"
-OF_TESTS = Path(__file__).resolve().parents[2] / ".venv-ray-dashboard" / "bin" / "python"
-# What has Ray: this environment, or the one of its tests.
-PYTHON = sys.executable if importlib.util.find_spec("ray") else str(OF_TESTS)
+# Not this environment, even where it has Ray for a runtime: that has no dashboard.
+PYTHON = str(Path(__file__).resolve().parents[2] / ".venv-ray-dashboard" / "bin" / "python")
 START_S, RUN_S, ANSWER_S = 120, 480, 30
 
 
