@@ -25,15 +25,18 @@ import re
 import socket
 import time
 import urllib.request
+from collections import Counter
 from dataclasses import dataclass, field
 
 import aiohttp
 import uvloop
 from serving import Served, cpu_s, quantile, served
 
+from console.live.watchers import MAX_PER_CREDENTIAL
+
 ENTRY = re.compile(rb'"n":(\d+),"sent_ns":(\d+)')
 AT_ONCE = 50  # handshakes in flight
-TEXT, PING = 1, 9
+TEXT, CLOSE, PING = 1, 8, 9
 
 
 @dataclass
@@ -43,6 +46,7 @@ class Seen:
     numbers: list[int] = field(default_factory=list)
     ages_s: list[float] = field(default_factory=list)
     pages: int = 0
+    closed: str | None = None  # why the connection ended before its reader did
 
 
 class Client(asyncio.Protocol):
@@ -73,6 +77,9 @@ class Client(asyncio.Protocol):
                 self.transport.write(pong(payload))
             elif opcode == TEXT:
                 self.take(payload)
+            elif opcode == CLOSE:
+                code, reason = int.from_bytes(payload[:2]), payload[2:].decode()
+                self.seen.closed = f"{code} {reason}"
 
     def take(self, page: bytes) -> None:
         now_ns = time.monotonic_ns()
@@ -84,6 +91,7 @@ class Client(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         if not self.is_open.done():
             self.is_open.set_exception(SystemExit(f"the connection was lost: {error}"))
+        self.seen.closed = self.seen.closed or f"lost: {error}"
 
 
 def take_frame(data: bytes) -> tuple[int, bytes, bytes] | None:
@@ -104,11 +112,11 @@ def pong(payload: bytes) -> bytes:
     return bytes((0x8A, 0x80 | len(payload))) + bytes(4) + payload
 
 
-async def connect(server: Served, after: int, *, is_slow: bool) -> Client:
+async def connect(server: Served, key: str, after: int, *, is_slow: bool) -> Client:
     """A client that follows the session from ``after`` on."""
     request = (
         f"GET /ws/v1/sessions/{server.session_id}?after={after} HTTP/1.1\r\nhost: {server.address}\r\n"
-        f"authorization: Bearer {server.api_key}\r\nconnection: Upgrade\r\nupgrade: websocket\r\n"
+        f"authorization: Bearer {key}\r\nconnection: Upgrade\r\nupgrade: websocket\r\n"
         f"sec-websocket-version: 13\r\nsec-websocket-key: {base64.b64encode(os.urandom(16)).decode()}\r\n\r\n"
     ).encode()
     host, _, port = server.address.partition(":")
@@ -128,10 +136,15 @@ async def connect_all(
 ) -> tuple[list[Client], list[Client]]:
     """The quick ones and the slow ones."""
     places = asyncio.Semaphore(AT_ONCE)
+    keys = [
+        post(server, "keys", {"name": "watchers", "scopes": ["sessions:read"]})["secret"]
+        for _ in range(0, options.clients, MAX_PER_CREDENTIAL)
+    ]
 
     async def one(number: int) -> Client:
+        key = keys[number // MAX_PER_CREDENTIAL]
         async with places:
-            return await connect(server, after, is_slow=number < options.slow)
+            return await connect(server, key, after, is_slow=number < options.slow)
 
     clients = await asyncio.gather(*(one(number) for number in range(options.clients)))
     return clients[options.slow :], clients[: options.slow]
@@ -176,10 +189,16 @@ def recorded(server: Served, after: int) -> int:
 
 
 def get(server: Served, path: str) -> dict:
-    request = urllib.request.Request(
-        f"http://{server.address}/v1/sessions/{server.session_id}/{path}",
-        headers={"Authorization": f"Bearer {server.api_key}"},
-    )
+    return _answer(server, f"sessions/{server.session_id}/{path}", None)
+
+
+def post(server: Served, path: str, body: dict) -> dict:
+    return _answer(server, path, json.dumps(body).encode())
+
+
+def _answer(server: Served, path: str, body: bytes | None) -> dict:
+    headers = {"Authorization": f"Bearer {server.api_key}", "Content-Type": "application/json"}
+    request = urllib.request.Request(f"http://{server.address}/v1/{path}", body, headers)
     with urllib.request.urlopen(request, timeout=30) as answer:
         return json.load(answer)
 
@@ -222,6 +241,9 @@ def show(name: str, clients: list[Client], count: int) -> None:
     whole = sum(client.seen.numbers == list(range(count)) for client in clients)
     pages = sum(client.seen.pages for client in clients)
     p50, p99 = (1000 * quantile(ages_s, share) for share in (0.5, 0.99))
+    for why, times in Counter(client.seen.closed for client in clients).items():
+        if why is not None:
+            print(f"{times} connections were closed: {why}")
     print(
         f"{name:6} {len(clients):5} clients: p50 {p50:.0f} ms, p99 {p99:.0f} ms, max {1000 * max(ages_s):.0f} ms; "
         f"{len(ages_s) / pages:.1f} entries a page; {whole} of {len(clients)} got every entry once, in order"

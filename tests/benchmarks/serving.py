@@ -146,6 +146,7 @@ def _make_rows(gateway_address: str) -> dict[str, object]:
     from console.sessions.models import Session
     from console.users.models import ApiKey, Project
     from support import factories
+    from tinkerscript.wire.account import Scope
     from tinkerscript.wire.episode_key import EpisodeClaim, session_key, sign
 
     call_command("migrate", interactive=False, verbosity=0)
@@ -154,7 +155,7 @@ def _make_rows(gateway_address: str) -> dict[str, object]:
     project = Project.objects.get(memberships__user=user)
     session, lease = factories.runtime_make(project)
     Session.objects.filter(id=session.id).update(address=gateway_address)
-    api_key = factories.key_make(project, user)
+    api_key = factories.key_make(project, user, list(Scope))
     claim = EpisodeClaim(
         session.id, "ep_1", int(time.time()) + 3600, ApiKey.objects.get(project=project).id
     )
