@@ -375,7 +375,8 @@ def changed_options(model: str, config: SessionConfig, samples: Sequence[Sample]
     rates = [_rate(trainer)]
     losses = {}
     for kl_coef in (None, 0.0, 0.1, 0.5):
-        losses[kl_coef] = gradient_here(trainer, samples, kl_coef=kl_coef)["loss"]
+        changed = {} if kl_coef is None else {"kl_coef": kl_coef}
+        losses[kl_coef] = gradient_here(trainer, samples, **changed)["loss"]
         trainer.drop_gradient()
     gradient_here(trainer, samples)
     optim_step_here(trainer, 2, learning_rate=3e-4)

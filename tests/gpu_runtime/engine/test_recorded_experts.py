@@ -59,6 +59,6 @@ async def test_a_tokens_row_has_what_the_position_before_it_chose(tmp_path, name
                 own = expected[len(PROMPT) + at - 1]
                 assert [set(row[2 * i : 2 * i + 2]) for i in range(layers)] == own
         options = SamplingOptions(2)  # of a call that is not trained
-        assert [d.experts_T async for d in engine.generate("eval", PROMPT, options)] == [(), ()]
+        assert {d.experts_T async for d in engine.generate("eval", PROMPT, options)} == {()}
     finally:
         await engine.close()
