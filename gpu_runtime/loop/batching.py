@@ -43,10 +43,9 @@ from tinkerscript.wire.episodes import WorkflowOutput
 class TrainedEpisode:
     """A completed episode with its calls.
 
-    ``reference_gap`` is the sum over its trained tokens of log pi_engine - log pi_reference (k1,
-    Schulman 2020), where the KL term is part of the reward; None where it is not, or was not
-    computed yet. ``kept_advantages`` of its calls replace computed ones, where another episode of
-    its batch was erased.
+    ``reference_gap`` is how far it is from the reference (reference_gaps.py), where the KL term is
+    part of the reward; None where it is not, or was not computed yet. ``kept_advantages`` of its
+    calls replace computed ones, where another episode of its batch was erased.
     """
 
     record: EpisodeRecord
@@ -113,25 +112,6 @@ def samples_with_signal(batch: Batch, config: SessionConfig) -> list[Sample]:
     samples = batch_samples(batch, config)
     live = {sample.group for sample in samples if sample.has_signal}
     return [sample for sample in samples if config.has_kl_loss or sample.group in live]
-
-
-def reference_gaps(
-    batch: Batch, samples: Sequence[Sample], reference_ST: Sequence[Sequence[float]]
-) -> dict[str, float]:
-    """``reference_gap`` of each episode, from the log-probabilities of its ``samples`` under the
-    reference.
-    """
-    owner = {call.id: episode.record.id for episode in batch.episodes for call in episode.calls}
-    gaps: dict[str, list[float]] = {episode.record.id: [] for episode in batch.episodes}
-    for sample, reference_T in zip(samples, reference_ST, strict=True):
-        gaps[owner[sample.call_ids[0]]] += [
-            engine - reference
-            for engine, reference, trained in zip(
-                sample.logprobs_T, reference_T, sample.mask_T, strict=True
-            )
-            if trained
-        ]
-    return {episode_id: math.fsum(of_tokens) for episode_id, of_tokens in gaps.items()}
 
 
 def batch_statistics(

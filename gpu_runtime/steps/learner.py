@@ -29,10 +29,10 @@ from gpu_runtime.loop.batching import (
     Batch,
     batch_samples,
     batch_statistics,
-    reference_gaps,
     samples_with_signal,
 )
 from gpu_runtime.loop.own_measures import rewards_alike
+from gpu_runtime.loop.reference_gaps import reference_gaps
 from gpu_runtime.loop.step_options import entropy_coef_of, loss_settings
 from gpu_runtime.session import Session
 from gpu_runtime.steps.checkpoints import Checkpoints
@@ -152,15 +152,13 @@ class Learner:
             return batch
         samples = await asyncio.to_thread(batch_samples, batch, self._config)
         async with device_lent(self._engine):
-            reference_ST = await samples_logprobs(
-                self._trainer, self._config, samples, reference=True
-            )
-        return (
-            await self._batches.record_gaps(
-                batch.step, reference_gaps(batch, samples, reference_ST)
-            )
-            or batch
-        )
+            before_ST, reference_ST = [
+                await samples_logprobs(self._trainer, self._config, samples, reference=reference)
+                for reference in (False, True)
+            ]
+        correction = self._config.engine_correction
+        gaps = reference_gaps(batch, samples, before_ST, reference_ST, correction)
+        return await self._batches.record_gaps(batch.step, gaps) or batch
 
     async def _teaches_nothing(self, batch: Batch) -> bool:
         # A step that was counted keeps its number, whatever was erased of it: the states after it

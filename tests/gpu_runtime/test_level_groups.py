@@ -249,7 +249,7 @@ async def test_a_kl_term_in_the_reward_is_taken_from_it_once_and_exported(volume
         plane_assign(plane, **options)
         async with learner_open(plane, volume) as it:
             await it.train_next()
-            assert it.trainer.steps == [1] and it.reached("logprobs") == 1
+            assert it.trainer.steps == [1] and it.reached("logprobs") == 2
             (measured,) = await it.metrics(1)
             assert (measured["groups_skipped"], measured["groups_level"]) == (0, 1)
         async with learner_open(plane, volume) as it:

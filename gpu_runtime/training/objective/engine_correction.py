@@ -25,9 +25,7 @@ import torch
 from torch import Tensor
 
 from gpu_runtime.training.losses import mean_by_sample, sum_by_sample
-from tinkerscript.wire.training.engine_correction import EngineCorrection, Level
-
-AGREES = 1e-4  # nats: of float32 on one machine, where nothing is to be corrected
+from tinkerscript.wire.training.engine_correction import AGREES, EngineCorrection, Level
 
 
 def engine_weight(

@@ -8,6 +8,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from ..base import Request
 
+AGREES = 1e-4  # nats: of float32 on one machine, where nothing is to be corrected
 Level = Literal["none", "token", "sequence", "geometric"]
 
 # By name of a bound: the level that it belongs to.
