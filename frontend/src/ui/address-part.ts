@@ -33,8 +33,8 @@ export function useAddress(): [URLSearchParams, SetAddress] {
   return [address, setAddress];
 }
 
-/** The text of an input for the part `name`, and its setter: the address follows after a pause, in ms. */
-export function useTypedPart(name: string, pauseMs = PAUSE_MS): [string, (typed: string) => void] {
+/** The text of an input for the part `name`, and its setter: the address follows after a pause. */
+export function useTypedPart(name: string): [string, (typed: string) => void] {
   const [address, setAddress] = useAddress();
   const asked = address.get(name) ?? "";
   const [typed, setTyped] = useState(asked);
@@ -53,10 +53,10 @@ export function useTypedPart(name: string, pauseMs = PAUSE_MS): [string, (typed:
     const timer = setTimeout(() => {
       setSent((before) => [...before, typed.trim()]);
       setAddress((before) => withPart(before, name, typed.trim()), { replace: true });
-    }, pauseMs);
+    }, PAUSE_MS);
     return () => {
       clearTimeout(timer);
     };
-  }, [typed, asked, name, pauseMs, setAddress]);
+  }, [typed, asked, name, setAddress]);
   return [typed, setTyped];
 }

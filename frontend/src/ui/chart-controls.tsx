@@ -1,24 +1,25 @@
 // What the charts of a page stand over and how much they are smoothed. It is in the address: a link shows the same curves.
-import { useAddress, useTypedPart, withPart } from "./address-part";
+import { useAddress, withPart } from "./address-part";
 import { Button } from "./button";
 import { AXES, axisOf } from "./chart-axis";
 import { zoomOf } from "./chart-zoom";
 import { inputClass } from "./field";
-import { MAX_SMOOTHING, smoothingOf } from "./smoothing";
-
-// The slider itself follows every key; curves and the address, of which browsers take few changes in a second, follow it.
-const PAUSE_MS = 60;
+import { MAX_SMOOTHING, type Smoothing } from "./smoothing";
 
 /** Whether an address asks for values by their powers of ten. */
 export function isLog(address: URLSearchParams): boolean {
   return address.get("y") === "log";
 }
 
-/** `hasAxes`: whether the charts can stand over something else. */
-export function ChartControls({ hasAxes = true }: { hasAxes?: boolean }) {
+interface ChartControlsProps {
+  smoothing: Smoothing;
+  /** Whether the charts can stand over something else. */
+  hasAxes?: boolean;
+}
+
+export function ChartControls({ smoothing, hasAxes = true }: ChartControlsProps) {
   const [address, setAddress] = useAddress();
-  const [typed, setTyped] = useTypedPart("smooth", PAUSE_MS);
-  const smoothing = smoothingOf(new URLSearchParams({ smooth: typed }));
+  const { weight, setWeight } = smoothing;
   return (
     <div className="flex flex-wrap items-center gap-x-4 gap-y-1 text-xs print:hidden">
       {hasAxes && (
@@ -51,13 +52,13 @@ export function ChartControls({ hasAxes = true }: { hasAxes?: boolean }) {
           min={0}
           max={MAX_SMOOTHING}
           step={0.01}
-          value={smoothing}
-          aria-valuetext={smoothing === 0 ? "none" : String(smoothing)}
+          value={weight}
+          aria-valuetext={weight === 0 ? "none" : String(weight)}
           onChange={(event) => {
-            setTyped(event.target.value === "0" ? "" : event.target.value);
+            setWeight(event.target.valueAsNumber);
           }}
         />
-        <span className="w-8 text-muted tabular-nums">{smoothing === 0 ? "none" : smoothing}</span>
+        <span className="w-8 text-muted tabular-nums">{weight === 0 ? "none" : weight}</span>
       </label>
       <label className="flex items-center gap-2" title="All charts but those of rewards">
         <input

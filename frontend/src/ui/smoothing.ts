@@ -1,4 +1,5 @@
 // Smoothing of a curve, as the slider above charts asks for it.
+import { useTypedPart } from "./address-part";
 
 export const MAX_SMOOTHING = 0.99;
 
@@ -6,6 +7,23 @@ export const MAX_SMOOTHING = 0.99;
 export function smoothingOf(address: URLSearchParams): number {
   const asked = Number(address.get("smooth") ?? "0");
   return Number.isFinite(asked) ? Math.min(MAX_SMOOTHING, Math.max(0, asked)) : 0;
+}
+
+export interface Smoothing {
+  /** Of what came before. */
+  weight: number;
+  setWeight: (weight: number) => void;
+}
+
+/** Curves follow each input at once. The address, of which browsers take few changes in a second, follows after a pause. */
+export function useSmoothing(): Smoothing {
+  const [typed, setTyped] = useTypedPart("smooth");
+  return {
+    weight: smoothingOf(new URLSearchParams({ smooth: typed })),
+    setWeight: (weight) => {
+      setTyped(weight === 0 ? "" : String(weight));
+    },
+  };
 }
 
 /**

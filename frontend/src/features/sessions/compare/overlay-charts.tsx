@@ -18,7 +18,7 @@ import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
 import { visible } from "../../../ui/plain-text";
 import { zoomOf, zoomText, type Range } from "../../../ui/chart-zoom";
-import { smoothingOf } from "../../../ui/smoothing";
+import { useSmoothing } from "../../../ui/smoothing";
 import { fetchPlots } from "../../../ui/use-plot";
 import { PlotGrid } from "../detail/plot-grid";
 import { lines, measuredPlots, type Measure } from "../detail/step-columns";
@@ -46,7 +46,8 @@ const MEASURES: { measure: Measure; title: string; unit?: string }[] = [
 export function OverlayCharts({ runs }: { runs: readonly Compared[] }) {
   const [address, setAddress] = useAddress();
   const axis = axisOf(address);
-  const weight = smoothingOf(address);
+  const smoothing = useSmoothing();
+  const { weight } = smoothing;
   const log = isLog(address);
   const asked = zoomText(zoomOf(address));
   const zoom = useMemo(() => zoomOf(new URLSearchParams({ zoom: asked })), [asked]);
@@ -89,7 +90,7 @@ export function OverlayCharts({ runs }: { runs: readonly Compared[] }) {
       actions={<span className="text-xs text-muted">Drag to zoom, double-click to reset</span>}
     >
       <div className="border-b border-line px-4 py-1.5">
-        <ChartControls />
+        <ChartControls smoothing={smoothing} />
       </div>
       <ErrorNotice error={errors[0] ?? null} />
       <div data-testid="overlay" data-steps={stepCount} className="divide-y divide-line">

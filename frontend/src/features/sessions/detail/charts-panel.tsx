@@ -12,7 +12,7 @@ import { zoomOf, zoomText, type Range } from "../../../ui/chart-zoom";
 import { number } from "../../../ui/format";
 import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
-import { smoothingOf } from "../../../ui/smoothing";
+import { useSmoothing } from "../../../ui/smoothing";
 import { fetchPlots } from "../../../ui/use-plot";
 import { isCoarse, ownNames, type Points } from "../points";
 import { ChartGroup } from "./chart-group";
@@ -42,7 +42,8 @@ export const ChartsPanel = memo(function ChartsPanel({
   const { id } = session;
   const { steps: recorded, evaluations } = record;
   const [address, setAddress] = useAddress();
-  const weight = smoothingOf(address);
+  const smoothing = useSmoothing();
+  const { weight } = smoothing;
   const axis = axisOf(address);
   const asked = zoomText(zoomOf(address));
   const zoom = useMemo(() => zoomOf(new URLSearchParams({ zoom: asked })), [asked]);
@@ -98,7 +99,7 @@ export const ChartsPanel = memo(function ChartsPanel({
       }
     >
       <div className="flex flex-wrap items-center justify-between gap-x-6 gap-y-1 border-b border-line px-4 py-1.5">
-        <ChartControls />
+        <ChartControls smoothing={smoothing} />
         {!isExported && <SavedViews isReady={!isLoading} />}
         <MarkerLegend markers={markers} leftOut={leftOut} />
       </div>

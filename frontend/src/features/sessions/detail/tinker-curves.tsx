@@ -11,7 +11,7 @@ import { inputClass } from "../../../ui/field";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
-import { smoothed, smoothingOf } from "../../../ui/smoothing";
+import { smoothed, useSmoothing } from "../../../ui/smoothing";
 import { fetchPlots } from "../../../ui/use-plot";
 import { PlotGrid } from "./plot-grid";
 import {
@@ -34,7 +34,9 @@ interface ModelCurvesProps {
 
 export function ModelCurves({ session, run, model, isLive, onChoose }: ModelCurvesProps) {
   const [address] = useAddress();
-  const [weight, log] = [smoothingOf(address), isLog(address)];
+  const smoothing = useSmoothing();
+  const { weight } = smoothing;
+  const log = isLog(address);
   return (
     <Panel
       title="Training"
@@ -58,7 +60,7 @@ export function ModelCurves({ session, run, model, isLive, onChoose }: ModelCurv
       }
     >
       <div className="border-b border-line px-4 py-1.5">
-        <ChartControls hasAxes={false} />
+        <ChartControls smoothing={smoothing} hasAxes={false} />
       </div>
       <div data-testid="charts" className="divide-y divide-line">
         <Curves
