@@ -133,7 +133,14 @@ def test_the_list_is_filtered_by_the_address_and_shows_hostile_text_as_text(run:
     expect(page.get_by_text("No episode matches")).to_be_visible()
     page.get_by_role("link", name="Show all episodes").click()
     expect(rows).to_have_count(11)
-    assert page.title() == "Episodes · TinkerScript"
+    where = run.api.base_url.copy_with(path=f"/v1/sessions/{run.session_id}")
+    session = run.api.get(where).json()
+    name = session["name"] or session["id"]
+    expect(page).to_have_title(f"Episodes of {name} · TinkerScript")
+    open_place(page, "Tasks")
+    expect(page).to_have_title(f"Tasks of {name} · TinkerScript")
+    page.goto(f"/sessions/{run.session_id}/steps/1")
+    expect(page).to_have_title(f"Step 1 of {name} · TinkerScript")
 
 
 def test_rewards_fates_and_tasks_of_the_list_are_counted_and_narrow_it(run: Run) -> None:

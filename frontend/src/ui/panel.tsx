@@ -28,8 +28,15 @@ export function Panel({ title, isGiven = false, actions, children, className = "
   );
 }
 
-export function PageHeader({ title, children }: { title: string; children?: ReactNode }) {
-  useTitle(title);
+interface PageHeaderProps {
+  title: string;
+  /** The run that the page belongs to. */
+  of?: { name: string; id: string } | undefined;
+  children?: ReactNode;
+}
+
+export function PageHeader({ title, of, children }: PageHeaderProps) {
+  useTitle(title, of);
   return (
     <div className="mb-4 flex flex-wrap items-center justify-between gap-3">
       <h1 className="text-xl font-semibold tracking-tight">{title}</h1>

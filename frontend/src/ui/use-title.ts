@@ -4,11 +4,13 @@ import { visible } from "./plain-text";
 
 const PRODUCT = "TinkerScript";
 
-export function useTitle(page: string): void {
+/** `of`: the run that the page belongs to. */
+export function useTitle(page: string, of?: { name: string; id: string }): void {
+  const title = of ? `${page} of ${of.name || of.id}` : page;
   useEffect(() => {
-    document.title = page ? `${visible(page)} · ${PRODUCT}` : PRODUCT;
+    document.title = title ? `${visible(title)} · ${PRODUCT}` : PRODUCT;
     return () => {
       document.title = PRODUCT;
     };
-  }, [page]);
+  }, [title]);
 }

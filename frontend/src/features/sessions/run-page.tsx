@@ -19,7 +19,7 @@ export function RunPage({
 }) {
   const { id = "" } = useParams();
   const { data: session, error } = useQuery(sessionQuery(id));
-  useTitle(session ? `${title} of ${session.name || session.id}` : title);
+  useTitle(title, session);
   return (
     <>
       <SessionCrumb session={session} id={id} page={title} />

@@ -41,7 +41,7 @@ export function EpisodesPage() {
   return (
     <>
       <SessionCrumb session={session} id={id} trail={[]} />
-      <PageHeader title="Episodes" />
+      <PageHeader title="Episodes" of={session} />
       <EpisodesFilterBar measured={measured} />
       <EpisodeFacets id={id} filter={filter} isLive={isLive} />
       <ErrorNotice error={error} />

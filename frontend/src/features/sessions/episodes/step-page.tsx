@@ -50,7 +50,7 @@ export function StepPage() {
   const { data, error, isPending } = useQuery(stepQuery(id, number_));
   const [address] = useSearchParams();
   const navigate = useNavigate();
-  useTitle(`Step ${step}`);
+  useTitle(`Step ${step}`, session);
   const onGo = (to: number) => {
     void navigate({
       pathname: group === undefined ? stepPath(id, to) : groupPath(id, to, group),

@@ -35,7 +35,7 @@ export function TasksPage() {
   const changes = useChanges(id, { isHeldOut, from, to }, Boolean(edges.data));
   const task = address.get("task") ?? worstTask(changes.rows) ?? "";
   const versions = changes.rows.find((row) => row.task === task)?.played ?? [from, to];
-  useTitle("Tasks");
+  useTitle("Tasks", session);
   return (
     <div className="space-y-4">
       <SessionCrumb session={session} id={id} page="Tasks" />
