@@ -15,7 +15,7 @@ from gpu_runtime.episodes.progress import EpisodeNoted
 from gpu_runtime.episodes.repeated_prompts import RepeatedPrompts, attempts_in_one_episode
 from gpu_runtime.events import Events
 from gpu_runtime.journal.journal import Journal
-from gpu_runtime.journal.records import CallRecord, pack_ids
+from gpu_runtime.journal.records import PROMPT_KEY, CallRecord, pack_ids
 from gpu_runtime.notifier import ChangeNotifier
 from gpu_runtime.refusals import EpisodeClosed
 from gpu_runtime.rendering.conversation import Conversation
@@ -76,7 +76,7 @@ class CallRecorder:
     def name_group(self, episode: OpenEpisode, prompt_ids: Sequence[int]) -> None:
         """The first prompt of an episode that has no task names its group."""
         if episode.group_key is None:
-            episode.group_key = "prompt:" + hashlib.sha256(pack_ids(prompt_ids)).hexdigest()[:32]
+            episode.group_key = PROMPT_KEY + hashlib.sha256(pack_ids(prompt_ids)).hexdigest()[:32]
             self._changes.notify()
 
     async def conversation(

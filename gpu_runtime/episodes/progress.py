@@ -2,13 +2,13 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gpu_runtime.episodes.advice.level_groups import FIRST_BATCHES, level_groups_events, no_reward
 from gpu_runtime.events import Events
-from gpu_runtime.journal.records import EpisodeRecord
+from gpu_runtime.journal.records import PROMPT_KEY, EpisodeRecord
 from gpu_runtime.loop.batching import Group
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import EpisodeState, RefusedCalls
@@ -83,7 +83,9 @@ def waiting_phase(
             ", ".join(said[:MAX_COUNTS]) + (f", {others} with other numbers" if others else "")
         )
         fullest = max(partial, key=lambda key: partial[key])  # of equals the first
-        parts.append(f"task {fullest[:MAX_TASK]} lacks {grpo_n - partial[fullest]}")
+        is_named = not fullest.startswith(PROMPT_KEY)
+        task = f"task {fullest[:MAX_TASK]}" if is_named else "a task without a name"
+        parts.append(f"{task} lacks {grpo_n - partial[fullest]}")
     return f"{PHASE_WAITING}: {'; '.join(parts)}"
 
 
@@ -104,7 +106,7 @@ def episodes_follow(events: Events, report: Report, config: SessionConfig) -> No
         report(EventKind.EVENT, event.data, f"{event.data['name']} {event.data['episode_id']}")
 
     def dropped(event: EpisodesDropped) -> None:
-        data = episodes_stale([record.group_key for record in event.records], event.why, event.hint)
+        data = episodes_stale(event.records, event.why, event.hint)
         report(EventKind.EVENT, data, f"episodes_stale {event.records[0].id} {len(event.records)}")
 
     def set_aside(event: GroupsSetAside) -> None:
@@ -153,17 +155,21 @@ def calls_refused(episode_id: str, refused: RefusedCalls) -> dict[str, Any]:
     }
 
 
-def episodes_stale(group_keys: Iterable[str | None], why: str, hint: str) -> dict[str, Any]:
-    """The event about episodes that were ended with a reward and will not be trained; a group key
-    of each.
+def episodes_stale(records: Sequence[EpisodeRecord], why: str, hint: str) -> dict[str, Any]:
+    """The event about episodes that were ended with a reward and will not be trained. It names an
+    episode of each task: the question of one without a name is read there, and erased with it.
     """
-    tasks: Sequence[tuple[str, int]] = Counter(key or "" for key in group_keys).most_common()
-    n = sum(count for _, count in tasks)
+    by_key: dict[str, list[EpisodeRecord]] = {}
+    for record in records:
+        by_key.setdefault(record.group_key or "", []).append(record)
+    most = sorted(by_key.items(), key=lambda group: -len(group[1]))[:MAX_TASKS]
+    n = len(records)
     return {
         "name": "episodes_stale",
         "n": n,
         "why": why,
-        "tasks": [task for task, _ in tasks[:MAX_TASKS]],
+        "tasks": [key for key, _ in most],
+        "episode_ids": [members[0].id for _, members in most],
         "reason": f"{n} ended {'episodes were' if n > 1 else 'episode was'} dropped and will not "
         f"be trained: {why}",
         "hint": hint,

@@ -21,6 +21,7 @@ from tinkerscript.wire.episodes import (
 )
 
 CallStatus = Literal["completed", "cancelled"]
+PROMPT_KEY = "prompt:"  # and a hash: a group key of episodes without a task
 CACHED = "cached_tokens"  # among a call's options, where there are any
 
 

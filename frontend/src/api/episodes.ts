@@ -109,6 +109,21 @@ export function timelinesQuery(id: string, episodeId: string, start = 0) {
   });
 }
 
+/** One that has ended, which changes no more but by being erased. */
+export function endedEpisodeQuery(id: string, episodeId: string) {
+  return queryOptions({
+    queryKey: ["session", id, "ended episode", episodeId],
+    queryFn: () =>
+      unwrap(
+        api.GET("/v1/sessions/{session_id}/episodes/{episode_id}", {
+          params: { path: { session_id: id, episode_id: episodeId } },
+        }),
+      ),
+    staleTime: Infinity,
+    retry: false,
+  });
+}
+
 export function stepQuery(id: string, step: number) {
   return queryOptions({
     queryKey: ["session", id, "steps", step],

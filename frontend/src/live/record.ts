@@ -5,6 +5,8 @@ import { bytes } from "../ui/format";
 import { markOf, type Mark } from "./marks";
 
 export const KEPT_ENTRIES = 500;
+/** The key of a group whose task has no name. */
+export const UNNAMED = /^prompt:[0-9a-f]{32}$/;
 
 export interface TimelineEntry {
   cursor: number;
@@ -16,6 +18,8 @@ export interface TimelineEntry {
   batch?: string;
   /** The step that it is about. */
   step?: number;
+  /** The tasks without a name that it speaks of, and an episode of each that has the question. */
+  asked?: readonly { key: string; episodeId: string }[];
   /** Of a phase: how long it may go without progress. */
   deadlineS?: number;
 }
@@ -123,7 +127,7 @@ function timelineEntry({ cursor, at, kind, data }: Event): TimelineEntry {
   // Ids mean nothing to a reader of a list; the step of what has a path is the number of a client's request.
   const isNamed = typeof data.path === "string";
   const shown = Object.entries(rest).filter(
-    ([key]) => !key.endsWith("_id") && !(isNamed && key === "step"),
+    ([key]) => !/_ids?$/.test(key) && !(isNamed && key === "step"),
   );
   const detail = shown.map(([key, value]) =>
     key === "size_bytes" ? bytes(Number(value)) : `${key} ${text(value)}`,
@@ -139,11 +143,25 @@ function timelineEntry({ cursor, at, kind, data }: Event): TimelineEntry {
     title: text(name).replaceAll("_", " "),
     detail: detail.join(" · "),
     ...led,
+    ...askedOf(data),
   };
+}
+
+function askedOf({ tasks, episode_ids: ids }: Event["data"]): Pick<TimelineEntry, "asked"> {
+  if (!Array.isArray(tasks) || !Array.isArray(ids)) return {};
+  const asked = tasks.flatMap((key, at) => {
+    const episodeId: unknown = ids[at];
+    return typeof key === "string" && typeof episodeId === "string" && UNNAMED.test(key)
+      ? [{ key, episodeId }]
+      : [];
+  });
+  return asked.length > 0 ? { asked } : {};
 }
 
 function text(value: unknown): string {
   if (value === null || value === undefined) return "";
+  if (Array.isArray(value) && value.every((one) => typeof one === "string"))
+    return value.join(", ");
   return typeof value === "object"
     ? JSON.stringify(value)
     : String(value as string | number | boolean);

@@ -21,6 +21,10 @@ async def play(gateway: Gateway, task: str, reward: float = 1.0) -> dict[str, An
     ("waiting", "said"),
     [
         ({}, ""),
+        (
+            {"prompt:08b4eca0634b2c7a9cf67a392bb27f6e": 5},
+            ": 0 of 4 groups complete; 1 group waits with 5 of 8; a task without a name lacks 3",
+        ),
         ({"a": 8}, ": 1 of 4 groups complete"),
         ({"a": 7}, ": 0 of 4 groups complete; 1 group waits with 7 of 8; task a lacks 1"),
         (
@@ -61,10 +65,9 @@ async def test_the_phase_is_that_of_the_episodes_that_were_ended(gateway: Gatewa
 @pytest.mark.system
 async def test_every_way_of_dropping_ended_episodes_is_told(gateway: Gateway) -> None:
     batches, told = gateway.episodes.batches, []
-    keys = lambda event: [record.group_key for record in event.records]  # noqa: E731
     gateway.bus.subscribe(
         EpisodesDropped,
-        lambda event: told.append(episodes_stale(keys(event), event.why, event.hint)),
+        lambda event: told.append(episodes_stale(event.records, event.why, event.hint)),
     )
     for task in ("a", "a", "b", "b"):
         await play(gateway, task)

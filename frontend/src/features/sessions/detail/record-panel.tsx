@@ -1,7 +1,9 @@
 // The session's record in words, newest first: state changes and events. Its runtime's log stands beside it.
-import { useMutation } from "@tanstack/react-query";
+import { useMutation, useQueries } from "@tanstack/react-query";
 import { Tabs } from "radix-ui";
+import { useRef } from "react";
 import { Link } from "react-router";
+import { endedEpisodeQuery } from "../../../api/episodes";
 import { downloadBatch } from "../../../api/sessions";
 import type { SessionRecord, TimelineEntry } from "../../../live/record";
 import { Button } from "../../../ui/button";
@@ -9,6 +11,8 @@ import { CutText } from "../../../ui/cut-text";
 import { dateTime, timeOfDay } from "../../../ui/format";
 import { ErrorNotice } from "../../../ui/notice";
 import { visible } from "../../../ui/plain-text";
+import { useNear } from "../../../ui/use-near";
+import { questionOf } from "../episodes/first-line";
 import { RuntimeLog } from "./runtime-log";
 
 const LOOKS = {
@@ -41,6 +45,29 @@ export function Detail({ text }: { text: string }) {
         <CutText text={text} most={DETAIL_CHARACTERS} />
       </pre>
     </details>
+  );
+}
+
+/** The detail of an event about tasks without a name: their questions, read once it is scrolled to. */
+function AskedDetail({ sessionId, entry }: { sessionId: string; entry: TimelineEntry }) {
+  const place = useRef<HTMLSpanElement>(null);
+  const isNear = useNear(place);
+  const { asked = [] } = entry;
+  const answers = useQueries({
+    queries: asked.map(({ episodeId }) => ({
+      ...endedEpisodeQuery(sessionId, episodeId),
+      enabled: isNear,
+    })),
+  });
+  const detail = asked.reduce(
+    (text, { key }, at) =>
+      text.replace(key, () => questionOf(answers[at]?.data?.prompt ?? "") || "without a name"),
+    entry.detail,
+  );
+  return (
+    <span ref={place} className="flex min-w-0 flex-1 max-sm:order-last max-sm:basis-full">
+      <Detail text={detail} />
+    </span>
   );
 }
 
@@ -119,7 +146,11 @@ export function RecordPanel({ sessionId, record, isReady }: RecordPanelProps) {
                 {timeOfDay(entry.at)}
               </time>
               <span className={LOOKS[entry.kind]}>{entry.title}</span>
-              <Detail text={entry.detail} />
+              {entry.asked ? (
+                <AskedDetail sessionId={sessionId} entry={entry} />
+              ) : (
+                <Detail text={entry.detail} />
+              )}
               {(entry.batch !== undefined || entry.step !== undefined) && (
                 <EventLinks sessionId={sessionId} entry={entry} isReady={isReady} />
               )}
