@@ -9,6 +9,7 @@ import { dateTime } from "./ui/format";
 import { RunPlaces } from "./features/sessions/run-places";
 import { RouteErrorBoundary } from "./route-error";
 import { runIn } from "./run-in";
+import { useMenu } from "./use-menu";
 import { Loading } from "./ui/loading";
 import { ErrorNotice } from "./ui/notice";
 import { Empty } from "./ui/panel";
@@ -17,6 +18,7 @@ import { Wordmark } from "./ui/wordmark";
 export function OfflineShell() {
   const { pathname } = useLocation();
   const run = runIn(pathname);
+  const { button, folded } = useMenu();
   return (
     <div className="min-h-screen">
       <a
@@ -26,20 +28,24 @@ export function OfflineShell() {
         Skip to content
       </a>
       <header className="print:hidden border-b border-line bg-surface">
-        <div className="flex min-h-12 flex-wrap items-center gap-x-4 gap-y-1 px-4 py-2">
+        <div className="flex min-h-12 flex-wrap items-center justify-between gap-x-4 gap-y-1 px-4 py-2">
           <Wordmark />
           {isDemo ? (
             <DemoLine />
           ) : (
-            <span className="ml-auto truncate text-xs text-muted">
+            <span className="text-xs text-muted max-sm:order-last max-sm:basis-full sm:ml-auto">
               Exported run, as it was on {dateTime(exportedAt ?? "")}
             </span>
           )}
+          {run && button}
         </div>
       </header>
       <div className="min-h-[calc(100vh-3rem)] lg:flex">
         {run && (
-          <aside className="print:hidden border-line bg-surface px-2 py-3 max-lg:border-b lg:w-52 lg:shrink-0 lg:border-r">
+          <aside
+            id="places"
+            className={`print:hidden border-line bg-surface px-2 py-3 max-lg:border-b lg:sticky lg:top-0 lg:max-h-screen lg:w-52 lg:shrink-0 lg:self-stretch lg:overflow-y-auto lg:border-r ${folded}`}
+          >
             <RunPlaces id={run} />
           </aside>
         )}

@@ -1,13 +1,13 @@
 // The places of a project, and within a run its pages; in a narrow window behind a button.
-import { useState, type ReactNode } from "react";
+import type { ReactNode } from "react";
 import { NavLink, useLocation } from "react-router";
 import { currentProject } from "./api/project";
 import type { Account } from "./api/types";
 import { ProjectSwitcher } from "./features/account/project-switcher";
 import { RunPlaces } from "./features/sessions/run-places";
-import { Button } from "./ui/button";
 import { runIn } from "./run-in";
 import { placeClass } from "./ui/place-class";
+import { useMenu } from "./use-menu";
 
 interface PlaceEntry {
   to: string;
@@ -60,32 +60,17 @@ export function placesFor(account: Account): PlaceEntry[] {
 }
 
 export function Sidebar({ account }: { account: Account }) {
-  const { pathname, key } = useLocation();
-  const [openAt, setOpenAt] = useState(""); // a menu that was opened closes with the next choice, also of the page that is shown
-  const isOpen = openAt === key;
+  const { pathname } = useLocation();
+  const { button, folded } = useMenu();
   const run = runIn(pathname);
   const theirs = placesFor(account);
   return (
     <aside className="print:hidden border-line bg-surface max-lg:border-b lg:sticky lg:top-0 lg:max-h-screen lg:w-52 lg:shrink-0 lg:self-stretch lg:overflow-y-auto lg:border-r">
-      <div className="flex h-12 items-center gap-2 px-4">
+      <div className="flex h-12 items-center justify-between gap-2 px-4">
         <ProjectSwitcher account={account} />
-        <Button
-          look="quiet"
-          className="ml-auto lg:hidden"
-          aria-expanded={isOpen}
-          aria-controls="places"
-          onClick={() => {
-            setOpenAt(isOpen ? "" : key);
-          }}
-        >
-          Menu
-        </Button>
+        {button}
       </div>
-      <nav
-        id="places"
-        aria-label="Main"
-        className={`space-y-3 px-2 pb-4 ${isOpen ? "" : "max-lg:hidden"}`}
-      >
+      <nav id="places" aria-label="Main" className={`space-y-3 px-2 pb-4 ${folded}`}>
         {GROUPS.map(({ title, places }) => (
           <Group key={title} title={title}>
             {places

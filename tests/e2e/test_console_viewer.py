@@ -105,6 +105,25 @@ def test_the_viewer_answers_as_the_server_does(run: Run, viewer: Viewer) -> None
     assert len([path for path in paths if "timelines" in path]) == 11
 
 
+def test_in_a_narrow_window_the_pages_of_the_run_are_behind_a_button(page: Page, run: Run) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"/sessions/{run.session_id}")
+    name, menu = page.get_by_role("heading", level=1), page.get_by_role("button", name="Menu")
+    expect(name).to_be_visible()
+    assert name.bounding_box()["y"] < 844 / 4
+    steps = page.get_by_role("link", name="Steps", exact=True)
+    expect(steps).to_have_count(0)
+    menu.click()
+    expect(menu).to_have_attribute("aria-expanded", "true")
+    steps.click()
+    expect(page).to_have_url(re.compile(r"/steps$"))
+    expect(steps).to_have_count(0)
+    page.set_viewport_size({"width": 1440, "height": 900})
+    expect(steps).to_be_visible()
+    expect(menu).to_have_count(0)
+    page.goto(f"/sessions/{run.session_id}")
+
+
 def test_the_run_its_episodes_and_tokens_are_read_without_a_server(page: Page, run: Run) -> None:
     expect(page).to_have_url(re.compile(f"/sessions/{run.session_id}$"))
     expect(page.get_by_text("Exported run, as it was on")).to_be_visible()
