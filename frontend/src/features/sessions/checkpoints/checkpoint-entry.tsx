@@ -45,9 +45,10 @@ export function CheckpointEntry({ checkpoint, actions, isFirst = false }: Checkp
   const isCommitted = checkpoint.state === "committed";
   const opens = isCommitted && !isExported; // its files are on the server
   const further = furtherText(checkpoint);
+  const inset = isExported ? "pl-4" : "pl-9"; // below the sign that opens
   return (
     <Collapsible.Root open={asked ?? isFirst} onOpenChange={setAsked}>
-      <div className="flex items-center pr-2 hover:bg-sunken">
+      <div className={`flex items-center hover:bg-sunken ${actions ? "pr-2" : "pr-4"}`}>
         {opens ? (
           <Collapsible.Trigger className="group flex min-w-0 flex-1 items-center gap-2 py-2 pl-4 text-left">
             <ChevronRight className="size-3.5 shrink-0 text-muted transition-transform group-data-[state=open]:rotate-90" />
@@ -55,7 +56,7 @@ export function CheckpointEntry({ checkpoint, actions, isFirst = false }: Checkp
             <span className="sr-only">Files of {name}</span>
           </Collapsible.Trigger>
         ) : (
-          <div className="flex min-w-0 flex-1 items-center gap-2 py-2 pl-9">
+          <div className={`flex min-w-0 flex-1 items-center gap-2 py-2 ${inset}`}>
             <Line checkpoint={checkpoint} />
           </div>
         )}
@@ -84,17 +85,17 @@ export function CheckpointEntry({ checkpoint, actions, isFirst = false }: Checkp
         )}
       </div>
       {path !== null && (
-        <p className="px-4 pb-2 pl-9 wrap-anywhere">
+        <p className={`pr-4 pb-2 wrap-anywhere ${inset}`}>
           <CopyText label={path} text={path} />
         </p>
       )}
       {isDemo && isCommitted && (
-        <p className="px-4 pb-2 pl-9 text-xs text-muted">
+        <p className={`pr-4 pb-2 text-xs text-muted ${inset}`}>
           Not kept: the demo run has what was measured and said, and no weights.
         </p>
       )}
       {checkpoint.failure && (
-        <p className="px-4 pb-2 pl-9 text-xs text-bad">{checkpoint.failure}</p>
+        <p className={`pr-4 pb-2 text-xs text-bad ${inset}`}>{checkpoint.failure}</p>
       )}
       {opens && (
         <Collapsible.Content>

@@ -55,7 +55,7 @@ function EvaluatedTasks({ id, set: { first, last, tasks } }: { id: string; set: 
         </p>
       )}
       {tasks.length > 0 && (
-        <div className="max-h-80 overflow-y-auto">
+        <div className="max-h-[70vh] overflow-y-auto">
           <Table label={`Tasks of ${visible(last.name)}`} head={HEAD}>
             {tasks.map((task) => (
               <tr key={task.task}>

@@ -38,24 +38,26 @@ export function AnnotationsPanel({ id, episodeId, annotations }: Props) {
         {others.length === 0 && !mayWrite && (
           <p className="text-xs text-muted">No one has annotated this episode.</p>
         )}
-        <ul className="space-y-2 text-xs">
-          {others.map((one) => (
-            <li key={`${one.by} ${one.at}`}>
-              <span className="font-medium">
-                {THUMBS.find((thumb) => thumb.value === one.thumb)?.name}
-              </span>{" "}
-              <UserText className="text-muted" text={one.by || "A former member"} />{" "}
-              <span className="text-muted" title={dateTime(one.at)}>
-                {ago(one.at)}
-              </span>
-              {one.comment && (
-                <p className="max-h-48 overflow-y-auto whitespace-pre-wrap wrap-anywhere">
-                  <UserText text={one.comment} />
-                </p>
-              )}
-            </li>
-          ))}
-        </ul>
+        {others.length > 0 && (
+          <ul className="space-y-2 text-xs">
+            {others.map((one) => (
+              <li key={`${one.by} ${one.at}`}>
+                <span className="font-medium">
+                  {THUMBS.find((thumb) => thumb.value === one.thumb)?.name}
+                </span>{" "}
+                <UserText className="text-muted" text={one.by || "A former member"} />{" "}
+                <span className="text-muted" title={dateTime(one.at)}>
+                  {ago(one.at)}
+                </span>
+                {one.comment && (
+                  <p className="max-h-48 overflow-y-auto whitespace-pre-wrap wrap-anywhere">
+                    <UserText text={one.comment} />
+                  </p>
+                )}
+              </li>
+            ))}
+          </ul>
+        )}
       </div>
     </Panel>
   );

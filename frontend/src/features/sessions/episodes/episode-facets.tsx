@@ -152,31 +152,33 @@ function Chips({ name, label, choices, children }: ChipsProps) {
   const now = address.getAll(name);
   if (choices.length === 0) return null;
   return (
-    <div role="group" aria-label={label} className="flex flex-wrap items-center gap-1">
-      <span className="w-10 text-muted">{label}</span>
-      {choices.map(({ value, shown, title, count }) => {
-        const isChosen = now.includes(value);
-        return (
-          <button
-            key={value}
-            type="button"
-            aria-pressed={isChosen}
-            title={title}
-            className={`flex max-w-48 items-center gap-1.5 rounded border px-1.5 py-0.5 ${isChosen ? "border-accent bg-accent-soft text-accent" : "border-line hover:bg-sunken"}`}
-            onClick={() => {
-              setAddress((before) => withPart(before, name, isChosen ? "" : value));
-            }}
-          >
-            <span className="truncate">{shown}</span>
-            {count !== undefined && (
-              <span className={`tabular-nums ${isChosen ? "" : "text-muted"}`}>
-                {number(count)}
-              </span>
-            )}
-          </button>
-        );
-      })}
-      {children}
+    <div role="group" aria-label={label} className="flex items-start gap-1">
+      <span className="w-10 shrink-0 py-0.5 text-muted">{label}</span>
+      <div className="flex min-w-0 flex-wrap items-center gap-1">
+        {choices.map(({ value, shown, title, count }) => {
+          const isChosen = now.includes(value);
+          return (
+            <button
+              key={value}
+              type="button"
+              aria-pressed={isChosen}
+              title={title}
+              className={`flex max-w-48 items-center gap-1.5 rounded border px-1.5 py-0.5 ${isChosen ? "border-accent bg-accent-soft text-accent" : "border-line hover:bg-sunken"}`}
+              onClick={() => {
+                setAddress((before) => withPart(before, name, isChosen ? "" : value));
+              }}
+            >
+              <span className="truncate">{shown}</span>
+              {count !== undefined && (
+                <span className={`tabular-nums ${isChosen ? "" : "text-muted"}`}>
+                  {number(count)}
+                </span>
+              )}
+            </button>
+          );
+        })}
+        {children}
+      </div>
     </div>
   );
 }

@@ -62,7 +62,10 @@ test("ratios of episodes add up, and episodes that kept none are left out", () =
 test("groups that taught nothing are counted with the reason", () => {
   const group = (has_signal: boolean) => ({ has_signal }) as Group;
   expect(skippedText([group(true), group(false)], 1)).toBe(
-    "1 of 2 groups had equal rewards and taught nothing; 1 without a gradient was set aside on the way to this step.",
+    "1 of 2 groups had equal rewards and taught nothing; 1 group without a gradient was set aside on the way to this step.",
+  );
+  expect(skippedText([group(true)], 2)).toBe(
+    "2 groups without a gradient were set aside on the way to this step.",
   );
   expect(skippedText([group(true)], 0)).toBeNull();
 });

@@ -107,11 +107,12 @@ export function spreadsOf({ step, groups }: Step): Spread[] {
 /** What became of the groups besides those that taught something, in words; null where every one did. */
 export function skippedText(groups: readonly Group[], replaced: number): string | null {
   const equal = groups.filter((group) => !group.has_signal).length;
+  const named = (n: number) => (n === 1 ? "group" : "groups");
   const said = [
     equal > 0 &&
-      `${number(equal)} of ${number(groups.length)} ${groups.length === 1 ? "group" : "groups"} had equal rewards and taught nothing`,
+      `${number(equal)} of ${number(groups.length)} ${named(groups.length)} had equal rewards and taught nothing`,
     replaced > 0 &&
-      `${number(replaced)} without a gradient ${replaced === 1 ? "was" : "were"} set aside on the way to this step`,
+      `${number(replaced)} ${named(replaced)} without a gradient ${replaced === 1 ? "was" : "were"} set aside on the way to this step`,
   ].filter((one) => one !== false);
   return said.length === 0 ? null : `${said.join("; ")}.`;
 }

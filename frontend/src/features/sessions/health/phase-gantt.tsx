@@ -18,7 +18,7 @@ export function PhaseGantt({ lanes, beginMs, endMs }: Lanes) {
         {lanes.map((lane) => (
           <li
             key={`${lane.isState ? "state" : "phase"} ${lane.name}`}
-            className="grid grid-cols-2 items-center gap-x-3 sm:grid-cols-[11rem_minmax(0,1fr)_11rem]"
+            className="grid grid-cols-2 items-center gap-x-3 sm:grid-cols-[11rem_minmax(0,1fr)_11rem] xl:grid-cols-[11rem_minmax(0,1fr)_21rem]"
           >
             <span className={`text-xs wrap-anywhere ${lane.isState ? "font-medium" : ""}`}>
               {visible(lane.name)}
@@ -31,7 +31,7 @@ export function PhaseGantt({ lanes, beginMs, endMs }: Lanes) {
           </li>
         ))}
       </ul>
-      <p className="mt-2 flex justify-between text-xs text-muted tabular-nums sm:mr-[11.75rem] sm:ml-[11.75rem]">
+      <p className="mt-2 flex justify-between text-xs text-muted tabular-nums sm:mr-[11.75rem] sm:ml-[11.75rem] xl:mr-[21.75rem]">
         <span>{timeText(beginMs, endMs - beginMs)}</span>
         <span>{timeText(endMs, endMs - beginMs)}</span>
       </p>

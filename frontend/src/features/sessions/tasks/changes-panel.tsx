@@ -78,7 +78,7 @@ export function ChangesPanel({
         <SortedTable label="Rewards of tasks" head={head} rows={rows}>
           {(row) => (
             <tr key={row.task} className={row.task === chosen ? "bg-accent-soft" : undefined}>
-              <td className={`${cell} max-w-64`}>
+              <td className={`${cell} sm:w-full sm:max-w-0`}>
                 <button
                   type="button"
                   aria-pressed={row.task === chosen}
