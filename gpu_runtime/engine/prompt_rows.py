@@ -133,13 +133,15 @@ def _rows(asked: RowsAsked, logprobs_RV: "torch.Tensor", first: int, own_R: "tor
     from vllm.v1.outputs import LogprobsTensors
 
     count = len(own_R)
-    ids_RW = torch.tensor(asked.ids[first : first + count], dtype=torch.int64).reshape(count, -1)
+    place = logprobs_RV.device
+    ids_RW = torch.tensor(asked.ids[first : first + count], dtype=torch.int64, device=place)
+    ids_RW = ids_RW.reshape(count, -1)
     uniform_RD = np.random.default_rng(asked.seed).random((len(asked.ids), asked.draws))[
         first : first + count
     ]
-    draws_RD = draws(logprobs_RV, torch.from_numpy(uniform_RD), asked.temperature)
+    draws_RD = draws(logprobs_RV, torch.from_numpy(uniform_RD).to(place), asked.temperature)
     columns = torch.cat([own_R.unsqueeze(1), ids_RW, draws_RD], dim=1)
-    ranks_R = torch.ones(count, dtype=torch.int32)  # not read
+    ranks_R = torch.ones(count, dtype=torch.int32, device=place)  # not read
     return LogprobsTensors(columns.to(torch.int32), logprobs_RV.gather(1, columns), ranks_R)
 
 
@@ -160,32 +162,40 @@ def draws(
     return torch.cat(found).clamp_(max=logprobs_RV.shape[1] - 1)
 
 
-def base_prompts_install(runner: "GPUModelRunner") -> None:
-    """Have logits of prompts computed without what adapters add to the head, on a GPU.
+def prompt_heads_install(runner: "GPUModelRunner") -> None:
+    """Have the logits of a prompt's rows get the adapter of their own request, on a GPU; called
+    once, before ``rows_install``, by which one prompt is scored at a time.
 
-    vLLM 0.32 computes them from all rows of a prompt with the adapters of the sampled rows alone:
-    row i of the prompt gets the head of the batch's i-th sequence, also where the prompt itself has
-    no adapter. So prompts are scored for the base alone, and no adapter takes part.
+    vLLM 0.32 computes them from all rows of a prompt with the adapters of the sampled rows: row i
+    of the prompt gets the head of the batch's i-th sequence, also where the prompt itself has no
+    adapter. Its kernels read the rows' adapters from ``prompt_mapping_meta``, which has room for
+    all rows of a batch: for those of a prompt it is made from their tokens' adapters.
     """
     from vllm.lora.punica_wrapper.punica_gpu import PunicaWrapperGPU
 
-    worker, scored, add = (
-        cast(Any, runner),
-        getattr(runner, SCORING),
-        PunicaWrapperGPU.add_lora_logits,
-    )
+    worker, add = cast(Any, runner), PunicaWrapperGPU.add_lora_logits
+    scored = getattr(worker, SCORING)
     under_way: list[bool] = []
 
-    def scored_alone(*arguments: Any, **options: Any) -> Any:
+    def scored_with_own(*arguments: Any, **options: Any) -> Any:
         under_way.append(True)
         try:
             return scored(*arguments, **options)
         finally:
             under_way.clear()
 
-    def added(*arguments: Any, **options: Any) -> None:
+    def added(wrapper: Any, logits: Any, states: Any, *arguments: Any, **options: Any) -> None:
         if not under_way:
-            add(*arguments, **options)
+            add(wrapper, logits, states, *arguments, **options)
+            return
+        (request_id,) = runner.num_prompt_logprobs
+        first = int(runner.query_start_loc.np[runner.input_batch.req_id_to_index[request_id]])
+        count, meta = states.numel() // states.shape[-1], wrapper.prompt_mapping_meta
+        meta.prepare_tensors(wrapper.token_lora_indices[first : first + count])
+        try:
+            add(wrapper, logits, states, *arguments, **options)
+        finally:
+            meta.prepare_tensors(wrapper.sampler_indices)
 
-    setattr(worker, SCORING, scored_alone)
+    setattr(worker, SCORING, scored_with_own)
     PunicaWrapperGPU.add_lora_logits = added

@@ -24,9 +24,7 @@ SecondT = TypeVar("SecondT")
 Last = Callable[[SampleOrder, "SamplingParams"], Awaitable["RequestOutput"]]
 
 
-async def sample_make(
-    order: SampleOrder, last: Last, version: int, *, on_cpu: bool
-) -> SampleOutcome:
+async def sample_make(order: SampleOrder, last: Last, version: int) -> SampleOutcome:
     """Several answers take one request; the prompt's scores, which vLLM would compute for each,
     another.
 
@@ -34,17 +32,15 @@ async def sample_make(
     """
     options, scores = order.options, order.options.prompt_logprobs
     if order.prompt_targets_R or order.prompt_draws:
-        rest = sample_make(
-            replace(order, prompt_targets_R=(), prompt_draws=0), last, version, on_cpu=on_cpu
-        )
-        (targets_R, draws_R), outcome = await _both(_rows(order, last, on_cpu=on_cpu), rest)
+        rest = sample_make(replace(order, prompt_targets_R=(), prompt_draws=0), last, version)
+        (targets_R, draws_R), outcome = await _both(_rows(order, last), rest)
         return replace(outcome, prompt_targets_R=targets_R, prompt_draws_R=draws_R)
     if scores is not None and order.num_samples > 1:
         alone = replace(order, num_samples=1, options=SamplingOptions(1, prompt_logprobs=scores))
         many = replace(order, options=replace(options, prompt_logprobs=None))
         scored, outcome = await _both(
-            sample_make(alone, last, version, on_cpu=on_cpu),
-            sample_make(many, last, version, on_cpu=on_cpu),
+            sample_make(alone, last, version),
+            sample_make(many, last, version),
         )
         return replace(scored, answers=outcome.answers)
     output = await last(order, engine_parameters(options, answers=order.num_samples))
@@ -73,12 +69,8 @@ async def _both(first: Awaitable[FirstT], second: Awaitable[SecondT]) -> tuple[F
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _rows(order: SampleOrder, last: Last, *, on_cpu: bool) -> tuple[TargetScores, Draws]:
+async def _rows(order: SampleOrder, last: Last) -> tuple[TargetScores, Draws]:
     """What is asked for at each place of the prompt after the first, in one more pass over it."""
-    if not on_cpu:
-        raise RequestRefused(
-            "target_prompt_logprobs and prompt_alt_tokens_k are not there on a GPU"
-        )
     if len(order.prompt_ids) == 1:
         return (), ()
     asked = RowsAsked.of(order)

@@ -63,7 +63,6 @@ class VllmEngine:
         model: Path,
         context_length: int,
         *,
-        on_cpu: bool = True,
         shares_device: bool = False,
         keeps_calls: bool = False,
         memory_share: float | None = None,
@@ -72,7 +71,7 @@ class VllmEngine:
     ) -> None:
         self.llm, self._model = llm, model
         self.context_length, self.shares_device = context_length, shares_device
-        self._on_cpu, self._keeps_calls, self._memory_share = on_cpu, keeps_calls, memory_share
+        self._keeps_calls, self._memory_share = keeps_calls, memory_share
         self._versions, self.turns = ServedVersions(), WeightTurns(self._model_take)
         self._grammars = GrammarCompiler(llm.vllm_config)
         self._trial = GrammarTrial(llm.vllm_config)
@@ -122,7 +121,6 @@ class VllmEngine:
             llm,
             Path(model_path),
             config.max_context_length,
-            on_cpu=device == "cpu",
             shares_device=shares_device,
             keeps_calls=config.max_staleness > 0 and not adapters,
             memory_share=memory_share,
@@ -189,7 +187,7 @@ class VllmEngine:
         RequestRefused.
         """
         async with self._turn_of(order.folder):
-            return await sample_make(order, self._last, self.version, on_cpu=self._on_cpu)
+            return await sample_make(order, self._last, self.version)
 
     async def _last(self, order: SampleOrder, parameters: "SamplingParams") -> "RequestOutput":
         name, last = f"sample-{next(self._numbers)}", None
@@ -216,8 +214,6 @@ class VllmEngine:
         adapter = None
         if folder is not None and not folder_is_whole(folder):
             adapter = self._adapters.request(folder)
-        if adapter is not None and parameters.prompt_logprobs is not None and not self._on_cpu:
-            raise RequestRefused("scores of a prompt under an adapter are not there on a GPU")
         prompt: Any = {"prompt_token_ids": list(prompt_ids)}
         stream = self.llm.generate(prompt, parameters, request_id, lora_request=adapter)
         try:

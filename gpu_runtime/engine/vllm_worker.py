@@ -10,7 +10,7 @@ from gpu_runtime.engine.grammars.bounds import bounds_install
 from gpu_runtime.engine.grammars.budget import FOLLOW_CPU_S, budget_install
 from gpu_runtime.engine.model_repairs import model_repair
 from gpu_runtime.engine.model_runner import models_prepare, runner_refusal
-from gpu_runtime.engine.prompt_rows import base_prompts_install
+from gpu_runtime.engine.prompt_rows import prompt_heads_install, rows_install
 from gpu_runtime.engine.raw_logprobs import raw_install
 from gpu_runtime.health.stack_dumps import stacks_register
 from gpu_runtime.processes.process_groups import groups_watch
@@ -55,9 +55,12 @@ class EngineWorker(WeightReceiver):
         return ""
 
     def runner_extend(self) -> None:
-        """Install what is for this device alone: on a GPU, scores of prompts without adapters."""
+        """Install what is for this device alone: on a GPU, the adapters of prompts that are
+        scored.
+        """
         if self.model_runner.lora_config is not None:
-            base_prompts_install(self.model_runner)
+            prompt_heads_install(self.model_runner)
+            rows_install(self.model_runner)
 
     def grammars_bound(self, cpu_s: float = FOLLOW_CPU_S) -> None:
         """End calls whose grammar takes longer to be followed."""

@@ -138,9 +138,7 @@ async def test_a_prompt_is_scored_once_however_many_answers_it_has() -> None:
         Asked(),
         SamplingOptions(max_tokens=4, prompt_logprobs=0, stop=("END",), seed=3),
     )
-    outcome = await sample_make(
-        SampleOrder((4, 5), options, num_samples=3), asked.last, 6, on_cpu=False
-    )
+    outcome = await sample_make(SampleOrder((4, 5), options, num_samples=3), asked.last, 6)
     assert sorted((each.n, each.prompt_logprobs) for each in asked.parameters) == [
         (1, 0),
         (3, None),
@@ -158,25 +156,19 @@ async def test_a_prompt_is_scored_once_however_many_answers_it_has() -> None:
     assert (outcome.prompt_logprobs_P, outcome.cached_tokens) == (({}, {5: -0.25}), 1)
 
 
-async def test_named_tokens_of_a_prompt_are_refused_by_name_on_a_gpu() -> None:
-    order = SampleOrder((4, 5), SamplingOptions(max_tokens=4), prompt_targets_R=((5,),))
-    with pytest.raises(RequestRefused, match="target_prompt_logprobs and prompt_alt_tokens_k"):
-        await sample_make(order, Asked().last, 0, on_cpu=False)
-
-
 async def test_where_one_request_of_a_sample_is_refused_the_other_ends_with_it() -> None:
     over = list[int]()
 
     async def last(order: SampleOrder, parameters: SimpleNamespace) -> SimpleNamespace:
         if parameters.prompt_logprobs is not None:
             await asyncio.sleep(0)
-            raise RequestRefused("scores of a prompt under an adapter are not there on a GPU")
+            raise RequestRefused("the prompt is too long")
         try:
             return await asyncio.get_running_loop().create_future()
         finally:
             over.append(parameters.n)
 
     order = SampleOrder((4, 5), SamplingOptions(max_tokens=4, prompt_logprobs=0), num_samples=3)
-    with pytest.raises(RequestRefused, match="under an adapter"):
-        await sample_make(order, last, 0, on_cpu=False)
+    with pytest.raises(RequestRefused, match="too long"):
+        await sample_make(order, last, 0)
     assert over == [3]
