@@ -63,7 +63,7 @@ def test_a_stranger_gets_from_sign_up_to_the_first_live_point_and_the_tuned_mode
     (runtime / "step-1").touch()
     expect(charted_steps(page)).to_have_attribute("data-steps", "1")
     expect(page.get_by_test_id("policy-version")).to_have_text("1")
-    expect(page.get_by_text("balances", exact=True)).to_be_visible()
+    expect(page.get_by_text("adds up", exact=True)).to_be_visible()
 
     page.get_by_role("button", name="Export model").click()
     open_place(page, "Checkpoints")

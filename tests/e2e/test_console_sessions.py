@@ -156,7 +156,7 @@ def test_a_session_is_suspended_resumed_ended_by_its_budget_and_deleted(
     state = lambda name: page.locator("main").get_by_text(name, exact=True).first  # noqa: E731
     expect(page.get_by_role("button", name="Delete", exact=True)).to_have_count(0)
     expect(state("ready")).to_be_visible(timeout=RUNTIME_MS)
-    expect(page.get_by_text("strictly on-policy")).to_be_visible()
+    expect(page.get_by_text("newest weights only")).to_be_visible()
     open_place(page, "Settings")
     expect(page.get_by_role("region", name="Budget")).to_contain_text("0 of 2")
     page.get_by_role("button", name="Download episodes").click()

@@ -140,7 +140,7 @@ def chat_with(page: Page, checkpoints: Locator, key: str) -> None:
     path = re.compile(r"^tinker://tnk_\w+:train:1/sampler_weights/end$")
     expect(model.locator("option:checked")).to_have_text(path)
     expect(page.get_by_label("Key", exact=True)).to_have_count(0)
-    page.get_by_label("Tokens at most").fill("8")
+    page.get_by_label("Max tokens").fill("8")
     page.get_by_label("Prompt").fill("Hello")
     page.get_by_role("button", name="Ask").click()
     expect(page.get_by_text(re.compile("ended by (stop|length)")).first).to_be_visible()

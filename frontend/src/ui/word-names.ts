@@ -36,7 +36,7 @@ const WRITTEN = {
   learning_rate: "Learning rate",
   updates: "Updates",
   distinct: "Spread of the answers",
-  grammars: "Lost grammars",
+  grammars: "Required form lost",
   group: "Groups",
   equal: "Equal groups",
   staleness: "Staleness",

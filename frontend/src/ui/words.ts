@@ -180,7 +180,7 @@ export const WORDS: Readonly<Record<string, WordEntry>> = {
     bad: "Near zero: all attempts are the same, so all rewards are.",
   },
   grammars: {
-    name: "Lost grammars",
+    name: "Required form lost",
     what: "Answers whose required form (a JSON schema, a choice) the engine could not hold.",
     bad: "Above zero: such answers are not what was asked for.",
   },
@@ -201,7 +201,7 @@ export const WORDS: Readonly<Record<string, WordEntry>> = {
   },
   policy: {
     name: "Samples",
-    what: "From how old a version of the model training may take answers. On-policy: from the newest alone.",
+    what: "How old the weights may be whose answers a step trains on. The newest weights only is called on-policy.",
     bad: "",
   },
   version: {

@@ -59,7 +59,7 @@ export function SecondFactorPanel() {
         {authenticators && !isOn && !begin.data && (
           <>
             <p className="text-muted">
-              A password that someone learned is then not enough to sign in as you.
+              With it, nobody signs in as you with a stolen password alone.
             </p>
             <Button
               disabled={begin.isPending}

@@ -59,7 +59,7 @@ export function KeyForm({ models, error, busy, readOnly, onSubmit }: KeyFormProp
         error={fields.name}
       />
       <Choices
-        legend="May"
+        legend="This key may"
         options={offered}
         chosen={scopes}
         onChange={setScopes}
@@ -81,7 +81,7 @@ export function KeyForm({ models, error, busy, readOnly, onSubmit }: KeyFormProp
       </SelectField>
       {models.length > 0 && (
         <Choices
-          legend="Only for these base models (none: every one)"
+          legend="Only for these base models (none ticked: every model)"
           options={models.map((model) => ({ value: model.name, name: model.name }))}
           chosen={allowed}
           onChange={setAllowed}
@@ -97,7 +97,7 @@ export function KeyForm({ models, error, busy, readOnly, onSubmit }: KeyFormProp
         onChange={(event) => {
           setHours(event.target.value);
         }}
-        description="Hours in which its sessions hold a runtime, times their GPUs. Then they are stopped in good order."
+        description="One GPU for an hour is one; a session without a GPU counts as one GPU. At the cap its sessions write a model checkpoint and stop."
         error={fields.spend_cap_s}
       />
       <div className="flex justify-end">

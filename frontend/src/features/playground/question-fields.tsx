@@ -91,7 +91,7 @@ export function SamplingFields({
       </div>
       <div className="w-32">
         <TextField
-          label="Tokens at most"
+          label="Max tokens"
           type="number"
           min={1}
           max={longest}

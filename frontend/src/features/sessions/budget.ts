@@ -31,7 +31,7 @@ export const TURN_FIELDS: TurnField[] = [
     label: "Step budget",
     kind: "integer",
     minimum: 1,
-    description: "Stops it after so many steps.",
+    description: "It stops after this many steps.",
   },
   {
     ...field,
@@ -39,7 +39,7 @@ export const TURN_FIELDS: TurnField[] = [
     label: "Wall time budget (h)",
     kind: "number",
     minimum: 0.02,
-    description: "Hours since it was made, waiting included.",
+    description: "Hours since it was created, waiting included.",
   },
   {
     ...field,
@@ -47,7 +47,7 @@ export const TURN_FIELDS: TurnField[] = [
     label: "Device budget (h)",
     kind: "number",
     minimum: 0.02,
-    description: "Hours of its runtimes times their GPUs; without a GPU a runtime counts as one.",
+    description: "One GPU for an hour is one; a session without a GPU counts as one GPU.",
   },
 ];
 

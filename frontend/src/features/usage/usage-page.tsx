@@ -81,10 +81,10 @@ function TotalPanel({ total, prices }: { total: Usage; prices: DevicePrices | nu
             <span className="whitespace-nowrap">{money(total.cost, prices.currency)}</span>
           </Fact>
         )}
-        <Fact term="Runtime" note="of all time, deleted sessions too">
+        <Fact term="Runtime" note="all time, with deleted sessions">
           <span className="whitespace-nowrap">{span(total.runtime_s)}</span>
         </Fact>
-        <Fact term="GPU time" note="runtime times its GPUs">
+        <Fact term="GPU time" note="two GPUs for an hour: 2 h">
           <span className="whitespace-nowrap">{span(total.gpu_s)}</span>
         </Fact>
         <Fact term="Steps" note="optimizer updates">

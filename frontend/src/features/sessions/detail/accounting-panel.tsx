@@ -11,7 +11,7 @@ export function AccountingPanel({ session }: { session: Session }) {
     <Panel
       title="Episodes"
       actions={
-        balances ? <Badge tone="good">balances</Badge> : <Badge tone="bad">does not balance</Badge>
+        balances ? <Badge tone="good">adds up</Badge> : <Badge tone="bad">does not add up</Badge>
       }
     >
       <table className="w-full tabular-nums">

@@ -32,7 +32,7 @@ test("reasons for abandoning come most frequent first", () => {
 
 test("the page shows how old a trained sample may be", () => {
   expect([0, 1, 4].map(policyText)).toEqual([
-    "strictly on-policy",
+    "newest weights only",
     "up to 1 version old",
     "up to 4 versions old",
   ]);

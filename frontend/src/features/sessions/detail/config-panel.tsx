@@ -45,8 +45,7 @@ export function ConfigPanel({ session }: { session: Session }) {
             key={row.name}
             ref={row.name === asked ? show : undefined}
             aria-current={row.name === asked ? "true" : undefined}
-            className="flex justify-between gap-3 px-4 py-1.5 aria-[current=true]:bg-accent-soft"
-            title={row.description}
+            className="grid grid-cols-[minmax(0,1fr)_auto] gap-x-3 px-4 py-1.5 aria-[current=true]:bg-accent-soft"
           >
             <dt className="min-w-0 font-mono text-xs break-words">{row.name}</dt>
             <dd className="text-right">
@@ -55,6 +54,9 @@ export function ConfigPanel({ session }: { session: Session }) {
                 <span className="block text-xs text-muted">default {row.default}</span>
               )}
             </dd>
+            {row.description && (
+              <dd className="col-span-2 text-xs text-muted">{row.description}</dd>
+            )}
           </div>
         ))}
       </dl>

@@ -12,15 +12,15 @@ test("every option of the session is there, with its value and its meaning", () 
   const rows = optionRows(fields, defaults);
   expect(rows.map((row) => row.name).sort()).toEqual(fields.map((field) => field.name).sort());
   expect(rows.every((row) => row.description && !row.isChanged)).toBe(true);
-  expect(rows.find((row) => row.name === "max_steps")?.value).toBe("none");
+  expect(rows.find((row) => row.name === "max_steps")?.value).toBe("not set");
 });
 
 test("what differs from its default comes first and shows the default", () => {
   const rows = optionRows(fields, { ...defaults, learning_rate: 1e-5, loss: "dapo", max_steps: 4 });
   expect(rows.slice(0, 3).map((row) => [row.name, row.value, row.default])).toEqual([
-    ["learning_rate", "0.00001", "none"],
+    ["learning_rate", "0.00001", "not set"],
     ["loss", "dapo", "grpo"],
-    ["max_steps", "4", "none"],
+    ["max_steps", "4", "not set"],
   ]);
   expect(rows.filter((row) => row.isChanged)).toHaveLength(3);
 });

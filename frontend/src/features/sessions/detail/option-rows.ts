@@ -32,7 +32,7 @@ export function optionRows(fields: ConfigField[], options: object): OptionRow[] 
 }
 
 export function valueText(value: Shown): string {
-  if (value === null) return "none";
+  if (value === null) return "not set";
   if (typeof value === "object") {
     return Object.entries(value)
       .map(([name, to]) => `${name}: ${valueText(to)}`)

@@ -94,7 +94,7 @@ export const GROUPS: readonly PlotGroup[] = [
         unit: "share, within groups",
         lines: [["distinct", "answers_distinct"]],
       },
-      { title: "Lost grammars", unit: "answers", lines: [["answers", "grammars_lost"]] },
+      { title: "Required form lost", unit: "answers", lines: [["answers", "grammars_lost"]] },
     ],
   },
   {

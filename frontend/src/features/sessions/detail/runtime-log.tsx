@@ -61,7 +61,7 @@ export function RuntimeLog({ sessionId }: { sessionId: string }) {
         />
         <span role="status">
           {data
-            ? `Last ${number(found)} ${asked ? "of them" : "lines"}, at ${timeOfDay(new Date(dataUpdatedAt).toISOString())}`
+            ? `${linesText(found, asked !== "")}, at ${timeOfDay(new Date(dataUpdatedAt).toISOString())}`
             : isReading
               ? "Reading…"
               : ""}
@@ -108,4 +108,10 @@ export function RuntimeLog({ sessionId }: { sessionId: string }) {
       )}
     </>
   );
+}
+
+function linesText(found: number, isNarrowed: boolean): string {
+  const lines = found === 1 ? "line" : "lines";
+  if (found === 0) return "No line";
+  return isNarrowed ? `Last ${number(found)} ${lines} with it` : `Last ${number(found)} ${lines}`;
 }

@@ -7,7 +7,7 @@ import { UserText } from "../../../ui/user-text";
 import { CreatedFact } from "./created-fact";
 
 export function policyText(maxStaleness: number): string {
-  if (maxStaleness === 0) return "strictly on-policy";
+  if (maxStaleness === 0) return "newest weights only";
   return `up to ${String(maxStaleness)} ${maxStaleness === 1 ? "version" : "versions"} old`;
 }
 
@@ -44,7 +44,7 @@ export function SessionFacts({
   const stepTime = last ? seconds(last.rollout_s + last.train_s + last.handover_s) : "–";
   return (
     <dl className="cells grid-cols-2 rounded-lg border border-line sm:grid-cols-3 lg:grid-cols-6">
-      <Fact term="Policy version" note={`steps served${limit}`}>
+      <Fact term="Policy version" note={`steps trained${limit}`}>
         <span data-testid="policy-version">{number(session.policy_version)}</span>
       </Fact>
       <Fact
@@ -61,7 +61,7 @@ export function SessionFacts({
       </Fact>
       <Fact
         term="Samples"
-        note={`${number(config.tasks_per_batch)} ${config.tasks_per_batch === 1 ? "task" : "tasks"} × ${number(config.grpo_n)} per step`}
+        note={`${number(config.tasks_per_batch)} ${config.tasks_per_batch === 1 ? "task" : "tasks"} × ${number(config.grpo_n)} attempts`}
       >
         <span className="text-sm">{policyText(config.max_staleness)}</span>
       </Fact>

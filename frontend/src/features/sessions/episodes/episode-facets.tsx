@@ -40,7 +40,7 @@ export function EpisodeFacets({ id, filter, isLive }: Props) {
       <div className="min-w-0 space-y-2 text-xs">
         <Chips
           name="sort"
-          label="First"
+          label="Sort"
           choices={SORTS.slice(2).map(({ value, name }) => ({ value, shown: name }))}
         />
         <Chips

@@ -35,6 +35,12 @@ export function PhaseGantt({ lanes, beginMs, endMs }: Lanes) {
         <span>{timeText(beginMs, endMs - beginMs)}</span>
         <span>{timeText(endMs, endMs - beginMs)}</span>
       </p>
+      {lanes.some((lane) => lane.deadlineS !== null) && (
+        <p className="mt-2 text-xs text-muted">
+          Limit: without any progress for this long the runtime counts as stuck and is restarted.
+          Waiting for your program is not stuck.
+        </p>
+      )}
     </div>
   );
 }
@@ -78,7 +84,5 @@ function laneText(lane: Lane): string {
     lane.stretches.length === 1
       ? span(lane.longestS)
       : `${String(lane.stretches.length)} ×, longest ${span(lane.longestS)}`;
-  return lane.deadlineS === null
-    ? longest
-    : `${longest} · stuck after ${span(lane.deadlineS)} without progress`;
+  return lane.deadlineS === null ? longest : `${longest} · limit ${span(lane.deadlineS)}`;
 }

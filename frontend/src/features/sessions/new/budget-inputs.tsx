@@ -12,9 +12,9 @@ interface BudgetInputsProps {
 export function BudgetInputs({ texts, errors, onChange }: BudgetInputsProps) {
   return (
     <fieldset className="px-4 py-4">
-      <legend className="sr-only">Turn and budget</legend>
+      <legend className="sr-only">Priority and budget</legend>
       <p aria-hidden className="mb-3 text-xs font-semibold tracking-wide text-muted uppercase">
-        Turn and budget
+        Priority and budget
       </p>
       <div className="grid grid-cols-2 gap-x-5 gap-y-4 lg:grid-cols-4">
         {TURN_FIELDS.map((field) => (

@@ -1,4 +1,4 @@
-// The tasks that two versions have in common, or were played near both, with what each earned: what lost most first.
+// The tasks that two versions have in common, or were played near both, with what each earned: largest drop first.
 import { MOST_OF_A_VERSION, type VersionEdges } from "../../../api/task-episodes";
 import { useAddress, withPart } from "../../../ui/address-part";
 import { Button } from "../../../ui/button";
@@ -55,7 +55,7 @@ export function ChangesPanel({
         ] satisfies SortedColumn<TaskChange>[])),
   ];
   return (
-    <Panel title={isOne ? "Mean reward" : "Mean reward, what lost most first"}>
+    <Panel title={isOne ? "Mean reward" : "Mean reward, largest drop first"}>
       <ErrorNotice error={error} />
       {isPending && (
         <div className="p-4">
@@ -68,7 +68,7 @@ export function ChangesPanel({
           nearest to them
           {near.reach === null ? "" : `, at most ${number(near.reach)} versions away`}.
           {near.tasks > rows.length &&
-            ` The ${number(rows.length)} that lost most, of ${number(near.tasks)}.`}
+            ` The ${number(rows.length)} that fell most, of ${number(near.tasks)}.`}
         </p>
       )}
       {!isPending && !error && rows.length === 0 && (
