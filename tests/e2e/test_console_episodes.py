@@ -113,6 +113,22 @@ def test_a_colleagues_link_opens_in_its_own_project_and_a_foreign_project_is_tol
     expect(page.get_by_role("heading", level=1, name="Home")).to_be_visible()
 
 
+def test_the_palette_finds_an_episode_by_its_id_from_any_page(run: Run) -> None:
+    page = run.page
+    episode = run.api.get("/episodes").json()["items"][0]["episode_id"]
+    page.goto("/home")
+    expect(page.get_by_role("heading", name="Home")).to_be_visible()
+    page.keyboard.press("Control+k")
+    box = page.get_by_role("combobox", name="Go to or do")
+    box.fill("step 1")
+    expect(page.get_by_text("Open its run first, or name it: “my run step 1”")).to_be_visible()
+    box.fill(episode)
+    found = page.get_by_role("dialog", name="Go to or do").get_by_role("option")
+    expect(found).to_contain_text([episode])
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/sessions/{run.session_id}/episodes/{episode}")
+
+
 def test_the_list_is_filtered_by_the_address_and_shows_hostile_text_as_text(run: Run) -> None:
     page = run.page
     page.goto(f"/sessions/{run.session_id}")

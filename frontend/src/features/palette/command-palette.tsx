@@ -73,7 +73,7 @@ function Choices({
   const [actions] = useState(() => pageActions(document));
   const runs = useRuns(typed.trim());
   const { pathname } = useLocation();
-  const { finds, isFetching } = useFinds(typed, runIn(pathname));
+  const { finds, isFetching, hint } = useFinds(typed, runIn(pathname));
   const go = (to: string) => {
     onChoose(() => void navigate(to));
   };
@@ -89,7 +89,7 @@ function Choices({
       />
       <Command.List className="max-h-[60vh] overflow-y-auto p-2">
         <Command.Empty className="px-3 py-6 text-center text-muted">
-          {runs.isFetching || isFetching ? "Looking…" : "Nothing matches"}
+          {runs.isFetching || isFetching ? "Looking…" : hint || "Nothing matches"}
         </Command.Empty>
         {actions.length > 0 && (
           <Group heading="On this page">

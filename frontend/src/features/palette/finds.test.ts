@@ -5,14 +5,9 @@ const PAGES = [{ path: "howto/serving", title: "Serve a model", headings: ["Keys
 const named = (typed: string, run = "") =>
   findsOf(typed, run, PAGES).map(({ group, name, to }) => [group, name, to]);
 
-test("a number is a step of the run that is open, and an id an episode of it", () => {
+test("a number is a step of the run that is open", () => {
   expect(named("step 12", "ses_1")).toEqual([["This run", "Step 12", "/sessions/ses_1/steps/12"]]);
   expect(named("12", "ses_1")[0]).toEqual(["This run", "Step 12", "/sessions/ses_1/steps/12"]);
-  expect(named("epi_ab12", "ses_1")[0]).toEqual([
-    "This run",
-    "epi_ab12",
-    "/sessions/ses_1/episodes/epi_ab12",
-  ]);
   expect(named("step 12")).toEqual([]);
 });
 

@@ -1,7 +1,8 @@
 // What a typed text names beside pages and runs: steps and episodes, of the run that is open or of one that is named, options, words, keys, pages of the manual.
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useDeferredValue } from "react";
-import { episodesPage } from "../../api/episodes";
+import { episodesPage, timelinesPage } from "../../api/episodes";
+import { ApiError } from "../../api/errors";
 import { keysQuery } from "../../api/keys";
 import { anchorOf, manualQuery, type ManualEntry } from "../../api/manual";
 import { sessionsPage } from "../../api/sessions";
@@ -13,6 +14,8 @@ import { WORDS } from "../../ui/words";
 const FROM = 2; // characters
 const MOST = 6;
 const MOST_RUNS = 3; // of a name
+const NEWEST_RUNS = 20; // in which an episode is looked for by its id alone
+const EPISODE_ID = /^epi_[0-9a-f]{16}$/;
 const MOST_NUMBER = 200; // one page of the list
 const OPTIONS = Object.keys(schema.properties);
 
@@ -74,6 +77,36 @@ function stepOf(run: string, note: string, step: string): Find {
   };
 }
 
+/** The episode of an id that a program printed: of the run that is open, or of one of the newest. */
+async function episodeOfId(id: string, open: string): Promise<Find[]> {
+  const { items } = await sessionsPage(
+    { states: [], name: "", kinds: ["episodes"] },
+    "",
+    NEWEST_RUNS,
+  );
+  const others = items.filter((run) => run.id !== open);
+  const runs = open ? [{ id: open, name: "this run" }, ...others] : others;
+  const has = await Promise.all(
+    runs.map((run) =>
+      timelinesPage(run.id, id, 1).then(
+        () => true,
+        (error: unknown) => {
+          if (error instanceof ApiError && error.status === 404) return false;
+          throw error;
+        },
+      ),
+    ),
+  );
+  return runs
+    .filter((_, at) => has[at])
+    .map((run) => ({
+      group: "Steps and episodes",
+      name: id,
+      note: run.name,
+      to: `/sessions/${run.id}/episodes/${id}`,
+    }));
+}
+
 /** By its number, the first is 1, or by a text in it. */
 async function episodesOf(run: string, note: string, what: string): Promise<Find[]> {
   const number = /^\d{1,3}$/.test(what) ? Number(what) : 0;
@@ -111,13 +144,6 @@ export function findsOf(typed: string, run: string, pages: readonly ManualEntry[
       note: "step",
       to: `/sessions/${run}/steps/${step}`,
     });
-  if (/^epi_\w+$/.test(wanted) && run)
-    found.push({
-      group: "This run",
-      name: typed.trim(),
-      note: "episode",
-      to: `/sessions/${run}/episodes/${typed.trim()}`,
-    });
   if (wanted.length < FROM) return found;
   const has = (text: string) =>
     text.toLowerCase().includes(wanted) || text.toLowerCase().includes(wanted.replaceAll(" ", "_"));
@@ -151,7 +177,14 @@ export function findsOf(typed: string, run: string, pages: readonly ManualEntry[
   return [...found, ...options.slice(0, MOST), ...words.slice(0, MOST), ...manual.slice(0, MOST)];
 }
 
-export function useFinds(typed: string, run: string): { finds: Find[]; isFetching: boolean } {
+interface Found {
+  finds: Find[];
+  isFetching: boolean;
+  /** What to type instead, where nothing was found for want of it. */
+  hint: string;
+}
+
+export function useFinds(typed: string, run: string): Found {
   const text = useDeferredValue(typed.trim());
   const isWord = text.length >= FROM;
   const manual = useQuery(manualQuery);
@@ -166,10 +199,12 @@ export function useFinds(typed: string, run: string): { finds: Find[]; isFetchin
     .filter(({ name }) => isWord && name.toLowerCase().includes(text.toLowerCase()))
     .map(({ name }): Find => ({ group: "API keys", name, note: "key", to: "/keys" }));
   const sought = soughtIn(text);
+  const isId = EPISODE_ID.test(text.toLowerCase());
   const ofRuns = useQuery({
     queryKey: ["palette", "of runs", run, text],
-    queryFn: () => (sought ? findsOfRuns(sought, run) : []),
-    enabled: sought !== null,
+    queryFn: () =>
+      sought ? findsOfRuns(sought, run) : isId ? episodeOfId(text.toLowerCase(), run) : [],
+    enabled: sought !== null || isId,
   });
   const ofEpisodes = (isWord ? (episodes.data?.items ?? []) : []).map((episode): Find => {
     const { episode_id: id } = episode;
@@ -189,5 +224,9 @@ export function useFinds(typed: string, run: string): { finds: Find[]; isFetchin
   return {
     finds: finds.filter(({ to }, at) => finds.findIndex((find) => find.to === to) === at),
     isFetching: episodes.isFetching || keys.isFetching || ofRuns.isFetching,
+    hint:
+      sought && !sought.run && !run
+        ? `Open its run first, or name it: “my run ${sought.part} ${sought.what}”`
+        : "",
   };
 }
