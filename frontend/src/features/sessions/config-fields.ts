@@ -54,7 +54,8 @@ export function configFields(schema: OptionSchema): ConfigField[] {
       nullable: variants.some((variant) => variant.type === "null"),
       choices: main.enum ?? [],
       default: (property.default ?? null) as OptionValue,
-      description: property.description ?? "",
+      // the wire's word for it is Python's, and the form's is "not set"
+      description: (property.description ?? "").replace(/\bnone: /gi, "Not set: "),
     };
   });
 }

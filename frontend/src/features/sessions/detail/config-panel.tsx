@@ -20,7 +20,7 @@ export function ConfigPanel({ session }: { session: Session }) {
   const [address] = useAddress();
   const asked = address.get("option"); // where a search led to
   const [all, setAll] = useState(asked !== null);
-  const rows = optionRows(FIELDS, session.config);
+  const rows = optionRows(FIELDS, session.config, session.kind);
   const changed = rows.filter((row) => row.isChanged);
   return (
     <Panel
@@ -36,6 +36,12 @@ export function ConfigPanel({ session }: { session: Session }) {
         />
       }
     >
+      {session.kind === "tinker" && (
+        <p className="border-b border-line px-4 py-2 text-xs text-muted">
+          Its clients choose the rank, the loss and the learning rate of each model: the Overview
+          shows them.
+        </p>
+      )}
       {changed.length === 0 && (
         <p className="px-4 py-2 text-muted">Every option has its default.</p>
       )}

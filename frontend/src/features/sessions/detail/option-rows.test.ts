@@ -34,6 +34,20 @@ test("an option that this page's schema does not know is shown all the same", ()
   });
 });
 
+test("a session of tinker clients has the options of its runtime alone", () => {
+  const resolved = { ...defaults, learning_rate: 2e-4, normalize_advantage: true, lora_rank: 32 };
+  const rows = optionRows(fields, resolved, "tinker");
+  const changed = rows.filter((row) => row.isChanged);
+  expect(changed.map((row) => [row.name, row.value])).toEqual([["lora_rank", "32"]]);
+  expect(changed[0]?.description).toBe("The largest rank that a model of its clients may have.");
+  expect(rows.map((row) => row.name)).toContain("max_context_length");
+});
+
+test("what an option without a value means is told in the word that stands there", () => {
+  const rate = optionRows(fields, defaults).find((row) => row.name === "learning_rate");
+  expect(rate?.description).toContain("Not set: by the model's size");
+});
+
 test("a map of names is shown name by name", () => {
   const rows = optionRows(fields, {
     ...defaults,

@@ -1,4 +1,5 @@
 // Every option that a session runs with, what differs from its default first.
+import type { Session } from "../../../api/types";
 import { byPath, type ConfigField, type OptionValue } from "../config-fields";
 
 export interface OptionRow {
@@ -13,17 +14,42 @@ export interface OptionRow {
 /** A map of names, which the form does not offer, is written by a program. */
 type Shown = OptionValue | Record<string, OptionValue>;
 
-export function optionRows(fields: ConfigField[], options: object): OptionRow[] {
+// What a session without episodes takes of its options: of the others its client decides by each call, or nothing does.
+const OF_RUNTIME = new Set([
+  "devices",
+  "dtype",
+  "idle_suspend_s",
+  "lora_rank",
+  "max_context_length",
+  "max_tokens",
+  "nodes",
+  "place",
+  "placement",
+  "trainer_ranks",
+]);
+
+/** Those that count for a session of this kind. */
+export function optionRows(
+  fields: ConfigField[],
+  options: object,
+  kind: Session["kind"] = "episodes",
+): OptionRow[] {
   const config = byPath<Shown>(options as Record<string, unknown>, fields);
   const known = new Map(fields.map((field) => [field.name, field]));
-  const rows = Object.entries(config).map(([name, value]): OptionRow => {
+  const counts = Object.entries(config).filter(
+    ([name]) => kind === "episodes" || OF_RUNTIME.has(name),
+  );
+  const rows = counts.map(([name, value]): OptionRow => {
     const field = known.get(name);
     return {
       name,
       value: valueText(value),
       default: field ? valueText(field.default) : "",
       isChanged: !field || field.default !== value,
-      description: field?.description ?? "",
+      description:
+        kind === "tinker" && name === "lora_rank"
+          ? "The largest rank that a model of its clients may have."
+          : (field?.description ?? ""),
     };
   });
   return rows.sort(

@@ -83,7 +83,7 @@ function Facts({ session, run }: { session: Session; run: TinkerRun | undefined 
   const last = models.reduce((newest, { last_request_at: at }) => (at > newest ? at : newest), "");
   const steps = models.reduce((sum, model) => sum + model.steps, 0);
   return (
-    <dl className="cells grid-cols-2 rounded-lg border border-line sm:grid-cols-3 xl:grid-cols-6">
+    <dl className="cells grid-cols-2 rounded-lg border border-line sm:grid-cols-4 xl:grid-cols-7">
       <Fact term="Base model" note={`${number(session.config.max_context_length)} tokens a call`}>
         <span className="block text-sm leading-5 wrap-anywhere">{session.base_model}</span>
       </Fact>
