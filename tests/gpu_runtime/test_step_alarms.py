@@ -134,6 +134,19 @@ def test_after_a_collapse_the_rate_the_entropy_and_the_kl_are_named() -> None:
     assert "learning_rate" not in spread["reason"] and "temperature" in spread["hint"]
 
 
+def test_one_answer_for_every_task_is_told_where_its_other_words_differ() -> None:
+    groups, spreads = [group(0.0, 0.0), group(1.0, 1.0)], [0.96] * 6
+    seen = {0.0: 9, 1.0: 3}
+    (told,) = level_groups_events(8, spreads, groups, seen, [LAST], 2)
+    assert told["name"] == "nothing_to_learn" and "9 of 0, 3 of 1" in told["reason"]
+    assert "learning_rate 2e-05, an entropy of 0.03" in told["reason"]
+    assert "one answer has taken over" in told["hint"] and "temperature" in told["hint"]
+    (told,) = level_groups_events(8, spreads, groups[:1] * 2, {0.0: 12}, [LAST], 2)
+    assert "taken over" not in told["hint"], "no task earned what another did not"
+    *_, told = level_groups_events(1, spreads, groups, seen, [], 2)
+    assert "taken over" not in told["hint"], "before a step no answer can"
+
+
 def test_a_loop_whose_episodes_never_end_with_a_reward_is_told_after_as_many_as_two_batches() -> (
     None
 ):

@@ -31,6 +31,11 @@ COLLAPSED = (
     "learning_rate, or add kl_coef or"
     " entropy_coef."
 )
+# answers of many words, of which a reward reads one, differ in the others
+ONE_ANSWER = (
+    "Compare the answers to two tasks: where what the reward reads of them is the same, one answer "
+    f"has taken over. {COLLAPSED} Else: {MORE_SPREAD[0].lower() + MORE_SPREAD[1:]}"
+)
 NO_REWARD = (
     "The loop's own exceptions say why. A reward must be a finite number: NaN and infinity are "
     "refused, and the episode"
@@ -63,9 +68,7 @@ def level_groups_events(
     if is_alike and before < many <= total and not was_told:
         found.append(_alike(step, total))
     if total // many > before // many:
-        found.append(
-            _nothing_to_learn(step, spreads, groups, last if is_alike else None, is_alike=is_alike)
-        )
+        found.append(_nothing_to_learn(step, spreads, groups, seen, last, is_alike=is_alike))
     return found
 
 
@@ -115,10 +118,14 @@ def _nothing_to_learn(
     step: int,
     spreads: Sequence[float],
     groups: Sequence[Group],
+    seen: Mapping[float, int],
     last: Metrics | None,
     *,
     is_alike: bool,
 ) -> Event:
+    """``seen`` has several rewards where each group earned one of them as a whole: after a step so
+    does a policy that gives every task the same answer.
+    """
     mean = statistics.fmean(episode.reward for group in groups for episode in group.episodes)
     distinct, total = statistics.fmean(spreads), len(spreads)
     reason = (
@@ -132,7 +139,8 @@ def _nothing_to_learn(
         "groups": total,
         "reward_mean": mean,
     }
-    if last is not None:
+    apart = last is not None and len(seen) > 1
+    if last is not None and (is_alike or apart):
         rate, entropy, kl = (
             last["learning_rate"],
             last["entropy"],
@@ -143,6 +151,8 @@ def _nothing_to_learn(
             f"; step {last['step']} had learning_rate {rate:g}, an entropy of {entropy:.2g} "
             f"and a KL of {kl:.2g}"
         )
-    hint = COLLAPSED if is_alike else MORE_SPREAD
+    if apart:
+        reason += f"; each group's attempts earned the same, those of all {rewards_text(seen)}"
+    hint = COLLAPSED if is_alike else ONE_ANSWER if apart else MORE_SPREAD
     cut = LONGER if truncated_share(groups) > MOSTLY_CUT else ""
     return found | {"answers_distinct": distinct, "reason": reason, "hint": hint + cut}
