@@ -87,7 +87,7 @@ def main() -> None:
     trainer = trainer_make(str(MODEL), config)
     rows = [memory.row("loaded")]
     for step in (1, 2):
-        gradient_here(trainer, batch, entropy_coef=config.entropy_coef)
+        gradient_here(trainer, batch)
         rows.append(memory.row(f"forward and backward {step}"))
         optim_step_here(trainer, step)
         rows.append(memory.row(f"step {step}"))

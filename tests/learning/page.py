@@ -47,7 +47,7 @@ def _read(folder: Path, tasks: dict[str, str]) -> list[dict[str, Any]]:
     order = [*tasks]
     return sorted(
         curves,
-        key=lambda one: (order.index(one["task"]), one["config"]["learning_rate"], one["seed"]),
+        key=lambda one: (order.index(one["task"]), *_settings_order(one["config"]), one["seed"]),
     )
 
 
@@ -71,12 +71,22 @@ def table(curves: list[dict[str, Any]]) -> str:
     return "\n".join([*lines, "", *plots, ""])
 
 
+def _settings_order(config: dict[str, Any]) -> tuple[float, list[str]]:
+    return config["learning_rate"], settings_text(config)
+
+
+def settings_text(config: dict[str, Any]) -> list[str]:
+    """The rate of a curve, and what it has otherwise than by default."""
+    others = config.get("options", {})
+    return [f"{config['learning_rate']:g}", *(f"{name}={others[name]}" for name in sorted(others))]
+
+
 def rates_table(curves: list[dict[str, Any]]) -> str:
     """Markdown: what each rate did to a small task."""
     lines = [
-        "| task | rate | seed, steps | reward | held-out | commonest | distinct | gradient norm |"
-        " entropy |",
-        "| --- " * 9 + "|",
+        "| task | rate | seed, steps | reward | held-out | commonest | in training | distinct |"
+        " gradient norm | entropy |",
+        "| --- " * 10 + "|",
     ]
     for curve in curves:
         scores, steps = curve["scores"], len(curve["rewards"])
@@ -84,17 +94,26 @@ def rates_table(curves: list[dict[str, Any]]) -> str:
         entropies = [value for value in curve["entropy"] if value is not None]
         cells = [
             SMALL[curve["task"]],
-            f"{curve['config']['learning_rate']:g}",
+            ", ".join(settings_text(curve["config"])),
             f"{curve['seed']}, {steps}",
             _ends(curve["rewards"]),
             _ends([point["score"] for point in scores]),
             _ends([point["commonest"] for point in scores]),
+            _ends(curve["commonest"]) if "commonest" in curve else "",
             _ends(curve["distinct"]),
             f"{norms[0]:.1f}, {max(norms):.1f}, {norms[-1]:.1f}" if norms else "none",
             _ends(entropies) if entropies else "none",
         ]
         lines.append(f"| {' | '.join(cells)} |")
+        if "trl" in curve:
+            lines.append(_peer_row(curve["trl"]))
     return "\n".join([*lines, ""])
+
+
+def _peer_row(peer: dict[str, Any]) -> str:
+    scored = [_ends([point[name] for point in peer["scores"]]) for name in ("score", "commonest")]
+    cells = ["", "", "TRL", _ends(peer["rewards"]), *scored, "", "", "", ""]
+    return f"| {' | '.join(cells)} |"
 
 
 def _ends(values: list[float]) -> str:

@@ -11,6 +11,7 @@ import json
 import sys
 import tempfile
 import time
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ def learn(chosen: argparse.Namespace) -> dict[str, list]:
         for of_step in questions_of_steps(task, chosen.seed, chosen.steps, chosen.prompts)
         for each in of_step
     ]
-    scores: list[dict[str, float]] = []
+    scores: list[dict[str, Any]] = []
     rewards: list[float] = []
     began = time.monotonic()
 
@@ -74,11 +75,9 @@ def learn(chosen: argparse.Namespace) -> dict[str, list]:
             self.take(model, state.global_step)
 
         def take(self, model, step: int) -> None:
-            share = score(model, tokenizer, task, [prompt(each) for each in task.held_out])
-            scores.append(
-                {"step": step, "score": share, "at_s": round(time.monotonic() - began, 1)}
-            )
-            print(f"TRL, step {step}: {share:.2f}", file=sys.stderr, flush=True)
+            found = score(model, tokenizer, task, [prompt(each) for each in task.held_out])
+            scores.append({"step": step} | found | {"at_s": round(time.monotonic() - began, 1)})
+            print(f"TRL, step {step}: {found['score']:.2f}", file=sys.stderr, flush=True)
 
     with tempfile.TemporaryDirectory() as output:
         arguments = GRPOConfig(
@@ -100,9 +99,9 @@ def learn(chosen: argparse.Namespace) -> dict[str, list]:
     return {"rewards": means, "scores": scores}
 
 
-def score(model: Any, tokenizer: Any, task: Task, prompts: list[str]) -> float:
+def score(model: Any, tokenizer: Any, task: Task, prompts: list[str]) -> dict[str, Any]:
     """The share of held-out questions that are answered right at temperature 0, all asked in one
-    batch.
+    batch, and of those that have the answer which most have; this answer.
     """
     import torch
 
@@ -119,7 +118,9 @@ def score(model: Any, tokenizer: Any, task: Task, prompts: list[str]) -> float:
         for row in made[:, width:].tolist()
     ]
     right = [question.right for question in task.held_out]
-    return sum(map(task.score, given, right)) / len(prompts)
+    answer, many = Counter(map(task.read, given)).most_common(1)[0]
+    share = sum(map(task.score, given, right)) / len(prompts)
+    return {"score": share, "commonest": many / len(prompts), "answer": answer}
 
 
 def _until_end(ids: list[int], ends: int | list[int]) -> list[int]:

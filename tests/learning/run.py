@@ -10,7 +10,8 @@ is one step of two groups on each task, and leaves no curve: status 0 where all 
 
 Without ``--rate`` all is at the defaults of a session. The tasks of ``small_tasks.py``, which show
 what the default rate does, have a curve for each rate, in ``curves/rates/``; ``--all`` is without
-them.
+them. ``--option entropy_coef=0.01`` is one of a session's options for them, otherwise than by
+default.
 """
 
 import argparse
@@ -31,7 +32,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests")]
 
-from learning.page import CURVES, RATES, page_write  # noqa: E402
+from learning.page import CURVES, RATES, page_write, settings_text  # noqa: E402
 from learning.plot import curve_plot  # noqa: E402
 from learning.small_tasks import SMALL  # noqa: E402
 from learning.tasks import TASKS, Question, Task, questions_of_steps  # noqa: E402
@@ -63,6 +64,7 @@ def main() -> int:
     options.add_argument("--steps", type=int, default=12)
     options.add_argument("--every", type=int, default=4, help="steps between two scores")
     options.add_argument("--rate", type=float, help="learning rate; else the model's default")
+    options.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
     options.add_argument("--trl", action="store_true")
     options.add_argument("--smoke", action="store_true")
     options.add_argument("--model", default=str(MODEL))
@@ -71,6 +73,12 @@ def main() -> int:
         options.error(
             f"{PEER.relative_to(ROOT)} is missing: tests/environments/build.py trl makes it"
         )
+    given = {"learning_rate": chosen.rate} if chosen.rate else {}
+    others = {
+        name: json.loads(value) for name, _, value in (o.partition("=") for o in chosen.option)
+    }
+    if others and (chosen.all or chosen.task not in SMALL):
+        options.error(f"--option is for one of the tasks {', '.join(SMALL)}")
     if chosen.smoke:
         return asyncio.run(smoke(chosen.model))
     runs = (
@@ -84,9 +92,16 @@ def main() -> int:
         task = EVERY_TASK[name]()
         curve |= asyncio.run(
             learn(
-                task, chosen.model, chosen.rate, seed=seed, steps=chosen.steps, every=chosen.every
+                task,
+                chosen.model,
+                given | others,
+                seed=seed,
+                steps=chosen.steps,
+                every=chosen.every,
             )
         )
+        if others:
+            curve["config"]["options"] = others
         if chosen.trl and not task.tools:
             curve["trl"] = beside(
                 name, chosen.model, seed, chosen.steps, chosen.every, curve["config"]
@@ -110,7 +125,7 @@ def write(curve: dict) -> None:
     name = f"{curve['task']}-seed{curve['seed']}"
     if curve["task"] in SMALL:
         RATES.mkdir(exist_ok=True)
-        file = RATES / f"{name}-{curve['config']['learning_rate']:g}.json"
+        file = RATES / f"{name}-{'-'.join(settings_text(curve['config']))}.json"
         file.write_text(json.dumps(curve) + "\n")
         page_write()
         return
@@ -127,12 +142,10 @@ def write(curve: dict) -> None:
 
 
 async def learn(
-    task: Task, model: str, rate: float | None, *, seed: int, steps: int, every: int
+    task: Task, model: str, given: dict[str, Any], *, seed: int, steps: int, every: int
 ) -> dict:
     """The configuration, what was measured in each step, and the held-out scores."""
-    config = SessionConfig(
-        seed=seed, max_context_length=512, max_tokens=task.max_tokens, learning_rate=rate
-    )
+    config = SessionConfig(seed=seed, max_context_length=512, max_tokens=task.max_tokens, **given)
     tokenizer, asked = (
         TransformersTokenizer(model),
         questions_of_steps(task, seed, steps, config.tasks_per_batch),
@@ -230,8 +243,9 @@ async def play(
 async def train(
     loop: Loop, tokenizer: Any, task: Task, asked: list[Question], step: int
 ) -> dict[str, float | None]:
-    """One step on ``grpo_n`` attempts at each question: their mean reward, the share of
-    answers that differ (``distinct_share`` of a batch), and what the step measured, None where all groups were level.
+    """One step on ``grpo_n`` attempts at each question: their mean reward, the share of answers of a
+    question that differ (``distinct_share`` of a batch), the share that the commonest answer has of
+    all, and what the step measured, None where all groups were level.
     """
     many = loop.config.grpo_n
     played = await asyncio.gather(
@@ -255,12 +269,14 @@ async def train(
         await loop.hand_over(step)
         said = ", ".join(f"{name} {measured[name]:.3g}" for name in MEASURES)
     mean, distinct = statistics.fmean(rewards), statistics.fmean(spreads)
+    answer, share = commonest(task, played)
     print(
-        f"step {step}: mean reward {mean:.2f}, {distinct:.2f} distinct, {len(samples)} samples with"
-        f" a gradient; {said}",
+        f"step {step}: mean reward {mean:.2f}, {distinct:.2f} distinct, {share:.2f} are {answer!r},"
+        f" {len(samples)} samples with a gradient; {said}",
         flush=True,
     )
-    found = {"rewards": mean, "distinct": distinct} | {name: measured.get(name) for name in KEPT}
+    found = {"rewards": mean, "distinct": distinct, "commonest": share}
+    found |= {name: measured.get(name) for name in KEPT}
     return {name: value and round(value, 4) for name, value in found.items()}
 
 
@@ -274,9 +290,14 @@ async def score(loop: Loop, tokenizer: Any, task: Task) -> dict[str, Any]:
     right = [
         task.score(one.answers, each.right) for one, each in zip(played, task.held_out, strict=True)
     ]
-    answer, many = Counter(one.answers for one in played).most_common(1)[0]
-    share = sum(right) / len(right)
-    return {"score": share, "commonest": many / len(right), "answer": answer}
+    answer, share = commonest(task, played)
+    return {"score": sum(right) / len(right), "commonest": share, "answer": answer}
+
+
+def commonest(task: Task, played: list[Played]) -> tuple[str, float]:
+    """The answer that most attempts gave, as the reward reads it, and the share of those."""
+    answer, many = Counter(task.read(one.answers) for one in played).most_common(1)[0]
+    return answer, many / len(played)
 
 
 if __name__ == "__main__":

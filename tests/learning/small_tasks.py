@@ -54,15 +54,25 @@ CALCULATE = {
 
 
 def _task(
-    questions: list[Question], reward: Callable[[str, str], float], max_tokens: int, *turns: Any
+    questions: list[Question],
+    reward: Callable[[str, str], float],
+    max_tokens: int,
+    *turns: Any,
+    form: str | None = None,
 ) -> Task:
-    """The last of ``questions`` are held out; ``turns`` are what a task with tools has."""
+    """The last of ``questions`` are held out; ``turns`` are what a task with tools has. Of an answer
+    the reward goes by the first place that has ``form``.
+    """
     train, held_out = questions[:-HELD_OUT], questions[-HELD_OUT:]
 
     def score(said: str, right: str) -> float:
         return float(reward(said, right) == 1)
 
-    return Task(train, held_out, reward, score, max_tokens, *turns)
+    def read(said: str) -> str:
+        found = re.search(form, said.lower()) if form else None
+        return found[0] if found else said
+
+    return Task(train, held_out, reward, score, max_tokens, *turns, read=read)
 
 
 def _numbers(said: str) -> list[int]:
@@ -86,6 +96,10 @@ def _first_named(words: list[str]) -> Callable[[str, str], float]:
     return reward
 
 
+def _one_of(words: list[str]) -> str:
+    return rf"\b(?:{'|'.join(words)})\b"
+
+
 def letters() -> Task:
     """How often a letter is in a word: 0, 1, 2 and 3 are right equally often."""
     ask = 'How many times is the letter "{}" in the word "{}"? Answer with a number alone.'
@@ -101,7 +115,7 @@ def letters() -> Task:
 
     words = rng.sample(WORDS, len(WORDS))
     asked = balanced(words[:-15], 12) + balanced(words[-15:], HELD_OUT // 4)
-    return _task(asked, _first_number_is, 6)
+    return _task(asked, _first_number_is, 6, form=r"\d+")
 
 
 def sorting() -> Task:
@@ -199,7 +213,8 @@ def odd_word() -> Task:
         return questions
 
     questions = asked(80, slice(6)) + asked(HELD_OUT, slice(6, None))
-    return _task(questions, _first_named([*chain(*KINDS.values())]), 8)
+    words = [*chain(*KINDS.values())]
+    return _task(questions, _first_named(words), 8, form=_one_of(words))
 
 
 def largest() -> Task:
@@ -209,7 +224,7 @@ def largest() -> Task:
         drawn = rng.sample(range(10, 100), 5)
         text = f"Which number is the largest: {', '.join(map(str, drawn))}?"
         questions.append(Question(f"{text} Answer with the number alone.", str(max(drawn))))
-    return _task(questions, _first_number_is, 6)
+    return _task(questions, _first_number_is, 6, form=r"\d+")
 
 
 def last_word() -> Task:
@@ -226,7 +241,8 @@ def last_word() -> Task:
             questions.append(Question(ask.format(*said), place))
         return questions
 
-    return _task(asked(PLACES[:13], 78) + asked(PLACES[13:], HELD_OUT), _first_named(PLACES), 8)
+    questions = asked(PLACES[:13], 78) + asked(PLACES[13:], HELD_OUT)
+    return _task(questions, _first_named(PLACES), 8, form=_one_of(PLACES))
 
 
 def sequence() -> Task:
@@ -238,7 +254,7 @@ def sequence() -> Task:
         shown = ", ".join(str(first + gap * place) for place in range(4))
         text = f"Which number comes next: {shown}? Answer with the number alone."
         questions.append(Question(text, str(first + gap * 4)))
-    return _task(questions, _first_number_is, 6)
+    return _task(questions, _first_number_is, 6, form=r"\d+")
 
 
 SMALL: dict[str, Callable[[], Task]] = {

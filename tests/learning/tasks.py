@@ -41,6 +41,8 @@ class Task:
     tools: Sequence[dict[str, Any]] = ()
     opening: str = ""
     reply: Callable[[str, str], str | None] = lambda answers, right: None
+    # what of an answer the reward goes by: of two with the same number, the same
+    read: Callable[[str], str] = lambda answers: answers
 
 
 def questions_of_steps(task: Task, seed: int, steps: int, many: int) -> list[list[Question]]:

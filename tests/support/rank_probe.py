@@ -83,7 +83,7 @@ def _gradient(trainer, samples: Sequence[Sample]) -> tuple[dict, dict, dict]:
         return step(closure)
 
     trainer.optimizer.step = record
-    metrics = gradient_here(trainer, samples, entropy_coef=trainer.config.entropy_coef)
+    metrics = gradient_here(trainer, samples)
     metrics |= optim_step_here(trainer, 1)
     # ZeRO 1 and 2 hand over one tensor, the parameters in their order and some padding
     (flat,) = handed

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.loop.step_options import loop_adam, step_adam
+from gpu_runtime.loop.step_options import loop_adam, loss_settings, step_adam
 from gpu_runtime.steps.updates import samples_logprobs
 from gpu_runtime.training.ranks import TrainerRanks
 from gpu_runtime.training.rows.loop_data import loop_data, sample_data, values_by_token
@@ -34,7 +34,7 @@ def gradient_here(trainer, samples: Sequence[Sample], **changed: float) -> dict[
 
 def _call(trainer, samples: Sequence[Sample], changed: dict[str, float]) -> tuple:
     config = trainer.spec.config
-    return loop_data(samples, config), config.loss, {"entropy_coef": 0.0, **changed}
+    return loop_data(samples, config), config.loss, {**loss_settings(config), **changed}
 
 
 async def logprobs(
