@@ -27,6 +27,7 @@ TOKENIZER_FILES = (
     "chat_template.jinja",
     "tekken.json",
 )
+WEIGHT_FILES = ("*.safetensors", "*.safetensors.index.json")
 
 
 def proof_of(tokenizer: Any, config: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -56,12 +57,12 @@ def written(tokenizer: Any, messages: list[dict[str, str]]) -> str | None:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """SHA-256 of the files in ``folder`` that are the base's: the tokenizer's, a tower's."""
+    """SHA-256 of the files in ``folder`` that say what was trained: the tokenizer's, all weights."""
     found = {}
-    for name in (*TOKENIZER_FILES, FROZEN):
-        if (folder / name).is_file():
-            with (folder / name).open("rb") as file:
-                found[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    for pattern in (*TOKENIZER_FILES, *WEIGHT_FILES):
+        for path in filter(Path.is_file, folder.glob(pattern)):
+            with path.open("rb") as file:
+                found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
     return found
 
 
