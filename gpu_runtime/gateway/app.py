@@ -23,7 +23,13 @@ from gpu_runtime.episodes.ledger import Episodes
 from gpu_runtime.errors import ControlPlaneLost, ControlPlaneRefused, RuntimeFault, StoreUnavailable
 from gpu_runtime.gateway.anthropic.routes import AnthropicRoutes
 from gpu_runtime.gateway.completion_handler import CompletionHandler
-from gpu_runtime.gateway.http import anthropic_error, episode_key, openai_error, wire_error
+from gpu_runtime.gateway.http import (
+    anthropic_error,
+    episode_key,
+    openai_error,
+    sentences,
+    wire_error,
+)
 from gpu_runtime.gateway.internal.batch_routes import BatchRoutes
 from gpu_runtime.gateway.internal.routes import InternalRoutes
 from gpu_runtime.gateway.internal.trajectory_routes import TrajectoryRoutes
@@ -226,7 +232,9 @@ def _count(episodes: Episodes, request: Request, error: GatewayError) -> None:
     with contextlib.suppress(BadKey, EpisodeClosed):  # of no episode that is open
         path = f"{request.method} {request.url.path.removeprefix('/v1')}"
         episode = episodes.recorder.authenticate(episode_key(request))
-        episode.refused.add(at=time.time(), status=error.status, path=path, message=error.sentences)
+        episode.refused.add(
+            at=time.time(), status=error.status, path=path, message=sentences(request, error)
+        )
 
 
 class Errors:

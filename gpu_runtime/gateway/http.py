@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
+from gpu_runtime.gateway.places import places_of
 from gpu_runtime.refusals import (
     BadKey,
     BadRequest,
@@ -24,11 +25,6 @@ from gpu_runtime.refusals import (
 from tinkerscript.wire.errors import ErrorBody, ErrorCode, ErrorDetail, anthropic_error_body
 
 PLACE = re.compile(r"(?<=[A-Za-z_])\.(\d+)(?!\w)")  # of an item of a list, in a path of names
-RESPONSES_NAMES = {
-    "reasoning_effort": "reasoning.effort",
-    "max_completion_tokens": "max_output_tokens",
-    "response_format": "text.format",
-}
 MAX_BODY_BYTES = 16 * 2**20
 T = TypeVar("T")
 
@@ -107,32 +103,27 @@ def parse_page(request: Request, *, limit: int, maximum: int) -> dict[str, Any]:
     return {"cursor": request.query_params.get("cursor"), "limit": int(given)}
 
 
+def sentences(request: Request, error: GatewayError) -> str:
+    """What is wrong and what to do, with the paths of what the client sent."""
+    return places_of(request).said(error.sentences)
+
+
 def openai_error(request: Request, error: GatewayError) -> JSONResponse:
     """The error body of the OpenAI dialect: its ``param`` has the places of lists in brackets."""
-    param = error.param
-    if param is not None and "/responses" in request.url.path:
-        param = _of_responses(param)
+    param = error.param and places_of(request).own(error.param)
+    if param == "messages" and "/responses" in request.url.path:
+        param = "input"  # all of it: a message has a place of its own
     param = param and PLACE.sub(r"[\1]", param)
-    said = PLACE.sub(r"[\1]", error.sentences)
+    said = PLACE.sub(r"[\1]", sentences(request, error))
     # A request that is at fault in a way that has no code of its own has none there.
     code = None if error.openai_code == ErrorCode.INVALID_REQUEST else error.openai_code
     body = {"message": said, "type": error.openai_type, "param": param, "code": code}
     return JSONResponse({"error": body}, status_code=error.status, headers=_headers(request, error))
 
 
-def _of_responses(param: str) -> str:
-    """The name in Responses of what was refused of the chat request that stands for it."""
-    first, _, rest = param.partition(".")
-    if first == "messages":
-        return "input"  # its items are not the messages
-    rest = rest.replace(".function.", ".").replace(".custom.", ".")
-    name = RESPONSES_NAMES.get(first, first)
-    return f"{name}.{rest}" if rest else name
-
-
 def anthropic_error(request: Request, error: GatewayError) -> JSONResponse:
     """The error body of Anthropic's dialect."""
-    said = error.sentences
+    said = sentences(request, error)
     # clients look for these words, and shorten the conversation
     if isinstance(error, PromptTooLong):
         said = f"prompt is too long: {error.tokens} tokens > {error.maximum} maximum. {error.hint}"

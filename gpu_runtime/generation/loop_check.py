@@ -31,8 +31,8 @@ def check_loop(messages: Sequence[dict[str, Any]], renderer: Renderer, *, has_to
     for number, message in enumerate(messages):
         if "reasoning_content" in message and renderer.thoughts is None:
             raise BadRequest(
-                f"messages.{number} carries thoughts, and this model's chat template does not "
-                "render them",
+                f"messages.{number}.reasoning_content: this model's chat template does not render "
+                "thoughts",
                 hint="Leave reasoning_content, reasoning, reasoning_details and thinking blocks "
                 "out.",
                 param=f"messages.{number}.reasoning_content",
@@ -41,14 +41,12 @@ def check_loop(messages: Sequence[dict[str, Any]], renderer: Renderer, *, has_to
         calls = [call["id"] for call in message.get("tool_calls", [])]
         called.update(calls)
         if calls and not renderer.writes_calls:
-            raise _left_out(
-                f"messages.{number} makes a call", "leaves calls out", f"messages.{number}", AS_TEXT
-            )
+            at = f"messages.{number}.tool_calls.0"
+            raise _left_out(f"{at} is a call", "leaves calls out", at, AS_TEXT)
         if len(calls) > 1 and not renderer.writes_many_calls:
-            made = f"messages.{number} makes {len(calls)} calls"
-            raise _left_out(
-                made, "writes one call of a message at most", f"messages.{number}", ONE_BY_ONE
-            )
+            at = f"messages.{number}.tool_calls.1"
+            said = f"{at} is the second of {len(calls)} calls"
+            raise _left_out(said, "writes one call of a message at most", at, ONE_BY_ONE)
         if message["role"] == "tool":
             _check_result(number, message["tool_call_id"], called, renderer)
 

@@ -210,7 +210,7 @@ def _bad_request(error: ValidationError, body: dict[str, Any]) -> BadRequest:
     # the deepest.
     errors = error.errors(include_url=False, include_input=False)
     best = max(errors, key=lambda entry: (not entry["type"].endswith("_type"), len(entry["loc"])))
-    field, code = _path(best["loc"], body), code_of(best)
+    field, code = _path(best["loc"], body, best["type"]), code_of(best)
     if best["type"] == "extra_forbidden":
         return unsupported(field, code=code)
     if missing := _missing_sense(field, body):
@@ -268,12 +268,13 @@ def _along(field: str, value: Any) -> Iterator[Any]:
         yield value
 
 
-def _path(loc: tuple[int | str, ...], value: Any) -> str:
-    """``loc`` without the names of union members, which are ours and mean nothing to a client."""
+def _path(loc: tuple[int | str, ...], value: Any, fault: str) -> str:
+    """``loc`` without the names of union members, which are ours and mean nothing to a client. What
+    is not there can be its end alone, and only where that is the ``fault``."""
     path = []
     for index, part in enumerate(loc):
         inside = (
-            part in value
+            part in value and not (fault == "missing" and _is_tag(part, value, loc[index + 1 :]))
             if isinstance(value, dict)
             else isinstance(value, list) and isinstance(part, int)
         )
@@ -283,10 +284,22 @@ def _path(loc: tuple[int | str, ...], value: Any) -> str:
             isinstance(value, dict)
             and index == len(loc) - 1
             and isinstance(part, str)
-            and "[" not in part
+            and fault == "missing"
         ):
             path.append(str(part))
     return ".".join(path)
+
+
+def _is_tag(part: int | str, value: dict[str, Any], rest: tuple[int | str, ...]) -> bool:
+    """Whether ``part`` is the kind of ``value``, which has a field of that name too: what is said to
+    be missing is there, as in a tool of chat that is sent to Responses."""
+    inside = value[str(part)]
+    return (
+        value.get("type") == part
+        and isinstance(inside, dict)
+        and rest[:1] == rest != ()
+        and (rest[0] in inside)
+    )
 
 
 def _is_chosen(body: dict[str, Any], tool: dict[str, Any]) -> bool:

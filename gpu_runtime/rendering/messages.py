@@ -133,6 +133,12 @@ class AssistantMessage(_Echoed):
     thinking_blocks: list[ThinkingBlock] = []
 
     @property
+    def thoughts_field(self) -> str:
+        """The name that the thoughts came under; empty without any."""
+        names = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
+        return next((name for name in names if getattr(self, name)), "") if self.thoughts else ""
+
+    @property
     def thoughts(self) -> str:
         """The thoughts, under whichever name they came."""
         details = [

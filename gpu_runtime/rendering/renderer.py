@@ -13,8 +13,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-import jinja2
-
 from gpu_runtime.interfaces import Tokenizer
 from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering import harmony, system_text, thoughts
@@ -28,9 +26,10 @@ from gpu_runtime.rendering.calls.probes import (
     tool,
     user,
 )
+from gpu_runtime.rendering.fault_place import TEMPLATE_FAULTS, refusal
 from gpu_runtime.rendering.marks import text_marks
 from gpu_runtime.rendering.marks.marked_text import MarkedText
-from gpu_runtime.rendering.marks.text_marks import BREAK, NO_MARKS, TextMarks, whole
+from gpu_runtime.rendering.marks.text_marks import BREAK, NO_MARKS, TextMarks
 from gpu_runtime.rendering.system_text import SystemText
 from gpu_runtime.rendering.thoughts import ThoughtFormat
 from gpu_runtime.rendering.tool_formats import HERMES, ToolFormat, detect, written_in_content
@@ -139,6 +138,19 @@ class Renderer:
 
         Raises BadRequest with the template's own words where it refuses the conversation.
         """
+        written = partial(self._written, generation=generation)
+        try:
+            return written(messages, tools)
+        except TEMPLATE_FAULTS as error:
+            raise refusal(error, messages, tools, written, self.variables) from None
+
+    def _written(
+        self,
+        messages: Sequence[dict[str, Any]],
+        tools: Sequence[dict[str, Any]],
+        *,
+        generation: bool,
+    ) -> str:
         messages = self.system_text.written([self._marks.message(message) for message in messages])
         tools = [self._marks.tool(tool) for tool in tools]
         if self.harmony is not None:
@@ -146,19 +158,9 @@ class Renderer:
             tools = [harmony.tool_as_written(tool) for tool in tools]
         if self._calls_in_content:
             messages = [written_in_content(message) for message in messages]
-        try:
-            return self._tokenizer.render(
-                messages, tools, generation=generation, variables=self.variables, now=self.now()
-            )
-        except jinja2.TemplateError as error:
-            said = f"the model's chat template refuses these messages: {error}"
-            raise BadRequest(whole(said), param="messages") from None
-        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
-            said, param = f"the model has no chat template for these messages: {error}", "messages"
-            if self.variables:
-                said = f"the model's chat template cannot be written under these variables: {error}"
-                param = "chat_template_kwargs"
-            raise BadRequest(whole(said), param=param) from None
+        return self._tokenizer.render(
+            messages, tools, generation=generation, variables=self.variables, now=self.now()
+        )
 
     def thoughts_after(
         self, messages: Sequence[dict[str, Any]], calls: ToolFormat | None = None

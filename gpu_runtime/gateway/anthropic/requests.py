@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from gpu_runtime.gateway.places import Places
 from gpu_runtime.generation.engine_options import EngineOptions, TemplateOptions
 from gpu_runtime.generation.parsing import checked
 from gpu_runtime.generation.requests import MAX_STOPS, ChatRequest, Effort, StopString, Thinking
@@ -12,6 +13,13 @@ from gpu_runtime.generation.tools import ToolName
 from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.calls.pieces import MAX_NAME
 from gpu_runtime.rendering.messages import Strict, ThinkingBlock, arguments_of_call
+
+# Of the options of a chat request.
+OWN_NAMES = {
+    "reasoning_effort": "output_config.effort",
+    "response_format": "output_config.format",
+    "tool_choice.function": "tool_choice",
+}
 
 
 class TextBlock(Strict):
@@ -139,21 +147,28 @@ class MessagesRequest(CountRequest, EngineOptions):
     thread: dict[str, Any] | None = None
 
 
-def chat_request(asked: CountRequest) -> ChatRequest:
-    """The same question in chat terms. Raises BadRequest for what does not fit together."""
+def chat_request(asked: CountRequest, places: Places) -> ChatRequest:
+    """The same question in chat terms, with the ``places`` of its parts. Raises BadRequest for what
+    does not fit together.
+    """
+    if isinstance(asked, MessagesRequest):
+        _refuse_thread(asked)
+        _refuse_prefill(asked)
+    _options_place(asked, places)
+    messages = _system(asked)
+    if messages:
+        places.add("messages.0", "system", is_whole=True)
+    for number, message in enumerate(asked.messages):
+        messages += _messages(message, f"messages.{number}", len(messages), places)
     chat: dict[str, Any] = {
         "model": asked.model,
-        "messages": [
-            *_system(asked),
-            *(each for message in asked.messages for each in _messages(message)),
-        ],
+        "messages": messages,
         "tools": [_tool(tool) for tool in asked.tools or []],
         "chat_template_kwargs": asked.chat_template_kwargs,
         "thinking": asked.thinking,
         **_output(asked.output_config),
     }
     if isinstance(asked, MessagesRequest):
-        _refuse_thread(asked)
         chat["stop"] = asked.stop_sequences or None
         for name in ("max_tokens", "temperature", "top_p", "stream"):
             chat[name] = getattr(asked, name)
@@ -169,6 +184,15 @@ def chat_request(asked: CountRequest) -> ChatRequest:
     if asked.tool_choice is not None and asked.tool_choice.disable_parallel_tool_use:
         chat["parallel_tool_calls"] = False
     return checked(chat, ChatRequest)
+
+
+def _options_place(asked: CountRequest, places: Places) -> None:
+    for name, own in OWN_NAMES.items():
+        places.add(name, own)
+    for number, _ in enumerate(asked.tools or []):
+        own = places.own(f"tools.{number}")
+        places.add(f"tools.{number}.function", own)
+        places.add(f"tools.{number}.function.parameters", f"{own}.input_schema")
 
 
 def _output(config: OutputConfig | None) -> dict[str, Any]:
@@ -194,20 +218,45 @@ def _refuse_thread(asked: MessagesRequest) -> None:
         )
 
 
+def _refuse_prefill(asked: MessagesRequest) -> None:
+    """In this dialect an answer goes on with an assistant's message that is the last, and no
+    prompt here ends inside of one.
+    """
+    if isinstance(asked.messages[-1], AssistantMessage):
+        at = f"messages.{len(asked.messages) - 1}"
+        raise BadRequest(
+            f"{at}: this model does not support assistant message prefill",
+            hint="End the conversation with a user message.",
+            param=at,
+        )
+
+
 def _system(asked: CountRequest) -> list[dict[str, Any]]:
     return [] if asked.system is None else [{"role": "system", "content": _text(asked.system)}]
 
 
-def _messages(message: UserMessage | AssistantMessage | SystemMessage) -> list[dict[str, Any]]:
+def _messages(
+    message: UserMessage | AssistantMessage | SystemMessage, own: str, first: int, places: Places
+) -> list[dict[str, Any]]:
     """A turn with the results of tools is several messages in chat: the results, then what the user
-    adds.
+    adds. ``own`` is the turn's path, and ``first`` the number of the first of them.
     """
+    at = f"messages.{first}"
+    places.add(at, own)
     if isinstance(message.content, str):
         return [{"role": message.role, "content": message.content}]
     text = _text([block for block in message.content if isinstance(block, TextBlock)])
     if isinstance(message, SystemMessage):
         return [{"role": "system", "content": text}]
+    numbered = [(f"{own}.content.{number}", block) for number, block in enumerate(message.content)]
     if isinstance(message, AssistantMessage):
+        made = [place for place, block in numbered if isinstance(block, ToolUseBlock)]
+        for number, place in enumerate(made):
+            places.add(f"{at}.tool_calls.{number}", place)
+            places.add(f"{at}.tool_calls.{number}.function", place)
+            places.add(f"{at}.tool_calls.{number}.function.arguments", f"{place}.input")
+        for place in [place for place, block in numbered if isinstance(block, ThinkingBlock)][:1]:
+            places.add(f"{at}.reasoning_content", place, is_whole=True)
         calls = [_call(block) for block in message.content if isinstance(block, ToolUseBlock)]
         thoughts = [block for block in message.content if isinstance(block, ThinkingBlock)]
         answer: dict[str, Any] = {"role": "assistant", "content": text}
@@ -218,6 +267,11 @@ def _messages(message: UserMessage | AssistantMessage | SystemMessage) -> list[d
         for block in message.content
         if isinstance(block, ToolResultBlock)
     ]
+    returned = [place for place, block in numbered if isinstance(block, ToolResultBlock)]
+    for number, place in enumerate(returned, first):
+        places.add(f"messages.{number}", place)
+        places.add(f"messages.{number}.tool_call_id", f"{place}.tool_use_id")
+    places.add(f"messages.{first + len(results)}", own)
     says_more = len(results) < len(message.content) or not results
     return [*results, *([{"role": "user", "content": text}] if says_more else [])]
 

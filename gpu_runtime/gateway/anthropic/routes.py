@@ -13,8 +13,9 @@ from gpu_runtime.gateway.anthropic.messages import PING, message, message_events
 from gpu_runtime.gateway.anthropic.requests import CountRequest, MessagesRequest, chat_request
 from gpu_runtime.gateway.completion_handler import CompletionHandler
 from gpu_runtime.gateway.http import anthropic_error, read_body
+from gpu_runtime.gateway.places import places_of, tools_take
 from gpu_runtime.generation.chat_prompt import PreparedChat
-from gpu_runtime.generation.parsing import body_of, header_labels, parse_request, take_tools
+from gpu_runtime.generation.parsing import body_of, header_labels, parse_request
 from gpu_runtime.refusals import GatewayError
 from gpu_runtime.rendering.renderer import Renderer
 from tinkerscript.wire.errors import ANTHROPIC_PATH
@@ -55,10 +56,10 @@ class AnthropicRoutes:
         self, request: Request, episode: OpenEpisode, body: bytes, kind: type[CountRequest]
     ) -> PreparedChat:
         sent = body_of(body)
-        left_out = show_client_tools(sent) | take_tools(sent, TOOLS)
+        left_out = show_client_tools(sent) | tools_take(request, sent, TOOLS)
         asked, labels = parse_request(sent, kind, MESSAGES_LABELS)
         labels |= header_labels(request.headers, HEADERS) | left_out
-        chat = chat_request(asked)
+        chat = chat_request(asked, places_of(request))
         renderer = self._renderer.at(episode.begun_at)
         return self._handler.prepare(request, renderer, chat, body, labels)
 

@@ -25,6 +25,7 @@ from gpu_runtime.gateway.openai.responses_tools import (
     functions_of,
     split_name,
 )
+from gpu_runtime.gateway.places import Places
 from gpu_runtime.journal.call_ids import MESSAGE, with_prefix
 from gpu_runtime.journal.records import CallRecord
 from gpu_runtime.rendering.custom_tools import arguments_of, input_of
@@ -163,36 +164,64 @@ InputItem = Annotated[
 _ITEM: TypeAdapter[InputItem] = TypeAdapter(InputItem)
 
 
-def messages_of(items: Sequence[InputItem]) -> list[dict[str, Any]]:
-    """Chat messages of ``items``; references have been replaced by what they name."""
-    messages: list[dict[str, Any]] = []
-    thoughts: dict[str, Any] = {}  # of the answer that comes next
-    for item in items:
-        if thoughts and not _goes_on_answer(item):  # an answer of thoughts alone
-            messages.append({"role": "assistant", "content": ""} | thoughts)
-            thoughts = {}
+class _Messages:
+    """Chat messages as they are made of items, and the item of each."""
+
+    def __init__(self, before: Sequence[dict[str, Any]], places: Places) -> None:
+        self.made, self._places = list(before), places
+        self.thoughts: dict[str, Any] = {}  # of the answer that comes next
+        self._thoughts_own = ""
+
+    def think(self, own: str, text: str) -> None:
+        self.thoughts, self._thoughts_own = {"reasoning_content": text}, own
+
+    def add(self, own: str, message: dict[str, Any]) -> None:
+        at = f"messages.{len(self.made)}"
+        self._places.add(at, own)
+        self._places.add(f"{at}.tool_call_id", f"{own}.call_id")
+        if message["role"] == "assistant" and self.thoughts:
+            self._places.add(f"{at}.reasoning_content", self._thoughts_own, is_whole=True)
+            message, self.thoughts = message | self.thoughts, {}
+        self.made.append(message)
+
+    def end_thoughts(self) -> None:
+        """Thoughts that no text and no call follows are an answer."""
+        if self.thoughts:
+            self.add(self._thoughts_own, {"role": "assistant", "content": ""})
+
+    def call(self, own: str, call: dict[str, Any]) -> None:
+        """The text and the calls of one answer are items in a row, and one message in chat."""
+        if self.thoughts or not self.made or self.made[-1]["role"] != "assistant":
+            self.add(own, {"role": "assistant", "content": ""})
+        calls = self.made[-1].setdefault("tool_calls", [])
+        at = f"messages.{len(self.made) - 1}.tool_calls.{len(calls)}"
+        self._places.add(at, own)
+        self._places.add(f"{at}.function", own)
+        calls.append(call)
+
+
+def messages_of(
+    items: Sequence[InputItem], before: Sequence[dict[str, Any]], places: Places
+) -> list[dict[str, Any]]:
+    """The chat messages ``before`` and those of ``items``, whose references have been replaced by
+    what they name; ``places`` gets the item of each.
+    """
+    messages = _Messages(before, places)
+    for number, item in enumerate(items):
+        own = f"input.{number}"
+        if not _goes_on_answer(item):
+            messages.end_thoughts()
         if isinstance(item, ReasoningItem):
-            thoughts = {
-                "reasoning_content": "\n".join(part.text for part in item.content or item.summary)
-            }
+            messages.think(own, "\n".join(part.text for part in item.content or item.summary))
         elif isinstance(item, MessageItem):
-            messages.append({"role": item.role, "content": _content(item.content)})
-            if item.role == "assistant":
-                messages[-1] |= thoughts
-                thoughts = {}
+            messages.add(own, {"role": item.role, "content": _content(item.content)})
         elif isinstance(item, FunctionCallOutputItem | ShellOutputItem | SearchOutputItem):
-            messages.append(
-                {"role": "tool", "tool_call_id": item.call_id, "content": _content(item.output)}
-            )
+            content = _content(item.output)
+            messages.add(own, {"role": "tool", "tool_call_id": item.call_id, "content": content})
         elif not isinstance(item, ItemReference):
-            # The text and the calls of one answer are items in a row here, and one message in chat.
-            if thoughts or not messages or messages[-1]["role"] != "assistant":
-                messages.append({"role": "assistant", "content": ""} | thoughts)
-                thoughts = {}
-            messages[-1].setdefault("tool_calls", []).append(
-                {"id": item.call_id, "function": _function(item)}
-            )
-    return [*messages, {"role": "assistant", "content": ""} | thoughts] if thoughts else messages
+            messages.call(own, {"id": item.call_id, "function": _function(item)})
+    messages.end_thoughts()
+    return messages.made
 
 
 def _goes_on_answer(item: InputItem) -> bool:

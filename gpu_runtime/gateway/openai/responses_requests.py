@@ -21,13 +21,23 @@ from gpu_runtime.gateway.openai.responses_tools import (
     Tool,
     functions_of,
     names_apart,
+    tools_place,
 )
+from gpu_runtime.gateway.places import Places
 from gpu_runtime.generation.engine_options import EngineOptions, TemplateOptions
 from gpu_runtime.generation.parsing import checked
 from gpu_runtime.generation.requests import ChatRequest, Effort
 from gpu_runtime.rendering.messages import Strict
 
 LOGPROBS = "message.output_text.logprobs"
+# Of the options of a chat request.
+OWN_NAMES = {
+    "reasoning_effort": "reasoning.effort",
+    "max_completion_tokens": "max_output_tokens",
+    "response_format": "text.format",
+    "tool_choice.function": "tool_choice",
+    "tool_choice.custom": "tool_choice",
+}
 # What clients ask for in ``include``. Log-probabilities are included; the others are of items that
 # no answer has here.
 Include = Literal[
@@ -160,15 +170,19 @@ class ResponsesRequest(CountRequest, EngineOptions):
         return bool(self.top_logprobs) or LOGPROBS in (self.include or [])
 
 
-def chat_request(asked: CountRequest, earlier: EarlierResponses) -> ChatRequest:
-    """The same question in chat terms. Raises BadRequest for what does not fit together, and for
-    unknown ids.
+def chat_request(asked: CountRequest, earlier: EarlierResponses, places: Places) -> ChatRequest:
+    """The same question in chat terms, with the ``places`` of its parts. Raises BadRequest for what
+    does not fit together, and for unknown ids.
     """
+    functions = asked.functions
+    for name, own in OWN_NAMES.items():
+        places.add(name, own)
+    tools_place(asked.tools or [], places)
     chat: dict[str, Any] = {
         "model": asked.model,
-        "messages": _messages(asked, earlier),
+        "messages": _messages(asked, earlier, places),
         "reasoning_effort": asked.reasoning.effort if asked.reasoning else None,
-        "tools": [_tool(name, tool) for name, tool in asked.functions.items()],
+        "tools": [_tool(name, tool) for name, tool in functions.items()],
         "parallel_tool_calls": asked.parallel_tool_calls,
         "response_format": _response_format(asked.text),
         "chat_template_kwargs": asked.chat_template_kwargs,
@@ -190,18 +204,24 @@ def chat_request(asked: CountRequest, earlier: EarlierResponses) -> ChatRequest:
     return checked(chat, ChatRequest)
 
 
-def _messages(asked: CountRequest, earlier: EarlierResponses) -> list[dict[str, Any]]:
+def _messages(
+    asked: CountRequest, earlier: EarlierResponses, places: Places
+) -> list[dict[str, Any]]:
     """Instructions are those of this request alone, as in the dialect: an earlier response's are
     not taken over.
     """
-    messages = (
-        [] if asked.instructions is None else [{"role": "system", "content": asked.instructions}]
-    )
+    messages: list[dict[str, Any]] = []
+    if asked.instructions is not None:
+        places.add("messages.0", "instructions", is_whole=True)
+        messages.append({"role": "system", "content": asked.instructions})
     if asked.previous_response_id is not None:
-        messages += earlier.conversation(asked.previous_response_id)
+        for message in earlier.conversation(asked.previous_response_id):
+            places.add(f"messages.{len(messages)}", "previous_response_id", is_whole=True)
+            messages.append(message)
     if isinstance(asked.input, str):
+        places.add(f"messages.{len(messages)}", "input", is_whole=True)
         return [*messages, {"role": "user", "content": asked.input}]
-    return [*messages, *messages_of([earlier.resolved(item) for item in asked.input])]
+    return messages_of([earlier.resolved(item) for item in asked.input], messages, places)
 
 
 def _named(tool: NamedTool) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from gpu_runtime.gateway.openai.client_tools import LocalShellTool, ToolSearchTool
+from gpu_runtime.gateway.places import Places
 from gpu_runtime.generation.tools import NAME_LETTERS, ToolName
 from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.messages import Strict
@@ -80,6 +81,19 @@ def functions_of(tools: Sequence[Tool]) -> dict[str, FunctionTool | CustomTool]:
                 update={"description": "\n".join(filter(None, told)) or None}
             )
     return functions
+
+
+def tools_place(tools: Sequence[Tool], places: Places) -> None:
+    """Add which of ``tools`` each of their ``functions_of`` is."""
+    own = [
+        f"{place}.tools.{inside}" if isinstance(tool, NamespaceTool) else place
+        for number, tool in enumerate(tools)
+        for place in [places.own(f"tools.{number}")]
+        for inside, _ in enumerate(_inside(tool))
+    ]
+    for number, place in enumerate(own):
+        places.add(f"tools.{number}", place)
+        places.add(f"tools.{number}.function", place)
 
 
 def _inside(tool: Tool) -> Sequence[FunctionTool | CustomTool]:

@@ -23,9 +23,10 @@ from gpu_runtime.gateway.openai.responses_requests import (
     chat_request,
 )
 from gpu_runtime.gateway.openai.responses_tools import NAMESPACES
+from gpu_runtime.gateway.places import of_thoughts, places_of, tools_take
 from gpu_runtime.generation.calls import Recorder
 from gpu_runtime.generation.chat_prompt import PreparedChat
-from gpu_runtime.generation.parsing import body_of, header_labels, parse_request, take_tools
+from gpu_runtime.generation.parsing import body_of, header_labels, parse_request
 from gpu_runtime.generation.requests import ChatRequest, TextRequest
 from gpu_runtime.generation.text_prompt import PreparedText
 from gpu_runtime.rendering.renderer import Renderer
@@ -52,8 +53,9 @@ class OpenAIRoutes:
         """``POST /v1/chat/completions``, streaming or not."""
         episode, body = self._handler.authenticate(request), await read_body(request)
         sent = body_of(body)
-        take_tools(sent, chat_labels.TOOLS)
+        tools_take(request, sent, chat_labels.TOOLS)
         chat, labels = parse_request(sent, ChatRequest, chat_labels.CHAT_LABELS)
+        of_thoughts(chat.messages, places_of(request))
         labels |= header_labels(request.headers, chat_labels.HEADERS)
         renderer = self._renderer.at(episode.begun_at)
         prepared = self._handler.prepare(request, renderer, chat, body, labels)
@@ -107,12 +109,12 @@ class OpenAIRoutes:
         self, request: Request, episode: OpenEpisode, body: bytes, kind: type[R]
     ) -> tuple[R, PreparedChat]:
         sent = body_of(body)
-        left_out = take_tools(sent, responses_labels.TOOLS)
+        left_out = tools_take(request, sent, responses_labels.TOOLS)
         asked, labels = parse_request(sent, kind, responses_labels.RESPONSES_LABELS)
         labels |= header_labels(request.headers, responses_labels.HEADERS) | left_out
         earlier = EarlierResponses(
             await self._recorder.calls(episode) if asked.names_earlier else ()
         )
-        chat = chat_request(asked, earlier)
+        chat = chat_request(asked, earlier, places_of(request))
         renderer = self._renderer.at(episode.begun_at)
         return asked, self._handler.prepare(request, renderer, chat, body, labels)

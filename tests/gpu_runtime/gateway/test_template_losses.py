@@ -63,7 +63,7 @@ async def test_a_template_that_leaves_results_out_has_no_tools(tmp_path: Path) -
 async def test_a_template_that_leaves_calls_out_takes_no_history_with_calls(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, family="smollm2", max_context_length=2048) as gateway:
         loop = [ASK, calling(IDS[0]), result(IDS[0])]
-        assert "messages[1] makes a call" in await refused(gateway, messages=loop)
+        assert "messages[1].tool_calls[0] is a call" in await refused(gateway, messages=loop)
 
 
 @pytest.mark.parametrize("family", ["llama3", "llama3_1", "gptoss"])
@@ -74,7 +74,9 @@ async def test_a_template_that_writes_one_call_takes_no_message_with_two(
         tmp_path, family=family, max_tokens=64, max_context_length=4096
     ) as gateway:
         loop = [ASK, calling(*IDS), result(IDS[0]), result(IDS[1])]
-        assert "messages[1] makes 2 calls" in await refused(gateway, messages=loop, tools=[TOOL])
+        assert "messages[1].tool_calls[1] is the second of 2 calls" in await refused(
+            gateway, messages=loop, tools=[TOOL]
+        )
         one_by_one = [ASK, calling(IDS[0]), result(IDS[0]), calling(IDS[1]), result(IDS[1])]
         taken = await gateway.raw_chat(
             (await gateway.begin())["api_key"], messages=one_by_one, tools=[TOOL]
