@@ -115,6 +115,7 @@ FRAMEWORKS = [
         "langchain-anthropic",
         (*LOOP[:2], (json.dumps({"summary": FINAL}), True)),
     ),
+    Framework("Deep Agents", "deepagents_agent", "deepagents"),
     Framework("Microsoft Agent Framework", "agent_framework_agent", "agent-framework"),
     Framework("pydantic-ai", "pydantic_ai_agent", "pydantic-ai"),
     Framework("CrewAI", "crewai_crew", "crewai"),

@@ -19,7 +19,7 @@ from agents.matrix import odd
 from gpu_runtime.interfaces import SamplingOptions
 from support.gateway_harness import MODEL, Gateway, running_gateway
 from support.programs import program_output
-from tinkerscript.episodes.agent_environment import agent_environment
+from tinkerscript.episodes.agent_environment import AGENTS, agent_environment
 from tinkerscript.wire.episodes import EpisodeBegun
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
@@ -75,6 +75,7 @@ HARNESSES = {
         "OpenHands", "terminal", lambda line: {"command": line, "security_risk": "LOW"}
     ),
     "mini-swe-agent": Harness("mini-swe-agent", "bash", submits=True),
+    "mistral-vibe": Harness("Mistral Vibe", "bash", settings=".vibe/config.toml"),
 }
 
 
@@ -159,10 +160,11 @@ async def test_three_turns_are_one_exact_timeline_and_a_resume_goes_on(
             policy_version=0, idle_timeout_s=1.0, deadline_s=1.0, max_context_length=LENGTH,
         )  # fmt: skip
         own = ENVIRONMENT | {"HOME": str(home), "PATH": programs, "TERM": "dumb", "COLUMNS": "200"}
-        environment = agent_environment(episode, name, own)
+        environment = agent_environment(episode, name if name in AGENTS else None, own)
         home.mkdir()
         if harness.settings:
-            text = shown(harness, "json").replace("your-model", MODEL)
+            language = "toml" if harness.settings.endswith(".toml") else "json"
+            text = shown(harness, language).replace("your-model", MODEL)
             text = text.replace("https://your-server/openai/v1", base_url)
             text = text.replace("32768", str(LENGTH)).replace("2048", str(ANSWER))
             path = home / harness.settings
