@@ -116,13 +116,15 @@ def _in_full(
             if stored[name].file != file:
                 continue
             needs = converter.get_dependencies(name)
-            if not needs and stored[name].dtype not in FULL:
+            is_full = stored[name].dtype in FULL
+            # compressed-tensors wants a scale for the weight of every module, norms too
+            if is_full and not any(each in stored for each in needs):
+                yield name, read(name)
+                continue
+            if not needs:
                 raise DequantiseError(
                     f"{file} has {name} of type {stored[name].dtype}, and no scale for it"
                 )
-            if not needs:
-                yield name, read(name)
-                continue
             try:
                 yield from converter.process({each: read(each) for each in (name, *needs)}).items()
             except (ValueError, KeyError, RuntimeError) as error:

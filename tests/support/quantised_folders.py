@@ -11,16 +11,6 @@ from support.model_families import family_make
 
 FP8 = {"quant_method": "fp8", "weight_block_size": [32, 32], "modules_to_not_convert": ["lm_head"]}
 MXFP4 = {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"]}
-PACKED = {
-    "quant_method": "compressed-tensors", "format": "pack-quantized", "quantization_status": "compressed",
-    "ignore": ["lm_head"],
-    "config_groups": {
-        "group_0": {
-            "targets": ["Linear"], "format": "pack-quantized",
-            "weights": {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32, "symmetric": True},
-        }
-    },
-}  # fmt: skip
 
 
 def quantised_make(folder: Path, found: dict, packed: dict[str, Tensor]) -> Path:
@@ -64,17 +54,30 @@ def mxfp4_make(folder: Path) -> Path:
     return quantised_make(folder, MXFP4, packed)
 
 
-def int4_make(folder: Path) -> Path:
-    """Each matrix of a layer in four bits, as compressed-tensors packs them."""
-    from compressed_tensors.compressors.pack_quantized.helpers import pack_to_int32
+def compressed_make(folder: Path, scheme: str = "W4A16") -> Path:
+    """Qwen3 as compressed-tensors itself packs and saves it: ``scheme`` is a name of its presets,
+    in groups of 32 numbers."""
+    from compressed_tensors.compressors import ModelCompressor
+    from compressed_tensors.quantization import (
+        QuantizationConfig,
+        apply_quantization_config,
+        preset_name_to_scheme,
+    )
+    from compressed_tensors.quantization.utils import calculate_qparams
+    from transformers import AutoModelForCausalLM
 
-    packed, draw = {}, torch.Generator().manual_seed(1)
-    for name, it in load_file(family_make(folder, "Qwen3") / "model.safetensors").items():
-        if it.ndim == 2 and "proj" in name:
-            numbers = torch.randint(-8, 8, it.shape, dtype=torch.int8, generator=draw)
-            packed[f"{name}_packed"] = pack_to_int32(numbers, 4)
-            packed[f"{name}_scale"] = (
-                torch.rand((it.shape[0], it.shape[1] // 32), generator=draw).to(torch.bfloat16) / 20
-            )
-            packed[f"{name}_shape"] = torch.tensor(it.shape)
-    return quantised_make(folder, PACKED, packed)
+    model = AutoModelForCausalLM.from_pretrained(family_make(folder, "Qwen3"), dtype=torch.bfloat16)
+    told = preset_name_to_scheme(scheme, ["Linear"])
+    told.weights.group_size = told.weights.group_size and 32
+    config = QuantizationConfig(config_groups={"group_0": told}, ignore=["lm_head"])
+    apply_quantization_config(model, config)
+    for module in model.modules():
+        if hasattr(module, "weight_scale"):
+            groups = module.weight.detach().unflatten(1, (module.weight_scale.shape[1], -1))
+            found = calculate_qparams(groups.amin(-1), groups.amax(-1), told.weights)
+            module.weight_scale.data, module.weight_zero_point.data = found
+    packer = ModelCompressor.from_pretrained_model(model)
+    packer.compress_model(model)
+    model.save_pretrained(folder)
+    packer.update_config(str(folder))
+    return folder

@@ -4,6 +4,7 @@ over and exported by the real engine and the real trainer.
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from gpu_runtime.loading.rehearsal import rehearse
 from gpu_runtime.training.ranks import TrainerRanks
 from support.family_checks import weights_bits
 from support.family_outcomes import GAP, ROUNDED
-from support.quantised_folders import fp8_make, mxfp4_make
+from support.quantised_folders import compressed_make, fp8_make, mxfp4_make
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
@@ -25,6 +26,8 @@ CASES = [
     (fp8_make, "bfloat16", ROUNDED),
     # Rounded in bfloat16, a router with random weights chooses others of its four experts.
     (mxfp4_make, "float32", GAP),
+    (compressed_make, "float32", GAP),
+    (partial(compressed_make, scheme="FP8_DYNAMIC"), "bfloat16", ROUNDED),
 ]
 
 

@@ -2,6 +2,7 @@
 them."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from torch import Tensor
 from gpu_runtime.training.policy import Policy
 from gpu_runtime.weights.dequantise import DequantiseError, folder_dequantise, fp8_in_full, in_full
 from support.model_families import family_make
-from support.quantised_folders import FP8, MXFP4, PACKED, fp8_make, int4_make, mxfp4_make
+from support.quantised_folders import compressed_make, fp8_make, mxfp4_make
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.model_refusals import folder_refusal, quantised_plan
 from tinkerscript.wire.training.weight_shapes import weight_shapes
@@ -20,7 +21,7 @@ from tinkerscript.wire.training.weight_shapes import weight_shapes
 CONFIG = SessionConfig(max_context_length=128)
 
 
-def own(folder: Path, found: dict) -> dict[str, Tensor]:
+def own(folder: Path) -> dict[str, Tensor]:
     """The weights as transformers loads the quantised folder, in full."""
     from transformers import (
         AutoModelForCausalLM,
@@ -29,6 +30,7 @@ def own(folder: Path, found: dict) -> dict[str, Tensor]:
         Mxfp4Config,
     )
 
+    found = json.loads((folder / "config.json").read_text())["quantization_config"]
     kind = {"fp8": FineGrainedFP8Config, "mxfp4": Mxfp4Config}.get(
         found["quant_method"], CompressedTensorsConfig
     )
@@ -41,10 +43,15 @@ def own(folder: Path, found: dict) -> dict[str, Tensor]:
 
 @pytest.mark.filterwarnings("ignore")  # of the packages of quantisation
 @pytest.mark.parametrize(
-    ("make", "found"), [(fp8_make, FP8), (mxfp4_make, MXFP4), (int4_make, PACKED)]
+    "make",
+    [
+        fp8_make,
+        mxfp4_make,
+        *(partial(compressed_make, scheme=each) for each in ("W4A16_ASYM", "W8A8", "FP8_DYNAMIC")),
+    ],
 )
 def test_the_weights_are_those_that_transformers_computes_and_the_rest_stays(
-    tmp_path: Path, make, found
+    tmp_path: Path, make
 ) -> None:
     folder, target = make(tmp_path / "quantised-FP8"), tmp_path / "target"
     (folder / "tokenizer.json").write_text("{}")
@@ -62,7 +69,7 @@ def test_the_weights_are_those_that_transformers_computes_and_the_rest_stays(
     shapes = {name: tuple(it.shape) for name, it in after.items()}
     assert weight_shapes(folder) == weight_shapes(target) == shapes
     plain = dict(Policy.load(str(target), torch.bfloat16).model.named_parameters())
-    expected = own(folder, found)
+    expected = own(folder)
     assert all(torch.equal(it, expected[name]) for name, it in plain.items())
 
 
@@ -98,3 +105,13 @@ def test_a_packed_tensor_without_its_scale_is_named(tmp_path: Path) -> None:
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(DequantiseError, match=f"has {lost.removesuffix('_scale_inv')} of type F8"):
         folder_dequantise(folder, tmp_path)
+
+
+def test_a_folder_whose_layers_rotate_is_refused_by_the_field(tmp_path: Path) -> None:
+    folder = compressed_make(tmp_path / "Small-W4A16")
+    fields = json.loads((folder / "config.json").read_text())
+    fields["quantization_config"]["transform_config"] = {"config_groups": {"R1": {}}}
+    (folder / "config.json").write_text(json.dumps(fields))
+    refusal = folder_refusal(folder, CONFIG) or ""
+    assert "transform_config" in refusal and "take the unquantised folder" in refusal
+    assert refusal.endswith(", Small")

@@ -52,14 +52,17 @@ def quantised_refusal(whole: Mapping[str, Any], folder: Path) -> str | None:
     method, form = found.get("quant_method"), found.get("format")
     sparse = (found.get("sparsity_config") or {}).get("format", "dense")
     is_known = method != "compressed-tensors" or (form in (None, *FORMATS) and sparse == "dense")
-    if method in METHODS and is_known:
+    rotated = found.get("transform_config")
+    if method in METHODS and is_known and not rotated:
         return None
     origin = str(whole.get("_name_or_path") or folder.name)
     plain = QUANTISED_NAME.sub("", origin)
     which = f", {plain}" if plain != origin else ""
-    words = f"{method or 'set'}" + ("" if is_known else f" of format {form or sparse}")
+    words = f"is {method or 'set'}" + ("" if is_known else f" of format {form or sparse}")
+    if method in METHODS and is_known:
+        words = "has transform_config, rotations that its layers compute"
     return (
-        f"quantization_config is {words}: its weights are packed, and nothing here computes them "
+        f"quantization_config {words}: its weights are packed, and nothing here computes them "
         f"in full; take the unquantised folder of the same model{which}"
     )
 
