@@ -15,7 +15,7 @@ from console.catalogue.memory_estimate import ModelShape
 from console.errors import InvalidRequest, UnknownBaseModel
 from tinkerscript.wire.sessions import BaseModelView
 from tinkerscript.wire.training.context_room import token_values
-from tinkerscript.wire.training.model_refusals import window_reached
+from tinkerscript.wire.training.model_refusals import positions_count, window_reached
 from tinkerscript.wire.training.weight_shapes import weights_count
 
 CATALOGUE = Path(__file__).with_name("models.toml")
@@ -32,19 +32,30 @@ class BaseModel:
     parameters: int | None = None
     context_length: int | None = None
     license: str = ""
+    tools: bool | None = None
+    thoughts: bool | None = None
 
 
 def base_model_list() -> list[BaseModelView]:
     """Every name that a session can start from."""
+    models = _models()
     return [
         BaseModelView(
             name=model.name,
-            parameters=model.parameters,
+            parameters=_size(models, model.name),
             context_length=model.context_length,
             license=model.license,
+            tools=model.tools,
+            thoughts=model.thoughts,
+            images=_has_images(model.path),
         )
-        for model in _models().values()
+        for model in models.values()
     ]
+
+
+def _has_images(path: str) -> bool | None:
+    config = _config(path)
+    return bool(config.get("vision_config")) if config else None
 
 
 def base_model_resolve(name: str) -> BaseModel:
@@ -109,7 +120,14 @@ def _models() -> dict[str, BaseModel]:
         models[entry["name"]] = BaseModel(path=path, **entry)
     for name, record in added_models().items():
         path = str(settings.DATA / "models" / name)
-        models[name] = BaseModel(name, path, record["parameters"], record["context_length"])
+        models[name] = BaseModel(
+            name,
+            path,
+            record["parameters"],
+            record["context_length"],
+            tools=record.get("tools"),
+            thoughts=record.get("thoughts"),
+        )
     return models | {name: _folder(name, path) for name, path in settings.EXTRA_MODELS.items()}
 
 
@@ -142,16 +160,13 @@ def base_model_shape(model: BaseModel) -> ModelShape | None:
 
 
 def _folder(name: str, path: str) -> BaseModel:
-    """The folder's config.json; {} for an unreadable one, whose cause a runtime reports when it
-    loads it.
-    """
-    length = _config(path).get("max_position_embeddings")
-    return BaseModel(
-        name=name, path=path, context_length=length if isinstance(length, int) else None
-    )
+    return BaseModel(name=name, path=path, context_length=positions_count(Path(path)))
 
 
 def _config(path: str) -> dict[str, Any]:
+    """The folder's config.json; {} for an unreadable one, whose cause a runtime reports when it
+    loads it.
+    """
     try:
         config = json.loads((Path(path) / "config.json").read_text())
     except (OSError, ValueError):

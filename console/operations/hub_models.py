@@ -12,6 +12,7 @@ from pathlib import Path
 from console.errors import InvalidRequest
 
 SCHEME = "hf://"
+CONFIG = "config.json"
 # What a model is made of. Weights that are pickles are code, and copies for other libraries are not
 # read.
 TAKEN = re.compile(
@@ -20,11 +21,18 @@ TAKEN = re.compile(
 PLACE = re.compile(r"(?P<name>[^/@]+/[^/@]+)(@(?P<revision>[^@]+))?")
 
 
-def hub_fetch(source: str, folder: Path, progress: Callable[[str], None]) -> str:
+def hub_fetch(
+    source: str,
+    folder: Path,
+    progress: Callable[[str], None],
+    look: Callable[[int, int | None], None],
+) -> str:
     """``source``: ``hf://OWNER/NAME`` or ``hf://OWNER/NAME@REVISION``; a revision is a branch, a
     tag or a commit.
 
-    Returns the source with the commit that was fetched. Raises InvalidRequest.
+    ``look`` is called once, while the folder has config.json alone: with the bytes of all files,
+    and the number of weights where the Hub counts them. Returns the source with the commit that
+    was fetched. Raises InvalidRequest, and what ``look`` raises.
     """
     if (place := PLACE.fullmatch(source.removeprefix(SCHEME))) is None:
         raise InvalidRequest(
@@ -41,15 +49,20 @@ def hub_fetch(source: str, folder: Path, progress: Callable[[str], None]) -> str
         ) from None
     name, api = place["name"], huggingface_hub.HfApi()
     try:
-        info = api.model_info(name, revision=place["revision"])
-        files = sorted(
-            file.rfilename for file in info.siblings or [] if TAKEN.fullmatch(file.rfilename)
-        )
-        if not files:
+        info = api.model_info(name, revision=place["revision"], files_metadata=True)
+        sizes = {
+            file.rfilename: file.size or 0
+            for file in info.siblings or []
+            if TAKEN.fullmatch(file.rfilename)
+        }
+        if not sizes:
             raise InvalidRequest(f"{name} has no file of a model.")
-        for file in files:
+        for file in sorted(sizes, key=lambda each: (each != CONFIG, each)):
             progress(f"fetching {file}")
             api.hf_hub_download(name, file, revision=info.sha, local_dir=folder)
+            if file == CONFIG:
+                counted = getattr(info.safetensors, "total", None)
+                look(sum(sizes.values()), counted)
     except GatedRepoError:
         raise InvalidRequest(
             f"{name} is gated: its owner decides who may have it.",

@@ -15,13 +15,23 @@ from typing import Any
 from django.conf import settings
 
 from console.catalogue.added_models import RECORD
+from console.catalogue.base_models import BaseModel, base_model_shape
+from console.catalogue.memory_places import memory_predict
 from console.errors import DomainError, InvalidRequest
 from console.object_store import client as object_store
 from console.operations.hub_models import SCHEME, hub_fetch
+from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.model_refusals import (
+    folder_refusal,
+    positions_count,
+    proven_words,
+)
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 NEEDED = ("config.json", "tokenizer_config.json")
 CHECK_S = 3600.0
+SHORTEST = 256  # tokens of context that any session has
+ADAPTER_RANK = 32
 NO_ENGINE = 3  # the exit code of gpu_runtime.loading.generate_check.py where there is no engine
 READ_AT_ONCE = 1 << 20
 
@@ -74,7 +84,12 @@ def model_add(*, name: str, source: str, progress: Callable[[str], None]) -> dic
 def _fetch(source: str, folder: Path, progress: Callable[[str], None]) -> str:
     """Where it came from, for the record."""
     if source.startswith(SCHEME):
-        return hub_fetch(source, folder, progress)
+        return hub_fetch(
+            source,
+            folder,
+            progress,
+            lambda size, count: progress(before_fetch(folder, size, count)),
+        )
     if source.startswith("s3://"):
         prefix = source.removeprefix("s3://").strip("/") + "/"
         keys = list(object_store.keys_under(prefix))
@@ -101,6 +116,30 @@ def _fetch(source: str, folder: Path, progress: Callable[[str], None]) -> str:
         progress(f"copying {path.name}")
         shutil.copyfile(path, target)
     return source
+
+
+def before_fetch(folder: Path, size_bytes: int, counted: int | None) -> str:
+    """What the model whose config.json is in ``folder`` needs, and whether it is proven.
+
+    ``size_bytes`` of its files; without a count of its weights that of bfloat16. Raises
+    ModelRefused for what that file alone refuses.
+    """
+    length = min(SHORTEST, positions_count(folder) or SHORTEST)
+    if refusal := folder_refusal(folder, SessionConfig(max_context_length=length)):
+        raise ModelRefused(f"{refusal} Nothing more was fetched.")
+    fetched = f"{size_bytes / 1e9:.2f} GB to fetch"
+    shape = base_model_shape(BaseModel("", str(folder), counted or size_bytes // 2))
+    if shape is not None:
+        whole, adapters = (
+            memory_predict(shape, SessionConfig(dtype="bfloat16", lora_rank=rank), devices=1)
+            for rank in (0, ADAPTER_RANK)
+        )
+        fetched += (
+            f"; {shape.parameters / 1e9:.2f} billion weights, which in bfloat16 take about "
+            f"{whole.total_bytes / 1e9:.0f} GB of memory in all where they are trained, "
+            f"{adapters.total_bytes / 1e9:.0f} GB with adapters"
+        )
+    return f"{fetched}; {proven_words(folder)}"
 
 
 def _files(folder: Path) -> list[Path]:

@@ -2,16 +2,19 @@
 FOLDER``.
 
 Reads the configuration, the tokenizer with its chat template and every weight, and computes one
-forward pass of a few tokens. It prints one line of JSON, {"parameters", "context_length"}, or says
-on stderr what is wrong and ends with 1.
+forward pass of a few tokens. It prints one line of JSON, {"parameters", "context_length", "tools",
+"thoughts"}, or says on stderr what is wrong and ends with 1.
 """
 
 import json
 import sys
 from pathlib import Path
 
+from gpu_runtime.errors import ModelUnsupported
 from gpu_runtime.failures.input_errors import said
+from gpu_runtime.loading.tokenizer import renderer_load
 from gpu_runtime.weights.dequantise import DequantiseError, in_full
+from tinkerscript.wire.config import SessionConfig
 
 
 class LoadCheckError(Exception):
@@ -19,8 +22,8 @@ class LoadCheckError(Exception):
 
 
 def load_check(folder: Path) -> dict[str, int | None]:
-    """The number of weights, and the context length in tokens where it is known. Raises
-    LoadCheckError.
+    """The number of weights, and the context length in tokens where it is known; whether the chat
+    template has calls of tools and thoughts that the gateway reads. Raises LoadCheckError.
     """
     import torch
     from transformers import AutoConfig, AutoTokenizer
@@ -37,25 +40,32 @@ def load_check(folder: Path) -> dict[str, int | None]:
         raise LoadCheckError(f"it does not load: {said(error)}") from error
     if missing := sorted(found["missing_keys"]):  # transformers would fill them with noise
         raise LoadCheckError(f"it lacks {len(missing)} weights, the first is {missing[0]}")
-    if not tokenizer.chat_template:
-        raise LoadCheckError("its tokenizer has no chat template: add chat_template.jinja")
     try:
-        ids = tokenizer.apply_chat_template(
-            [{"role": "user", "content": "Hello"}],
-            add_generation_prompt=True,
-            return_tensors="pt",
-            return_dict=True,
-        )
+        if tokenizer.chat_template:
+            ids = tokenizer.apply_chat_template(
+                [{"role": "user", "content": "Hello"}],
+                add_generation_prompt=True,
+                return_tensors="pt",
+                return_dict=True,
+            )
+        else:  # it serves text completions
+            ids = tokenizer("Hello", return_tensors="pt", return_token_type_ids=False)
         with torch.inference_mode():
             logits = model(**ids).logits
     except Exception as error:
         raise LoadCheckError(f"it does not answer a short prompt: {said(error)}") from error
     if not torch.isfinite(logits).all():
         raise LoadCheckError("its answer to a short prompt is not finite: a weight is damaged")
+    try:
+        renderer = renderer_load(str(folder), SessionConfig())
+    except ModelUnsupported as refusal:
+        raise LoadCheckError(str(refusal)) from refusal
     length = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     return {
         "parameters": model.num_parameters(),
         "context_length": length if isinstance(length, int) else None,
+        "tools": renderer.tool_format is not None and renderer.writes_results,
+        "thoughts": renderer.thoughts is not None or renderer.harmony is not None,
     }
 
 

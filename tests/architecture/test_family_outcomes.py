@@ -1,23 +1,12 @@
 """The job of the families expects of each what docs/models.md has of it, and fails on any other."""
 
-from pathlib import Path
-
 import pytest
 
-from support.family_outcomes import CELLS, DTYPES, KNOWN, WIDE, Outcome, outcome_judge
+from support.family_outcomes import CELLS, DTYPES, KNOWN, WIDE, Outcome, measured, outcome_judge
 from support.model_families import ALL, REFUSED
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "models.md"
 CLOSE, FAR = (2e-6, 3e-6, 2e-6), (8.1e-4, 1.1e-3, 1e-3)
 ENDED = "the engine's process ended with exit code 1 (the runtime's log says why) while generating"
-
-
-def measured() -> dict[str, str]:
-    """The rows of the page's second table, by family, without name, date and machine."""
-    block = PAGE.read_text().partition("<!-- families: begin -->")[2]
-    lines = block.partition("<!-- families: end -->")[0].splitlines()[3:]
-    cells = [line.strip("| ").split(" | ") for line in lines]
-    return {name: " | ".join(row[:-1]) for name, *row in cells}
 
 
 @pytest.mark.parametrize("name", KNOWN)

@@ -15,7 +15,7 @@ from console.object_store import client as object_store
 from console.operations import model_adding
 from support.hub_server import TOKEN, Hub, running_hub
 
-SHOWN = {"parameters": 7, "context_length": 64}
+SHOWN = {"parameters": 7, "context_length": 64, "tools": True, "thoughts": False}
 
 
 @pytest.fixture
@@ -48,9 +48,9 @@ def test_a_folder_is_copied_hashed_and_listed(source: Path, settings, capsys) ->
     for name, sha256 in record["files"].items():
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == sha256
     assert base_model_resolve("mine").path == str(folder)
-    assert [(m.parameters, m.context_length) for m in base_model_list() if m.name == "mine"] == [
-        (7, 64)
-    ]
+    (view,) = [each for each in base_model_list() if each.name == "mine"]
+    assert (view.parameters, view.context_length) == (7, 64)
+    assert (view.tools, view.thoughts, view.images) == (True, False, False)
     with pytest.raises(CommandError, match="already"):
         call_command("add_model", "mine", str(source))
 
@@ -112,7 +112,9 @@ def hub(source: Path, monkeypatch, tmp_path: Path) -> Iterator[Hub]:
         template = f"{hub.address}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
         monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", template)
         hub.repositories[REPOSITORY] = {name: f"the text of {name}".encode() for name in names}
-        hub.repositories[REPOSITORY]["config.json"] = b'{"max_position_embeddings": 64}'
+        hub.repositories[REPOSITORY]["config.json"] = (
+            b'{"model_type": "qwen3", "max_position_embeddings": 64}'
+        )
         hub.private[REPOSITORY] = True
         yield hub
 
@@ -124,7 +126,10 @@ def test_a_model_of_the_hub_is_fetched_at_its_commit(
     """The Hub of the test has each file at its commit alone: a branch may go on meanwhile."""
     commit = hub.revision(REPOSITORY)
     call_command("add_model", "mine", f"hf://{REPOSITORY}{named.format(commit=commit)}")
-    assert "fetching model.safetensors" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    before, _, after = told.partition("0.00 GB to fetch; ")
+    assert "fetching config.json" in before and "fetching model.safetensors" in after
+    assert "billion weights" in after and "GB with adapters; proven: " in after
     folder = settings.DATA / "models" / "mine"
     record = json.loads((folder / "base_model.json").read_text())
     assert record["source"] == f"hf://{REPOSITORY}@{commit}"
@@ -138,8 +143,16 @@ def test_a_model_of_the_hub_is_fetched_at_its_commit(
 
 
 def test_what_the_hub_does_not_give_is_said_with_what_to_do_and_leaves_nothing(
-    hub: Hub, settings, monkeypatch
+    hub: Hub, settings, monkeypatch, capsys
 ) -> None:
+    kept = hub.repositories[REPOSITORY]["config.json"]
+    hub.repositories[REPOSITORY]["config.json"] = (
+        b'{"quantization_config": {"quant_method": "awq"}}'
+    )
+    with pytest.raises(CommandError, match=r"quantization_config is awq.*Nothing more was fetched"):
+        call_command("add_model", "mine", f"hf://{REPOSITORY}")
+    assert "safetensors" not in capsys.readouterr().err
+    hub.repositories[REPOSITORY]["config.json"] = kept
     hub.gated.add(REPOSITORY)
     with pytest.raises(CommandError, match="is gated.*HF_TOKEN"):
         call_command("add_model", "mine", f"hf://{REPOSITORY}")

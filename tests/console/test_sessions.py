@@ -15,6 +15,7 @@ from console.sessions.models import RuntimeSpan, Session
 from console.sessions.services import route_get
 from console.users.selectors import project_get
 from support import factories
+from support.safetensors_bytes import safetensors_bytes
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.reading.facets import bound_of
 from tinkerscript.wire.sessions import SessionCreate, SessionSort, SessionState
@@ -64,11 +65,14 @@ def test_a_model_whose_weights_are_missing_is_refused_with_the_way_to_get_them(
 
 
 def test_extra_models_stand_in_the_catalogue_with_what_their_folder_holds(settings, tmp_path):
-    (tmp_path / "config.json").write_text(json.dumps({"max_position_embeddings": 512}))
+    fields = {"text_config": {"max_position_embeddings": 512}, "vision_config": {"depth": 1}}
+    (tmp_path / "config.json").write_text(json.dumps(fields))
+    (tmp_path / "model.safetensors").write_bytes(safetensors_bytes({"weight": [2, 3]}))
     settings.EXTRA_MODELS = {"tiny": str(tmp_path)}
     assert catalogue.base_model_resolve("tiny").path == str(tmp_path)
     views = {view.name: view for view in catalogue.base_model_list()}
-    assert views["tiny"].context_length == 512
+    tiny = views["tiny"]
+    assert (tiny.parameters, tiny.context_length, tiny.images, tiny.tools) == (6, 512, True, None)
     assert views[factories.BASE_MODEL].parameters == 134_515_008
 
 

@@ -6,9 +6,11 @@ that this and docs/models.md stay true.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from support.model_families import REFUSED
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "models.md"
 GAP = 1e-4  # nats, in float32: the most by which engine and trainer that agree are apart
 GRADIENT = 1e-4  # distance of two gradients over their norm, in float32
 ROUNDED = 1.0  # nats, in bfloat16, of one token: what the rehearsal takes on average is far less
@@ -65,6 +67,14 @@ class Found:
 
     row: str
     held: bool
+
+
+def measured() -> dict[str, str]:
+    """The rows of the page's second table, by family, without name, date and machine."""
+    block = PAGE.read_text().partition("<!-- families: begin -->")[2]
+    lines = block.partition("<!-- families: end -->")[0].splitlines()[3:]
+    cells = [line.strip("| ").split(" | ") for line in lines]
+    return {name: " | ".join(row[:-1]) for name, *row in cells}
 
 
 def outcome_judge(name: str, outcome: Outcome) -> Found:

@@ -76,7 +76,10 @@ class Hub:
         name, _, revision = path.removeprefix("/api/models/").partition("/revision/")
         if name not in self.repositories or revision not in ("", "main", self.revision(name)):
             return 404, {"error": f"no {path}"}
-        siblings = [{"rfilename": file} for file in self.repositories[name]]
+        siblings = [
+            {"rfilename": file, "size": len(content)}
+            for file, content in self.repositories[name].items()
+        ]
         return 200, {
             "id": name,
             "private": self.private[name],

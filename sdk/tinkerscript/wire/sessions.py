@@ -386,6 +386,11 @@ class BaseModelView(Response):
     parameters: int | None = Field(None, description="Number of weights, where known.")
     context_length: int | None = Field(None, description="Longest context in tokens, where known.")
     license: str = ""
+    tools: bool | None = Field(None, description="Whether its calls of tools are read, if known.")
+    thoughts: bool | None = Field(None, description="Whether its thoughts are read, if known.")
+    images: bool | None = Field(
+        None, description="Whether it has a tower for images, which exports keep, if known."
+    )
 
 
 class BaseModelList(Response):

@@ -17,10 +17,12 @@ from gpu_runtime.training.models.stored_names import stored_parts
 from gpu_runtime.training.policy import Policy
 from gpu_runtime.training.rows.kinds import RowKind
 from support.family_checks import drawn_samples, family_gaps
+from support.family_outcomes import measured
 from support.model_families import MIXTURES, PLAIN, REFUSED, TOWERS, TRAINED, WINDOW, family_make
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.model_refusals import folder_refusal
+from tinkerscript.wire.training.models.proven import PROVEN
 
 CPU = torch.device("cpu")
 CONFIG = SessionConfig(max_context_length=128)
@@ -35,6 +37,19 @@ def test_log_probabilities_and_gradient_are_those_of_the_models_own_forward(tmp_
     gap, gradient_gap = family_gaps(folder, drawn_samples(2 * WINDOW, WINDOW), CONFIG, CPU)
     assert gap < 1e-4
     assert gradient_gap < 1e-4
+
+
+def test_the_types_that_are_called_proven_are_those_of_the_page() -> None:
+    import transformers
+
+    classes = {
+        name: kind for name, (kind, *_) in (TRAINED | MIXTURES | PLAIN | TOWERS | REFUSED).items()
+    }
+    assert {
+        getattr(transformers, classes[name]).model_type
+        for name, row in measured().items()
+        if row.startswith(("agree", "rehearsal held"))
+    } == PROVEN
 
 
 def test_windows_in_some_layers_of_qwen2_are_refused_and_in_all_or_none_are_not(tmp_path):

@@ -19,6 +19,10 @@ def test_a_model_that_loads_is_measured_and_damage_is_named(tmp_path: Path) -> N
     folder = tiny_model_make(tmp_path / "model")
     found = load_check(folder)
     assert found["parameters"] > 0 and found["context_length"]
+    assert found["tools"] is found["thoughts"] is False
+    (folder / "chat_template.jinja").rename(tmp_path / "template")
+    assert load_check(folder) == found
+    (tmp_path / "template").rename(folder / "chat_template.jinja")
     model = AutoModelForCausalLM.from_pretrained(folder)
     with torch.no_grad():
         next(model.parameters()).fill_(float("nan"))
@@ -33,6 +37,16 @@ def test_a_model_that_loads_is_measured_and_damage_is_named(tmp_path: Path) -> N
         load_check(folder)
     weights.write_bytes(b"nothing")
     with pytest.raises(LoadCheckError, match="does not load"):
+        load_check(folder)
+
+
+def test_a_template_whose_answers_end_with_no_special_token_is_refused(tmp_path: Path) -> None:
+    from support.tiny_model import tiny_model_make
+
+    folder = tiny_model_make(tmp_path / "model")
+    text = "{% for m in messages %}{{ m['role'] + ': ' + m['content'] + '.' }}{% endfor %}"
+    (folder / "chat_template.jinja").write_text(text)
+    with pytest.raises(LoadCheckError, match="holds no special token"):
         load_check(folder)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from tinkerscript.wire.config import SessionConfig
 
 from .models.folder_parts import parts_refusal
+from .models.proven import PROVEN
 from .models.quantised import quantised_refusal, quantised_words
 from .models.weight_files import weights_damage, weights_stored
 from .prefixes import apart_words, prefixes_apart
@@ -73,6 +74,18 @@ def prefixes_words(folder: Path, grpo_n: int | None) -> str | None:
     """
     why = prefixes_apart(_fields(_read(folder / "config.json")))
     return apart_words(why, grpo_n) if why else None
+
+
+def proven_words(folder: Path) -> str:
+    """Whether engine and trainer were seen to agree on a model of the type of that in ``folder``."""
+    whole = _read(folder / "config.json")
+    kinds = [each.get("model_type") for each in (whole, whole.get("text_config") or {})]
+    if PROVEN.intersection(kinds):
+        return f"proven: engine and trainer agree on a tiny model of its type ({kinds[0]})"
+    return (
+        f"not proven: no model of its type ({kinds[0]}) was seen to agree, and the rehearsal of its "
+        "first session decides (docs/models.md)"
+    )
 
 
 def quantised_plan(folder: Path) -> str | None:

@@ -7,7 +7,7 @@ import { useNavigate, useSearchParams } from "react-router";
 import { accountQuery } from "../../../api/account";
 import { baseModelsQuery } from "../../../api/base-models";
 import { createSession, planSession, sessionQuery, sessionsKey } from "../../../api/sessions";
-import type { SessionCreate } from "../../../api/types";
+import type { BaseModel, SessionCreate } from "../../../api/types";
 import { Button, ButtonLink } from "../../../ui/button";
 import { SelectField, TextField } from "../../../ui/field";
 import { count } from "../../../ui/format";
@@ -210,12 +210,15 @@ function offered(models: { name: string }[], chosen: string): string[] {
 }
 
 function modelText(
-  model: { parameters: number | null; context_length: number | null; license: string } | undefined,
+  model: BaseModel | undefined,
 ): string {
   if (!model) return "";
   return [
     model.parameters && `${count(model.parameters)} weights`,
     model.context_length && `${model.context_length.toLocaleString("en")} tokens of context`,
+    model.tools !== null && (model.tools ? "calls tools" : "no tools"),
+    model.thoughts !== null && (model.thoughts ? "thinks" : "no thoughts"),
+    model.images !== null && (model.images ? "images kept, not served" : "no images"),
     model.license,
   ]
     .filter(Boolean)
