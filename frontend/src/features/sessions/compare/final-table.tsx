@@ -7,7 +7,9 @@ import {
   type Totals,
 } from "../../../api/metrics";
 import { hasEnded } from "../../../api/sessions";
-import { number, span } from "../../../ui/format";
+import { spendingQuery } from "../../../api/spending";
+import type { Spending } from "../../../api/types";
+import { money, number, span } from "../../../ui/format";
 import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
 import { visible } from "../../../ui/plain-text";
@@ -23,6 +25,7 @@ interface Measured {
   run: Compared;
   last: LastMeasures | undefined;
   totals: Totals | undefined;
+  spending: Spending | undefined;
 }
 
 const best = ({ totals }: Measured) => totals && bestStep(totals.rewards);
@@ -40,6 +43,11 @@ const HEAD: SortedColumn<Measured>[] = [
   { name: "Tokens", right: true, value: ({ totals }) => totals?.tokens },
   { name: "Took", right: true, value: ({ totals }) => totals?.tookS },
 ];
+/** Where the server has prices. */
+const PRICED_HEAD: SortedColumn<Measured>[] = [
+  ...HEAD,
+  { name: "Cost", right: true, value: ({ spending }) => spending?.cost },
+];
 
 export function FinalTable({ runs }: { runs: readonly Compared[] }) {
   const last = useQueries({
@@ -48,23 +56,40 @@ export function FinalTable({ runs }: { runs: readonly Compared[] }) {
   const totals = useQueries({
     queries: runs.map(({ session }) => totalsQuery(session.id, !hasEnded(session))),
   });
-  const failed = [...last, ...totals].find((answer) => answer.error);
+  const spending = useQueries({
+    queries: runs.map(({ session }) => spendingQuery(session.id, !hasEnded(session))),
+  });
+  const failed = [...last, ...totals, ...spending].find((answer) => answer.error);
+  const currency = spending.find(({ data }) => data?.prices)?.data?.prices?.currency;
   return (
     <Panel title="Final measures">
       <ErrorNotice error={failed?.error ?? null} />
       <SortedTable
         label="Final measures of the runs"
-        head={HEAD}
-        rows={runs.map((run, at) => ({ run, last: last[at]?.data, totals: totals[at]?.data }))}
+        head={currency ? PRICED_HEAD : HEAD}
+        rows={runs.map((run, at) => ({
+          run,
+          last: last[at]?.data,
+          totals: totals[at]?.data,
+          spending: spending[at]?.data,
+        }))}
       >
-        {(measured) => <FinalRow key={measured.run.session.id} {...measured} />}
+        {(measured) => (
+          <FinalRow key={measured.run.session.id} measured={measured} currency={currency} />
+        )}
       </SortedTable>
     </Panel>
   );
 }
 
-function FinalRow(measured: Measured) {
-  const { run, last, totals } = measured;
+interface FinalRowProps {
+  measured: Measured;
+  /** Of the prices; none: no money is shown. */
+  currency: string | undefined;
+}
+
+function FinalRow({ measured, currency }: FinalRowProps) {
+  const { run, last, totals, spending } = measured;
   const right = `${cell} text-right`;
   const peak = best(measured);
   const took = totals?.tookS ?? null;
@@ -103,6 +128,7 @@ function FinalRow(measured: Measured) {
       <td className={right}>{number(last?.step?.completion_length_mean)}</td>
       <td className={right}>{number(totals?.tokens)}</td>
       <td className={`${right} whitespace-nowrap`}>{took === null ? "–" : span(took)}</td>
+      {currency && <td className={right}>{money(spending?.cost, currency)}</td>}
     </tr>
   );
 }
