@@ -43,7 +43,7 @@ export function SessionFacts({
   const limit = config.max_steps === null ? "" : ` of ${number(config.max_steps)}`;
   const stepTime = last ? seconds(last.rollout_s + last.train_s + last.handover_s) : "–";
   return (
-    <dl className="cells grid-cols-2 rounded-lg border border-line sm:grid-cols-3 lg:grid-cols-6">
+    <dl className="cells grid-cols-2 rounded-lg border border-line sm:grid-cols-3 xl:grid-cols-6">
       <Fact term="Policy version" note={`steps trained${limit}`}>
         <span data-testid="policy-version">{number(session.policy_version)}</span>
       </Fact>

@@ -34,7 +34,7 @@ export function EpisodeFacets({ id, filter, isLive }: Props) {
     <section
       aria-label="What these episodes are"
       aria-busy={isPlaceholderData}
-      className="mb-3 grid gap-4 rounded-lg border border-line bg-surface p-4 lg:grid-cols-[minmax(0,1fr)_minmax(0,1fr)]"
+      className="mb-3 grid gap-4 rounded-lg border border-line bg-surface p-4 lg:grid-cols-[minmax(0,1fr)_minmax(0,2fr)]"
     >
       <Rewards facets={data} />
       <div className="min-w-0 space-y-2 text-xs">

@@ -8,7 +8,7 @@ const HEIGHT_PX = 56;
 export function StepSpread({ spreads }: { spreads: readonly Spread[] }) {
   if (spreads.length === 0) return null;
   return (
-    <div className="cells rounded-lg border border-line sm:grid-cols-2 lg:grid-cols-[repeat(auto-fit,minmax(14rem,1fr))]">
+    <div className="cells rounded-lg border border-line sm:grid-cols-2 lg:grid-cols-[repeat(auto-fit,minmax(11rem,1fr))]">
       {spreads.map((spread) => (
         <Bars key={spread.title} {...spread} />
       ))}

@@ -75,39 +75,41 @@ export function ChangesPanel({
         <p className="p-4 text-muted">Neither version has an episode with a task and a reward.</p>
       )}
       {rows.length > 0 && (
-        <SortedTable label="Rewards of tasks" head={head} rows={rows}>
-          {(row) => (
-            <tr key={row.task} className={row.task === chosen ? "bg-accent-soft" : undefined}>
-              <td className={`${cell} sm:w-full sm:max-w-0`}>
-                <button
-                  type="button"
-                  aria-pressed={row.task === chosen}
-                  className="block max-w-full truncate rounded text-left text-accent hover:underline"
-                  onClick={() => {
-                    setAddress((now) => withPart(now, "task", row.task), { replace: true });
-                  }}
-                >
-                  <UserText text={row.task} />
-                </button>
-              </td>
-              <td className={`${cell} text-right`}>
-                <Played reward={row.before} version={row.played?.[0]} />
-              </td>
-              {!isOne && (
-                <>
-                  <td className={`${cell} text-right`}>
-                    <Played reward={row.after} version={row.played?.[1]} />
-                  </td>
-                  <td
-                    className={`${cell} text-right font-medium ${(row.change ?? 0) < 0 ? "text-bad" : ""}`}
+        <div className="sm:[&_th]:whitespace-nowrap">
+          <SortedTable label="Rewards of tasks" head={head} rows={rows}>
+            {(row) => (
+              <tr key={row.task} className={row.task === chosen ? "bg-accent-soft" : undefined}>
+                <td className={`${cell} sm:w-full sm:max-w-0`}>
+                  <button
+                    type="button"
+                    aria-pressed={row.task === chosen}
+                    className="block max-w-full truncate rounded text-left text-accent hover:underline"
+                    onClick={() => {
+                      setAddress((now) => withPart(now, "task", row.task), { replace: true });
+                    }}
                   >
-                    {changeText(row.change)}
-                  </td>
-                </>
-              )}
-            </tr>
-          )}
-        </SortedTable>
+                    <UserText text={row.task} />
+                  </button>
+                </td>
+                <td className={`${cell} text-right`}>
+                  <Played reward={row.before} version={row.played?.[0]} />
+                </td>
+                {!isOne && (
+                  <>
+                    <td className={`${cell} text-right`}>
+                      <Played reward={row.after} version={row.played?.[1]} />
+                    </td>
+                    <td
+                      className={`${cell} text-right font-medium ${(row.change ?? 0) < 0 ? "text-bad" : ""}`}
+                    >
+                      {changeText(row.change)}
+                    </td>
+                  </>
+                )}
+              </tr>
+            )}
+          </SortedTable>
+        </div>
       )}
       {!isPending && !error && (isOne || rows.every(({ change }) => change === null)) && (
         <NoneShared from={from} to={to} edges={edges} />
