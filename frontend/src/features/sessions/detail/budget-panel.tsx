@@ -9,6 +9,9 @@ import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
 import { limitRows } from "../spending";
 
+// A list of terms has one box around a term and what is said of it.
+const ROW = "flex flex-wrap justify-between gap-x-3 px-4 py-1.5";
+
 export function BudgetPanel({ session }: { session: Session }) {
   const { data, error } = useQuery(spendingQuery(session.id, !hasEnded(session)));
   if (!data && !error) return null;
@@ -30,26 +33,24 @@ export function SpendingRows({ spending, learns }: { spending: Spending; learns:
     <>
       <dl className="divide-y divide-line tabular-nums">
         {prices && (
-          <div className="px-4 py-1.5">
-            <div className="flex justify-between gap-3">
-              <dt className="text-muted">Cost so far</dt>
-              <dd className="font-medium">{money(cost, prices.currency)}</dd>
-            </div>
+          <div className={ROW}>
+            <dt className="text-muted">Cost so far</dt>
+            <dd className="font-medium">{money(cost, prices.currency)}</dd>
             {perHour !== null && (
-              <dd className="text-xs text-muted">{money(perHour, prices.currency)} an hour now</dd>
+              <dd className="basis-full text-xs text-muted">
+                {money(perHour, prices.currency)} an hour now
+              </dd>
             )}
           </div>
         )}
         {rows.map((row) => (
-          <div key={row.name} className="px-4 py-1.5">
-            <div className="flex justify-between gap-3">
-              <dt className="text-muted">{row.name}</dt>
-              <dd>{row.used}</dd>
-            </div>
-            <dd>
+          <div key={row.name} className={ROW}>
+            <dt className="text-muted">{row.name}</dt>
+            <dd>{row.used}</dd>
+            <dd className="basis-full">
               <Meter label={row.name} share={row.share} />
             </dd>
-            {row.forecast && <dd className="text-xs text-muted">{row.forecast}</dd>}
+            {row.forecast && <dd className="basis-full text-xs text-muted">{row.forecast}</dd>}
           </div>
         ))}
       </dl>
