@@ -87,3 +87,15 @@ def test_an_end_of_turn_that_the_head_does_not_have_is_named(tmp_path: Path) -> 
 def test_the_text_part_of_a_configuration_is_compared(tmp_path: Path) -> None:
     text = {"text_config": {"vocab_size": 12}, "vision_config": {"depth": 1}}
     assert "vocab_size 12" in refusal_of(tmp_path, text, TOWER)
+
+
+@pytest.mark.parametrize("field", ["vision_config", "audio_config", "quantization_config"])
+def test_a_tower_or_packed_weights_in_the_older_form_are_refused_by_file_and_field(
+    tmp_path: Path, field: str
+) -> None:
+    (tmp_path / "pytorch_model.bin").write_bytes(b"")
+    for changes, words in (({}, None), ({field: {"quant_method": "fp8"}}, field)):
+        (tmp_path / "config.json").write_text(json.dumps(CONFIG | changes))
+        found = folder_refusal(tmp_path, SessionConfig())
+        assert (found is None) == (words is None)
+    assert found is not None and f"has {field}, and pytorch_model.bin has its weights" in found

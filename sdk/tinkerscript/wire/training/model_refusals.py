@@ -24,6 +24,7 @@ from .weight_shapes import weights_count
 # vllm.v1.attention.backends.cpu_attn.CPUAttentionBackend.get_supported_head_sizes
 CPU_HEAD_SIZES = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
 HEAD_SIZES = ("head_dim", "global_head_dim")  # the names of config.json
+READ_BY_NAME = ("vision_config", "audio_config", "quantization_config")  # whose tensors are
 
 
 def folder_refusal(folder: Path, config: SessionConfig) -> str | None:
@@ -40,6 +41,7 @@ def folder_refusal(folder: Path, config: SessionConfig) -> str | None:
     why = why or parts_refusal(
         whole, fields, weights_stored(folder), _read(folder / "generation_config.json")
     )
+    why = why or _older_form(whole, folder)
     why = why or head_refusal(fields.get("vocab_size"), _largest_token(folder / "tokenizer.json"))
     return f"{name} is not trained here: {why}" if why else None
 
@@ -157,6 +159,18 @@ def _refusal(fields: dict[str, Any], config: SessionConfig) -> str | None:
             f"{longest}; lower the option"
         )
     return None
+
+
+def _older_form(whole: dict[str, Any], folder: Path) -> str | None:
+    """Of towers and of packed weights, files in another form than safetensors."""
+    field = next((name for name in READ_BY_NAME if whole.get(name)), None)
+    older = sorted(folder.glob("pytorch_model*.bin")) if folder.is_absolute() else []
+    if field is None or not older or weights_stored(folder):
+        return None
+    return (
+        f"config.json has {field}, and {older[0].name} has its weights, which are read from "
+        "safetensors alone there; load the model with transformers and write it by save_pretrained"
+    )
 
 
 def _long_rope_begins(fields: dict[str, Any]) -> int | None:
