@@ -17,7 +17,7 @@ interface PanelProps {
 export function Panel({ title, isGiven = false, actions, children, className = "" }: PanelProps) {
   return (
     <section aria-label={title} className={`rounded-lg border border-line bg-surface ${className}`}>
-      <header className="flex min-h-10 items-center justify-between gap-3 border-b border-line px-4 py-1.5">
+      <header className="flex min-h-10 flex-wrap items-center justify-between gap-x-3 border-b border-line px-4 py-1.5">
         <h2 className="text-sm font-semibold">
           {isGiven ? <UserText text={title} /> : <Word text={title} />}
         </h2>

@@ -7,7 +7,7 @@ import type { Key } from "../../api/types";
 import { Badge } from "../../ui/badge";
 import { Button } from "../../ui/button";
 import { Confirm } from "../../ui/dialog";
-import { ago, dateTime, hasPassed, number } from "../../ui/format";
+import { ago, dateTime, hasPassed, span } from "../../ui/format";
 import { Loading } from "../../ui/loading";
 import { ErrorNotice } from "../../ui/notice";
 import { Empty, PageHeader } from "../../ui/panel";
@@ -72,7 +72,7 @@ function KeyTable({ keys, mayRevoke }: { keys: Key[]; mayRevoke: (key: Key) => b
                 <span className="text-muted">unnamed</span>
               )}
             </th>
-            <td className={`${cell} font-mono text-xs`}>{key.prefix}…</td>
+            <td className={`${cell} font-mono text-xs sm:whitespace-nowrap`}>{key.prefix}…</td>
             <td className={`${cell} text-xs text-muted`}>
               {scopesText(key.scopes)}
               {key.allowed_models && (
@@ -81,10 +81,10 @@ function KeyTable({ keys, mayRevoke }: { keys: Key[]; mayRevoke: (key: Key) => b
             </td>
             <td
               className={`${cell} whitespace-nowrap`}
-              title="Device-hours of the sessions that it started"
+              title="Device time of the sessions that it started"
             >
-              {number(key.spent_s / 3600)}
-              {key.spend_cap_s !== null && ` of ${number(key.spend_cap_s / 3600)}`} h
+              {span(key.spent_s)}
+              {key.spend_cap_s !== null && ` of ${span(key.spend_cap_s)}`}
             </td>
             <td className={`${cell} whitespace-nowrap`} title={dateTime(key.created_at)}>
               {ago(key.created_at)}

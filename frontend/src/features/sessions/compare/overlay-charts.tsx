@@ -76,12 +76,12 @@ export function OverlayCharts({ runs }: { runs: readonly Compared[] }) {
   );
   const plots = useMemo(
     () =>
-      measuredOf(points).map(({ title, unit = "", measure }) => ({
+      measuredOf(points, pending).map(({ title, unit = "", measure }) => ({
         title,
         unit,
         ...overlay(measure, runs, points, weight),
       })),
-    [runs, points, weight],
+    [runs, points, pending, weight],
   );
   const stepCount = Math.max(0, ...columns.map((one) => one?.steps_in_all ?? 0));
   return (
@@ -135,13 +135,12 @@ function played(answers: UseQueryResult<LastMeasures>[]): Evaluation[][] {
   return answers.map((answer) => answer.data?.played ?? []);
 }
 
-/** Those that some run has a value of; all while no step is there. */
-function measuredOf(points: readonly Points[]) {
+/** Those that some run has a value of; all while steps are on their way. */
+function measuredOf(points: readonly Points[], isPending: boolean) {
   const withSteps = points.filter(({ steps }) => steps.length > 0);
-  return MEASURES.filter(
-    ({ title, measure }) =>
-      withSteps.length === 0 ||
-      withSteps.some((one) => measuredPlots([{ lines: [[title, measure]] }], one).length > 0),
+  if (withSteps.length === 0) return isPending ? MEASURES : [];
+  return MEASURES.filter(({ title, measure }) =>
+    withSteps.some((one) => measuredPlots([{ lines: [[title, measure]] }], one).length > 0),
   );
 }
 
