@@ -32,7 +32,7 @@ def main() -> None:
     trained = [each for each in folder.episodes if each["fate"] == "trained"]
     last = max(trained, key=lambda each: each["trained_step"])
     pages = {  # how much of each is shown, in pixels, and what has to be there
-        "run": (run, 560, "role=img[name=/^Reward by/] >> canvas"),
+        "run": (run, 630, "role=img[name=/^Reward by/] >> canvas"),
         "step": (f"{run}/steps/{last['trained_step']}", 860, "role=region[name=/^Answer/]"),
         "episode": (
             f"{run}/episodes/{last['episode_id']}",
