@@ -63,6 +63,7 @@ def model_add(*, name: str, source: str, progress: Callable[[str], None]) -> dic
         source = _fetch(source, partial, progress)
         if missing := [needed for needed in NEEDED if not (partial / needed).is_file()]:
             raise ModelRefused(f"{source} has no {missing[0]}: it is no Hugging Face model.")
+        _refuse(partial)
         progress("hashing")
         files = {str(path.relative_to(partial)): _sha256(path) for path in _files(partial)}
         progress(
@@ -124,9 +125,7 @@ def before_fetch(folder: Path, size_bytes: int, counted: int | None) -> str:
     ``size_bytes`` of its files; without a count of its weights that of bfloat16. Raises
     ModelRefused for what that file alone refuses.
     """
-    length = min(SHORTEST, positions_count(folder) or SHORTEST)
-    if refusal := folder_refusal(folder, SessionConfig(max_context_length=length)):
-        raise ModelRefused(f"{refusal} Nothing more was fetched.")
+    _refuse(folder, " (nothing more was fetched)")
     fetched = f"{size_bytes / 1e9:.2f} GB to fetch"
     shape = base_model_shape(BaseModel("", str(folder), counted or size_bytes // 2))
     if shape is not None:
@@ -140,6 +139,13 @@ def before_fetch(folder: Path, size_bytes: int, counted: int | None) -> str:
             f"{adapters.total_bytes / 1e9:.0f} GB with adapters"
         )
     return f"{fetched}; {proven_words(folder)}"
+
+
+def _refuse(folder: Path, and_then: str = "") -> None:
+    """Raises ModelRefused for what the files say: with the file and field, which loading has not."""
+    length = min(SHORTEST, positions_count(folder) or SHORTEST)
+    if refusal := folder_refusal(folder, SessionConfig(max_context_length=length)):
+        raise ModelRefused(f"{refusal}{and_then}")
 
 
 def _files(folder: Path) -> list[Path]:

@@ -14,6 +14,7 @@ from console.catalogue.base_models import base_model_list, base_model_resolve
 from console.object_store import client as object_store
 from console.operations import model_adding
 from support.hub_server import TOKEN, Hub, running_hub
+from support.safetensors_bytes import safetensors_bytes
 
 SHOWN = {"parameters": 7, "context_length": 64, "tools": True, "thoughts": False}
 
@@ -72,6 +73,9 @@ def test_what_is_no_model_leaves_nothing(source: Path, settings, monkeypatch) ->
     monkeypatch.setattr(model_adding, "_load", refuse)
     with pytest.raises(CommandError, match="a weight is missing"):
         call_command("add_model", "mine", str(source))
+    (source / "config.json").write_text('{"vocab_size": 4, "eos_token_id": 4}')
+    with pytest.raises(CommandError, match=r"config\.json has eos_token_id 4.* vocab_size is 4"):
+        call_command("add_model", "mine", str(source))
     (source / "config.json").unlink()
     with pytest.raises(CommandError, match=r"no config\.json"):
         call_command("add_model", "mine", str(source))
@@ -115,6 +119,7 @@ def hub(source: Path, monkeypatch, tmp_path: Path) -> Iterator[Hub]:
         hub.repositories[REPOSITORY]["config.json"] = (
             b'{"model_type": "qwen3", "max_position_embeddings": 64}'
         )
+        hub.repositories[REPOSITORY]["model.safetensors"] = safetensors_bytes({"w": [1]})
         hub.private[REPOSITORY] = True
         yield hub
 
@@ -149,7 +154,9 @@ def test_what_the_hub_does_not_give_is_said_with_what_to_do_and_leaves_nothing(
     hub.repositories[REPOSITORY]["config.json"] = (
         b'{"quantization_config": {"quant_method": "awq"}}'
     )
-    with pytest.raises(CommandError, match=r"quantization_config is awq.*Nothing more was fetched"):
+    with pytest.raises(
+        CommandError, match=r"quantization_config is awq.*\(nothing more was fetched"
+    ):
         call_command("add_model", "mine", f"hf://{REPOSITORY}")
     assert "safetensors" not in capsys.readouterr().err
     hub.repositories[REPOSITORY]["config.json"] = kept
