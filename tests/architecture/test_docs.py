@@ -49,6 +49,7 @@ MADE_LATER = {
     "frontend/dist",
     "frontend/node_modules",
     "config.json",
+    "config.toml",
     "generation_config.json",
     "tinkerscript.json",
     "global-settings.json",
