@@ -78,7 +78,7 @@ class CompletionHandler:
             )
         # The path belongs to the request: the same id and body on another path is another request.
         digest = hashlib.sha256(request.url.path.encode() + b"|" + body).hexdigest()
-        name = request_id(request)
+        name = request_id(request) or request.headers.get("idempotency-key") or None
         # a trace's id, say, which all of its calls have in common
         if name is not None and self._caller is not None:
             name = hashlib.sha256(f"{self._caller(request)}|{digest}|{name}".encode()).hexdigest()

@@ -337,7 +337,7 @@ class Calls:
 def _same_body(known_sha256: str | None, prepared: Prepared) -> None:
     if known_sha256 != prepared.body_sha256:
         raise BadRequest(
-            "this X-Request-Id was used with another body; an id names one request",
+            "this X-Request-Id or Idempotency-Key was used with another body; it names one request",
             param="X-Request-Id",
         )
 

@@ -221,6 +221,8 @@ def _bad_request(error: ValidationError, body: dict[str, Any]) -> BadRequest:
             openai_code=code,
         )
     message = best["msg"].removeprefix("Value error, ")
+    if best["type"] == "missing" and _is_null(field, body):
+        message = "it cannot be null"
     if not field:  # what does not fit together: the option is named first
         option = message.split(" ")[0]
         return BadRequest(message, param=option if option in body else None, openai_code=code)
@@ -253,6 +255,13 @@ def _missing_sense(field: str, value: Any) -> str | None:
         if isinstance(part, dict):
             found = SENSES.get(str(part.get("type"))) or found
     return found
+
+
+def _is_null(field: str, body: dict[str, Any]) -> bool:
+    """Whether ``field`` is there without a value, which Strict takes out."""
+    holder, _, name = field.rpartition(".")
+    *_, found = _along(holder, body) if holder else [body]
+    return isinstance(found, dict) and name in found
 
 
 def _along(field: str, value: Any) -> Iterator[Any]:

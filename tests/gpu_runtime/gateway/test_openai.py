@@ -134,9 +134,10 @@ async def test_same_seed_on_every_request_makes_no_equal_episodes(gateway: Gatew
     assert len(seeds) == 8
 
 
-async def test_repeated_request_id_gets_the_recorded_answer(gateway: Gateway) -> None:
+@pytest.mark.parametrize("header", ["X-Request-Id", "Idempotency-Key"])
+async def test_repeated_request_id_gets_the_recorded_answer(gateway: Gateway, header: str) -> None:
     begun = await gateway.begin()
-    headers = {"X-Request-Id": "req-1"}
+    headers = {header: "req-1"}
     first = await gateway.raw_chat(begun["api_key"], headers, seed=42, n=2)
     again = await gateway.raw_chat(begun["api_key"], headers, seed=42, n=2)
     assert first.json() == again.json()

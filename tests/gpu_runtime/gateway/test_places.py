@@ -210,6 +210,18 @@ JSON = {"type": "json_object"}
         ),
         (
             CHAT,
+            {"messages": [{"role": "system", "content": None}, ASK]},
+            "messages[0].content",
+            "messages[0].content: it cannot be null",
+        ),
+        (
+            RESPONSES,
+            {"input": [item_call(), item_result() | {"output": None}]},
+            "input[1].output",
+            "input[1].output: it cannot be null",
+        ),
+        (
+            CHAT,
             {"tools": [{"type": "function", "function": {}}]},
             "tools[0].function.name",
             "tools[0].function.name: ",

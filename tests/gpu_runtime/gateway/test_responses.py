@@ -285,7 +285,10 @@ async def test_counting_takes_what_makes_a_prompt_and_nothing_else(gateway: Gate
         ({"conversation": "c"}, "conversation"),
         ({"previous_response_id": "resp_1"}, "previous_response_id"),
         ({"personality": "friendly"}, "personality"),
-        ({"input": [{"type": "function_call_output", "call_id": "c", "output": "x"}]}, "input"),
+        (
+            {"input": [{"type": "function_call_output", "call_id": "c", "output": "x"}]},
+            "input[0].call_id",
+        ),
     ):
         body = {"model": MODEL, "input": "hello"} | option
         answer = await gateway.http.post("/v1/responses/input_tokens", json=body, headers=key)
