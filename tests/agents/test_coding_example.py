@@ -101,12 +101,12 @@ async def test_the_reward_is_the_share_of_tests_that_pass(
 @pytest.mark.parametrize(
     ("answers", "reward", "calls"),
     [
-        (["What is it?", "I would add.", "So subtract it."], "1.0", 3),
-        (["add or subtract", "multiply"], "0.25", 3),
-        (["subtract"], "1.0", 1),
+        (["What is it?", "So `return a - b`, not a * b."], "1.0", 2),
+        (["a + b or a - b", "a * b"], "0.0", 2),
+        (["a - b"], "1.0", 1),
     ],
 )
-async def test_the_small_one_runs_the_command_that_it_finds_in_an_answer(
+async def test_the_small_one_writes_the_expression_that_it_finds_in_an_answer(
     tmp_path: Path, answers: list[str], reward: str, calls: int
 ) -> None:
     built = build_all(["mini-swe-agent"], reuse=True)["mini-swe-agent"]

@@ -44,7 +44,7 @@ NAMES = [
     "coding_agent",
 ]
 # Those that run in an environment of tests/agents, with options of their own.
-ELSEWHERE = {"coding_agent": ("mini-swe-agent", ["--small"])}
+ELSEWHERE = {"coding_agent": ("mini-swe-agent", ["--small", "--epochs", "4"])}
 DEADLINE_S = 5400
 BLOCK = re.compile(r"(<!-- measured: begin -->\n).*?(<!-- measured: end -->)", re.DOTALL)
 

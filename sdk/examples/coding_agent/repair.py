@@ -12,11 +12,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).with_name("repository")
 TASKS = ["intervals", "money", "words"]
 SMALL = Path(__file__).with_name("small")  # for models that hold no more than a line
-SMALL_TASKS = {
-    "total": "must add, but it subtracts",
-    "rest": "must subtract, but it multiplies",
-    "area": "must multiply, but it adds",
-}
+SMALL_TASKS = {"total": "a plus b", "rest": "a minus b", "area": "a times b"}
 TESTS_S = 30.0
 RAN = re.compile(r"^Ran (\d+) tests? in ", re.MULTILINE)
 WRONG = re.compile(r"(?:failures|errors|skipped|unexpected successes)=(\d+)")
@@ -33,7 +29,7 @@ def prompt(task: str) -> str:
 
 def small_prompt(task: str) -> str:
     """The same of a task of ``SMALL_TASKS``."""
-    return f"{task}.py {SMALL_TASKS[task]}."
+    return f"Write the Python function {task}(a, b) that returns {SMALL_TASKS[task]}."
 
 
 @contextmanager

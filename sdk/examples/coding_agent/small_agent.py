@@ -1,17 +1,20 @@
 """mini-swe-agent by its library, in this process, with a prompt of 40 tokens in place of its own
 850: for models that follow no longer one.
 
-It reads one of three commands out of what the model says, runs it, and tells the model whether the
-tests pass. The package is imported when the first attempt begins: only this one needs it.
+It reads an expression out of what the model says, has it written into the module, and tells the
+model whether the tests pass. The package is imported when the first attempt begins: only this one
+needs it.
 """
 
 import os
+import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
-COMMANDS = r"\b(add|subtract|multiply)\b"
-ASKS = "Say add, subtract or multiply."
-TRIES = 3
+EXPRESSION = r"\A.*?\b(a [-+*/] b)\b"  # the first one
+ASKS = "Write the function alone."
+TRIES = 2
 
 
 def work(prompt: str, module: str, repository: Path, episode) -> str:
@@ -26,24 +29,24 @@ def work(prompt: str, module: str, repository: Path, episode) -> str:
     from minisweagent.environments.local import LocalEnvironment
     from minisweagent.models.litellm_textbased_model import LitellmTextbasedModel
 
+    class Writer(LocalEnvironment):
+        def execute(self, action: dict[str, Any], cwd: str = "", **options: Any) -> dict[str, Any]:
+            command = f"commands/write {shlex.quote(action['command'])}"
+            return super().execute({"command": command}, cwd, **options)
+
     litellm.suppress_debug_info = True  # a line about the names of providers with each call
     model = LitellmTextbasedModel(
         model_name=f"openai/{episode.model}",
         model_kwargs={"api_base": episode.base_url, "api_key": episode.api_key},
-        action_regex=COMMANDS,
+        action_regex=EXPRESSION,
         observation_template="{{output.output}}" + ASKS,
         format_error_template=ASKS,
     )
-    shell = {
-        "MODULE": module,
-        "PATH": f"commands{os.pathsep}{os.environ['PATH']}",
-        "PYTHON": sys.executable,
-    }
     agent = DefaultAgent(
         model,
-        LocalEnvironment(cwd=str(repository), env=shell),
-        system_template="You repair programs.",
-        instance_template="{{task}} " + ASKS,
+        Writer(cwd=str(repository), env={"MODULE": module, "PYTHON": sys.executable}),
+        system_template="You write Python.",
+        instance_template="{{task}}",
         step_limit=TRIES,
         cost_limit=0,
     )

@@ -23,10 +23,10 @@ LARGE_OPTIONS = {
     "learning_rate": 1e-6,
 }
 SMALL_OPTIONS = {
-    "grpo_n": 12,
+    "grpo_n": 16,
     "max_context_length": 256,
-    "max_tokens": 12,
-    "learning_rate": 3e-5,
+    "max_tokens": 20,
+    "learning_rate": 5e-5,
 }
 
 

@@ -7,11 +7,11 @@ class Total(unittest.TestCase):
     def test_1_and_2(self):
         self.assertEqual(total(1, 2), 3)
 
-    def test_5_and_0(self):
-        self.assertEqual(total(5, 0), 5)
+    def test_5_and_3(self):
+        self.assertEqual(total(5, 3), 8)
 
-    def test_4_and_4(self):
-        self.assertEqual(total(4, 4), 8)
+    def test_4_and_1(self):
+        self.assertEqual(total(4, 1), 5)
 
-    def test_0_and_0(self):
-        self.assertEqual(total(0, 0), 0)
+    def test_7_and_2(self):
+        self.assertEqual(total(7, 2), 9)
