@@ -10,8 +10,9 @@ The change (``weights/flip.py``) moves each layer's output in another direction,
 which a hand-over forgets or names wrongly shows, and a second one restores each bit.
 
 For Tinker clients (``rehearse_models``) the two compare the base, and an adapter on all of its
-parts that is made for this, trained one large step, and gone afterwards. Snapshots of all weights
-are not rehearsed.
+parts that is made for this, trained one large step, and gone afterwards: by the tokens that the
+engine samples, and by its scores of the same tokens in a prompt. Snapshots of all weights are not
+rehearsed.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ import contextlib
 import json
 import logging
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -72,6 +74,10 @@ LEARNING_RATE = 0.02  # one step moves every entry of B by this: log-probabiliti
 ADAPTER_DIFFERS = (
     "They agree on the base: the engine takes an adapter's "
     "layers under other names, or computes otherwise."
+)
+PROMPT_DIFFERS = (
+    "They agree on the same tokens as they are sampled: the engine scores a prompt otherwise, or "
+    "under another adapter."
 )
 
 
@@ -277,21 +283,60 @@ async def _compare_models(
         weights = np.zeros(len(ids) - 1, np.float32)
         weights[len(prompt) - 1 :] = 1.0
         data.append(Datum(ids[:-1], {"target_tokens": ids[1:], "weights": weights}))
-    wanted = [np.array(answer.logprobs_T) for answer in answers]
     result = await trainer.forward(MODEL, data, "cross_entropy", {})
     found = [
-        output["logprobs"][-len(scores) :]
-        for output, scores in zip(result.outputs, wanted, strict=True)
+        output["logprobs"][-len(answer.logprobs_T) :]
+        for output, answer in zip(result.outputs, answers, strict=True)
     ]
-    kl = _kl(np.concatenate(wanted), np.concatenate(found))
+    _models_agree([answer.logprobs_T for answer in answers], found, trainer.dtype, when, why)
+    # of the same tokens, but the last: as a prompt they leave room for one more
+    found = [scores[:-1] for scores in found]
+    for scored in await _scored_again(
+        engine, [datum.token_ids_N.tolist() for datum in data], adapter
+    ):
+        last = [scores[-len(own) :] for scores, own in zip(scored, found, strict=True)]
+        _models_agree(
+            last, found, trainer.dtype, f"in the scores of a prompt {when}", PROMPT_DIFFERS
+        )
+    return data
+
+
+async def _scored_again(
+    engine: SamplerEngine, sequences: Sequence[Sequence[int]], adapter: Path | None
+) -> list[list[list[float]]]:
+    """The engine's scores of each sequence as a prompt, and those of its tokens by name."""
+    orders = [
+        SampleOrder(
+            tuple(ids),
+            SamplingOptions(max_tokens=1, seed=1, prompt_logprobs=0),
+            prompt_targets_R=tuple((token,) for token in ids[1:]),
+            folder=adapter,
+        )
+        for ids in sequences
+    ]
+    outcomes = await asyncio.gather(*map(engine.sample, orders))
+    of_prompt = [
+        [scores[token] for scores, token in zip(each.prompt_logprobs_P[1:], ids[1:], strict=True)]
+        for each, ids in zip(outcomes, sequences, strict=True)
+    ]
+    return [of_prompt, [[scores[0] for scores in each.prompt_targets_R] for each in outcomes]]
+
+
+def _models_agree(
+    engine: Sequence[Sequence[float]],
+    trainer: Sequence[np.ndarray[Any, Any]],
+    dtype: str,
+    when: str,
+    why: str,
+) -> None:
+    """Raises EngineTrainerMismatch."""
+    kl, bound = _kl(np.concatenate(engine), np.concatenate(trainer)), BOUNDS[dtype]
     log.info("rehearsal %s: engine and trainer differ by a KL of %.2g", when, kl)
-    bound = BOUNDS[trainer.dtype]
     if not kl <= bound:  # NaN is a gap too
         raise EngineTrainerMismatch(
             f"engine and trainer differ {when}: a KL of {kl:.2g}, and rounding explains {bound:g}. "
             f"{why}"
         )
-    return data
 
 
 def _kl(engine_T: np.ndarray[Any, Any], trainer_T: np.ndarray[Any, Any]) -> float:
@@ -339,22 +384,8 @@ def _ids(value: Any) -> list[int]:
 
 
 def _special(fields: dict[str, Any]) -> str:
-    words = (
-        "window",
-        "softcap",
-        "scal",
-        "multiplier",
-        "rope",
-        "layer_types",
-        "chunk",
-        "sink",
-        "mamba",
-        "linear",
-        "conv",
-    )
-    found = [
-        name for name, value in fields.items() if value and any(word in name for word in words)
-    ]
+    words = "window|softcap|scal|multiplier|rope|layer_types|chunk|sink|mamba|linear|conv"
+    found = [name for name, value in fields.items() if value and re.search(words, name)]
     return ", ".join(found) or "none of the fields that are known to matter"
 
 

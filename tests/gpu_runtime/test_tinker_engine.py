@@ -112,9 +112,12 @@ async def test_a_rehearsal_passes_leaves_no_model_and_names_what_differs(
             order, options=replace(order.options, temperature=1.2)
         ),
         "with an adapter": lambda order: replace(order, folder=None),
+        "in the scores of a prompt with an adapter": lambda order: replace(
+            order, folder=None if order.prompt_targets_R else order.folder
+        ),
     }
     for when, change in broken.items():
-        with pytest.raises(EngineTrainerMismatch, match=when):
+        with pytest.raises(EngineTrainerMismatch, match=f"differ {when}"):
             await rehearse_models(BrokenEngine(engine, change), trainer, model, tmp_path / when)
 
 
