@@ -45,7 +45,7 @@ export function InviteMember() {
         open={open}
         onOpenChange={setOpen}
         title="Invite someone"
-        description="They find the invitation on their account page, with or without an account so far."
+        description="The invitation waits on their account page. Somebody without an account signs up with this address first."
       >
         <form onSubmit={onSubmit} className="space-y-4" noValidate>
           <ErrorNotice error={invite.error} />
@@ -64,7 +64,7 @@ export function InviteMember() {
             onChange={(event) => {
               setRole(event.target.value as Role);
             }}
-            description={`May: ${ROLES.find((entry) => entry.value === role)?.may ?? ""}.`}
+            description={`May ${ROLES.find((entry) => entry.value === role)?.may ?? ""}.`}
           >
             {ROLES.map((entry) => (
               <option key={entry.value} value={entry.value}>

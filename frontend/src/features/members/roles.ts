@@ -2,7 +2,7 @@
 import type { Role } from "../../api/types";
 
 export const ROLES: { value: Role; name: string; may: string }[] = [
-  { value: "owner", name: "Owner", may: "everything, members and webhooks too" },
-  { value: "member", name: "Member", may: "sessions, episodes, own keys" },
-  { value: "viewer", name: "Viewer", may: "look and download" },
+  { value: "owner", name: "Owner", may: "do everything, also manage members and webhooks" },
+  { value: "member", name: "Member", may: "start and stop sessions, play episodes, and make keys" },
+  { value: "viewer", name: "Viewer", may: "look at everything and download, and start nothing" },
 ];

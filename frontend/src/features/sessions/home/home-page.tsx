@@ -23,6 +23,7 @@ import { NoSessions } from "../no-sessions";
 import { StateBadge } from "../state-badge";
 import { useMayWrite } from "../../../use-may-write";
 import { AttentionPanel } from "./attention-panel";
+import { Invited } from "./invited";
 import { sparkPoints } from "./sparkline";
 
 const LIVE: SessionState[] = ["provisioning", "loading", "ready", "suspended", "stopping"];
@@ -53,6 +54,7 @@ export function HomePage() {
           </ButtonLink>
         )}
       </PageHeader>
+      <Invited />
       <ErrorNotice
         error={live.error ?? served.error ?? queued.error ?? failed.error ?? newest.error}
       />
