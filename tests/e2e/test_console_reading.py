@@ -174,6 +174,12 @@ def test_a_long_name_takes_no_column_from_the_list_and_goes_into_the_form_of_ano
     page.get_by_role("link", name="Run again").click()
     expect(page.get_by_label("Name")).to_have_value(LONG_NAME)
     expect(page.get_by_label("Priority")).to_have_value("-100")
+    family, longest = "\U0001f469\u200d\U0001f469\u200d\U0001f466", 120
+    page.get_by_label("Name").fill("a" * (longest - 2) + family)
+    expect(page.get_by_label("Name")).to_have_value("a" * (longest - 2))
+    expect(page.get_by_text(f"Cut to {longest} characters.")).to_be_visible()
+    page.get_by_label("Name").fill("short")
+    expect(page.get_by_text("Cut to")).to_have_count(0)
 
 
 def test_a_session_that_is_not_there_reports_it_once_and_leads_on(page: Page) -> None:

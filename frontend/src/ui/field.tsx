@@ -1,5 +1,6 @@
 // A labelled input with its description and its error, tied together for screen readers.
-import { useId, type ComponentProps, type ReactNode } from "react";
+import { useId, useState, type ComponentProps, type ReactNode } from "react";
+import { beginning } from "./plain-text";
 
 export const inputClass =
   "h-8 w-full rounded-md border border-line-strong bg-surface px-2.5 text-ink placeholder:text-muted/70 aria-invalid:border-bad";
@@ -42,10 +43,37 @@ export function Field({ label, description, error, children }: FieldProps) {
 
 type TextFieldProps = Omit<FieldProps, "children"> & ComponentProps<"input">;
 
-export function TextField({ label, description, error, className = "", ...rest }: TextFieldProps) {
+/** What is typed or pasted beyond `maxLength` is cut between two characters, and said: a browser cuts within an emoji. */
+export function TextField({
+  label,
+  description,
+  error,
+  className = "",
+  maxLength,
+  onChange,
+  ...rest
+}: TextFieldProps) {
+  const [isCut, setIsCut] = useState(false);
   return (
-    <Field label={label} description={description} error={error}>
-      {(input) => <input className={`${inputClass} ${className}`} {...rest} {...input} />}
+    <Field
+      label={label}
+      description={isCut ? `Cut to ${String(maxLength)} characters.` : description}
+      error={error}
+    >
+      {(input) => (
+        <input
+          className={`${inputClass} ${className}`}
+          {...rest}
+          {...input}
+          onChange={(event) => {
+            const typed = event.target.value;
+            const kept = beginning(typed, maxLength ?? Infinity);
+            setIsCut(kept !== null);
+            if (kept !== null) event.target.value = kept;
+            onChange?.(event);
+          }}
+        />
+      )}
     </Field>
   );
 }

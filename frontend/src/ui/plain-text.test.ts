@@ -18,3 +18,10 @@ test("a long text is cut, but no character in two", () => {
   expect(beginning("ab😀cd", 3)).toBe("ab");
   expect(beginning("ab😀cd", 4)).toBe("ab😀");
 });
+
+test("a text is cut between two characters, of whatever they are made", () => {
+  const family = "👩‍👩‍👧‍👦";
+  expect(beginning(`ab${family}`, 1 + family.length)).toBe("ab");
+  expect(beginning(`ab${family}cd`, 2 + family.length)).toBe(`ab${family}`);
+  expect(beginning("e\u0301e\u0301", 3)).toBe("e\u0301");
+});

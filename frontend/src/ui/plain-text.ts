@@ -24,9 +24,11 @@ function codeSymbol(character: string): string {
   return `⟨U+${character.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`;
 }
 
-/** The beginning of a long text, without half of a surrogate pair at its end; null where it is short enough. */
+const LONGEST_CHARACTER = 64; // in UTF-16 units: an emoji of a family has 11
+
+/** The beginning of a long text, without a part of a character at its end; null where it is short enough. */
 export function beginning(text: string, most: number): string | null {
   if (text.length <= most) return null;
-  const last = text.charCodeAt(most - 1);
-  return text.slice(0, last >= 0xd800 && last < 0xdc00 ? most - 1 : most);
+  const around = new Intl.Segmenter().segment(text.slice(0, most + LONGEST_CHARACTER));
+  return text.slice(0, around.containing(most)?.index ?? most);
 }
