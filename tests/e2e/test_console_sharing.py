@@ -30,6 +30,23 @@ def test_an_ended_run_shows_its_phases_its_machine_and_its_log(run: Run) -> None
     photograph(page, "health")
 
 
+def test_a_viewer_finds_on_no_page_of_a_run_what_would_be_refused(run: Run) -> None:
+    page = run.page
+    account = page.request.get("/v1/account").json()
+    account["projects"] = [project | {"role": "viewer"} for project in account["projects"]]
+    page.route("**/v1/account", lambda route: route.fulfill(json=account))
+    episode = run.api.get("/episodes", params={"sort": "best"}).json()["items"][0]["episode_id"]
+    shown = {"": "Learning", "/settings": "Options", f"/episodes/{episode}": "Advantage"}
+    refused = re.compile("^(Ask again|Run again|Pin|Delete|Edit|Make a link|Erase)")
+    main = page.get_by_role("main")
+    for place, text in shown.items():
+        page.goto(f"/sessions/{run.session_id}{place}")
+        expect(main.get_by_text(text, exact=True).first).to_be_visible()
+        for role in ("button", "link"):
+            expect(main.get_by_role(role, name=refused)).to_have_count(0)
+    page.unroute("**/v1/account")
+
+
 def test_somebody_without_an_account_reads_a_run_by_its_link_until_it_is_revoked(run: Run) -> None:
     page = run.page
     page.goto(f"/sessions/{run.session_id}/settings")

@@ -89,4 +89,5 @@ test("bounds read as words", () => {
   expect(boundsText(field("max_steps"))).toBe("at least 1");
   expect(boundsText(field("clip_low"))).toBe("over 0, below 1");
   expect(boundsText(field("loss"))).toBe("");
+  expect(boundsText(field("seed"))).toBe("at least 0");
 });

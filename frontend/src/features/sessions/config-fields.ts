@@ -95,6 +95,8 @@ function kindOf(property: Property): ConfigField["kind"] {
   return property.type === "boolean" || property.type === "integer" ? property.type : "number";
 }
 
+const UNREACHED = 2 ** 31; // a bound that nobody types past by accident says nothing
+
 /** "2 to 256", "over 0, at most 0.01"; empty where anything goes. */
 export function boundsText(field: ConfigField): string {
   const { minimum, maximum, exclusiveMinimum, exclusiveMaximum } = field;
@@ -107,7 +109,7 @@ export function boundsText(field: ConfigField): string {
         ? `at least ${plain(minimum)}`
         : "";
   const high =
-    exclusiveMaximum !== undefined
+    exclusiveMaximum !== undefined && exclusiveMaximum < UNREACHED
       ? `below ${plain(exclusiveMaximum)}`
       : maximum !== undefined
         ? `at most ${plain(maximum)}`

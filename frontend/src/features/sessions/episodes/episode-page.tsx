@@ -119,6 +119,7 @@ function Unreadable({ error, id, list }: { error: Error; id: string; list: strin
 }
 
 function EpisodeHeader({ id, episode }: { id: string; episode: EpisodeTimelines["episode"] }) {
+  const mayAsk = useMayWrite();
   return (
     <>
       <div className="flex flex-wrap items-center gap-x-3 gap-y-2">
@@ -128,7 +129,7 @@ function EpisodeHeader({ id, episode }: { id: string; episode: EpisodeTimelines[
         <CopyText label="the episode's id" text={episode.episode_id} />
         <FateBadge episode={episode} />
         {episode.reason && <span className="text-muted">{visible(episode.reason)}</span>}
-        {!isExported && (
+        {!isExported && mayAsk && (
           <ButtonLink to={`/playground?episode=${id}/${episode.episode_id}`}>
             Ask again in the playground
           </ButtonLink>
