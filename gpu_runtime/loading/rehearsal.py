@@ -384,7 +384,7 @@ def _ids(value: Any) -> list[int]:
 
 
 def _special(fields: dict[str, Any]) -> str:
-    words = "window|softcap|scal|multiplier|rope|layer_types|chunk|sink|mamba|linear|conv"
+    words = "window|softcap|scal|multiplier|rope|layer_types|chunk|sink|mamba|linear|conv|expert"
     found = [name for name, value in fields.items() if value and re.search(words, name)]
     return ", ".join(found) or "none of the fields that are known to matter"
 
