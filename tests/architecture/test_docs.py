@@ -49,7 +49,6 @@ MADE_LATER = {
     "frontend/dist",
     "frontend/node_modules",
     "config.json",
-    "config.toml",
     "generation_config.json",
     "tinkerscript.json",
     "global-settings.json",

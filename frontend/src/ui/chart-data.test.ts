@@ -27,10 +27,11 @@ test("what stands behind a line comes before it, and a missing value stays missi
     [0.1, null],
   ]);
   expect(linesOf(whole)).toEqual([
-    { label: "reward", colour: "--series-1", hasRange: true, hasRaw: true, isSparse: false },
+    { label: "reward", colour: "--series-1", hasRange: true, isSparse: false },
   ]);
   expect(alignedData([1, 2], series)).toEqual([
     [1, 2],
+    [null, null], // what smoothing hides comes into the plot that is there
     [0.1, null],
   ]);
 });

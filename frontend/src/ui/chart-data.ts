@@ -16,11 +16,14 @@ export interface Series {
   isSparse?: boolean;
 }
 
-/** x, then of each series what stands behind its line, and the line: as `linesOf` names them. */
+/**
+ * x, then of each series what stands behind its line, and the line: as `linesOf` names them. Each has a column of what
+ * was measured, empty where it is not smoothed: a plot that has one is not made anew when smoothing begins or ends.
+ */
 export function alignedData(x: number[], series: readonly Series[]): uPlot.AlignedData {
   const columns = series.flatMap(({ values, raw, low, high }) => [
     ...(low && high ? [low, high] : []),
-    ...(raw ? [raw] : []),
+    raw ?? values.map(() => null),
     values,
   ]);
   return [x, ...columns.map(drawable)];
@@ -31,16 +34,14 @@ export interface Line {
   label: string;
   colour: string;
   hasRange: boolean;
-  hasRaw: boolean;
   isSparse: boolean;
 }
 
 export function linesOf(series: readonly Series[]): Line[] {
-  return series.map(({ label, colour, raw, low, high, isSparse = false }) => ({
+  return series.map(({ label, colour, low, high, isSparse = false }) => ({
     label,
     colour,
     hasRange: Boolean(low && high),
-    hasRaw: Boolean(raw),
     isSparse,
   }));
 }

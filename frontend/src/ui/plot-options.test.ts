@@ -75,11 +75,10 @@ test("each line stands behind what belongs to it, and a range lies between its t
     label: "a",
     colour: "--series-1",
     hasRange: false,
-    hasRaw: false,
     isSparse: false,
   };
   const lines = [
-    { ...line, hasRange: true, hasRaw: true },
+    { ...line, hasRange: true },
     { ...line, label: "b", isSparse: true },
     { ...line, label: "c", hasRange: true },
   ];
@@ -99,32 +98,17 @@ test("each line stands behind what belongs to it, and a range lies between its t
     onZoom: () => undefined,
     onPlace: () => undefined,
   });
-  expect(series.map(({ label }) => label)).toEqual([
-    undefined,
-    undefined,
-    undefined,
-    undefined,
-    "a",
-    "b",
-    undefined,
-    undefined,
-    "c",
-  ]);
+  // x; then its edges, what was measured, and the line
+  expect(series.map(({ label }) => label)).toEqual(
+    [[""], ["", "", "", "a"], ["", "b"], ["", "", "", "c"]]
+      .flat()
+      .map((label) => label || undefined),
+  );
   expect(bands?.map((band) => band.series)).toEqual([
     [2, 1],
-    [7, 6],
+    [8, 7],
   ]);
-  expect(series.map(({ spanGaps }) => Boolean(spanGaps))).toEqual([
-    false,
-    false,
-    false,
-    false,
-    false,
-    true,
-    false,
-    false,
-    false,
-  ]);
+  expect(series.flatMap(({ spanGaps, label }) => (spanGaps ? [label] : []))).toEqual(["b"]);
 });
 
 test("the axis of any range that an address asks for is finite", () => {
@@ -230,7 +214,7 @@ test("any series has finite axes, few ticks that differ, and no more lines than 
     for (const weight of [0, 0.1, 0.5, 0.9, 0.99]) {
       for (const log of [false, true]) {
         const line = { label: "", colour: "", values: smoothed(values, weight) };
-        const [, column = []] = alignedData(
+        const [, , column = []] = alignedData(
           values.map((_, at) => at),
           log ? positive([line]) : [line],
         ) as unknown as Values[];

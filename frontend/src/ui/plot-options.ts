@@ -171,7 +171,7 @@ export function plotOptions({
 
 /** What stands behind a line, and the line, in the order of its columns. */
 function drawnLines(
-  { label, hasRange, hasRaw, isSparse }: Line,
+  { label, hasRange, isSparse }: Line,
   colour: string,
   overlay: boolean,
 ): uPlot.Series[] {
@@ -194,7 +194,7 @@ function drawnLines(
     spanGaps: overlay || isSparse,
     points: { size: 5, fill: colour, ...(isSparse && { show: true }) },
   };
-  return [...(hasRange ? [edge, edge] : []), ...(hasRaw ? [raw] : []), line];
+  return [...(hasRange ? [edge, edge] : []), raw, line];
 }
 
 /** The lines that have a range, each with the column of its lower edge. */
@@ -202,7 +202,7 @@ function rangesOf(lines: readonly Line[]): { at: number; line: Line }[] {
   let at = 1;
   return lines.flatMap((line) => {
     const first = at;
-    at += (line.hasRange ? 2 : 0) + (line.hasRaw ? 1 : 0) + 1;
+    at += (line.hasRange ? 2 : 0) + 2;
     return line.hasRange ? [{ at: first, line }] : [];
   });
 }

@@ -209,9 +209,7 @@ function offered(models: { name: string }[], chosen: string): string[] {
   return chosen === "" || names.includes(chosen) ? names : [...names, chosen];
 }
 
-function modelText(
-  model: BaseModel | undefined,
-): string {
+function modelText(model: BaseModel | undefined): string {
   if (!model) return "";
   return [
     model.parameters && `${count(model.parameters)} weights`,
