@@ -20,7 +20,7 @@ export function ConfigPanel({ session }: { session: Session }) {
   const [address] = useAddress();
   const asked = address.get("option"); // where a search led to
   const [all, setAll] = useState(asked !== null);
-  const rows = optionRows(FIELDS, session.config, session.kind);
+  const rows = optionRows(FIELDS, session.config, session.kind, session.decided);
   const changed = rows.filter((row) => row.isChanged);
   return (
     <Panel

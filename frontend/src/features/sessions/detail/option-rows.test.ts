@@ -25,6 +25,13 @@ test("what differs from its default comes first and shows the default", () => {
   expect(rows.filter((row) => row.isChanged)).toHaveLength(3);
 });
 
+test("what the server decided of a session is not shown as changed", () => {
+  const resolved = { ...defaults, learning_rate: 2e-5, loss: "dapo", normalize_advantage: true };
+  const rows = optionRows(fields, resolved, "episodes", ["learning_rate", "normalize_advantage"]);
+  expect(rows.filter((row) => row.isChanged).map((row) => row.name)).toEqual(["loss"]);
+  expect(rows.find((row) => row.name === "learning_rate")?.value).toBe("0.00002");
+});
+
 test("an option that this page's schema does not know is shown all the same", () => {
   expect(optionRows(fields, { ...defaults, of_tomorrow: true })[0]).toMatchObject({
     name: "of_tomorrow",

@@ -28,11 +28,12 @@ const OF_RUNTIME = new Set([
   "trainer_ranks",
 ]);
 
-/** Those that count for a session of this kind. */
+/** Those that count for a session of this kind; what the server `decided` nobody has changed. */
 export function optionRows(
   fields: ConfigField[],
   options: object,
   kind: Session["kind"] = "episodes",
+  decided: readonly string[] = [],
 ): OptionRow[] {
   const config = byPath<Shown>(options as Record<string, unknown>, fields);
   const known = new Map(fields.map((field) => [field.name, field]));
@@ -45,7 +46,7 @@ export function optionRows(
       name,
       value: valueText(value),
       default: field ? valueText(field.default) : "",
-      isChanged: !field || field.default !== value,
+      isChanged: !decided.includes(name) && (!field || field.default !== value),
       description:
         kind === "tinker" && name === "lora_rank"
           ? "The largest rank that a model of its clients may have."
