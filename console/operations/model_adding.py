@@ -162,7 +162,7 @@ def _load(folder: Path) -> dict[str, Any]:
     """What loading and generating show. In processes of their own: the server has no torch, and the
     memory goes back at the end. ``generates`` is False where this machine has no engine to try it
     with."""
-    done = _checked("gpu_runtime.weights.load_check", folder)
+    done = _checked("gpu_runtime.loading.load_check", folder)
     generated = _checked("gpu_runtime.loading.generate_check", folder, passes=(0, NO_ENGINE))
     return json.loads(done.stdout.strip().splitlines()[-1]) | {
         "generates": generated.returncode == 0

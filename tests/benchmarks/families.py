@@ -72,6 +72,7 @@ async def family_try(name: str, folder: Path, *, kills: bool = True) -> Outcome:
             gaps = [await gap(engine, trainer)]
             await trainer.flip_weights()
             gaps.append(await handed_gap(engine, trainer, folder / "handover", 1))
+            await trainer.flip_weights()  # back: a state has no frozen weights
             await steps(trainer, samples, range(1, KILLED_AFTER + 1))
             if kills:
                 await trainer.save_state(folder / "state")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_runtime.weights.load_check import LoadCheckError, load_check
+from gpu_runtime.loading.load_check import LoadCheckError, load_check
 
 pytestmark = pytest.mark.engine
 

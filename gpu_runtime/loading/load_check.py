@@ -1,4 +1,4 @@
-"""Whether a folder is a base model that can be loaded: ``python -m gpu_runtime.weights.load_check
+"""Whether a folder is a base model that can be loaded: ``python -m gpu_runtime.loading.load_check
 FOLDER``.
 
 Reads the configuration, the tokenizer with its chat template and every weight, and computes one
@@ -28,7 +28,7 @@ def load_check(folder: Path) -> dict[str, int | None]:
     import torch
     from transformers import AutoConfig, AutoTokenizer
 
-    from .auto_class import auto_class
+    from gpu_runtime.weights.auto_class import auto_class
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
