@@ -13,7 +13,6 @@ from pathlib import Path
 from gpu_runtime.errors import ModelUnsupported
 from gpu_runtime.failures.input_errors import said
 from gpu_runtime.loading.tokenizer import renderer_load
-from gpu_runtime.weights.dequantise import DequantiseError, in_full
 from tinkerscript.wire.config import SessionConfig
 
 
@@ -70,6 +69,8 @@ def load_check(folder: Path) -> dict[str, int | None]:
 
 
 if __name__ == "__main__":
+    from gpu_runtime.weights.dequantise import DequantiseError, in_full  # imports torch
+
     try:
         with in_full(Path(sys.argv[1])) as plain:
             sys.stdout.write(json.dumps(load_check(plain)) + "\n")

@@ -10,6 +10,7 @@ import { hasEnded } from "../../../api/sessions";
 import { spendingQuery } from "../../../api/spending";
 import type { Spending } from "../../../api/types";
 import { money, number, span } from "../../../ui/format";
+import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
 import { visible } from "../../../ui/plain-text";
@@ -59,25 +60,30 @@ export function FinalTable({ runs }: { runs: readonly Compared[] }) {
   const spending = useQueries({
     queries: runs.map(({ session }) => spendingQuery(session.id, !hasEnded(session))),
   });
-  const failed = [...last, ...totals, ...spending].find((answer) => answer.error);
+  const answers = [...last, ...totals, ...spending];
+  const failed = answers.find((answer) => answer.error);
   const currency = spending.find(({ data }) => data?.prices)?.data?.prices?.currency;
   return (
     <Panel title="Final measures">
       <ErrorNotice error={failed?.error ?? null} />
-      <SortedTable
-        label="Final measures of the runs"
-        head={currency ? PRICED_HEAD : HEAD}
-        rows={runs.map((run, at) => ({
-          run,
-          last: last[at]?.data,
-          totals: totals[at]?.data,
-          spending: spending[at]?.data,
-        }))}
-      >
-        {(measured) => (
-          <FinalRow key={measured.run.session.id} measured={measured} currency={currency} />
-        )}
-      </SortedTable>
+      {answers.some((answer) => answer.isPending) ? (
+        <Loading isTable />
+      ) : (
+        <SortedTable
+          label="Final measures of the runs"
+          head={currency ? PRICED_HEAD : HEAD}
+          rows={runs.map((run, at) => ({
+            run,
+            last: last[at]?.data,
+            totals: totals[at]?.data,
+            spending: spending[at]?.data,
+          }))}
+        >
+          {(measured) => (
+            <FinalRow key={measured.run.session.id} measured={measured} currency={currency} />
+          )}
+        </SortedTable>
+      )}
     </Panel>
   );
 }
