@@ -58,7 +58,11 @@ def tiny():
     samples = [Sample(input=row["question"], target=row["answer"]) for row in rows]
     return Task(dataset=samples, solver=generate(), scorer=match())
 """
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.system,
+    pytest.mark.timeout(300),
+]
 if not PROGRAMS.is_dir():
     pytest.skip(
         "the harnesses are not installed; `make test-all` installs them", allow_module_level=True
