@@ -142,7 +142,7 @@ def before_fetch(folder: Path, size_bytes: int, counted: int | None) -> str:
 
 
 def _refuse(folder: Path, and_then: str = "") -> None:
-    """Raises ModelRefused for what the files say: with the file and field, which loading has not."""
+    """Raises ModelRefused for what the files say, by file and field: loading names neither."""
     length = min(SHORTEST, positions_count(folder) or SHORTEST)
     if refusal := folder_refusal(folder, SessionConfig(max_context_length=length)):
         raise ModelRefused(f"{refusal}{and_then}")

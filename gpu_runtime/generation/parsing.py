@@ -300,8 +300,9 @@ def _path(loc: tuple[int | str, ...], value: Any, fault: str) -> str:
 
 
 def _is_tag(part: int | str, value: dict[str, Any], rest: tuple[int | str, ...]) -> bool:
-    """Whether ``part`` is the kind of ``value``, which has a field of that name too: what is said to
-    be missing is there, as in a tool of chat that is sent to Responses."""
+    """Whether ``part`` is the kind of ``value``, which has a field of that name too: what is said
+    to be missing is there, as in a tool of chat that is sent to Responses.
+    """
     inside = value[str(part)]
     return (
         value.get("type") == part

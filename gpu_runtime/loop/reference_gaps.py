@@ -44,8 +44,8 @@ def reference_gaps(
 
 
 def left_out(correction: EngineCorrection, gap_K: np.ndarray) -> np.ndarray:
-    """Which tokens of a sample the loss leaves out, of ``gap_K`` = trainer - engine: the formulas of
-    training/objective/engine_correction.py.
+    """Which tokens of a sample the loss leaves out, of ``gap_K`` = trainer - engine: the formulas
+    of training/objective/engine_correction.py.
     """
     gap_K = np.where(np.abs(gap_K) <= AGREES, 0.0, gap_K)
     out_K = np.zeros(gap_K.shape, dtype=bool)

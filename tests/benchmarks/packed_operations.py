@@ -1,13 +1,13 @@
 """What it could bring at most to compute operations of several adapters in one pass.
 
-    .venv/bin/python tests/benchmarks/packed_operations.py [--model FOLDER] [--rounds 5] [--threads 2]
+    .venv/bin/python tests/benchmarks/packed_operations.py [--model FOLDER]    --help for more
 
 Each of N adapters of rank 16 has a ``forward_backward`` of a few rows of 32 random tokens.
-``apart``: one operation after the other, each under its own adapter, as they are done. ``together``:
-all of their rows as one operation of one adapter, which is what a packed pass computes but for the
-products of the adapters, which it would compute for each. Without ``--model`` the tiny model of
-many_models.py. Seconds and CPU seconds of all threads, medians of ``--rounds`` after one that is not
-counted, the sides interleaved; ratios apart / together.
+``apart``: one operation after the other, each under its own adapter, as they are done.
+``together``: all of their rows as one operation of one adapter, which is what a packed pass
+computes but for the products of the adapters, which it would compute for each. Without ``--model``
+the tiny model of many_models.py. Seconds and CPU seconds of all threads, medians of ``--rounds``
+after one that is not counted, the sides interleaved; ratios apart / together.
 """
 
 import argparse
@@ -61,8 +61,9 @@ def measure(base: Path, rounds: int, threads: int) -> None:
             [statistics.median(column) for column in times[1:, side].T] for side in range(2)
         ]
         print(
-            f"{adapters:>3} operations of {rows} x {TOKENS}: apart {wall_a:.3f} s ({cpu_a:.3f} CPU s), together"
-            f" {wall_t:.3f} s ({cpu_t:.3f} CPU s), {wall_a / wall_t:.2f} ({cpu_a / cpu_t:.2f}) times as fast",
+            f"{adapters:>3} operations of {rows} x {TOKENS}: apart {wall_a:.3f} s "
+            f"({cpu_a:.3f} CPU s), together {wall_t:.3f} s ({cpu_t:.3f} CPU s), "
+            f"{wall_a / wall_t:.2f} ({cpu_a / cpu_t:.2f}) times as fast",
             flush=True,
         )
 

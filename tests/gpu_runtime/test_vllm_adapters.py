@@ -39,16 +39,21 @@ def test_each_row_gets_the_part_of_its_own_adapter_in_each_slice(
     kernels: ModuleType, slots: list[int]
 ) -> None:
     """A row without one gets nothing, as vLLM's kernels would give it of the last."""
-    a, b = [stacked(0, RANK, HIDDEN), stacked(3, RANK, HIDDEN)], [stacked(1, 5, RANK), stacked(2, 3, RANK)]  # fmt: skip
+    a, b = (
+        [stacked(0, RANK, HIDDEN), stacked(3, RANK, HIDDEN)],
+        [stacked(1, 5, RANK), stacked(2, 3, RANK)],
+    )
     x, y = torch.randn(3, HIDDEN), torch.ones(3, 8)
     wrapper = SimpleNamespace()
     vars(wrapper)[kernels.GROUPS] = kernels.groups_of(torch.tensor(slots))
     kernels.linear_add(wrapper, y, x, a, b, 0.5, (5, 3), add_inputs=True)
     for row, slot in enumerate(slots):
         parts = [
-            torch.zeros(len(each_b[0, 0])) if slot < 0 else each_b[slot, 0] @ (each_a[slot, 0] @ x[row])
+            torch.zeros(len(each_b[0, 0]))
+            if slot < 0
+            else each_b[slot, 0] @ (each_a[slot, 0] @ x[row])
             for each_a, each_b in zip(a, b, strict=True)
-        ]  # fmt: skip
+        ]
         assert torch.allclose(y[row], 1 + 0.5 * torch.cat(parts), atol=1e-5), slot
 
 
@@ -90,10 +95,15 @@ def expand(low: torch.Tensor, lora_b: Any, y: torch.Tensor, *meta: Any, add_inpu
 def rows_of(meta: Any) -> list[tuple[int, torch.Tensor]]:
     """Of each adapter its slot and its rows."""
     _, ordered, counts, starts, slots, is_without, *_ = meta
-    return [] if is_without else [
-        (int(slot), ordered[start : start + count])
-        for slot, count, start in zip(slots, counts, starts, strict=False) if slot >= 0
-    ]  # fmt: skip
+    return (
+        []
+        if is_without
+        else [
+            (int(slot), ordered[start : start + count])
+            for slot, count, start in zip(slots, counts, starts, strict=False)
+            if slot >= 0
+        ]
+    )
 
 
 def metadata_class() -> Any:
@@ -135,12 +145,17 @@ class Scoring:
             LoRAMapping(tuple(tokens), tuple(each), is_prefill=True), [1, 2, 3], SLOTS, VOCABULARY
         )
         self.runner: Any = SimpleNamespace(
-            num_prompt_logprobs={}, requests={}, device=torch.device("cpu"),
-            input_batch=SimpleNamespace(req_id_to_index={name: row for row, name in enumerate(self.ROWS)}),
+            num_prompt_logprobs={},
+            requests={},
+            device=torch.device("cpu"),
+            input_batch=SimpleNamespace(
+                req_id_to_index={name: row for row, name in enumerate(self.ROWS)}
+            ),
             query_start_loc=SimpleNamespace(np=np.array([0, 1, 5, 8, 10])),
             model=SimpleNamespace(compute_logits=self.logits),
-            model_config=SimpleNamespace(logprobs_mode="raw_logprobs"), _sync_device=lambda: None,
-        )  # fmt: skip
+            model_config=SimpleNamespace(logprobs_mode="raw_logprobs"),
+            _sync_device=lambda: None,
+        )
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:
         """As LogitsProcessorWithLoRA has them."""
@@ -152,9 +167,11 @@ class Scoring:
         """A prompt is to be scored."""
         self.runner.num_prompt_logprobs[name] = columns
         self.runner.requests[name] = SimpleNamespace(
-            prompt_token_ids=self.prompts[name], in_progress_prompt_logprobs_cpu=None,
-            num_computed_tokens=0, sampling_params=SimpleNamespace(extra_args=extra),
-        )  # fmt: skip
+            prompt_token_ids=self.prompts[name],
+            in_progress_prompt_logprobs_cpu=None,
+            num_computed_tokens=0,
+            sampling_params=SimpleNamespace(extra_args=extra),
+        )
 
     def expected(self, name: str) -> torch.Tensor:
         """``logprobs_RV`` of a prompt's rows, each with its own adapter."""
@@ -181,8 +198,10 @@ def scoring(monkeypatch: pytest.MonkeyPatch) -> Scoring:
     from gpu_runtime.engine.prompt_rows import SCORING, prompt_heads_install, rows_install
 
     for name, value in (
-        ("LoRAKernelMeta", metadata_class()), ("lora_shrink", shrink), ("lora_expand", expand),
-    ):  # fmt: skip
+        ("LoRAKernelMeta", metadata_class()),
+        ("lora_shrink", shrink),
+        ("lora_expand", expand),
+    ):
         monkeypatch.setattr(punica_gpu, name, value, raising=False)
     wrapper_class = punica_gpu.PunicaWrapperGPU
     monkeypatch.setattr(wrapper_class, "add_lora_logits", wrapper_class.add_lora_logits)
@@ -211,8 +230,9 @@ def test_on_a_gpu_a_prompt_is_scored_under_its_own_adapter(scoring: Scoring) -> 
     rows = scoring.states[[0, 4, 7, 9]]
     plain = rows @ scoring.head.t()
     assert [
-        bool(torch.allclose(got, base)) for got, base in zip(scoring.logits(rows), plain, strict=True)
-    ] == [True, False, False, True]  # fmt: skip
+        bool(torch.allclose(got, base))
+        for got, base in zip(scoring.logits(rows), plain, strict=True)
+    ] == [True, False, False, True]
 
 
 def test_on_a_gpu_named_tokens_and_draws_are_of_the_adapter_that_is_asked(scoring: Scoring) -> None:

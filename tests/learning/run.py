@@ -243,9 +243,9 @@ async def play(
 async def train(
     loop: Loop, tokenizer: Any, task: Task, asked: list[Question], step: int
 ) -> dict[str, float | None]:
-    """One step on ``grpo_n`` attempts at each question: their mean reward, the share of answers of a
-    question that differ (``distinct_share`` of a batch), the share that the commonest answer has of
-    all, and what the step measured, None where all groups were level.
+    """One step on ``grpo_n`` attempts at each question: their mean reward, the share of answers of
+    a question that differ (``distinct_share`` of a batch), the share that the commonest answer has
+    of all, and what the step measured, None where all groups were level.
     """
     many = loop.config.grpo_n
     played = await asyncio.gather(

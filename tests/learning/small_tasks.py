@@ -60,8 +60,8 @@ def _task(
     *turns: Any,
     form: str | None = None,
 ) -> Task:
-    """The last of ``questions`` are held out; ``turns`` are what a task with tools has. Of an answer
-    the reward goes by the first place that has ``form``.
+    """The last of ``questions`` are held out; ``turns`` are what a task with tools has. Of an
+    answer the reward goes by the first place that has ``form``.
     """
     train, held_out = questions[:-HELD_OUT], questions[-HELD_OUT:]
 

@@ -79,14 +79,14 @@ def prefixes_words(folder: Path, grpo_n: int | None) -> str | None:
 
 
 def proven_words(folder: Path) -> str:
-    """Whether engine and trainer were seen to agree on a model of the type of that in ``folder``."""
+    """Whether engine and trainer were seen to agree on a model of ``folder``'s type."""
     whole = _read(folder / "config.json")
     kinds = [each.get("model_type") for each in (whole, whole.get("text_config") or {})]
     if PROVEN.intersection(kinds):
         return f"proven: engine and trainer agree on a tiny model of its type ({kinds[0]})"
     return (
-        f"not proven: no model of its type ({kinds[0]}) was seen to agree, and the rehearsal of its "
-        "first session decides (docs/models.md)"
+        f"not proven: no model of its type ({kinds[0]}) was seen to agree, and the rehearsal of "
+        "its first session decides (docs/models.md)"
     )
 
 

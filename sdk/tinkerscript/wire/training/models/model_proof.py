@@ -57,7 +57,7 @@ def written(tokenizer: Any, messages: list[dict[str, str]]) -> str | None:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """SHA-256 of the files in ``folder`` that say what was trained: the tokenizer's, all weights."""
+    """SHA-256 of the tokenizer's files in ``folder`` and of all weights: of what was trained."""
     found = {}
     for pattern in (*TOKENIZER_FILES, *WEIGHT_FILES):
         for path in filter(Path.is_file, folder.glob(pattern)):

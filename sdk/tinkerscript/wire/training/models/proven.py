@@ -1,4 +1,4 @@
-"""The types of models (``model_type`` of config.json) of which engine and trainer were seen to agree.
+"""The types of models (``model_type`` of config.json) on which engine and trainer agree.
 
 Each has a row in docs/models.md that agrees, or that the rehearsal takes, on a tiny model.
 """
