@@ -90,8 +90,8 @@ def tinker_clients(*, session: Session) -> list[TinkerSession]:
 
 
 def session_models(*, session: Session) -> QuerySet[TinkerModel]:
-    """The session's models, in the order in which they were made."""
-    return session.tinker_models.order_by("created_at", "number")
+    """The session's models, client by client, by their numbers."""
+    return session.tinker_models.order_by("tinker_session__created_at", "tinker_session", "number")
 
 
 def samplers_newest(*, session: Session) -> tuple[list[TinkerSampler], int]:

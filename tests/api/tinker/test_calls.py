@@ -1,5 +1,6 @@
 """What the calls of Tinker models returned, as a runtime reports it and as the console reads it."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from django.test import Client as Browser
 from console.sessions.models import Session
 from console.sessions.runtime.leases import lease_issue
 from console.tinker import calls, work
-from console.tinker.models import TinkerCheckpoint, TinkerRuntime
+from console.tinker.models import TinkerCheckpoint, TinkerModel, TinkerRuntime
 from support.tinker_client import Client
 from support.tinker_rows import checkpoint_store
 from tinkerscript.wire.tinker.work import CallColumns, TokensUsed, WorkReport
@@ -185,3 +186,17 @@ async def test_a_checkpoint_is_published_for_every_project_and_taken_back(
         assert (status, told["public"]) == (200, public)
     await sync_to_async(lambda: TinkerCheckpoint.objects.all().delete())()
     assert (await publish(alices, path, True))[0] == 400
+
+
+async def test_models_come_by_their_numbers_also_where_two_are_made_at_once(
+    alices: Client,
+) -> None:
+    session, first = await made(alices)
+    row = await TinkerModel.objects.aget(id=first)
+    created = row.created_at
+    row.pk = row.id = first.replace(":train:0", ":train:1")
+    row.number = 1
+    await row.asave(force_insert=True)
+    await TinkerModel.objects.filter(id=row.id).aupdate(created_at=created - timedelta(seconds=1))
+    _, run = await read(alices, f"{session}/tinker")
+    assert [model["id"] for model in run["models"]] == [first, row.id]
