@@ -56,16 +56,6 @@ test("state changes and events share one timeline in order", () => {
   ]);
 });
 
-test("an event about tasks without a name says which episodes have their questions", () => {
-  const key = `prompt:${"0f".repeat(16)}`;
-  const stale = { name: "episodes_stale", n: 9, tasks: [key, "mist"], episode_ids: ["a", "b"] };
-  const [entry_] = applyPage(emptyRecord, page(entry(1, "event", stale))).timeline;
-  expect([entry_?.detail, entry_?.asked]).toEqual([
-    `n 9 · tasks ${key}, mist`,
-    [{ key, episodeId: "a" }],
-  ]);
-});
-
 test("a checkpoint that a client named is told by its path, and leads to no step", () => {
   const named = {
     name: "checkpoint_committed",

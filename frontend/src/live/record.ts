@@ -5,8 +5,6 @@ import { bytes } from "../ui/format";
 import { markOf, type Mark } from "./marks";
 
 export const KEPT_ENTRIES = 500;
-/** The key of a group whose task has no name. */
-export const UNNAMED = /^prompt:[0-9a-f]{32}$/;
 
 export interface TimelineEntry {
   cursor: number;
@@ -18,8 +16,8 @@ export interface TimelineEntry {
   batch?: string;
   /** The step that it is about. */
   step?: number;
-  /** The tasks without a name that it speaks of, and an episode of each that has the question. */
-  asked?: readonly { key: string; episodeId: string }[];
+  /** Of an event: what was recorded. */
+  data?: Event["data"];
   /** Of a phase: how long it may go without progress. */
   deadlineS?: number;
 }
@@ -143,19 +141,8 @@ function timelineEntry({ cursor, at, kind, data }: Event): TimelineEntry {
     title: text(name).replaceAll("_", " "),
     detail: detail.join(" · "),
     ...led,
-    ...askedOf(data),
+    data,
   };
-}
-
-function askedOf({ tasks, episode_ids: ids }: Event["data"]): Pick<TimelineEntry, "asked"> {
-  if (!Array.isArray(tasks) || !Array.isArray(ids)) return {};
-  const asked = tasks.flatMap((key, at) => {
-    const episodeId: unknown = ids[at];
-    return typeof key === "string" && typeof episodeId === "string" && UNNAMED.test(key)
-      ? [{ key, episodeId }]
-      : [];
-  });
-  return asked.length > 0 ? { asked } : {};
 }
 
 function text(value: unknown): string {

@@ -13,6 +13,7 @@ import { ErrorNotice } from "../../../ui/notice";
 import { visible } from "../../../ui/plain-text";
 import { useNear } from "../../../ui/use-near";
 import { questionOf } from "../episodes/first-line";
+import { askedOf } from "./asked-tasks";
 import { RuntimeLog } from "./runtime-log";
 
 const LOOKS = {
@@ -52,7 +53,7 @@ export function Detail({ text }: { text: string }) {
 function AskedDetail({ sessionId, entry }: { sessionId: string; entry: TimelineEntry }) {
   const place = useRef<HTMLSpanElement>(null);
   const isNear = useNear(place);
-  const { asked = [] } = entry;
+  const asked = askedOf(entry);
   const answers = useQueries({
     queries: asked.map(({ episodeId }) => ({
       ...endedEpisodeQuery(sessionId, episodeId),
@@ -146,7 +147,7 @@ export function RecordPanel({ sessionId, record, isReady }: RecordPanelProps) {
                 {timeOfDay(entry.at)}
               </time>
               <span className={LOOKS[entry.kind]}>{entry.title}</span>
-              {entry.asked ? (
+              {askedOf(entry).length > 0 ? (
                 <AskedDetail sessionId={sessionId} entry={entry} />
               ) : (
                 <Detail text={entry.detail} />
