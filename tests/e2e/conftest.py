@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def loop_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopServer]:
+def one_loop_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopServer]:
     """``manage.py up`` with runtimes whose engine and trainer are fakes. No process of it is left
     at the end.
     """
@@ -34,12 +34,19 @@ def loop_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopServer
         server.close()
 
 
+@pytest.fixture(scope="module")
+def loop_server(one_loop_server: LoopServer) -> Iterator[LoopServer]:
+    """The server of all; a session that a failed test left has ended before the next file's."""
+    yield one_loop_server
+    one_loop_server.sessions_stop()
+
+
 @pytest.fixture(scope="session")
-def played(loop_server: LoopServer) -> "Played":
+def played(one_loop_server: LoopServer) -> "Played":
     """A run that has ended."""
     from e2e import ended_run
 
-    return ended_run.played(loop_server)
+    return ended_run.played(one_loop_server)
 
 
 @pytest.fixture(scope="module")

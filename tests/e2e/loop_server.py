@@ -7,12 +7,13 @@ fake engines.
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,12 @@ class LoopServer:
         return TinkerScript(
             BASE_MODEL, base_url=self.url, api_key=self.api_key, **(waits | small | options)
         )
+
+    def sessions_stop(self) -> None:
+        """Ask for the end of every session, whosever it is: what runs keeps the one place."""
+        database = closing(sqlite3.connect(self.data / "console.sqlite3", timeout=30))
+        with database as tables, tables:
+            tables.execute("UPDATE console_session SET desired = 'stop' WHERE desired = 'run'")
 
     def volume(self, session_id: str) -> Path:
         """The folder of a session's runtime."""
