@@ -1,18 +1,15 @@
 // A chart over steps, or time or tokens: its values read out above it, its curves on a canvas, its cursor shared with the page's other charts.
-import { useRef, useState, type KeyboardEvent, type ReactNode } from "react";
-import { Link, useNavigate } from "react-router";
-import { saveBlob } from "../api/client";
+import { useRef } from "react";
 import { Button } from "./button";
 import type { Axis } from "./chart-axis";
+import { ChartCaption } from "./chart-caption";
 import type { Series } from "./chart-data";
-import { csvOf, fileName, pngOf } from "./chart-files";
-import { chartKey } from "./chart-keys";
 import { ChartMarkers } from "./chart-markers";
 import type { Marker } from "./chart-marks";
-import { Readout, spokenText } from "./chart-readout";
+import { spokenText } from "./chart-readout";
 import type { Range } from "./chart-zoom";
 import { usePlot } from "./use-plot";
-import { Word } from "./word";
+import { useReadPoint } from "./use-read-point";
 
 export interface ChartProps {
   title: string;
@@ -59,76 +56,13 @@ export function Chart({
   isLoading = false,
 }: ChartProps) {
   const onHoverRef = useRef<(index: number | null) => void>(() => undefined);
-  const { container, plot, picked, place, isLost, retry } = usePlot({
-    x,
-    series,
-    height,
-    axis,
-    overlay,
-    log,
-    zoom,
-    onZoom,
-    onHoverRef,
-  });
-  const [read, setRead] = useState<number | null>(null); // by keyboard
-  const navigate = useNavigate();
+  const drawn = usePlot({ x, series, height, axis, overlay, log, zoom, onZoom, onHoverRef });
+  const { container, plot, place, isLost, retry } = drawn;
+  const { read, onKeyDown, onBlur } = useReadPoint({ x, linkOf, onZoom, plot, height, onHoverRef });
   const empty = x.length === 0;
-  const point = (index: number | null) => {
-    setRead(index);
-    plot.current?.setCursor({
-      left: index === null ? -10 : plot.current.valToPos(x[index] ?? 0, "x"),
-      top: index === null ? -10 : height / 2,
-    });
-    onHoverRef.current(index);
-  };
-  const onKeyDown = (event: KeyboardEvent) => {
-    const { min = x[0] ?? 0, max = x[x.length - 1] ?? 0 } = plot.current?.scales.x ?? {};
-    const done =
-      event.ctrlKey || event.metaKey || event.altKey
-        ? null
-        : chartKey(event.key, read, x, { min, max });
-    if (done === null) return;
-    event.preventDefault();
-    if (done === "open") {
-      const to = linkOf?.(read ?? 0)?.to;
-      if (to) void navigate(to);
-    } else if ("read" in done) point(done.read);
-    else if (onZoom) onZoom(done.zoom);
-    else plot.current?.setScale("x", done.zoom ?? { min: x[0] ?? 0, max: x[x.length - 1] ?? 0 });
-  };
-  const link = picked < 0 ? null : linkOf?.(picked);
-  const savePicture = async () => {
-    const canvas = plot.current?.ctx.canvas;
-    const picture = canvas && (await pngOf(canvas, title, series, document.documentElement));
-    if (picture) saveBlob(picture, fileName(title, "png"));
-  };
-  const saveValues = () => {
-    saveBlob(new Blob([csvOf(axis, x, series)], { type: "text/csv" }), fileName(title, "csv"));
-  };
   return (
     <figure className="group/chart min-w-0 px-4 pt-3 pb-2">
-      <figcaption className="flex flex-wrap items-center justify-between gap-x-4 text-xs">
-        <span className="font-medium">
-          <Word text={title} />
-          {unit && <span className="font-normal text-muted"> {unit}</span>}
-        </span>
-        {link && (
-          <Link to={link.to} className="ml-auto rounded font-medium text-accent hover:underline">
-            {link.text}
-          </Link>
-        )}
-        {!empty && <Readout x={x} series={series} axis={axis} onHoverRef={onHoverRef} />}
-        {!empty && (
-          <span className="ml-auto flex gap-1 opacity-0 group-focus-within/chart:opacity-100 group-hover/chart:opacity-100 pointer-coarse:opacity-100 print:hidden">
-            <Save what={`${title} as PNG`} onSave={() => void savePicture()}>
-              PNG
-            </Save>
-            <Save what={`${title} as CSV`} onSave={saveValues}>
-              CSV
-            </Save>
-          </span>
-        )}
-      </figcaption>
+      <ChartCaption {...{ title, unit, x, series, axis, zoom, linkOf, drawn, onHoverRef }} />
       <div className="relative mt-1 overflow-x-clip">
         <div
           role="application"
@@ -137,9 +71,7 @@ export function Chart({
           tabIndex={empty ? undefined : 0}
           className="group/keys rounded -outline-offset-2"
           onKeyDown={empty ? undefined : onKeyDown}
-          onBlur={() => {
-            if (read !== null) point(null);
-          }}
+          onBlur={onBlur}
         >
           <div
             ref={container}
@@ -147,7 +79,7 @@ export function Chart({
             aria-label={
               empty
                 ? `${title}: ${isLoading ? "Loading…" : placeholder}`
-                : `${title} by ${axis}; ${spokenText(x, series, axis)}`
+                : `${title} by ${axis}; ${spokenText(x, series, axis, zoom)}`
             }
             style={{ height }}
             className="relative"
@@ -168,7 +100,7 @@ export function Chart({
             ← → read, + − zoom, 0 shows all{linkOf && ", Enter opens"}
           </p>
           <span className="sr-only" aria-live="polite">
-            {read !== null && spokenText(x, series, axis, read)}
+            {read !== null && spokenText(x, series, axis, zoom, read)}
           </span>
         </div>
         {markers.length > 0 && place && (
@@ -184,27 +116,5 @@ export function Chart({
         </p>
       )}
     </figure>
-  );
-}
-
-function Save({
-  what,
-  onSave,
-  children,
-}: {
-  what: string;
-  onSave: () => void;
-  children: ReactNode;
-}) {
-  return (
-    <button
-      type="button"
-      aria-label={`Save ${what}`}
-      title={`Save ${what}`}
-      className="rounded px-1 text-[11px] text-muted hover:bg-sunken hover:text-ink"
-      onClick={onSave}
-    >
-      {children}
-    </button>
   );
 }
