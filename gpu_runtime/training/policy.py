@@ -17,9 +17,9 @@ from tinkerscript.wire.training.prefixes import prefixes_apart
 from .checkpointing import layers_recompute
 from .cpu.token_logprobs import TokenLogprobs
 from .cpu.tree_attention import ATTENTION
+from .losses import token_entropy
 from .models.replay import RoutingReplay
 from .models.towers import has_tower, tower_freeze
-from .objective.regularizers import token_entropy
 from .rows.kinds import RowKind
 from .rows.tensors import RowTensors, Timelines
 from .sharding.sequence_parallel import SharedRow, WholeOfParts, attention_register, heads_verify

@@ -18,7 +18,7 @@ from gpu_runtime.errors import EngineTrainerMismatch
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.loading.rehearsal import rehearse
 from gpu_runtime.model_interfaces import Datum, ForwardResult, LossConfig
-from gpu_runtime.training.objective.regularizers import kl_k3
+from gpu_runtime.training.losses import kl_k3
 from gpu_runtime.training.ranks import TrainerRanks
 from gpu_runtime.training.rows.loop_data import counted_of
 from gpu_runtime.weights.flip import each_unflipped, weights_digest, weights_flip

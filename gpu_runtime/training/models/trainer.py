@@ -27,9 +27,9 @@ from gpu_runtime.model_interfaces import (
 from gpu_runtime.training.checkpointing import layers_recompute
 from gpu_runtime.training.cpu.onednn_linear import linear_layers_use_onednn
 from gpu_runtime.training.lora import adapter_export
+from gpu_runtime.training.losses import LossInputs, loss_tokens
 from gpu_runtime.training.model_check import policy_verify
 from gpu_runtime.training.models.towers import tower_freeze
-from gpu_runtime.training.objective.named_losses import LossInputs, loss_tokens
 from gpu_runtime.training.policy import Policy
 from gpu_runtime.training.rank_spec import RankSpec, dtype_name
 from gpu_runtime.training.rows.packing import TreeRow, pack, prefix_order

@@ -12,8 +12,12 @@ from gpu_runtime.training.objective.engine_correction import (
     engine_weight,
     left_out,
 )
-from gpu_runtime.training.objective.policy_loss import LossTokens, policy_loss
-from gpu_runtime.training.objective.row_loss import STATISTICS, LoopInputs, row_loss
+from gpu_runtime.training.objective.row_loss import (
+    STATISTICS,
+    LoopInputs,
+    policy_loss,
+    row_loss,
+)
 from support.rounded_logprobs import rounded
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.engine_correction import EngineCorrection
@@ -90,8 +94,9 @@ def test_an_infinite_gap_is_left_out_and_a_number_that_is_none_is_not_hidden():
         torch.tensor([0, 1]),
     )
     assert engine_weight(EngineCorrection(), policy, engine, sample).tolist() == [0.0, 1.0]
-    tokens = LossTokens(torch.tensor([-math.nan, -1.0]), torch.ones(2), torch.ones(2), sample)
-    assert policy_loss(SessionConfig(), tokens).isnan().tolist() == [True, False]
+    inputs = LoopInputs(torch.ones(2), torch.ones(2), sample, torch.ones(2))
+    loss_K = policy_loss(SessionConfig(), inputs, torch.tensor([-math.nan, -1.0]))
+    assert loss_K.isnan().tolist() == [True, False]
 
 
 # --- a loss under the rounding of bfloat16
@@ -106,9 +111,9 @@ def gradient(
     drawn = rounded()
     engine_K = drawn.engine_K if engine_K is None else engine_K
     logprobs_K = drawn.trainer_K.clone().requires_grad_()
-    policy_loss(
-        config, LossTokens(logprobs_K, engine_K, drawn.advantages_K, drawn.sample_K, before_K)
-    ).sum().backward()
+    scale_K = torch.ones_like(engine_K)
+    inputs = LoopInputs(engine_K, drawn.advantages_K, drawn.sample_K, scale_K, before_K=before_K)
+    policy_loss(config, inputs, logprobs_K).sum().backward()
     assert logprobs_K.grad is not None
     return logprobs_K.grad
 
@@ -146,7 +151,7 @@ def test_one_poisoned_token_changes_the_gradient_of_no_other(loss, updates, gap)
     assert torch.equal(found_K[others_K], clean_K[others_K])
     assert found_K[40] == (0.0 if LOSSES[loss].has_ratio else clean_K[40])
     scale_K = torch.ones_like(found_K)
-    inputs = LoopInputs(poisoned_K, drawn.advantages_K, scale_K, drawn.sample_K, before_K=before_K)
+    inputs = LoopInputs(poisoned_K, drawn.advantages_K, drawn.sample_K, scale_K, before_K=before_K)
     loss_value, stats = row_loss(config, inputs, drawn.trainer_K)
     told = dict(zip(STATISTICS, stats.tolist(), strict=True))
     assert loss_value.isfinite() and stats.isfinite().all()

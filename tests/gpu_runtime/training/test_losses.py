@@ -6,8 +6,8 @@ import random
 import pytest
 import torch
 
-from gpu_runtime.training.objective.policy_loss import LossTokens, clipped_tokens, policy_loss
-from gpu_runtime.training.objective.regularizers import kl_k3
+from gpu_runtime.training.losses import kl_k3
+from gpu_runtime.training.objective.row_loss import LoopInputs, clipped_tokens, policy_loss
 from gpu_runtime.training.rows.loop_data import token_scales
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.losses import CLIPPED_LOSSES, RATIO_LOSSES, SURROGATE_LOSSES
@@ -106,19 +106,19 @@ def reference(config, logprobs, engine, advantages, samples, stopped=None):
     return losses
 
 
-def tokens_of(config, logprobs, engine, advantages, samples):
+def inputs_of(config, engine, advantages, samples):
     """Of several updates a later one, whose policy before the step is the engine's."""
     engine_K, advantages_K = (
         torch.tensor(values, dtype=torch.float64) for values in (engine, advantages)
     )
-    x = torch.as_tensor(logprobs, dtype=torch.float64)
     before_K = engine_K if config.has_many_updates else None
-    return LossTokens(x, engine_K, advantages_K, torch.tensor(samples), before_K)
+    sample_K, scale_K = torch.tensor(samples), torch.ones_like(engine_K)
+    return LoopInputs(engine_K, advantages_K, sample_K, scale_K, before_K=before_K)
 
 
 def measured(config, logprobs, engine, advantages, samples):
     x = torch.tensor(logprobs, dtype=torch.float64, requires_grad=True)
-    return x, policy_loss(config, tokens_of(config, x, engine, advantages, samples))
+    return x, policy_loss(config, inputs_of(config, engine, advantages, samples), x)
 
 
 @every_loss
@@ -150,7 +150,9 @@ def test_the_draws_reach_both_sides_of_every_bound():
     for config in (*CLIPPED, *DUAL, *TRUNCATED):
         found = set()
         for seed in range(5):
-            found |= set(clipped_tokens(config, tokens_of(config, *draw(seed))).tolist())
+            logprobs, *rest = draw(seed)
+            x = torch.tensor(logprobs, dtype=torch.float64)
+            found |= set(clipped_tokens(config, inputs_of(config, *rest), x).tolist())
         assert found == {True, False}, name_of(config)
 
 
@@ -234,4 +236,5 @@ def test_a_token_counts_as_clipped_iff_its_bound_changes_its_loss(config):
             a != pytest.approx(b)
             for a, b in zip(reference(config, *drawn), reference(free, *drawn), strict=True)
         ]
-        assert clipped_tokens(config, tokens_of(config, *drawn)).tolist() == changed
+        x = torch.tensor(drawn[0], dtype=torch.float64)
+        assert clipped_tokens(config, inputs_of(config, *drawn[1:]), x).tolist() == changed

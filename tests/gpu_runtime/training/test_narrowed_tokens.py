@@ -15,7 +15,7 @@ from gpu_runtime.interfaces import Sample
 from gpu_runtime.journal.allowed_tokens import UNKNOWN, set_pack, set_size, sets_number, sets_spread
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.loop.batching import batch_samples
-from gpu_runtime.training.objective.regularizers import token_entropy
+from gpu_runtime.training.losses import token_entropy
 from gpu_runtime.training.policy import allowed_alone, token_logprobs
 from gpu_runtime.training.rows.tensors import sets_tensor
 from support.gateway_harness import make_assignment

@@ -9,8 +9,8 @@ import torch
 
 from gpu_runtime.loop.advantages import overlong_penalty
 from gpu_runtime.loop.step_options import entropy_coef_of, next_entropy_coef
-from gpu_runtime.training.objective.policy_loss import LossTokens, clipped_tokens, policy_loss
-from gpu_runtime.training.objective.regularizers import kl_k2, kl_k3, token_entropy
+from gpu_runtime.training.losses import kl_k2, kl_k3, token_entropy
+from gpu_runtime.training.objective.row_loss import LoopInputs, clipped_tokens, policy_loss
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.losses import SURROGATE_LOSSES
 
@@ -20,8 +20,13 @@ BEFORE = [-1.1, -2.1, -0.6, -1.2]
 ADVANTAGES, SAMPLES = [1.0, -0.5, 0.7, -2.0], [0, 0, 1, 1]
 
 
-def tensors(*values):
-    return [torch.tensor(each, dtype=torch.float64) for each in values]
+def drawn():
+    """The policy's log-probabilities, and what a loss is computed from beside them."""
+    now, engine, before, advantages = (
+        torch.tensor(each, dtype=torch.float64) for each in (NOW, ENGINE, BEFORE, ADVANTAGES)
+    )
+    scale = torch.ones_like(now)
+    return now, LoopInputs(engine, advantages, torch.tensor(SAMPLES), scale, before_K=before)
 
 
 @pytest.mark.parametrize("cap", [None, 1.2])
@@ -47,9 +52,9 @@ def test_the_ratio_of_a_later_update_is_against_the_policy_before_the_step(loss,
             total -= weight * min(ratio * advantage, min(max(ratio, 0.92), 1.08) * advantage)
         return total
 
-    now, engine, before, advantages = tensors(NOW, ENGINE, BEFORE, ADVANTAGES)
+    now, inputs = drawn()
     now.requires_grad_()
-    loss_K = policy_loss(config, LossTokens(now, engine, advantages, torch.tensor(SAMPLES), before))
+    loss_K = policy_loss(config, inputs, now)
     assert loss_K.sum().item() == pytest.approx(expected(NOW))
     loss_K.sum().backward()
     for k in range(len(NOW)):
@@ -60,16 +65,15 @@ def test_the_ratio_of_a_later_update_is_against_the_policy_before_the_step(loss,
 
 
 def test_of_a_later_update_the_clip_and_the_correction_are_both_counted():
-    now, engine, before, advantages = tensors(NOW, ENGINE, BEFORE, ADVANTAGES)
-    drawn = LossTokens(now, engine, advantages, torch.tensor(SAMPLES), before)
+    now, inputs = drawn()
     config = SessionConfig(
         epochs=2, clip_low=0.08, clip_high=0.08, engine_correction={"weight_high": 1.3}
     )
     # exp(.1) = 1.105, A > 0: clipped. A < 0: not. before / engine = exp(.3) = 1.35: cut. exp(-.3),
     # A < 0: clipped.
-    assert clipped_tokens(config, drawn).tolist() == [True, False, True, True]
+    assert clipped_tokens(config, inputs, now).tolist() == [True, False, True, True]
     wide = SessionConfig(epochs=2, clip_low=0.5, clip_high=0.5)
-    assert clipped_tokens(wide, drawn).tolist() == [False] * 4
+    assert clipped_tokens(wide, inputs, now).tolist() == [False] * 4
 
 
 def distributions(seed=0, size=6):

@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM
 
 from gpu_runtime.loading.rehearsal import probe_prompts, stale_of
 from gpu_runtime.loop.logprob_mismatch import BOUNDS
-from gpu_runtime.training.objective.regularizers import kl_k3
+from gpu_runtime.training.losses import kl_k3
 from gpu_runtime.weights.flip import each_unflipped, weights_digest, weights_flip
 from support.model_families import family_make
 

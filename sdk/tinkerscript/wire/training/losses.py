@@ -1,5 +1,5 @@
 """The policy losses, each named once: what an option of a session, and a ``tinker`` client, may say
-beside it. Their formulas: ``gpu_runtime/training/objective/named_losses.py``.
+beside it. Their formulas: ``gpu_runtime/training/losses.py``.
 """
 
 from collections.abc import Mapping

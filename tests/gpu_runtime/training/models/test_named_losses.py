@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from gpu_runtime.training.objective.named_losses import FORMULAS, LossInputs, loss_tokens
+from gpu_runtime.training.losses import FORMULAS, LossInputs, loss_tokens
 from support.model_data import SETTINGS, drawn_data, plain_loss
 from tinkerscript.wire.training.losses import CLIENT_LOSSES, LOSSES
 

@@ -7,8 +7,8 @@ What the loop calls a scale of a token (``token_scales``) is the primitive's ``w
 import pytest
 import torch
 
-from gpu_runtime.training.objective.named_losses import LossInputs, loss_tokens
-from gpu_runtime.training.objective.policy_loss import LossTokens, policy_loss
+from gpu_runtime.training.losses import LossInputs, loss_tokens
+from gpu_runtime.training.objective.row_loss import LoopInputs, policy_loss
 from gpu_runtime.training.rows.loop_data import token_scales
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.losses import clip_bounds
@@ -43,9 +43,8 @@ def test_a_loss_of_the_loop_is_that_of_the_primitive_to_the_bit(name: str) -> No
     ]
 
     loop_K = moved_K.clone().requires_grad_()
-    of_loop = (
-        policy_loss(config, LossTokens(loop_K, old_K, advantages_K, SAMPLES, old_K)) * scales_K
-    ).sum()
+    inputs = LoopInputs(old_K, advantages_K, SAMPLES, scales_K, before_K=old_K)
+    of_loop = (policy_loss(config, inputs, loop_K) * scales_K).sum()
     of_loop.backward()
     primitive_K = moved_K.clone().requires_grad_()
     tensors = {"logprobs": old_K, "advantages": advantages_K, "weights": scales_K}
