@@ -34,9 +34,9 @@ from gpu_runtime.loop.batching import (
     Batch,
     Group,
     batch_advantages,
-    distinct_share,
     group_has_signal,
 )
+from gpu_runtime.loop.measures import distinct_share
 from gpu_runtime.notifier import ChangeNotifier
 from gpu_runtime.refusals import NotAdmitted
 from tinkerscript.wire.config import SessionConfig

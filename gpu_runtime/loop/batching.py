@@ -1,5 +1,5 @@
 """A batch of completed episodes becomes the samples of one step: timelines, masks, advantages,
-weights.
+weights. And values of the samples' tokens become those of answers.
 
 How groups are treated: every group here is full (exactly ``grpo_n`` episodes); partial groups and
 surplus episodes wait outside for a later batch. A group in which nothing was rewarded otherwise
@@ -8,13 +8,10 @@ as skipped. A batch of nothing else makes no step (learner.py).
 """
 
 import math
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.journal.allowed_tokens import UNKNOWN
 from gpu_runtime.journal.call_ids import canonical_call_id
 from gpu_runtime.journal.records import CallRecord, Completion, EpisodeRecord
 from gpu_runtime.journal.timelines import (
@@ -27,14 +24,15 @@ from gpu_runtime.journal.timelines import (
     merge,
     trained_part,
 )
+from gpu_runtime.journal.trainer_logprobs import AnswerKey, TokenValues
 from gpu_runtime.loop.advantages import (
     call_advantages,
+    length_terms,
     most_spread,
     overlong_penalty,
     returns_to_go,
+    successes,
 )
-from gpu_runtime.loop.length_rewards import length_terms, successes
-from gpu_runtime.loop.own_measures import own_means
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import WorkflowOutput
 
@@ -114,39 +112,6 @@ def samples_with_signal(batch: Batch, config: SessionConfig) -> list[Sample]:
     return [sample for sample in samples if config.has_kl_loss or sample.group in live]
 
 
-def batch_statistics(
-    batch: Batch, config: SessionConfig, aside: Sequence[float] = ()
-) -> dict[str, Any]:
-    """The part of StepMetrics that needs no gradient: rewards, counts, lengths, staleness.
-
-    ``aside``: the spread of the answers in each group that was set aside on the way to the step.
-    """
-    rewards = [episode.reward for episode in batch.episodes]
-    answers = answers_of(batch.groups)
-    lengths = [len(answer.token_ids_T) for answer in answers]
-    oldest = [
-        episode.record.version_first
-        for episode in batch.episodes
-        if episode.record.version_first is not None
-    ]
-    return {
-        "reward_mean": statistics.fmean(rewards),
-        "reward_std": statistics.pstdev(rewards),
-        **{f"reward_p{part}": percentile(rewards, part) for part in (10, 50, 90)},
-        "episodes": len(rewards),
-        "groups": len(batch.groups),
-        "groups_skipped": sum(
-            not group_has_signal(advantages_G) for advantages_G in batch_advantages(batch, config)
-        ),
-        "staleness_max": batch.policy_version - min(oldest, default=batch.policy_version),
-        "answers_distinct": statistics.fmean([*map(distinct_share, batch.groups), *aside]),
-        "truncated": truncated_share(batch.groups),
-        "grammars_lost": sum(UNKNOWN in answer.allowed_T for answer in answers),
-        "completion_length_mean": statistics.fmean(lengths) if lengths else 0.0,
-        "metrics": own_means(episode.record.output for episode in batch.episodes),
-    }
-
-
 def answers_of(groups: Sequence[Group]) -> list[Completion]:
     """Every answer of a call that was completed."""
     return [
@@ -157,39 +122,6 @@ def answers_of(groups: Sequence[Group]) -> list[Completion]:
         if call.status == "completed"
         for answer in call.completions
     ]
-
-
-def truncated_share(groups: Sequence[Group]) -> float:
-    """The share of the answers that ended by their length and not by themselves."""
-    cut = [answer.finish_reason == "length" for answer in answers_of(groups)]
-    return statistics.fmean(cut) if cut else 0.0
-
-
-def distinct_share(group: Group) -> float:
-    """How far the answers of a group spread: (different sequences of answers - 1) / (episodes - 1);
-    1 for one alone.
-    """
-    answers = {
-        tuple(
-            answer.token_ids_T
-            for call in episode.calls
-            if call.status == "completed"
-            for answer in call.completions
-        )
-        for episode in group.episodes
-    }
-    return (len(answers) - 1) / (len(group.episodes) - 1) if len(group.episodes) > 1 else 1.0
-
-
-def percentile(values: Sequence[float], percent: float) -> float:
-    """The value below which ``percent`` of ``values`` lie, linearly between neighbours as numpy's
-    default does.
-    """
-    ordered = sorted(values)
-    position = (len(ordered) - 1) * percent / 100
-    below = math.floor(position)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
 
 
 def _group_samples(
@@ -249,6 +181,30 @@ def _sample(
         allowed_T=allowed_of(timeline, merged),
         call_ids=tuple(piece.call_id for piece in merged),
     )
+
+
+def by_answer(
+    batch: Batch, samples: Sequence[Sample], values_ST: Sequence[Sequence[float]]
+) -> TokenValues:
+    """Of each answer that a sample of ``batch`` trains the value of each token; None for one that
+    is not trained. Of no answer where there are no values.
+    """
+    if not values_ST:
+        return {}
+    known = {call.id: call for episode in batch.episodes for call in episode.calls}
+    found: dict[AnswerKey, tuple[float | None, ...]] = {}
+    for sample, values_T in zip(samples, values_ST, strict=True):
+        for call in (known[call_id] for call_id in dict.fromkeys(sample.call_ids)):
+            start = len(call.prompt_ids_P)
+            for answer in call.completions:
+                end = start + len(answer.token_ids_T)
+                mask = sample.mask_T[start:end]
+                if any(mask) and sample.token_ids_T[start:end] == answer.token_ids_T:
+                    values = zip(values_T[start:end], mask, strict=True)
+                    found[call.id, answer.choice] = tuple(
+                        value if trained else None for value, trained in values
+                    )
+    return found
 
 
 def batch_advantages(batch: Batch, config: SessionConfig) -> list[list[dict[str, float]]]:

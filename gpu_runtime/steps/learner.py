@@ -24,14 +24,8 @@ from gpu_runtime.episodes.batches import Batches
 from gpu_runtime.errors import EngineMismatch, OutOfMemory, StepRefused, TrainerKilled
 from gpu_runtime.health.deadlines import Phase
 from gpu_runtime.journal.trainer_logprobs import TokenValues
-from gpu_runtime.loop.answer_values import by_answer
-from gpu_runtime.loop.batching import (
-    Batch,
-    batch_samples,
-    batch_statistics,
-    samples_with_signal,
-)
-from gpu_runtime.loop.own_measures import rewards_alike
+from gpu_runtime.loop.batching import Batch, batch_samples, by_answer, samples_with_signal
+from gpu_runtime.loop.measures import batch_statistics, rewards_alike
 from gpu_runtime.loop.reference_gaps import reference_gaps
 from gpu_runtime.loop.step_options import entropy_coef_of, loss_settings
 from gpu_runtime.session import Session

@@ -18,8 +18,7 @@ from typing import Any
 
 from gpu_runtime.errors import EngineMismatch, StepRefused
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.loop.engine_gaps import EngineGaps
-from gpu_runtime.loop.logprob_mismatch import mismatch_refusal
+from gpu_runtime.loop.logprob_mismatch import EngineGaps, mismatch_refusal
 from gpu_runtime.loop.step_options import loss_settings, step_adam
 from gpu_runtime.model_interfaces import Trainer
 from gpu_runtime.training.rows.loop_data import loop_data, sample_data, values_by_token

@@ -17,7 +17,8 @@ from gpu_runtime.episodes.advice.steps import (
     Metrics,
     are_alike,
 )
-from gpu_runtime.loop.batching import Group, truncated_share
+from gpu_runtime.loop.batching import Group
+from gpu_runtime.loop.measures import truncated_share
 
 FIRST_BATCHES = 2  # a reward that cannot teach is said after so many
 MOST_VALUES = 5  # that a sentence counts

@@ -8,9 +8,9 @@ from gpu_runtime.journal.allowed_tokens import UNKNOWN
 from gpu_runtime.loop.batching import (
     TrainedEpisode,
     batch_samples,
-    batch_statistics,
     samples_with_signal,
 )
+from gpu_runtime.loop.measures import batch_statistics
 from support.trained_batches import batch, call, episode
 from tinkerscript.wire.config import SessionConfig
 

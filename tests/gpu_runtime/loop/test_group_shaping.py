@@ -2,9 +2,8 @@
 
 import pytest
 
-from gpu_runtime.loop.advantages import most_spread
+from gpu_runtime.loop.advantages import length_terms, most_spread
 from gpu_runtime.loop.batching import batch_advantages, batch_samples
-from gpu_runtime.loop.length_rewards import length_terms
 from support.trained_batches import batch, call, episode
 from tinkerscript.wire.config import SessionConfig
 

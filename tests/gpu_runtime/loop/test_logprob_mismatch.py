@@ -7,8 +7,7 @@ import math
 import pytest
 
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.loop.engine_gaps import EngineGaps
-from gpu_runtime.loop.logprob_mismatch import BOUNDS, mismatch_refusal
+from gpu_runtime.loop.logprob_mismatch import BOUNDS, EngineGaps, mismatch_refusal
 
 
 def sample(*gaps: float, **fields) -> tuple[Sample, list[float]]:

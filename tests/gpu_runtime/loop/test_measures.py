@@ -2,7 +2,7 @@
 
 import sys
 
-from gpu_runtime.loop.own_measures import MAX_NAMES, own_means
+from gpu_runtime.loop.measures import MAX_NAMES, own_means
 from tinkerscript.wire.episodes import WorkflowOutput
 
 
