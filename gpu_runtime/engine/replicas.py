@@ -4,13 +4,15 @@ one token being sampled for any of them.
 Each of several has the whole model and devices of its own, and serves a part of the episodes. An
 episode stays with the engine that served its first call, which has its conversation in the cache of
 prefixes; that was the one with the fewest calls in flight then. To the learner they are one engine:
-weights go to all at once, and no call begins under a version before every engine has it.
+weights go to all at once, and no call begins under a version before every engine has it. While the
+rehearsal hands over changed weights (``alone``) no call begins either.
 """
 
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from gpu_runtime.errors import RequestRefused
 from gpu_runtime.health.deadlines import DEADLINES_S, Phase
 from gpu_runtime.interfaces import Delta, Engine, SamplingOptions
 
+FIRST_CALL_S = 10.0  # after the gateway has opened
 MAX_EPISODES = 50_000  # whose engine is known; one that is forgotten costs its next call a prefix
 
 
@@ -45,8 +48,10 @@ class Replicas:
         self._is_ordered = 0  # they take weights or sleep: silence is expected
         # the episode of the latest call last
         self._engine_of: OrderedDict[str, int] = OrderedDict()
-        self._open = asyncio.Event()
-        self._open.set()
+        self._open, self._admits, self._idle = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        for event in (self._open, self._admits, self._idle):
+            event.set()
+        self._served, self._first_call_until = asyncio.Event(), 0.0
 
     @classmethod
     def of(cls, engine: Engine) -> "Replicas":
@@ -110,13 +115,15 @@ class Replicas:
         """The stream of the episode's engine; each piece is a sign of life. Raises EngineDead,
         RequestRefused.
         """
-        while not self._open.is_set():
+        while not (self._open.is_set() and self._admits.is_set()):
             await self._open.wait()
+            await self._admits.wait()
         index = self._choose(options.episode_id)
         load = self._loads[index]
         if load.calls == 0:
             load.advance()
         load.calls += 1
+        self._idle.clear()
         stream = self.parts[index].generate(request_id, prompt_ids, options)
         try:
             async for delta in stream:
@@ -128,8 +135,13 @@ class Replicas:
             load.advance()
             raise
         finally:
-            load.calls -= 1
-            await stream.aclose()
+            try:
+                await stream.aclose()
+            finally:
+                load.calls -= 1
+                self._served.set()
+                if not any(each.calls for each in self._loads):
+                    self._idle.set()
 
     def _choose(self, episode_id: str) -> int:
         """The episode's engine, by index; of one that has none yet, and of a call of none, the
@@ -148,6 +160,40 @@ class Replicas:
             if len(self._engine_of) > MAX_EPISODES:
                 self._engine_of.popitem(last=False)
         return index
+
+    def calls_begin(self) -> None:
+        """The gateway has opened: the first call is to be expected."""
+        self._first_call_until = time.monotonic() + FIRST_CALL_S
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        """No call is in an engine during the block; if it raises, none gets there any more. Those in
+        flight end first.
+
+        For some seconds after the gateway has opened the engines are left to the first call, for
+        which somebody waits.
+        """
+        if (left_s := self._first_call_until - time.monotonic()) > 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left_s):
+                    await self._served.wait()
+        self._admits.clear()
+        await self._idle.wait()
+        yield
+        self._admits.set()
+
+    @asynccontextmanager
+    async def device_lent(self) -> AsyncIterator[None]:
+        """Where engine and trainer share a device, whose memory does not hold both at work, the
+        engines give up theirs meanwhile. Raises EngineDead.
+        """
+        if self.shares_device:
+            await self.sleep()
+        try:
+            yield
+        finally:
+            if self.shares_device:
+                await self.wake()
 
     async def load_weights(self, folder: Path, version: int) -> None:
         """All take the weights at once; calls in flight end first or are kept, and new ones wait

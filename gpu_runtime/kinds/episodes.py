@@ -34,7 +34,6 @@ from gpu_runtime.loading.tokenizer import renderer_of, tokenizer_reading
 from gpu_runtime.object_store.journal_replica import JournalReplica
 from gpu_runtime.rendering.template_check import template_report
 from gpu_runtime.session import Parts, Session
-from gpu_runtime.steps.call_gate import AdmittedCalls
 from gpu_runtime.steps.checkpoints import Checkpoints, checkpoint_give_up
 from gpu_runtime.steps.comparison import Loaded
 from gpu_runtime.steps.learner import Learner
@@ -73,20 +72,15 @@ async def episodes_open(session: Session) -> AsyncIterator["EpisodeParts"]:
                 weights_fetched(session) as weights,
                 opened as (engine, trainer, comparison),
             ):
-                watched = Replicas.of(engine)
-                loaded = Loaded(watched, trainer, comparison, handover, weights)
-                yield parts_build(session, journal, archive, watched, loaded, await read)
+                loaded = Loaded(Replicas.of(engine), trainer, comparison, handover, weights)
+                yield parts_build(session, journal, archive, loaded, await read)
 
 
 def parts_build(
-    session: Session,
-    journal: Journal,
-    archive: Archive,
-    engine: Replicas,
-    loaded: Loaded,
-    tokenizer: Tokenizer,
+    session: Session, journal: Journal, archive: Archive, loaded: Loaded, tokenizer: Tokenizer
 ) -> "EpisodeParts":
     """Every part that needs no loading. Raises ModelUnsupported."""
+    engine = loaded.engine
     agent, assignment, config = session.agent, session.assignment, session.assignment.config
     episodes_follow(agent.events, agent.report, config)
     stored = StoredCalls(session, journal)
@@ -97,7 +91,7 @@ def parts_build(
     reporter = EpisodeReporter(session, journal, episodes.batches, tokenizer)
     app = create_app(
         episodes,
-        AdmittedCalls(engine, loaded.comparison.gate),
+        engine,
         renderer,
         assignment,
         on_fault=session.faults.put_nowait,
@@ -156,7 +150,7 @@ class EpisodeParts(Parts):
         """Copies of the journal, rows and documents of episodes, and the comparison of engine and
         trainer.
         """
-        self.loaded.comparison.gate.calls_begin()
+        self.loaded.engine.calls_begin()
         interval_s = self.session.assignment.config.journal_interval_s
         return [
             self.archive.replica.keep_fresh(interval_s, at_once=self.session.agent.preempted),

@@ -119,7 +119,7 @@ async def _opened(
         await comparison.resumed()
         with handover_make(f"{assignment.session_id}-rehearsal", config.nodes) as handover:
             which = "the weights of its state" if comparison.resumes else "the base weights"
-            await rehearse(engine, trainer, Path(model), handover, comparison.gate.alone, which)
+            await rehearse(engine, trainer, Path(model), handover, which)
 
     try:
         async with engine_loaded(start, trainer.ready, shared=placement.shared) as (

@@ -16,13 +16,11 @@ rehearsed.
 """
 
 import asyncio
-import contextlib
 import json
 import logging
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,7 +40,6 @@ from gpu_runtime.model_interfaces import (
     Trainer,
 )
 from gpu_runtime.sampler_interfaces import SampleOrder, SamplerEngine
-from gpu_runtime.steps.device import device_lent
 from gpu_runtime.training.rows.loop_data import counted_of, sample_data
 from tinkerscript.wire.training.losses import OLD
 from tinkerscript.wire.training.model_refusals import window_reached
@@ -86,29 +83,28 @@ async def rehearse(
     trainer: Trainer,
     model: Path,
     handover: Path,
-    alone: Callable[[], AbstractAsyncContextManager[None]] = contextlib.nullcontext,
     weights: str = "the base weights",
 ) -> None:
     """Raises EngineTrainerMismatch. Both have the same ``weights``, before and after.
 
-    While the engine has others, or may have, nothing else may be sampled: that is between the ends
-    of ``alone``.
+    While the engine has others, or may have, nothing else may be sampled.
     """
-    rehearsal = _Rehearsal(engine, trainer, _fields(model))
+    engines = Replicas.of(engine)
+    rehearsal = _Rehearsal(engines, trainer, _fields(model))
     # What the trainer does alone it does beside the engine's sampling, or its taking of weights.
     base, usual = await asyncio.gather(
         trainer.weights_digest(), rehearsal.compare(f"with {weights}", DIFFERENT, as_trained=True)
     )
     await trainer.flip_weights()
     await trainer.publish(handover)
-    async with alone():
-        await _take(engine, handover)
+    async with engines.alone():
+        await _take(engines, handover)
         try:
             await rehearsal.compare("after a hand-over of changed weights", STALE, usual=usual)
         finally:
             await trainer.flip_weights()
         await trainer.publish(handover)
-        now, _ = await asyncio.gather(trainer.weights_digest(), _take(engine, handover))
+        now, _ = await asyncio.gather(trainer.weights_digest(), _take(engines, handover))
         if now != base:
             raise EngineTrainerMismatch(
                 f"{weights} were not put back bit for bit after the rehearsal"
@@ -118,7 +114,7 @@ async def rehearse(
 
 @dataclass(frozen=True)
 class _Rehearsal:
-    engine: Engine
+    engine: Replicas
     trainer: Trainer
     fields: dict[str, Any]
 
@@ -134,14 +130,13 @@ class _Rehearsal:
         is_rounded = self.trainer.dtype != "float32"
         answer = ANSWER_ROUNDED if is_rounded else ANSWER
         prompts = probe_prompts(self.fields, self.engine.context_length, answer)
-        parts = Replicas.of(self.engine).parts
         # All prompts at once: a decoding step of a few sequences takes as long as that of one.
         samples_of = [
             await asyncio.gather(*(sample(part, prompt, answer) for prompt in prompts))
-            for part in parts
+            for part in self.engine.parts
         ]
         stale: str | None = None
-        async with device_lent(self.engine):
+        async with self.engine.device_lent():
             gaps = [await self._gap(samples, as_trained=as_trained) for samples in samples_of]
             # of the engine that differs most
             gap = next((gap for gap in gaps if math.isnan(gap)), max(gaps))

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.errors import OutOfMemory
 from gpu_runtime.health.deadlines import Phase
 from gpu_runtime.health.status import Status
-from gpu_runtime.interfaces import Engine
 from gpu_runtime.model_interfaces import Trainer
-from gpu_runtime.steps.call_gate import CallGate
 
 
 class Comparison:
@@ -26,11 +25,11 @@ class Comparison:
     nothing is waited for.
 
     ``resumes``: between the two the trainer loads the state whose weights the engine has
-    (resumed_state.py). ``gate`` admits calls to the engine.
+    (resumed_state.py).
     """
 
     def __init__(self, *, resumes: bool = False) -> None:
-        self.resumes, self.gate = resumes, CallGate()
+        self.resumes = resumes
         self._resumed_by: Callable[[], Coroutine[Any, Any, None]] | None = None
         self._task: asyncio.Task[None] | None = None
         self._resumable = asyncio.Event()
@@ -80,7 +79,7 @@ class Loaded:
     from it.
     """
 
-    engine: Engine
+    engine: Replicas
     trainer: Trainer
     comparison: Comparison
     handover: Path

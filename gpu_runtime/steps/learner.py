@@ -31,7 +31,6 @@ from gpu_runtime.loop.step_options import entropy_coef_of, loss_settings
 from gpu_runtime.session import Session
 from gpu_runtime.steps.checkpoints import Checkpoints
 from gpu_runtime.steps.comparison import Loaded
-from gpu_runtime.steps.device import device_lent
 from gpu_runtime.steps.refused import MismatchCount, refusal_event
 from gpu_runtime.steps.resumed_state import ResumedState, state_folder, state_of
 from gpu_runtime.steps.updates import NOTHING_LEARNED, batch_train, samples_logprobs
@@ -145,7 +144,7 @@ class Learner:
         ):
             return batch
         samples = await asyncio.to_thread(batch_samples, batch, self._config)
-        async with device_lent(self._engine):
+        async with self._engine.device_lent():
             before_ST, reference_ST = [
                 await samples_logprobs(self._trainer, self._config, samples, reference=reference)
                 for reference in (False, True)
@@ -233,7 +232,7 @@ class Learner:
         coef = entropy_coef_of(config, await self._batches.step_metrics(batch.step - 1))
         config = config.model_copy(update={"entropy_coef": coef})
         counted = await self._batches.step_metrics(batch.step) is not None
-        async with device_lent(self._engine):
+        async with self._engine.device_lent():
             done = await batch_train(self._trainer, config, samples, batch.step, staleness, counted)
         both = done.before_ST, done.after_ST
         before, after = [

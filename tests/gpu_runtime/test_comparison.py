@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from gpu_runtime.engine import replicas
+from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.errors import EngineTrainerMismatch
 from gpu_runtime.interfaces import SamplingOptions
-from gpu_runtime.steps import call_gate
-from gpu_runtime.steps.call_gate import AdmittedCalls, CallGate
 from gpu_runtime.steps.comparison import Comparison
 from support.fakes import FakeEngine
 from support.light_tokenizer import LightTokenizer
@@ -103,8 +103,7 @@ async def test_a_difference_that_is_found_after_calls_were_served_fails_the_sess
 
 
 async def test_no_call_is_sampled_while_the_engine_has_other_weights(model: Path) -> None:
-    gate = CallGate()
-    calls = AdmittedCalls(FakeEngine(LightTokenizer(model)), gate)
+    calls = Replicas([FakeEngine(LightTokenizer(model))])
     order: list[str] = []
 
     async def call(name: str) -> None:
@@ -116,7 +115,7 @@ async def test_no_call_is_sampled_while_the_engine_has_other_weights(model: Path
     others = asyncio.Event()
 
     async def rehearsal() -> None:
-        async with gate.alone():
+        async with calls.alone():
             order.append("others")
             await others.wait()
             order.append("base")
@@ -136,10 +135,9 @@ async def test_no_call_is_sampled_while_the_engine_has_other_weights(model: Path
 
 
 async def test_after_a_rehearsal_that_failed_nothing_is_sampled_any_more(model: Path) -> None:
-    gate = CallGate()
-    calls = AdmittedCalls(FakeEngine(LightTokenizer(model)), gate)
+    calls = Replicas([FakeEngine(LightTokenizer(model))])
     with suppress(EngineTrainerMismatch):
-        async with gate.alone():
+        async with calls.alone():
             raise EngineTrainerMismatch("it keeps old weights")
     call = asyncio.ensure_future(
         anext(calls.generate("late", [1, 2], SamplingOptions(max_tokens=3)))
@@ -152,27 +150,29 @@ async def test_after_a_rehearsal_that_failed_nothing_is_sampled_any_more(model: 
         await call
 
 
-async def test_the_first_call_after_the_gateway_has_opened_is_not_held_back() -> None:
-    gate, order = CallGate(), list[str]()
+async def test_the_first_call_after_the_gateway_has_opened_is_not_held_back(model: Path) -> None:
+    engine, order = Replicas([FakeEngine(LightTokenizer(model))]), list[str]()
 
     async def compare() -> None:
-        async with gate.alone():
+        async with engine.alone():
             order.append("compared")
 
-    gate.calls_begin()
+    engine.calls_begin()
     comparing = asyncio.create_task(compare())
     await asyncio.sleep(0)
-    async with gate.call():
+    async for _ in engine.generate("first", [1, 2], SamplingOptions(max_tokens=1)):
         order.append("called")
     await comparing
     assert order == ["called", "compared"]
 
 
 @pytest.mark.parametrize("opens", [True, False])
-async def test_a_call_that_does_not_come_is_not_waited_for_long(monkeypatch, opens: bool) -> None:
-    monkeypatch.setattr(call_gate, "FIRST_CALL_S", 0.01)
-    gate = CallGate()
+async def test_a_call_that_does_not_come_is_not_waited_for_long(
+    monkeypatch, model: Path, opens: bool
+) -> None:
+    monkeypatch.setattr(replicas, "FIRST_CALL_S", 0.01)
+    engine = Replicas([FakeEngine(LightTokenizer(model))])
     if opens:
-        gate.calls_begin()
-    async with asyncio.timeout(5), gate.alone():
+        engine.calls_begin()
+    async with asyncio.timeout(5), engine.alone():
         pass

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from gpu_runtime.engine import vllm_engine, vllm_process
+from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.errors import (
     DeviceMemoryShort,
@@ -16,7 +17,6 @@ from gpu_runtime.errors import (
     RuntimeFault,
     WeightsRefused,
 )
-from gpu_runtime.steps.device import device_lent
 from tinkerscript.processes.nvml import GpuReading
 
 GIB = 1 << 30
@@ -72,7 +72,7 @@ def engine(monkeypatch: pytest.MonkeyPatch):
 
 async def test_a_wake_without_memory_is_final_and_has_both_numbers(engine) -> None:
     with pytest.raises(DeviceMemoryShort) as short:
-        async with device_lent(engine(wake_up=Exception(SHORT.format("wake_up")))):
+        async with Replicas([engine(wake_up=Exception(SHORT.format("wake_up")))]).device_lent():
             """The step."""
     assert isinstance(short.value, FinalFault) and short.value.code == "out_of_memory"
     told = "after a step; H200 has 140.0 GiB, of which the engine takes 70.0 GiB, and 40.0 GiB are free"

@@ -19,6 +19,7 @@ from gpu_runtime.archive.archive import Archive
 from gpu_runtime.config import RuntimeConfig
 from gpu_runtime.control_plane import agent as agent_module
 from gpu_runtime.control_plane.agent import Agent
+from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.episodes.batches import Batches
 from gpu_runtime.episodes.call_reader import Recall, none_recalled
 from gpu_runtime.episodes.journal_executor import JournalExecutor
@@ -250,7 +251,7 @@ async def learner_open(
             comparison = Comparison(resumes=weights is not None)
             if serves_state:
                 comparison.begin(comparison.resumed())
-            loaded = Loaded(engine, trainer, comparison, handover, weights)
+            loaded = Loaded(Replicas.of(engine), trainer, comparison, handover, weights)
             checkpoints = Checkpoints(session, loaded, archive, stored)
             learner = Learner(session, loaded, batches, checkpoints)
             it = Parts(plane, session, journal, batches, engine, trainer, learner, checkpoints)
