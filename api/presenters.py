@@ -34,8 +34,7 @@ from tinkerscript.wire.projects import (
     Usage,
     UsageList,
 )
-from tinkerscript.wire.reading.alerts import AlertRule, AlertView
-from tinkerscript.wire.reading.metric_rules import MetricRuleView
+from tinkerscript.wire.reading.alerts import AlertRule, AlertView, MetricRuleView
 from tinkerscript.wire.sessions import (
     Accounting,
     Failure,

@@ -120,21 +120,17 @@ from tinkerscript.wire.projects import (
     MemberView,
     ProjectList,
     SessionSpending,
+    UsageDays,
     UsageList,
 )
-from tinkerscript.wire.queue.tasks import TaskCounts, TaskLeases, TaskView
-from tinkerscript.wire.reading.alerts import AlertList
-from tinkerscript.wire.reading.capacity import CapacityView
+from tinkerscript.wire.reading.alerts import AlertList, MetricRuleList, MetricRuleView
 from tinkerscript.wire.reading.documents import EpisodeDocuments
-from tinkerscript.wire.reading.facets import EpisodeFacets
-from tinkerscript.wire.reading.metric_rules import MetricRuleList, MetricRuleView
-from tinkerscript.wire.reading.metrics import MetricColumns
-from tinkerscript.wire.reading.nearest import NearestPlays
+from tinkerscript.wire.reading.facets import EpisodeFacets, NearestPlays
+from tinkerscript.wire.reading.points import MetricColumns
 from tinkerscript.wire.reading.resources import ResourceColumns
 from tinkerscript.wire.reading.saved_views import SavedViewList, SavedViewView
 from tinkerscript.wire.reading.sharing import ShareCreated, SharedRun, ShareList
 from tinkerscript.wire.reading.trajectories import EpisodeTimelines, GroupList, StepView
-from tinkerscript.wire.reading.usage import UsageDays
 from tinkerscript.wire.runtime import (
     Assignment,
     DocumentPlaces,
@@ -142,9 +138,8 @@ from tinkerscript.wire.runtime import (
     UploadCommitted,
     UploadTargets,
 )
-from tinkerscript.wire.server import PlaceList, ServerView
-from tinkerscript.wire.serving.endpoints import ServingEndpoint
-from tinkerscript.wire.serving.outside import OutsideAnswer
+from tinkerscript.wire.server import CapacityView, PlaceList, ServerView
+from tinkerscript.wire.serving import OutsideAnswer, ServingEndpoint
 from tinkerscript.wire.sessions import (
     Accounting,
     BaseModelList,
@@ -153,8 +148,8 @@ from tinkerscript.wire.sessions import (
     SessionPlan,
     SessionView,
 )
-from tinkerscript.wire.tinker.clients import ClientsOver
-from tinkerscript.wire.tinker.messages import NamedCheckpoint, NamedState
+from tinkerscript.wire.tasks import TaskCounts, TaskLeases, TaskView
+from tinkerscript.wire.tinker.messages import ClientsOver, NamedCheckpoint, NamedState
 from tinkerscript.wire.tinker.runs import ModelCalls, TinkerRun
 from tinkerscript.wire.training.changes import ConfigChange
 from tinkerscript.wire.webhooks import DeliveryList, WebhookCreated, WebhookList

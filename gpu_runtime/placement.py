@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from tinkerscript.processes.nvml import nvml_open
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.training.device_split import engine_device_count
+from tinkerscript.wire.training.device_memory import engine_device_count
 
 from .errors import PlacementImpossible
 

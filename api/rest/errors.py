@@ -22,7 +22,7 @@ from console.errors import DomainError, Forbidden, InvalidRequest, NotFound, Ses
 from console.server.logs import refusal_expect
 from console.server.request_id import request_id_of
 from tinkerscript.wire.errors import ErrorBody, ErrorCode, ErrorDetail
-from tinkerscript.wire.training.other_ways import other_ways
+from tinkerscript.wire.training.advice import other_ways
 
 RETRY_AFTER_S = {429: 1, 503: 1}
 UNKNOWN = "unknown field"

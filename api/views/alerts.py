@@ -4,8 +4,9 @@ from api.presenters import alert_view, metric_rule_view
 from api.rest.requests import ApiRequest
 from api.views.queries import AlertQuery
 from console.sessions.alerts import metric_rules, services
-from tinkerscript.wire.reading.alerts import AlertList, AlertsRead
-from tinkerscript.wire.reading.metric_rules import (
+from tinkerscript.wire.reading.alerts import (
+    AlertList,
+    AlertsRead,
     MetricRuleCreate,
     MetricRuleList,
     MetricRuleUpdate,

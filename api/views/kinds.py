@@ -7,7 +7,7 @@ from api.rest.requests import ApiRequest
 from api.views.queries import CallsQuery
 from console.sessions import selectors, serving
 from console.tinker import calls, endpoints
-from tinkerscript.wire.serving.endpoints import ServingCreate, ServingEndpoint, ServingKeyCreate
+from tinkerscript.wire.serving import ServingCreate, ServingEndpoint, ServingKeyCreate
 from tinkerscript.wire.sessions import SessionView
 from tinkerscript.wire.tinker.messages import LoraOptions
 from tinkerscript.wire.tinker.runs import (

@@ -9,7 +9,7 @@ from api.rest.requests import ApiRequest
 from console.audit.services import audit_record
 from console.operations.outside_calls import outside_chat
 from console.server.request_id import request_id_of
-from tinkerscript.wire.serving.outside import OutsideAnswer, OutsideCall
+from tinkerscript.wire.serving import OutsideAnswer, OutsideCall
 
 
 async def outside_call(request: ApiRequest, body: OutsideCall) -> OutsideAnswer:

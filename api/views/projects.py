@@ -30,9 +30,10 @@ from tinkerscript.wire.projects import (
     ProjectList,
     ProjectUpdate,
     SessionSpending,
+    UsageBy,
+    UsageDays,
     UsageList,
 )
-from tinkerscript.wire.reading.usage import UsageBy, UsageDays
 
 DEFAULT_DAYS = 30
 

@@ -15,12 +15,12 @@ from pydantic import (
 from api.rest.parsing import MAX_INTEGER, YEARS, Query
 from tinkerscript.wire.episodes import Thumb
 from tinkerscript.wire.events import EventKind
+from tinkerscript.wire.projects import UsageBy
 from tinkerscript.wire.reading.facets import bound_of
-from tinkerscript.wire.reading.metrics import MetricAxis
+from tinkerscript.wire.reading.points import MetricAxis
 from tinkerscript.wire.reading.trajectories import EpisodeFate, EpisodeSort
-from tinkerscript.wire.reading.usage import UsageBy
 from tinkerscript.wire.sessions import SessionKind, SessionSort, SessionState, Tag
-from tinkerscript.wire.tinker.work import CallKind
+from tinkerscript.wire.tinker.messages import CallKind
 
 At = TypeVar("At", bound=date)
 

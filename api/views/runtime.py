@@ -21,14 +21,15 @@ from tinkerscript.wire.runtime import (
     UploadOpen,
     UploadTargets,
 )
-from tinkerscript.wire.tinker.clients import ClientsOver, ClientsServed
 from tinkerscript.wire.tinker.messages import (
+    ClientsOver,
+    ClientsServed,
     NamedCheckpoint,
     NamedCheckpointOpen,
     NamedState,
     NamedStateFind,
+    WorkReport,
 )
-from tinkerscript.wire.tinker.work import WorkReport
 
 
 def runtime_register(request: LeaseRequest) -> Assignment:

@@ -2,8 +2,7 @@
 
 from api.rest.requests import ApiRequest
 from console.operations.capacity import capacity_get as capacity
-from tinkerscript.wire.reading.capacity import CapacityView
-from tinkerscript.wire.server import ServerView
+from tinkerscript.wire.server import CapacityView, ServerView
 from tinkerscript.wire.version import VERSION
 
 MINIMUM_CLIENT = "0.2.0"

@@ -26,7 +26,7 @@ from console.sessions.models import Session
 from console.tinker.starting_points import starting_point
 from tinkerscript.wire.events import Evaluation, Event, EventKind, EventPage
 from tinkerscript.wire.reading.facets import bound_of
-from tinkerscript.wire.reading.metrics import MetricColumns
+from tinkerscript.wire.reading.points import MetricColumns
 from tinkerscript.wire.reading.resources import ResourceColumns
 from tinkerscript.wire.server import PlaceList
 from tinkerscript.wire.sessions import (

@@ -22,7 +22,7 @@ from console.sessions.sharing import services
 from console.sessions.sharing.models import ShareLink
 from tinkerscript.wire.account import Scope
 from tinkerscript.wire.episodes import EpisodeList
-from tinkerscript.wire.reading.metrics import MetricColumns
+from tinkerscript.wire.reading.points import MetricColumns
 from tinkerscript.wire.reading.saved_views import (
     SavedViewCreate,
     SavedViewList,

@@ -3,7 +3,7 @@
 from api.rest.requests import ApiRequest
 from console.sessions.tasks import queue
 from console.sessions.tasks.models import QueuedTask
-from tinkerscript.wire.queue.tasks import (
+from tinkerscript.wire.tasks import (
     TaskCounts,
     TaskEpisode,
     TaskFinish,

@@ -44,10 +44,8 @@ from console.sessions.runtime.episode_erasure import episode_erase as erase
 from console.sessions.selectors import session_get
 from tinkerscript.wire.episodes import AnnotationList, EpisodeAnnotate, EpisodeNeighbours
 from tinkerscript.wire.reading.documents import EpisodeDocuments
-from tinkerscript.wire.reading.facets import EpisodeFacets, bound_of
-from tinkerscript.wire.reading.nearest import NearestPlays
-from tinkerscript.wire.reading.outline import outline
-from tinkerscript.wire.reading.token_pages import timelines_page
+from tinkerscript.wire.reading.facets import EpisodeFacets, NearestPlays, bound_of
+from tinkerscript.wire.reading.token_pages import outline, timelines_page
 from tinkerscript.wire.reading.trajectories import GroupList, StepView
 from tinkerscript.wire.sessions import SessionState
 

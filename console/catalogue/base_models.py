@@ -14,9 +14,9 @@ from console.catalogue.added_models import added_models
 from console.catalogue.memory_estimate import ModelShape
 from console.errors import InvalidRequest, UnknownBaseModel
 from tinkerscript.wire.sessions import BaseModelView
-from tinkerscript.wire.training.context_room import token_values
+from tinkerscript.wire.training.device_memory import token_values
 from tinkerscript.wire.training.model_refusals import positions_count, window_reached
-from tinkerscript.wire.training.weight_shapes import weights_count
+from tinkerscript.wire.training.models.quantised import weights_count
 
 CATALOGUE = Path(__file__).with_name("models.toml")
 

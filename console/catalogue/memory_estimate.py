@@ -26,9 +26,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.training.context_room import longest_context
-from tinkerscript.wire.training.device_memory import reference_bytes, trainer_kept_bytes
-from tinkerscript.wire.training.device_split import layers_divide
+from tinkerscript.wire.training.device_memory import (
+    layers_divide,
+    longest_context,
+    reference_bytes,
+    trainer_kept_bytes,
+)
 
 GIB = 1 << 30
 # libraries, buffers and code of the runtime, the engine and one rank; measured on a CPU
@@ -49,7 +52,7 @@ class ModelShape:
     """What the estimate needs of a model; all but ``parameters`` are 0 where they are not known.
 
     ``token_values``: numbers that the engine keeps of one token, keys and values of all layers;
-    ``keeps_else``: it keeps less of some, or something else (context_room.py).
+    ``keeps_else``: it keeps less of some, or something else (device_memory.py).
     ``heads``, ``key_heads`` and ``intermediate`` say among how many places its layers can be shared
     out.
     """

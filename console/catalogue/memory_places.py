@@ -13,8 +13,12 @@ from collections.abc import Iterator
 
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.sessions import MemoryEstimate, MemoryPlace
-from tinkerscript.wire.training.device_memory import RESERVE_BYTES, engine_room_bytes
-from tinkerscript.wire.training.device_split import SIZES, engine_device_count
+from tinkerscript.wire.training.device_memory import (
+    RESERVE_BYTES,
+    SIZES,
+    engine_device_count,
+    engine_room_bytes,
+)
 
 from .memory_estimate import PROCESS_BYTES, RAY_BYTES, ModelShape, SessionMemory
 

@@ -26,7 +26,7 @@ from console.live.local_wakes import wakes_heard
 from console.live.selectors import event_cursor_latest, event_list
 from console.live.services import channel_layer, group_name
 from tinkerscript.wire.events import Event, EventKind, EventPage
-from tinkerscript.wire.reading.marks import is_mark
+from tinkerscript.wire.reading.points import is_mark
 
 POLL_INTERVAL_S = 0.5  # for wake-ups that were lost
 LAYER_RETRY_S = 5.0

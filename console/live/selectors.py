@@ -11,9 +11,17 @@ from console.errors import InvalidRequest
 from console.json_numbers import NumberOf
 from console.live.models import EventRecord
 from tinkerscript.wire.events import OWN, Event, EventKind, EventPage
-from tinkerscript.wire.reading.marks import MARKED_NAMES, RESTARTED_FROM, marks_thin
-from tinkerscript.wire.reading.metrics import MetricAxis, MetricColumns
-from tinkerscript.wire.reading.points import MEASURES, Step, columns_make, measures_unknown
+from tinkerscript.wire.reading.points import (
+    MARKED_NAMES,
+    MEASURES,
+    RESTARTED_FROM,
+    MetricAxis,
+    MetricColumns,
+    Step,
+    columns_make,
+    marks_thin,
+    measures_unknown,
+)
 from tinkerscript.wire.runtime import ReportEntry
 from tinkerscript.wire.sessions import SessionState
 
@@ -33,7 +41,7 @@ def event_list(
 ) -> list[Event]:
     """At most ``limit`` entries of a session that follow the cursor ``after``, oldest first.
 
-    With ``newest`` the last so many instead of the first, with ``marks`` those of marks.py alone.
+    With ``newest`` the last so many instead of the first, with ``marks`` those of points.py alone.
     The caller has checked that the session is the reader's
     (console.sessions.selectors.session_get).
     """

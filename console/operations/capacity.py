@@ -15,7 +15,7 @@ from console.sessions.limits.quotas import quotas_get
 from console.sessions.models import Session
 from console.sessions.transitions import WITH_RUNTIME
 from console.users.models import Project
-from tinkerscript.wire.reading.capacity import (
+from tinkerscript.wire.server import (
     CapacityView,
     DeviceUse,
     ProjectUse,

@@ -21,7 +21,7 @@ from console.users.models import ApiKey, Project, User
 from tinkerscript.wire import episode_key
 from tinkerscript.wire.checkpoints import CheckpointKind
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.serving.endpoints import ServingCreate, ServingEndpoint
+from tinkerscript.wire.serving import ServingCreate, ServingEndpoint
 from tinkerscript.wire.sessions import SessionCreate, SessionKind, SessionState
 
 FELT_BY_CALLS = ("max_context_length", "max_tokens", "temperature")

@@ -16,8 +16,8 @@ from console.tinker.models import (
     TinkerSession,
 )
 from tinkerscript.wire.reading.points import buckets
+from tinkerscript.wire.tinker.messages import CallColumns, CallKind
 from tinkerscript.wire.tinker.runs import CallColumn, ModelCalls, TinkerTokenCounts
-from tinkerscript.wire.tinker.work import CallColumns, CallKind
 
 CALLS_KEPT = 20_000  # of a model: the newest
 SAMPLERS_SHOWN, CLIENTS_SHOWN = 50, 50

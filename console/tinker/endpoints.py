@@ -29,7 +29,7 @@ from console.users.keys import key_model_check, person_get
 from console.users.models import ApiKey, Project, User
 from tinkerscript.wire import episode_key
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
-from tinkerscript.wire.serving.endpoints import ServingEndpoint
+from tinkerscript.wire.serving import ServingEndpoint
 from tinkerscript.wire.sessions import SessionKind, SessionState
 from tinkerscript.wire.tinker.ids import SamplerId
 

@@ -169,7 +169,7 @@ class TinkerCall(models.Model):
 
     model = models.ForeignKey(TinkerModel, on_delete=models.CASCADE, related_name="calls")
     seq_id = models.PositiveBigIntegerField()
-    kind = models.CharField(max_length=20)  # tinkerscript.wire.tinker.work.CallKind
+    kind = models.CharField(max_length=20)  # tinkerscript.wire.tinker.messages.CallKind
     at = models.DateTimeField()
     tokens = models.PositiveBigIntegerField()
     measures = models.JSONField()

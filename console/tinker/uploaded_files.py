@@ -13,7 +13,7 @@ from typing import Any
 
 from console.catalogue.base_models import BaseModel
 from console.errors import InvalidRequest
-from tinkerscript.wire.training.weight_shapes import weight_shapes
+from tinkerscript.wire.training.models.quantised import weight_shapes
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 REQUIRED = (CONFIG, WEIGHTS)

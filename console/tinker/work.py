@@ -14,7 +14,7 @@ from console.sessions.runtime.leases import lease_lock
 from console.tinker.calls import calls_record
 from console.tinker.models import TinkerRuntime, TinkerTokens, TinkerWork
 from console.users.models import Project
-from tinkerscript.wire.tinker.work import WorkReport
+from tinkerscript.wire.tinker.messages import WorkReport
 
 REPORTS_KEPT = 2000  # of a session
 

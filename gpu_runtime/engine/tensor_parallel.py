@@ -4,7 +4,7 @@ The fewest that it fits, because every layer then waits for all of them. Arithme
 folder and the memory of a device, before anything is started; what an engine leaves to a trainer on
 its device is in device_memory.py.
 
-The formula is that of context_room.py.
+The formula is that of device_memory.py.
 """
 
 import json
@@ -17,11 +17,16 @@ from gpu_runtime.errors import PlacementImpossible
 from gpu_runtime.placement import Placement
 from tinkerscript.processes.nvml import nvml_open
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.training.context_room import WORK_BYTES, token_values
-from tinkerscript.wire.training.device_memory import engine_room_bytes, trainer_kept_bytes
-from tinkerscript.wire.training.device_split import SIZES, layers_divide
+from tinkerscript.wire.training.device_memory import (
+    SIZES,
+    WORK_BYTES,
+    engine_room_bytes,
+    layers_divide,
+    token_values,
+    trainer_kept_bytes,
+)
 from tinkerscript.wire.training.model_refusals import window_reached
-from tinkerscript.wire.training.weight_shapes import weights_count
+from tinkerscript.wire.training.models.quantised import weights_count
 
 log = logging.getLogger(__name__)
 

@@ -41,7 +41,7 @@ from gpu_runtime.notifier import ChangeNotifier
 from gpu_runtime.refusals import NotAdmitted
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import EpisodesRescored
-from tinkerscript.wire.training.stale_advice import stale_advice
+from tinkerscript.wire.training.advice import stale_advice
 
 GATE_S = 300.0  # how long a call may wait for a step and its hand-over
 LEVEL = "nothing to learn: every reward of its group is the same"

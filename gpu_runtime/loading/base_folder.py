@@ -23,7 +23,7 @@ from gpu_runtime.training.models.process import ModelTrainerProcess
 from gpu_runtime.training.rank_spec import dtype_name
 from tinkerscript.wire.runtime import Assignment
 from tinkerscript.wire.training.model_refusals import quantised_plan
-from tinkerscript.wire.training.weight_shapes import weights_count
+from tinkerscript.wire.training.models.quantised import weights_count
 
 
 async def base_fetched(session: Session) -> Session:

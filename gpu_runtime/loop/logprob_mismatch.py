@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from gpu_runtime.interfaces import Sample
-from tinkerscript.wire.training.ratios import FARTHEST
+from tinkerscript.wire.training.engine_correction import FARTHEST
 
 # Mean k3 KL, about half the mean squared difference of log-probabilities. On SmolLM2-135M the two
 # differ by under 1e-4 in float32 (a KL of 5e-9) and by 0.03 on average, 0.2 at most, in bfloat16

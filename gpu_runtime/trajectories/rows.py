@@ -10,7 +10,7 @@ from gpu_runtime.journal.records import CallRecord, EpisodeRecord
 from gpu_runtime.journal.rows import plain
 from tinkerscript.wire.episodes import EpisodeState, RefusedCalls
 from tinkerscript.wire.reading.trajectories import EXCERPT_CHARACTERS, EpisodeFate, EpisodeRow
-from tinkerscript.wire.training.ratios import ratios_count
+from tinkerscript.wire.training.engine_correction import ratios_count
 
 MAX_METRICS = 50  # of a row, by name; the archive has all
 MAX_AGENTS, MAX_REASON = 100, 2000

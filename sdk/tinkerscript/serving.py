@@ -17,7 +17,7 @@ from .outputs import sentences
 from .sessions.session import Session
 from .sessions.starting import FIRST_CONTACT_RETRY_S, INTERRUPTED_TIMEOUT_S, connect
 from .wire.checkpoints import CheckpointView
-from .wire.serving.endpoints import ServingCreate, ServingEndpoint, ServingKeyCreate
+from .wire.serving import ServingCreate, ServingEndpoint, ServingKeyCreate
 from .wire.sessions import Budget, SessionView
 
 if TYPE_CHECKING:

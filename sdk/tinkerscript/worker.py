@@ -37,7 +37,7 @@ from .reports import Failure
 from .rollouts.judged_task import JudgedTask, had_ended, lost
 from .rollouts.judging import check_judge
 from .rollouts.runner import EXITS, Agent, check_agent, run_agent
-from .wire.queue.tasks import LeasedTask, TasksLease
+from .wire.tasks import LeasedTask, TasksLease
 
 POLL_INTERVAL_S = 1.0
 MAX_WORKERS = 256  # leases of one request

@@ -12,7 +12,7 @@ from console.sessions.limits.models import Device
 from console.users.models import Project
 from support import factories
 from tinkerscript.wire.account import Role
-from tinkerscript.wire.reading.capacity import CapacityView
+from tinkerscript.wire.server import CapacityView
 from tinkerscript.wire.sessions import SessionState
 
 pytestmark = pytest.mark.django_db

@@ -14,7 +14,7 @@ from console.users.keys import key_create
 from console.users.services import project_create
 from support import factories
 from tinkerscript.wire.account import Scope
-from tinkerscript.wire.reading.usage import UsageBy
+from tinkerscript.wire.projects import UsageBy
 
 FIRST = date(2026, 11, 10)
 HOUR = timedelta(hours=1)

@@ -179,7 +179,7 @@ FIGURES: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
     "docs/howto/many-runners.md": [
         (
             "A row has at most 16 KiB",
-            "sdk/tinkerscript/wire/queue/tasks.py",
+            "sdk/tinkerscript/wire/tasks.py",
             {"MAX_ROW_BYTES": 16 * KIB},
         ),
         (
@@ -187,10 +187,10 @@ FIGURES: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
             "console/sessions/tasks/room.py",
             {"MAX_ATTEMPTS": 100_000, "MAX_BYTES": 64 * MIB},
         ),
-        ("may have 1 MiB", "sdk/tinkerscript/wire/queue/tasks.py", {"MAX_OUTPUTS_BYTES": MIB}),
+        ("may have 1 MiB", "sdk/tinkerscript/wire/tasks.py", {"MAX_OUTPUTS_BYTES": MIB}),
         (
             "is tried once more in place",
-            "sdk/tinkerscript/wire/queue/tasks.py",
+            "sdk/tinkerscript/wire/tasks.py",
             {"TRIES_OF_ATTEMPT": 2},
         ),
     ],
@@ -262,7 +262,7 @@ FIGURES: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
             {"ALERT_SHARES": (0.5, 0.8, 1.0)},
         ),
         ("50 at most): a measure", "console/sessions/alerts/metric_rules.py", {"MAX_RULES": 50}),
-        ("last 1 to 50 steps", "sdk/tinkerscript/wire/reading/metric_rules.py", {"MAX_STEPS": 50}),
+        ("last 1 to 50 steps", "sdk/tinkerscript/wire/reading/alerts.py", {"MAX_STEPS": 50}),
         ("twenty a day at most", "console/sessions/alerts/mail.py", {"MAX_A_DAY": 20}),
         ("a relay carries up to 8,192", "api/relay/limits.py", {"MAX_CALLS": 8192}),
     ],

@@ -18,7 +18,7 @@ from console.sessions.limits.devices import devices_sync
 from console.sessions.services import session_create
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.sessions import SessionCreate
-from tinkerscript.wire.training.context_room import TokenValues, longest_context, token_values
+from tinkerscript.wire.training.device_memory import TokenValues, longest_context, token_values
 
 GIB = 1 << 30
 SMOLLM2 = ModelShape(134_515_008, hidden=576, layers=30, token_values=2 * 30 * 3 * 64)

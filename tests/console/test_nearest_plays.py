@@ -13,7 +13,7 @@ from console.sessions.episodes.nearest import episodes_nearest
 from console.sessions.models import EpisodeRecord, Session
 from console.users.models import Project
 from support.factories import session_make
-from tinkerscript.wire.reading.nearest import (
+from tinkerscript.wire.reading.facets import (
     MAX_COMPARED,
     NearestPlays,
     Play,

@@ -20,9 +20,9 @@ from console.users.keys import key_create
 from support import factories
 from tinkerscript.wire import episode_key
 from tinkerscript.wire.account import Scope
-from tinkerscript.wire.queue.tasks import TasksPut
-from tinkerscript.wire.serving.endpoints import ServingCreate
+from tinkerscript.wire.serving import ServingCreate
 from tinkerscript.wire.sessions import Budget, SessionCreate, SessionKind, SessionState
+from tinkerscript.wire.tasks import TasksPut
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from tinkerscript.wire.checkpoints import CheckpointKind
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.sessions import Budget, SessionCreate, SessionKind, SessionState
 from tinkerscript.wire.training.defaults import config_resolve
-from tinkerscript.wire.training.weight_shapes import weights_count
+from tinkerscript.wire.training.models.quantised import weights_count
 
 BODY = SessionCreate(base_model=factories.BASE_MODEL)
 

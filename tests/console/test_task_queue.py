@@ -14,8 +14,8 @@ from console.sessions.tasks.models import QueuedTask
 from console.users.models import Project
 from support import factories
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.queue.tasks import TaskGroup, TasksLease, TasksPut
 from tinkerscript.wire.sessions import SessionKind
+from tinkerscript.wire.tasks import TaskGroup, TasksLease, TasksPut
 
 
 @pytest.fixture

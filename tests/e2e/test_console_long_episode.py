@@ -13,8 +13,7 @@ import pytest
 from e2e.ended_run import Run, photograph
 from playwright.sync_api import Page, Route, expect
 
-from tinkerscript.wire.reading.outline import outline
-from tinkerscript.wire.reading.token_pages import timelines_page
+from tinkerscript.wire.reading.token_pages import outline, timelines_page
 
 pytestmark = pytest.mark.browser
 

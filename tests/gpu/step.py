@@ -295,7 +295,7 @@ def line(
 
 def weights_bytes(model: Path, load: Workload) -> int:
     """Of what is handed over: bfloat16 on a device, float32 on a CPU."""
-    from tinkerscript.wire.training.weight_shapes import weights_count
+    from tinkerscript.wire.training.models.quantised import weights_count
 
     return (weights_count(model) or 0) * (2 if load.devices else 4)
 

@@ -11,8 +11,13 @@ from console.live.models import EventRecord
 from console.live.selectors import metric_columns
 from support.generated import any_speed
 from tinkerscript.wire.events import EventKind
-from tinkerscript.wire.reading.metrics import MetricAxis
-from tinkerscript.wire.reading.points import buckets, column, columns_make, measures_unknown
+from tinkerscript.wire.reading.points import (
+    MetricAxis,
+    buckets,
+    column,
+    columns_make,
+    measures_unknown,
+)
 
 CREATED = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -12,7 +12,7 @@ from console.live.selectors import event_cursor_latest, event_list, marks_spread
 from console.live.services import event_record, events_record
 from support.generated import any_speed
 from tinkerscript.wire.events import EventKind, EventPage
-from tinkerscript.wire.reading.marks import is_mark, marks_thin
+from tinkerscript.wire.reading.points import is_mark, marks_thin
 from tinkerscript.wire.runtime import ReportEntry
 
 pytestmark = pytest.mark.django_db

@@ -21,7 +21,7 @@ from tinkerscript import (
 )
 from tinkerscript.downloads import checkpoints
 from tinkerscript.episodes.episode_loop import EpisodeLoop
-from tinkerscript.wire.queue.tasks import TaskCounts
+from tinkerscript.wire.tasks import TaskCounts
 
 OF_REQUESTS = {"status", "accounting", "stop", "checkpoints"}
 OF_THIS_PROCESS = {

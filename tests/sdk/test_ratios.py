@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from tinkerscript.wire.episodes import EpisodeView
-from tinkerscript.wire.training.ratios import RATIO_EDGES, ratios_count
+from tinkerscript.wire.training.engine_correction import RATIO_EDGES, ratios_count
 
 SPREAD = Path(__file__).parents[2] / "frontend/src/features/sessions/episodes/spread.ts"
 

@@ -19,7 +19,7 @@ from tinkerscript import (
     serving,
 )
 from tinkerscript.wire.server import ServerView
-from tinkerscript.wire.serving.endpoints import ServingEndpoint
+from tinkerscript.wire.serving import ServingEndpoint
 from tinkerscript.wire.sessions import SessionView
 from tinkerscript.wire.version import VERSION
 

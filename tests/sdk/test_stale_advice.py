@@ -3,7 +3,7 @@
 import pytest
 
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.training.stale_advice import MAX_STALENESS, stale_advice
+from tinkerscript.wire.training.advice import MAX_STALENESS, stale_advice
 
 
 @pytest.mark.parametrize(

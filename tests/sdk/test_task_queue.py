@@ -13,7 +13,7 @@ from support.waiting import wait_until
 from tinkerscript import InvalidRequest, InvalidReward
 from tinkerscript.rollouts import task_queue
 from tinkerscript.rollouts.task_queue import TaskQueue
-from tinkerscript.wire.queue.tasks import LeasedTask, TaskCounts, TaskLeases, TaskView
+from tinkerscript.wire.tasks import LeasedTask, TaskCounts, TaskLeases, TaskView
 from tinkerscript.worker import Worker, agent_load, judge_load
 
 

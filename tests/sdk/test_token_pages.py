@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from tinkerscript.wire.reading.outline import STRETCHES, outline
-from tinkerscript.wire.reading.token_pages import timelines_page
+from tinkerscript.wire.reading.token_pages import STRETCHES, outline, timelines_page
 
 TEMPERED = {"sampling": {"temperature": 0.5, "top_p": 1.0}}
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from support.safetensors_bytes import safetensors_bytes
-from tinkerscript.wire.training.weight_shapes import weight_shapes, weights_count
+from tinkerscript.wire.training.models.quantised import weight_shapes, weights_count
 
 
 def test_the_same_weights_in_another_form_and_adapters_do_not_count(tmp_path: Path) -> None:

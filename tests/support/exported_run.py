@@ -13,10 +13,10 @@ from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import EpisodeState, EpisodeView, SampleFate
 from tinkerscript.wire.events import Event, EventKind, StepMetrics
 from tinkerscript.wire.projects import SessionSpending
-from tinkerscript.wire.queue.tasks import TaskCounts
 from tinkerscript.wire.reading.documents import EpisodeDocument
 from tinkerscript.wire.reading.resources import ResourceColumns
 from tinkerscript.wire.sessions import SessionLogs, SessionState, SessionView
+from tinkerscript.wire.tasks import TaskCounts
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 HOSTILE = "<script>document.title='owned'</script>\u202eevil"

@@ -17,8 +17,7 @@ from console.sessions.alerts.rules import Step
 from console.sessions.models import Alert, Session
 from console.users.models import Project
 from tinkerscript.wire.events import OWN
-from tinkerscript.wire.reading.alerts import AlertRule
-from tinkerscript.wire.reading.metric_rules import MetricRuleCreate
+from tinkerscript.wire.reading.alerts import AlertRule, MetricRuleCreate
 from tinkerscript.wire.reading.points import measure_of
 
 MAX_RULES = 50  # of a project: each is compared with each step of each of its runs

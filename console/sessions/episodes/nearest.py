@@ -7,7 +7,7 @@ from console.sessions.episodes.one_reading import SCALE
 from console.sessions.models import EpisodeRecord
 from console.sessions.selectors import session_get
 from console.users.models import Project
-from tinkerscript.wire.reading.nearest import REACHES, NearestPlays, Play, nearest_plays
+from tinkerscript.wire.reading.facets import REACHES, NearestPlays, Play, nearest_plays
 from tinkerscript.wire.reading.trajectories import EpisodeFate
 
 

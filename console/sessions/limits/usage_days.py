@@ -12,7 +12,7 @@ from console.sessions.limits.costs import UNKNOWN, prices_get
 from console.sessions.limits.usage import Spent, spent_in_all
 from console.sessions.models import RuntimeSpan
 from console.users.models import ApiKey, Membership, Project
-from tinkerscript.wire.reading.usage import DayUsage, PeriodUsage, UsageBy, UsageDays
+from tinkerscript.wire.projects import DayUsage, PeriodUsage, UsageBy, UsageDays
 
 MAX_DAYS = 366
 BY_HAND = "started by hand"

@@ -23,7 +23,8 @@ from console.sessions.tasks.room import (
 )
 from console.users.models import Project, new_id
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.queue.tasks import (
+from tinkerscript.wire.sessions import SessionKind, SessionState
+from tinkerscript.wire.tasks import (
     GROUP_MARK,
     MAX_GROUP_NAME,
     MAX_OUTPUTS_BYTES,
@@ -37,7 +38,6 @@ from tinkerscript.wire.queue.tasks import (
     TasksLease,
     TasksPut,
 )
-from tinkerscript.wire.sessions import SessionKind, SessionState
 
 MAX_LEASED_BYTES = 4 << 20  # of one reply
 # tasks of the other kind, at each question of a worker that finds none of its own

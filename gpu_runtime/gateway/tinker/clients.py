@@ -9,7 +9,7 @@ from gpu_runtime.control_plane.agent import Agent
 from gpu_runtime.errors import ControlPlaneLost, ControlPlaneRefused, LeaseLost, StoreUnavailable
 from gpu_runtime.gateway.tinker.ledger import Ledger
 from gpu_runtime.gateway.tinker.routes import Samplers
-from tinkerscript.wire.tinker.clients import MAX_CLIENTS, ClientsOver, ClientsServed
+from tinkerscript.wire.tinker.messages import MAX_ASKED, ClientsOver, ClientsServed
 
 ASK_S, ASK_DEADLINE_S = 5.0, 60.0
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class Clients:
         here = sorted(self._ledger.clients | self._samplers.clients)
         if not here:
             return
-        wanted = ClientsServed(clients=here[:MAX_CLIENTS])
+        wanted = ClientsServed(clients=here[:MAX_ASKED])
         try:
             answer = await agent.call(
                 "/v1/runtime/tinker-clients", wanted, ClientsOver, deadline_s=ASK_DEADLINE_S

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from gpu_runtime.journal.model_table import Operation
 from tinkerscript.wire.tinker.ids import user_error
-from tinkerscript.wire.tinker.work import CallKind
+from tinkerscript.wire.tinker.messages import CallKind
 
 MODEL_LOST = (
     "the volume of this session was lost, and what this model had learned with it: make a model "

@@ -16,7 +16,7 @@ from gpu_runtime.gateway.tinker.dialects import CallDone
 from gpu_runtime.gateway.tinker.ledger import OperationDone
 from gpu_runtime.gateway.tinker.samples.sampling import SampleDone
 from tinkerscript.wire.tinker.ids import client_of
-from tinkerscript.wire.tinker.work import (
+from tinkerscript.wire.tinker.messages import (
     MAX_CALLS,
     MAX_CLIENTS,
     MAX_MEASURES,

@@ -18,6 +18,7 @@ from gpu_runtime.training.losses import (
 from gpu_runtime.training.rows.loop_data import BEFORE
 from gpu_runtime.training.rows.tensors import RowTensors
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.engine_correction import FARTHEST
 from tinkerscript.wire.training.losses import (
     ADVANTAGES,
     HIGH,
@@ -27,7 +28,6 @@ from tinkerscript.wire.training.losses import (
     WEIGHTS,
     clip_bounds,
 )
-from tinkerscript.wire.training.ratios import FARTHEST
 
 from .engine_correction import corrected, engine_weight, left_out
 

@@ -1,7 +1,7 @@
 """The queue of tasks of a session by REST: one request per method."""
 
 from tinkerscript.wire.episodes import WorkflowOutput
-from tinkerscript.wire.queue.tasks import (
+from tinkerscript.wire.tasks import (
     LeasedTask,
     TaskCounts,
     TaskEpisode,

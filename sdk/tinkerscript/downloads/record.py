@@ -27,10 +27,10 @@ from tinkerscript.wire.checkpoints import CheckpointList, DownloadFile
 from tinkerscript.wire.episodes import EpisodeList, EpisodeView
 from tinkerscript.wire.events import Event, EventPage
 from tinkerscript.wire.projects import SessionSpending
-from tinkerscript.wire.queue.tasks import TaskCounts
 from tinkerscript.wire.reading.documents import EpisodeDocument, EpisodeDocuments
 from tinkerscript.wire.reading.resources import ResourceColumns
 from tinkerscript.wire.sessions import SessionLogs, SessionView
+from tinkerscript.wire.tasks import TaskCounts
 
 from .folder import folder_fill
 

@@ -26,7 +26,7 @@ from tinkerscript.errors import (
 from tinkerscript.judge import Judge
 from tinkerscript.reports import Report
 from tinkerscript.wire.episodes import WorkflowOutput
-from tinkerscript.wire.queue.tasks import TRIES_OF_ATTEMPT, LeasedTask
+from tinkerscript.wire.tasks import TRIES_OF_ATTEMPT, LeasedTask
 
 from .attempts import Attempt
 from .judging import JudgedGroups, group_key

@@ -16,7 +16,7 @@ from tinkerscript.errors import EmptyEpisode, InvalidRequest, JudgeFailed
 from tinkerscript.judge import Judge
 from tinkerscript.outputs import workflow_output
 from tinkerscript.wire.episodes import WorkflowOutput
-from tinkerscript.wire.queue.tasks import GROUP_MARK, MAX_GROUP_NAME
+from tinkerscript.wire.tasks import GROUP_MARK, MAX_GROUP_NAME
 
 
 def group_key(name: str) -> str:

@@ -14,7 +14,7 @@ from tinkerscript.connection.transport import Transport
 from tinkerscript.errors import InvalidRequest, WaitTimeout
 from tinkerscript.reports import Failure, Report
 from tinkerscript.wire.episodes import EpisodeState
-from tinkerscript.wire.queue.tasks import (
+from tinkerscript.wire.tasks import (
     GROUP_MARK,
     MAX_GROUP_NAME,
     MAX_ROW_BYTES,

@@ -14,7 +14,7 @@ from tinkerscript.errors import TinkerScriptError, WaitTimeout
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import SampleFate
 from tinkerscript.wire.sessions import Accounting, SessionState, SessionView
-from tinkerscript.wire.training.stale_advice import stale_advice
+from tinkerscript.wire.training.advice import stale_advice
 
 POLL_INTERVAL_S = 1.0
 log = logging.getLogger("tinkerscript")

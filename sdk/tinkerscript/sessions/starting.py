@@ -23,7 +23,7 @@ from tinkerscript.errors import (
 from tinkerscript.outputs import sentences
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.sessions import Budget, SessionCreate, SessionView
-from tinkerscript.wire.training.other_ways import other_ways
+from tinkerscript.wire.training.advice import other_ways
 
 DEFAULT_BASE_URL = "http://127.0.0.1:8000"
 # A wrong address should say so soon: with the imports before it, within 3 s on a busy machine.

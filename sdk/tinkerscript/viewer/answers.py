@@ -8,8 +8,7 @@ from typing import Any
 
 from tinkerscript.errors import Conflict, InvalidRequest, NotFound
 from tinkerscript.wire.account import AccountView, ProjectView, Role
-from tinkerscript.wire.reading.outline import outline
-from tinkerscript.wire.reading.token_pages import timelines_page
+from tinkerscript.wire.reading.token_pages import outline, timelines_page
 from tinkerscript.wire.server import ServerView
 from tinkerscript.wire.sessions import SessionLogs
 from tinkerscript.wire.version import VERSION

@@ -9,9 +9,13 @@ from typing import Any
 
 from tinkerscript.errors import InvalidRequest, NotFound
 from tinkerscript.wire.reading.facets import BY_AGENT, bound_of
-from tinkerscript.wire.reading.marks import is_mark, marks_thin
-from tinkerscript.wire.reading.metrics import MetricAxis
-from tinkerscript.wire.reading.points import columns_make, measures_unknown
+from tinkerscript.wire.reading.points import (
+    MetricAxis,
+    columns_make,
+    is_mark,
+    marks_thin,
+    measures_unknown,
+)
 
 from .run_folder import Json, RunFolder
 

@@ -4,8 +4,14 @@ API.
 
 from statistics import fmean
 
-from tinkerscript.wire.reading.facets import nine_digits
-from tinkerscript.wire.reading.nearest import REACHES, NearestPlays, Play, is_within, nearest_plays
+from tinkerscript.wire.reading.facets import (
+    REACHES,
+    NearestPlays,
+    Play,
+    is_within,
+    nearest_plays,
+    nine_digits,
+)
 
 from .lists import Asked, fate_of, number, one
 from .run_folder import Json, RunFolder

@@ -8,9 +8,8 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from .training.engine_correction import EngineCorrection
 from .training.losses import LossName
-from .training.model_names import ModelNames
 from .training.option_rules import CONTRADICTIONS, RULES, problem_of
-from .training.reading_options import ReadingOptions
+from .training.reading_options import ModelNames, ReadingOptions
 
 HERE = "here"  # the place that every server has
 PLACE_PATTERN = r"[a-z0-9][a-z0-9-]{0,39}"

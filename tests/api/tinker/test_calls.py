@@ -13,7 +13,7 @@ from console.tinker import calls, work
 from console.tinker.models import TinkerCheckpoint, TinkerModel, TinkerRuntime
 from support.tinker_client import Client
 from support.tinker_rows import checkpoint_store
-from tinkerscript.wire.tinker.work import CallColumns, TokensUsed, WorkReport
+from tinkerscript.wire.tinker.messages import CallColumns, TokensUsed, WorkReport
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

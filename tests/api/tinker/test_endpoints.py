@@ -25,7 +25,7 @@ from support.factories import BASE_MODEL, EVERY_SCOPE, member_make, session_make
 from support.tinker_client import Client
 from support.tinker_rows import checkpoint_store
 from tinkerscript.wire.account import Role
-from tinkerscript.wire.serving.endpoints import ServingCreate
+from tinkerscript.wire.serving import ServingCreate
 
 pytestmark = pytest.mark.django_db(transaction=True)
 CHAT, MESSAGES = "/oai/api/v1/chat/completions", "/anthropic/api/v1/messages"

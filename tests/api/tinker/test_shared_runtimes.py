@@ -20,7 +20,7 @@ from support.asgi_calls import FakeGateway
 from support.factories import BASE_MODEL, EVERY_SCOPE
 from support.tinker_client import Client
 from support.tinker_harness import step
-from tinkerscript.wire.tinker.work import TokensUsed, WorkReport
+from tinkerscript.wire.tinker.messages import TokensUsed, WorkReport
 
 pytestmark = pytest.mark.django_db(transaction=True)
 DONE = {"reason": {"type": "success"}}

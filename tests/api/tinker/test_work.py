@@ -15,7 +15,7 @@ from console.sessions.runtime.leases import lease_issue
 from console.tinker import work
 from console.tinker.models import TinkerWork
 from support.tinker_client import Client
-from tinkerscript.wire.tinker.work import TokensUsed, WorkReport, WorkSpan
+from tinkerscript.wire.tinker.messages import TokensUsed, WorkReport, WorkSpan
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

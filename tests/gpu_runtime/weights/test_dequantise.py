@@ -16,7 +16,7 @@ from support.model_families import family_make
 from support.quantised_folders import compressed_make, fp8_make, mxfp4_make
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.model_refusals import folder_refusal, quantised_plan
-from tinkerscript.wire.training.weight_shapes import weight_shapes
+from tinkerscript.wire.training.models.quantised import weight_shapes
 
 CONFIG = SessionConfig(max_context_length=128)
 

@@ -1,17 +1,59 @@
-"""Steps put together to points: equal numbers of neighbours, with their extremes, so that no peak
-is lost.
+"""A session's steps as columns of points, and what their charts are marked with.
 
-The last step of a point gives its place and its values: no point stands beyond the newest step, and
+Points are equal numbers of neighbouring steps, with their extremes, so that no peak is lost. The
+last step of a point gives its place and its values: no point stands beyond the newest step, and
 what is read off a point is what its step measured.
 """
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from enum import StrEnum
 from itertools import accumulate
 from typing import Any
 
-from ..events import OWN, StepMetrics
-from .metrics import MetricAxis, MetricColumn, MetricColumns
+from pydantic import Field
+
+from ..base import Response
+from ..events import OWN, EventKind, StepMetrics
+from ..sessions import SessionState
+
+
+class MetricAxis(StrEnum):
+    """What the steps are drawn over."""
+
+    STEP = "step"
+    TIME = "time"  # seconds since the session was created
+    TOKENS = "tokens"  # trained so far
+    EPISODES = "episodes"  # trained so far
+
+
+class MetricColumn(Response):
+    """One measure, an entry per point: that of the point's last step, None where it lacks the
+    measure.
+
+    ``low`` and ``high`` are the extremes among all steps of each point; None where every point is
+    one step, or where they were not asked for.
+    """
+
+    last: list[float | None]
+    low: list[float | None] | None = None
+    high: list[float | None] | None = None
+
+
+class MetricColumns(Response):
+    """``x`` and ``steps`` are those of the last step of each point. Entries of the record after
+    ``cursor`` are new.
+    """
+
+    axis: MetricAxis
+    x: list[float]
+    steps: list[int]
+    columns: dict[str, MetricColumn]
+    steps_in_all: int = Field(description="Steps that the points stand for.")
+    cursor: int = Field(
+        description="What to follow the record after, to miss nothing and see nothing twice."
+    )
+
 
 # StepMetrics as recorded, with "id", its cursor, and "at", seconds since the session's begin.
 Step = Mapping[str, Any]
@@ -123,3 +165,45 @@ def column(
         low=[min(some, default=None) for some in known],
         high=[max(some, default=None) for some in known],
     )
+
+
+MARKED_NAMES = ("checkpoint_committed", "step_refused", "config_changed")
+# A run that goes back to the queue from one of these had a runtime.
+RESTARTED_FROM = (
+    SessionState.PROVISIONING,
+    SessionState.LOADING,
+    SessionState.READY,
+    SessionState.STOPPING,
+)
+
+
+def is_mark(kind: str, data: Mapping[str, Any]) -> bool:
+    """Whether an entry of the record is one."""
+    if kind == EventKind.STATE:
+        return data.get("to") == SessionState.QUEUED and data.get("from") in RESTARTED_FROM
+    return kind == EventKind.EVENT and data.get("name") in MARKED_NAMES
+
+
+def marks_thin(marks: Sequence[tuple[int, str]], limit: int) -> list[int]:
+    """The cursors of at most ``limit`` of these marks (cursor, what it is; oldest first), in order.
+
+    Where there are more, each kind has an equal share, and what a rare one leaves of its own goes
+    to the others; of a kind that has more than its share, marks at equal distances from its first
+    to its last.
+    """
+    by_kind: dict[str, list[int]] = {}
+    for cursor, kind in marks:
+        by_kind.setdefault(kind, []).append(cursor)
+    kept: list[int] = []
+    left = limit
+    for kinds_left, cursors in zip(
+        range(len(by_kind), 0, -1), sorted(by_kind.values(), key=len), strict=True
+    ):
+        share = min(len(cursors), left // kinds_left)
+        kept += (
+            [cursors[at * (len(cursors) - 1) // (share - 1)] for at in range(share)]
+            if share > 1
+            else cursors[-share:][:share]
+        )
+        left -= share
+    return sorted(kept)

@@ -14,8 +14,8 @@ from ..base import Request, Response
 from ..calls import DriftPoint, EpisodeReport
 from ..episodes import EpisodeView, RefusedCalls
 from ..events import Event
-from ..training.ratios import RATIO_EDGES
-from .outline import EpisodeOutline
+from ..training.engine_correction import RATIO_EDGES
+from .token_pages import EpisodeOutline
 
 MAX_ROWS = 200  # of one request
 EXCERPT_CHARACTERS = 500  # of the prompt, and of the answer
@@ -84,7 +84,7 @@ class EpisodeRow(Request):
         None,
         min_length=len(RATIO_EDGES) + 1,
         max_length=len(RATIO_EDGES) + 1,
-        description="By ratios.py.",
+        description="By ratios_count.",
     )
     prompt: str = Field(
         "", max_length=EXCERPT_CHARACTERS, description="The end of the first prompt's last message."

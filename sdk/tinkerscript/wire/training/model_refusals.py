@@ -16,10 +16,9 @@ from tinkerscript.wire.config import SessionConfig
 
 from .models.folder_parts import parts_refusal
 from .models.proven import PROVEN
-from .models.quantised import quantised_refusal, quantised_words
+from .models.quantised import quantised_refusal, quantised_words, weights_count
 from .models.weight_files import weights_damage, weights_stored
 from .prefixes import apart_words, prefixes_apart
-from .weight_shapes import weights_count
 
 # vllm.v1.attention.backends.cpu_attn.CPUAttentionBackend.get_supported_head_sizes
 CPU_HEAD_SIZES = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)

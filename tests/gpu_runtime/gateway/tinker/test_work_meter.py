@@ -13,7 +13,7 @@ from gpu_runtime.gateway.tinker.work_meter import WorkMeter
 from gpu_runtime.journal.model_table import Operation
 from support.fake_control_plane import LEASE, FakeControlPlane, error_body
 from support.tinker_harness import MODEL, Open, step, training
-from tinkerscript.wire.tinker.work import WorkReport
+from tinkerscript.wire.tinker.messages import WorkReport
 
 SAMPLER = "tnk_ab:sample:1:ses_0123"
 SAMPLE = {

@@ -41,7 +41,7 @@ export function wholeBars(values: readonly number[]): Bar[] {
   }));
 }
 
-// As the wire counts them: tinkerscript/wire/reading/ratios.py.
+// As the wire counts them: RATIO_EDGES of tinkerscript/wire/training/engine_correction.py.
 export const RATIO_EDGES = [
   0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 0.9999, 1.0001, 1.001, 1.01, 1.05, 1.1, 1.25, 2,
 ];

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.training.weight_shapes import weight_shapes
+from tinkerscript.wire.training.models.quantised import weight_shapes
 
 # Of the experts of a layer, and of those that a token takes; families differ in their words.
 COUNTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")

@@ -1,15 +1,17 @@
 """Quantised folders by their files: which are computed in full before they are loaded, which are
-refused, and what their weights are then.
+refused, and what their weights are then; and the sizes of the weights of any folder.
 
 ``gpu_runtime.weights.dequantise`` writes the folder that is trained; its methods are METHODS here.
 """
 
+import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tinkerscript.wire.training.models.weight_files import Stored
+from .weight_files import Stored, weights_stored
 
 # What transformers loads in full: blocks of FP8 (DeepSeek, Qwen, MiniMax), MXFP4 (GPT-OSS), and the
 # forms of compressed-tensors.
@@ -101,3 +103,29 @@ def shapes_in_full(
 def _bits(found: Mapping[str, Any]) -> int:
     groups = (found.get("config_groups") or {}).values()
     return next((group["weights"]["num_bits"] for group in groups if group.get("weights")), 4)
+
+
+def weights_count(folder: Path) -> int:
+    """The number of weights in a folder, from the headers of its safetensors files; 0 where there
+    are none.
+    """
+    return sum(math.prod(shape) for shape in weight_shapes(folder).values())
+
+
+def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
+    """The shape of each weight by its name, from the headers of a folder's safetensors files; of a
+    quantised folder those that it has in full.
+    """
+    stored = weights_stored(folder)
+    found = quantisation_of(_config(folder)) if stored else None
+    if found is None:
+        return {name: it.shape for name, it in stored.items()}
+    return dict(shapes_in_full(stored, found))
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    try:
+        found = json.loads((folder / "config.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

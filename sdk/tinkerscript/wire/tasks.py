@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ..base import Request, Response
-from ..episodes import WorkflowOutput
+from .base import Request, Response
+from .episodes import WorkflowOutput
 
 MAX_ROW_BYTES = 16 << 10
 # The name of one group of attempts that are judged together: so much of its task's, the mark, and

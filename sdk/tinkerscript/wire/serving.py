@@ -1,13 +1,16 @@
-"""Serving sessions: an engine without a trainer, from a base model or a ``model`` checkpoint."""
+"""Serving sessions: an engine without a trainer, from a base model or a ``model`` checkpoint. And
+calls of models that stand elsewhere, for the console's playground.
+"""
 
 from datetime import datetime
+from typing import Any
 
 from pydantic import Field, field_validator
 
-from ..base import Request, Response
-from ..config import SessionConfig
-from ..sessions import Budget
-from ..training.model_names import ModelNames
+from .base import Request, Response
+from .config import SessionConfig
+from .sessions import Budget
+from .training.reading_options import ModelNames
 
 DEFAULTS = SessionConfig()
 
@@ -88,3 +91,20 @@ class ServingEndpoint(Response):
     api_key: str
     model: str = Field(description="What to send as `model`.")
     expires_at: datetime
+
+
+class OutsideCall(Request):
+    """``POST /v1/outside-calls``: one chat completion of another OpenAI-compatible endpoint."""
+
+    base_url: str = Field(max_length=2000, description="Without /chat/completions.")
+    api_key: str = Field(
+        "", max_length=2000, pattern=r"^[!-~]*$", description="Sent there, and kept nowhere."
+    )
+    body: dict[str, Any] = Field(description="As that endpoint takes it; never streamed.")
+
+
+class OutsideAnswer(Response):
+    """What the endpoint returned, whether it is an answer or a refusal of its own."""
+
+    status: int
+    body: dict[str, Any]

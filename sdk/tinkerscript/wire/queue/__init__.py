@@ -1,1 +1,0 @@
-"""The queue that workers pull from."""

@@ -1,1 +1,0 @@
-"""Messages of sessions that serve a model."""
