@@ -18,9 +18,8 @@ from gpu_runtime.gateway.model_names import ModelNames
 from gpu_runtime.gateway.openai.chat import policy_version
 from gpu_runtime.generation.call_stream import CallStream
 from gpu_runtime.generation.calls import Calls
-from gpu_runtime.generation.chat_prompt import PreparedChat
+from gpu_runtime.generation.chat_prompt import PreparedChat, prepare_chat
 from gpu_runtime.generation.requests import ChatRequest, SampledRequest
-from gpu_runtime.generation.template_options import prepare_chat
 from gpu_runtime.generation.text_prompt import PreparedText
 from gpu_runtime.journal.records import CallRecord
 from gpu_runtime.refusals import BadRequest, GatewayError

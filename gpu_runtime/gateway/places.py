@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.requests import Request
 
-from gpu_runtime.generation.parsing import ToolTypes, take_tools
+from gpu_runtime.generation.labels import ToolTypes, take_tools
 from gpu_runtime.rendering.messages import AssistantMessage, Message
 
 PATH = re.compile(r"\w+(?:\.\w+)*")  # as refusals write one in a sentence

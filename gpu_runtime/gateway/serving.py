@@ -24,7 +24,7 @@ from gpu_runtime.gateway.openai.model_routes import model_list, model_view
 from gpu_runtime.gateway.openai.routes import OpenAIRoutes
 from gpu_runtime.gateway.openai.token_routes import TokenRoutes
 from gpu_runtime.generation.calls import Calls
-from gpu_runtime.generation.forgotten_calls import ForgottenCalls
+from gpu_runtime.generation.recorder import ForgottenCalls
 from gpu_runtime.interfaces import TokenSource
 from gpu_runtime.rendering.renderer import Renderer
 from tinkerscript.wire.runtime import Assignment

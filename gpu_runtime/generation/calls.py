@@ -15,10 +15,9 @@ from gpu_runtime.episodes.open_episode import OpenEpisode
 from gpu_runtime.errors import EngineBusy, EngineDead, RequestRefused, RuntimeFault
 from gpu_runtime.generation.call_stream import CallStream
 from gpu_runtime.generation.chat_prompt import PreparedChat
-from gpu_runtime.generation.parsing import LABELS
-from gpu_runtime.generation.sampling import numbers_check
+from gpu_runtime.generation.labels import LABELS
+from gpu_runtime.generation.sampling import numbers_check, sampling_record, untrainable
 from gpu_runtime.generation.text_prompt import PreparedText
-from gpu_runtime.generation.trainable import sampling_record, untrainable
 from gpu_runtime.interfaces import Delta, SamplingOptions, TokenSource
 from gpu_runtime.journal.call_ids import new_call_id
 from gpu_runtime.journal.records import CACHED, CallRecord, CallStatus

@@ -5,14 +5,16 @@ of an answer.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
-from gpu_runtime.generation.answers.form import AnswerForm, Cutter
-from gpu_runtime.generation.bounds.thinking_budget import ThinkingBudget
+from gpu_runtime.generation.answer_form import AnswerForm, Cutter
 from gpu_runtime.generation.engine_options import check_tokens
-from gpu_runtime.generation.loop_check import check_loop
+from gpu_runtime.generation.labels import LABELS
 from gpu_runtime.generation.requests import ChatRequest
 from gpu_runtime.generation.sampling import plain_completion, sampling_options
+from gpu_runtime.generation.schemas import WARNING, open_request
+from gpu_runtime.generation.template_options import check_loop, template_variables, unknown_effort
+from gpu_runtime.generation.thinking_budget import ThinkingBudget
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.journal.records import Completion
 from gpu_runtime.rendering.conversation import Conversation
@@ -121,3 +123,48 @@ class PreparedChat:
             | dict(self.notes)
             | ({"forced_tool": True} if self.form.forced else {})
         )
+
+
+def prepare_chat(
+    request: ChatRequest,
+    renderer: Renderer,
+    body_sha256: str,
+    request_id: str | None,
+    agent: str | None,
+    labels: Mapping[str, Any],
+    *,
+    unsupported_effort: Literal["label", "refuse"],
+    most_tokens: int,
+) -> PreparedChat:
+    """``request``, to be rendered under the variables that it sets, with its ``labels``.
+
+    A wish for thoughts that this template cannot express changes no prompt: it is a label, unless
+    ``unsupported_effort`` refuses it. Raises BadRequest for that, and for any other that the
+    template ignores. ``most_tokens`` bound the session's answers.
+    """
+    unmet: dict[str, Any] = {}
+    under = renderer.with_variables(template_variables(request, renderer, unmet))
+    if unmet and unsupported_effort == "refuse":
+        raise unknown_effort(renderer, next(iter(unmet)))
+    request, unused = _with_budget(request, under, most_tokens)
+    kept = {**labels, **unused, **unmet, **under.system_text.changes(request.normal_messages)}
+    if found := open_request(request):
+        kept[WARNING] = found
+    return PreparedChat(
+        request, under, body_sha256, request_id, agent, {LABELS: kept} if kept else {}
+    )
+
+
+def _with_budget(
+    request: ChatRequest, renderer: Renderer, most_tokens: int
+) -> tuple[ChatRequest, dict[str, Any]]:
+    """``request`` with the budget of its ``thinking`` as its thinking_budget, or the label of one
+    that ends nothing here: without thoughts, beside a grammar, or no shorter than the answer."""
+    asked = request.thinking.budget_tokens if request.thinking else None
+    if asked is None or request.thinking_budget is not None:
+        return request, {}
+    most, form = min(request.most_tokens or most_tokens, most_tokens), AnswerForm(request, renderer)
+    is_bound = form.grammar is not None or request.json_schema is not None
+    if not 0 < asked < most or form.thoughts is None or is_bound:
+        return request, {"thinking.budget_tokens": asked}
+    return request.model_copy(update={"thinking_budget": asked}), {}

@@ -1,65 +1,22 @@
-"""What a request sets of the chat template: its own variables, and how much to think where a
-variable says that.
+"""What a request needs of the model's chat template: the variables that it sets, how much to think
+where a variable sets that, and a history of calls, results and thoughts of which the model would
+see all.
 """
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
-from gpu_runtime.generation.answers.form import AnswerForm
-from gpu_runtime.generation.bounds.open_schemas import WARNING, open_request
-from gpu_runtime.generation.chat_prompt import PreparedChat
-from gpu_runtime.generation.parsing import LABELS
 from gpu_runtime.generation.requests import ChatRequest
 from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.harmony import EFFORTS
 from gpu_runtime.rendering.renderer import Renderer
 
 EFFORT, SWITCH = "reasoning_effort", "enable_thinking"
-
-
-def prepare_chat(
-    request: ChatRequest,
-    renderer: Renderer,
-    body_sha256: str,
-    request_id: str | None,
-    agent: str | None,
-    labels: Mapping[str, Any],
-    *,
-    unsupported_effort: Literal["label", "refuse"],
-    most_tokens: int,
-) -> PreparedChat:
-    """``request``, to be rendered under the variables that it sets, with its ``labels``.
-
-    A wish for thoughts that this template cannot express changes no prompt: it is a label, unless
-    ``unsupported_effort`` refuses it. Raises BadRequest for that, and for any other that the
-    template ignores. ``most_tokens`` bound the session's answers.
-    """
-    unmet: dict[str, Any] = {}
-    under = renderer.with_variables(template_variables(request, renderer, unmet))
-    if unmet and unsupported_effort == "refuse":
-        raise _unknown_effort(renderer, next(iter(unmet)))
-    request, unused = _with_budget(request, under, most_tokens)
-    kept = {**labels, **unused, **unmet, **under.system_text.changes(request.normal_messages)}
-    if found := open_request(request):
-        kept[WARNING] = found
-    return PreparedChat(
-        request, under, body_sha256, request_id, agent, {LABELS: kept} if kept else {}
-    )
-
-
-def _with_budget(
-    request: ChatRequest, renderer: Renderer, most_tokens: int
-) -> tuple[ChatRequest, dict[str, Any]]:
-    """``request`` with the budget of its ``thinking`` as its thinking_budget, or the label of one
-    that ends nothing here: without thoughts, beside a grammar, or no shorter than the answer."""
-    asked = request.thinking.budget_tokens if request.thinking else None
-    if asked is None or request.thinking_budget is not None:
-        return request, {}
-    most, form = min(request.most_tokens or most_tokens, most_tokens), AnswerForm(request, renderer)
-    is_bound = form.grammar is not None or request.json_schema is not None
-    if not 0 < asked < most or form.thoughts is None or is_bound:
-        return request, {"thinking.budget_tokens": asked}
-    return request.model_copy(update={"thinking_budget": asked}), {}
+AS_TEXT = (
+    "Write it as the text of a user's or an assistant's message, or take a model whose "
+    "template has tools."
+)
+ONE_BY_ONE = "Send each call in a message of its own, with its result after it."
 
 
 def template_variables(
@@ -104,7 +61,7 @@ def _of_effort(request: ChatRequest, renderer: Renderer, unmet: dict[str, Any]) 
     if effort == "none":
         if SWITCH in known:
             return {SWITCH: False}
-        raise _unknown_effort(renderer, EFFORT)
+        raise unknown_effort(renderer, EFFORT)
     unmet[EFFORT] = effort
     return {}
 
@@ -131,7 +88,7 @@ def _of_switch(request: ChatRequest, renderer: Renderer, unmet: dict[str, Any]) 
     )
 
 
-def _unknown_effort(renderer: Renderer, param: str) -> BadRequest:
+def unknown_effort(renderer: Renderer, param: str) -> BadRequest:
     lacks = "levels of reasoning effort"
     hint = "Leave it out: nothing in this model's prompt depends on it."
     if param == "thinking":
@@ -145,3 +102,59 @@ def _unknown_effort(renderer: Renderer, param: str) -> BadRequest:
         param=param,
         openai_code="unsupported_parameter",
     )
+
+
+def check_loop(messages: Sequence[dict[str, Any]], renderer: Renderer, *, has_tools: bool) -> None:
+    """Raises BadRequest for calls and results in ``messages`` (normal form) that the template
+    leaves out, for a result without its call, and for tools whose results a model would never read.
+    """
+    if has_tools and not renderer.writes_results:
+        raise BadRequest(
+            "this model's chat template leaves out what a tool returned: the model would never "
+            "read it",
+            hint="Describe the tools in a message and send results as a user's text, or take "
+            "another model.",
+            param="tools",
+            openai_code="unsupported_parameter",
+        )
+    called: set[str] = set()
+    for number, message in enumerate(messages):
+        if "reasoning_content" in message and renderer.thoughts is None:
+            raise BadRequest(
+                f"messages.{number}.reasoning_content: this model's chat template does not render "
+                "thoughts",
+                hint="Leave reasoning_content, reasoning, reasoning_details and thinking blocks "
+                "out.",
+                param=f"messages.{number}.reasoning_content",
+                openai_code="unsupported_parameter",
+            )
+        calls = [call["id"] for call in message.get("tool_calls", [])]
+        called.update(calls)
+        if calls and not renderer.writes_calls:
+            at = f"messages.{number}.tool_calls.0"
+            raise _left_out(f"{at} is a call", "leaves calls out", at, AS_TEXT)
+        if len(calls) > 1 and not renderer.writes_many_calls:
+            at = f"messages.{number}.tool_calls.1"
+            said = f"{at} is the second of {len(calls)} calls"
+            raise _left_out(said, "writes one call of a message at most", at, ONE_BY_ONE)
+        if message["role"] == "tool":
+            _check_result(number, message["tool_call_id"], called, renderer)
+
+
+def _check_result(number: int, call_id: str, called: set[str], renderer: Renderer) -> None:
+    if call_id not in called:
+        raise BadRequest(
+            f"messages.{number} is the result of a call ({call_id!r}) that no message before it "
+            "makes",
+            hint="Send the assistant's message with its calls before their results, with the ids "
+            "that it has.",
+            param=f"messages.{number}.tool_call_id",
+        )
+    if not renderer.writes_results:
+        said = f"messages.{number} is the result of a call"
+        raise _left_out(said, "leaves results out", f"messages.{number}", AS_TEXT)
+
+
+def _left_out(said: str, what: str, param: str, hint: str) -> BadRequest:
+    message = f"{said}, and this model's chat template {what}"
+    return BadRequest(message, hint=hint, param=param, openai_code="unsupported_parameter")

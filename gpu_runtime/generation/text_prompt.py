@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gpu_runtime.generation.answers.form import Cutter
-from gpu_runtime.generation.bounds.schema_bounds import schema_bound
+from gpu_runtime.generation.answer_form import Cutter
 from gpu_runtime.generation.engine_options import check_tokens
-from gpu_runtime.generation.parsing import LABELS
+from gpu_runtime.generation.labels import LABELS
 from gpu_runtime.generation.requests import TextRequest
 from gpu_runtime.generation.sampling import plain_completion, sampling_options
+from gpu_runtime.generation.schemas import schema_bound
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.journal.records import Completion
 from gpu_runtime.refusals import BadRequest

@@ -20,9 +20,13 @@ TOOLS = {"timedelta": timedelta, "frozenset": frozenset, "GIB": GIB}
 # Words of a page, the file and the names there, their values.
 FIGURES: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
     "docs/reference/requests.md": [
-        ("below 0.1 it is eval", "gpu_runtime/generation/trainable.py", {"MIN_TEMPERATURE": 0.1}),
+        ("below 0.1 it is eval", "gpu_runtime/generation/sampling.py", {"MIN_TEMPERATURE": 0.1}),
         ("a list of up to 128 of them", "gpu_runtime/generation/requests.py", {"MAX_PROMPTS": 128}),
-        ("have 1 to 128 letters, digits", "gpu_runtime/generation/tools.py", {"NAME_LETTERS": 128}),
+        (
+            "have 1 to 128 letters, digits",
+            "gpu_runtime/generation/requests.py",
+            {"NAME_LETTERS": 128},
+        ),
         (
             "more than 10 s of a core to be made and followed for 64 tokens is refused",
             "gpu_runtime/engine/grammars/trial.py",

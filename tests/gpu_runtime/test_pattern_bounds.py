@@ -4,7 +4,7 @@ engine.
 
 import pytest
 
-from gpu_runtime.generation.bounds.pattern_bounds import MAX_NESTED, nested_repeats
+from gpu_runtime.generation.schemas import MAX_NESTED, nested_repeats
 
 # With xgrammar 0.2.8 and the bundled model's tokenizer: under three seconds of a core each, or its
 # own refusal.

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from gpu_runtime.engine.served.served_versions import ServedVersions, delta_split
-from gpu_runtime.generation.answers.one_call import OneCall
+from gpu_runtime.generation.answer_cutters import OneCall
 from gpu_runtime.interfaces import Delta
 from gpu_runtime.rendering.tool_formats import HERMES
 

@@ -13,7 +13,7 @@ from gpu_runtime.gateway.openai.chat_labels import (
     THINKING,
     allows_direct,
 )
-from gpu_runtime.generation.parsing import Label, Table, ToolTypes
+from gpu_runtime.generation.labels import Label, Table, ToolTypes
 
 NO_BETAS = "In Claude Code set CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS=1; else leave it out."
 DIRECT = ({"type": "direct"},)

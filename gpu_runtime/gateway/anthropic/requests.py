@@ -8,8 +8,14 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from gpu_runtime.gateway.places import Places
 from gpu_runtime.generation.engine_options import EngineOptions, TemplateOptions
 from gpu_runtime.generation.parsing import checked
-from gpu_runtime.generation.requests import MAX_STOPS, ChatRequest, Effort, StopString, Thinking
-from gpu_runtime.generation.tools import ToolName
+from gpu_runtime.generation.requests import (
+    MAX_STOPS,
+    ChatRequest,
+    Effort,
+    StopString,
+    Thinking,
+    ToolName,
+)
 from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.calls.pieces import MAX_NAME
 from gpu_runtime.rendering.messages import Strict, ThinkingBlock, arguments_of_call

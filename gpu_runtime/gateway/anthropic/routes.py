@@ -15,7 +15,8 @@ from gpu_runtime.gateway.completion_handler import CompletionHandler
 from gpu_runtime.gateway.http import anthropic_error, read_body
 from gpu_runtime.gateway.places import places_of, tools_take
 from gpu_runtime.generation.chat_prompt import PreparedChat
-from gpu_runtime.generation.parsing import body_of, header_labels, parse_request
+from gpu_runtime.generation.labels import header_labels
+from gpu_runtime.generation.parsing import body_of, parse_request
 from gpu_runtime.refusals import GatewayError
 from gpu_runtime.rendering.renderer import Renderer
 from tinkerscript.wire.errors import ANTHROPIC_PATH

@@ -4,13 +4,13 @@ import json
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
-from gpu_runtime.generation.answers.form import Reader
-from gpu_runtime.generation.bounds.open_schemas import WARNING
+from gpu_runtime.generation.answer_form import Reader
 from gpu_runtime.generation.call_stream import CallStream
 from gpu_runtime.generation.chat_prompt import PreparedChat
-from gpu_runtime.generation.parsing import LABELS
+from gpu_runtime.generation.labels import LABELS
+from gpu_runtime.generation.requests import NamedTool
 from gpu_runtime.generation.sampling import stopped_by
-from gpu_runtime.generation.tools import NamedTool
+from gpu_runtime.generation.schemas import WARNING
 from gpu_runtime.interfaces import Delta
 from gpu_runtime.journal.call_ids import CHAT, with_prefix
 from gpu_runtime.journal.records import CallRecord, Completion

@@ -7,7 +7,7 @@ extra parameters.
 
 from typing import Any
 
-from gpu_runtime.generation.parsing import Label, Table, ToolTypes
+from gpu_runtime.generation.labels import Label, Table, ToolTypes
 
 CLEARS_THOUGHTS = "clear_thinking_20251015"
 

@@ -12,7 +12,7 @@ from gpu_runtime.gateway.openai.chat_labels import (
     allows_direct,
     clears_nothing,
 )
-from gpu_runtime.generation.parsing import Label, Table, ToolTypes
+from gpu_runtime.generation.labels import Label, Table, ToolTypes
 
 DIRECT = ({"type": "direct"},)
 RESPONSES_LABELS: Table = (

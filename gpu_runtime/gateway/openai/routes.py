@@ -26,7 +26,8 @@ from gpu_runtime.gateway.openai.responses_tools import NAMESPACES
 from gpu_runtime.gateway.places import of_thoughts, places_of, tools_take
 from gpu_runtime.generation.calls import Recorder
 from gpu_runtime.generation.chat_prompt import PreparedChat
-from gpu_runtime.generation.parsing import body_of, header_labels, parse_request
+from gpu_runtime.generation.labels import header_labels
+from gpu_runtime.generation.parsing import body_of, parse_request
 from gpu_runtime.generation.requests import ChatRequest, TextRequest
 from gpu_runtime.generation.text_prompt import PreparedText
 from gpu_runtime.rendering.renderer import Renderer

@@ -15,9 +15,8 @@ from gpu_runtime.gateway.openai.chat_labels import CHAT_LABELS
 from gpu_runtime.generation.calls import Calls
 from gpu_runtime.generation.engine_options import StrictOptions, TemplateOptions
 from gpu_runtime.generation.parsing import checked, parse_request
-from gpu_runtime.generation.requests import ChatRequest
+from gpu_runtime.generation.requests import ChatRequest, Tool
 from gpu_runtime.generation.template_options import template_variables
-from gpu_runtime.generation.tools import Tool
 from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.messages import Message
 from gpu_runtime.rendering.renderer import Renderer

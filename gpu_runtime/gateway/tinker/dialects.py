@@ -31,7 +31,7 @@ from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.samples.sampling import STALL_S, Sampled
 from gpu_runtime.gateway.tinker.snapshots import snapshot_held
 from gpu_runtime.generation.calls import Calls
-from gpu_runtime.generation.forgotten_calls import ForgottenCalls
+from gpu_runtime.generation.recorder import ForgottenCalls
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.refusals import BadRequest, NotFound
 from gpu_runtime.rendering.renderer import Renderer

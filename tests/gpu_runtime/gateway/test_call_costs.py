@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpu_runtime.generation.answers.one_call import OneCall
+from gpu_runtime.generation.answer_cutters import OneCall
 from gpu_runtime.interfaces import Delta
 from gpu_runtime.rendering.calls import xml
 from gpu_runtime.rendering.calls.gemma import QUOTE, GemmaArguments, parse_gemma

@@ -11,7 +11,7 @@ from gpu_runtime.gateway.anthropic.requests import MessagesRequest
 from gpu_runtime.gateway.openai.chat_labels import CHAT_LABELS, TEXT_LABELS
 from gpu_runtime.gateway.openai.responses_labels import RESPONSES_LABELS
 from gpu_runtime.gateway.openai.responses_requests import ResponsesRequest
-from gpu_runtime.generation.parsing import Table
+from gpu_runtime.generation.labels import Table
 from gpu_runtime.generation.requests import ChatRequest, TextRequest
 from support.gateway_harness import Gateway
 

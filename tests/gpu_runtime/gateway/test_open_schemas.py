@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpu_runtime.generation.bounds.open_schemas import WARNING, open_parts
+from gpu_runtime.generation.schemas import WARNING, open_parts
 from support.gateway_harness import Gateway
 
 TWO = {

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
-from gpu_runtime.generation.bounds.thinking_budget import ThinkingBudget
+from gpu_runtime.generation.thinking_budget import ThinkingBudget
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.rendering.answer_parser import AnswerParser
 from gpu_runtime.rendering.marks.marked_text import MarkedText

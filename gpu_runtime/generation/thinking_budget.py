@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
-from gpu_runtime.generation.answers.stop_strings import first_tokens
+from gpu_runtime.generation.answer_cutters import first_tokens
 from gpu_runtime.generation.requests import SampledRequest
 from gpu_runtime.interfaces import Delta, SamplingOptions, TokenSource
 from gpu_runtime.journal.allowed_tokens import set_pack
