@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gpu_runtime.episodes.ledger import Episodes
 from gpu_runtime.errors import ControlPlaneLost, ControlPlaneRefused, RuntimeFault, StoreUnavailable
 from gpu_runtime.gateway.anthropic.routes import AnthropicRoutes
-from gpu_runtime.gateway.completion_handler import CompletionHandler
+from gpu_runtime.gateway.completion_handler import CompletionHandler, ModelNames
 from gpu_runtime.gateway.http import (
     anthropic_error,
     episode_key,
@@ -33,8 +33,7 @@ from gpu_runtime.gateway.http import (
 from gpu_runtime.gateway.internal.batch_routes import BatchRoutes
 from gpu_runtime.gateway.internal.routes import InternalRoutes
 from gpu_runtime.gateway.internal.trajectory_routes import TrajectoryRoutes
-from gpu_runtime.gateway.model_names import ModelNames
-from gpu_runtime.gateway.openai.model_routes import ModelRoutes
+from gpu_runtime.gateway.openai.model_routes import CallRoutes, ModelRoutes
 from gpu_runtime.gateway.openai.routes import OpenAIRoutes
 from gpu_runtime.gateway.openai.token_routes import TokenRoutes
 from gpu_runtime.generation.calls import Calls
@@ -83,10 +82,11 @@ def create_app(
         policy_version=lambda: episodes.batches.policy_version,
     )
     routes = [
-        *OpenAIRoutes(handler, episodes.recorder, renderer).routes(),
-        *ModelRoutes(handler, episodes, calls, names.listed).routes(),
-        *TokenRoutes(handler, calls, renderer).routes(),
-        *AnthropicRoutes(handler, renderer).routes(),
+        *OpenAIRoutes(handler).routes(),
+        *ModelRoutes(handler, names.listed).routes(),
+        *CallRoutes(handler, episodes).routes(),
+        *TokenRoutes(handler).routes(),
+        *AnthropicRoutes(handler).routes(),
         *InternalRoutes(episodes, assignment.relay_key, erase).routes(),
         *TrajectoryRoutes(episodes, renderer, assignment).routes(),
         *BatchRoutes(episodes.batches, assignment).routes(),

@@ -1,5 +1,5 @@
-"""What routes of every dialect do with a checked request: identify it, run the call, respond whole
-or in a stream.
+"""What routes of every dialect do with a checked request: identify it, by the names that the
+session's model goes by, run the call, respond whole or in a stream.
 """
 
 import asyncio
@@ -14,17 +14,16 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from gpu_runtime.episodes.open_episode import OpenEpisode
 from gpu_runtime.gateway.http import cancel_on_disconnect, openai_error, request_id
-from gpu_runtime.gateway.model_names import ModelNames
 from gpu_runtime.gateway.openai.chat import policy_version
 from gpu_runtime.generation.call_stream import CallStream
 from gpu_runtime.generation.calls import Calls
 from gpu_runtime.generation.chat_prompt import PreparedChat, prepare_chat
-from gpu_runtime.generation.requests import ChatRequest, SampledRequest
+from gpu_runtime.generation.requests import ChatRequest, Identity, SampledRequest
 from gpu_runtime.generation.text_prompt import PreparedText
 from gpu_runtime.journal.records import CallRecord
-from gpu_runtime.refusals import BadRequest, GatewayError
-from gpu_runtime.rendering.renderer import Renderer
+from gpu_runtime.refusals import BadRequest, GatewayError, NotFound
 from gpu_runtime.rendering.splicing import Prompt
+from tinkerscript.wire.runtime import Assignment
 
 MAX_AGENT_NAME = 128
 PING_S = 10.0  # a stream in a dialect with pings is never silent for longer
@@ -38,6 +37,38 @@ ErrorEvent = Callable[[Request, GatewayError], bytes]
 def openai_error_event(request: Request, error: GatewayError) -> bytes:
     """The last event of a stream of the OpenAI dialect that failed."""
     return b"data: " + openai_error(request, error).body + b"\n\n"
+
+
+class ModelNames:
+    """The base model's name, the session's id, that of the checkpoint that it serves, and those of
+    ``model_names``. A name that is not the model's own says the call's agent, unless the call names
+    one.
+    """
+
+    def __init__(self, assignment: Assignment) -> None:
+        names = assignment.config.model_names
+        self._agents = names if isinstance(names, dict) else {}
+        self._own = [assignment.base_model, assignment.session_id]
+        if assignment.serves is not None:
+            self._own.insert(0, assignment.serves.checkpoint_id)
+        self.listed = list(dict.fromkeys([*self._own, *self._agents]))
+        self._takes_any = names == "any"
+
+    def check(self, name: str) -> None:
+        """Raises NotFound for a model that is not this session's."""
+        if name not in self.listed and not self._takes_any:
+            served = ", ".join(map(repr, [self._own[0], *self._agents]))
+            raise NotFound(
+                f"the model {name!r} does not exist here; this session serves {served}",
+                hint=f"Name that one, or create the session with model_names='any' or {{{name!r}: "
+                f"'its agent'}}.",
+                param="model",
+                openai_code="model_not_found",
+            )
+
+    def agent_of(self, name: str) -> str | None:
+        """The agent that a call of the model ``name`` is of."""
+        return self._agents.get(name, name) if name not in self._own and name else None
 
 
 class CompletionHandler:
@@ -56,20 +87,18 @@ class CompletionHandler:
         policy_version: Callable[[], int] = lambda: 0,
         caller: Callable[[Request], str] | None = None,
     ) -> None:
-        self.authenticate, self._calls, self._policy_version = authenticate, calls, policy_version
+        self.authenticate, self.calls, self.policy_version = authenticate, calls, policy_version
         self._names, self._caller = names, caller
 
-    def identity(
-        self, request: Request, asked: SampledRequest, body: bytes
-    ) -> tuple[str, str | None, str | None]:
-        """The hash of the body, the request's id and the agent's name. Raises NotFound for another
+    def identity(self, request: Request, asked: SampledRequest, body: bytes) -> Identity:
+        """What the call of a ``request`` with this ``body`` goes by. Raises NotFound for another
         model.
         """
         self.check_model(asked.model)
         agent = (
             request.headers.get("x-agent")
             or (asked.metadata or {}).get("agent")
-            or self._alias(asked.model)
+            or (self._names.agent_of(asked.model) if self._names else None)
         )
         if agent is not None and len(agent) > MAX_AGENT_NAME:
             raise BadRequest(
@@ -81,7 +110,7 @@ class CompletionHandler:
         # a trace's id, say, which all of its calls have in common
         if name is not None and self._caller is not None:
             name = hashlib.sha256(f"{self._caller(request)}|{digest}|{name}".encode()).hexdigest()
-        return digest, name, agent
+        return Identity(digest, name, agent)
 
     async def answer(
         self,
@@ -101,7 +130,7 @@ class CompletionHandler:
         long as nothing was sampled.
         """
         prepared.check()
-        live = self._calls.open(episode, prepared)
+        live = self.calls.open(episode, prepared)
         handed_over = False
         try:
             if prepared.request.stream:
@@ -135,7 +164,7 @@ class CompletionHandler:
         opened = []
         try:
             for prepared in calls:
-                opened.append(self._calls.open(episode, prepared))
+                opened.append(self.calls.open(episode, prepared))
             work = asyncio.gather(*(live.finished() for live in opened))
             records = await cancel_on_disconnect(request, _result(work))
         finally:
@@ -151,35 +180,26 @@ class CompletionHandler:
     async def prompt(self, episode: OpenEpisode, prepared: PreparedChat) -> Prompt:
         """What the engine would read if ``prepared`` were sent now. Raises BadRequest."""
         prepared.check()
-        return await self._calls.compose(episode, prepared)
+        return await self.calls.compose(episode, prepared)
 
     def prepare(
         self,
         request: Request,
-        renderer: Renderer,
+        episode: OpenEpisode,
         chat: ChatRequest,
         body: bytes,
         labels: Mapping[str, Any],
     ) -> PreparedChat:
         """The chat that a ``request`` of any dialect means, with its labels. Raises BadRequest,
         NotFound."""
-        config = self._calls.config
-        return prepare_chat(
-            chat,
-            renderer,
-            *self.identity(request, chat, body),
-            labels,
-            unsupported_effort=config.unsupported_effort,
-            most_tokens=config.max_tokens,
-        )
+        renderer = self.calls.renderer.at(episode.begun_at)
+        identity = self.identity(request, chat, body)
+        return prepare_chat(chat, renderer, identity, labels, self.calls.config)
 
     def check_model(self, name: str) -> None:
         """Raises NotFound for a model that is not this session's."""
         if self._names is not None:
             self._names.check(name)
-
-    def _alias(self, name: str) -> str | None:
-        return None if self._names is None else self._names.agent_of(name)
 
     def _stream(
         self,
@@ -189,7 +209,7 @@ class CompletionHandler:
         live: CallStream,
         error_event: ErrorEvent,
     ) -> Response:
-        version = live.deltas[0][1].version if live.deltas else self._policy_version()
+        version = live.deltas[0][1].version if live.deltas else self.policy_version()
         headers = _headers(request, episode, version) | {
             "Cache-Control": "no-cache",
             "X-Accel-Buffering": "no",

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
-from gpu_runtime.gateway.places import places_of
+from gpu_runtime.gateway.bodies import places_of
 from gpu_runtime.refusals import (
     BadKey,
     BadRequest,

@@ -9,18 +9,15 @@ from collections.abc import Callable
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from gpu_runtime.episodes.keys import EpisodeKeys
 from gpu_runtime.episodes.open_episode import OpenEpisode
 from gpu_runtime.errors import RuntimeFault
 from gpu_runtime.gateway.anthropic.routes import AnthropicRoutes
 from gpu_runtime.gateway.app import app_of
-from gpu_runtime.gateway.completion_handler import CompletionHandler
+from gpu_runtime.gateway.completion_handler import CompletionHandler, ModelNames
 from gpu_runtime.gateway.http import check_relay_key, episode_key
-from gpu_runtime.gateway.model_names import ModelNames
-from gpu_runtime.gateway.openai.model_routes import model_list, model_view
+from gpu_runtime.gateway.openai.model_routes import ModelRoutes
 from gpu_runtime.gateway.openai.routes import OpenAIRoutes
 from gpu_runtime.gateway.openai.token_routes import TokenRoutes
 from gpu_runtime.generation.calls import Calls
@@ -46,9 +43,9 @@ class ServedModel:
         on_fault: Callable[[RuntimeFault], None],
     ) -> None:
         self._relay_key, self._keys = assignment.relay_key, EpisodeKeys(assignment, time.time)
-        self._renderer, self._names, self._version = renderer, ModelNames(assignment), version
-        self._recorder = ForgottenCalls(self._call_over)
-        self._calls = Calls(self._recorder, engine, renderer, assignment.config, on_fault=on_fault)
+        self._names, self._version = ModelNames(assignment), version
+        recorder = ForgottenCalls(self._call_over)
+        self._calls = Calls(recorder, engine, renderer, assignment.config, on_fault=on_fault)
         # All calls are of one episode that never ends: seeds are mixed with its name.
         self._episode = OpenEpisode(
             id=assignment.session_id,
@@ -58,7 +55,6 @@ class ServedModel:
             deadline_at=math.inf,
             last_seen=0.0,
         )
-        self._since = int(time.time())
         self._last_call_at = time.time()
 
     @property
@@ -77,11 +73,10 @@ class ServedModel:
         )
         return app_of(
             [
-                *OpenAIRoutes(handler, self._recorder, self._renderer).routes(),
-                *TokenRoutes(handler, self._calls, self._renderer).routes(),
-                *AnthropicRoutes(handler, self._renderer).routes(),
-                Route("/v1/models", self._models, methods=["GET"]),
-                Route("/v1/models/{model:path}", self._model, methods=["GET"]),
+                *OpenAIRoutes(handler).routes(),
+                *TokenRoutes(handler).routes(),
+                *AnthropicRoutes(handler).routes(),
+                *ModelRoutes(handler, self._names.listed).routes(),
             ]
         )
 
@@ -94,22 +89,6 @@ class ServedModel:
         # no call continues another: a template may write today's date
         self._episode.begun_at = time.time()
         return self._episode
-
-    async def _models(self, request: Request) -> Response:
-        """``GET /v1/models``."""
-        self._authenticate(request)
-        return JSONResponse(model_list([self._view(name) for name in self._names.listed], request))
-
-    async def _model(self, request: Request) -> Response:
-        """``GET /v1/models/{model}``."""
-        self._authenticate(request)
-        self._names.check(request.path_params["model"])
-        return JSONResponse(self._view(request.path_params["model"]))
-
-    def _view(self, name: str) -> dict[str, object]:
-        return model_view(
-            name, since=self._since, length=self._calls.context_length, version=self._version
-        )
 
     def _call_over(self) -> None:
         self._last_call_at = time.time()

@@ -115,7 +115,7 @@ class OneCall:
 
 
 def _ids_until(decode: Decode, ids: Sequence[int], end: int, *, since: int) -> int:
-    """How many first ``ids``, at least ``since``, are the text up to ``end``; all where none are."""
+    """How many first ``ids``, at least ``since``, are the text up to ``end``; all if none are."""
     counts = range(since, len(ids))
     return next((n for n in counts if len(decode(ids[:n])) >= end), len(ids))
 

@@ -3,21 +3,26 @@
 import asyncio
 from collections.abc import AsyncIterator
 
+from gpu_runtime.episodes.open_episode import OpenEpisode
+from gpu_runtime.generation.chat_prompt import PreparedChat
+from gpu_runtime.generation.text_prompt import PreparedText
 from gpu_runtime.interfaces import Delta
+from gpu_runtime.journal.call_ids import new_call_id
 from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.notifier import ChangeNotifier
 from gpu_runtime.refusals import GatewayError
 
+Prepared = PreparedChat | PreparedText
 READ_S = 3600.0  # a reader checks again at least this often
 
 
 class CallStream:
-    """``record`` is set once the call is on disk, ``error`` if it will never be. A call that lost
-    its last reader is cancelled: no one would get its answer.
+    """The call ``prepared`` of ``episode``. ``record`` is set once the call is on disk, ``error``
+    if it will never be. A call that lost its last reader is cancelled: no one would get its answer.
     """
 
-    def __init__(self, call_id: str, episode_id: str, body_sha256: str) -> None:
-        self.id, self.episode_id, self.body_sha256 = call_id, episode_id, body_sha256
+    def __init__(self, episode: OpenEpisode, prepared: Prepared) -> None:
+        self.id, self.episode, self.prepared = new_call_id(), episode, prepared
         self.prompt_ids: tuple[int, ...] = ()
         self.deltas: list[tuple[int, Delta]] = []
         self.record: CallRecord | None = None
@@ -30,6 +35,13 @@ class CallStream:
     def is_over(self) -> bool:
         """Whether nothing more will come."""
         return self.record is not None or self.error is not None
+
+    def answers(self) -> list[list[Delta]]:
+        """What was sampled so far, by the number of the answer."""
+        found: list[list[Delta]] = [[] for _ in range(self.prepared.choices)]
+        for choice, delta in self.deltas:
+            found[choice].append(delta)
+        return found
 
     def push(self, choice: int, delta: Delta) -> None:
         """The engine made a piece of answer number ``choice``."""

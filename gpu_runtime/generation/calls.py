@@ -9,17 +9,15 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from gpu_runtime.episodes.open_episode import OpenEpisode
 from gpu_runtime.errors import EngineBusy, EngineDead, RequestRefused, RuntimeFault
-from gpu_runtime.generation.call_stream import CallStream
-from gpu_runtime.generation.chat_prompt import PreparedChat
+from gpu_runtime.generation.call_stream import CallStream, Prepared
 from gpu_runtime.generation.labels import LABELS
+from gpu_runtime.generation.recorder import Recorder
 from gpu_runtime.generation.sampling import numbers_check, sampling_record, untrainable
-from gpu_runtime.generation.text_prompt import PreparedText
-from gpu_runtime.interfaces import Delta, SamplingOptions, TokenSource
-from gpu_runtime.journal.call_ids import new_call_id
+from gpu_runtime.interfaces import SamplingOptions, TokenSource
 from gpu_runtime.journal.records import CACHED, CallRecord, CallStatus
 from gpu_runtime.journal.schema import EpisodeNotOpen
 from gpu_runtime.refusals import (
@@ -32,40 +30,10 @@ from gpu_runtime.refusals import (
 from gpu_runtime.rendering.conversation import Conversation
 from gpu_runtime.rendering.renderer import Renderer
 from gpu_runtime.rendering.splicing import Prompt
-from gpu_runtime.rendering.tool_formats import ToolFormat
 from tinkerscript.processes.tracing import span
 from tinkerscript.wire.config import SessionConfig
 
-Prepared = PreparedChat | PreparedText
 log = logging.getLogger(__name__)
-
-
-class Recorder(Protocol):
-    """What becomes of calls: episodes.call_recorder keeps them, generation.forgotten_calls forgets
-    them.
-    """
-
-    async def wait_to_sample(self, episode: OpenEpisode) -> None: ...
-
-    def begun(self, episode: OpenEpisode, task: asyncio.Task[None]) -> None: ...
-
-    async def make_eval(self, episode: OpenEpisode, reason: str) -> None: ...
-
-    def name_group(self, episode: OpenEpisode, prompt_ids: Sequence[int]) -> None: ...
-
-    async def conversation(
-        self, episode: OpenEpisode, tool_format: ToolFormat | None
-    ) -> Conversation: ...
-
-    async def calls(self, episode: OpenEpisode) -> list[CallRecord]: ...
-
-    async def record(
-        self, episode: OpenEpisode, call: CallRecord, *, parent_prefix_length: int
-    ) -> None: ...
-
-    async def of_request(self, episode: OpenEpisode, request_id: str) -> CallRecord | None: ...
-
-    async def check_room(self) -> None: ...
 
 
 class Calls:
@@ -85,9 +53,8 @@ class Calls:
         *,
         on_fault: Callable[[RuntimeFault], None],
     ) -> None:
-        self._recorder, self._engine, self._renderer = recorder, engine, renderer
-        self.config = config
-        self._on_fault = on_fault
+        self.recorder, self.renderer, self.config = recorder, renderer, config
+        self._engine, self._on_fault = engine, on_fault
         self._by_request: dict[tuple[str, str], CallStream] = {}
 
     @property
@@ -102,23 +69,20 @@ class Calls:
         Raises BadRequest when the id was used for another body, and for sampling that cannot be
         trained unless the session's ``unsupported_sampling`` makes an evaluation of the episode.
         """
-        refusal = (
-            None if episode.eval else untrainable(sampling_record(prepared.request, self.config))
-        )
+        refusal = self._untrainable(episode, prepared)
         if refusal is not None and self.config.unsupported_sampling == "refuse":
             raise refusal
-        key = (episode.id, prepared.request_id) if prepared.request_id else None
+        name = prepared.identity.request_id
+        key = (episode.id, name) if name else None
         live = self._by_request.get(key) if key else None
         if live is None:
-            live = CallStream(new_call_id(), episode.id, prepared.body_sha256)
-            live.task = asyncio.create_task(
-                self._run(episode, prepared, live, refusal.param if refusal else None)
-            )
-            self._recorder.begun(episode, live.task)
+            live = CallStream(episode, prepared)
+            live.task = asyncio.create_task(self._run(live))
+            self.recorder.begun(episode, live.task)
             if key:
                 self._by_request[key] = live
                 live.task.add_done_callback(lambda _: self._by_request.pop(key, None))
-        _same_body(live.body_sha256, prepared)
+        _same_body(live.prepared.identity.body_sha256, prepared)
         live.attach()
         return live
 
@@ -128,18 +92,15 @@ class Calls:
         """
         return await asyncio.to_thread(prepared.compose, await self._conversation(episode))
 
-    async def _run(
-        self, episode: OpenEpisode, prepared: Prepared, live: CallStream, untrainable_by: str | None
-    ) -> None:
+    async def _run(self, live: CallStream) -> None:
+        name = live.prepared.identity.request_id
         try:
-            if prepared.request_id and (
-                found := await self._recorder.of_request(episode, prepared.request_id)
-            ):
-                _same_body(found.body_sha256, prepared)
+            if name and (found := await self.recorder.of_request(live.episode, name)):
+                _same_body(found.body_sha256, live.prepared)
                 live.replay(found)
                 return
-            await self._recorder.check_room()
-            await self._sample(episode, prepared, live, untrainable_by)
+            await self.recorder.check_room()
+            await self._sample(live)
         except asyncio.CancelledError:
             live.fail(
                 CallFailed(
@@ -170,80 +131,61 @@ class Calls:
                 )
             )
 
-    async def _sample(
-        self, episode: OpenEpisode, prepared: Prepared, live: CallStream, untrainable_by: str | None
-    ) -> None:
+    async def _sample(self, live: CallStream) -> None:
+        episode, prepared = live.episode, live.prepared
         conversation = await self._conversation(episode)
         with span("render"):
             prompt = await asyncio.to_thread(prepared.compose, conversation, self.context_length)
         self._check_length(prompt)
         live.read_prompt(prompt.ids)
-        if untrainable_by is not None:  # on disk before a token is sampled
-            await self._recorder.make_eval(episode, untrainable_by)
-        self._recorder.name_group(episode, prompt.ids)
+        refusal = self._untrainable(episode, prepared)
+        if refusal is not None and refusal.param is not None:  # on disk before a token is sampled
+            await self.recorder.make_eval(episode, refusal.param)
+        self.recorder.name_group(episode, prompt.ids)
         with span("wait"):
-            await self._recorder.wait_to_sample(episode)
+            await self.recorder.wait_to_sample(episode)
         begun_at = time.time()
-        answers: list[list[Delta]] = [[] for _ in range(prepared.choices)]
         try:
             with span("sample", episode_id=episode.id, prompt_tokens=len(prompt.ids)) as traced:
-                await self._generate_all(
-                    prepared, live, prompt, answers, is_trained=not episode.eval
-                )
+                await self._generate_all(live, prompt)
                 if traced is not None:
-                    traced.set_attribute(
-                        "sampled_tokens",
-                        sum(len(d.token_ids_T) for deltas in answers for d in deltas),
-                    )
+                    sampled = sum(len(delta.token_ids_T) for _, delta in live.deltas)
+                    traced.set_attribute("sampled_tokens", sampled)
         except asyncio.CancelledError:
-            record = self._record(
-                episode, prepared, live, prompt, answers, begun_at, status="cancelled"
-            )
+            record = self._record(live, prompt, begun_at, "cancelled")
             try:
-                await self._recorder.record(
-                    episode, record, parent_prefix_length=prompt.parent_prefix_length
-                )
+                await self._keep(episode, record, prompt)
             except (GatewayError, EpisodeNotOpen) as error:
                 log.warning("A cancelled call could not be noted: %s", error)
             raise
-        record = self._record(episode, prepared, live, prompt, answers, begun_at)
+        record = self._record(live, prompt, begun_at)
         with span("record"):
-            await _finish(
-                self._recorder.record(
-                    episode, record, parent_prefix_length=prompt.parent_prefix_length
-                )
-            )
-        conversation.add(record, self._renderer.tool_format)
+            await _finish(self._keep(episode, record, prompt))
+        conversation.add(record, self.renderer.tool_format)
         live.finish(record)
 
     async def _conversation(self, episode: OpenEpisode) -> Conversation:
-        return await self._recorder.conversation(episode, self._renderer.tool_format)
+        return await self.recorder.conversation(episode, self.renderer.tool_format)
 
-    async def _generate_all(
-        self,
-        prepared: Prepared,
-        live: CallStream,
-        prompt: Prompt,
-        answers: list[list[Delta]],
-        *,
-        is_trained: bool,
-    ) -> None:
-        room, identity = self.context_length - len(prompt.ids), prepared.request_id or live.id
+    async def _keep(self, episode: OpenEpisode, record: CallRecord, prompt: Prompt) -> None:
+        held = prompt.parent_prefix_length
+        await self.recorder.record(episode, record, parent_prefix_length=held)
+
+    async def _generate_all(self, live: CallStream, prompt: Prompt) -> None:
+        prepared, episode = live.prepared, live.episode
+        room = self.context_length - len(prompt.ids)
+        identity = f"{episode.id}|{prepared.identity.request_id or live.id}"
         options = [
             replace(
-                prepared.sampling(
-                    self.config, room=room, identity=f"{live.episode_id}|{identity}", choice=choice
-                ),
-                for_training=is_trained,
-                episode_id=live.episode_id,
+                prepared.sampling(self.config, room=room, identity=identity, choice=choice),
+                for_training=not episode.eval,
+                episode_id=episode.id,
             )
             for choice in range(prepared.choices)
         ]
         tasks = [
-            asyncio.create_task(
-                self._generate(live, prompt.ids, choice, options[choice], answers[choice], prepared)
-            )
-            for choice in range(len(answers))
+            asyncio.create_task(self._generate(live, prompt.ids, choice, of_choice))
+            for choice, of_choice in enumerate(options)
         ]
         try:
             await asyncio.gather(*tasks)
@@ -253,43 +195,44 @@ class Calls:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _generate(
-        self,
-        live: CallStream,
-        prompt_ids: Sequence[int],
-        choice: int,
-        options: SamplingOptions,
-        deltas: list[Delta],
-        prepared: Prepared,
+        self, live: CallStream, prompt_ids: Sequence[int], choice: int, options: SamplingOptions
     ) -> None:
-        cutters, budget = prepared.cutters(), prepared.thinking_budget
+        form = live.prepared.form
+        cutters, budget = (form.cutters(), form.thinking_budget) if form else ([], None)
         generate = (
             self._engine.generate if budget is None else partial(budget.generate, self._engine)
         )
         stream = generate(f"{live.id}-{choice}", prompt_ids, options)
+        finish_reason: str | None = None
         try:
-            while not (deltas and deltas[-1].finish_reason):
+            while not finish_reason:
                 delta = await anext(stream)
                 numbers_check(delta)
                 pieces = [delta]
                 for cutter in cutters:
                     pieces = [cut for piece in pieces for cut in cutter.cut(piece)]
                 for piece in pieces:
-                    deltas.append(piece)
                     live.push(choice, piece)
+                    finish_reason = piece.finish_reason
         except StopAsyncIteration as error:
             raise EngineDead("the engine ended an answer without a reason") from error
         finally:
             await stream.aclose()
 
+    def _untrainable(self, episode: OpenEpisode, prepared: Prepared) -> BadRequest | None:
+        """Why the episode could not be trained with this call; None of one that is evaluated."""
+        if episode.eval:
+            return None
+        return untrainable(sampling_record(prepared.request, self.config))
+
     def _sampling(self, prepared: Prepared) -> dict[str, Any]:
         options = prepared.sampling(self.config, room=1, identity="", choice=0)
-        is_narrowed = bool(
+        has_budget = prepared.form is not None and prepared.form.thinking_budget is not None
+        is_narrowed = (
             options.json_schema or options.structural_tag or prepared.request.min_tokens
-        )
-        is_narrowed = is_narrowed or prepared.thinking_budget is not None
-        return sampling_record(prepared.request, self.config) | (
-            {"grammar": True} if is_narrowed else {}
-        )
+        ) or has_budget
+        kept = sampling_record(prepared.request, self.config)
+        return kept | ({"grammar": True} if is_narrowed else {})
 
     def _check_length(self, prompt: Prompt) -> None:
         if len(prompt.ids) >= self.context_length:
@@ -297,34 +240,29 @@ class Calls:
             raise prompt_too_long(self.context_length, len(prompt.ids), param)
 
     def _record(
-        self,
-        episode: OpenEpisode,
-        prepared: Prepared,
-        live: CallStream,
-        prompt: Prompt,
-        answers: list[list[Delta]],
-        begun_at: float,
-        status: CallStatus = "completed",
+        self, live: CallStream, prompt: Prompt, begun_at: float, status: CallStatus = "completed"
     ) -> CallRecord:
+        prepared, answers = live.prepared, live.answers()
         completions = tuple(
             prepared.completion(live.id, i, deltas, prompt) for i, deltas in enumerate(answers)
         )
-        options = prepared.options() | {"sampling": self._sampling(prepared)} | _of_prompt(answers)
-        if slips := prepared.slips(completions):
+        options = prepared.options() | {"sampling": self._sampling(prepared)} | _of_prompt(live)
+        if prepared.form is not None and (slips := prepared.form.slips(completions)):
             options |= {LABELS: options.get(LABELS, {}) | slips}
-        if cached := cached_tokens(answers):
+        # tokens of the prompt that its engine had computed before, for every answer
+        if cached := min((deltas[0].cached_tokens for deltas in answers if deltas), default=0):
             options[CACHED] = cached
         return CallRecord(
             id=live.id,
-            episode_id=episode.id,
+            episode_id=live.episode.id,
             prompt_ids_P=prompt.ids,
             completions=completions,
             begun_at=begun_at,
             ended_at=time.time(),
             status=status,
-            request_id=prepared.request_id,
-            body_sha256=prepared.body_sha256,
-            agent=prepared.agent,
+            request_id=prepared.identity.request_id,
+            body_sha256=prepared.identity.body_sha256,
+            agent=prepared.identity.agent,
             parent=prompt.parent,
             messages_from=prompt.messages_from,
             messages=prepared.messages[prompt.messages_from :],
@@ -334,36 +272,21 @@ class Calls:
 
 
 def _same_body(known_sha256: str | None, prepared: Prepared) -> None:
-    if known_sha256 != prepared.body_sha256:
+    if known_sha256 != prepared.identity.body_sha256:
         raise BadRequest(
             "this X-Request-Id or Idempotency-Key was used with another body; it names one request",
             param="X-Request-Id",
         )
 
 
-def cached_tokens(answers: Sequence[Sequence[Delta]]) -> int:
-    """How many tokens of a prompt its engine had computed before, for every one of ``answers``."""
-    return min((deltas[0].cached_tokens for deltas in answers if deltas), default=0)
-
-
-def _of_prompt(answers: Sequence[Sequence[Delta]]) -> dict[str, Any]:
+def _of_prompt(live: CallStream) -> dict[str, Any]:
     """Log-probabilities of the prompt's tokens, where a call asked for them: equal for all its
     answers.
     """
-    found = next(
-        (
-            delta.prompt_logprobs_P
-            for deltas in answers
-            for delta in deltas
-            if delta.prompt_logprobs_P
-        ),
-        None,
-    )
-    return (
-        {"prompt_logprobs_P": [{str(token): lp for token, lp in entry.items()} for entry in found]}
-        if found
-        else {}
-    )
+    found = next((d.prompt_logprobs_P for _, d in live.deltas if d.prompt_logprobs_P), None)
+    if not found:
+        return {}
+    return {"prompt_logprobs_P": [{str(token): lp for token, lp in each.items()} for each in found]}
 
 
 async def _finish(work: Coroutine[Any, Any, None]) -> None:

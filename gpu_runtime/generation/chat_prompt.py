@@ -5,16 +5,15 @@ of an answer.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
-from gpu_runtime.generation.answer_form import AnswerForm, Cutter
+from gpu_runtime.generation.answer_form import AnswerForm
 from gpu_runtime.generation.engine_options import check_tokens
 from gpu_runtime.generation.labels import LABELS
-from gpu_runtime.generation.requests import ChatRequest
+from gpu_runtime.generation.requests import ChatRequest, Identity
 from gpu_runtime.generation.sampling import plain_completion, sampling_options
 from gpu_runtime.generation.schemas import WARNING, open_request
 from gpu_runtime.generation.template_options import check_loop, template_variables, unknown_effort
-from gpu_runtime.generation.thinking_budget import ThinkingBudget
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.journal.records import Completion
 from gpu_runtime.rendering.conversation import Conversation
@@ -26,15 +25,11 @@ from tinkerscript.wire.config import SessionConfig
 
 @dataclass(frozen=True)
 class PreparedChat:
-    """A checked request with its identity: retries share its ``request_id``, ``agent`` is its
-    X-Agent label.
-    """
+    """A checked request with its identity."""
 
     request: ChatRequest
     renderer: Renderer
-    body_sha256: str
-    request_id: str | None = None
-    agent: str | None = None
+    identity: Identity
     # of the dialect's own, kept with the call's options
     notes: Mapping[str, Any] = field(default_factory=dict)
 
@@ -52,19 +47,6 @@ class PreparedChat:
     def choices(self) -> int:
         """How many completions are requested."""
         return self.request.n or 1
-
-    @property
-    def thinking_budget(self) -> ThinkingBudget | None:
-        """What ends the thoughts of one answer; None where nothing does."""
-        return self.form.thinking_budget
-
-    def cutters(self) -> Sequence[Cutter]:
-        """What ends one answer where the engine does not."""
-        return self.form.cutters()
-
-    def slips(self, completions: Sequence[Completion]) -> dict[str, Any]:
-        """Labels of ``completions`` whose calls have slips."""
-        return self.form.slips(completions)
 
     def check(self) -> None:
         """Raises BadRequest for what this model cannot do."""
@@ -128,31 +110,25 @@ class PreparedChat:
 def prepare_chat(
     request: ChatRequest,
     renderer: Renderer,
-    body_sha256: str,
-    request_id: str | None,
-    agent: str | None,
+    identity: Identity,
     labels: Mapping[str, Any],
-    *,
-    unsupported_effort: Literal["label", "refuse"],
-    most_tokens: int,
+    config: SessionConfig,
 ) -> PreparedChat:
     """``request``, to be rendered under the variables that it sets, with its ``labels``.
 
     A wish for thoughts that this template cannot express changes no prompt: it is a label, unless
-    ``unsupported_effort`` refuses it. Raises BadRequest for that, and for any other that the
-    template ignores. ``most_tokens`` bound the session's answers.
+    the session's ``unsupported_effort`` refuses it. Raises BadRequest for that, and for any other
+    that the template ignores.
     """
     unmet: dict[str, Any] = {}
     under = renderer.with_variables(template_variables(request, renderer, unmet))
-    if unmet and unsupported_effort == "refuse":
+    if unmet and config.unsupported_effort == "refuse":
         raise unknown_effort(renderer, next(iter(unmet)))
-    request, unused = _with_budget(request, under, most_tokens)
+    request, unused = _with_budget(request, under, config.max_tokens)
     kept = {**labels, **unused, **unmet, **under.system_text.changes(request.normal_messages)}
     if found := open_request(request):
         kept[WARNING] = found
-    return PreparedChat(
-        request, under, body_sha256, request_id, agent, {LABELS: kept} if kept else {}
-    )
+    return PreparedChat(request, under, identity, {LABELS: kept} if kept else {})
 
 
 def _with_budget(

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from gpu_runtime.generation.labels import Table, take_labels, unsupported
+from gpu_runtime.generation.labels import unsupported
 from gpu_runtime.refusals import BadRequest
 
 INVALID = "invalid_value"
@@ -57,16 +57,6 @@ def body_of(body: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise BadRequest("the body must be a JSON object")
     return value
-
-
-def parse_request(
-    body: bytes | dict[str, Any], kind: type[R], table: Table
-) -> tuple[R, dict[str, Any]]:
-    """The request in ``body`` and its labels by path. Raises BadRequest, naming what is wrong and
-    where."""
-    value = body_of(body) if isinstance(body, bytes) else body
-    labels = take_labels(value, table)
-    return checked(value, kind), labels
 
 
 def checked(value: dict[str, Any], kind: type[R]) -> R:

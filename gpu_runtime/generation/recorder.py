@@ -1,7 +1,8 @@
-"""Calls that no trainer sees: none is kept, and none continues another."""
+"""What a call needs of the record of its episode, and calls without one."""
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from gpu_runtime.episodes.open_episode import OpenEpisode
 from gpu_runtime.journal.records import CallRecord
@@ -9,9 +10,35 @@ from gpu_runtime.rendering.conversation import Conversation
 from gpu_runtime.rendering.tool_formats import ToolFormat
 
 
+class Recorder(Protocol):
+    """What becomes of calls: episodes.call_recorder keeps them, ForgottenCalls does not."""
+
+    async def wait_to_sample(self, episode: OpenEpisode) -> None: ...
+
+    def begun(self, episode: OpenEpisode, task: asyncio.Task[None]) -> None: ...
+
+    async def make_eval(self, episode: OpenEpisode, reason: str) -> None: ...
+
+    def name_group(self, episode: OpenEpisode, prompt_ids: Sequence[int]) -> None: ...
+
+    async def conversation(
+        self, episode: OpenEpisode, tool_format: ToolFormat | None
+    ) -> Conversation: ...
+
+    async def calls(self, episode: OpenEpisode) -> list[CallRecord]: ...
+
+    async def record(
+        self, episode: OpenEpisode, call: CallRecord, *, parent_prefix_length: int
+    ) -> None: ...
+
+    async def of_request(self, episode: OpenEpisode, request_id: str) -> CallRecord | None: ...
+
+    async def check_room(self) -> None: ...
+
+
 class ForgottenCalls:
-    """generation.calls.Recorder of such calls. ``on_over`` is called at the end of each, however it
-    ended.
+    """Recorder of calls that no trainer sees: none is kept, and none continues another. ``on_over``
+    is called at the end of each, however it ended.
     """
 
     def __init__(self, on_over: Callable[[], None]) -> None:

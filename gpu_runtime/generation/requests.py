@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self, cast
 
@@ -332,3 +333,14 @@ class TextRequest(SampledRequest):
             n for n in (self.prompt_logprobs, self.logprobs if self.echo else None) if n is not None
         ]
         return max(shown, default=None)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a call goes by: the hash of its body, the id that its retries share, and the agent whose
+    call it is.
+    """
+
+    body_sha256: str
+    request_id: str | None = None
+    agent: str | None = None

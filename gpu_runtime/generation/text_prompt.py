@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gpu_runtime.generation.answer_form import Cutter
 from gpu_runtime.generation.engine_options import check_tokens
 from gpu_runtime.generation.labels import LABELS
-from gpu_runtime.generation.requests import TextRequest
+from gpu_runtime.generation.requests import Identity, TextRequest
 from gpu_runtime.generation.sampling import plain_completion, sampling_options
 from gpu_runtime.generation.schemas import schema_bound
 from gpu_runtime.interfaces import Delta, SamplingOptions
@@ -28,29 +27,17 @@ class PreparedText:
 
     request: TextRequest
     renderer: Renderer
-    body_sha256: str
-    request_id: str | None = None
-    agent: str | None = None
+    identity: Identity
     labels: Mapping[str, Any] = field(default_factory=dict)
 
-    messages: tuple[dict[str, Any], ...] = ()  # there are none; the prompt is among the options
+    # There are none: plain text has no thoughts, calls no tool, and its prompt is an option.
+    messages: tuple[dict[str, Any], ...] = ()
+    form: None = None
 
     @property
     def choices(self) -> int:
         """How many completions are requested."""
         return self.request.n or 1
-
-    @property
-    def thinking_budget(self) -> None:
-        """Plain text has no thoughts."""
-
-    def cutters(self) -> Sequence[Cutter]:
-        """Plain text has no thoughts and calls no tool."""
-        return ()
-
-    def slips(self, completions: Sequence[Completion]) -> dict[str, Any]:
-        """Plain text calls no tool."""
-        return {}
 
     def check(self) -> None:
         """Raises BadRequest for a prompt that is no prompt, for tokens that there are not, for too

@@ -9,10 +9,10 @@ import pytest
 from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.episodes.open_episode import OpenEpisode
 from gpu_runtime.errors import RuntimeFault
-from gpu_runtime.gateway.tinker.dialects import ForgottenCalls
 from gpu_runtime.generation.calls import Calls
 from gpu_runtime.generation.chat_prompt import PreparedChat
-from gpu_runtime.generation.requests import ChatRequest
+from gpu_runtime.generation.recorder import ForgottenCalls
+from gpu_runtime.generation.requests import ChatRequest, Identity
 from gpu_runtime.health.deadlines import DEADLINES_S, Phase
 from gpu_runtime.interfaces import SamplingOptions
 from gpu_runtime.journal.journal import Journal
@@ -78,7 +78,7 @@ async def test_a_call_is_kept_for_as_long_as_a_step_lasts(
     asked = ChatRequest.model_validate(
         {"model": "tiny", "messages": [{"role": "user", "content": "hello"}]}
     )
-    live = calls.open(episode, PreparedChat(asked, renderer, ""))
+    live = calls.open(episode, PreparedChat(asked, renderer, Identity("")))
     await eventually(lambda: engine.requests and engine.requests[0].token_ids)
     loop = asyncio.get_running_loop()
     began = loop.time

@@ -7,6 +7,7 @@ Claude Code: requests of 2.1.332 as recorded (tests/gpu_runtime/gateway/recorded
 
 from typing import Any
 
+from gpu_runtime.gateway.bodies import Dialect
 from gpu_runtime.gateway.openai.chat_labels import (
     CONTEXT_MANAGEMENT,
     ENGINE_NEUTRAL,
@@ -152,3 +153,4 @@ TOOLS = ToolTypes(
         "memory_": "Send a type of before, or a tool with that name and an input_schema.",
     },
 )
+MESSAGES = Dialect(MESSAGES_LABELS, HEADERS, TOOLS)

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from gpu_runtime.gateway.places import Places
+from gpu_runtime.gateway.bodies import Places
 from gpu_runtime.generation.engine_options import EngineOptions, TemplateOptions
 from gpu_runtime.generation.parsing import checked
 from gpu_runtime.generation.requests import (

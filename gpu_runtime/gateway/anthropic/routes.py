@@ -8,25 +8,23 @@ from starlette.routing import Route
 
 from gpu_runtime.episodes.open_episode import OpenEpisode
 from gpu_runtime.gateway.anthropic.client_tools import show_client_tools
-from gpu_runtime.gateway.anthropic.labels import HEADERS, MESSAGES_LABELS, TOOLS
+from gpu_runtime.gateway.anthropic.labels import MESSAGES
 from gpu_runtime.gateway.anthropic.messages import PING, message, message_events
 from gpu_runtime.gateway.anthropic.requests import CountRequest, MessagesRequest, chat_request
+from gpu_runtime.gateway.bodies import places_of
 from gpu_runtime.gateway.completion_handler import CompletionHandler
 from gpu_runtime.gateway.http import anthropic_error, read_body
-from gpu_runtime.gateway.places import places_of, tools_take
 from gpu_runtime.generation.chat_prompt import PreparedChat
-from gpu_runtime.generation.labels import header_labels
-from gpu_runtime.generation.parsing import body_of, parse_request
+from gpu_runtime.generation.parsing import body_of
 from gpu_runtime.refusals import GatewayError
-from gpu_runtime.rendering.renderer import Renderer
 from tinkerscript.wire.errors import ANTHROPIC_PATH
 
 
 class AnthropicRoutes:
     """Two routes. The model goes by the base model's name or by the session's id."""
 
-    def __init__(self, handler: CompletionHandler, renderer: Renderer) -> None:
-        self._handler, self._renderer = handler, renderer
+    def __init__(self, handler: CompletionHandler) -> None:
+        self._handler = handler
 
     def routes(self) -> list[Route]:
         """The routes, for the app."""
@@ -57,12 +55,10 @@ class AnthropicRoutes:
         self, request: Request, episode: OpenEpisode, body: bytes, kind: type[CountRequest]
     ) -> PreparedChat:
         sent = body_of(body)
-        left_out = show_client_tools(sent) | tools_take(request, sent, TOOLS)
-        asked, labels = parse_request(sent, kind, MESSAGES_LABELS)
-        labels |= header_labels(request.headers, HEADERS) | left_out
+        shown = show_client_tools(sent)
+        asked, labels = MESSAGES.read(request, sent, kind)
         chat = chat_request(asked, places_of(request))
-        renderer = self._renderer.at(episode.begun_at)
-        return self._handler.prepare(request, renderer, chat, body, labels)
+        return self._handler.prepare(request, episode, chat, body, labels | shown)
 
 
 def _error_event(request: Request, error: GatewayError) -> bytes:

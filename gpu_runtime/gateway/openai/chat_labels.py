@@ -7,6 +7,7 @@ extra parameters.
 
 from typing import Any
 
+from gpu_runtime.gateway.bodies import Dialect
 from gpu_runtime.generation.labels import Label, Table, ToolTypes
 
 CLEARS_THOUGHTS = "clear_thinking_20251015"
@@ -179,3 +180,6 @@ TOOLS = ToolTypes(
     known=("function", "custom"),
     switches={"web_search": "Leave the tool out, or give the model a function that searches."},
 )
+CHAT, TEXT = Dialect(CHAT_LABELS, HEADERS, TOOLS), Dialect(TEXT_LABELS)
+# Of a conversation whose tokens are counted: the labels of its messages and tools.
+TOKENS = Dialect(tuple(label for label in CHAT_LABELS if "*" in label.path))

@@ -14,37 +14,54 @@ from gpu_runtime.episodes.call_views import MAX_CALLS_PER_PAGE
 from gpu_runtime.episodes.ledger import Episodes
 from gpu_runtime.gateway.completion_handler import CompletionHandler
 from gpu_runtime.gateway.http import model_response, parse_page
-from gpu_runtime.generation.calls import Calls
 from gpu_runtime.refusals import NotFound
 
 
 class ModelRoutes:
-    """``models`` are the names that the session's one model goes by."""
+    """Two routes. ``models`` are the names that the session's one model goes by."""
 
-    def __init__(
-        self, handler: CompletionHandler, episodes: Episodes, calls: Calls, models: list[str]
-    ) -> None:
-        self._handler, self._episodes, self._calls, self._models = handler, episodes, calls, models
-        self._since = int(time.time())
+    def __init__(self, handler: CompletionHandler, models: list[str]) -> None:
+        self._handler, self._models, self._since = handler, models, int(time.time())
 
     def routes(self) -> list[Route]:
         """The routes, for the app."""
         return [
             Route("/v1/models", self.models, methods=["GET"]),
             Route("/v1/models/{model:path}", self.model, methods=["GET"]),
-            Route("/v1/episodes/{episode_id}/calls", self.calls, methods=["GET"]),
         ]
 
     async def models(self, request: Request) -> Response:
         """``GET /v1/models``."""
         self._handler.authenticate(request)
-        return JSONResponse(model_list([self._model(name) for name in self._models], request))
+        return JSONResponse(_listed([self._model(name) for name in self._models], request))
 
     async def model(self, request: Request) -> Response:
         """``GET /v1/models/{model}``."""
         self._handler.authenticate(request)
         self._handler.check_model(request.path_params["model"])
         return JSONResponse(self._model(request.path_params["model"]))
+
+    def _model(self, name: str) -> dict[str, Any]:
+        """A model in OpenAI's dialect: Unix time, prompt and answer in tokens, policy version."""
+        return {
+            "id": name,
+            "object": "model",
+            "created": self._since,
+            "owned_by": "tinkerscript",
+            "max_model_len": self._handler.calls.context_length,
+            "policy_version": self._handler.policy_version(),
+        }
+
+
+class CallRoutes:
+    """One route, for the key of any open episode."""
+
+    def __init__(self, handler: CompletionHandler, episodes: Episodes) -> None:
+        self._handler, self._episodes = handler, episodes
+
+    def routes(self) -> list[Route]:
+        """The route, for the app."""
+        return [Route("/v1/episodes/{episode_id}/calls", self.calls, methods=["GET"])]
 
     async def calls(self, request: Request) -> Response:
         """``GET /v1/episodes/{id}/calls``: one page of the calls of the key's own episode, with
@@ -58,14 +75,8 @@ class ModelRoutes:
         page = parse_page(request, limit=50, maximum=MAX_CALLS_PER_PAGE)
         return model_response(await self._episodes.calls(episode.id, **page))
 
-    def _model(self, name: str) -> dict[str, Any]:
-        version = self._episodes.batches.policy_version
-        return model_view(
-            name, since=self._since, length=self._calls.context_length, version=version
-        )
 
-
-def model_list(models: list[dict[str, Any]], request: Request) -> dict[str, Any]:
+def _listed(models: list[dict[str, Any]], request: Request) -> dict[str, Any]:
     """The body of ``GET /v1/models``, in Anthropic's form where the request has its version (API,
     "List Models")."""
     if "anthropic-version" not in request.headers:
@@ -81,17 +92,3 @@ def model_list(models: list[dict[str, Any]], request: Request) -> dict[str, Any]
         for each in models
     ]
     return {"data": data, "has_more": False, "first_id": data[0]["id"], "last_id": data[-1]["id"]}
-
-
-def model_view(name: str, *, since: int, length: int, version: int) -> dict[str, Any]:
-    """A model in OpenAI's dialect: ``since`` Unix time, ``length`` prompt and answer in tokens, its
-    policy version.
-    """
-    return {
-        "id": name,
-        "object": "model",
-        "created": since,
-        "owned_by": "tinkerscript",
-        "max_model_len": length,
-        "policy_version": version,
-    }

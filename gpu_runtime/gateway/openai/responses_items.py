@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, TypeAdapter
 
+from gpu_runtime.gateway.bodies import Places
 from gpu_runtime.gateway.openai.client_tools import (
     CLIENT_TOOLS,
     SearchCallItem,
@@ -25,7 +26,6 @@ from gpu_runtime.gateway.openai.responses_tools import (
     functions_of,
     split_name,
 )
-from gpu_runtime.gateway.places import Places
 from gpu_runtime.journal.call_ids import MESSAGE, with_prefix
 from gpu_runtime.journal.records import CallRecord
 from gpu_runtime.rendering.custom_tools import arguments_of, input_of

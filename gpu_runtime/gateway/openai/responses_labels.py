@@ -6,6 +6,7 @@ API: OpenAI's reference, "Create a model response"
 Codex: requests of Codex 0.171.0 as recorded (tests/gpu_runtime/gateway/recorded/codex.json).
 """
 
+from gpu_runtime.gateway.bodies import Dialect
 from gpu_runtime.gateway.openai.chat_labels import (
     CLIENT_LABELS,
     ENGINE_NEUTRAL,
@@ -113,3 +114,4 @@ TOOLS = ToolTypes(
         "[mcp_servers].",
     },
 )
+RESPONSES = Dialect(RESPONSES_LABELS, HEADERS, TOOLS)

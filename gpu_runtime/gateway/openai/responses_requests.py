@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from gpu_runtime.gateway.bodies import Places
 from gpu_runtime.gateway.openai.client_tools import SEARCH, SHELL, LocalShellTool, ToolSearchTool
 from gpu_runtime.gateway.openai.earlier_responses import EarlierResponses
 from gpu_runtime.gateway.openai.responses_items import (
@@ -23,7 +24,6 @@ from gpu_runtime.gateway.openai.responses_tools import (
     names_apart,
     tools_place,
 )
-from gpu_runtime.gateway.places import Places
 from gpu_runtime.generation.engine_options import EngineOptions, TemplateOptions
 from gpu_runtime.generation.parsing import checked
 from gpu_runtime.generation.requests import ChatRequest, Effort

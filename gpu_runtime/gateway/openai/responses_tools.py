@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from gpu_runtime.gateway.bodies import Places
 from gpu_runtime.gateway.openai.client_tools import LocalShellTool, ToolSearchTool
-from gpu_runtime.gateway.places import Places
 from gpu_runtime.generation.requests import NAME_LETTERS, ToolName
 from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.messages import Strict

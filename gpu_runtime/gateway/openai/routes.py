@@ -9,28 +9,26 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from gpu_runtime.episodes.open_episode import OpenEpisode
+from gpu_runtime.gateway.bodies import of_thoughts, places_of
 from gpu_runtime.gateway.completion_handler import CompletionHandler
 from gpu_runtime.gateway.http import read_body
-from gpu_runtime.gateway.openai import chat_labels, responses_labels
 from gpu_runtime.gateway.openai.chat import chat_chunks, chat_completion
+from gpu_runtime.gateway.openai.chat_labels import CHAT, TEXT
 from gpu_runtime.gateway.openai.client_tools import CLIENT_TOOLS
 from gpu_runtime.gateway.openai.completions import joined_completions, text_chunks, text_completion
 from gpu_runtime.gateway.openai.earlier_responses import INSTRUCTIONS, EarlierResponses
 from gpu_runtime.gateway.openai.responses import response, response_events
+from gpu_runtime.gateway.openai.responses_labels import RESPONSES
 from gpu_runtime.gateway.openai.responses_requests import (
     CountRequest,
     ResponsesRequest,
     chat_request,
 )
 from gpu_runtime.gateway.openai.responses_tools import NAMESPACES
-from gpu_runtime.gateway.places import of_thoughts, places_of, tools_take
-from gpu_runtime.generation.calls import Recorder
 from gpu_runtime.generation.chat_prompt import PreparedChat
-from gpu_runtime.generation.labels import header_labels
-from gpu_runtime.generation.parsing import body_of, parse_request
+from gpu_runtime.generation.parsing import body_of
 from gpu_runtime.generation.requests import ChatRequest, TextRequest
 from gpu_runtime.generation.text_prompt import PreparedText
-from gpu_runtime.rendering.renderer import Renderer
 
 R = TypeVar("R", bound=CountRequest)
 
@@ -38,8 +36,8 @@ R = TypeVar("R", bound=CountRequest)
 class OpenAIRoutes:
     """The routes under ``/v1`` that sample, and the one that counts what a response would read."""
 
-    def __init__(self, handler: CompletionHandler, recorder: Recorder, renderer: Renderer) -> None:
-        self._handler, self._recorder, self._renderer = handler, recorder, renderer
+    def __init__(self, handler: CompletionHandler) -> None:
+        self._handler = handler
 
     def routes(self) -> list[Route]:
         """The routes, for the app."""
@@ -53,30 +51,32 @@ class OpenAIRoutes:
     async def chat_completions(self, request: Request) -> Response:
         """``POST /v1/chat/completions``, streaming or not."""
         episode, body = self._handler.authenticate(request), await read_body(request)
-        sent = body_of(body)
-        tools_take(request, sent, chat_labels.TOOLS)
-        chat, labels = parse_request(sent, ChatRequest, chat_labels.CHAT_LABELS)
+        chat, labels = CHAT.read(request, body_of(body), ChatRequest)
         of_thoughts(chat.messages, places_of(request))
-        labels |= header_labels(request.headers, chat_labels.HEADERS)
-        renderer = self._renderer.at(episode.begun_at)
-        prepared = self._handler.prepare(request, renderer, chat, body, labels)
+        prepared = self._handler.prepare(request, episode, chat, body, labels)
         return await self._handler.answer(request, episode, prepared, chat_completion, chat_chunks)
 
     async def completions(self, request: Request) -> Response:
         """``POST /v1/completions``, streaming or not."""
         episode, body = self._handler.authenticate(request), await read_body(request)
-        asked, labels = parse_request(body, TextRequest, chat_labels.TEXT_LABELS)
-        digest, name, agent = self._handler.identity(request, asked, body)
+        asked, labels = TEXT.read(request, body_of(body), TextRequest)
+        renderer, identity = (
+            self._handler.calls.renderer,
+            self._handler.identity(request, asked, body),
+        )
         if len(asked.prompts) == 1:
-            prepared = PreparedText(asked, self._renderer, digest, name, agent, labels)
+            prepared = PreparedText(asked, renderer, identity, labels)
             return await self._handler.answer(
                 request, episode, prepared, text_completion, text_chunks
             )
+        name = identity.request_id
+        each = [
+            replace(identity, request_id=name and f"{name}#{number}")
+            for number in range(len(asked.prompts))
+        ]
         calls = [
-            PreparedText(
-                asked.of(prompt), self._renderer, digest, name and f"{name}#{number}", agent, labels
-            )
-            for number, prompt in enumerate(asked.prompts)
+            PreparedText(asked.of(prompt), renderer, identity, labels)
+            for prompt, identity in zip(asked.prompts, each, strict=True)
         ]
         return await self._handler.answer_all(
             request, episode, calls, text_completion, joined_completions
@@ -109,13 +109,8 @@ class OpenAIRoutes:
     async def _response(
         self, request: Request, episode: OpenEpisode, body: bytes, kind: type[R]
     ) -> tuple[R, PreparedChat]:
-        sent = body_of(body)
-        left_out = tools_take(request, sent, responses_labels.TOOLS)
-        asked, labels = parse_request(sent, kind, responses_labels.RESPONSES_LABELS)
-        labels |= header_labels(request.headers, responses_labels.HEADERS) | left_out
-        earlier = EarlierResponses(
-            await self._recorder.calls(episode) if asked.names_earlier else ()
-        )
+        asked, labels = RESPONSES.read(request, body_of(body), kind)
+        recorder = self._handler.calls.recorder
+        earlier = EarlierResponses(await recorder.calls(episode) if asked.names_earlier else ())
         chat = chat_request(asked, earlier, places_of(request))
-        renderer = self._renderer.at(episode.begun_at)
-        return asked, self._handler.prepare(request, renderer, chat, body, labels)
+        return asked, self._handler.prepare(request, episode, chat, body, labels)

@@ -11,17 +11,14 @@ from starlette.routing import Route
 
 from gpu_runtime.gateway.completion_handler import CompletionHandler
 from gpu_runtime.gateway.http import read_body
-from gpu_runtime.gateway.openai.chat_labels import CHAT_LABELS
-from gpu_runtime.generation.calls import Calls
+from gpu_runtime.gateway.openai.chat_labels import TOKENS
 from gpu_runtime.generation.engine_options import StrictOptions, TemplateOptions
-from gpu_runtime.generation.parsing import checked, parse_request
+from gpu_runtime.generation.parsing import body_of, checked
 from gpu_runtime.generation.requests import ChatRequest, Tool
 from gpu_runtime.generation.template_options import template_variables
 from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.messages import Message
 from gpu_runtime.rendering.renderer import Renderer
-
-TOKEN_LABELS = tuple(label for label in CHAT_LABELS if "*" in label.path)  # of messages and tools
 
 
 class TokenizeRequest(TemplateOptions):
@@ -56,8 +53,8 @@ class TokenRoutes:
     tokenizer looks for them.
     """
 
-    def __init__(self, handler: CompletionHandler, calls: Calls, renderer: Renderer) -> None:
-        self._handler, self._calls, self._renderer = handler, calls, renderer
+    def __init__(self, handler: CompletionHandler) -> None:
+        self._handler, self._calls, self._renderer = handler, handler.calls, handler.calls.renderer
 
     def routes(self) -> list[Route]:
         """The routes, for the app."""
@@ -105,7 +102,7 @@ class TokenRoutes:
 
     async def _read(self, request: Request, kind: type[Any]) -> Any:
         self._handler.authenticate(request)
-        asked, _ = parse_request(await read_body(request), kind, TOKEN_LABELS)
+        asked, _ = TOKENS.read(request, body_of(await read_body(request)), kind)
         if asked.model is not None:
             self._handler.check_model(asked.model)
         return asked

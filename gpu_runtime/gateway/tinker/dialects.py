@@ -138,9 +138,9 @@ class DialectRoutes:
             authenticate, calls, None, caller=lambda sent: sent.headers.get(CALLER_HEADER, "")
         )
         routes = [
-            *OpenAIRoutes(handler, recorder, renderer).routes(),
-            *TokenRoutes(handler, calls, renderer).routes(),
-            *AnthropicRoutes(handler, renderer).routes(),
+            *OpenAIRoutes(handler).routes(),
+            *TokenRoutes(handler).routes(),
+            *AnthropicRoutes(handler).routes(),
         ]
         return {route.path: route.endpoint for route in routes}
 

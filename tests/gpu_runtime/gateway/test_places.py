@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from gpu_runtime.gateway.bodies import Places
 from gpu_runtime.gateway.openai.responses_requests import CountRequest
 from gpu_runtime.gateway.openai.responses_tools import tools_place
-from gpu_runtime.gateway.places import Places
 from gpu_runtime.rendering.fault_place import fault_place
 from support.gateway_harness import MODEL, running_gateway
 

@@ -1,16 +1,21 @@
-"""Where what a chat request has stands in the request that it was made of: what is refused late, in
-a template say, is named as the client sent it.
+"""A body as a checked request of its dialect, with its labels, and where what a chat request has
+stands in the request that it was made of: what is refused late, in a template say, is named as the
+client sent it.
 """
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
+from pydantic import BaseModel
 from starlette.requests import Request
 
-from gpu_runtime.generation.labels import ToolTypes, take_tools
+from gpu_runtime.generation.labels import Table, ToolTypes, header_labels, take_labels, take_tools
+from gpu_runtime.generation.parsing import checked
 from gpu_runtime.rendering.messages import AssistantMessage, Message
 
+R = TypeVar("R", bound=BaseModel)
 PATH = re.compile(r"\w+(?:\.\w+)*")  # as refusals write one in a sentence
 
 
@@ -51,15 +56,38 @@ def places_of(request: Request) -> Places:
     return places
 
 
-def tools_take(request: Request, body: dict[str, Any], types: ToolTypes) -> dict[str, Any]:
-    """``take_tools``, and the places of the tools that stay. Raises BadRequest."""
-    sent = body.get("tools")
-    left_out, places = take_tools(body, types), places_of(request)
-    if left_out:
-        left = iter(enumerate(sent or []))
-        for number, tool in enumerate(body["tools"]):
-            places.add(f"tools.{number}", f"tools.{next(n for n, each in left if each is tool)}")
-    return left_out
+@dataclass(frozen=True)
+class Dialect:
+    """What bodies of a dialect have beside the fields of its requests: ``labels``, the ``headers``
+    that are labels too, and the types of tools that are no functions or are left out.
+    """
+
+    labels: Table
+    headers: tuple[str, ...] = ()
+    tools: ToolTypes | None = None
+
+    def read(
+        self, request: Request, body: dict[str, Any], kind: type[R]
+    ) -> tuple[R, dict[str, Any]]:
+        """The request in ``body`` and its labels by path; the places of tools that stay. Raises
+        BadRequest, naming what is wrong and where.
+        """
+        left_out = self._tools_take(request, body)
+        labels = take_labels(body, self.labels)
+        asked = checked(body, kind)
+        return asked, labels | header_labels(request.headers, self.headers) | left_out
+
+    def _tools_take(self, request: Request, body: dict[str, Any]) -> dict[str, Any]:
+        if self.tools is None:
+            return {}
+        sent = body.get("tools")
+        left_out, places = take_tools(body, self.tools), places_of(request)
+        if left_out:
+            left = iter(enumerate(sent or []))
+            for number, tool in enumerate(body["tools"]):
+                at = next(n for n, each in left if each is tool)
+                places.add(f"tools.{number}", f"tools.{at}")
+        return left_out
 
 
 def of_thoughts(messages: Sequence[Message], places: Places) -> None:
