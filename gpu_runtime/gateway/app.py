@@ -30,9 +30,7 @@ from gpu_runtime.gateway.http import (
     sentences,
     wire_error,
 )
-from gpu_runtime.gateway.internal.batch_routes import BatchRoutes
-from gpu_runtime.gateway.internal.routes import InternalRoutes
-from gpu_runtime.gateway.internal.trajectory_routes import TrajectoryRoutes
+from gpu_runtime.gateway.internal_routes import InternalRoutes
 from gpu_runtime.gateway.openai.model_routes import CallRoutes, ModelRoutes
 from gpu_runtime.gateway.openai.routes import OpenAIRoutes
 from gpu_runtime.gateway.openai.token_routes import TokenRoutes
@@ -87,9 +85,7 @@ def create_app(
         *CallRoutes(handler, episodes).routes(),
         *TokenRoutes(handler).routes(),
         *AnthropicRoutes(handler).routes(),
-        *InternalRoutes(episodes, assignment.relay_key, erase).routes(),
-        *TrajectoryRoutes(episodes, renderer, assignment).routes(),
-        *BatchRoutes(episodes.batches, assignment).routes(),
+        *InternalRoutes(episodes, renderer, assignment, erase).routes(),
     ]
     return app_of(routes, on_refusal=partial(_count, episodes))
 
