@@ -9,19 +9,16 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Discriminator, Field, Tag, TypeAdapter
 
 from gpu_runtime.gateway.bodies import Places
-from gpu_runtime.gateway.openai.client_tools import (
+from gpu_runtime.gateway.openai.responses_tools import (
     CLIENT_TOOLS,
+    NAMESPACES,
+    FunctionTool,
+    NamespaceTool,
     SearchCallItem,
     SearchItem,
     ShellCallItem,
     ShellOutputItem,
     client_item,
-)
-from gpu_runtime.gateway.openai.responses_events import reasoning_item
-from gpu_runtime.gateway.openai.responses_tools import (
-    NAMESPACES,
-    FunctionTool,
-    NamespaceTool,
     flat_name,
     functions_of,
     split_name,
@@ -272,6 +269,17 @@ def output_items(record: CallRecord) -> list[dict[str, Any]]:
     if thoughts := message.get("reasoning_content"):
         items.insert(0, reasoning_item(record.id, thoughts))
     return items
+
+
+def reasoning_item(call_id: str, thoughts: str) -> dict[str, Any]:
+    """The thoughts of an answer."""
+    return {
+        "id": with_prefix("rs_", call_id),
+        "type": "reasoning",
+        "status": "completed",
+        "summary": [],
+        "content": [{"type": "reasoning_text", "text": thoughts}],
+    }
 
 
 def message_item(call_id: str, text: str) -> dict[str, Any]:

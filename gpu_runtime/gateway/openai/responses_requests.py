@@ -1,25 +1,30 @@
 """Requests of the Responses dialect: the subset that agents use, checked strictly, as the chat
-request they mean.
+request they mean, with what they name of earlier responses of their episode.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from gpu_runtime.gateway.bodies import Places
-from gpu_runtime.gateway.openai.client_tools import SEARCH, SHELL, LocalShellTool, ToolSearchTool
-from gpu_runtime.gateway.openai.earlier_responses import EarlierResponses
 from gpu_runtime.gateway.openai.responses_items import (
     InputItem,
     ItemReference,
     SearchOutputItem,
+    item_of,
     messages_of,
+    output_items,
 )
 from gpu_runtime.gateway.openai.responses_tools import (
+    SEARCH,
+    SHELL,
     CustomTool,
     FunctionTool,
+    LocalShellTool,
     Tool,
+    ToolSearchTool,
     functions_of,
     names_apart,
     tools_place,
@@ -27,8 +32,12 @@ from gpu_runtime.gateway.openai.responses_tools import (
 from gpu_runtime.generation.engine_options import EngineOptions, TemplateOptions
 from gpu_runtime.generation.parsing import checked
 from gpu_runtime.generation.requests import ChatRequest, Effort
-from gpu_runtime.rendering.messages import Strict
+from gpu_runtime.journal.call_ids import CALL, RESPONSE, canonical_call_id
+from gpu_runtime.journal.records import CallRecord
+from gpu_runtime.refusals import BadRequest
+from gpu_runtime.rendering.messages import Strict, as_sent
 
+INSTRUCTIONS = "instructions"  # noted with a call whose first message they are
 LOGPROBS = "message.output_text.logprobs"
 # Of the options of a chat request.
 OWN_NAMES = {
@@ -50,6 +59,59 @@ Include = Literal[
     "computer_call_output.output.image_url",
     "code_interpreter_call.outputs",
 ]
+
+
+class EarlierResponses:
+    """The completed calls of one episode; those of another one are not to be seen."""
+
+    def __init__(self, calls: Sequence[CallRecord] = ()) -> None:
+        self._calls = {call.id: call for call in calls if call.status == "completed"}
+
+    def conversation(self, response_id: str) -> list[dict[str, Any]]:
+        """The chat messages up to and with the answer of ``response_id``, without instructions.
+
+        Raises BadRequest for one that is not of this episode.
+        """
+        call = (
+            self._calls.get(canonical_call_id(response_id))
+            if response_id.startswith(RESPONSE)
+            else None
+        )
+        if call is None:
+            raise BadRequest(
+                f"no response of this episode has the id {response_id!r}",
+                hint="An episode's key knows the responses of its own episode alone.",
+                param="previous_response_id",
+                openai_code="previous_response_not_found",
+            )
+        messages = [*self._messages(call), call.completions[0].message]
+        return messages[1:] if call.options.get(INSTRUCTIONS) else messages
+
+    def resolved(self, item: InputItem) -> InputItem:
+        """``item``, or what it refers to. Raises BadRequest for a reference to nothing."""
+        if not isinstance(item, ItemReference):
+            return item
+        call = self._calls.get(CALL + item.id.partition("_")[2].partition("_")[0])
+        items = output_items(call) if call else []
+        found = next((each for each in items if each["id"] == item.id), None)
+        if found is None:
+            raise BadRequest(
+                f"item_reference: no item of this episode has the id {item.id!r}",
+                hint="Send the item itself, or begin the conversation in this episode.",
+                param="input",
+            )
+        return item_of(found)
+
+    def _messages(self, call: CallRecord) -> list[dict[str, Any]]:
+        """All messages that ``call`` was asked with: its own follow its parent's and the parent's
+        answer.
+        """
+        parts = [[as_sent(message) for message in call.messages]]
+        while call.parent is not None:
+            answer = call.parent.choice
+            call = self._calls[call.parent.call_id]
+            parts.append([*map(as_sent, call.messages), call.completions[answer].message])
+        return [message for part in reversed(parts) for message in part]
 
 
 class NamedTool(Strict):

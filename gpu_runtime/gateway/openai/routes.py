@@ -14,17 +14,17 @@ from gpu_runtime.gateway.completion_handler import CompletionHandler
 from gpu_runtime.gateway.http import read_body
 from gpu_runtime.gateway.openai.chat import chat_chunks, chat_completion
 from gpu_runtime.gateway.openai.chat_labels import CHAT, TEXT
-from gpu_runtime.gateway.openai.client_tools import CLIENT_TOOLS
 from gpu_runtime.gateway.openai.completions import joined_completions, text_chunks, text_completion
-from gpu_runtime.gateway.openai.earlier_responses import INSTRUCTIONS, EarlierResponses
 from gpu_runtime.gateway.openai.responses import response, response_events
 from gpu_runtime.gateway.openai.responses_labels import RESPONSES
 from gpu_runtime.gateway.openai.responses_requests import (
+    INSTRUCTIONS,
     CountRequest,
+    EarlierResponses,
     ResponsesRequest,
     chat_request,
 )
-from gpu_runtime.gateway.openai.responses_tools import NAMESPACES
+from gpu_runtime.gateway.openai.responses_tools import CLIENT_TOOLS, NAMESPACES
 from gpu_runtime.generation.chat_prompt import PreparedChat
 from gpu_runtime.generation.parsing import body_of
 from gpu_runtime.generation.requests import ChatRequest, TextRequest
