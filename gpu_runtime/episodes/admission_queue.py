@@ -7,9 +7,8 @@ import secrets
 from dataclasses import dataclass
 
 from gpu_runtime.episodes.batches import Batches
-from gpu_runtime.episodes.begun.groups import Places
-from gpu_runtime.episodes.open_episode import OpenEpisode
-from gpu_runtime.episodes.open_episodes import OpenEpisodes
+from gpu_runtime.episodes.grouping import Places
+from gpu_runtime.episodes.open_episodes import OpenEpisode, OpenEpisodes
 from gpu_runtime.notifier import ChangeNotifier
 from gpu_runtime.refusals import NotAdmitted
 from tinkerscript.wire.config import SessionConfig

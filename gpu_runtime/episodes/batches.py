@@ -10,8 +10,6 @@ from itertools import chain
 from typing import Any
 
 from gpu_runtime.episodes.batch_export import KeptBatch
-from gpu_runtime.episodes.begun.episodes import BegunEpisodes
-from gpu_runtime.episodes.begun.groups import Places
 from gpu_runtime.episodes.call_reader import (
     CallReader,
     Recall,
@@ -20,9 +18,9 @@ from gpu_runtime.episodes.call_reader import (
     group_load,
     none_recalled,
 )
-from gpu_runtime.episodes.grouping import full_groups, stale_episodes
+from gpu_runtime.episodes.grouping import Places, full_groups, stale_episodes
 from gpu_runtime.episodes.journal_executor import JournalExecutor
-from gpu_runtime.episodes.open_episodes import ON_THE_WAY_S, OpenEpisodes
+from gpu_runtime.episodes.open_episodes import ON_THE_WAY_S, BegunEpisodes, OpenEpisodes
 from gpu_runtime.episodes.progress import EpisodesDropped, GroupsSetAside, waiting_phase
 from gpu_runtime.events import Events
 from gpu_runtime.journal.erasing import ERASED, episode_scrub, erasable_check

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from gpu_runtime.episodes.batches import Batches
 from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.episodes.keys import EpisodeKeys
-from gpu_runtime.episodes.open_episode import OpenEpisode
-from gpu_runtime.episodes.open_episodes import OpenEpisodes
+from gpu_runtime.episodes.open_episodes import OpenEpisode, OpenEpisodes
 from gpu_runtime.episodes.progress import EpisodeNoted
 from gpu_runtime.episodes.repeated_prompts import RepeatedPrompts, attempts_in_one_episode
 from gpu_runtime.events import Events

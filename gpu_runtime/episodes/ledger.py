@@ -23,8 +23,7 @@ from gpu_runtime.episodes.call_views import episode_calls, report
 from gpu_runtime.episodes.config_changes import ConfigChanges
 from gpu_runtime.episodes.journal_executor import JournalExecutor, to_its_end
 from gpu_runtime.episodes.keys import EpisodeKeys
-from gpu_runtime.episodes.open_episode import OpenEpisode
-from gpu_runtime.episodes.open_episodes import OpenEpisodes
+from gpu_runtime.episodes.open_episodes import OpenEpisode, OpenEpisodes
 from gpu_runtime.episodes.output_check import check_output
 from gpu_runtime.episodes.progress import EpisodeNoted, EpisodeOver, calls_refused
 from gpu_runtime.episodes.repeated_prompts import RepeatedPrompts

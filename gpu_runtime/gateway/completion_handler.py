@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from gpu_runtime.episodes.open_episode import OpenEpisode
+from gpu_runtime.episodes.open_episodes import OpenEpisode
 from gpu_runtime.gateway.http import cancel_on_disconnect, openai_error, request_id
 from gpu_runtime.gateway.openai.chat import policy_version
 from gpu_runtime.generation.call_stream import CallStream

@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 
 from gpu_runtime.episodes.keys import EpisodeKeys
-from gpu_runtime.episodes.open_episode import OpenEpisode
+from gpu_runtime.episodes.open_episodes import OpenEpisode
 from gpu_runtime.errors import RuntimeFault
 from gpu_runtime.gateway.anthropic.routes import AnthropicRoutes
 from gpu_runtime.gateway.app import app_of

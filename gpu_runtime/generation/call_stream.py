@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 
-from gpu_runtime.episodes.open_episode import OpenEpisode
+from gpu_runtime.episodes.open_episodes import OpenEpisode
 from gpu_runtime.generation.chat_prompt import PreparedChat
 from gpu_runtime.generation.text_prompt import PreparedText
 from gpu_runtime.interfaces import Delta

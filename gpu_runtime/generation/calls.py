@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from gpu_runtime.episodes.open_episode import OpenEpisode
+from gpu_runtime.episodes.open_episodes import OpenEpisode
 from gpu_runtime.errors import EngineBusy, EngineDead, RequestRefused, RuntimeFault
 from gpu_runtime.generation.call_stream import CallStream, Prepared
 from gpu_runtime.generation.labels import LABELS

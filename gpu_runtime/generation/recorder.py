@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from gpu_runtime.episodes.open_episode import OpenEpisode
+from gpu_runtime.episodes.open_episodes import OpenEpisode
 from gpu_runtime.journal.records import CallRecord
 from gpu_runtime.rendering.conversation import Conversation
 from gpu_runtime.rendering.tool_formats import ToolFormat

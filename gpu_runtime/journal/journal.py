@@ -10,8 +10,7 @@ from pathlib import Path
 
 from gpu_runtime.journal.batch_table import BatchTable
 from gpu_runtime.journal.call_table import CallTable
-from gpu_runtime.journal.changes.change_table import ChangeTable
-from gpu_runtime.journal.changes.reward_table import RewardTable
+from gpu_runtime.journal.changes import ChangeTable, RewardTable
 from gpu_runtime.journal.database import Database
 from gpu_runtime.journal.episode_table import EpisodeTable
 from gpu_runtime.journal.model_table import ModelTable

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from gpu_runtime.engine.replicas import Replicas
-from gpu_runtime.episodes.open_episode import OpenEpisode
+from gpu_runtime.episodes.open_episodes import OpenEpisode
 from gpu_runtime.errors import RuntimeFault
 from gpu_runtime.generation.calls import Calls
 from gpu_runtime.generation.chat_prompt import PreparedChat

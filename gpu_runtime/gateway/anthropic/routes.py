@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from gpu_runtime.episodes.open_episode import OpenEpisode
+from gpu_runtime.episodes.open_episodes import OpenEpisode
 from gpu_runtime.gateway.anthropic.labels import MESSAGES, show_client_tools
 from gpu_runtime.gateway.anthropic.messages import PING, message, message_events
 from gpu_runtime.gateway.anthropic.requests import CountRequest, MessagesRequest, chat_request

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from gpu_runtime.episodes.open_episode import OpenEpisode
+from gpu_runtime.episodes.open_episodes import OpenEpisode
 from gpu_runtime.gateway.bodies import of_thoughts, places_of
 from gpu_runtime.gateway.completion_handler import CompletionHandler
 from gpu_runtime.gateway.http import read_body

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from gpu_runtime.episodes.open_episode import OpenEpisode
+from gpu_runtime.episodes.open_episodes import OpenEpisode
 from gpu_runtime.errors import EngineDead, ModelUnsupported, RuntimeFault
 from gpu_runtime.events import Events
 from gpu_runtime.gateway.anthropic.routes import AnthropicRoutes

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from gpu_runtime.episodes.begun.groups import Begun, Places
-from gpu_runtime.episodes.grouping import full_groups, stale_episodes
+from gpu_runtime.episodes.grouping import Begun, Places, full_groups, stale_episodes
 from gpu_runtime.journal.records import EpisodeRecord
 from tinkerscript.wire.episodes import EpisodeState
 

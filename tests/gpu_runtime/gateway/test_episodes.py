@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gpu_runtime.episodes.open_episode import LIVE_S
+from gpu_runtime.episodes.open_episodes import LIVE_S
 from gpu_runtime.errors import DiskFull
 from gpu_runtime.refusals import NotAdmitted
 from support.gateway_harness import RELAY_KEY, Gateway, running_gateway

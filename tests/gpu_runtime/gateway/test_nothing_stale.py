@@ -15,9 +15,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpu_runtime.episodes import admission_queue, ledger
-from gpu_runtime.episodes.begun.groups import Begun, Places, begun_groups, step_is_early
+from gpu_runtime.episodes.grouping import Begun, Places, begun_groups, step_is_early
 from gpu_runtime.episodes.ledger import Episodes
-from gpu_runtime.episodes.open_episode import OpenEpisode
+from gpu_runtime.episodes.open_episodes import OpenEpisode
 from gpu_runtime.events import Events
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import CallRecord, Completion

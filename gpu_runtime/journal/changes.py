@@ -1,13 +1,20 @@
-"""Rewards that are replaced before they are trained: each change stays, with what was there before
+"""What is changed while a session runs: options between two steps, and rewards before they are
+trained.
+
+A step that is done again after a kill has the options that it had before: they are a function of
+the journal and of the number of the step. Each change of a reward stays, with what was there before
 and who made it.
 """
 
+import json
 import sqlite3
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from gpu_runtime.journal.database import Database
 from gpu_runtime.journal.episode_table import EpisodeTable
-from gpu_runtime.journal.records import EpisodeRecord
+from gpu_runtime.journal.records import EpisodeRecord, dump
+from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import (
     EpisodesRescored,
     EpisodeState,
@@ -15,6 +22,75 @@ from tinkerscript.wire.episodes import (
     SampleFate,
     WorkflowOutput,
 )
+from tinkerscript.wire.training.changes import ConfigChange
+
+
+class ChangeTable:
+    """Which step each change of options holds for first. ``now`` is Unix time."""
+
+    def __init__(self, database: Database, now: Callable[[], float]) -> None:
+        self._database, self._now = database, now
+
+    def config_at(
+        self, config: SessionConfig, step: int, *, until: float | None = None
+    ) -> SessionConfig:
+        """What ``step`` is trained with in a session that began with ``config``.
+
+        ``until``: when its batch was refused. Later changes are of another batch of that number.
+        """
+        rows = self._database.rows(
+            "SELECT options FROM config_changes WHERE first_step <= ? AND at <= ? ORDER BY seq",
+            step,
+            float("inf") if until is None else until,
+        )
+        options = {name: value for row in rows for name, value in _options(row).items()}
+        return config.model_copy(update=options) if options else config
+
+    def record(
+        self, first_step: int, config: SessionConfig, options: Mapping[str, float], caller: str
+    ) -> ConfigChange:
+        """Let ``options`` hold for ``first_step`` and what follows it.
+
+        A request that its caller sends again returns the change that it made; one whose values hold
+        already returns a change of nothing, with the number 0.
+        """
+        with self._database.transaction() as sql:
+            now = self.config_at(config, first_step)
+            new = {name: value for name, value in options.items() if getattr(now, name) != value}
+            last = sql.execute("SELECT * FROM config_changes ORDER BY seq DESC LIMIT 1").fetchone()
+            if not new:
+                is_again = last and last["caller"] == caller and _options(last) == dict(options)
+                return (
+                    _config_change(last)
+                    if is_again
+                    else ConfigChange(
+                        seq=0, first_step=first_step, options={}, was={}, at=self._now()
+                    )
+                )
+            was = {name: getattr(now, name) for name in new}
+            sql.execute(
+                "INSERT INTO config_changes (first_step, options, was, caller, at)"
+                " VALUES (?, ?, ?, ?, ?)",
+                (first_step, dump(new), dump(was), caller, self._now()),
+            )
+            return _config_change(
+                sql.execute("SELECT * FROM config_changes ORDER BY seq DESC LIMIT 1").fetchone()
+            )
+
+
+def _options(row: sqlite3.Row) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(row["options"])
+    return found
+
+
+def _config_change(row: sqlite3.Row) -> ConfigChange:
+    return ConfigChange(
+        seq=row["seq"],
+        first_step=row["first_step"],
+        options=_options(row),
+        was=json.loads(row["was"]),
+        at=row["at"],
+    )
 
 
 class RewardTable:
@@ -64,7 +140,7 @@ class RewardTable:
         rows = self._database.rows(
             "SELECT * FROM reward_changes WHERE episode_id = ? ORDER BY seq", episode_id
         )
-        return [(_read(row), row["caller"]) for row in rows]
+        return [(_reward_change(row), row["caller"]) for row in rows]
 
     def _change(
         self,
@@ -123,7 +199,7 @@ def _refusal(sql: sqlite3.Connection, record: EpisodeRecord | None) -> str | Non
     return f"it is in the batch of step {batch['step']}, which is fixed" if batch else None
 
 
-def _read(row: sqlite3.Row) -> RewardChange:
+def _reward_change(row: sqlite3.Row) -> RewardChange:
     return RewardChange(
         seq=row["seq"],
         episode_id=row["episode_id"],
