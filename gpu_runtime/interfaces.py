@@ -60,8 +60,8 @@ class Delta:
     1 and those of the alternatives; of the first token nothing. ``raw_logprobs_T`` (where asked
     for) are those before any of that; empty where nothing changes them. ``allowed_T`` (where asked
     for, of calls under a grammar or ``min_tokens``) is what each token was chosen from: a set of
-    journal/allowed_tokens.py, None for every id. ``experts_T`` (where asked for, of a mixture whose
-    engine records them) are rows of journal/routed_experts.py. ``cached_tokens`` of the prompt were
+    journal/token_values.py, None for every id. ``experts_T`` (where asked for, of a mixture whose
+    engine records them) are rows of journal/token_values.py. ``cached_tokens`` of the prompt were
     taken from the engine's prefix cache. ``text`` is their readable part (no special tokens,
     nothing after a stop string). ``version`` is the policy version whose weights sampled them.
     """
@@ -196,10 +196,10 @@ class Sample:
     trained tokens; where the calls that merged into it earned differently, ``advantages_T`` holds
     each token's own (0.0 where the mask is 0) and ``advantage`` is their mean. ``temperatures_T``
     are those of sampling, None where all are 1. ``allowed_T`` are the sets of token ids that a
-    grammar left to choose from (journal/allowed_tokens.py), None for all ids, and None where no
+    grammar left to choose from (journal/token_values.py), None for all ids, and None where no
     trained token was sampled under a grammar. ``before_T`` are the trainer's own log-probabilities
     before a step of several updates. ``experts_T`` are those that sampled each token
-    (journal/routed_experts.py), also of tokens that are not trained; None where none are recorded.
+    (journal/token_values.py), also of tokens that are not trained; None where none are recorded.
     ``weight`` scales its loss so that an episode with many timelines counts once. All lists have
     the same length T.
 

@@ -62,8 +62,8 @@ class Datum:
     shape, is true where there is a target; without it everywhere. A target that was sampled at
     another temperature than 1, or under a grammar, is scored under the distribution that it was
     sampled from: ``temperatures``, and ``allowed_sets``, an array of the sets of
-    journal/allowed_tokens.py (None: every id). ``experts``, an array of rows of
-    journal/routed_experts.py (None: the model's own choice), are those that compute each of its
+    journal/token_values.py (None: every id). ``experts``, an array of rows of
+    journal/token_values.py (None: the model's own choice), are those that compute each of its
     tokens.
 
     Example: Datum(np.array([5, 9]), {"target_tokens": np.array([9, 2]), "weights": np.array([0.0,

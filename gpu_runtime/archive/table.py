@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 from pyarrow.parquet import ParquetWriter
 
-from gpu_runtime.journal.allowed_tokens import sets_number
 from gpu_runtime.journal.records import CallRecord, Completion, EpisodeRecord, dump
 from gpu_runtime.journal.timelines import (
     Segment,
@@ -23,6 +22,7 @@ from gpu_runtime.journal.timelines import (
     experts_of,
     merge,
 )
+from gpu_runtime.journal.token_values import sets_number
 
 ROWS_AT_ONCE = 16  # of a row group: as many episodes are in memory as objects of Python
 

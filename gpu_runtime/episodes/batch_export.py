@@ -8,8 +8,8 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel
 
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.journal.allowed_tokens import sets_number
 from gpu_runtime.journal.records import CallRecord, Completion
+from gpu_runtime.journal.token_values import sets_number
 from gpu_runtime.loop.batching import Batch, TrainedEpisode, batch_samples
 from tinkerscript.wire.batches import BatchEpisode, BatchHeader, BatchSample
 from tinkerscript.wire.config import SessionConfig

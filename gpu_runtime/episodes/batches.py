@@ -27,7 +27,7 @@ from gpu_runtime.journal.erasing import ERASED, episode_scrub, erasable_check
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.pruning import CallsPruned
 from gpu_runtime.journal.records import BatchRecord, EpisodeRecord
-from gpu_runtime.journal.trainer_logprobs import NO_VALUES, TokenValues
+from gpu_runtime.journal.token_values import NO_VALUES, TokenValues
 from gpu_runtime.loop.batching import (
     Batch,
     Group,

@@ -14,7 +14,8 @@ from gpu_runtime.episodes.progress import EpisodeNoted
 from gpu_runtime.episodes.repeated_prompts import RepeatedPrompts, attempts_in_one_episode
 from gpu_runtime.events import Events
 from gpu_runtime.journal.journal import Journal
-from gpu_runtime.journal.records import PROMPT_KEY, CallRecord, pack_ids
+from gpu_runtime.journal.records import PROMPT_KEY, CallRecord
+from gpu_runtime.journal.token_values import pack_ids
 from gpu_runtime.notifier import ChangeNotifier
 from gpu_runtime.refusals import EpisodeClosed
 from gpu_runtime.rendering.conversation import Conversation

@@ -12,7 +12,8 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_runtime.journal.records import CallRecord, pack_ids
+from gpu_runtime.journal.records import CallRecord
+from gpu_runtime.journal.token_values import pack_ids
 
 MIN_REPEATS = 4
 OF_ONE_PROMPT = 4  # times as many repeats, where only one prompt is repeated

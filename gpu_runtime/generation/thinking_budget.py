@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from gpu_runtime.generation.answer_cutters import first_tokens
 from gpu_runtime.generation.requests import SampledRequest
 from gpu_runtime.interfaces import Delta, SamplingOptions, TokenSource
-from gpu_runtime.journal.allowed_tokens import set_pack
+from gpu_runtime.journal.token_values import set_pack
 from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.answer_parser import AnswerParser
 from gpu_runtime.rendering.renderer import Renderer

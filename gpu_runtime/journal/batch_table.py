@@ -3,14 +3,14 @@ measured.
 """
 
 import json
+import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gpu_runtime.journal.database import Database
 from gpu_runtime.journal.episode_table import EpisodeTable
-from gpu_runtime.journal.records import BatchRecord, dump
-from gpu_runtime.journal.rows import fetch_batch, insert_refused, read_refused
-from gpu_runtime.journal.trainer_logprobs import NO_VALUES, TokenValues, trainer_logprobs_insert
+from gpu_runtime.journal.records import BatchRecord, dump, refused_name
+from gpu_runtime.journal.token_values import NO_VALUES, TokenValues, floats_pack
 
 
 class BatchTable:
@@ -43,7 +43,7 @@ class BatchTable:
     def get(self, step: int) -> BatchRecord | None:
         """The batch of a step, or None."""
         with self._database.reading() as sql:
-            return fetch_batch(sql, step)
+            return _fetch(sql, step)
 
     def after(self, step: int) -> list[BatchRecord]:
         """The batches of all later steps, in order: what a runtime resumed from step ``step``
@@ -62,7 +62,7 @@ class BatchTable:
             batch = self.get(step)
             if batch is None:
                 return
-            insert_refused(sql, batch, reason, self._now())
+            _insert_refused(sql, batch, reason, self._now())
             sql.execute("DELETE FROM batch_episodes WHERE step = ?", (step,))
             sql.execute("DELETE FROM batches WHERE step = ?", (step,))
             self._episodes.mark_stale(
@@ -140,7 +140,7 @@ class BatchTable:
     def refused(self, name: str) -> tuple[BatchRecord, str, float] | None:
         """A refused batch by its ``refused_name``, why it was refused, and when; or None."""
         row = self._database.row("SELECT * FROM refused_batches WHERE name = ?", name)
-        return read_refused(row) if row else None
+        return _read_refused(row) if row else None
 
     def step_done(
         self,
@@ -165,7 +165,7 @@ class BatchTable:
                 " AND id IN (SELECT episode_id FROM batch_episodes WHERE step = ?)",
                 (step, step),
             )
-            trainer_logprobs_insert(sql, before, after)
+            _insert_trainer_logprobs(sql, before, after)
             return True
 
     def step_metrics(self, step: int) -> dict[str, Any] | None:
@@ -178,3 +178,63 @@ class BatchTable:
         row = self._database.row("SELECT ifnull(max(step), 0) AS step FROM steps")
         assert row is not None, "an aggregate always has a row"
         return row["step"]
+
+
+def _fetch(sql: sqlite3.Connection, step: int) -> BatchRecord | None:
+    """The batch of a step, or None."""
+    row = sql.execute("SELECT * FROM batches WHERE step = ?", (step,)).fetchone()
+    if row is None:
+        return None
+    members = sql.execute(
+        "SELECT group_index, episode_id FROM batch_episodes WHERE step = ? ORDER BY position",
+        (step,),
+    ).fetchall()
+    groups: dict[int, list[str]] = {}
+    for member in members:
+        groups.setdefault(member["group_index"], []).append(member["episode_id"])
+    return BatchRecord(step, row["policy_version"], tuple(tuple(ids) for ids in groups.values()))
+
+
+def _insert_refused(sql: sqlite3.Connection, batch: BatchRecord, reason: str, now: float) -> None:
+    """Keep what a refused batch was made of."""
+    row = (
+        refused_name(batch.groups),
+        batch.step,
+        batch.policy_version,
+        dump(batch.groups),
+        reason,
+        now,
+    )
+    sql.execute("INSERT INTO refused_batches VALUES (?, ?, ?, ?, ?, ?)", row)
+
+
+def _read_refused(row: sqlite3.Row) -> tuple[BatchRecord, str, float]:
+    """A refused batch, why it was refused, and when."""
+    groups = tuple(tuple(group) for group in json.loads(row["composition"]))
+    return (
+        BatchRecord(row["step"], row["policy_version"], groups),
+        row["reason"],
+        row["refused_at"],
+    )
+
+
+def _insert_trainer_logprobs(
+    sql: sqlite3.Connection, before: TokenValues, after: TokenValues
+) -> None:
+    """Keep them, and note that the documents of their episodes are to be stored with them.
+
+    Within the transaction that makes these episodes trained, which has noted their rows.
+    """
+    for table, logprobs in (("trainer_logprobs", before), ("trainer_logprobs_after", after)):
+        sql.executemany(
+            f"INSERT INTO {table} VALUES (?, ?, ?)",
+            [
+                (call_id, choice, floats_pack(values))
+                for (call_id, choice), values in logprobs.items()
+            ],
+        )
+    sql.executemany(
+        "UPDATE episodes_to_report SET document_due = 1 WHERE episode_id = (SELECT episode_id FROM "
+        "calls WHERE id = ?)",
+        [(call_id,) for call_id in dict.fromkeys(call_id for call_id, _ in (*before, *after))],
+    )

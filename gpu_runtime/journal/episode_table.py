@@ -1,13 +1,14 @@
 """Episodes in the journal: how they begin and end, and where each one is in the accounting."""
 
+import json
+import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from gpu_runtime.journal.database import Database
 from gpu_runtime.journal.records import EpisodeRecord, dump
-from gpu_runtime.journal.rows import read_accounting, read_episode
 from gpu_runtime.journal.schema import EpisodeNotOpen
-from tinkerscript.wire.episodes import EpisodeState, RefusedCalls, WorkflowOutput
+from tinkerscript.wire.episodes import EpisodeState, RefusedCalls, SampleFate, WorkflowOutput
 from tinkerscript.wire.sessions import Accounting
 
 WAITING = "state = 'completed' AND fate IS NULL AND NOT eval"
@@ -102,7 +103,7 @@ class EpisodeTable:
         """Begun episodes by state and fate; balances by construction, because each episode counts
         once.
         """
-        return read_accounting(
+        return _accounting(
             self._database.rows("SELECT state, fate, reason, n FROM episode_counts WHERE n > 0")
         )
 
@@ -149,4 +150,41 @@ class EpisodeTable:
         return next(iter(self._list(query, *values)), None)
 
     def _list(self, query: str, *values: Any) -> list[EpisodeRecord]:
-        return [read_episode(row) for row in self._database.rows(query, *values)]
+        return [_read(row) for row in self._database.rows(query, *values)]
+
+
+def _read(row: sqlite3.Row) -> EpisodeRecord:
+    """One row of the episode table."""
+    return EpisodeRecord(
+        seq=row["seq"],
+        id=row["id"],
+        task=row["task"],
+        group_key=row["group_key"],
+        eval=bool(row["eval"]),
+        state=EpisodeState(row["state"]),
+        fate=SampleFate(row["fate"]) if row["fate"] else None,
+        reason=row["reason"],
+        output=WorkflowOutput.model_validate_json(row["output"]) if row["output"] else None,
+        calls=row["calls"],
+        sampled_tokens=row["sampled_tokens"],
+        version_first=row["version_first"],
+        version_last=row["version_last"],
+        report=json.loads(row["report"]) if row["report"] else None,
+        trained_step=row["trained_step"],
+        begun_at=row["begun_at"],
+        deadline_at=row["deadline_at"],
+        ended_at=row["ended_at"],
+        end_seq=row["end_seq"],
+    )
+
+
+def _accounting(rows: Iterable[sqlite3.Row]) -> Accounting:
+    """Counts of episodes by state, fate and (for abandoned ones) reason, as the wire shows them."""
+    counts: dict[str, int] = {}
+    reasons: dict[str, int] = {}
+    for row in rows:
+        state = (row["fate"] or "waiting") if row["state"] == "completed" else row["state"]
+        counts[state] = counts.get(state, 0) + row["n"]
+        if state == "abandoned":
+            reasons[row["reason"]] = row["n"]
+    return Accounting(begun=sum(counts.values()), abandoned_by_reason=reasons, **counts)

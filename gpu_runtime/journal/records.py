@@ -3,14 +3,12 @@
 Shape legend: P tokens of a prompt, T tokens of one completion.
 """
 
-import array
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from gpu_runtime.journal.allowed_tokens import AllowedSet
-from gpu_runtime.journal.routed_experts import Experts
+from gpu_runtime.journal.token_values import AllowedSet, Experts
 from tinkerscript.wire.calls import is_sampled_raw
 from tinkerscript.wire.episodes import (
     EpisodeState,
@@ -215,26 +213,15 @@ def refused_name(groups: Sequence[Sequence[str]]) -> str:
     return f"refused-{groups[0][0]}"
 
 
-def pack_ids(ids: Sequence[int]) -> bytes:
-    """Token ids or versions as int32."""
-    return array.array("i", ids).tobytes()
-
-
-def unpack_ids(blob: bytes) -> tuple[int, ...]:
-    """What ``pack_ids`` packed."""
-    return tuple(memoryview(blob).cast("i"))
-
-
-def pack_floats(values: Sequence[float]) -> bytes:
-    """Log-probabilities as float32, the precision in which the engine computed them."""
-    return array.array("f", values).tobytes()
-
-
-def unpack_floats(blob: bytes) -> tuple[float, ...]:
-    """What ``pack_floats`` packed."""
-    return tuple(memoryview(blob).cast("f"))
-
-
 def dump(value: Any) -> str:
     """Compact ASCII JSON, keys in their given order: any string that Python holds can be stored."""
     return json.dumps(value, separators=(",", ":"))
+
+
+def plain(text: Any) -> Any:
+    """Text that JSON and databases take: halves of surrogate pairs and NUL become marks."""
+    if not isinstance(text, str) or (text.isascii() and "\0" not in text):  # None stays None
+        return text
+    return (
+        text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\u2400")
+    )

@@ -16,9 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from gpu_runtime.journal.allowed_tokens import UNKNOWN, AllowedSet, set_size
 from gpu_runtime.journal.records import CallRecord
-from gpu_runtime.journal.routed_experts import Experts
+from gpu_runtime.journal.token_values import UNKNOWN, AllowedSet, Experts, set_size
 
 Value = TypeVar("Value")
 

@@ -24,7 +24,7 @@ from gpu_runtime.journal.timelines import (
     merge,
     trained_part,
 )
-from gpu_runtime.journal.trainer_logprobs import AnswerKey, TokenValues
+from gpu_runtime.journal.token_values import AnswerKey, TokenValues
 from gpu_runtime.loop.advantages import (
     call_advantages,
     length_terms,

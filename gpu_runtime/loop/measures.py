@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from gpu_runtime.journal.allowed_tokens import UNKNOWN
-from gpu_runtime.journal.rows import plain
+from gpu_runtime.journal.records import plain
+from gpu_runtime.journal.token_values import UNKNOWN
 from gpu_runtime.loop.batching import (
     Batch,
     Group,

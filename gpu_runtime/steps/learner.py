@@ -23,7 +23,7 @@ from gpu_runtime.episodes.advice.steps import advice, watched_steps
 from gpu_runtime.episodes.batches import Batches
 from gpu_runtime.errors import EngineMismatch, OutOfMemory, StepRefused, TrainerKilled
 from gpu_runtime.health.deadlines import Phase
-from gpu_runtime.journal.trainer_logprobs import TokenValues
+from gpu_runtime.journal.token_values import TokenValues
 from gpu_runtime.loop.batching import Batch, batch_samples, by_answer, samples_with_signal
 from gpu_runtime.loop.measures import batch_statistics, rewards_alike
 from gpu_runtime.loop.reference_gaps import reference_gaps

@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gpu_runtime.episodes.call_views import report
-from gpu_runtime.journal.allowed_tokens import sets_number
 from gpu_runtime.journal.records import CallRecord, Completion, EpisodeRecord, dump
-from gpu_runtime.journal.routed_experts import experts_pack
 from gpu_runtime.journal.timelines import Segment, Timeline, agents_of, merge
+from gpu_runtime.journal.token_values import experts_pack, sets_number
 from gpu_runtime.trajectories.token_texts import WINDOW, TokenTexts
 
 PIECE_ITEMS = 2000  # of a list that are written as JSON at once: the interpreter is free in between

@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpu_runtime.journal.records import CallRecord, EpisodeRecord
-from gpu_runtime.journal.rows import plain
+from gpu_runtime.journal.records import CallRecord, EpisodeRecord, plain
 from tinkerscript.wire.episodes import EpisodeState, RefusedCalls
 from tinkerscript.wire.reading.trajectories import EXCERPT_CHARACTERS, EpisodeFate, EpisodeRow
 from tinkerscript.wire.training.engine_correction import ratios_count

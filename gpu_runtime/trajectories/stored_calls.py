@@ -16,12 +16,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gpu_runtime.errors import ControlPlaneLost, ControlPlaneRefused, DiskFull, StoreUnavailable
-from gpu_runtime.journal.allowed_tokens import sets_spread
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.pruning import episodes_prunable, episodes_prune
-from gpu_runtime.journal.records import CallRecord, Completion, Parent, pack_floats, unpack_floats
-from gpu_runtime.journal.routed_experts import experts_unpack
-from gpu_runtime.journal.trainer_logprobs import floats_pack, floats_unpack
+from gpu_runtime.journal.records import CallRecord, Completion, Parent
+from gpu_runtime.journal.token_values import (
+    experts_unpack,
+    floats_pack,
+    floats_unpack,
+    pack_floats,
+    sets_spread,
+    unpack_floats,
+)
 from gpu_runtime.session import Session
 from tinkerscript.wire.runtime import DocumentPlace, DocumentPlaces, DocumentsFind
 

@@ -14,7 +14,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from gpu_runtime.generation.engine_options import StructuredOutputs
-from gpu_runtime.journal.allowed_tokens import UNKNOWN, set_size, sets_number
+from gpu_runtime.journal.token_values import UNKNOWN, set_size, sets_number
 from gpu_runtime.rendering.harmony import MARKS, Harmony
 from gpu_runtime.rendering.tool_formats import HERMES
 from gpu_runtime.rendering.tool_grammars import (

@@ -14,7 +14,7 @@ import numpy as np
 from gpu_runtime.engine.raw_logprobs import is_raw
 from gpu_runtime.errors import EngineDead
 from gpu_runtime.interfaces import Delta, SamplingOptions
-from gpu_runtime.journal.allowed_tokens import set_pack
+from gpu_runtime.journal.token_values import set_pack
 from gpu_runtime.model_interfaces import AdamParams, Datum, ForwardResult, LossConfig
 from support.light_tokenizer import LightTokenizer
 from tinkerscript.wire.training.losses import OLD

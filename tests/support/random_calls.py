@@ -4,8 +4,8 @@ cancelled ones.
 
 import random
 
-from gpu_runtime.journal.allowed_tokens import UNKNOWN, set_pack
 from gpu_runtime.journal.records import CallRecord, Completion, Parent
+from gpu_runtime.journal.token_values import UNKNOWN, set_pack
 from gpu_runtime.trajectories import stored_calls
 
 DRIFT = {"continues": "x", "message": 0, "reason": "why", "saw": "a", "renders": "b"}

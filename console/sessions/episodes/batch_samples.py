@@ -121,7 +121,7 @@ class _Episode:
         )
 
     def experts_of(self, run: Run) -> Sequence[str | None]:
-        """Rows in base64, as the runtime's journal/routed_experts.py packs them."""
+        """Rows in base64, as the runtime's journal/token_values.py packs them."""
         data = zlib.decompress(base64.b64decode(self.experts[run["call"], run["answer"]]))
         has, rows = data[: run["tokens"]], data[run["tokens"] :]
         width, found, at = len(rows) // max(1, sum(has)), list[str | None](), 0

@@ -68,7 +68,7 @@ class ExpertsRecorder:
         buffer[: len(chosen_Nk)] = chosen_Nk
 
     def rows(self, places_R: "torch.Tensor") -> "torch.Tensor":
-        """``[R, bytes]``, as journal/routed_experts.py has them, of these tokens of the pass."""
+        """``[R, bytes]``, as journal/token_values.py has them, of these tokens of the pass."""
         import torch
 
         chosen = [self._by_layer[layer][places_R] for layer in sorted(self._by_layer)]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpu_runtime.engine.grammars.bounds import bounds_install
 from gpu_runtime.interfaces import SamplingOptions
-from gpu_runtime.journal.allowed_tokens import UNKNOWN, AllowedSet, set_pack
+from gpu_runtime.journal.token_values import UNKNOWN, AllowedSet, set_pack
 
 if TYPE_CHECKING:
     from vllm.config import VllmConfig

@@ -46,7 +46,7 @@ class RoutingReplay:
 
     def begin(self, experts_NW: Tensor | None) -> None:
         """What the next forward pass and its backward pass replay: bytes of rows of
-        journal/routed_experts.py, -1 of a token that the model routes itself; None of all.
+        journal/token_values.py, -1 of a token that the model routes itself; None of all.
 
         Raises ModelUnsupported for rows that this model's layers cannot have sampled.
         """

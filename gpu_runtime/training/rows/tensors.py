@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gpu_runtime.journal.allowed_tokens import set_bits, sets_number
+from gpu_runtime.journal.token_values import set_bits, sets_number
 from gpu_runtime.model_interfaces import Datum
 from gpu_runtime.training.cpu.tree_blocks import Tree, tree_of
 from gpu_runtime.training.tree_flex import FlexTree, flex_tree_of
@@ -138,7 +138,7 @@ def _experts(experts_N: np.ndarray | None, device: torch.device) -> Tensor | Non
 
 
 def sets_tensor(sets: Sequence[bytes], device: torch.device) -> Tensor:
-    """``allowed_SB``: the bits of each set of journal/allowed_tokens.py as bytes, and of every id
+    """``allowed_SB``: the bits of each set of journal/token_values.py as bytes, and of every id
     in the last row.
     """
     rows = [torch.frombuffer(bytearray(set_bits(each)), dtype=torch.uint8) for each in sets]

@@ -13,9 +13,8 @@ from gpu_runtime.engine.experts.recorder import SCHEDULERS, experts_added, is_re
 from gpu_runtime.errors import ModelUnsupported
 from gpu_runtime.generation.sampling import plain_completion
 from gpu_runtime.interfaces import Delta
-from gpu_runtime.journal.allowed_tokens import set_pack
-from gpu_runtime.journal.routed_experts import experts_pack, experts_unpack
 from gpu_runtime.journal.timelines import agents_of
+from gpu_runtime.journal.token_values import experts_pack, experts_unpack, set_pack
 from gpu_runtime.loop.batching import batch_samples
 from support.gateway_harness import running_gateway
 from support.model_families import family_make

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_runtime.journal.allowed_tokens import set_size
 from gpu_runtime.journal.timelines import agents_of, merge
+from gpu_runtime.journal.token_values import set_size
 from gpu_runtime.rendering.thoughts import ThoughtFormat, ThoughtSplitter
 from support.gateway_harness import MODEL, Gateway, running_gateway
 from support.generated import any_speed

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gpu_runtime.episodes.call_views import episode_calls
-from gpu_runtime.journal.allowed_tokens import set_bits
 from gpu_runtime.journal.timelines import agents_of
+from gpu_runtime.journal.token_values import set_bits
 from support.gateway_harness import Gateway, running_gateway
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpu_runtime.journal.allowed_tokens import UNKNOWN
+from gpu_runtime.journal.token_values import UNKNOWN
 from gpu_runtime.loop.batching import (
     TrainedEpisode,
     batch_samples,

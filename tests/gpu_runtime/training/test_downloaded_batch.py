@@ -12,9 +12,9 @@ import pytest
 from e2e.random_kills import HashingEngine
 
 from gpu_runtime.episodes.batch_export import batch_lines
-from gpu_runtime.journal.allowed_tokens import set_pack
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import CallRecord, Completion
+from gpu_runtime.journal.token_values import set_pack
 from gpu_runtime.loop.logprob_mismatch import BOUNDS
 from gpu_runtime.training.ranks import TrainerRanks
 from support.fake_control_plane import FakeControlPlane

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.journal.allowed_tokens import set_pack
+from gpu_runtime.journal.token_values import set_pack
 from gpu_runtime.training.losses import kl_estimate
 from gpu_runtime.training.objective.row_loss import STATISTICS, LoopInputs, row_loss
 from gpu_runtime.training.policy import Policy
