@@ -18,7 +18,7 @@ from gpu_runtime.journal.records import PROMPT_KEY, CallRecord
 from gpu_runtime.journal.token_values import pack_ids
 from gpu_runtime.notifier import ChangeNotifier
 from gpu_runtime.refusals import EpisodeClosed
-from gpu_runtime.rendering.conversation import Conversation
+from gpu_runtime.rendering.history.conversation import Conversation
 from gpu_runtime.rendering.tool_formats import ToolFormat
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from gpu_runtime.episodes.grouping import Begun, Places, step_is_early
 from gpu_runtime.journal.records import EpisodeRecord
-from gpu_runtime.rendering.conversation import Conversation
+from gpu_runtime.rendering.history.conversation import Conversation
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import MAX_REFUSED_TEXT, MAX_REFUSED_TOLD, RefusedCall, RefusedCalls
 

@@ -22,7 +22,7 @@ from gpu_runtime.generation.requests import ChatRequest, Identity, SampledReques
 from gpu_runtime.generation.text_prompt import PreparedText
 from gpu_runtime.journal.records import CallRecord
 from gpu_runtime.refusals import BadRequest, GatewayError, NotFound
-from gpu_runtime.rendering.splicing import Prompt
+from gpu_runtime.rendering.history.splicing import Prompt
 from tinkerscript.wire.runtime import Assignment
 
 MAX_AGENT_NAME = 128

@@ -27,9 +27,9 @@ from gpu_runtime.refusals import (
     GatewayError,
     prompt_too_long,
 )
-from gpu_runtime.rendering.conversation import Conversation
+from gpu_runtime.rendering.history.conversation import Conversation
+from gpu_runtime.rendering.history.splicing import Prompt
 from gpu_runtime.rendering.renderer import Renderer
-from gpu_runtime.rendering.splicing import Prompt
 from tinkerscript.processes.tracing import span
 from tinkerscript.wire.config import SessionConfig
 

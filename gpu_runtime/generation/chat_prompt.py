@@ -16,10 +16,10 @@ from gpu_runtime.generation.schemas import WARNING, open_request
 from gpu_runtime.generation.template_options import check_loop, template_variables, unknown_effort
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.journal.records import Completion
-from gpu_runtime.rendering.conversation import Conversation
+from gpu_runtime.rendering.history.conversation import Conversation
+from gpu_runtime.rendering.history.splicing import Prompt, compose
 from gpu_runtime.rendering.messages import extended, normal_answer
 from gpu_runtime.rendering.renderer import Renderer
-from gpu_runtime.rendering.splicing import Prompt, compose
 from tinkerscript.wire.config import SessionConfig
 
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from gpu_runtime.episodes.open_episodes import OpenEpisode
 from gpu_runtime.journal.records import CallRecord
-from gpu_runtime.rendering.conversation import Conversation
+from gpu_runtime.rendering.history.conversation import Conversation
 from gpu_runtime.rendering.tool_formats import ToolFormat
 
 

@@ -15,9 +15,9 @@ from gpu_runtime.generation.schemas import schema_bound
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.journal.records import Completion
 from gpu_runtime.refusals import BadRequest
-from gpu_runtime.rendering.conversation import Conversation
+from gpu_runtime.rendering.history.conversation import Conversation
+from gpu_runtime.rendering.history.splicing import Prompt, compose_text
 from gpu_runtime.rendering.renderer import Renderer
-from gpu_runtime.rendering.splicing import Prompt, compose_text
 from tinkerscript.wire.config import SessionConfig
 
 

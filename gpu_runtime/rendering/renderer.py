@@ -15,7 +15,7 @@ from typing import Any
 
 from gpu_runtime.interfaces import Tokenizer
 from gpu_runtime.refusals import BadRequest
-from gpu_runtime.rendering import harmony, system_text, thoughts
+from gpu_runtime.rendering import harmony, system_text, text_marks, thoughts
 from gpu_runtime.rendering.calls import gemma
 from gpu_runtime.rendering.calls.probes import (
     PROBE,
@@ -27,10 +27,9 @@ from gpu_runtime.rendering.calls.probes import (
     user,
 )
 from gpu_runtime.rendering.fault_place import TEMPLATE_FAULTS, refusal
-from gpu_runtime.rendering.marks import text_marks
-from gpu_runtime.rendering.marks.marked_text import MarkedText
-from gpu_runtime.rendering.marks.text_marks import BREAK, NO_MARKS, TextMarks
+from gpu_runtime.rendering.marked_text import MarkedText
 from gpu_runtime.rendering.system_text import SystemText
+from gpu_runtime.rendering.text_marks import BREAK, NO_MARKS, TextMarks
 from gpu_runtime.rendering.thoughts import ThoughtFormat
 from gpu_runtime.rendering.tool_formats import HERMES, ToolFormat, detect, written_in_content
 from tinkerscript.wire.training.reading_options import ReadingOptions

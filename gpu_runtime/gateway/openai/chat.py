@@ -16,8 +16,8 @@ from gpu_runtime.journal.call_ids import CHAT, with_prefix
 from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.rendering.calls.pieces import CallPiece
 from gpu_runtime.rendering.custom_tools import as_custom
+from gpu_runtime.rendering.marked_text import tokens_until
 from gpu_runtime.rendering.renderer import Renderer
-from gpu_runtime.rendering.token_places import tokens_until
 
 DONE = b"data: [DONE]\n\n"
 

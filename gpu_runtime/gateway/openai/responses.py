@@ -20,7 +20,7 @@ from gpu_runtime.generation.chat_prompt import PreparedChat
 from gpu_runtime.journal.call_ids import RESPONSE, with_prefix
 from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.rendering.calls.pieces import CallPiece
-from gpu_runtime.rendering.token_places import tokens_until
+from gpu_runtime.rendering.marked_text import tokens_until
 
 
 def response(asked: ResponsesRequest, prepared: PreparedChat, record: CallRecord) -> dict[str, Any]:

@@ -11,20 +11,22 @@ fails: the prompt is rendered afresh, a new timeline starts, and the position is
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import zip_longest
+from typing import Any, Literal
 
 from gpu_runtime.journal.records import Completion, Parent
 from gpu_runtime.refusals import prompt_too_long
 from gpu_runtime.rendering.calls.pieces import ParsedCall
-from gpu_runtime.rendering.conversation import Conversation, ReusablePrefix
 from gpu_runtime.rendering.history.continued import CHANGED
-from gpu_runtime.rendering.history.drift import Cause, Departure, explain
-from gpu_runtime.rendering.marks.text_marks import whole
+from gpu_runtime.rendering.history.conversation import Conversation, ReusablePrefix
 from gpu_runtime.rendering.renderer import Renderer
+from gpu_runtime.rendering.text_marks import whole
 from gpu_runtime.rendering.tool_formats import ToolFormat
 
 MAX_PREFIXES_TRIED = 4  # earlier calls that are checked against one request; each costs two renders
 MAX_ENDS_TRIED = 4  # an answer's text may hold what ends a turn
+MAX_SHOWN = 160  # tokens, and characters of a line, that are shown on each side of the difference
+Cause = Literal["client", "template", "gateway"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,16 @@ class Prompt:
     parent_prefix_length: int = 0
     messages_from: int = 0
     drift: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Departure:
+    """A request continues ``source`` up to its message number ``message``, and why not further."""
+
+    source: ReusablePrefix
+    message: int
+    cause: Cause
+    reason: str
 
 
 def compose(
@@ -251,3 +263,44 @@ def _join(
     if rest and rest[0] == answer.token_ids_T[kept - 1]:
         return kept, rest[1:]
     return kept - 1, rest
+
+
+def explain(
+    renderer: Renderer, departure: Departure, prompt_ids: tuple[int, ...]
+) -> dict[str, Any] | None:
+    """The drift point of the call that reads ``prompt_ids``; None if they hold the source's tokens
+    all the same."""
+    source = departure.source
+    seen = source.prompt_ids + source.answer.token_ids_T
+    token = next(
+        (i for i, (a, b) in enumerate(zip(seen, prompt_ids, strict=False)) if a != b),
+        len(prompt_ids),
+    )
+    if token >= len(seen) or prompt_ids[: len(seen)] == seen:
+        return None
+    saw, renders = _first_difference(*(_around(renderer, ids, token) for ids in (seen, prompt_ids)))
+    return {
+        "continues": source.call_id,
+        "message": departure.message,
+        "token": token,
+        "cause": departure.cause,
+        "reason": departure.reason,
+        "saw": saw,
+        "renders": renders,
+    }
+
+
+def _around(renderer: Renderer, ids: tuple[int, ...], token: int) -> list[str]:
+    """The lines from that on in which ``token`` of ``ids`` stands."""
+    before = renderer.decode(ids[max(0, token - MAX_SHOWN) : token], special=True).rpartition("\n")[
+        2
+    ]
+    after = renderer.decode(ids[token : token + MAX_SHOWN], special=True)
+    return f"{before[-MAX_SHOWN:]}{after}".split("\n")
+
+
+def _first_difference(saw: list[str], renders: list[str]) -> tuple[str, str]:
+    """The first lines that differ; a token may differ by the line's end alone."""
+    pairs = zip_longest(saw, renders, fillvalue="")
+    one, other = next(((a, b) for a, b in pairs if a != b), (saw[0], renders[0]))
+    return one[: 2 * MAX_SHOWN], other[: 2 * MAX_SHOWN]
