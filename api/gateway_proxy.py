@@ -9,13 +9,13 @@ from urllib.parse import urlencode
 
 import aiohttp
 from asgiref.sync import sync_to_async
-from django.http import HttpResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from pydantic import BaseModel
 
 from api.forward import POLICIES, GatewayRequest, NotReady, forward
+from api.rest.authentication import Caller
 from api.rest.idempotency import idempotency_key_of
-from api.rest.requests import ApiRequest
 from console.errors import Conflict, NotFound, SessionFailed, SessionNotReady
 from console.server.logs import refusal_expect
 from console.server.request_id import request_id_of
@@ -32,7 +32,8 @@ RESPONSE_HEADERS_KEPT = ("Content-Type", "Retry-After")
 
 
 async def gateway_response(
-    request: ApiRequest,
+    caller: Caller,
+    request: HttpRequest,
     session_id: str,
     *path: str,
     body: BaseModel | None = None,
@@ -55,12 +56,14 @@ async def gateway_response(
     seen: list[Session] = []
 
     async def session() -> Route:
-        seen[:] = [await sync_to_async(_session_for)(request, session_id, path)]
+        seen[:] = [await sync_to_async(_session_for)(caller, request, session_id, path)]
         return route_of(seen[0])
 
-    asked = urlencode(request.query_params.dict() if query is None else query)
+    asked = urlencode(request.GET.dict() if query is None else query)
     url_path = f"/{'/'.join(path)}{'?' if asked else ''}{asked}"
-    sent = GatewayRequest(request.method or "GET", url_path, _headers(request, body), _json(body))
+    sent = GatewayRequest(
+        request.method or "GET", url_path, _headers(caller, request, body), _json(body)
+    )
     policy = POLICIES["rest stream" if stream else "rest"]
     with span("forward", lambda: request.headers, path="/".join(path), session_id=session_id):
         try:
@@ -71,8 +74,10 @@ async def gateway_response(
             raise await sync_to_async(_not_ready)(seen[0], wait.fault) from None
 
 
-def _session_for(request: ApiRequest, session_id: str, path: tuple[str, ...]) -> Session:
-    session = session_get(project=request.auth.project, session_id=session_id)
+def _session_for(
+    caller: Caller, request: HttpRequest, session_id: str, path: tuple[str, ...]
+) -> Session:
+    session = session_get(project=caller.project, session_id=session_id)
     state = SessionState(session.state)
     if state is SessionState.FAILED:
         failure = session.failure or {"cause": "unknown"}
@@ -110,10 +115,10 @@ def _session_for(request: ApiRequest, session_id: str, path: tuple[str, ...]) ->
     return session_wake(session=session)
 
 
-async def _whole(request: ApiRequest, upstream: aiohttp.ClientResponse) -> HttpResponseBase:
+async def _whole(request: HttpRequest, upstream: aiohttp.ClientResponse) -> HttpResponseBase:
     # the gateway is full, or held it long enough
     if upstream.status == 503 and "Retry-After" in upstream.headers:
-        refusal_expect(request.http)
+        refusal_expect(request)
     async with upstream:
         return _with_headers(HttpResponse(await upstream.read(), status=upstream.status), upstream)
 
@@ -129,9 +134,9 @@ async def _stream(upstream: aiohttp.ClientResponse) -> HttpResponseBase:
     return _with_headers(StreamingHttpResponse(pieces(), status=upstream.status), upstream)
 
 
-def _headers(request: ApiRequest, body: BaseModel | None) -> dict[str, str]:
+def _headers(caller: Caller, request: HttpRequest, body: BaseModel | None) -> dict[str, str]:
     # What is begun with a key, or by a member, ends with it.
-    headers = {"X-Request-Id": request_id_of(request.http), "X-Key-Id": request.auth.id}
+    headers = {"X-Request-Id": request_id_of(request), "X-Key-Id": caller.id}
     if once := request.headers.get("Idempotency-Key"):
         headers["Idempotency-Key"] = once
     return headers if body is None else headers | {"Content-Type": "application/json"}

@@ -18,7 +18,7 @@ def document() -> dict[str, Any]:
     from django.urls import include, path
     from drf_spectacular.generators import SchemaGenerator
 
-    from api.rest.routing import url_patterns
+    from api.rest.endpoint import url_patterns
     from api.rest.schema import SECURITY_SCHEMES, wire_schema
     from api.routes import api
 

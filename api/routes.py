@@ -1,164 +1,46 @@
-"""The table of routes of the REST API: method, path, view, who may call it, what it returns."""
+"""The table of routes of the REST API: method, path, view, who may call it, and what holds for it."""
+
+from typing import Any
 
 from api.rest.permissions import RequireLease, RequireScope, RequireShare
 from api.rest.route import RouteTable
-from api.views import runtime, sharing, trajectories
-from api.views.account import account_get, key_create, key_list, key_revoke, sign_in_list
-from api.views.alerts import (
-    alert_list,
-    alerts_read,
-    metric_rule_create,
-    metric_rule_delete,
-    metric_rule_list,
-    metric_rule_update,
-    session_alert_list,
+from api.views import (
+    account,
+    alerts,
+    checkpoints,
+    episodes,
+    kinds,
+    projects,
+    runtime,
+    server,
+    sessions,
+    sharing,
+    tasks,
+    trajectories,
+    webhooks,
 )
-from api.views.batches import batch_get
-from api.views.checkpoints import (
-    checkpoint_create,
-    checkpoint_delete,
-    checkpoint_download,
-    checkpoint_get,
-    checkpoint_list,
-    checkpoint_provenance,
-    checkpoint_publish,
-    checkpoint_unpublish,
-    checkpoint_update,
-)
-from api.views.episodes import (
-    accounting_get,
-    episode_abandon,
-    episode_begin,
-    episode_end,
-    episode_export,
-    episode_heartbeat,
-    episodes_heartbeat,
-    episodes_rescore,
-    session_config_update,
-)
-from api.views.kinds import (
-    checkpoint_key_create,
-    model_calls,
-    serving_create,
-    serving_key_create,
-    tinker_run_get,
-)
-from api.views.outside import outside_call
-from api.views.projects import (
-    audit_list,
-    invitation_accept,
-    invitation_decline,
-    member_invite,
-    member_list,
-    member_remove,
-    member_update,
-    project_create,
-    project_list,
-    project_rename,
-    session_usage,
-    usage_days,
-    usage_list,
-)
-from api.views.server import capacity_get, server_get
-from api.views.sessions import (
-    base_model_list,
-    evaluation_create,
-    event_list,
-    metric_columns,
-    place_list,
-    resource_columns,
-    session_create,
-    session_delete,
-    session_dry_run,
-    session_get,
-    session_list,
-    session_logs,
-    session_resume,
-    session_stop,
-    session_suspend,
-    session_update,
-)
-from api.views.tasks import (
-    task_counts,
-    task_episode_set,
-    task_finish,
-    task_group_set,
-    tasks_lease,
-    tasks_put,
-)
-from api.views.webhooks import delivery_list, webhook_create, webhook_delete, webhook_list
 from console.server.request_limits import MAX_LARGE_BODY_BYTES as LARGE
-from tinkerscript.wire.account import (
-    AccountView,
-    KeyCreated,
-    KeyList,
-    ProjectView,
-    Scope,
-    SignInList,
-)
+from console.sessions.runtime import episode_reports, leases, uploads
+from console.tinker import checkpoints as named
+from console.tinker import runtimes, work
+from tinkerscript.wire.account import Scope
 from tinkerscript.wire.calls import EpisodeCalls
-from tinkerscript.wire.checkpoints import (
-    CheckpointDownload,
-    CheckpointList,
-    CheckpointProvenance,
-    CheckpointView,
-)
 from tinkerscript.wire.episodes import (
-    AnnotationList,
     EpisodeBegun,
-    EpisodeExport,
     EpisodeList,
-    EpisodeNeighbours,
     EpisodesHeartbeatResult,
     EpisodesRescored,
     EpisodeView,
 )
-from tinkerscript.wire.events import Event, EventPage
-from tinkerscript.wire.projects import (
-    AuditPage,
-    MemberList,
-    MemberView,
-    ProjectList,
-    SessionSpending,
-    UsageDays,
-    UsageList,
-)
-from tinkerscript.wire.reading.alerts import AlertList, MetricRuleList, MetricRuleView
-from tinkerscript.wire.reading.documents import EpisodeDocuments
-from tinkerscript.wire.reading.facets import EpisodeFacets, NearestPlays
-from tinkerscript.wire.reading.points import MetricColumns
-from tinkerscript.wire.reading.resources import ResourceColumns
-from tinkerscript.wire.reading.saved_views import SavedViewList, SavedViewView
-from tinkerscript.wire.reading.sharing import ShareCreated, SharedRun, ShareList
-from tinkerscript.wire.reading.trajectories import EpisodeTimelines, GroupList, StepView
-from tinkerscript.wire.runtime import (
-    Assignment,
-    DocumentPlaces,
-    Orders,
-    UploadCommitted,
-    UploadTargets,
-)
-from tinkerscript.wire.server import CapacityView, PlaceList, ServerView
-from tinkerscript.wire.serving import OutsideAnswer, ServingEndpoint
-from tinkerscript.wire.sessions import (
-    Accounting,
-    BaseModelList,
-    SessionList,
-    SessionLogs,
-    SessionPlan,
-    SessionView,
-)
-from tinkerscript.wire.tasks import TaskCounts, TaskLeases, TaskView
-from tinkerscript.wire.tinker.messages import ClientsOver, NamedCheckpoint, NamedState
-from tinkerscript.wire.tinker.runs import ModelCalls, TinkerRun
+from tinkerscript.wire.reading.trajectories import EpisodeTimelines
+from tinkerscript.wire.sessions import Accounting
 from tinkerscript.wire.training.changes import ConfigChange
-from tinkerscript.wire.webhooks import DeliveryList, WebhookCreated, WebhookList
 
 any_caller = RequireScope(None)
 signed_in = RequireScope(None, people_only=True)
 sessions_read = RequireScope(Scope.SESSIONS_READ)
 sessions_write = RequireScope(Scope.SESSIONS_WRITE)
-episodes = RequireScope(Scope.EPISODES)
+episodes_run = RequireScope(Scope.EPISODES)
 checkpoints_read = RequireScope(Scope.CHECKPOINTS_READ)
 admin = RequireScope(Scope.ADMIN)
 # A key needs the admin scope; a signed-in person may do it as far as their role allows
@@ -167,6 +49,7 @@ admin_key_or_person = RequireScope(Scope.ADMIN, person_scope=Scope.SESSIONS_READ
 person_writes = RequireScope(Scope.SESSIONS_WRITE, people_only=True)
 lease = RequireLease()
 link = RequireShare()
+made: dict[str, Any] = {"status": 201, "once": True}  # of what makes something
 
 SESSION = "/sessions/{session_id}"
 CHECKPOINT = SESSION + "/checkpoints/{checkpoint_id}"
@@ -178,248 +61,165 @@ INVITATION = "/invitations/{member_id}"
 api = RouteTable("/v1")
 route = api.route
 
-route("GET", "/server", server_get, any_caller, ServerView)
-route("GET", "/account", account_get, any_caller, AccountView)
-route("GET", "/account/sign-ins", sign_in_list, signed_in, SignInList)
-route("GET", "/keys", key_list, admin_key_or_person, KeyList)
-route(
-    "POST", "/keys", key_create, admin_key_or_person, KeyCreated, status=201, once=True, secret=True
-)
-route("DELETE", "/keys/{key_id}", key_revoke, admin_key_or_person, None, status=204)
+route("GET", "/server", server.server_get, any_caller)
+route("GET", "/account", account.account_get, any_caller)
+route("GET", "/account/sign-ins", account.sign_in_list, signed_in)
+route("GET", "/keys", account.key_list, admin_key_or_person)
+route("POST", "/keys", account.key_create, admin_key_or_person, **made, secret=True)
+route("DELETE", "/keys/{key_id}", account.key_revoke, admin_key_or_person)
 
-route("GET", "/projects", project_list, any_caller, ProjectList)
-route("POST", "/projects", project_create, admin_key_or_person, ProjectView, status=201, once=True)
-route("PATCH", "/projects/{project_id}", project_rename, admin, ProjectView)
-route("GET", "/members", member_list, admin_key_or_person, MemberList)
-route("POST", "/members", member_invite, admin, MemberView, status=201, once=True)
-route("PATCH", "/members/{member_id}", member_update, admin, MemberView)
-route("DELETE", "/members/{member_id}", member_remove, admin_key_or_person, None, status=204)
+route("GET", "/projects", projects.project_list, any_caller)
+route("POST", "/projects", projects.project_create, admin_key_or_person, **made)
+route("PATCH", "/projects/{project_id}", projects.project_rename, admin)
+route("GET", "/members", projects.member_list, admin_key_or_person)
+route("POST", "/members", projects.member_invite, admin, **made)
+route("PATCH", "/members/{member_id}", projects.member_update, admin)
+route("DELETE", "/members/{member_id}", projects.member_remove, admin_key_or_person)
 # These concern another project than the caller's: the services write them to the audit log of that
 # one.
-route(
-    "POST",
-    INVITATION + "/accept",
-    invitation_accept,
-    signed_in,
-    ProjectView,
-    once=True,
-    audit=False,
-)
-route("DELETE", INVITATION, invitation_decline, signed_in, None, status=204, audit=False)
-route("GET", "/usage", usage_list, sessions_read, UsageList)
-route("GET", "/usage/days", usage_days, sessions_read, UsageDays)
-route("GET", "/capacity", capacity_get, sessions_read, CapacityView)
-route("GET", "/alerts", alert_list, sessions_read, AlertList)
-route("POST", "/alerts/read", alerts_read, signed_in, None, status=204, audit=False)
-route("GET", "/alert-rules", metric_rule_list, sessions_read, MetricRuleList)
-route(
-    "POST",
-    "/alert-rules",
-    metric_rule_create,
-    sessions_write,
-    MetricRuleView,
-    status=201,
-    once=True,
-)
-route("PATCH", "/alert-rules/{rule_id}", metric_rule_update, sessions_write, MetricRuleView)
-route("DELETE", "/alert-rules/{rule_id}", metric_rule_delete, sessions_write, None, status=204)
-route("GET", "/saved-views", sharing.saved_view_list, sessions_read, SavedViewList)
-route(
-    "POST",
-    "/saved-views",
-    sharing.saved_view_create,
-    sessions_write,
-    SavedViewView,
-    status=201,
-    once=True,
-)
-route("PATCH", "/saved-views/{view_id}", sharing.saved_view_update, sessions_write, SavedViewView)
-route(
-    "DELETE", "/saved-views/{view_id}", sharing.saved_view_delete, sessions_write, None, status=204
-)
-route("GET", "/audit", audit_list, admin, AuditPage)
-route("GET", "/webhooks", webhook_list, admin, WebhookList)
-route(
-    "POST", "/webhooks", webhook_create, admin, WebhookCreated, status=201, once=True, secret=True
-)
-route("DELETE", "/webhooks/{webhook_id}", webhook_delete, admin, None, status=204)
-route("GET", "/webhooks/{webhook_id}/deliveries", delivery_list, admin, DeliveryList)
+route("POST", INVITATION + "/accept", projects.invitation_accept, signed_in, once=True, audit=False)
+route("DELETE", INVITATION, projects.invitation_decline, signed_in, audit=False)
+route("GET", "/usage", projects.usage_list, sessions_read)
+route("GET", "/usage/days", projects.usage_days, sessions_read)
+route("GET", "/capacity", server.capacity_get, sessions_read)
+route("GET", "/alerts", alerts.alert_list, sessions_read)
+route("POST", "/alerts/read", alerts.alerts_read, signed_in, audit=False)
+route("GET", "/alert-rules", alerts.metric_rule_list, sessions_read)
+route("POST", "/alert-rules", alerts.metric_rule_create, sessions_write, **made)
+route("PATCH", "/alert-rules/{rule_id}", alerts.metric_rule_update, sessions_write)
+route("DELETE", "/alert-rules/{rule_id}", alerts.metric_rule_delete, sessions_write)
+route("GET", "/saved-views", sharing.saved_view_list, sessions_read)
+route("POST", "/saved-views", sharing.saved_view_create, sessions_write, **made)
+route("PATCH", "/saved-views/{view_id}", sharing.saved_view_update, sessions_write)
+route("DELETE", "/saved-views/{view_id}", sharing.saved_view_delete, sessions_write)
+route("GET", "/audit", projects.audit_list, admin)
+route("GET", "/webhooks", webhooks.webhook_list, admin)
+route("POST", "/webhooks", webhooks.webhook_create, admin, **made, secret=True)
+route("DELETE", "/webhooks/{webhook_id}", webhooks.webhook_delete, admin)
+route("GET", "/webhooks/{webhook_id}/deliveries", webhooks.delivery_list, admin)
 
-route("GET", "/base-models", base_model_list, sessions_read, BaseModelList)
-route("GET", "/places", place_list, sessions_read, PlaceList)
-route("GET", "/sessions", session_list, sessions_read, SessionList)
-route("POST", "/sessions", session_create, sessions_write, SessionView, status=201, once=True)
-route("POST", "/sessions/dry-run", session_dry_run, sessions_write, SessionPlan, audit=False)
-route("GET", SESSION, session_get, sessions_read, SessionView)
-route("PATCH", SESSION, session_update, sessions_write, SessionView)
-route("DELETE", SESSION, session_delete, sessions_write, None, status=204)
-route("POST", SESSION + "/stop", session_stop, sessions_write, SessionView, once=True)
-route("POST", SESSION + "/suspend", session_suspend, sessions_write, SessionView, once=True)
-route("POST", SESSION + "/resume", session_resume, sessions_write, SessionView, once=True)
-route("GET", SESSION + "/logs", session_logs, sessions_read, SessionLogs)
-route("GET", SESSION + "/events", event_list, sessions_read, EventPage)
-route("GET", SESSION + "/metrics", metric_columns, sessions_read, MetricColumns)
-route("GET", SESSION + "/resources", resource_columns, sessions_read, ResourceColumns)
-route("GET", SESSION + "/usage", session_usage, sessions_read, SessionSpending)
-route("GET", SESSION + "/alerts", session_alert_list, sessions_read, AlertList)
+route("GET", "/base-models", sessions.base_model_list, sessions_read)
+route("GET", "/places", sessions.place_list, sessions_read)
+route("GET", "/sessions", sessions.session_list, sessions_read)
+route("POST", "/sessions", sessions.session_create, sessions_write, **made)
+route("POST", "/sessions/dry-run", sessions.session_dry_run, sessions_write, audit=False)
+route("GET", SESSION, sessions.session_get, sessions_read)
+route("PATCH", SESSION, sessions.session_update, sessions_write)
+route("DELETE", SESSION, sessions.session_delete, sessions_write)
+route("POST", SESSION + "/stop", sessions.session_stop, sessions_write, once=True)
+route("POST", SESSION + "/suspend", sessions.session_suspend, sessions_write, once=True)
+route("POST", SESSION + "/resume", sessions.session_resume, sessions_write, once=True)
+route("GET", SESSION + "/logs", sessions.session_logs, sessions_read)
+route("GET", SESSION + "/events", sessions.event_list, sessions_read)
+route("GET", SESSION + "/metrics", sessions.metric_columns, sessions_read)
+route("GET", SESSION + "/resources", sessions.resource_columns, sessions_read)
+route("GET", SESSION + "/usage", projects.session_usage, sessions_read)
+route("GET", SESSION + "/alerts", alerts.session_alert_list, sessions_read)
 route(
-    "POST",
-    SESSION + "/evaluations",
-    evaluation_create,
-    episodes,
-    Event,
-    status=201,
-    once=True,
-    audit=False,
+    "POST", SESSION + "/evaluations", sessions.evaluation_create, episodes_run, **made, audit=False
 )
 
 # A model that is served and not trained. Its key is signed anew for each request and kept nowhere.
-route("POST", "/serving", serving_create, sessions_write, SessionView, status=201, once=True)
-route(
-    "POST",
-    SERVING_KEYS,
-    serving_key_create,
-    episodes,
-    ServingEndpoint,
-    status=201,
-    once=True,
-    secret=True,
-)
+route("POST", "/serving", kinds.serving_create, sessions_write, **made)
+route("POST", SERVING_KEYS, kinds.serving_key_create, episodes_run, **made, secret=True)
 
 # Of a Tinker client's checkpoint. Who has an API key sends that one.
 route(
     "POST",
     CHECKPOINT + "/serving-keys",
-    checkpoint_key_create,
+    kinds.checkpoint_key_create,
     person_writes,
-    ServingEndpoint,
-    status=201,
-    once=True,
+    **made,
     secret=True,
 )
 
 # What the console asks of others for the playground. Its body holds a key of theirs, so the view
 # writes its own entry of the audit log.
-route("POST", "/outside-calls", outside_call, episodes, OutsideAnswer, limit_bytes=LARGE)
+route("POST", "/outside-calls", kinds.outside_call, episodes_run, limit_bytes=LARGE)
 
 route(
     "POST",
     SESSION + "/checkpoints",
-    checkpoint_create,
+    checkpoints.checkpoint_create,
     sessions_write,
-    CheckpointView,
     status=202,
     once=True,
 )
-route("GET", SESSION + "/checkpoints", checkpoint_list, checkpoints_read, CheckpointList)
-route("GET", CHECKPOINT, checkpoint_get, checkpoints_read, CheckpointView)
-route("PATCH", CHECKPOINT, checkpoint_update, sessions_write, CheckpointView)
-route("DELETE", CHECKPOINT, checkpoint_delete, sessions_write, None, status=204)
+route("GET", SESSION + "/checkpoints", checkpoints.checkpoint_list, checkpoints_read)
+route("GET", CHECKPOINT, checkpoints.checkpoint_get, checkpoints_read)
+route("PATCH", CHECKPOINT, checkpoints.checkpoint_update, sessions_write)
+route("DELETE", CHECKPOINT, checkpoints.checkpoint_delete, sessions_write)
+route("GET", CHECKPOINT + "/provenance", checkpoints.checkpoint_provenance, checkpoints_read)
+route("POST", CHECKPOINT + "/publish", checkpoints.checkpoint_publish, sessions_write)
+route("DELETE", CHECKPOINT + "/publish", checkpoints.checkpoint_unpublish, sessions_write)
 route(
-    "GET", CHECKPOINT + "/provenance", checkpoint_provenance, checkpoints_read, CheckpointProvenance
-)
-route("POST", CHECKPOINT + "/publish", checkpoint_publish, sessions_write, CheckpointView)
-route("DELETE", CHECKPOINT + "/publish", checkpoint_unpublish, sessions_write, CheckpointView)
-route(
-    "GET",
-    CHECKPOINT + "/download",
-    checkpoint_download,
-    checkpoints_read,
-    CheckpointDownload,
-    audit=True,
+    "GET", CHECKPOINT + "/download", checkpoints.checkpoint_download, checkpoints_read, audit=True
 )
 
 # Checked here, then forwarded to the session's gateway, which also makes a repeated request
 # harmless.
-route("POST", SESSION + "/episodes", episode_begin, episodes, EpisodeBegun, status=201)
+route("POST", SESSION + "/episodes", episodes.episode_begin, episodes_run, EpisodeBegun, status=201)
 route("GET", SESSION + "/episodes", trajectories.episode_list, sessions_read, EpisodeList)
-route(
-    "GET", SESSION + "/episodes/facets", trajectories.episode_facets, sessions_read, EpisodeFacets
-)
-route(
-    "GET", SESSION + "/episodes/nearest", trajectories.episodes_nearest, sessions_read, NearestPlays
-)
-route("GET", SESSION + "/episodes/export", episode_export, sessions_read, EpisodeExport, audit=True)
+route("GET", SESSION + "/episodes/facets", trajectories.episode_facets, sessions_read)
+route("GET", SESSION + "/episodes/nearest", trajectories.episodes_nearest, sessions_read)
+route("GET", SESSION + "/episodes/export", episodes.episode_export, sessions_read, audit=True)
 route(
     "GET",
     SESSION + "/episodes/documents",
     trajectories.episode_documents,
     sessions_read,
-    EpisodeDocuments,
     audit=True,
 )
 route("GET", EPISODE, trajectories.episode_get, sessions_read, EpisodeView)
-route("DELETE", EPISODE, trajectories.episode_erase, sessions_write, None, status=204)
-route(
-    "PATCH", EPISODE + "/annotation", trajectories.episode_annotate, sessions_write, AnnotationList
-)
+route("DELETE", EPISODE, trajectories.episode_erase, sessions_write, status=204)
+route("PATCH", EPISODE + "/annotation", trajectories.episode_annotate, sessions_write)
 route("GET", EPISODE + "/calls", trajectories.episode_calls, sessions_read, EpisodeCalls)
-route(
-    "GET",
-    EPISODE + "/neighbours",
-    trajectories.episode_neighbours,
-    sessions_read,
-    EpisodeNeighbours,
-)
+route("GET", EPISODE + "/neighbours", trajectories.episode_neighbours, sessions_read)
 route(
     "GET", EPISODE + "/timelines", trajectories.episode_timelines, sessions_read, EpisodeTimelines
 )
-route("POST", EPISODE + "/end", episode_end, episodes, EpisodeView, limit_bytes=LARGE)
-route("POST", EPISODE + "/abandon", episode_abandon, episodes, EpisodeView)
-route("POST", EPISODE + "/heartbeat", episode_heartbeat, episodes, EpisodeView)
-route("POST", SESSION + "/heartbeats", episodes_heartbeat, episodes, EpisodesHeartbeatResult)
-route("POST", SESSION + "/rescore", episodes_rescore, episodes, EpisodesRescored)
-route("PATCH", SESSION + "/config", session_config_update, sessions_write, ConfigChange)
-route("GET", SESSION + "/accounting", accounting_get, sessions_read, Accounting)
+route("POST", EPISODE + "/end", episodes.episode_end, episodes_run, EpisodeView, limit_bytes=LARGE)
+route("POST", EPISODE + "/abandon", episodes.episode_abandon, episodes_run, EpisodeView)
+route("POST", EPISODE + "/heartbeat", episodes.episode_heartbeat, episodes_run, EpisodeView)
+route(
+    "POST",
+    SESSION + "/heartbeats",
+    episodes.episodes_heartbeat,
+    episodes_run,
+    EpisodesHeartbeatResult,
+)
+route("POST", SESSION + "/rescore", episodes.episodes_rescore, episodes_run, EpisodesRescored)
+route("PATCH", SESSION + "/config", episodes.session_config_update, sessions_write, ConfigChange)
+route("GET", SESSION + "/accounting", episodes.accounting_get, sessions_read, Accounting)
 
 # What workers pull. A lease whose response was lost runs out; the lease makes the rest harmless
 # when it is repeated.
-route(
-    "POST",
-    SESSION + "/tasks",
-    tasks_put,
-    episodes,
-    TaskCounts,
-    status=201,
-    once=True,
-    limit_bytes=LARGE,
-)
-route("GET", SESSION + "/tasks", task_counts, sessions_read, TaskCounts)
-route("POST", SESSION + "/tasks/lease", tasks_lease, episodes, TaskLeases, audit=False)
-route("POST", TASK + "/episode", task_episode_set, episodes, TaskView, audit=False)
-route("POST", TASK + "/group", task_group_set, episodes, TaskView, audit=False, limit_bytes=LARGE)
-route("POST", TASK + "/finish", task_finish, episodes, TaskView, audit=False)
+route("POST", SESSION + "/tasks", tasks.tasks_put, episodes_run, **made, limit_bytes=LARGE)
+route("GET", SESSION + "/tasks", tasks.task_counts, sessions_read)
+route("POST", SESSION + "/tasks/lease", tasks.tasks_lease, episodes_run, audit=False)
+route("POST", TASK + "/episode", tasks.task_episode_set, episodes_run, audit=False)
+route("POST", TASK + "/group", tasks.task_group_set, episodes_run, audit=False, limit_bytes=LARGE)
+route("POST", TASK + "/finish", tasks.task_finish, episodes_run, audit=False)
 
 # What runtimes reported: there in every state of the session.
-route("GET", SESSION + "/groups", trajectories.group_list, sessions_read, GroupList)
-route("GET", SESSION + "/steps/{step}", trajectories.step_get, sessions_read, StepView)
+route("GET", SESSION + "/groups", trajectories.group_list, sessions_read)
+route("GET", SESSION + "/steps/{step}", trajectories.step_get, sessions_read)
 
 # Tokens, so from the gateway too: a file of JSON lines (tinkerscript.wire.batches).
-route("GET", SESSION + "/batches/{batch}", batch_get, sessions_read, None)
+route("GET", SESSION + "/batches/{batch}", episodes.batch_get, sessions_read)
 
 # Sessions of the tinker client; for others there is nothing here.
-route("GET", SESSION + "/tinker", tinker_run_get, sessions_read, TinkerRun)
-route("GET", SESSION + "/tinker/{model_id}/calls", model_calls, sessions_read, ModelCalls)
+route("GET", SESSION + "/tinker", kinds.tinker_run_get, sessions_read)
+route("GET", SESSION + "/tinker/{model_id}/calls", kinds.model_calls, sessions_read)
 
 # Public links to a run. Readers' routes name no session: the link does, and it is good for no other
 # route.
-route("GET", SESSION + "/shares", sharing.share_list, sessions_read, ShareList)
-route(
-    "POST",
-    SESSION + "/shares",
-    sharing.share_create,
-    sessions_write,
-    ShareCreated,
-    status=201,
-    once=True,
-    secret=True,
-)
-route(
-    "DELETE", SESSION + "/shares/{share_id}", sharing.share_revoke, sessions_write, None, status=204
-)
-route("GET", "/shared", sharing.shared_get, link, SharedRun)
-route("GET", "/shared/metrics", sharing.shared_metrics, link, MetricColumns)
-route("GET", "/shared/episodes", sharing.shared_episodes, link, EpisodeList)
+route("GET", SESSION + "/shares", sharing.share_list, sessions_read)
+route("POST", SESSION + "/shares", sharing.share_create, sessions_write, **made, secret=True)
+route("DELETE", SESSION + "/shares/{share_id}", sharing.share_revoke, sessions_write)
+route("GET", "/shared", sharing.shared_get, link)
+route("GET", "/shared/metrics", sharing.shared_metrics, link)
+route("GET", "/shared/episodes", sharing.shared_episodes, link)
 route(
     "GET",
     "/shared/episodes/{episode_id}/timelines",
@@ -429,31 +229,18 @@ route(
 )
 
 # For runtimes, under a lease: not in the OpenAPI document.
-route("POST", "/runtime/register", runtime.runtime_register, lease, Assignment)
-route("POST", "/runtime/heartbeat", runtime.runtime_heartbeat, lease, Orders)
-route("POST", "/runtime/report", runtime.runtime_report, lease, None, status=204, limit_bytes=LARGE)
+route("POST", "/runtime/register", leases.runtime_register, lease)
+route("POST", "/runtime/heartbeat", leases.runtime_heartbeat, lease)
+route("POST", "/runtime/report", leases.runtime_report, lease, limit_bytes=LARGE)
+route("POST", "/runtime/episodes", episode_reports.rows_save, lease, limit_bytes=LARGE)
+route("POST", "/runtime/documents", runtime.runtime_documents, lease)
+route("POST", "/runtime/fail", leases.runtime_fail, lease)
+route("POST", "/runtime/failed-checkpoints", uploads.checkpoint_fail, lease)
+route("POST", "/runtime/named-checkpoints", named.named_checkpoint_open, lease)
+route("POST", "/runtime/named-states", named.named_state_find, lease)
+route("POST", "/runtime/tinker-work", work.work_record, lease)
+route("POST", "/runtime/tinker-clients", runtimes.clients_over, lease)
+route("POST", "/runtime/uploads", runtime.upload_open, lease, limit_bytes=LARGE)
 route(
-    "POST",
-    "/runtime/episodes",
-    runtime.runtime_episodes,
-    lease,
-    None,
-    status=204,
-    limit_bytes=LARGE,
-)
-route("POST", "/runtime/documents", runtime.runtime_documents, lease, DocumentPlaces)
-route("POST", "/runtime/fail", runtime.runtime_fail, lease, None, status=204)
-route("POST", "/runtime/failed-checkpoints", runtime.checkpoint_fail, lease, None, status=204)
-route("POST", "/runtime/named-checkpoints", runtime.named_checkpoint_open, lease, NamedCheckpoint)
-route("POST", "/runtime/named-states", runtime.named_state_find, lease, NamedState)
-route("POST", "/runtime/tinker-work", runtime.tinker_work, lease, None, status=204)
-route("POST", "/runtime/tinker-clients", runtime.tinker_clients, lease, ClientsOver)
-route("POST", "/runtime/uploads", runtime.upload_open, lease, UploadTargets, limit_bytes=LARGE)
-route(
-    "POST",
-    "/runtime/uploads/{upload_id}/commit",
-    runtime.upload_commit,
-    lease,
-    UploadCommitted,
-    limit_bytes=LARGE,
+    "POST", "/runtime/uploads/{upload_id}/commit", uploads.upload_commit, lease, limit_bytes=LARGE
 )

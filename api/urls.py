@@ -7,7 +7,7 @@ from django.urls import include, path, re_path
 from api import pages, sign_in
 from api.demo import demo_answer
 from api.rest import errors
-from api.rest.routing import url_patterns
+from api.rest.endpoint import url_patterns
 from api.routes import api
 
 urlpatterns = [

@@ -200,7 +200,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "allauth.account.middleware.AccountMiddleware",
-    "api.rest.account_bodies.account_bodies",
+    "api.rest.parsing.account_bodies",
 ]
 TEMPLATES = [
     {

@@ -2,53 +2,44 @@
 audit log.
 """
 
-import functools
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from django.db import transaction
 from pydantic import BaseModel
 
 from api.rest.authentication import Caller
-from api.rest.requests import ApiRequest
 from console.audit.services import audit_record
-from console.server.request_id import request_id_of
 
 T = TypeVar("T")
 
 
-def audited(view: Callable[..., T], action: str) -> Callable[..., T]:
-    """Record what ``view`` did, in the transaction that does it. A refusal leaves no entry."""
+def audited(
+    work: Callable[[], T],
+    action: str,
+    caller: Caller,
+    ids: Mapping[str, str],
+    body: BaseModel | None,
+    request_id: str = "",
+) -> T:
+    """Record what ``work`` did, in the transaction that does it. A refusal leaves no entry.
 
-    @functools.wraps(view)
-    def recording(asked: ApiRequest | Caller, **values: Any) -> T:
-        caller = asked if isinstance(asked, Caller) else asked.auth
-        body = values.get("body")
-        with transaction.atomic():
-            response = view(asked, **values)
-            audit_record(
-                project_id=caller.project.id,
-                actor=caller.user.email,
-                key_id=caller.key.id if caller.key else None,
-                action=action,
-                target=_target(values, getattr(response, "data", None)) or _itself(caller),
-                details=body.model_dump(mode="json", exclude_unset=True)
-                if isinstance(body, BaseModel)
-                else {},
-                request_id="" if isinstance(asked, Caller) else request_id_of(asked.http),
-            )
-            return response
-
-    return recording
-
-
-def _itself(caller: Caller) -> dict[str, str]:
-    """The target of a call that names none: a key that revokes itself."""
-    return {"key_id": caller.key.id} if caller.key else {}
-
-
-def _target(values: dict[str, Any], result: BaseModel | None) -> dict[str, str]:
-    """The ids of the path, and that of what was made."""
-    target = {name: value for name, value in values.items() if name not in ("body", "query")}
-    made = getattr(result, "id", None)
-    return target | ({"id": made} if made and made not in target.values() else {})
+    The target is the ``ids`` of the path and that of what was made, else a key that revokes itself.
+    """
+    with transaction.atomic():
+        result = work()
+        target, made = dict(ids), getattr(result, "id", None)
+        if made and made not in target.values():
+            target["id"] = made
+        if not target and caller.key:
+            target["key_id"] = caller.key.id
+        audit_record(
+            project_id=caller.project.id,
+            actor=caller.user.email,
+            key_id=caller.key.id if caller.key else None,
+            action=action,
+            target=target,
+            details=body.model_dump(mode="json", exclude_unset=True) if body else {},
+            request_id=request_id,
+        )
+        return result

@@ -1,27 +1,54 @@
-"""The view class of a path: Django REST framework's, which takes its policies from the routes of
-that path.
+"""How the rows of REST are served: a view class of Django REST framework for each path, to which
+Django's table of URLs leads.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, cast
 
 from asgiref.sync import sync_to_async
-from django.http import HttpRequest, HttpResponse
+from django.http.request import HttpRequest
 from django.http.response import HttpResponseBase
+from django.urls import URLPattern, path
+from pydantic import BaseModel
 from rest_framework.authentication import BaseAuthentication
+from rest_framework.parsers import JSONParser
 from rest_framework.permissions import BasePermission
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
-from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from api.rest.errors import MethodNotAllowed, exception_handler
-from api.rest.parsing import NUL, Query, StrictJsonParser, body_validate, query_read
-from api.rest.rate_limit import CallerThrottle, allowance_show
-from api.rest.rendering import JsonAlways, JsonRenderer
-from api.rest.requests import ApiRequest
-from api.rest.route import Route
+from api.rest.audit import audited
+from api.rest.authentication import Caller
+from api.rest.errors import MethodNotAllowed, json_response
+from api.rest.idempotency import done_once
+from api.rest.parsing import NUL, Query, body_read, query_read
+from api.rest.rate_limit import requests_take
+from api.rest.route import PARAMETER, Route, RouteTable
 from api.rest.schema import RouteSchema
 from console.errors import NotFound
+from console.server.request_id import request_id_of
+from console.sessions.sharing.models import ShareLink
+
+
+def url_patterns(table: RouteTable) -> list[URLPattern]:
+    """A pattern for each path, to be mounted under the table's prefix."""
+    return [
+        path(PARAMETER.sub(r"<\1>", template.lstrip("/")), _endpoint(routes).as_view())
+        for template, routes in table.paths.items()
+    ]
+
+
+def _endpoint(routes: Mapping[str, Route]) -> "type[Endpoint]":
+    """The view class of one path, whose methods are all async or all not."""
+    handle = Endpoint.handle_waiting if _waits(routes) else Endpoint.handle
+    names = [method.lower() for method in routes]
+    handlers = dict.fromkeys(names, handle)
+    return type("Endpoint", (Endpoint,), handlers | {"routes": routes, "http_method_names": names})
+
+
+def _waits(routes: Mapping[str, Route]) -> bool:
+    return any(route.is_async for route in routes.values())
 
 
 class Endpoint(APIView):
@@ -30,38 +57,22 @@ class Endpoint(APIView):
     """
 
     routes: Mapping[str, Route] = {}
-    # the views by method, with all that their rows ask for
-    runs: Mapping[str, Callable[..., Any]] = {}
-    renderer_classes = (JsonRenderer,)
-    parser_classes = (StrictJsonParser,)
-    throttle_classes = (CallerThrottle,)
-    content_negotiation_class = JsonAlways
+    # What the document says. Bodies are read and written here, whatever a client accepts.
+    parser_classes, renderer_classes = (JSONParser,), (JSONRenderer,)
     schema = RouteSchema()
-    format_kwarg = None
 
     @property
     def route(self) -> Route | None:
         """The row of the table for the request's method."""
         return self.routes.get(self.request.method or "") if self.request else None
 
-    def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> ApiRequest:
-        return ApiRequest(
-            request,
-            parsers=self.get_parsers(),
-            authenticators=self.get_authenticators(),
-            negotiator=self.get_content_negotiator(),
-            parser_context=self.get_parser_context(request),
-        )
-
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Everything before the view. Raises DomainError."""
         if self.route is None:
             raise MethodNotAllowed(request.method, self.routes)
         self.perform_authentication(request)
-        request.accepted_renderer, request.accepted_media_type = self.perform_content_negotiation(
-            request
-        )
-        self.check_throttles(request)
+        if isinstance(request.auth, Caller | ShareLink):  # no other is known
+            requests_take(request.auth, size_bytes=len(request.body), headers=self.headers)
         self.check_permissions(request)
 
     def get_authenticators(self) -> list[BaseAuthentication]:
@@ -70,37 +81,50 @@ class Endpoint(APIView):
     def get_permissions(self) -> list[BasePermission]:
         return [self.route.access] if self.route else []
 
-    def get_exception_handler(self) -> Callable[[Exception, dict[str, Any]], Response]:
-        return exception_handler
-
     @property
     def default_response_headers(self) -> dict[str, str]:
         return {}
 
     def arguments(self, request: Request, ids: dict[str, str]) -> dict[str, Any]:
-        """What the view takes beside the request. Raises InvalidRequest, NotFound."""
-        route = self.route
+        """What the view takes, by name. Raises InvalidRequest, NotFound."""
+        route, http = self.route, _http(request)
         assert route is not None  # ``initial`` refused the method otherwise
-        if NUL in request.path:
+        if NUL in http.path:
             raise NotFound("There is nothing here.")
-        values: dict[str, Any] = dict(ids)
-        query = query_read(request.query_params, route.query or Query)
+        values: dict[str, Any] = {route.access.grants: request.auth, **ids}
+        if "request" in route.takes:
+            values["request"] = http
+        query = query_read(http.GET, route.query or Query)
         if route.query is not None:
             values["query"] = query
         if route.body is not None:
-            values["body"] = body_validate(request.data, route.body)
+            values["body"] = body_read(http.body, route.body, limit_bytes=route.limit_bytes)
         return values
 
-    def handle(self, request: Request, **ids: str) -> Any:
+    def handle(self, request: Request, **ids: str) -> HttpResponseBase:
         """What ``get``, ``post``, ``patch`` and ``delete`` are."""
-        return self.runs[request.method or ""](request, **self.arguments(request, ids))
+        route, http = self.route, _http(request)
+        values, caller = self.arguments(request, ids), cast(Caller, request.auth)
+        assert route is not None
+        work = partial(route.view, **values)
+        if route.audit:
+            work = partial(
+                audited, work, route.audit, caller, ids, values.get("body"), request_id_of(http)
+            )
+        if not route.once:
+            return _response(work(), route.status)
+        return done_once(
+            lambda: _response(work(), route.status), http, caller.project, secret=route.secret
+        )
 
     async def handle_waiting(self, request: Request, **ids: str) -> HttpResponseBase:
         """What they are where the view is a coroutine: Django's views have such, DRF's ``dispatch``
         does not."""
         try:
             await sync_to_async(self.initial)(request, **ids)
-            response = await self.handle(request, **ids)
+            assert self.route is not None
+            result = await self.route.view(**self.arguments(request, ids))
+            response: Any = _response(result, self.route.status)
         except Exception as error:  # noqa: BLE001 - as APIView.dispatch does: each becomes the one error body
             response = self.handle_exception(error)
         self.response = self.finalize_response(request, response, **ids)
@@ -114,19 +138,13 @@ class Endpoint(APIView):
         self.headers = self.default_response_headers
         return self.handle_waiting(self.request, **ids)
 
-    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
-        response = _plain(super().finalize_response(request, response, *args, **kwargs))
-        allowance_show(request, response)
-        return response
+
+def _http(request: Request) -> HttpRequest:
+    """Django's own request, which middleware and log filters see."""
+    return request._request  # noqa: SLF001 - DRF's only name for it
 
 
-def _plain(response: HttpResponseBase) -> HttpResponseBase:
-    """A response of JSON, written here: Django would go to another thread to render it."""
-    if not isinstance(response, Response):
-        return response
-    content = response.rendered_content
-    plain = HttpResponse(content, status=response.status_code)
-    del plain["Content-Type"]  # what has no content has none
-    for name, value in response.items():
-        plain[name] = value
-    return plain
+def _response(result: BaseModel | HttpResponseBase | None, status: int) -> HttpResponseBase:
+    if isinstance(result, HttpResponseBase):  # a gateway's, passed on as it is
+        return result
+    return json_response("" if result is None else result.model_dump_json(), status)

@@ -15,7 +15,6 @@ from django.conf import settings
 from django.core.exceptions import TooManyFieldsSent
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
-from rest_framework.response import Response
 
 from console.config.full_disk import disk_full_of
 from console.errors import DomainError, Forbidden, InvalidRequest, NotFound, SessionNotReady
@@ -54,44 +53,16 @@ class NotReady(DomainError):
 
 
 def error_response(request: HttpRequest, error: DomainError) -> HttpResponse:
-    """The error as the response where there is no view: JSON, whatever the client accepts."""
-    body = error_body(request, error)
-    response = HttpResponse(
-        body.model_dump_json(), status=error.status, content_type="application/json"
-    )
-    _headers_add(response, error, body)
-    return response
-
-
-def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
-    """What Django REST framework calls for whatever a view raises."""
-    request: HttpRequest = context["request"]._request  # noqa: SLF001 - DRF's only name for Django's request
-    return error_result(
-        request, error if isinstance(error, DomainError) else _unforeseen(request, error)
-    )
-
-
-def error_result(request: HttpRequest, error: DomainError) -> Response:
-    """The error as the response of a view: the renderer that the client accepts writes it."""
-    body = error_body(request, error)
-    response = Response(body, status=error.status)
-    _headers_add(response, error, body)
-    return response
-
-
-def error_body(request: HttpRequest, error: DomainError) -> ErrorBody:
-    """The body of an error. It also sets the level at which Django logs the request's status."""
-    if error.status > 500:
+    """The error as the response: JSON, whatever the client accepts."""
+    if error.status > 500:  # the level at which Django logs the request's status
         refusal_expect(
             request, level=logging.INFO if isinstance(error, SessionNotReady) else logging.WARNING
         )
     detail = ErrorDetail(
         code=error.code, message=error.message, hint=error.hint, details=error.details
     )
-    return ErrorBody(error=detail, request_id=request_id_of(request))
-
-
-def _headers_add(response: HttpResponse, error: DomainError, body: ErrorBody) -> None:
+    body = ErrorBody(error=detail, request_id=request_id_of(request))
+    response = json_response(body.model_dump_json(), error.status)
     response["X-Request-Id"] = body.request_id
     if error.status in RETRY_AFTER_S:
         response["Retry-After"] = str(
@@ -99,6 +70,23 @@ def _headers_add(response: HttpResponse, error: DomainError, body: ErrorBody) ->
         )
     if isinstance(error, MethodNotAllowed):
         response["Allow"] = ", ".join(error.allowed)
+    return response
+
+
+def json_response(text: str, status: int = 200) -> HttpResponse:
+    """JSON as it is written already; what has no content has no Content-Type."""
+    response = HttpResponse(text, status=status, content_type="application/json")
+    if not text:
+        del response["Content-Type"]
+    return response
+
+
+def exception_handler(error: Exception, context: dict[str, Any]) -> HttpResponse:
+    """What Django REST framework calls for whatever a view raises."""
+    request: HttpRequest = context["request"]._request  # noqa: SLF001 - DRF's only name for Django's request
+    return error_response(
+        request, error if isinstance(error, DomainError) else _unforeseen(request, error)
+    )
 
 
 def _unforeseen(request: HttpRequest, error: BaseException | None) -> DomainError:

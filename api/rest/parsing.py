@@ -4,16 +4,17 @@ name of its field.
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator
+from inspect import iscoroutinefunction
 from itertools import islice
 from typing import Any, TypeVar, get_origin
 
-from django.http import QueryDict
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.utils.decorators import sync_and_async_middleware
 from pydantic import BaseModel, ConfigDict, ValidationError
-from rest_framework.parsers import BaseParser
 
-from api.rest.errors import MAX_FIELDS, UNKNOWN, fields_error
-from api.rest.json_bounds import values_check
+from api.rest.errors import MAX_FIELDS, UNKNOWN, error_response, fields_error
 from console.errors import InvalidRequest
 from console.server.request_limits import MAX_BODY_BYTES
 
@@ -25,6 +26,13 @@ TOO_DEEP = f"has values more than {MAX_DEPTH} deep in each other"
 MAX_INTEGER = 2**53 - 1  # beyond it readers of JSON differ, and a database column may not hold it
 # of a time that is asked for: a day more or less, and any zone, is still a time
 YEARS = range(1970, 9999)
+# How many values a body has is counted before it is parsed: a list in a list takes three bytes of a
+# body and seventy of memory, and a parser takes a process's whole attention. These are commas and
+# quotation marks: a prompt of 128,000 token ids has a quarter of it
+MAX_VALUES = 500_000
+MAX_NESTED = 50_000  # objects and lists
+# One that has no end goes to the body's: no place is looked at twice.
+STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+\\?+(?:"|\Z)', re.DOTALL)
 NUL = "\0"
 NUL_PROBLEM = "has a NUL character, which no database keeps"
 
@@ -37,30 +45,15 @@ class Query(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class StrictJsonParser(BaseParser):
-    """No NaN, no infinity, no text that UTF-8 or a database cannot carry. The Content-Type is not
-    looked at.
+def body_read(body: bytes, model: type[Model], *, limit_bytes: int) -> Model:
+    """A request's body as a wire type, whatever its Content-Type says. Raises InvalidRequest.
+
+    No NaN, no infinity, no text that UTF-8 or a database cannot carry.
     """
-
-    media_type = "application/json"
-
-    def parse(
-        self,
-        stream: Any,
-        media_type: str | None = None,
-        parser_context: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """The body. Raises InvalidRequest."""
-        body = stream.read()
-        if not body:
-            raise fields_error([{"field": "", "problem": "Field required"}])
-        route = getattr((parser_context or {}).get("view"), "route", None)
-        return json_read(
-            body,
-            MAX_MEMBERS_LARGE
-            if route is not None and route.limit_bytes > MAX_BODY_BYTES
-            else MAX_MEMBERS,
-        )
+    if not body:
+        raise fields_error([{"field": "", "problem": "Field required"}])
+    most = MAX_MEMBERS_LARGE if limit_bytes > MAX_BODY_BYTES else MAX_MEMBERS
+    return _validated(json_read(body, most), model)
 
 
 def json_read(body: bytes, most: int) -> Any:
@@ -83,6 +76,27 @@ def json_read(body: bytes, most: int) -> Any:
     return data
 
 
+def values_check(body: bytes) -> None:
+    """Raises InvalidRequest for a body that holds too many values to be parsed."""
+    if body.count(b",") + body.count(b'"') > MAX_VALUES:
+        raise _too_many(f"{MAX_VALUES} values")
+    # text has brackets too
+    if _nested(body) > MAX_NESTED and _nested(STRING.sub(b"", body)) > MAX_NESTED:
+        raise _too_many(f"{MAX_NESTED} objects and lists")
+
+
+def _nested(body: bytes) -> int:
+    return body.count(b"[") + body.count(b"{")
+
+
+def _too_many(what: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"The request's body has more than {what}.",
+        hint="Send less at once.",
+        details={"fields": [{"field": "", "problem": f"has more than {what}"}]},
+    )
+
+
 class _Members:
     """Makes the objects of a body and counts their names: past the limit parsing ends."""
 
@@ -96,16 +110,6 @@ class _Members:
                 [{"field": "", "problem": f"has more than {self.most} names in its objects"}]
             )
         return dict(pairs)
-
-
-def body_validate(data: Any, model: type[Model]) -> Model:
-    """Parsed JSON as a wire type. Raises InvalidRequest; it names the fields that do not fit:
-    ``config.grpo_n``.
-    """
-    try:
-        return model.model_validate(data)
-    except ValidationError as error:
-        raise fields_error(_fields(error)) from None
 
 
 def query_read(given: QueryDict, model: type[Model]) -> Model:
@@ -130,7 +134,15 @@ def query_read(given: QueryDict, model: type[Model]) -> Model:
     ]
     if problems:
         raise fields_error(problems)
-    return body_validate(values, model)
+    return _validated(values, model)
+
+
+def _validated(data: Any, model: type[Model]) -> Model:
+    """Raises InvalidRequest; it names the fields that do not fit: ``config.grpo_n``."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise fields_error(_fields(error)) from None
 
 
 def _fields(error: ValidationError) -> list[dict[str, str]]:
@@ -183,3 +195,40 @@ def _encodes(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+# -- What browsers send to django-allauth's JSON endpoints, read as strictly as a body of REST ---------
+
+ACCOUNTS = "/_allauth/"
+
+
+@sync_and_async_middleware
+def account_bodies(get_response: Callable) -> Callable:
+    """Middleware that refuses a body that is no JSON with 400.
+
+    allauth reads it with Python's own reader, whose errors for a body that is nested too deeply, or
+    has a number too long, are no ValueError that allauth knows, and it hands on text that neither a
+    hash nor a database takes. Its views then fail, and each failure is an error with its stack in
+    the log that a stranger writes as often as they like.
+    """
+    if iscoroutinefunction(get_response):
+
+        async def respond_async(request: HttpRequest) -> HttpResponse:
+            return _account_refusal(request) or await get_response(request)
+
+        return respond_async
+
+    def respond(request: HttpRequest) -> HttpResponse:
+        return _account_refusal(request) or get_response(request)
+
+    return respond
+
+
+def _account_refusal(request: HttpRequest) -> HttpResponse | None:
+    if not request.path.startswith(ACCOUNTS) or not request.body:
+        return None
+    try:
+        json_read(request.body, MAX_MEMBERS)
+    except InvalidRequest as refusal:
+        return error_response(request, refusal)
+    return None

@@ -1,5 +1,5 @@
 """What a route requires of its caller. One rule of the table of routes is one permission
-instance.
+instance; ``grants`` is by which name its views get the one who asks.
 """
 
 from django.conf import settings
@@ -30,6 +30,7 @@ class RequireScope(BasePermission):
     ``people_only`` refuses every key.
     """
 
+    grants = "caller"
     authentication_classes: tuple[type[BaseAuthentication], ...] = (
         KeyAuthentication,
         CookieAuthentication,
@@ -71,8 +72,9 @@ class RequireScope(BasePermission):
 
 
 class RequireLease(BasePermission):
-    """Requires the lease of a session; ``request.auth`` is that session."""
+    """Requires the lease of a session."""
 
+    grants = "session"
     authentication_classes: tuple[type[BaseAuthentication], ...] = (LeaseAuthentication,)
 
     def has_permission(self, request: Request, view: APIView) -> bool:
@@ -80,8 +82,9 @@ class RequireLease(BasePermission):
 
 
 class RequireShare(BasePermission):
-    """Requires a public link; ``request.auth`` is that link, and says which session may be read."""
+    """Requires a public link, which says which session may be read."""
 
+    grants = "link"
     authentication_classes: tuple[type[BaseAuthentication], ...] = (ShareAuthentication,)
 
     def has_permission(self, request: Request, view: APIView) -> bool:

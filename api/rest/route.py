@@ -22,14 +22,15 @@ PARAMETER = re.compile(r"{(\w+)}")
 class Route:
     """One row.
 
-    ``view`` takes its caller (REST: the request), the names in the path, and where its signature
-    has them ``body`` (a type of the wire), ``query`` and ``once`` (what a client repeats when it
-    sends a request again). A view that is a coroutine passes the request on to a runtime.
+    ``view`` takes, all by name, who asks (``grants`` of ``access``), the names in the path, and
+    where its signature has them ``body`` (a type of the wire), ``query``, ``once`` (what a client
+    repeats when it sends a request again) and ``request`` (Django's). A view that is a coroutine
+    passes the request on to a runtime.
 
-    ``result`` is the type of the body; None: no body, or a gateway's. ``once`` keeps the response
-    under the request's Idempotency-Key, unless it is ``secret``. ``audit`` is the action under
-    which the audit log has what was done; empty: it has no entry. ``promises``: what its caller did
-    wrong comes back through a future.
+    ``result`` is the type of the body; None: no body, or a file. ``once`` keeps the response under
+    the request's Idempotency-Key, unless it is ``secret``. ``audit`` is the action under which the
+    audit log has what was done; empty: it has no entry. ``promises``: what its caller did wrong
+    comes back through a future.
     """
 
     method: str
@@ -90,6 +91,9 @@ class RouteTable:
     ) -> None:
         """Declare one row; ``more`` are further fields of it.
 
+        ``result`` stands here where the view returns a gateway's response; else it is the type that
+        the view returns. One that returns nothing answers 204.
+
         ``audit``: by default all that is more than reading, and that is done here and not by a
         runtime, has an entry under the view's name.
         """
@@ -100,6 +104,11 @@ class RouteTable:
                 and not inspect.iscoroutinefunction(view)
             )
         action = view.__name__ if audit is True else audit or ""
+        returns = inspect.get_annotations(view, eval_str=True)["return"]
+        if returns is None:
+            more.setdefault("status", 204)
+        elif result is None and isinstance(returns, type) and issubclass(returns, BaseModel):
+            result = returns
         self.paths.setdefault(path, {})[method] = Route(
             method, path, view, access, result, audit=action, **more
         )

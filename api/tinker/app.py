@@ -8,6 +8,7 @@ import asyncio
 import json
 import logging
 import re
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
@@ -87,8 +88,8 @@ async def _answer(scope: dict[str, Any], receive: Receive) -> Answer:
     if route.is_async:
         return await _relayed(route, caller, scope, receive, is_compressed=bool(encodings))
     body = await body_read(receive, None, limit_bytes=route.limit_bytes)
-    names = {name: unquote(value) for name, value in ids.items()}
-    return await (_promised if route.promises else _handle)(route, caller, body, names, scope)
+    ids = {name: unquote(value) for name, value in ids.items()}
+    return await (_promised if route.promises else _handle)(route, caller, body, ids, scope)
 
 
 async def _relayed(
@@ -121,11 +122,11 @@ async def _relayed(
 
 
 async def _promised(
-    route: Route, caller: KeyCaller, body: bytes, values: dict[str, Any], scope: dict[str, Any]
+    route: Route, caller: KeyCaller, body: bytes, ids: dict[str, str], scope: dict[str, Any]
 ) -> Answer:
     """A call that returns a future: what its user did wrong comes back through it."""
     try:
-        answer = await _handle(route, caller, body, values, scope)
+        answer = await _handle(route, caller, body, ids, scope)
     except (QuotaExceeded, BudgetExhausted):
         raise  # its client waits
     except DomainError as error:
@@ -136,8 +137,9 @@ async def _promised(
 
 
 async def _handle(
-    route: Route, caller: KeyCaller, body: bytes, values: dict[str, Any], scope: dict[str, Any]
+    route: Route, caller: KeyCaller, body: bytes, ids: dict[str, str], scope: dict[str, Any]
 ) -> Answer:
+    values: dict[str, Any] = {"caller": caller, **ids}
     if route.body is not None:
         if NUL_ESCAPED.search(body):
             return Answer.of({"detail": f"The body {NUL_PROBLEM}."}, 400)
@@ -152,8 +154,10 @@ async def _handle(
 
     def counted() -> Answer:
         requests_take(caller, size_bytes=len(body))
-        view = audited(route.view, route.audit) if route.audit else route.view
-        return view(caller, **values)
+        work = partial(route.view, **values)
+        return (
+            audited(work, route.audit, caller, ids, values.get("body")) if route.audit else work()
+        )
 
     return await database_sync_to_async(counted)()
 

@@ -32,7 +32,7 @@ from api.relay.errors import PREFIX, RelayError
 from api.relay.limits import limits
 from api.relay.proxy import body_read, headers_passed, proxy_until_end
 from api.rest.authentication import KeyCaller
-from api.rest.json_bounds import values_check
+from api.rest.parsing import values_check
 from api.tinker.callers import caller_of
 from api.tinker.relaying import runtime_announce
 from console.catalogue.base_models import base_model_list

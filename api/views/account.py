@@ -1,7 +1,7 @@
 """The caller and their API keys."""
 
 from api.presenters import account_view, key_created, key_list_view, sign_in_view
-from api.rest.requests import ApiRequest
+from api.rest.authentication import Caller
 from api.views.queries import LimitQuery
 from console.sessions.limits.usage import spent_by_key
 from console.users import keys, sign_ins
@@ -11,35 +11,33 @@ from console.users.selectors import project_list
 from tinkerscript.wire.account import AccountView, KeyCreate, KeyCreated, KeyList, SignInList
 
 
-def account_get(request: ApiRequest) -> AccountView:
+def account_get(caller: Caller) -> AccountView:
     """Who is calling, and their projects; a key knows only its own."""
-    user, key = request.auth.user, request.auth.key
+    user, key = caller.user, caller.key
     memberships = project_list(user=user)
     if key:
-        return account_view(user, memberships.filter(project=request.auth.project), [])
+        return account_view(user, memberships.filter(project=caller.project), [])
     return account_view(user, memberships, invitation_list(user=user))
 
 
-def sign_in_list(request: ApiRequest, query: LimitQuery) -> SignInList:
+def sign_in_list(caller: Caller, query: LimitQuery) -> SignInList:
     """The caller's own sign-ins, refused ones, and changes of password and second factor."""
-    records = sign_ins.sign_in_list(user=request.auth.user, limit=query.limit)
+    records = sign_ins.sign_in_list(user=caller.user, limit=query.limit)
     return SignInList(items=[sign_in_view(record) for record in records])
 
 
-def key_list(request: ApiRequest) -> KeyList:
+def key_list(caller: Caller) -> KeyList:
     """The project's API keys."""
-    project = request.auth.project
+    project = caller.project
     return key_list_view(keys_of(project=project), spent_by_key(project=project))
 
 
-def key_create(request: ApiRequest, body: KeyCreate) -> KeyCreated:
+def key_create(caller: Caller, body: KeyCreate) -> KeyCreated:
     """Make an API key; its secret is in this response and nowhere else."""
-    key, secret = keys.key_create(
-        project=request.auth.project, user=request.auth.user, **dict(body)
-    )
+    key, secret = keys.key_create(project=caller.project, user=caller.user, **dict(body))
     return key_created(key, secret)
 
 
-def key_revoke(request: ApiRequest, key_id: str) -> None:
+def key_revoke(caller: Caller, key_id: str) -> None:
     """End an API key."""
-    keys.key_revoke(project=request.auth.project, user=request.auth.user, key_id=key_id)
+    keys.key_revoke(project=caller.project, user=caller.user, key_id=key_id)

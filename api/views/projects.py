@@ -5,7 +5,7 @@ from datetime import timedelta
 from django.utils import timezone
 
 from api.presenters import audit_view, member_view, project_view, usage_list_view
-from api.rest.requests import ApiRequest
+from api.rest.authentication import Caller
 from api.views.queries import AuditQuery, PageQuery, UsageDaysQuery
 from console.audit.services import audit_list as entries_of
 from console.errors import Forbidden, NotFound
@@ -38,78 +38,78 @@ from tinkerscript.wire.projects import (
 DEFAULT_DAYS = 30
 
 
-def project_list(request: ApiRequest) -> ProjectList:
+def project_list(caller: Caller) -> ProjectList:
     """The projects that the caller is in; a key knows only its own."""
-    memberships = projects_of(user=request.auth.user)
-    if request.auth.key:
-        memberships = memberships.filter(project=request.auth.project)
+    memberships = projects_of(user=caller.user)
+    if caller.key:
+        memberships = memberships.filter(project=caller.project)
     return ProjectList(
         items=[project_view(membership.project, membership.role) for membership in memberships]
     )
 
 
-def project_create(request: ApiRequest, body: ProjectCreate) -> ProjectView:
+def project_create(caller: Caller, body: ProjectCreate) -> ProjectView:
     """Make a project; its maker owns it."""
-    project = services.project_create(user=request.auth.user, name=body.name)
-    return project_view(project, role_get(user=request.auth.user, project=project))
+    project = services.project_create(user=caller.user, name=body.name)
+    return project_view(project, role_get(user=caller.user, project=project))
 
 
-def project_rename(request: ApiRequest, project_id: str, body: ProjectUpdate) -> ProjectView:
+def project_rename(caller: Caller, project_id: str, body: ProjectUpdate) -> ProjectView:
     """Give the project another name."""
     # a key's project is its own; a person's is the one of the path
-    if project_id != request.auth.project.id:
+    if project_id != caller.project.id:
         raise NotFound("There is no such project, or you are not in it.")
-    project = services.project_rename(project=request.auth.project, name=body.name)
-    return project_view(project, role_get(user=request.auth.user, project=project))
+    project = services.project_rename(project=caller.project, name=body.name)
+    return project_view(project, role_get(user=caller.user, project=project))
 
 
-def member_list(request: ApiRequest) -> MemberList:
+def member_list(caller: Caller) -> MemberList:
     """Who works in the project, and who is invited to."""
     return MemberList(
-        items=[member_view(member) for member in members.member_list(project=request.auth.project)]
+        items=[member_view(member) for member in members.member_list(project=caller.project)]
     )
 
 
-def member_invite(request: ApiRequest, body: MemberInvite) -> MemberView:
+def member_invite(caller: Caller, body: MemberInvite) -> MemberView:
     """Invite an address to the project; they become a member by accepting."""
-    project, by = request.auth.project, request.auth.user
+    project, by = caller.project, caller.user
     return member_view(
         members.member_invite(project=project, email=body.email, role=body.role, by=by)
     )
 
 
-def member_update(request: ApiRequest, member_id: str, body: MemberUpdate) -> MemberView:
+def member_update(caller: Caller, member_id: str, body: MemberUpdate) -> MemberView:
     """Change a member's role; the last owner stays one."""
-    project = request.auth.project
+    project = caller.project
     return member_view(
         members.member_role_set(project=project, member_id=member_id, role=body.role)
     )
 
 
-def member_remove(request: ApiRequest, member_id: str) -> None:
+def member_remove(caller: Caller, member_id: str) -> None:
     """Remove a member, withdraw an invitation, or leave; the last owner cannot."""
-    members.member_remove(project=request.auth.project, user=request.auth.user, member_id=member_id)
+    members.member_remove(project=caller.project, user=caller.user, member_id=member_id)
 
 
-def invitation_accept(request: ApiRequest, member_id: str) -> ProjectView:
+def invitation_accept(caller: Caller, member_id: str) -> ProjectView:
     """Become a member of the project that one is invited to."""
-    member = members.invitation_accept(user=request.auth.user, member_id=member_id)
+    member = members.invitation_accept(user=caller.user, member_id=member_id)
     return project_view(member.project, member.role)
 
 
-def invitation_decline(request: ApiRequest, member_id: str) -> None:
+def invitation_decline(caller: Caller, member_id: str) -> None:
     """Do away with an invitation."""
-    members.invitation_decline(user=request.auth.user, member_id=member_id)
+    members.invitation_decline(user=caller.user, member_id=member_id)
 
 
-def usage_list(request: ApiRequest, query: PageQuery) -> UsageList:
+def usage_list(caller: Caller, query: PageQuery) -> UsageList:
     """What each session of the project used, newest first, all of them together, and what the
     project has now.
     """
-    project = request.auth.project
+    project = caller.project
     page = used(project=project, cursor=query.cursor, limit=query.limit)
     week = recent_usage(project=project, within=timedelta(days=7))
-    tells_payers = query.cursor is None and _may_read_payers(request)
+    tells_payers = query.cursor is None and _may_read_payers(caller)
     return usage_list_view(
         *page,
         last_7_days=week,
@@ -120,36 +120,36 @@ def usage_list(request: ApiRequest, query: PageQuery) -> UsageList:
     )
 
 
-def usage_days(request: ApiRequest, query: UsageDaysQuery) -> UsageDays:
+def usage_days(caller: Caller, query: UsageDaysQuery) -> UsageDays:
     """What the project used on each day, by model, or by member or key for who may read these."""
-    if query.by is not UsageBy.MODEL and not _may_read_payers(request):
+    if query.by is not UsageBy.MODEL and not _may_read_payers(caller):
         raise Forbidden(
             f"Usage by {query.by} needs the scope {Scope.ADMIN}.",
             hint="Use a key that has it, sign in, or ask for by=model.",
         )
     last = query.last or timezone.now().date()
     first = query.first or last - timedelta(days=DEFAULT_DAYS - 1)
-    return days_of(project=request.auth.project, first=first, last=last, by=query.by)
+    return days_of(project=caller.project, first=first, last=last, by=query.by)
 
 
-def session_usage(request: ApiRequest, session_id: str) -> SessionSpending:
+def session_usage(caller: Caller, session_id: str) -> SessionSpending:
     """What one session used and costs, and where its budget is heading at its pace so far."""
     session, key = (
-        session_get(project=request.auth.project, session_id=session_id),
-        request.auth.key,
+        session_get(project=caller.project, session_id=session_id),
+        caller.key,
     )
     is_own = key is not None and session.key_id == key.id
-    return session_spending(session=session, with_key=is_own or _may_read_payers(request))
+    return session_spending(session=session, with_key=is_own or _may_read_payers(caller))
 
 
-def _may_read_payers(request: ApiRequest) -> bool:
+def _may_read_payers(caller: Caller) -> bool:
     """Whether the caller may read members and keys, as their routes decide: a key needs the admin
     scope.
     """
-    return request.auth.key is None or Scope.ADMIN in request.auth.scopes
+    return caller.key is None or Scope.ADMIN in caller.scopes
 
 
-def audit_list(request: ApiRequest, query: AuditQuery) -> AuditPage:
+def audit_list(caller: Caller, query: AuditQuery) -> AuditPage:
     """Who did what in the project, newest first."""
-    records, next_cursor = entries_of(project_id=request.auth.project.id, **query.model_dump())
+    records, next_cursor = entries_of(project_id=caller.project.id, **query.model_dump())
     return AuditPage(items=[audit_view(record) for record in records], next_cursor=next_cursor)

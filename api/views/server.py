@@ -1,6 +1,6 @@
 """What this server is, for clients of other versions."""
 
-from api.rest.requests import ApiRequest
+from api.rest.authentication import Caller
 from console.operations.capacity import capacity_get as capacity
 from tinkerscript.wire.server import CapacityView, ServerView
 from tinkerscript.wire.version import VERSION
@@ -12,16 +12,15 @@ CAPABILITIES = (
 )  # fmt: skip
 
 
-def server_get(request: ApiRequest) -> ServerView:
+def server_get(caller: Caller) -> ServerView:
     """The server's version, the oldest client that it serves, and what not every version can do."""
     return ServerView(
         version=VERSION, minimum_client=MINIMUM_CLIENT, capabilities=sorted(CAPABILITIES)
     )
 
 
-def capacity_get(request: ApiRequest) -> CapacityView:
+def capacity_get(caller: Caller) -> CapacityView:
     """What the project has of the server and waits for; a signed-in operator (Django staff) is told
     of all.
     """
-    caller = request.auth
     return capacity(project=caller.project, is_operator=caller.is_operator)

@@ -5,7 +5,7 @@ import dataclasses
 from asgiref.sync import sync_to_async
 
 from api.presenters import session_list_view, session_view
-from api.rest.requests import ApiRequest
+from api.rest.authentication import Caller
 from api.views.queries import (
     EventQuery,
     LogQuery,
@@ -40,25 +40,24 @@ from tinkerscript.wire.sessions import (
 )
 
 
-def place_list(request: ApiRequest) -> PlaceList:
+def place_list(caller: Caller) -> PlaceList:
     """Where sessions of this server can run, with what of the project's runs and waits at each
     place.
 
     A signed-in operator (Django staff) is told of all projects.
     """
-    caller = request.auth
     return PlaceList(items=places(project=None if caller.is_operator else caller.project))
 
 
-def base_model_list(request: ApiRequest) -> BaseModelList:
+def base_model_list(caller: Caller) -> BaseModelList:
     """The models that a session can start from."""
     return BaseModelList(items=base_models())
 
 
-def session_list(request: ApiRequest, query: SessionQuery) -> SessionList:
+def session_list(caller: Caller, query: SessionQuery) -> SessionList:
     """The project's sessions, newest first if not sorted otherwise."""
     sessions, more = selectors.session_list(
-        project=request.auth.project,
+        project=caller.project,
         cursor=query.cursor,
         limit=query.limit,
         states=query.state,
@@ -83,9 +82,8 @@ def session_list(request: ApiRequest, query: SessionQuery) -> SessionList:
     return session_list_view(sessions, more, measures)
 
 
-def session_create(request: ApiRequest, body: SessionCreate) -> SessionView:
+def session_create(caller: Caller, body: SessionCreate) -> SessionView:
     """Start a training session."""
-    caller = request.auth
     start = starting_point(project=caller.project, name=body.base_model)
     created = services.session_create(
         project=caller.project, body=body, key=caller.key, person=caller.user, start=start
@@ -93,59 +91,56 @@ def session_create(request: ApiRequest, body: SessionCreate) -> SessionView:
     return session_view(created)
 
 
-def session_dry_run(request: ApiRequest, body: SessionCreate) -> SessionPlan:
+def session_dry_run(caller: Caller, body: SessionCreate) -> SessionPlan:
     """What starting this session would mean; nothing is started."""
-    caller = request.auth
     start = starting_point(project=caller.project, name=body.base_model)
     return dry_run(
         project=caller.project, body=body, key=caller.key, person=caller.user, start=start
     )
 
 
-def session_get(request: ApiRequest, session_id: str) -> SessionView:
+def session_get(caller: Caller, session_id: str) -> SessionView:
     """One session."""
-    return session_view(selectors.session_get(project=request.auth.project, session_id=session_id))
+    return session_view(selectors.session_get(project=caller.project, session_id=session_id))
 
 
-def session_update(request: ApiRequest, session_id: str, body: SessionUpdate) -> SessionView:
+def session_update(caller: Caller, session_id: str, body: SessionUpdate) -> SessionView:
     """Name, tags, notes and pin of a session, in every state."""
     return session_view(
-        services.session_update(project=request.auth.project, session_id=session_id, body=body)
+        services.session_update(project=caller.project, session_id=session_id, body=body)
     )
 
 
-def session_stop(request: ApiRequest, session_id: str) -> SessionView:
+def session_stop(caller: Caller, session_id: str) -> SessionView:
     """Ask for the end of a session; asking again changes nothing."""
-    return session_view(services.session_stop(project=request.auth.project, session_id=session_id))
+    return session_view(services.session_stop(project=caller.project, session_id=session_id))
 
 
-def session_suspend(request: ApiRequest, session_id: str) -> SessionView:
+def session_suspend(caller: Caller, session_id: str) -> SessionView:
     """Save a ready session's state and free its runtime; a request or resume brings it back."""
-    return session_view(
-        services.session_suspend(project=request.auth.project, session_id=session_id)
-    )
+    return session_view(services.session_suspend(project=caller.project, session_id=session_id))
 
 
-def session_resume(request: ApiRequest, session_id: str, query: ResumeQuery) -> SessionView:
+def session_resume(caller: Caller, session_id: str, query: ResumeQuery) -> SessionView:
     """Bring a suspended session back, where ``trainer_ranks`` is given under that number of trainer
     processes.
     """
-    project, ranks = request.auth.project, query.trainer_ranks
+    project, ranks = caller.project, query.trainer_ranks
     return session_view(
         services.session_resume(project=project, session_id=session_id, trainer_ranks=ranks)
     )
 
 
-def session_delete(request: ApiRequest, session_id: str) -> None:
+def session_delete(caller: Caller, session_id: str) -> None:
     """Remove a session that has ended, with its record, episodes and checkpoints."""
-    services.session_delete(project=request.auth.project, session_id=session_id)
+    services.session_delete(project=caller.project, session_id=session_id)
 
 
-def session_logs(request: ApiRequest, session_id: str, query: LogQuery) -> SessionLogs:
+def session_logs(caller: Caller, session_id: str, query: LogQuery) -> SessionLogs:
     """The last lines that the session's runtime wrote, or its last one after the end; or those
     after a cursor.
     """
-    project = request.auth.project
+    project = caller.project
     page = logs.session_logs(
         project=project,
         session_id=session_id,
@@ -156,9 +151,9 @@ def session_logs(request: ApiRequest, session_id: str, query: LogQuery) -> Sessi
     return SessionLogs(**dataclasses.asdict(page))
 
 
-async def event_list(request: ApiRequest, session_id: str, query: EventQuery) -> EventPage:
+async def event_list(caller: Caller, session_id: str, query: EventQuery) -> EventPage:
     """The session's record after a cursor; waits for the next entry if asked to."""
-    await sync_to_async(selectors.session_get)(project=request.auth.project, session_id=session_id)
+    await sync_to_async(selectors.session_get)(project=caller.project, session_id=session_id)
     if query.spread:
         marks = sync_to_async(live.marks_spread)
         return await marks(session_id=session_id, after=query.after, limit=query.limit)
@@ -173,19 +168,17 @@ async def event_list(request: ApiRequest, session_id: str, query: EventQuery) ->
     )
 
 
-def evaluation_create(request: ApiRequest, session_id: str, body: Evaluation) -> Event:
+def evaluation_create(caller: Caller, session_id: str, body: Evaluation) -> Event:
     """Add what an evaluation measured to the session's record; the console draws it."""
-    row = services.evaluation_record(project=request.auth.project, session_id=session_id, body=body)
+    row = services.evaluation_record(project=caller.project, session_id=session_id, body=body)
     return Event(cursor=row.id, kind=EventKind(row.kind), at=row.at, data=row.data)
 
 
-def metric_columns(request: ApiRequest, session_id: str, query: MetricQuery) -> MetricColumns:
+def metric_columns(caller: Caller, session_id: str, query: MetricQuery) -> MetricColumns:
     """The session's steps as columns, put together to as many points as are asked for, with their
     extremes.
     """
-    return columns_of(
-        selectors.session_get(project=request.auth.project, session_id=session_id), query
-    )
+    return columns_of(selectors.session_get(project=caller.project, session_id=session_id), query)
 
 
 def columns_of(session: Session, query: MetricQuery) -> MetricColumns:
@@ -203,9 +196,9 @@ def columns_of(session: Session, query: MetricQuery) -> MetricColumns:
     )
 
 
-def resource_columns(request: ApiRequest, session_id: str, query: ResourceQuery) -> ResourceColumns:
+def resource_columns(caller: Caller, session_id: str, query: ResourceQuery) -> ResourceColumns:
     """What the session's runtimes used of their machines, sampled every ten seconds, as columns."""
-    session = selectors.session_get(project=request.auth.project, session_id=session_id)
+    session = selectors.session_get(project=caller.project, session_id=session_id)
     return resources.resource_columns(
         session_id=session.id, created_at=session.created_at.timestamp(), points=query.points
     )

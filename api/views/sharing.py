@@ -10,7 +10,7 @@ from django.http import HttpResponse
 
 from api.episode_presenters import episode_list_view
 from api.presenters import session_view
-from api.rest.requests import ApiRequest, ShareRequest
+from api.rest.authentication import Caller
 from api.views.queries import MetricQuery, SharedEpisodeQuery, TimelinesQuery
 from api.views.sessions import columns_of
 from api.views.trajectories import stored_timelines
@@ -38,50 +38,50 @@ from tinkerscript.wire.reading.sharing import (
 )
 
 
-def share_create(request: ApiRequest, session_id: str, body: ShareCreate) -> ShareCreated:
+def share_create(caller: Caller, session_id: str, body: ShareCreate) -> ShareCreated:
     """Make a link that reads the session without an account."""
-    if Scope.SESSIONS_READ not in request.auth.scopes:
+    if Scope.SESSIONS_READ not in caller.scopes:
         raise Forbidden(
             f"This needs the scope {Scope.SESSIONS_READ} too: a link reads.",
             hint=f"Use a key that has both: {settings.PUBLIC_URL}/keys",
-            details={"needed": Scope.SESSIONS_READ, "scopes": sorted(request.auth.scopes)},
+            details={"needed": Scope.SESSIONS_READ, "scopes": sorted(caller.scopes)},
         )
     link, token = services.share_create(
-        project=request.auth.project,
+        project=caller.project,
         session_id=session_id,
-        person=request.auth.user,
-        key=request.auth.key,
+        person=caller.user,
+        key=caller.key,
         expires_in_days=body.expires_in_days,
     )
     return ShareCreated(**_view(link).model_dump(), url=f"{settings.PUBLIC_URL}/shared#{token}")
 
 
-def share_list(request: ApiRequest, session_id: str) -> ShareList:
+def share_list(caller: Caller, session_id: str) -> ShareList:
     """The links that read the session now; their tokens are not kept."""
-    links = services.share_list(project=request.auth.project, session_id=session_id)
+    links = services.share_list(project=caller.project, session_id=session_id)
     return ShareList(items=[_view(link) for link in links])
 
 
-def share_revoke(request: ApiRequest, session_id: str, share_id: str) -> None:
+def share_revoke(caller: Caller, session_id: str, share_id: str) -> None:
     """End a link, now and for ever."""
-    services.share_revoke(project=request.auth.project, session_id=session_id, share_id=share_id)
+    services.share_revoke(project=caller.project, session_id=session_id, share_id=share_id)
 
 
-def shared_get(request: ShareRequest) -> SharedRun:
+def shared_get(link: ShareLink) -> SharedRun:
     """The session of the link."""
-    view = session_view(request.auth.session)
+    view = session_view(link.session)
     fields = {name: getattr(view, name) for name in SharedRun.model_fields if name != "expires_at"}
-    return SharedRun(**fields, expires_at=request.auth.expires_at)
+    return SharedRun(**fields, expires_at=link.expires_at)
 
 
-def shared_metrics(request: ShareRequest, query: MetricQuery) -> MetricColumns:
+def shared_metrics(link: ShareLink, query: MetricQuery) -> MetricColumns:
     """The steps of the link's session as columns."""
-    return columns_of(request.auth.session, query)
+    return columns_of(link.session, query)
 
 
-def shared_episodes(request: ShareRequest, query: SharedEpisodeQuery) -> EpisodeList:
+def shared_episodes(link: ShareLink, query: SharedEpisodeQuery) -> EpisodeList:
     """The episodes of the link's session that match, without what people said of them."""
-    session = request.auth.session
+    session = link.session
     page, more = episodes.episode_list(
         project=session.project,
         session_id=session.id,
@@ -93,9 +93,9 @@ def shared_episodes(request: ShareRequest, query: SharedEpisodeQuery) -> Episode
     return episode_list_view(page, {}, more)
 
 
-def shared_timelines(request: ShareRequest, episode_id: str, query: TimelinesQuery) -> HttpResponse:
+def shared_timelines(link: ShareLink, episode_id: str, query: TimelinesQuery) -> HttpResponse:
     """Every token of an episode of the link's session, once it is stored."""
-    session = request.auth.session
+    session = link.session
     record = episodes.episode_get(
         project=session.project, session_id=session.id, episode_id=episode_id
     )
@@ -111,33 +111,31 @@ def _view(link: ShareLink) -> ShareView:
     )
 
 
-def saved_view_list(request: ApiRequest) -> SavedViewList:
+def saved_view_list(caller: Caller) -> SavedViewList:
     """The project's saved views: pinned ones first, then by name."""
     return SavedViewList(
-        items=[
-            _saved_view(view) for view in saved_views.saved_view_list(project=request.auth.project)
-        ]
+        items=[_saved_view(view) for view in saved_views.saved_view_list(project=caller.project)]
     )
 
 
-def saved_view_create(request: ApiRequest, body: SavedViewCreate) -> SavedViewView:
+def saved_view_create(caller: Caller, body: SavedViewCreate) -> SavedViewView:
     """Keep how the charts of a run are looked at, by a name that no other view of the project
     has.
     """
-    return _saved_view(saved_views.saved_view_create(project=request.auth.project, body=body))
+    return _saved_view(saved_views.saved_view_create(project=caller.project, body=body))
 
 
-def saved_view_update(request: ApiRequest, view_id: str, body: SavedViewUpdate) -> SavedViewView:
+def saved_view_update(caller: Caller, view_id: str, body: SavedViewUpdate) -> SavedViewView:
     """Change what is given."""
     fields = body.model_dump(exclude_unset=True)
     return _saved_view(
-        saved_views.saved_view_update(project=request.auth.project, view_id=view_id, fields=fields)
+        saved_views.saved_view_update(project=caller.project, view_id=view_id, fields=fields)
     )
 
 
-def saved_view_delete(request: ApiRequest, view_id: str) -> None:
+def saved_view_delete(caller: Caller, view_id: str) -> None:
     """Remove a view."""
-    saved_views.saved_view_delete(project=request.auth.project, view_id=view_id)
+    saved_views.saved_view_delete(project=caller.project, view_id=view_id)
 
 
 def _saved_view(view: SavedView) -> SavedViewView:

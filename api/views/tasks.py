@@ -1,6 +1,6 @@
 """The queue of tasks of a session."""
 
-from api.rest.requests import ApiRequest
+from api.rest.authentication import Caller
 from console.sessions.tasks import queue
 from console.sessions.tasks.models import QueuedTask
 from tinkerscript.wire.tasks import (
@@ -15,44 +15,42 @@ from tinkerscript.wire.tasks import (
 )
 
 
-def tasks_put(request: ApiRequest, session_id: str, body: TasksPut) -> TaskCounts:
+def tasks_put(caller: Caller, session_id: str, body: TasksPut) -> TaskCounts:
     """Add tasks to the queue, all of them or none; workers take them from there."""
-    return queue.tasks_put(project=request.auth.project, session_id=session_id, body=body)
+    return queue.tasks_put(project=caller.project, session_id=session_id, body=body)
 
 
-def task_counts(request: ApiRequest, session_id: str) -> TaskCounts:
+def task_counts(caller: Caller, session_id: str) -> TaskCounts:
     """How many attempts wait, run, are done and have failed, and how many workers there are."""
-    return queue.task_counts(project=request.auth.project, session_id=session_id)
+    return queue.task_counts(project=caller.project, session_id=session_id)
 
 
-def tasks_lease(request: ApiRequest, session_id: str, body: TasksLease) -> TaskLeases:
+def tasks_lease(caller: Caller, session_id: str, body: TasksLease) -> TaskLeases:
     """Keep the leases that a worker holds and take the next attempts."""
-    return queue.tasks_lease(project=request.auth.project, session_id=session_id, body=body)
+    return queue.tasks_lease(project=caller.project, session_id=session_id, body=body)
 
 
-def task_episode_set(
-    request: ApiRequest, session_id: str, task_id: str, body: TaskEpisode
-) -> TaskView:
+def task_episode_set(caller: Caller, session_id: str, task_id: str, body: TaskEpisode) -> TaskView:
     """Say in which episode an attempt is played, before it is."""
     ids = {"session_id": session_id, "task_id": task_id}
     row = queue.task_episode_set(
-        project=request.auth.project, lease=body.lease, episode_id=body.episode_id, **ids
+        project=caller.project, lease=body.lease, episode_id=body.episode_id, **ids
     )
     return _view(row)
 
 
-def task_group_set(request: ApiRequest, session_id: str, task_id: str, body: TaskGroup) -> TaskView:
+def task_group_set(caller: Caller, session_id: str, task_id: str, body: TaskGroup) -> TaskView:
     """Say in which episodes a judged task is played, and what the judge made of them, before they
     are ended.
     """
     ids = {"session_id": session_id, "task_id": task_id}
-    return _view(queue.task_group_set(project=request.auth.project, body=body, **ids))
+    return _view(queue.task_group_set(project=caller.project, body=body, **ids))
 
 
-def task_finish(request: ApiRequest, session_id: str, task_id: str, body: TaskFinish) -> TaskView:
+def task_finish(caller: Caller, session_id: str, task_id: str, body: TaskFinish) -> TaskView:
     """Say that an attempt is done, or why not: then it waits again, or has failed for good."""
     row = queue.task_finish(
-        project=request.auth.project,
+        project=caller.project,
         session_id=session_id,
         task_id=task_id,
         lease=body.lease,

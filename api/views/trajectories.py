@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
 from api.episode_presenters import (
@@ -21,7 +21,8 @@ from api.episode_presenters import (
     step_view,
 )
 from api.gateway_proxy import gateway_response
-from api.rest.requests import ApiRequest
+from api.rest.authentication import Caller
+from api.rest.errors import json_response
 from api.views.queries import (
     DocumentsQuery,
     EpisodeFilterQuery,
@@ -42,7 +43,13 @@ from console.sessions.episodes.pages import calls_page
 from console.sessions.models import EpisodeRecord
 from console.sessions.runtime.episode_erasure import episode_erase as erase
 from console.sessions.selectors import session_get
-from tinkerscript.wire.episodes import AnnotationList, EpisodeAnnotate, EpisodeNeighbours
+from tinkerscript.wire.episodes import (
+    AnnotationList,
+    EpisodeAnnotate,
+    EpisodeList,
+    EpisodeNeighbours,
+    EpisodeView,
+)
 from tinkerscript.wire.reading.documents import EpisodeDocuments
 from tinkerscript.wire.reading.facets import EpisodeFacets, NearestPlays, bound_of
 from tinkerscript.wire.reading.token_pages import outline, timelines_page
@@ -51,36 +58,32 @@ from tinkerscript.wire.sessions import SessionState
 
 
 async def episode_list(
-    request: ApiRequest, session_id: str, query: EpisodeQuery
-) -> HttpResponseBase:
+    caller: Caller, request: HttpRequest, session_id: str, query: EpisodeQuery
+) -> EpisodeList | HttpResponseBase:
     """The session's episodes, newest first if no sort is given.
 
     With neither filter nor sort the list of a running session is that of this moment; else, and in
     every other state, it is what the runtime has reported, which it does within seconds.
     """
     asks = query.model_fields_set - {"cursor", "limit"}
-    if not asks and await sync_to_async(_is_ready)(request, session_id):
-        return await gateway_response(request, session_id, "episodes")
-    return await sync_to_async(_list)(request, session_id, query)
+    if not asks and await sync_to_async(_is_ready)(caller, session_id):
+        return await gateway_response(caller, request, session_id, "episodes")
+    return await sync_to_async(_list)(caller, session_id, query)
 
 
-def episode_facets(
-    request: ApiRequest, session_id: str, query: EpisodeFilterQuery
-) -> EpisodeFacets:
+def episode_facets(caller: Caller, session_id: str, query: EpisodeFilterQuery) -> EpisodeFacets:
     """Rewards, fates and tasks of the episodes that match, counted; of those that the runtime has
     reported.
     """
-    return facets.episode_facets(
-        project=request.auth.project, session_id=session_id, only=_filter(query)
-    )
+    return facets.episode_facets(project=caller.project, session_id=session_id, only=_filter(query))
 
 
-def episodes_nearest(request: ApiRequest, session_id: str, query: NearestQuery) -> NearestPlays:
+def episodes_nearest(caller: Caller, session_id: str, query: NearestQuery) -> NearestPlays:
     """Each task at its plays nearest to two versions, what lost most first: tasks that take turns
     are compared too.
     """
     return nearest.episodes_nearest(
-        project=request.auth.project,
+        project=caller.project,
         session_id=session_id,
         held_out=query.held_out,
         from_version=query.from_version,
@@ -89,13 +92,13 @@ def episodes_nearest(request: ApiRequest, session_id: str, query: NearestQuery) 
 
 
 def episode_neighbours(
-    request: ApiRequest, session_id: str, episode_id: str, query: NeighboursQuery
+    caller: Caller, session_id: str, episode_id: str, query: NeighboursQuery
 ) -> EpisodeNeighbours:
     """What stands before and after an episode in the list of those that match, however long the
     list is.
     """
     previous, following = selectors.episode_neighbours(
-        project=request.auth.project,
+        project=caller.project,
         session_id=session_id,
         episode_id=episode_id,
         only=_filter(query),
@@ -104,39 +107,37 @@ def episode_neighbours(
     return EpisodeNeighbours(previous=previous, next=following)
 
 
-async def episode_get(request: ApiRequest, session_id: str, episode_id: str) -> HttpResponseBase:
+async def episode_get(
+    caller: Caller, request: HttpRequest, session_id: str, episode_id: str
+) -> EpisodeView | HttpResponseBase:
     """One episode."""
-    if await sync_to_async(_is_ready)(request, session_id):
-        return await gateway_response(request, session_id, "episodes", episode_id)
-    record = await sync_to_async(_record)(request, session_id, episode_id)
-    if record is None:  # a session that is on its way up may know of it
-        return await gateway_response(request, session_id, "episodes", episode_id)
-    return _json(episode_view(record).model_dump_json())
+    record = await sync_to_async(_record_alone)(caller, session_id, episode_id)
+    if record is None:
+        return await gateway_response(caller, request, session_id, "episodes", episode_id)
+    return episode_view(record)
 
 
 async def episode_calls(
-    request: ApiRequest, session_id: str, episode_id: str, query: PageQuery
+    caller: Caller, request: HttpRequest, session_id: str, episode_id: str, query: PageQuery
 ) -> HttpResponseBase:
     """An episode's LLM calls with their token ids, and how they merged."""
-    if await sync_to_async(_is_ready)(request, session_id):
-        return await gateway_response(request, session_id, "episodes", episode_id, "calls")
-    record = await sync_to_async(_record)(request, session_id, episode_id)
+    record = await sync_to_async(_record_alone)(caller, session_id, episode_id)
     if record is None:
-        return await gateway_response(request, session_id, "episodes", episode_id, "calls")
+        return await gateway_response(caller, request, session_id, "episodes", episode_id, "calls")
     return await sync_to_async(_calls)(record, query)
 
 
 async def episode_timelines(
-    request: ApiRequest, session_id: str, episode_id: str, query: TimelinesQuery
+    caller: Caller, request: HttpRequest, session_id: str, episode_id: str, query: TimelinesQuery
 ) -> HttpResponseBase:
     """Every token of an episode with its text, log-probability, version and advantage."""
-    record = await sync_to_async(_record)(request, session_id, episode_id)
+    record = await sync_to_async(_record)(caller, session_id, episode_id)
     if record is not None and record.pack is not None:
         return await sync_to_async(_annotated_timelines)(record, query)
-    if record is not None and not await sync_to_async(_is_ready)(request, session_id):
+    if record is not None and not await sync_to_async(_is_ready)(caller, session_id):
         raise _not_stored()
     answer = await gateway_response(
-        request, session_id, "episodes", episode_id, "timelines", query={}
+        caller, request, session_id, "episodes", episode_id, "timelines", query={}
     )
     if not isinstance(answer, HttpResponse) or answer.status_code != 200:
         return answer
@@ -148,90 +149,95 @@ async def episode_timelines(
     )
 
 
-def episode_documents(
-    request: ApiRequest, session_id: str, query: DocumentsQuery
-) -> EpisodeDocuments:
+def episode_documents(caller: Caller, session_id: str, query: DocumentsQuery) -> EpisodeDocuments:
     """Presigned URLs of what every ended episode's pages are made of, to read the run without a
     server.
     """
-    project = request.auth.project
+    project = caller.project
     return documents_export(
         project=project, session_id=session_id, after=query.cursor, limit=query.limit
     )
 
 
 def episode_annotate(
-    request: ApiRequest, session_id: str, episode_id: str, body: EpisodeAnnotate
+    caller: Caller, session_id: str, episode_id: str, body: EpisodeAnnotate
 ) -> AnnotationList:
     """Say what the caller thinks of an episode; once its runtime has reported it, which takes
     seconds.
     """
     said = annotations.episode_annotate(
-        project=request.auth.project,
+        project=caller.project,
         session_id=session_id,
         episode_id=episode_id,
         body=body,
-        person=request.auth.user,
+        person=caller.user,
     )
     return AnnotationList(items=[annotation_view(row) for row in said])
 
 
-async def episode_erase(request: ApiRequest, session_id: str, episode_id: str) -> HttpResponseBase:
+async def episode_erase(
+    caller: Caller, request: HttpRequest, session_id: str, episode_id: str
+) -> HttpResponseBase:
     """Erase what is kept of an episode of a session that is ready or has ended: row, tokens,
     annotations, copies.
     """
-    caller, by_runtime = request.auth, await sync_to_async(_is_ready)(request, session_id)
+    by_runtime = await sync_to_async(_is_ready)(caller, session_id)
     if by_runtime:
-        answer = await gateway_response(request, session_id, "episodes", episode_id)
+        answer = await gateway_response(caller, request, session_id, "episodes", episode_id)
         if answer.status_code != 204:
             return answer
-    erased = sync_to_async(erase)(
+    await sync_to_async(erase)(
         project=caller.project,
         session_id=session_id,
         episode_id=episode_id,
         actor=caller.user.email,
         key_id=caller.key.id if caller.key else None,
-        request_id=request_id_of(request.http),
+        request_id=request_id_of(request),
         by_runtime=by_runtime,
     )
-    await erased
     return HttpResponse(status=204)
 
 
-def group_list(request: ApiRequest, session_id: str, query: GroupQuery) -> GroupList:
+def group_list(caller: Caller, session_id: str, query: GroupQuery) -> GroupList:
     """The groups that were trained or wait to be, the newest first."""
     found = selectors.group_list(
-        project=request.auth.project, session_id=session_id, **query.model_dump()
+        project=caller.project, session_id=session_id, **query.model_dump()
     )
     return group_list_view(*found)
 
 
-def step_get(request: ApiRequest, session_id: str, step: str) -> StepView:
+def step_get(caller: Caller, session_id: str, step: str) -> StepView:
     """What one optimizer step measured, and the groups that it was made of."""
-    session_get(project=request.auth.project, session_id=session_id)
+    session_get(project=caller.project, session_id=session_id)
     if not (step.isascii() and step.isdigit() and len(step) < 10):
         raise NotFound(
             "There is no such step in this session.", hint="A step is a number, from 1 on."
         )
     return step_view(
-        selectors.step_get(project=request.auth.project, session_id=session_id, step=int(step))
+        selectors.step_get(project=caller.project, session_id=session_id, step=int(step))
     )
 
 
-def _is_ready(request: ApiRequest, session_id: str) -> bool:
-    session = session_get(project=request.auth.project, session_id=session_id)
+def _record_alone(caller: Caller, session_id: str, episode_id: str) -> EpisodeRecord | None:
+    """The record, where it is read without the runtime; a session on its way up may know of more."""
+    ready = _is_ready(caller, session_id)
+    return None if ready else _record(caller, session_id, episode_id)
+
+
+def _is_ready(caller: Caller, session_id: str) -> bool:
+    session = session_get(project=caller.project, session_id=session_id)
     return session.state == SessionState.READY
 
 
-def _record(request: ApiRequest, session_id: str, episode_id: str) -> EpisodeRecord | None:
+def _record(caller: Caller, session_id: str, episode_id: str) -> EpisodeRecord | None:
     try:
         return selectors.episode_get(
-            project=request.auth.project, session_id=session_id, episode_id=episode_id
+            project=caller.project, session_id=session_id, episode_id=episode_id
         )
     except NotFound:
         # Raised again for a session that is not the caller's; of one that has ended nothing more is
         # known.
-        session = session_get(project=request.auth.project, session_id=session_id)
+        session = session_get(project=caller.project, session_id=session_id)
         if (
             SessionState(session.state) in (SessionState.SUSPENDED, SessionState.STOPPING)
             or SessionState(session.state).is_terminal
@@ -240,19 +246,19 @@ def _record(request: ApiRequest, session_id: str, episode_id: str) -> EpisodeRec
         return None
 
 
-def _list(request: ApiRequest, session_id: str, query: EpisodeQuery) -> HttpResponse:
+def _list(caller: Caller, session_id: str, query: EpisodeQuery) -> EpisodeList:
     page, more = selectors.episode_list(
-        project=request.auth.project,
+        project=caller.project,
         session_id=session_id,
         only=_filter(query),
         sort=query.sort or selectors.EpisodeSort.NEWEST,
         cursor=query.cursor,
         limit=query.limit,
     )
-    session = session_get(project=request.auth.project, session_id=session_id)
+    session = session_get(project=caller.project, session_id=session_id)
     ids = [record.episode_id for record in page]
     said = annotations_of(session=session, episode_ids=ids, most=MAX_LISTED)
-    return _json(episode_list_view(page, said, more).model_dump_json())
+    return episode_list_view(page, said, more)
 
 
 def _filter(query: EpisodeFilterQuery) -> selectors.EpisodeFilter:
@@ -293,7 +299,9 @@ def _calls(record: EpisodeRecord, query: PageQuery) -> HttpResponse:
     end = start + query.limit
     more = str(end) if end < len(document["calls"]) else None
     items = calls_page(document, start=start, limit=query.limit)
-    return _json(json.dumps({"report": document["report"], "items": items, "next_cursor": more}))
+    return json_response(
+        json.dumps({"report": document["report"], "items": items, "next_cursor": more})
+    )
 
 
 def _annotated_timelines(record: EpisodeRecord, query: TimelinesQuery) -> HttpResponse:
@@ -327,7 +335,7 @@ def _timelines(episode: Any, document: Any, advantages: Any, query: TimelinesQue
         "timelines": runs,
         "next_cursor": str(more) if more is not None else None,
     }
-    return _json(json.dumps(answer))
+    return json_response(json.dumps(answer))
 
 
 def _annotations(record: EpisodeRecord) -> list[dict[str, Any]]:
@@ -344,7 +352,3 @@ def _not_stored() -> Conflict:
         "one whose runtime was"
         " lost before are in its journal alone.",
     )
-
-
-def _json(text: str) -> HttpResponse:
-    return HttpResponse(text, content_type="application/json")

@@ -33,7 +33,14 @@ from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.runtime import StoredFile
 from tinkerscript.wire.sessions import SessionCreate, SessionKind, SessionState
-from tinkerscript.wire.tinker.messages import LoraOptions, ModelCreate, ModelSource, SamplerCreate
+from tinkerscript.wire.tinker.messages import (
+    ClientsOver,
+    ClientsServed,
+    LoraOptions,
+    ModelCreate,
+    ModelSource,
+    SamplerCreate,
+)
 
 # an engine that meets a larger adapter is loaded again, with room for it
 LEAST_RANK = 32
@@ -122,13 +129,13 @@ def sharable(*, project: Project, key: ApiKey | None, base_model: str) -> QueryS
     return sessions.order_by(is_ready, "-created_at", "-id")
 
 
-def clients_over(*, session: Session, clients: list[str]) -> list[str]:
+def clients_over(*, session: Session, body: ClientsServed) -> ClientsOver:
     """Which of the Tinker sessions that its runtime has something of are over, or are not its."""
     live = TinkerRuntime.objects.filter(
-        session=session, tinker_session__in=clients, tinker_session__finished__isnull=True
+        session=session, tinker_session__in=body.clients, tinker_session__finished__isnull=True
     )
     kept = set(live.values_list("tinker_session_id", flat=True))
-    return [client for client in clients if client not in kept]
+    return ClientsOver(over=[client for client in body.clients if client not in kept])
 
 
 def runtimes_leave(*, tinker_session: TinkerSession, reason: str, detail: str) -> None:

@@ -44,7 +44,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     async def answered(**_: object) -> Answered:
         return Answered(200, {})
 
-    monkeypatch.setattr("api.views.outside.outside_chat", answered)
+    monkeypatch.setattr("api.views.kinds.outside_chat", answered)
     monkeypatch.setattr("api.views.checkpoints.named_publish", lambda **_: None)
 
 

@@ -20,7 +20,7 @@ from support.asgi_calls import FakeGateway
 from support.factories import BASE_MODEL, EVERY_SCOPE
 from support.tinker_client import Client
 from support.tinker_harness import step
-from tinkerscript.wire.tinker.messages import TokensUsed, WorkReport
+from tinkerscript.wire.tinker.messages import ClientsServed, TokensUsed, WorkReport
 
 pytestmark = pytest.mark.django_db(transaction=True)
 DONE = {"reason": {"type": "success"}}
@@ -51,10 +51,8 @@ async def test_two_programs_of_a_project_share_a_runtime_that_ends_with_the_last
     row = await Session.objects.aget(id=shared)
     assert (row.state, row.desired) == ("ready", "run"), "the evaluator is there"
     over = sync_to_async(runtimes.clients_over)
-    assert await over(session=row, clients=[trainer, evaluator, "tnk_none"]) == [
-        trainer,
-        "tnk_none",
-    ]
+    served = ClientsServed(clients=[trainer, evaluator, "tnk_none"])
+    assert (await over(session=row, body=served)).over == [trainer, "tnk_none"]
 
     async def unknown(request: web.Request) -> web.Response:
         return web.json_response({"detail": "there is no model"}, status=404)
