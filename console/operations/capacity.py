@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from django.conf import settings
 from django.db.models import Min
 
-from console.scheduling.draining import is_draining
+from console.scheduling.instance import is_draining
 from console.scheduling.models import WarmRuntime
 from console.sessions.limits.models import Device
 from console.sessions.limits.queue import devices_in_use, queue_places

@@ -4,6 +4,9 @@ those of a copy.
 A backup that is restored beside the server it came from has the same sessions; so has a copy of
 DATA. Neither is the same instance: ``restore`` draws another secret, and the number of SQLite's
 file is part of the id.
+
+And whether it is being drained: nothing starts, and what runs saves its state and is suspended, so
+that the machine can be worked on.
 """
 
 import hashlib
@@ -14,7 +17,7 @@ from django.db import connection
 
 from console.live.services import event_record
 from console.scheduling.launchers.protocol import launch_instance
-from console.scheduling.models import LeaderLease, ServerInstance
+from console.scheduling.models import Drain, LeaderLease, ServerInstance
 from console.sessions.models import Desired, Session
 from console.sessions.transitions import NO_LEASE, WITH_RUNTIME
 from tinkerscript.wire.config import HERE
@@ -99,3 +102,18 @@ def _database_file() -> int:
         return os.stat(connection.settings_dict["NAME"]).st_ino
     except OSError:  # in memory
         return 0
+
+
+def drain_begin() -> None:
+    """From the next tick on. Again changes nothing."""
+    Drain.objects.get_or_create(id=1)
+
+
+def drain_end() -> None:
+    """Sessions start again; those that were suspended wake at their next request, as always."""
+    Drain.objects.all().delete()
+
+
+def is_draining() -> bool:
+    """Whether a drain was begun and not ended."""
+    return Drain.objects.exists()

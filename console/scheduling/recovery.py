@@ -1,20 +1,23 @@
 """What becomes of a session whose runtime ended or could not be started: it is launched again, or
-it has failed.
+it has failed. Then its record says so with a code, what happened, and what to do.
 """
 
+import json
 import logging
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
+from django.db.models import F
 
-from console.errors import Conflict
+from console.errors import Conflict, InvalidRequest, UnknownBaseModel
 from console.live.models import EventRecord
-from console.scheduling import failures
 from console.scheduling.launchers.launch import runtime_handle
 from console.scheduling.launchers.protocol import Launcher
 from console.scheduling.logs import ends_kept, log_keep, log_read
+from console.scheduling.models import RestartCount
 from console.sessions.models import Session
 from console.sessions.raised_alerts import alert_raise
 from console.sessions.states import Actor
@@ -27,6 +30,11 @@ from tinkerscript.wire.sessions import SessionState
 log = logging.getLogger(__name__)
 
 SAME_FAULTS = 3
+LOG_LINES = 40
+GO_ON = (
+    "start a new session, from its last state if it has one: that checkpoint's id is given as "
+    "base_model."
+)
 PASSING = ("storage_unavailable", "store_full")  # what another server may cure meanwhile
 
 
@@ -80,7 +88,7 @@ def recover(session: Session, cause: str, kind: str, *, launcher: Launcher) -> N
     preempted = session.phase.startswith(PHASE_PREEMPTED)
     # before it is counted: what is slow comes here again
     lines = runtime_end(session, launcher=launcher, grace_s=0)
-    failures.restart_count(cause="preempted" if preempted else kind)
+    restart_count(cause="preempted" if preempted else kind)
     log.warning("%s: %s", session.id, cause, extra={"session_id": session.id})
     if preempted:  # however often machines are taken away, the session itself did not fail
         requeue(session, f"its machine was taken away: {cause}", session.restarts)
@@ -95,10 +103,16 @@ def recover(session: Session, cause: str, kind: str, *, launcher: Launcher) -> N
                 session=session, rule=AlertRule.RESTARTED, text=text, hint=fault.get("hint", "")
             )
         return
-    failure = failures.runtime_lost(
-        cause=cause, fault=fault, restarts=session.restarts, lines=lines
-    )
+    failure = runtime_lost(cause=cause, fault=fault, restarts=session.restarts, lines=lines)
     move(session, SessionState.FAILED, reason=cause, failure=failure, launch_handle=None)
+
+
+def restart_count(*, cause: str) -> None:
+    """Count a runtime that is started again. ``cause``: exited, stuck, preempted, or
+    not_started.
+    """
+    RestartCount.objects.get_or_create(cause=cause)
+    RestartCount.objects.filter(cause=cause).update(total=F("total") + 1)
 
 
 def was_ready(session: Session) -> bool:
@@ -135,7 +149,7 @@ def dies_alike(session: Session) -> bool:
     )
     if states != [SessionState.PROVISIONING] * SAME_FAULTS:
         return False
-    last = [failures.last_line(lines) for lines in ends_kept(session.id, SAME_FAULTS)]
+    last = [last_line(lines) for lines in ends_kept(session.id, SAME_FAULTS)]
     return len(last) == SAME_FAULTS and bool(last[0]) and len(set(last)) == 1
 
 
@@ -165,9 +179,72 @@ def unended_give_up(session_id: str, said: str, lasted: timedelta) -> None:
     session = Session.objects.filter(id=session_id).first()
     if session is None or SessionState(session.state).is_terminal:
         return
-    failure = failures.runtime_unended(said=said, lasted_s=lasted.total_seconds())
+    failure = runtime_unended(said=said, lasted_s=lasted.total_seconds())
     with suppress(Conflict):  # it moved after all
         if session.state == SessionState.STOPPING:
             move(session, SessionState.STOPPED, reason=failure["cause"])
         else:
             move(session, SessionState.FAILED, reason=failure["cause"], failure=failure)
+
+
+# -- What the record of one that has failed says -------------------------------------------------------
+
+
+def runtime_lost(
+    *, cause: str, fault: Mapping[str, str], restarts: int, lines: Sequence[str]
+) -> dict[str, Any]:
+    """Its runtimes kept ending without a completed step.
+
+    ``fault``: why the last one ended, as it reported that itself; ``lines``: those that it wrote.
+    """
+    last = last_line(lines)
+    own = f"{last.rstrip('.')} ({cause})" if last else cause
+    why = fault["cause"].rstrip(".") if fault else own
+    go_on = f"Once the cause is gone, {GO_ON}"
+    return {
+        "code": "runtime_lost",
+        "cause": f"{why}, after {restarts} restarts without a completed step.",
+        "hint": f"{(fault.get('hint') or 'Read the last lines of the log.').rstrip('.')}. {go_on}",
+        "log": list(lines[-LOG_LINES:]),
+    }
+
+
+def last_line(lines: Sequence[str]) -> str:
+    """What a runtime wrote last, without the time and the place of a line of its log; empty where
+    it wrote nothing.
+    """
+    line = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    try:
+        entry = json.loads(line) if line.startswith("{") else None
+    except ValueError:
+        entry = None
+    message = entry.get("message") if isinstance(entry, dict) else None
+    return message.strip() if isinstance(message, str) else line
+
+
+def runtime_unended(*, said: str, lasted_s: float) -> dict[str, str]:
+    """Its runtime, or an earlier one of it, was killed and is still there: another session gets its
+    place.
+    """
+    return {
+        "code": "runtime_unended",
+        "cause": f"Its runtime was killed and has not ended for {lasted_s:.0f} s: {said}",
+        "hint": f"Whoever runs the server ends it on its machine. Meanwhile {GO_ON}",
+    }
+
+
+def model_gone(error: UnknownBaseModel | InvalidRequest) -> dict[str, str]:
+    """The base model of a session that has not run yet was taken from the server after the session
+    was asked for.
+    """
+    return {"code": "model_gone", "cause": str(error), "hint": error.hint}
+
+
+def disk_full(*, free_bytes: int, needed: str) -> dict[str, str]:
+    """A new session has no room where runtimes keep their state."""
+    return {
+        "code": "disk_full",
+        "cause": f"{free_bytes >> 20} MiB are free where runtimes keep their state, {needed} "
+        "needed to start one.",
+        "hint": f"Free space on the disk of {settings.DATA}, then start a new session.",
+    }

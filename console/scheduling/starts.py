@@ -11,13 +11,13 @@ from django.utils import timezone
 
 from console.catalogue.base_models import base_model_resolve
 from console.errors import InvalidRequest, UnknownBaseModel
-from console.scheduling import failures, liveness
+from console.scheduling import liveness
 from console.scheduling.instance import instance_id
 from console.scheduling.launchers.choice import session_launcher
 from console.scheduling.launchers.launch import NotStarted, earlier_end, runtime_launch
 from console.scheduling.launchers.protocol import Launcher, MachinesShort, SlowToEnd
 from console.scheduling.launchers.warm import WarmRuntimes
-from console.scheduling.recovery import move, recover, requeue, was_ready
+from console.scheduling.recovery import disk_full, model_gone, move, recover, requeue, was_ready
 from console.scheduling.session_notes import waiting_note
 from console.sessions.limits.devices import DevicesShort
 from console.sessions.models import Session
@@ -194,7 +194,7 @@ class QueuedStarts:
                     session,
                     SessionState.FAILED,
                     reason=str(gone),
-                    failure=failures.model_gone(gone),
+                    failure=model_gone(gone),
                 )
             return True
         return False
@@ -208,7 +208,7 @@ class QueuedStarts:
             reason = f"the server's disk is nearly full: waits for {needed} of free space"
             waiting_note(session, reason, timezone.now())
             return
-        failure = failures.disk_full(free_bytes=free_bytes, needed=needed)
+        failure = disk_full(free_bytes=free_bytes, needed=needed)
         move(session, SessionState.FAILED, reason=failure["cause"], failure=failure)
 
 

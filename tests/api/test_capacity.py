@@ -5,7 +5,7 @@ project has.
 import pytest
 from django.test import Client
 
-from console.scheduling.draining import drain_begin
+from console.scheduling.instance import drain_begin
 from console.scheduling.models import WarmRuntime
 from console.sessions.limits.devices import devices_sync
 from console.sessions.limits.models import Device

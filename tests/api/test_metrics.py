@@ -24,9 +24,9 @@ from console.live.services import event_record
 from console.object_store.client import Store
 from console.object_store.free_space import Room
 from console.operations import readiness
-from console.scheduling.failures import restart_count
 from console.scheduling.leader import leader_release, leader_renew
 from console.scheduling.models import WarmRuntime
+from console.scheduling.recovery import restart_count
 from console.server.metrics import WEBSOCKET_CLIENTS
 from console.sessions.models import Checkpoint, Session
 from console.users.models import Project

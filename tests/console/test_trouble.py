@@ -11,9 +11,8 @@ from django.utils import timezone
 from console.live.models import ResourceChunk
 from console.live.services import event_record
 from console.scheduling import recovery
-from console.scheduling.failures import runtime_lost
 from console.scheduling.logs import log_keep
-from console.scheduling.recovery import last_fault, repeats, requeue
+from console.scheduling.recovery import last_fault, repeats, requeue, runtime_lost
 from console.sessions.alerts.mail import alerts_mail
 from console.sessions.alerts.rules import alerts_of
 from console.sessions.checkpoints.verification import checkpoint_give_up

@@ -18,7 +18,7 @@ from django.core.management.base import CommandError
 from django.db import connection
 
 from console.management.commands import up
-from console.scheduling.children import probes
+from console.scheduling.children import health
 from console.scheduling.launchers.process import ProcessLauncher
 from console.scheduling.processes import wait_until
 from support import migrated_database
@@ -35,17 +35,17 @@ def test_a_reconciler_that_cannot_lead_on_a_databases_full_disk_is_left_alone(mo
     machine's.
     """
     # SQLite's limit is one of a connection
-    monkeypatch.setattr(probes, "close_old_connections", lambda: None)
-    assert not probes.reconciler_leads(), "no one leads, and there is room"
+    monkeypatch.setattr(health, "close_old_connections", lambda: None)
+    assert not health.reconciler_leads(), "no one leads, and there is room"
     with connection.cursor() as cursor:
         cursor.execute("PRAGMA page_count")
         (pages,) = cursor.fetchone()
         cursor.execute(f"PRAGMA max_page_count = {pages}")
         try:
-            assert probes.reconciler_leads()
+            assert health.reconciler_leads()
         finally:
             cursor.execute("PRAGMA max_page_count = 1073741823")
-    assert not probes.reconciler_leads()
+    assert not health.reconciler_leads()
     assert "console_room_probe" not in connection.introspection.table_names()
 
 

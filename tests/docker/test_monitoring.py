@@ -15,8 +15,8 @@ from django.test import Client
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
-from console.scheduling.failures import restart_count
 from console.scheduling.leader import leader_renew
+from console.scheduling.recovery import restart_count
 from support import factories
 from tinkerscript.wire.sessions import SessionState
 

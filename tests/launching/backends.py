@@ -19,9 +19,9 @@ import pytest
 from kubernetes import client as kubernetes_client
 from kubernetes import config as kubernetes_config
 
+from console.scheduling.launchers import kubernetes_manifests
 from console.scheduling.launchers.docker import DockerLauncher
 from console.scheduling.launchers.kubernetes import KubernetesLauncher
-from console.scheduling.launchers.kubernetes_objects import manifests as kubernetes_manifests
 from console.scheduling.launchers.options import LauncherOptions
 from console.scheduling.launchers.process import ProcessLauncher
 from console.scheduling.launchers.protocol import Handle, Launcher, Resources

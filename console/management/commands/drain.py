@@ -2,7 +2,7 @@
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from console.scheduling.draining import drain_begin, drain_end
+from console.scheduling.instance import drain_begin, drain_end
 from console.sessions.models import Session
 from console.sessions.transitions import WITH_RUNTIME
 

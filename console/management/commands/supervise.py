@@ -11,9 +11,8 @@ from tempfile import TemporaryDirectory
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from console.scheduling.children.probes import reconciler_leads, server_responds
-from console.scheduling.children.starts import python_start
-from console.scheduling.children.supervisor import Child, Signals, Supervisor
+from console.scheduling.children.health import reconciler_leads, server_responds
+from console.scheduling.children.supervisor import Child, Signals, Supervisor, python_start
 
 LOOK_EVERY_S = 0.5
 GRACE_S = 8.0  # Docker kills a container ten seconds after it asked it to end

@@ -19,10 +19,20 @@ from console.object_store import client as object_store
 from console.object_store import links, seaweedfs
 from console.object_store.free_space import FreeSpaceMonitor
 from console.scheduling.children import supervisor
-from console.scheduling.children.deadline import ended_within
-from console.scheduling.children.probes import PROBE_TIMEOUT_S, reconciler_leads, server_responds
-from console.scheduling.children.starts import python_start, store_start
-from console.scheduling.children.supervisor import Child, Interrupted, Signals, Supervisor
+from console.scheduling.children.health import (
+    PROBE_TIMEOUT_S,
+    ended_within,
+    reconciler_leads,
+    server_responds,
+)
+from console.scheduling.children.supervisor import (
+    Child,
+    Interrupted,
+    Signals,
+    Supervisor,
+    python_start,
+    store_start,
+)
 from console.scheduling.instance import foreign_runtimes_forget, leases_revoke
 from console.scheduling.launchers.choice import (
     OtherLauncher,

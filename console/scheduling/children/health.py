@@ -2,7 +2,8 @@
 
 A process that was stopped (SIGSTOP) or whose loop hangs is alive for the kernel and useless to
 everybody. Two signs are looked for: the kernel says that it is stopped, and its ``probe`` fails
-again and again.
+again and again. Below are the probes of the server's own processes, and a deadline for what has none
+of its own: a database whose lock another holds, an engine that hangs.
 """
 
 import logging
@@ -11,7 +12,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from django.conf import settings
+from django.db import DatabaseError, close_old_connections
+
+from console.config.full_disk import database_is_full, is_full
 from console.scheduling import processes
+from console.scheduling.leader import leader_status
+from console.server.web_processes import url_responds
 
 log = logging.getLogger(__name__)
 
@@ -21,6 +28,8 @@ STOPPED_S = 5.0  # a process may be stopped for a moment on purpose
 # an overloaded server responds late; one without a response for so long is of no use
 SILENT_S = 60.0
 STARTING_S = 180.0  # until the first success: imports and migrations on a busy machine
+PROBE_TIMEOUT_S = 10.0
+JOIN_S = 0.1
 STOPPED = "T"  # of /proc/PID/stat; a debugger's stop is "t"
 
 
@@ -85,3 +94,34 @@ class ChildHealth:
         except Exception:  # the top of a loop: a probe that cannot look has seen nothing that works
             log.exception("the health of process %d could not be looked at", self._pid)
             return False
+
+
+def server_responds(*, timeout_s: float = PROBE_TIMEOUT_S) -> bool:
+    """Whether what listens on the server's port does."""
+    return url_responds(f"{settings.INTERNAL_URL}/healthz", timeout_s=timeout_s)
+
+
+def reconciler_leads() -> bool:
+    """Whether some reconciler renews its lease; another server's, which shares the database, is as
+    good. On a full disk none can, and a new one could no more.
+    """
+    try:
+        close_old_connections()
+        return leader_status() is not None or is_full() or database_is_full()
+    except DatabaseError:
+        return True  # a database that is away is not the reconciler's fault
+
+
+def ended_within(
+    timeout_s: float, work: Callable[[], None], *, stopped: Callable[[], bool] = lambda: False
+) -> bool:
+    """Run ``work`` in a thread, and wait for it so long, or until ``stopped()``; whether it ended.
+
+    What has not ended goes on, and is broken off where this process ends.
+    """
+    thread = threading.Thread(target=work, name="within-a-deadline", daemon=True)
+    thread.start()
+    deadline = time.monotonic() + timeout_s
+    while thread.is_alive() and time.monotonic() < deadline and not stopped():
+        thread.join(JOIN_S)
+    return not thread.is_alive()

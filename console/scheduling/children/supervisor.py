@@ -15,15 +15,20 @@ import logging
 import os
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from types import MappingProxyType
 from typing import IO, Any
 
+from django.conf import settings
+
+from console.object_store import seaweedfs
 from console.scheduling import processes
 from console.scheduling.children.health import ChildHealth, Limits
 
@@ -107,6 +112,37 @@ def die_with_parent() -> None:
     """For a child, between fork and exec: be killed when the parent dies, however it dies."""
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     os.setsid()
+
+
+def python_start(
+    *arguments: str, keep: Sequence[int] = (), more: Mapping[str, str] = MappingProxyType({})
+) -> subprocess.Popen[bytes]:
+    """A process of this Python, which ends with us; ``keep`` are descriptors that it inherits."""
+    path = os.pathsep.join([str(settings.BASE_DIR), str(settings.BASE_DIR / "sdk")])
+    environment = os.environ | {
+        "DJANGO_SETTINGS_MODULE": "console.settings",
+        # a relative one would mean another folder to a child
+        "TINKERSCRIPT_DATA": str(settings.DATA),
+        "PYTHONPATH": path,
+        "PYTHONUNBUFFERED": "1",
+        **more,
+    }
+    return subprocess.Popen(
+        [sys.executable, *arguments],
+        cwd=settings.BASE_DIR,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        pass_fds=keep,
+        preexec_fn=die_with_parent,
+    )
+
+
+def store_start() -> subprocess.Popen[bytes]:
+    """The embedded store as a child process, which appends to its log."""
+    path = seaweedfs.log_path(settings.DATA)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        return seaweedfs.start(settings.DATA, log=file.fileno(), preexec=die_with_parent)
 
 
 @dataclass

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from console.scheduling.launchers.kubernetes import KubernetesLauncher
-from console.scheduling.launchers.kubernetes_objects.manifests import PODS, USER
+from console.scheduling.launchers.kubernetes_manifests import PODS, USER
 from console.scheduling.launchers.protocol import Handle, Resources, RuntimeStatus
 from console.scheduling.processes import wait_until
 from launching.backends import WAIT, kubernetes_launcher
