@@ -90,9 +90,9 @@ class NotReady(Exception):
         self.route, self.fault = route, fault
 
 
-async def _look_up(session_id: str) -> Route:
+def _look_up(session_id: str) -> Route:
     try:
-        return await database_sync_to_async(route_get)(session_id=session_id)
+        return route_get(session_id=session_id)
     except NotFound:
         raise RelayError(410, "session_ended", "The session is gone. Start a new one.") from None
     except InvalidRequest as refusal:  # it is suspended and could not go on
@@ -100,7 +100,7 @@ async def _look_up(session_id: str) -> Route:
 
 
 # the address of each session's gateway, and the state of the session
-routes: TtlCache[Route] = TtlCache(_look_up)
+routes: TtlCache[Route] = TtlCache(database_sync_to_async(_look_up))
 
 
 async def route_served(session_id: str) -> Route:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from api.forward import GatewayRequest
-from api.relay.episode_keys import verified_claim
+from api.relay.callers import verified_claim
 from api.relay.errors import PREFIX, RelayError, stream_error
 from api.relay.limits import limits
 from api.relay.proxy import ClientGone, CountingSend, body_read, headers_passed, proxy_until_end

@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, unquote
 from channels.db import database_sync_to_async
 from pydantic import ValidationError
 
+from api.relay.callers import header_value
 from api.relay.errors import RelayError
 from api.relay.limits import limits
 from api.relay.proxy import ClientGone, body_read
@@ -24,10 +25,10 @@ from api.rest.parsing import NUL, NUL_PROBLEM
 from api.rest.permissions import RequireScope
 from api.rest.rate_limit import requests_take
 from api.rest.route import Route
-from api.tinker import bookkeeping, compressed
+from api.tinker import bookkeeping
 from api.tinker.answers import Answer, refusal_read, refused
-from api.tinker.callers import caller_get
-from api.tinker.operations import Beginning
+from api.tinker.callers import caller_of
+from api.tinker.operations import COMPRESSED, COMPRESSED_PATH, Beginning, unpacked, unpacked_size
 from api.tinker.relaying import relay, relay_refusal
 from api.tinker.routes import key, wire
 from console.errors import BudgetExhausted, Conflict, DomainError, QuotaExceeded
@@ -62,7 +63,7 @@ async def tinker(scope: dict[str, Any], receive: Receive, send: Send) -> None:
 
 async def _answer(scope: dict[str, Any], receive: Receive) -> Answer:
     path, method = scope["path"].removeprefix(wire.prefix), scope["method"]
-    caller = await caller_get(scope["headers"])
+    caller = await caller_of(header_value(scope["headers"], b"x-api-key").strip())
     if NUL in unquote(path) or NUL in unquote(scope.get("query_string", b"").decode("latin-1")):
         return Answer.of({"detail": f"The address {NUL_PROBLEM}."}, 400)
     found = wire.find(path)
@@ -77,10 +78,10 @@ async def _answer(scope: dict[str, Any], receive: Receive) -> Answer:
     route.access.check(caller)
     named = [value.lower() for name, value in scope["headers"] if name == b"content-encoding"]
     encodings = [encoding for encoding in named if encoding != b"identity"]
-    if encodings and (encodings, path) != ([compressed.ENCODING], compressed.PATH):
+    if encodings and (encodings, path) != ([COMPRESSED], COMPRESSED_PATH):
         return Answer.of(
             {
-                "detail": f"Of compressed bodies {wire.prefix}{compressed.PATH} reads zstd, and no "
+                "detail": f"Of compressed bodies {wire.prefix}{COMPRESSED_PATH} reads zstd, and no "
                 "other."
             },
             415,
@@ -101,21 +102,17 @@ async def _relayed(
         try:
             body = await body_read(beginning, holding, limit_bytes=route.limit_bytes)
             if is_compressed:
-                holding.add(compressed.unpacked_size(body))
-                body = await asyncio.to_thread(compressed.unpacked, body)
+                holding.add(unpacked_size(body))
+                body = await asyncio.to_thread(unpacked, body)
         except RelayError as refusal:
-            is_final = refusal.status in (400, 413)
-            begun = beginning.operation(kind, is_compressed=is_compressed) if is_final else None
-            promise = (
-                await relay_refusal(caller, begun, refusal.message) if begun is not None else None
-            )
-            if promise is None:
+            if refusal.status not in (400, 413):
                 raise
-            return promise
-        if kind == "retrieve_future":
-            known = refusal_read(body)
-            if known is not None:
-                return known
+            begun = beginning.operation(kind, is_compressed=is_compressed)
+            if begun and (promise := await relay_refusal(caller, begun, refusal.message)):
+                return promise
+            raise
+        if kind == "retrieve_future" and (known := refusal_read(body)):
+            return known
         if kind == "load_weights" and b'"session_id"' in body:
             return await _promised(LOAD, caller, body, {}, scope)
         return await relay(caller, kind, body, scope["headers"])

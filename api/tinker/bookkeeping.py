@@ -4,6 +4,7 @@ runs in a thread.
 
 from api.rest.authentication import KeyCaller
 from api.tinker.answers import Answer
+from api.tinker.callers import project_check
 from api.tinker.requests import (
     ClientVersion,
     ModelCreateBody,
@@ -186,11 +187,7 @@ def weights_copy(caller: KeyCaller, body: WeightsCopy, *, once: str) -> Answer:
     }
     if len(by_session) != 1:
         raise InvalidRequest("Give destination_project_id, or else session_id and model_seq_id.")
-    if body.destination_project_id not in (None, caller.project.id):
-        raise NotFound(
-            f"There is no project {body.destination_project_id} for this key, which acts in "
-            f"{caller.project.id} alone."
-        )
+    project_check(caller, body.destination_project_id)
     tinker_session = None
     if body.session_id is not None:
         tinker_session = _session(caller, body.session_id)

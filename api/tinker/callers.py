@@ -1,10 +1,10 @@
-"""Who calls: an API key in ``X-API-Key``, looked up at most once a second."""
+"""Who calls: an API key, looked up at most once a second."""
 
 from channels.db import database_sync_to_async
 
 from api.relay.cache import TtlCache
 from api.rest.authentication import KeyCaller, key_caller
-from console.errors import Forbidden, Unauthenticated
+from console.errors import Forbidden, NotFound, Unauthenticated
 from console.server.address_limit import caller_known
 from console.tinker.tokens import credential_key
 from tinkerscript.wire.account import Scope
@@ -13,16 +13,6 @@ MAX_KEY_LENGTH = 1024
 NEEDED = frozenset(
     {Scope.SESSIONS_READ, Scope.SESSIONS_WRITE, Scope.EPISODES, Scope.CHECKPOINTS_READ}
 )
-
-
-async def caller_get(headers: list[tuple[bytes, bytes]]) -> KeyCaller:
-    """Raises Unauthenticated, Forbidden."""
-    secret = (
-        next((value for name, value in headers if name == b"x-api-key"), b"")
-        .decode("latin-1")
-        .strip()
-    )
-    return await caller_of(secret)
 
 
 async def caller_of(secret: str) -> KeyCaller:
@@ -47,8 +37,13 @@ def _caller(secret: str) -> KeyCaller:
     return caller
 
 
-async def _look_up(secret: str) -> KeyCaller:
-    return await database_sync_to_async(_caller)(secret)
+_callers: TtlCache[KeyCaller] = TtlCache(database_sync_to_async(_caller))
 
 
-_callers: TtlCache[KeyCaller] = TtlCache(_look_up)
+def project_check(caller: KeyCaller, project_id: str | None) -> None:
+    """Raises NotFound for another project than the key's; None names none."""
+    if project_id not in (None, caller.project.id):
+        raise NotFound(
+            f"There is no project {project_id} for this key, which acts in {caller.project.id} "
+            "alone."
+        )

@@ -27,7 +27,7 @@ from channels.db import database_sync_to_async
 from api.forward import GatewayRequest
 from api.relay.app import relay, relay_by
 from api.relay.cache import TtlCache
-from api.relay.episode_keys import MAX_KEY_LENGTH, key_sent, verified_claim
+from api.relay.callers import MAX_KEY_LENGTH, key_sent, verified_claim
 from api.relay.errors import PREFIX, RelayError
 from api.relay.limits import limits
 from api.relay.proxy import body_read, headers_passed, proxy_until_end
@@ -253,7 +253,8 @@ def _checkpoint_of(secret: str) -> str:
     return claimed.session_id if of_checkpoint else ""
 
 
-def _find(caller_id: str, checkpoint_id: str, prefix: str, name: str) -> _Served:
+def _find(wanted: str) -> _Served:
+    caller_id, checkpoint_id, prefix, name = wanted.split("|", 3)
     if checkpoint_id:
         sampler = checkpoint_key_sampler(
             caller_id=caller_id, checkpoint_id=checkpoint_id, name=name
@@ -273,10 +274,6 @@ def _find(caller_id: str, checkpoint_id: str, prefix: str, name: str) -> _Served
     return _Served(sampler.session_id, SamplerId.parse(sampler.id))
 
 
-async def _look_up(wanted: str) -> _Served:
-    return await database_sync_to_async(_find)(*wanted.split("|", 3))
-
-
 # A request a second looks it up; those between go where it went. An ended session is seen by the
 # relay.
-_served: TtlCache[_Served] = TtlCache(_look_up)
+_served: TtlCache[_Served] = TtlCache(database_sync_to_async(_find))

@@ -3,6 +3,10 @@ came.
 
 A training operation uses its number up whatever becomes of it: a client goes on with the next one,
 for which a runtime that was not told of a refusal would wait.
+
+Bodies in zstd are what a client sends of ``forward_backward`` where ``/client/config`` asks for it,
+ten times smaller. A frame says how large its content is. That is looked at before anything is
+unpacked, and no more than it is unpacked. Source: RFC 8878, 3.1.1.
 """
 
 import re
@@ -11,6 +15,8 @@ from typing import Any
 
 import zstandard
 
+from api.relay.errors import RelayError
+from api.relay.proxy import MAX_BODY_BYTES
 from api.rest.parsing import NUL, NUL_PROBLEM
 from console.errors import InvalidRequest, NotFound
 from console.server.request_limits import Receive
@@ -32,6 +38,7 @@ FIELDS: dict[str, tuple[str, type[Named]]] = {
     "retrieve_future": ("request_id", PromiseId),
     "cancel_future": ("request_id", PromiseId),
 }
+COMPRESSED, COMPRESSED_PATH = b"zstd", "/forward_backward"
 BEGINNING_BYTES = 256 << 10  # more than a block of zstd takes, packed
 HEAD_BYTES = 1024
 # no flags; a window of 128 KiB, which is the most that a first block has. RFC 8878, 3.1.1.1
@@ -107,13 +114,13 @@ class Beginning:
         """
         body = bytes(self._kept)
         try:
-            found = operation_read(kind, _unpacked(body) if is_compressed else body)
+            found = operation_read(kind, _beginning_unpacked(body) if is_compressed else body)
         except (InvalidRequest, NotFound):
             return None
         return found if 0 < found.seq_id < 2**31 else None
 
 
-def _unpacked(body: bytes) -> bytes:
+def _beginning_unpacked(body: bytes) -> bytes:
     """How the content of a frame begins. Its head may promise anything: its first block is unpacked
     without it.
     """
@@ -125,3 +132,34 @@ def _unpacked(body: bytes) -> bytes:
             return reader.read(HEAD_BYTES)
     except zstandard.ZstdError:
         return b""
+
+
+def unpacked_size(body: bytes) -> int:
+    """How large the frame says that its content is. Raises RelayError: 413 for too much, 400 for no
+    such frame.
+    """
+    try:
+        size = zstandard.frame_content_size(body)
+    except zstandard.ZstdError:
+        raise _unreadable("it does not begin with a frame") from None
+    if size < 0:
+        raise _unreadable("its frame does not say how large its content is")
+    if size > MAX_BODY_BYTES:
+        raise RelayError(
+            413,
+            "request_too_large",
+            f"The request's body unpacks to more than {MAX_BODY_BYTES} bytes.",
+        )
+    return size
+
+
+def unpacked(body: bytes) -> bytes:
+    """The content of a body whose ``unpacked_size`` was asked for. Raises RelayError."""
+    try:
+        return zstandard.ZstdDecompressor().decompress(body, allow_extra_data=False)
+    except zstandard.ZstdError:
+        raise _unreadable("it is cut off, holds more than it says, or is not one frame") from None
+
+
+def _unreadable(why: str) -> RelayError:
+    return RelayError(400, "invalid_request", f"The body cannot be unpacked as zstd: {why}.")

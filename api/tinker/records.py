@@ -7,8 +7,9 @@ from typing import Any
 
 from api.rest.authentication import KeyCaller
 from api.tinker.answers import Answer
+from api.tinker.callers import project_check
 from api.tinker.requests import ExternalUploadFinish, ExternalUploadStart, PathNamed, TtlSet
-from console.errors import InvalidRequest, NotFound
+from console.errors import InvalidRequest
 from console.tinker import checkpoints, external_uploads, services
 from console.tinker.models import TinkerCheckpoint, TinkerModel
 from console.tinker.traces import trace_url
@@ -57,17 +58,15 @@ def checkpoint_delete(caller: KeyCaller, *, model_id: str, segment: str, name: s
 
 def checkpoint_publish(caller: KeyCaller, *, model_id: str, segment: str, name: str) -> Answer:
     """``POST .../publish``: every project of this server may read it."""
-    checkpoints.checkpoint_publish(
-        checkpoint=_changed(caller, model_id, segment, name), public=True
-    )
+    found = _changed(caller, model_id, segment, name)
+    checkpoints.checkpoint_publish(checkpoint=found, public=True)
     return Answer(204, b"")
 
 
 def checkpoint_unpublish(caller: KeyCaller, *, model_id: str, segment: str, name: str) -> Answer:
     """``DELETE .../publish``."""
-    checkpoints.checkpoint_publish(
-        checkpoint=_changed(caller, model_id, segment, name), public=False
-    )
+    found = _changed(caller, model_id, segment, name)
+    checkpoints.checkpoint_publish(checkpoint=found, public=False)
     return Answer(204, b"")
 
 
@@ -89,11 +88,7 @@ def external_urls(caller: KeyCaller, *, model_id: str, name: str) -> Answer:
 
 def external_upload_start(caller: KeyCaller, body: ExternalUploadStart) -> Answer:
     """``POST /external_weights_upload_start``, a call of 0.39."""
-    if body.destination_project_id not in (None, caller.project.id):
-        raise NotFound(
-            f"There is no project {body.destination_project_id} for this key, which acts in "
-            f"{caller.project.id} alone."
-        )
+    project_check(caller, body.destination_project_id)
     upload, urls, expires_at = external_uploads.external_upload_start(
         project=caller.project, key=caller.key, base_model=body.base_model, lora=body.lora_config
     )
@@ -235,15 +230,8 @@ def _owned(caller: KeyCaller, query: dict[str, str]) -> bool:
     """Whether the caller's own rows alone are wanted, not the whole project's. Raises NotFound,
     InvalidRequest.
     """
-    project_id, scope = (
-        query.get("project_id", caller.project.id),
-        query.get("access_scope", "accessible"),
-    )
-    if project_id != caller.project.id:
-        raise NotFound(
-            f"There is no project {project_id} for this key, which acts in {caller.project.id} "
-            "alone."
-        )
+    project_check(caller, query.get("project_id"))
+    scope = query.get("access_scope", "accessible")
     if scope not in ("owned", "accessible"):
         raise InvalidRequest(f"access_scope is {scope!r}; it is owned or accessible.")
     return scope == "owned"

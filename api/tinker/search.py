@@ -8,9 +8,9 @@ from django.db.models import Count, Sum
 
 from api.rest.authentication import KeyCaller
 from api.tinker.answers import Answer
+from api.tinker.callers import project_check
 from api.tinker.records import checkpoint_view
 from api.tinker.requests import CheckpointSearch, ProjectNamed, SamplerJoin, Search, SessionSearch
-from console.errors import NotFound
 from console.tinker import search, services
 from console.tinker.checkpoints import checkpoints_of
 from console.tinker.models import TinkerSession
@@ -20,7 +20,8 @@ from console.users.models import Project
 
 def sessions_search(caller: KeyCaller, body: SessionSearch) -> Answer:
     """``POST /sessions/search``."""
-    _projects_check(caller, body)
+    for project_id in body.project_ids or []:
+        project_check(caller, project_id)
     rows = search.sessions_search(
         project=caller.project,
         session_id=body.session_id,
@@ -47,7 +48,8 @@ def sessions_search(caller: KeyCaller, body: SessionSearch) -> Answer:
 
 def checkpoints_search(caller: KeyCaller, body: CheckpointSearch) -> Answer:
     """``POST /search_checkpoints``."""
-    _projects_check(caller, body)
+    for project_id in body.project_ids or []:
+        project_check(caller, project_id)
     rows = search.checkpoints_search(
         project=caller.project,
         user_metadata=body.user_metadata,
@@ -74,11 +76,7 @@ def checkpoints_search(caller: KeyCaller, body: CheckpointSearch) -> Answer:
 def session_project_set(caller: KeyCaller, body: ProjectNamed, *, session_id: str) -> Answer:
     """``PUT /sessions/{id}/project``: the one that it is in, as a key acts in one alone."""
     services.tinker_session_get(project=caller.project, tinker_session_id=session_id)
-    if body.project_id != caller.project.id:
-        raise NotFound(
-            f"There is no project {body.project_id} for this key, which acts in "
-            f"{caller.project.id} alone."
-        )
+    project_check(caller, body.project_id)
     return Answer(204, b"")
 
 
@@ -86,15 +84,6 @@ def sampling_session_join(caller: KeyCaller, body: SamplerJoin) -> Answer:
     """``POST /join_sampling_session``."""
     number = services.sampling_client_join(key=caller.key, sampler_id=body.sampling_session_id)
     return Answer.of({"type": "join_sampling_session", "client_counter": number})
-
-
-def _projects_check(caller: KeyCaller, body: Search) -> None:
-    for project_id in body.project_ids or []:
-        if project_id != caller.project.id:
-            raise NotFound(
-                f"There is no project {project_id} for this key, which acts in {caller.project.id} "
-                "alone."
-            )
 
 
 def _owner_ids(caller: KeyCaller, body: Search) -> list[str] | None:

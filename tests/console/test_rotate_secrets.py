@@ -17,7 +17,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
 
-from api.relay import episode_keys
+from api.relay import callers
 from api.relay.errors import RelayError
 from console.config.private_files import replace
 from console.object_store import client as object_store
@@ -53,9 +53,9 @@ def server(tmp_path, settings, db):
     replace(settings.SECRET_KEY_FILE, "first")
     seaweedfs.credentials_get(tmp_path)
     (tmp_path / "models" / factories.BASE_MODEL).mkdir(parents=True)
-    episode_keys.signing_keys.cache_clear()
+    callers.signing_keys.cache_clear()
     yield settings
-    episode_keys.signing_keys.cache_clear()
+    callers.signing_keys.cache_clear()
 
 
 def restart(settings) -> None:
@@ -63,7 +63,7 @@ def restart(settings) -> None:
     settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS = (
         settings.SECRET_KEY_FILE.read_text().split()
     )
-    episode_keys.signing_keys.cache_clear()
+    callers.signing_keys.cache_clear()
 
 
 def rotate(settings, *arguments: str) -> None:
@@ -94,7 +94,7 @@ def episode_key(session_id: str) -> str:
 def relay_takes(key: str) -> bool:
     try:
         return (
-            episode_keys.verified_claim([(b"authorization", f"Bearer {key}".encode())]).episode_id
+            callers.verified_claim([(b"authorization", f"Bearer {key}".encode())]).episode_id
             == "ep_1"
         )
     except RelayError as refusal:
