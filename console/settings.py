@@ -184,7 +184,6 @@ INSTALLED_APPS = [
     "allauth.socialaccount",
     "allauth.socialaccount.providers.openid_connect",
     "allauth.usersessions",
-    "drf_spectacular",
     "drf_spectacular_sidecar",
     *("api", "console", "console.users", "console.audit", "console.live", "console.scheduling"),
     *("console.sessions", "console.tinker", "console.webhooks"),
@@ -295,15 +294,6 @@ REST_FRAMEWORK = {
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "EXCEPTION_HANDLER": "api.rest.errors.exception_handler",
-    "URL_FORMAT_OVERRIDE": None,  # `format` is no parameter of ours
-}
-SPECTACULAR_SETTINGS = {
-    "TITLE": "TinkerScript",
-    "DESCRIPTION": "Full-weight reinforcement learning of language models, as a service.",
-    "VERSION": "1",
-    "OAS_VERSION": "3.1.0",
-    "COMPONENT_SPLIT_PATCH": False,
-    "POSTPROCESSING_HOOKS": [],
 }
 
 LOGGING = JSON_LINES

@@ -12,9 +12,7 @@ from django.http.response import HttpResponseBase
 from django.urls import URLPattern, path
 from pydantic import BaseModel
 from rest_framework.authentication import BaseAuthentication
-from rest_framework.parsers import JSONParser
 from rest_framework.permissions import BasePermission
-from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
@@ -25,7 +23,6 @@ from api.rest.idempotency import done_once
 from api.rest.parsing import NUL, Query, body_read, query_read
 from api.rest.rate_limit import requests_take
 from api.rest.route import PARAMETER, Route, RouteTable
-from api.rest.schema import RouteSchema
 from console.errors import NotFound
 from console.server.request_id import request_id_of
 from console.sessions.sharing.models import ShareLink
@@ -57,9 +54,6 @@ class Endpoint(APIView):
     """
 
     routes: Mapping[str, Route] = {}
-    # What the document says. Bodies are read and written here, whatever a client accepts.
-    parser_classes, renderer_classes = (JSONParser,), (JSONRenderer,)
-    schema = RouteSchema()
 
     @property
     def route(self) -> Route | None:

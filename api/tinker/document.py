@@ -4,12 +4,13 @@ their bodies.
 
 from typing import Any
 
+from api.openapi import document_of, path_parameters, request_body
 from api.rest.authentication import KeyCaller
 from api.rest.route import Route, RouteTable
-from api.rest.schema import REF, wire_schema
 from api.tinker.answers import Answer
 from tinkerscript.wire.version import VERSION
 
+INFO = {"title": "The Tinker wire", "version": VERSION}
 KEY = {
     "type": "apiKey",
     "in": "header",
@@ -24,20 +25,7 @@ def document_view(table: RouteTable) -> Any:
 
     def document(caller: KeyCaller) -> Answer:
         """``GET /openapi.json``: this document."""
-        schemas: dict[str, Any] = {}
-        paths: dict[str, dict[str, Any]] = {}
-        for route in table:
-            paths.setdefault(table.prefix + route.path, {})[route.method.lower()] = _operation(
-                route, schemas
-            )
-        return Answer.of(
-            {
-                "openapi": "3.1.0",
-                "info": {"title": "The Tinker wire", "version": VERSION},
-                "paths": paths,
-                "components": {"schemas": schemas, "securitySchemes": {"Key": KEY}},
-            }
-        )
+        return Answer.of(document_of(table, INFO, {"Key": KEY}, _operation))
 
     return document
 
@@ -47,10 +35,7 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
         "summary": "Served by a runtime."
         if route.is_async
         else (route.view.__doc__ or "").partition(": ")[2],
-        "parameters": [
-            {"in": "path", "name": name, "required": True, "schema": {"type": "string"}}
-            for name in route.ids
-        ],
+        "parameters": path_parameters(route),
         "security": [{"Key": []}],
         "responses": {
             "200": {"description": "A future" if route.promises else "Done"},
@@ -58,8 +43,5 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
         },
     }
     if route.body is not None and not route.is_async:
-        name, schema = route.body.__name__, wire_schema(route.body, "validation")
-        schemas |= schema.pop("$defs", {}) | {name: schema}
-        content = {"application/json": {"schema": {"$ref": REF.format(model=name)}}}
-        operation["requestBody"] = {"content": content, "required": True}
+        operation["requestBody"] = request_body(route.body, schemas)
     return operation
