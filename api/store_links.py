@@ -17,6 +17,7 @@ from django.utils.http import content_disposition_header
 from yarl import URL
 
 from api.gateway_client import CONNECT_TIMEOUT_S, CONNECTION_ERRORS, client
+from api.relay.proxy import ClientGone, client_gone, first_of
 from console.object_store import client as object_store
 from console.object_store.links import BadLink, Link, link_of
 from console.server.request_limits import Receive, Send, error_send, request_id_of
@@ -58,10 +59,6 @@ class Refusal(Exception):
         self.headers = [
             (name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()
         ]
-
-
-class ClientGone(Exception):
-    """The client has closed its connection."""
 
 
 transfers = Tally()  # under way, by session
@@ -128,16 +125,7 @@ async def store_links(scope: dict[str, Any], receive: Receive, send: Send) -> No
 
 async def _read(link: Link, scope: dict[str, Any], receive: Receive, send: Send) -> None:
     """To the end of the object or of the client's connection, whichever comes first."""
-    work = asyncio.create_task(_read_through(link, scope, send))
-    gone = asyncio.create_task(_client_gone(receive))
-    try:
-        await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in (work, gone):
-            task.cancel()  # does nothing to one that is done
-        await asyncio.wait({work, gone})
-    if not work.cancelled():
-        work.result()
+    await first_of(_read_through(link, scope, send), client_gone(receive))
 
 
 async def _read_through(link: Link, scope: dict[str, Any], send: Send) -> None:
@@ -221,11 +209,6 @@ async def _body(receive: Receive) -> AsyncIterator[bytes]:
             yield body
         if not message.get("more_body", False):
             return
-
-
-async def _client_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def _content_length(headers: dict[bytes, bytes]) -> int:

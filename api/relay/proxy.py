@@ -4,7 +4,7 @@ streamed back.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from functools import partial
 from typing import Any
 
@@ -83,20 +83,29 @@ async def proxy_until_end(
 
     ``caller_id`` is the key or the person that began the episode. Raises RelayError.
     """
-    work = asyncio.create_task(_proxy(session_id, caller_id, request, send))
-    gone = asyncio.create_task(_client_gone(receive))
-    ended = asyncio.create_task(caller_ended(caller_id))
-    tasks = {work, gone, ended}
+    await first_of(
+        _proxy(session_id, caller_id, request, send), caller_ended(caller_id), client_gone(receive)
+    )
+
+
+async def first_of(*work: Coroutine[Any, Any, None]) -> None:
+    """Until one of these ends; the others are cancelled. Raises what the first of those that ended
+    raised, in the order given.
+    """
+    tasks = [asyncio.create_task(each) for each in work]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in tasks:
             task.cancel()  # does nothing to one that is done
         await asyncio.wait(tasks)
-    if not work.cancelled():
-        work.result()
-    elif not ended.cancelled():
-        ended.result()
+    next(task for task in tasks if not task.cancelled()).result()
+
+
+async def client_gone(receive: Receive) -> None:
+    """Until the client has closed its connection."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _proxy(session_id: str, caller_id: str, request: GatewayRequest, send: Send) -> None:
@@ -198,8 +207,3 @@ async def body_read(
             if holding is not None:
                 RELAY_BYTES.labels("up").inc(len(body))
             return bytes(body)
-
-
-async def _client_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

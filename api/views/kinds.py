@@ -15,7 +15,7 @@ from console.audit.services import audit_record
 from console.operations.outside_calls import outside_chat
 from console.server.request_id import request_id_of
 from console.sessions import selectors, serving
-from console.tinker import calls, endpoints
+from console.tinker import endpoints, work
 from tinkerscript.wire.serving import (
     OutsideAnswer,
     OutsideCall,
@@ -68,8 +68,8 @@ def checkpoint_key_create(
 def tinker_run_get(caller: Caller, session_id: str) -> TinkerRun:
     """What a session of the tinker client has: its models, with their steps and learning rates."""
     session = selectors.session_get(project=caller.project, session_id=session_id)
-    clients = calls.tinker_clients(session=session)
-    newest, samplers = calls.samplers_newest(session=session)
+    clients = work.tinker_clients(session=session)
+    newest, samplers = work.samplers_newest(session=session)
     return TinkerRun(
         clients=[
             TinkerClientView(
@@ -93,7 +93,7 @@ def tinker_run_get(caller: Caller, session_id: str) -> TinkerRun:
             )
             for sampler in newest
         ],
-        tokens=calls.tokens_count(session=session),
+        tokens=work.tokens_count(session=session),
         models=[
             TinkerModelView(
                 id=model.id,
@@ -107,7 +107,7 @@ def tinker_run_get(caller: Caller, session_id: str) -> TinkerRun:
                 created_at=model.created_at,
                 last_request_at=model.last_request_at,
             )
-            for model in calls.session_models(session=session)
+            for model in work.session_models(session=session)
         ],
     )
 
@@ -117,8 +117,8 @@ def model_calls(caller: Caller, session_id: str, model_id: str, query: CallsQuer
     their extremes.
     """
     session = selectors.session_get(project=caller.project, session_id=session_id)
-    calls.tinker_clients(session=session)
-    return calls.model_calls(
+    work.tinker_clients(session=session)
+    return work.model_calls(
         session=session,
         model_id=model_id,
         kind=query.kind,

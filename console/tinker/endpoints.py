@@ -9,7 +9,6 @@ endpoints and ends VANISHED_S after the last request.
 """
 
 import math
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -25,13 +24,13 @@ from console.sessions.states import ENDED
 from console.tinker.checkpoints import checkpoint_find, checkpoints_of
 from console.tinker.models import TinkerCheckpoint, TinkerRuntime, TinkerSampler, TinkerSession
 from console.tinker.runtimes import session_for_base_model, sharable
+from console.tinker.services import Stored, sampler_add
 from console.users.keys import key_model_check, person_get
 from console.users.models import ApiKey, Project, User
 from tinkerscript.wire import episode_key
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
 from tinkerscript.wire.serving import ServingEndpoint
 from tinkerscript.wire.sessions import SessionKind, SessionState
-from tinkerscript.wire.tinker.ids import SamplerId
 
 # of samplers that no Tinker client made: clients count from 0, to less than this
 FIRST_NUMBER = 10**9
@@ -70,15 +69,7 @@ def sampler_of_model(
             "number__max"
         ]
         number = max(FIRST_NUMBER, (last or 0) + 1)
-        return TinkerSampler.objects.create(
-            id=str(SamplerId(tinker_session.id, number, session.id)),
-            tinker_session=tinker_session,
-            session=session,
-            number=number,
-            base_model=base_model,
-            model_path=stored.path if stored else "",
-            checkpoint=stored.checkpoint if stored else None,
-        )
+        return sampler_add(tinker_session, session, number, base_model, stored)
 
 
 def sampler_is_ready(*, project: Project, key: ApiKey, name: str) -> bool:
@@ -162,16 +153,7 @@ def sampler_paths_of(*, project: Project, limit: int) -> list[TinkerCheckpoint]:
     return list(checkpoints_of(project=project).filter(segment="sampler_weights")[:limit])
 
 
-@dataclass(frozen=True)
-class _Stored:
-    """A checkpoint, by the name that leads to it; ``rank`` of its adapter, 0 for all weights."""
-
-    checkpoint: Checkpoint
-    path: str
-    rank: int
-
-
-def _named(project: Project, name: str) -> tuple[_Stored | None, str]:
+def _named(project: Project, name: str) -> tuple[Stored | None, str]:
     """The checkpoint, if the name is of one, and its base model."""
     base_model, separator, path = name.rpartition(";")
     if path.startswith("tinker://"):
@@ -192,10 +174,10 @@ def _named(project: Project, name: str) -> tuple[_Stored | None, str]:
             f"{stored.path} is files for other programs, which this server does not sample from.",
             hint="Save it with save_weights_for_sampler, and name the path that this returns.",
         )
-    return _Stored(stored.checkpoint, stored.path, stored.lora["rank"]), stored.model.base_model
+    return Stored(stored.checkpoint, stored.path, stored.lora["rank"]), stored.model.base_model
 
 
-def _of_episodes(project: Project, checkpoint_id: str) -> tuple[_Stored, str]:
+def _of_episodes(project: Project, checkpoint_id: str) -> tuple[Stored, str]:
     """A model that a session trained on episodes. Raises InvalidRequest, NotFound."""
     committed = Checkpoint.objects.filter(
         session__project=project,
@@ -210,7 +192,7 @@ def _of_episodes(project: Project, checkpoint_id: str) -> tuple[_Stored, str]:
             f"{checkpoint_id} is a state to resume from.",
             hint="Order a checkpoint of kind model, and name that.",
         )
-    return _Stored(found, found.id, rank=0), found.session.base_model
+    return Stored(found, found.id, rank=0), found.session.base_model
 
 
 def _runtimes(project: Project, key: ApiKey | None, base_model: str) -> QuerySet[TinkerRuntime]:
@@ -237,7 +219,7 @@ def _session_serving(project: Project, key: ApiKey | None, base_model: str) -> T
 
 
 def _sampler(
-    tinker_session: TinkerSession, base_model: str, stored: _Stored | None
+    tinker_session: TinkerSession, base_model: str, stored: Stored | None
 ) -> TinkerSampler | None:
     """The sampler that an earlier request for this model made there; a path that was saved anew is
     another model.

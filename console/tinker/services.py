@@ -2,6 +2,7 @@
 project.
 """
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -10,12 +11,12 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from console.errors import InvalidRequest, NotFound
+from console.sessions.models import Checkpoint, Session
 from console.tinker.checkpoints import checkpoint_find
 from console.tinker.models import (
     EXACT,
     MIXED,
     SEEDS,
-    TinkerCheckpoint,
     TinkerModel,
     TinkerRuntime,
     TinkerSampler,
@@ -28,6 +29,15 @@ from tinkerscript.wire.tinker.ids import ModelId, SamplerId
 from tinkerscript.wire.tinker.messages import MAX_RANK, LoraOptions
 
 VANISHED_S = 600.0  # without a heartbeat, which a client sends every 10 s
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A checkpoint, by the name that leads to it; ``rank`` of its adapter, 0 for all weights."""
+
+    checkpoint: Checkpoint
+    path: str
+    rank: int
 
 
 def tinker_session_create(
@@ -220,16 +230,17 @@ def sampler_create(
 
     Raises InvalidRequest, NotFound, and what ``session_create`` raises.
     """
-    stored: TinkerCheckpoint | None = None
+    stored: Stored | None = None
     if model_path is not None:
-        stored = checkpoint_find(project=tinker_session.project, path=model_path)
-        if stored.segment == "external_weights":
+        found = checkpoint_find(project=tinker_session.project, path=model_path)
+        if found.segment == "external_weights":
             raise InvalidRequest(
                 f"{model_path} is files for other programs, which this server does not sample "
                 "from.",
                 hint="Save it with save_weights_for_sampler, and use the path that this returns.",
             )
-        base_model = stored.model.base_model
+        base_model = found.model.base_model
+        stored = Stored(found.checkpoint, model_path, found.lora["rank"])
     if not base_model:
         raise InvalidRequest("Give base_model or model_path.")
     with transaction.atomic():
@@ -241,16 +252,27 @@ def sampler_create(
                     f"Number {number} of this session was used for another sampling session."
                 )
             return known
-        rank = stored.lora["rank"] if stored else 0
+        rank = stored.rank if stored else 0
         session = session_for_base_model(
             tinker_session, key, base_model, person=key.user, rank=rank, trains=False
         )
-        return TinkerSampler.objects.create(
-            id=str(SamplerId(tinker_session.id, number, session.id)),
-            tinker_session=tinker_session,
-            session=session,
-            number=number,
-            base_model=base_model,
-            model_path=model_path or "",
-            checkpoint=stored.checkpoint if stored else None,
-        )
+        return sampler_add(tinker_session, session, number, base_model, stored)
+
+
+def sampler_add(
+    tinker_session: TinkerSession,
+    session: Session,
+    number: int,
+    base_model: str,
+    stored: Stored | None,
+) -> TinkerSampler:
+    """A sampling session of a base model, or of what is ``stored`` of it, on a session of ours."""
+    return TinkerSampler.objects.create(
+        id=str(SamplerId(tinker_session.id, number, session.id)),
+        tinker_session=tinker_session,
+        session=session,
+        number=number,
+        base_model=base_model,
+        model_path=stored.path if stored else "",
+        checkpoint=stored.checkpoint if stored else None,
+    )

@@ -9,7 +9,7 @@ from django.test import Client as Browser
 
 from console.sessions.models import Session
 from console.sessions.runtime.leases import lease_issue
-from console.tinker import calls, work
+from console.tinker import work
 from console.tinker.models import TinkerCheckpoint, TinkerModel, TinkerRuntime
 from support.tinker_client import Client
 from support.tinker_rows import checkpoint_store
@@ -110,7 +110,7 @@ async def test_a_model_is_shown_with_its_rank_steps_rate_and_the_loss_of_each_ca
 async def test_of_many_calls_the_newest_are_kept_and_all_are_counted(
     alices: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calls, "CALLS_KEPT", 4)
+    monkeypatch.setattr(work, "CALLS_KEPT", 4)
     session, model = await made(alices)
     for first in (1, 5, 9):
         await tell(session, f"a-{first}", training(model, *range(first, first + 4)))
