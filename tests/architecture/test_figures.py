@@ -316,7 +316,7 @@ FIGURES: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
         ),
         (
             "less than 6 GiB available, and it ends below 2 GiB",
-            "console/scheduling/launchers/spare_memory.py",
+            "console/scheduling/launchers/warm.py",
             {"TO_START_BYTES": 6 * GIB, "TO_KEEP_BYTES": 2 * GIB},
         ),
         (

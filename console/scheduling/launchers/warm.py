@@ -6,6 +6,9 @@ The next session without devices takes one, which is its runtime from then on an
 another is started in its place. What a runtime is to know of its session goes through a socket that
 is inherited, and no other process can open. When this process ends, however it ends, the socket is
 closed, and the runtimes that are still here end by themselves (gpu_runtime/loading/warm.py).
+
+    started -> ready -> taken: a session's from then on
+          \\-> over: it died, or there is no room, no memory, no reconciler for it any more
 """
 
 import json
@@ -23,11 +26,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from console.scheduling import processes
 from console.scheduling.launchers.log_file import LOG, log_tail, older_log
 from console.scheduling.launchers.process import MARK, WARM_MARK, ProcessLauncher
 from console.scheduling.launchers.protocol import Handle
-from console.scheduling.launchers.spare_memory import SpareMemory
 from console.scheduling.models import WarmRuntime
 from console.sessions.limits.devices import devices_serving
 from console.sessions.models import Session
@@ -39,29 +43,45 @@ KILL_WAIT_S = 5.0
 TAKE_S = 10.0  # until it answers that it has its session; it may be importing meanwhile
 BACK_OFF_S, BACK_OFF_MAX_S = 10.0, 600.0  # between the death of one and the start of the next
 COMMAND = (sys.executable, "-m", "gpu_runtime", "--wait")
+# One holds about 1 GiB with what it has imported. It is started where a session of a small model
+# fits beside it, and ended where there is little left.
+GIB = 1 << 30
+TO_START_BYTES, TO_KEEP_BYTES = 6 * GIB, 2 * GIB
 READY, TAKEN = b'{"state": "ready"}\n', b'{"state": "taken"}\n'
 
 
-def warm_kill(name: str, sid: int | None = None) -> bool:
-    """Kill a runtime of this mark, with all that it started in its session of processes; whether
-    there was something.
-
-    By the session too: a process that gives itself a title may write it over its environment.
-    """
-    living = [process for process in processes.processes_list() if process.state not in "ZX"]
-    marked = {it.sid for it in living if processes.has_environment(it.pid, f"{MARK}={name}")}
-    found = [process for process in living if process.sid in marked | {sid}]
-    for process in found:
-        processes.signal_send(process.pid, process.start_time, signal.SIGKILL)
-    return bool(found)
-
-
 @dataclass
-class Waiting:
-    """One runtime without a session."""
+class Warm:
+    """A runtime without a session. ``child`` None: another process started it, or it never began."""
 
     name: str
     folder: Path
+    child: subprocess.Popen[bytes] | None
+
+    def is_over(self) -> bool:
+        """Kill it and all that it started; whether nothing of it was left.
+
+        By its mark and by its session of processes: a process that gives itself a title may write
+        it over its environment.
+        """
+        sid = self.child.pid if self.child else None
+        living = [each for each in processes.processes_list() if each.state not in "ZX"]
+        mark = f"{MARK}={self.name}"
+        marked = {each.sid for each in living if processes.has_environment(each.pid, mark)}
+        found = [each for each in living if each.sid in marked | {sid}]
+        for each in found:
+            processes.signal_send(each.pid, each.start_time, signal.SIGKILL)
+        if found or (self.child and self.child.poll() is None):
+            return False  # killed just now, or its threads are still on their way out
+        shutil.rmtree(self.folder, ignore_errors=True)
+        WarmRuntime.objects.filter(id=self.name).delete()
+        return True
+
+
+@dataclass
+class Waiting(Warm):
+    """One that this process started, and that a session may take once it is ready."""
+
     child: subprocess.Popen[bytes]
     link: socket.socket
     since: float
@@ -84,23 +104,39 @@ class Waiting:
         return os.waitid(os.P_PID, self.child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
+def memory_available() -> int:
+    """Bytes that can be had without swapping."""
+    return int(psutil.virtual_memory().available)
+
+
 @dataclass
-class Ending:
-    """One that is to be gone. ``child`` None: not this process's."""
+class SpareMemory:
+    """Looked at twice a second; the log says once when it is short, and once when it is not any
+    more.
+    """
 
-    name: str
-    folder: Path
-    child: subprocess.Popen[bytes] | None = None
+    available: Callable[[], int] = memory_available
+    _is_short: bool = False
 
-    def is_over(self) -> bool:
-        """Kill it and all that it started; whether nothing of it was left."""
-        if warm_kill(self.name, self.child.pid if self.child else None):
-            return False
-        if self.child and self.child.poll() is None:
-            return False  # its threads are still on their way out
-        shutil.rmtree(self.folder, ignore_errors=True)
-        WarmRuntime.objects.filter(id=self.name).delete()
-        return True
+    def allows(self, *, kept: int) -> bool:
+        """Whether one more may be started beside the ``kept``, or, where one is kept, that it may
+        stay.
+        """
+        found, needed = self.available(), TO_KEEP_BYTES if kept else TO_START_BYTES
+        is_short = found < needed
+        if is_short and not self._is_short:
+            log.warning(
+                "no runtime waits with its libraries loaded: %.1f GiB of memory are available, and "
+                "%.0f are needed; "
+                "sessions start slower", found / GIB, TO_START_BYTES / GIB
+            )  # fmt: skip
+        elif self._is_short and not is_short:
+            log.info(
+                "a runtime with its libraries loaded is kept again: %.1f GiB are available",
+                found / GIB,
+            )
+        self._is_short = is_short
+        return not is_short
 
 
 class WarmRuntimes:
@@ -119,17 +155,8 @@ class WarmRuntimes:
         self._launcher, self._wanted, self._folder = launcher, wanted, folder
         self._command, self._clock, self._memory = list(command), clock, memory or SpareMemory()
         self._waiting: list[Waiting] = []
-        self._ending: list[Ending] = []
+        self._ending: list[Warm] = []
         self._deaths, self._not_before = 0, 0.0  # deaths in a row
-
-    def clear_predecessors(self) -> None:
-        """Kill what a reconciler that was killed left: one that is stopped does not end by
-        itself.
-        """
-        own = {each.name for each in self._ending}
-        for name in WarmRuntime.objects.exclude(id__in=own).values_list("id", flat=True):
-            self._kill(Ending(name, self._folder / name))
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     def keep(self, *, room: int, may_start: bool) -> None:
         """One look: at most ``room`` of them, and another one if it ``may_start`` now.
@@ -149,15 +176,43 @@ class WarmRuntimes:
         if self._clock() >= self._not_before:
             self._start()
 
-    @property
-    def is_changing(self) -> bool:
-        """Whether one starts or ends, which the next look finds over."""
-        return bool(self._ending) or any(not each.is_ready for each in self._waiting)
+    def _look(self, each: Waiting) -> None:
+        if each.has_ended or (not each.is_ready and self._clock() - each.since > START_S):
+            lines = "\n".join(log_tail(each.folder / LOG, lines=20))
+            if self._clock() - each.since > BACK_OFF_MAX_S:
+                self._deaths = 0  # it had imported long before
+            self._death(f"it ended or was not ready in time:\n{lines}")
+            self._end(each)
+        elif not each.is_ready and each.has_sent(READY, timeout_s=0):
+            each.is_ready = True
+            WarmRuntime.objects.filter(id=each.name).update(is_ready=True)
 
-    def shrink(self, *, room: int) -> None:
-        """End those for which there is no ``room``."""
-        while len(self._waiting) > max(0, room):
-            self._end(self._waiting[-1])
+    def _start(self) -> None:
+        name = f"warm-{secrets.token_hex(8)}"
+        folder = self._folder / name
+        ours, theirs = socket.socketpair()
+        try:
+            WarmRuntime.objects.create(id=name)
+            handle = {"folder": str(folder), "gpus": 0, "devices": []}
+            environment = {"TINKERSCRIPT_RUNTIME_DIR": str(folder)}
+            child = self._launcher.spawn(
+                self._command, handle, mark=name, environment=environment, stdin=theirs.fileno()
+            )
+        except OSError as error:  # its folder cannot be made, no more processes
+            ours.close()
+            self._death(str(error))
+            self._kill(Warm(name, folder, child=None))
+        else:
+            self._waiting.append(Waiting(name, folder, child, ours, self._clock()))
+        finally:
+            theirs.close()
+
+    def _death(self, why: str) -> None:
+        """The next one is started later."""
+        log.error("a warm runtime: %s", why)
+        wait_s = min(BACK_OFF_S * 2 ** min(self._deaths, 10), BACK_OFF_MAX_S)
+        self._not_before = self._clock() + wait_s
+        self._deaths += 1
 
     def choose(self, session: Session) -> str | None:
         """The name of one that ``session`` can take."""
@@ -189,74 +244,52 @@ class WarmRuntimes:
             is_taken = chosen.has_sent(TAKEN, timeout_s=TAKE_S)
         except OSError:
             is_taken = False
-        if not is_taken:
-            log.error(
-                "warm runtime %s did not take its session; a new runtime is started", chosen.name
-            )
-            chosen.link.close()
-            if not self._kill(Ending(chosen.name, chosen.folder, chosen.child)):
-                raise OSError(
-                    f"the warm runtime {chosen.name} did not take the session, and is not gone yet"
-                )
-            return None
         chosen.link.close()
-        shutil.rmtree(chosen.folder, ignore_errors=True)
-        return self._launcher.adopt(handle, chosen.child)
-
-    def close(self) -> None:
-        """End all of them. The rows of those that are not gone yet are left to who leads next."""
-        for each in list(self._waiting):
-            self._end(each)
-        self._ending = [each for each in self._ending if not each.is_over()]
-
-    def _start(self) -> None:
-        name = f"warm-{secrets.token_hex(8)}"
-        folder = self._folder / name
-        ours, theirs = socket.socketpair()
-        try:
-            WarmRuntime.objects.create(id=name)
-            handle = {"folder": str(folder), "gpus": 0, "devices": []}
-            environment = {"TINKERSCRIPT_RUNTIME_DIR": str(folder)}
-            child = self._launcher.spawn(
-                self._command, handle, mark=name, environment=environment, stdin=theirs.fileno()
+        if is_taken:
+            shutil.rmtree(chosen.folder, ignore_errors=True)
+            return self._launcher.adopt(handle, chosen.child)
+        log.error("warm runtime %s did not take its session; a new runtime is started", chosen.name)
+        if not self._kill(chosen):
+            raise OSError(
+                f"the warm runtime {chosen.name} did not take the session, and is not gone yet"
             )
-        except OSError as error:  # its folder cannot be made, no more processes
-            ours.close()
-            self._death(str(error))
-            self._kill(Ending(name, folder))
-        else:
-            self._waiting.append(Waiting(name, folder, child, ours, self._clock()))
-        finally:
-            theirs.close()
+        return None
 
-    def _look(self, each: Waiting) -> None:
-        if each.has_ended or (not each.is_ready and self._clock() - each.since > START_S):
-            lines = "\n".join(log_tail(each.folder / LOG, lines=20))
-            if self._clock() - each.since > BACK_OFF_MAX_S:
-                self._deaths = 0  # it had imported long before
-            self._death(f"it ended or was not ready in time:\n{lines}")
-            self._end(each)
-        elif not each.is_ready and each.has_sent(READY, timeout_s=0):
-            each.is_ready = True
-            WarmRuntime.objects.filter(id=each.name).update(is_ready=True)
-
-    def _death(self, why: str) -> None:
-        """The next one is started later."""
-        log.error("a warm runtime: %s", why)
-        wait_s = min(BACK_OFF_S * 2 ** min(self._deaths, 10), BACK_OFF_MAX_S)
-        self._not_before = self._clock() + wait_s
-        self._deaths += 1
+    def shrink(self, *, room: int) -> None:
+        """End those for which there is no ``room``."""
+        while len(self._waiting) > max(0, room):
+            self._end(self._waiting[-1])
 
     def _end(self, each: Waiting) -> None:
         self._waiting.remove(each)
         each.link.close()
         WarmRuntime.objects.filter(id=each.name).update(is_ready=False)
-        self._kill(Ending(each.name, each.folder, each.child))
+        self._kill(each)
 
-    def _kill(self, each: Ending) -> bool:
+    def _kill(self, each: Warm) -> bool:
         """Whether it is gone, in some seconds; else every look tries again."""
         if processes.wait_until(each.is_over, timeout_s=KILL_WAIT_S):
             return True
         log.warning("what is left of the warm runtime %s is slow to end", each.name)
         self._ending.append(each)
         return False
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether one starts or ends, which the next look finds over."""
+        return bool(self._ending) or any(not each.is_ready for each in self._waiting)
+
+    def clear_predecessors(self) -> None:
+        """Kill what a reconciler that was killed left: one that is stopped does not end by
+        itself.
+        """
+        own = {each.name for each in self._ending}
+        for name in WarmRuntime.objects.exclude(id__in=own).values_list("id", flat=True):
+            self._kill(Warm(name, self._folder / name, child=None))
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def close(self) -> None:
+        """End all of them. The rows of those that are not gone yet are left to who leads next."""
+        for each in list(self._waiting):
+            self._end(each)
+        self._ending = [each for each in self._ending if not each.is_over()]

@@ -19,8 +19,7 @@ from console.scheduling.launchers.log_file import LOG, log_tail
 from console.scheduling.launchers.options import LauncherOptions
 from console.scheduling.launchers.process import MARK, ProcessLauncher
 from console.scheduling.launchers.protocol import Resources
-from console.scheduling.launchers.spare_memory import SpareMemory
-from console.scheduling.launchers.warm import WarmRuntimes
+from console.scheduling.launchers.warm import SpareMemory, WarmRuntimes
 from console.scheduling.models import WarmRuntime
 from console.scheduling.processes import wait_until
 from console.scheduling.reconcile import Reconciler
