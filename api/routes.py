@@ -17,7 +17,6 @@ from api.views import (
     sharing,
     tasks,
     trajectories,
-    webhooks,
 )
 from console.server.request_limits import MAX_LARGE_BODY_BYTES as LARGE
 from console.sessions.runtime import episode_reports, leases, uploads
@@ -93,10 +92,10 @@ route("POST", "/saved-views", sharing.saved_view_create, sessions_write, **made)
 route("PATCH", "/saved-views/{view_id}", sharing.saved_view_update, sessions_write)
 route("DELETE", "/saved-views/{view_id}", sharing.saved_view_delete, sessions_write)
 route("GET", "/audit", projects.audit_list, admin)
-route("GET", "/webhooks", webhooks.webhook_list, admin)
-route("POST", "/webhooks", webhooks.webhook_create, admin, **made, secret=True)
-route("DELETE", "/webhooks/{webhook_id}", webhooks.webhook_delete, admin)
-route("GET", "/webhooks/{webhook_id}/deliveries", webhooks.delivery_list, admin)
+route("GET", "/webhooks", projects.webhook_list, admin)
+route("POST", "/webhooks", projects.webhook_create, admin, **made, secret=True)
+route("DELETE", "/webhooks/{webhook_id}", projects.webhook_delete, admin)
+route("GET", "/webhooks/{webhook_id}/deliveries", projects.delivery_list, admin)
 
 route("GET", "/base-models", sessions.base_model_list, sessions_read)
 route("GET", "/places", sessions.place_list, sessions_read)

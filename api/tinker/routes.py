@@ -1,19 +1,32 @@
-"""The rows of the Tinker wire in the table of routes. docs/reference/tinker.md lists what of a call
-is refused.
+"""The rows of the Tinker wire in the table of routes, and the document that is made of them.
+docs/reference/tinker.md lists what of a call is refused.
 
 A change without an entry in the audit log has one where it is done (the start of a runtime, a copy,
 an upload), or keeps nothing; tests/api/tinker/test_audit.py has each reason.
 """
 
+from typing import Any
+
+from api.openapi import document_of, path_parameters, request_body
 from api.relay.proxy import MAX_BODY_BYTES
+from api.rest.authentication import KeyCaller
 from api.rest.permissions import RequireScope
-from api.rest.route import RouteTable
+from api.rest.route import Route, RouteTable
 from api.tinker import account, bookkeeping, records, relaying, search
-from api.tinker.document import document_view
+from api.tinker.answers import Answer
 from api.tinker.operations import FUTURES, TRAINING
 from tinkerscript.wire.account import Scope
+from tinkerscript.wire.version import VERSION
 
 TOLD_BYTES = 1 << 20  # of what tells of a client, and of what asks for futures
+INFO = {"title": "The Tinker wire", "version": VERSION}
+KEY = {
+    "type": "apiKey",
+    "in": "header",
+    "name": "X-API-Key",
+    "description": "An API key made in the console.",
+}
+FAILURE = {"description": "Refused or failed: JSON with `detail`."}
 RUN = "/training_runs/{model_id}"
 CHECKPOINT = RUN + "/checkpoints/{segment}/{name}"
 SESSION = "/sessions/{session_id}"
@@ -23,11 +36,34 @@ admin = RequireScope(Scope.ADMIN)
 wire = RouteTable("/api/v1")
 route = wire.route
 
+
+def document(caller: KeyCaller) -> Answer:
+    """``GET /openapi.json``: this document."""
+    return Answer.of(document_of(wire, INFO, {"Key": KEY}, _operation))
+
+
+def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "summary": "Served by a runtime."
+        if route.is_async
+        else (route.view.__doc__ or "").partition(": ")[2],
+        "parameters": path_parameters(route),
+        "security": [{"Key": []}],
+        "responses": {
+            "200": {"description": "A future" if route.promises else "Done"},
+            "default": FAILURE,
+        },
+    }
+    if route.body is not None and not route.is_async:
+        operation["requestBody"] = request_body(route.body, schemas)
+    return operation
+
+
 route("POST", "/client/config", bookkeeping.client_config, key, audit=False)
 route("POST", "/client/dynamic_config", bookkeeping.client_dynamic_config, key, audit=False)
 route("GET", "/get_server_capabilities", bookkeeping.capabilities, key)
 route("GET", "/healthz", bookkeeping.healthz, key)
-route("GET", "/openapi.json", document_view(wire), key)
+route("GET", "/openapi.json", document, key)
 route("POST", "/telemetry", bookkeeping.telemetry, key, audit=False, limit_bytes=TOLD_BYTES)
 
 route("POST", "/create_session", bookkeeping.session_create, key, audit=False)

@@ -1,10 +1,18 @@
-"""Projects, their members, what they used, and who did what."""
+"""Projects, their members and webhooks, what they used, and who did what."""
 
 from datetime import timedelta
 
 from django.utils import timezone
 
-from api.presenters import audit_view, member_view, project_view, usage_list_view
+from api.presenters import (
+    audit_view,
+    delivery_view,
+    member_view,
+    project_view,
+    usage_list_view,
+    webhook_created,
+    webhook_view,
+)
 from api.rest.authentication import Caller
 from api.views.queries import AuditQuery, PageQuery, UsageDaysQuery
 from console.audit.services import audit_list as entries_of
@@ -19,6 +27,7 @@ from console.sessions.selectors import session_get
 from console.users import members, services
 from console.users.selectors import project_list as projects_of
 from console.users.selectors import role_get
+from console.webhooks import services as webhooks
 from tinkerscript.wire.account import ProjectView, Scope
 from tinkerscript.wire.projects import (
     AuditPage,
@@ -34,6 +43,7 @@ from tinkerscript.wire.projects import (
     UsageDays,
     UsageList,
 )
+from tinkerscript.wire.webhooks import DeliveryList, WebhookCreate, WebhookCreated, WebhookList
 
 DEFAULT_DAYS = 30
 
@@ -153,3 +163,27 @@ def audit_list(caller: Caller, query: AuditQuery) -> AuditPage:
     """Who did what in the project, newest first."""
     records, next_cursor = entries_of(project_id=caller.project.id, **query.model_dump())
     return AuditPage(items=[audit_view(record) for record in records], next_cursor=next_cursor)
+
+
+def webhook_list(caller: Caller) -> WebhookList:
+    """The project's webhooks."""
+    return WebhookList(
+        items=[webhook_view(webhook) for webhook in webhooks.webhook_list(project=caller.project)]
+    )
+
+
+def webhook_create(caller: Caller, body: WebhookCreate) -> WebhookCreated:
+    """Subscribe an address; the secret that signs is in this response and nowhere else."""
+    webhook = webhooks.webhook_create(project=caller.project, url=body.url, topics=body.topics)
+    return webhook_created(webhook, webhooks.webhook_secrets(webhook)[0])
+
+
+def webhook_delete(caller: Caller, webhook_id: str) -> None:
+    """Unsubscribe an address."""
+    webhooks.webhook_delete(project=caller.project, webhook_id=webhook_id)
+
+
+def delivery_list(caller: Caller, webhook_id: str) -> DeliveryList:
+    """What was sent, or is on its way, to a webhook."""
+    deliveries = webhooks.delivery_list(project=caller.project, webhook_id=webhook_id)
+    return DeliveryList(items=[delivery_view(delivery) for delivery in deliveries])

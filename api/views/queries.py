@@ -36,6 +36,8 @@ def _bound_check(text: str) -> str:
     return text
 
 
+Number = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Place = Annotated[int, Field(ge=0, le=MAX_INTEGER)]  # where a page begins, or ended
 Bound = Annotated[str, Field(max_length=300), AfterValidator(_bound_check)]
 Day = Annotated[date, AfterValidator(_year_check)]
 Time = Annotated[AwareDatetime, AfterValidator(_year_check)]
@@ -87,12 +89,8 @@ class EpisodeFilterQuery(Query):
     eval: bool | None = Field(None, description="Only those that are, or are not, for evaluation.")
     reward_min: FiniteFloat | None = None
     reward_max: FiniteFloat | None = None
-    version: int | None = Field(
-        None, ge=0, le=2**31 - 1, description="Only those that this policy version sampled."
-    )
-    step: int | None = Field(
-        None, ge=0, le=2**31 - 1, description="Only those that this step trained."
-    )
+    version: Number | None = Field(None, description="Only those that this policy version sampled.")
+    step: Number | None = Field(None, description="Only those that this step trained.")
     agent: str | None = Field(
         None, max_length=200, description="Only those with calls of this agent."
     )
@@ -130,10 +128,8 @@ class NeighboursQuery(EpisodeFilterQuery):
 class NearestQuery(Query):
     """The two versions that are compared."""
 
-    from_version: int = Field(0, ge=0, le=2**31 - 1)
-    to_version: int | None = Field(
-        None, ge=0, le=2**31 - 1, description="The session's newest, if absent."
-    )
+    from_version: Number = 0
+    to_version: Number | None = Field(None, description="The session's newest, if absent.")
     held_out: bool = Field(
         False, description="By the episodes for evaluation, and not by those that were trained."
     )
@@ -144,18 +140,14 @@ class SharedEpisodeQuery(PageQuery):
 
     task: str | None = Field(None, max_length=512, description="Only those of this task.")
     fate: list[EpisodeFate] = Field([], description="Only those with one of these fates.")
-    step: int | None = Field(
-        None, ge=0, le=2**31 - 1, description="Only those that this step trained."
-    )
+    step: Number | None = Field(None, description="Only those that this step trained.")
     sort: EpisodeSort = EpisodeSort.NEWEST
 
 
 class ExportQuery(Query):
     """Which annotations come with an export."""
 
-    annotations_after: int = Field(
-        0, ge=0, le=MAX_INTEGER, description="Those that follow this annotations_cursor."
-    )
+    annotations_after: Place = Field(0, description="Those that follow this annotations_cursor.")
 
 
 class DocumentsQuery(Query):
@@ -170,16 +162,16 @@ class DocumentsQuery(Query):
 class TimelinesQuery(Query):
     """One page of an episode's tokens."""
 
-    cursor: int = Field(0, ge=0, le=MAX_INTEGER)
+    cursor: Place = 0
     limit: int = Field(20_000, ge=1, le=100_000, description="Tokens; context is not divided.")
 
 
 class GroupQuery(Query):
     """One page of the groups that match."""
 
-    step: int | None = Field(None, ge=0, le=2**31 - 1)
+    step: Number | None = None
     task: str | None = Field(None, max_length=512)
-    cursor: int | None = Field(None, ge=0, le=MAX_INTEGER)
+    cursor: Place | None = None
     limit: int = Field(20, ge=1, le=100)
 
 
@@ -257,7 +249,7 @@ class LogQuery(Query):
 class EventQuery(Query):
     """A part of a session's record."""
 
-    after: int = Field(0, ge=0, le=MAX_INTEGER, description="The cursor of the last entry seen.")
+    after: Place = Field(0, description="The cursor of the last entry seen.")
     limit: int = Field(200, ge=1, le=1000)
     kind: list[EventKind] = Field([], description="Only entries of these kinds.")
     newest: bool = Field(
@@ -317,9 +309,7 @@ class MetricQuery(Query):
         " of these, if empty, the hundred that most steps have.",
     )
     x: MetricAxis = Field(MetricAxis.STEP, description="What the steps are drawn over.")
-    after: int = Field(
-        0, ge=0, le=MAX_INTEGER, description="Only steps recorded after this cursor."
-    )
+    after: Place = Field(0, description="Only steps recorded after this cursor.")
     points: int = Field(
         1000, ge=1, le=5000, description="Steps beyond this number are put together."
     )

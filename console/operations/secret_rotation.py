@@ -16,7 +16,7 @@ from console.config.private_files import replace
 from console.errors import Conflict
 from console.object_store import seaweedfs
 from console.scheduling.children.supervisor import AlreadyRunning, lock_take
-from console.scheduling.leader import anyone_leads
+from console.scheduling.leader import leader_status
 from console.sessions.models import Session
 from console.users.sealing import sealed_renew
 
@@ -78,7 +78,7 @@ def _stopped() -> Iterator[None]:
             f"`manage.py up` (pid {holder}) serves {settings.DATA}.", hint=hint
         ) from None
     with lock:
-        if anyone_leads():
+        if leader_status() is not None:
             raise Conflict("A reconciler is at work, or was until some seconds ago.", hint=hint)
         if running := Session.objects.filter(launch_handle__isnull=False).count():
             raise Conflict(

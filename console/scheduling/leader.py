@@ -42,7 +42,9 @@ def holder_new(pid: int | None = None) -> str:
 
 
 def leader_status(*, now: datetime | None = None) -> LeaderStatus | None:
-    """The leader's status; None while there is none."""
+    """The leader's status, also of one that was at work until some seconds ago; None while there is
+    none.
+    """
     now = now or timezone.now()
     lease = LeaderLease.objects.filter(expires_at__gt=now).first()
     if lease is None:
@@ -50,11 +52,6 @@ def leader_status(*, now: datetime | None = None) -> LeaderStatus | None:
     return LeaderStatus(
         tick_s=lease.tick_s, age_s=LEASE_S - (lease.expires_at - now).total_seconds()
     )
-
-
-def anyone_leads() -> bool:
-    """Whether a reconciler is at work, or was until some seconds ago."""
-    return LeaderLease.objects.filter(expires_at__gt=timezone.now()).exists()
 
 
 def leader_renew(*, holder: str, now: datetime, tick_s: float = 0.0) -> bool:

@@ -134,9 +134,7 @@ def store_log_bound() -> None:
 
 
 def _launcher(session: Session) -> Launcher:
-    return session_launcher(
-        session, here=_here(), elsewhere=_elsewhere() if session.place != HERE else {}
-    )
+    return session_launcher(session, {HERE: _here()} if session.place == HERE else _elsewhere())
 
 
 _here, _elsewhere = lru_cache(maxsize=1)(launcher_get), lru_cache(maxsize=1)(launchers_elsewhere)

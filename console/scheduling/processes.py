@@ -91,10 +91,7 @@ def has_environment(pid: int, *entries: str) -> bool:
     """Whether a process was started with one of ``NAME=value`` in its environment (False where we
     may not look).
     """
-    try:
-        found = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return False
+    found = _environment(pid)
     return any(entry.encode() in found for entry in entries)
 
 
@@ -102,11 +99,15 @@ def environment_find(pid: int, prefix: str) -> str | None:
     """The first ``NAME=value`` of a process's environment that begins with ``prefix`` (None where
     we may not look).
     """
+    found = (entry for entry in _environment(pid) if entry.startswith(prefix.encode()))
+    return next((entry.decode() for entry in found), None)
+
+
+def _environment(pid: int) -> list[bytes]:
     try:
-        entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
-        return None
-    return next((entry.decode() for entry in entries if entry.startswith(prefix.encode())), None)
+        return []
 
 
 def listens_on_loopback(pid: int, port: int) -> bool:

@@ -89,11 +89,9 @@ class Reconciler:
         warm: WarmRuntimes | None = None,
         disk_free: Callable[[], int] = lambda: shutil.disk_usage(settings.DATA).free,
     ) -> None:
-        self._here, self._elsewhere = launcher, elsewhere or {}
+        self._launchers = {HERE: launcher, **(elsewhere or {})}
         self._devices, self._warm = devices, warm
-        self._starts = QueuedStarts(
-            launcher, elsewhere=self._elsewhere, known=devices, warm=warm, disk_free=disk_free
-        )
+        self._starts = QueuedStarts(self._launchers, known=devices, warm=warm, disk_free=disk_free)
         self._holder = holder_new()
         self._last_tick: datetime | None = None
         self._tick_s = self._led_at = 0.0
@@ -233,7 +231,7 @@ class Reconciler:
         runtime_log_keep(session, lines)
 
     def _launcher(self, session: Session) -> Launcher:
-        return session_launcher(session, here=self._here, elsewhere=self._elsewhere)
+        return session_launcher(session, self._launchers)
 
     def _guarded(self, act: Callable[..., None], *arguments: object) -> None:
         session_id = arguments[0].id if isinstance(arguments[0], Session) else str(arguments[0])
@@ -245,7 +243,8 @@ class Reconciler:
         except LauncherUnavailable as away:
             # The launcher could not say what became of its runtime: nothing is done on a guess.
             place = Session.objects.filter(id=session_id).values_list("place", flat=True).first()
-            said = f"place {place}: {away}" if place in self._elsewhere else str(away)
+            is_elsewhere = place != HERE and place in self._launchers
+            said = f"place {place}: {away}" if is_elsewhere else str(away)
             lasted = self._away.note(session_id, said, timezone.now())
             if isinstance(away, SlowToEnd) and lasted >= UNENDED_DEADLINE:
                 unended_give_up(session_id, said, lasted)

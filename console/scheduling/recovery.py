@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db.models import F
+from django.db.models import F, QuerySet
 
 from console.errors import Conflict, InvalidRequest, UnknownBaseModel
 from console.live.models import EventRecord
@@ -125,15 +125,8 @@ def repeats(session: Session) -> bool:
     """Whether its last ``SAME_FAULTS`` runtimes ended before they were ready, for the same cause:
     so would the next.
     """
-    record = EventRecord.objects.filter(session_id=session.id).order_by("-id")
-    ready = record.filter(kind=EventKind.STATE, data__to=SessionState.READY).values_list(
-        "id", flat=True
-    )[:1]
-    faults = record.filter(kind=EventKind.EVENT, data__name="runtime_fault", id__gt=[*ready, 0][0])
-    last = [
-        (str(data.get("code")), str(data.get("cause")))
-        for data in faults.values_list("data", flat=True)[:SAME_FAULTS]
-    ]
+    faults = _faults_since(session, SessionState.READY)[:SAME_FAULTS]
+    last = [(str(data.get("code")), str(data.get("cause"))) for data in faults]
     return len(last) == SAME_FAULTS and len(set(last)) == 1 and last[0][0] not in PASSING
 
 
@@ -158,15 +151,21 @@ def last_fault(session: Session) -> dict[str, str]:
 
     Empty where it gave no cause. A runtime may report anything: what comes of it is text.
     """
-    record = EventRecord.objects.filter(session_id=session.id).order_by("-id")
-    began = record.filter(kind=EventKind.STATE, data__to=SessionState.PROVISIONING).values_list(
-        "id", flat=True
-    )[:1]
-    told = record.filter(kind=EventKind.EVENT, data__name="runtime_fault", id__gt=[*began, 0][0])
-    data = told.values_list("data", flat=True).first() or {}
+    data = _faults_since(session, SessionState.PROVISIONING).first() or {}
     if not (cause := data.get("cause")):
         return {}
     return {"cause": str(cause), "hint": str(data.get("hint") or "")}
+
+
+def _faults_since(session: Session, state: SessionState) -> QuerySet[EventRecord, dict[str, Any]]:
+    """What its runtimes reported of their ends since it last came to this state, the newest
+    first.
+    """
+    record = EventRecord.objects.filter(session_id=session.id).order_by("-id")
+    moves = record.filter(kind=EventKind.STATE, data__to=state)
+    began = moves.values_list("id", flat=True).first() or 0
+    faults = record.filter(kind=EventKind.EVENT, data__name="runtime_fault", id__gt=began)
+    return faults.values_list("data", flat=True)
 
 
 def unended_give_up(session_id: str, said: str, lasted: timedelta) -> None:

@@ -12,9 +12,8 @@ from django.utils import timezone
 from console.catalogue.base_models import base_model_resolve
 from console.errors import InvalidRequest, UnknownBaseModel
 from console.scheduling import liveness
-from console.scheduling.instance import instance_id
 from console.scheduling.launchers.choice import session_launcher
-from console.scheduling.launchers.launch import NotStarted, earlier_end, runtime_launch
+from console.scheduling.launchers.launch import NotStarted, earlier_end, handle_new, runtime_launch
 from console.scheduling.launchers.protocol import Launcher, MachinesShort, SlowToEnd
 from console.scheduling.launchers.warm import WarmRuntimes
 from console.scheduling.recovery import disk_full, model_gone, move, recover, requeue, was_ready
@@ -44,8 +43,7 @@ class Later:
 
 
 class QueuedStarts:
-    """Starts queued sessions, one at a time: here by ``launcher``, at further places by those of
-    ``elsewhere``.
+    """Starts queued sessions, one at a time, each by the one of ``launchers`` that is of its place.
 
     ``known`` are this machine's devices, ``warm`` its runtimes without a session.
 
@@ -55,14 +53,13 @@ class QueuedStarts:
 
     def __init__(
         self,
-        launcher: Launcher,
+        launchers: Mapping[str, Launcher],
         *,
-        elsewhere: Mapping[str, Launcher] | None = None,
         known: Sequence[str],
         warm: WarmRuntimes | None,
         disk_free: Callable[[], int],
     ) -> None:
-        self._here, self._elsewhere = launcher, elsewhere or {}
+        self._launchers = launchers
         self._known, self._warm, self._disk_free = known, warm, disk_free
         # for sessions before others in the queue that cannot start in this tick
         self._devices_kept = 0
@@ -123,7 +120,7 @@ class QueuedStarts:
             self._devices_kept += session.devices
 
     def _launch(self, session: Session, now: datetime) -> None:
-        launcher = session_launcher(session, here=self._here, elsewhere=self._elsewhere)
+        launcher = session_launcher(session, self._launchers)
         if session.place != HERE:
             _place_ask(session, launcher)
         warm = self._warm if session.place == HERE else None
@@ -216,7 +213,4 @@ def _place_ask(session: Session, launcher: Launcher) -> None:
     """Raises LauncherUnavailable, and soon, while the place's cluster hangs: each command of a
     start would wait for it, and with that the sessions of every other place.
     """
-    folder = settings.DATA / "runtimes" / session.id
-    launcher.inspect(
-        launcher.new_handle(session_id=session.id, instance_id=instance_id(), folder=folder)
-    )
+    launcher.inspect(handle_new(session, launcher))

@@ -12,6 +12,7 @@ from console.scheduling.session_notes import AwayNotes
 from console.scheduling.starts import QueuedStarts
 from console.sessions import services
 from support.reconciler_world import GIB, READY, state_of
+from tinkerscript.wire.config import HERE
 from tinkerscript.wire.sessions import SessionState
 
 
@@ -71,7 +72,7 @@ def test_of_a_session_that_was_ended_while_it_waited_nothing_is_kept_in_mind(
     world.launcher.die()
     world.launcher.slow = {"start"}
     world.tick(3)
-    starts = QueuedStarts(world.launcher, known=(), warm=None, disk_free=lambda: GIB << 7)
+    starts = QueuedStarts({HERE: world.launcher}, known=(), warm=None, disk_free=lambda: GIB << 7)
     with pytest.raises(SlowToEnd):
         starts.start(session.id)
     notes = AwayNotes()

@@ -54,19 +54,15 @@ def launchers_elsewhere() -> dict[str, Launcher]:
     return {place.name: _make(place.options) for place in settings.PLACES.values()}
 
 
-def session_launcher(
-    session: Session, *, here: Launcher, elsewhere: Mapping[str, Launcher]
-) -> Launcher:
+def session_launcher(session: Session, launchers: Mapping[str, Launcher]) -> Launcher:
     """Of the place where it runs. Raises LauncherUnavailable for one that the settings do not name
     any more.
     """
-    if session.place == HERE:
-        return here
-    if session.place not in elsewhere:
+    if session.place not in launchers:
         raise LauncherUnavailable(
             f"its place is {session.place}, which TINKERSCRIPT_PLACES does not name"
         )
-    return elsewhere[session.place]
+    return launchers[session.place]
 
 
 def warm_get(launcher: Launcher) -> WarmRuntimes | None:

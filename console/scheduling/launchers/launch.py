@@ -8,7 +8,7 @@ from django.db import transaction
 
 from console.live.services import event_record
 from console.scheduling.instance import instance_id
-from console.scheduling.launchers.protocol import Launcher, MachinesShort
+from console.scheduling.launchers.protocol import Handle, Launcher, MachinesShort
 from console.scheduling.launchers.warm import WarmRuntimes
 from console.server.lease_address import runtime_server_url
 from console.sessions.limits.devices import devices_take
@@ -43,19 +43,12 @@ def runtime_launch(
     ``known`` are this machine's devices, ``kept`` how many stay free for sessions before it in the
     queue. What names the runtime is stored before it is started.
     """
-    folder, gpus = settings.DATA / "runtimes" / session.id, session.devices
     chosen = warm.choose(session) if warm else None
     with transaction.atomic():
         device_quota_recheck(session=session)
-        named = gpus if launcher.names_devices else 0
+        named = session.devices if launcher.names_devices else 0
         devices = devices_take(session_id=session.id, count=named, known=known, kept=kept)
-        fresh = launcher.new_handle(
-            session_id=session.id,
-            instance_id=instance_id(),
-            folder=folder,
-            gpus=gpus,
-            devices=devices,
-        )
+        fresh = handle_new(session, launcher, gpus=session.devices, devices=devices)
         fresh |= {"warm": chosen} if chosen else {}
         # Over several machines: of some launchers alone (console/sessions/limits/nodes.py).
         fresh |= {"nodes": nodes} if (nodes := session.config.get("nodes", 1)) > 1 else {}
@@ -74,7 +67,7 @@ def runtime_launch(
     environment = {
         "TINKERSCRIPT_SERVER_URL": runtime_server_url(),
         "TINKERSCRIPT_LEASE": token,
-        "TINKERSCRIPT_RUNTIME_DIR": str(folder),
+        "TINKERSCRIPT_RUNTIME_DIR": fresh["folder"],
     }
     if settings.TRUSTED_USERS and session.place == HERE:
         environment[TRUSTED] = ",".join(map(str, settings.TRUSTED_USERS))
@@ -103,9 +96,19 @@ def earlier_end(session: Session, *, launcher: Launcher) -> None:
     """End what is left of earlier launches of a session that has none now. Raises SlowToEnd while
     it is not gone.
     """
-    folder = settings.DATA / "runtimes" / session.id
-    launcher.others_end(
-        launcher.new_handle(session_id=session.id, instance_id=instance_id(), folder=folder)
+    launcher.others_end(handle_new(session, launcher))
+
+
+def handle_new(
+    session: Session, launcher: Launcher, *, gpus: int = 0, devices: Sequence[str] = ()
+) -> Handle:
+    """The handle of a launch of the session that is not started yet."""
+    return launcher.new_handle(
+        session_id=session.id,
+        instance_id=instance_id(),
+        folder=settings.DATA / "runtimes" / session.id,
+        gpus=gpus,
+        devices=devices,
     )
 
 
