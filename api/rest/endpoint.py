@@ -38,14 +38,11 @@ def url_patterns(table: RouteTable) -> list[URLPattern]:
 
 def _endpoint(routes: Mapping[str, Route]) -> "type[Endpoint]":
     """The view class of one path, whose methods are all async or all not."""
-    handle = Endpoint.handle_waiting if _waits(routes) else Endpoint.handle
+    waits = any(route.is_async for route in routes.values())
+    handle = Endpoint.handle_waiting if waits else Endpoint.handle
     names = [method.lower() for method in routes]
     handlers = dict.fromkeys(names, handle)
     return type("Endpoint", (Endpoint,), handlers | {"routes": routes, "http_method_names": names})
-
-
-def _waits(routes: Mapping[str, Route]) -> bool:
-    return any(route.is_async for route in routes.values())
 
 
 class Endpoint(APIView):

@@ -1,6 +1,8 @@
-"""Copies of saved checkpoints into a project of the caller's, each under a run of its own that
-nothing trains.
+"""Runs that nothing trains: each holds one checkpoint of a client. Here are those that a checkpoint is
+copied to, from any project that the caller may read.
 """
+
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
@@ -51,17 +53,7 @@ def checkpoint_copy(
     if (known := _known(project, tinker_session, number, once, source)) is not None:
         return known
     storage_quota_check(project=project)
-    session = Session(
-        project=project,
-        key=key,
-        person=key.user,
-        kind=SessionKind.TINKER,
-        name=NAME,
-        state=SessionState.STOPPED,
-        desired=Desired.STOP,
-        base_model=source.model.base_model,
-        devices=0,
-    )
+    session = session_untrained(project, key, NAME, source.model.base_model)
     of = source.checkpoint
     made = Checkpoint(
         session=session,
@@ -136,17 +128,10 @@ def _rows_write(
 ) -> TinkerCheckpoint:
     session.save(force_insert=True)
     made.save(force_insert=True)
-    if tinker_session is None:
-        finished = {"type": "success", "detail": "", "at": timezone.now().isoformat()}
-        tinker_session = TinkerSession.objects.create(
-            project=session.project, key=session.key, display_name=NAME, finished=finished
-        )
-    model = TinkerModel.objects.create(
-        id=str(ModelId(tinker_session.id, number)),
-        tinker_session=tinker_session,
-        session=session,
-        number=number,
-        base_model=session.base_model,
+    model = model_untrained(
+        session,
+        tinker_session,
+        number,
         lora=source.lora,
         user_metadata=source.model.user_metadata,
         source={"path": source.path, "copy_of": source.checkpoint_id, "once": once},
@@ -174,3 +159,37 @@ def _rows_write(
     data = {"name": "checkpoint_copied", "checkpoint_id": made.id, "from": source.path}
     event_record(session_id=session.id, kind=EventKind.EVENT, data=data)
     return stored
+
+
+def session_untrained(project: Project, key: ApiKey, name: str, base_model: str) -> Session:
+    """A session of ours that no runtime has, not saved yet."""
+    return Session(
+        project=project,
+        key=key,
+        person=key.user,
+        kind=SessionKind.TINKER,
+        name=name,
+        state=SessionState.STOPPED,
+        desired=Desired.STOP,
+        base_model=base_model,
+        devices=0,
+    )
+
+
+def model_untrained(
+    session: Session, tinker_session: TinkerSession | None, number: int, **fields: Any
+) -> TinkerModel:
+    """The model of such a session; without a Tinker session in one of its own that is finished."""
+    if tinker_session is None:
+        finished = {"type": "success", "detail": "", "at": timezone.now().isoformat()}
+        tinker_session = TinkerSession.objects.create(
+            project=session.project, key=session.key, display_name=session.name, finished=finished
+        )
+    return TinkerModel.objects.create(
+        id=str(ModelId(tinker_session.id, number)),
+        tinker_session=tinker_session,
+        session=session,
+        number=number,
+        base_model=session.base_model,
+        **fields,
+    )

@@ -28,15 +28,13 @@ from console.sessions.checkpoints.checkpoints import checkpoint_key
 from console.sessions.limits.quotas import storage_quota_check
 from console.sessions.models import Checkpoint, Removal, Session, Upload
 from console.sessions.runtime.uploads import MANIFEST, manifest_of
-from console.sessions.states import Desired
 from console.tinker import uploaded_files
-from console.tinker.models import TinkerCheckpoint, TinkerModel, TinkerSession
+from console.tinker.copies import model_untrained, session_untrained
+from console.tinker.models import TinkerCheckpoint
 from console.users.keys import key_model_check, key_session_check
 from console.users.models import ApiKey, Project, new_id
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
 from tinkerscript.wire.events import EventKind
-from tinkerscript.wire.sessions import SessionKind, SessionState
-from tinkerscript.wire.tinker.ids import ModelId
 from tinkerscript.wire.tinker.messages import LoraOptions
 
 log = logging.getLogger(__name__)
@@ -71,17 +69,8 @@ def external_upload_start(
                 hint=f"Finish one; they end by themselves {settings.TRANSFER_URL_S // 3600} hours "
                 "after their start.",
             )
-        session = Session.objects.create(
-            project=project,
-            key=key,
-            person=key.user,
-            kind=SessionKind.TINKER,
-            name=NAME,
-            state=SessionState.STOPPED,
-            desired=Desired.STOP,
-            base_model=base_model,
-            devices=0,
-        )
+        session = session_untrained(project, key, NAME, base_model)
+        session.save(force_insert=True)
         # Counted as stored from now on.
         checkpoint = Checkpoint.objects.create(
             session=session,
@@ -280,18 +269,7 @@ def _commit(upload: Upload, checkpoint: Checkpoint, sizes: dict[str, int]) -> No
         if not committed:
             return  # another try of the same call was faster
         Removal.objects.create(prefix=_upload_key(upload, ""))
-        finished = {"type": "success", "detail": "", "at": timezone.now().isoformat()}
-        tinker_session = TinkerSession.objects.create(
-            project=session.project, key=session.key, display_name=NAME, finished=finished
-        )
-        model = TinkerModel.objects.create(
-            id=str(ModelId(tinker_session.id, 0)),
-            tinker_session=tinker_session,
-            session=session,
-            number=0,
-            base_model=session.base_model,
-            lora=lora,
-        )
+        model = model_untrained(session, None, 0, lora=lora)
         stored = TinkerCheckpoint.objects.create(
             model=model,
             checkpoint=checkpoint,

@@ -26,7 +26,7 @@ from console.scheduling.launchers.protocol import (
     Resources,
     RuntimeStatus,
     SlowToEnd,
-    cpus_environment,
+    amounts_environment,
     launch_owner,
     launch_session,
     new_handle,
@@ -217,8 +217,7 @@ class DockerLauncher:
         own = {
             "HOME": str(folder),  # caches of libraries; the root is read only
             "TINKERSCRIPT_RUNTIME_LISTEN": f"0.0.0.0:{GATEWAY_PORT}",
-            "TINKERSCRIPT_RUNTIME_GPUS": str(handle["gpus"]),
-            **cpus_environment(self._resources.cpus),
+            **amounts_environment(handle["gpus"], self._resources.cpus),
         }
         return {
             "image": self._image,

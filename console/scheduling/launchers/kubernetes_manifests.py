@@ -15,7 +15,7 @@ from console.config.own_certificate import certificate_make
 from console.scheduling.launchers.protocol import (
     GATEWAY_PORT,
     Resources,
-    cpus_environment,
+    amounts_environment,
     launch_session,
 )
 
@@ -259,8 +259,7 @@ def _container(wanted: Wanted) -> Manifest:
         "TINKERSCRIPT_RUNTIME_LISTEN": f"0.0.0.0:{GATEWAY_PORT}",
         "TINKERSCRIPT_RUNTIME_ADDRESS": f"{gateway}:{GATEWAY_PORT}",
         "TINKERSCRIPT_RUNTIME_NOTICE_S": str(GRACE_S - END_S),
-        "TINKERSCRIPT_RUNTIME_GPUS": str(wanted.resources.gpus or 0),
-        **cpus_environment(wanted.resources.cpus),
+        **amounts_environment(wanted.resources.gpus or 0, wanted.resources.cpus),
     }
     variables: list[Manifest] = [{"name": name, "value": value} for name, value in own.items()]
     if wanted.pods > 1:

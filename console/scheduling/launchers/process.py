@@ -27,7 +27,7 @@ from console.scheduling.launchers.protocol import (
     Handle,
     RuntimeStatus,
     SlowToEnd,
-    cpus_environment,
+    amounts_environment,
     launch_owner,
     new_handle,
 )
@@ -112,8 +112,11 @@ class ProcessLauncher:
             "PYTHONUNBUFFERED": "1",
             MARK: mark,
             COMPILED: inherited.get(COMPILED) or str(settings.DATA / COMPILED_FOLDER),
-            **_devices(handle),
-            **cpus_environment(self._cpus),
+            # Exactly the devices of the handle are visible, and none where it names none; in the order in
+            # which the indices were counted, as CUDA's own is by speed.
+            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+            "CUDA_VISIBLE_DEVICES": ",".join(handle["devices"]),
+            **amounts_environment(handle["gpus"], self._cpus),
         }
         with (folder / LOG).open("ab") as log:
             child = subprocess.Popen(
@@ -269,16 +272,6 @@ class ProcessLauncher:
 def code_path() -> str:
     """The PYTHONPATH that finds ``gpu_runtime`` and ``tinkerscript`` in this checkout."""
     return os.pathsep.join([str(settings.BASE_DIR), str(settings.BASE_DIR / "sdk")])
-
-
-def _devices(handle: Handle) -> dict[str, str]:
-    """Exactly the devices of the handle are visible, and none where it names none."""
-    return {
-        # in which the indices were counted; CUDA's own order is by speed
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "CUDA_VISIBLE_DEVICES": ",".join(handle["devices"]),
-        "TINKERSCRIPT_RUNTIME_GPUS": str(handle["gpus"]),
-    }
 
 
 def _text(path: Path) -> str:

@@ -159,6 +159,9 @@ def launch_owner(launch: str) -> str:
     return launch.rpartition("-")[0]
 
 
-def cpus_environment(cpus: int | None) -> dict[str, str]:
-    """What tells a runtime its share of the machine's processors; nothing where its kernel does."""
-    return {} if cpus is None else {"TINKERSCRIPT_RUNTIME_CPUS": str(cpus)}
+def amounts_environment(gpus: int, cpus: int | None) -> dict[str, str]:
+    """What tells a runtime how many devices it has, and its share of the machine's processors where
+    its kernel does not.
+    """
+    shares = {} if cpus is None else {"TINKERSCRIPT_RUNTIME_CPUS": str(cpus)}
+    return {"TINKERSCRIPT_RUNTIME_GPUS": str(gpus), **shares}

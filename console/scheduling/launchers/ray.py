@@ -28,7 +28,7 @@ from console.scheduling.launchers.protocol import (
     Resources,
     RuntimeStatus,
     SlowToEnd,
-    cpus_environment,
+    amounts_environment,
     launch_owner,
     new_handle,
 )
@@ -151,9 +151,8 @@ class RayLauncher:
             "PYTHONPATH": code_path(),
             "PYTHONUNBUFFERED": "1",
             "TINKERSCRIPT_RUNTIME_LISTEN": "0.0.0.0:0",
-            "TINKERSCRIPT_RUNTIME_GPUS": str(handle["gpus"]),
             "TINKERSCRIPT_RUNTIME_BUNDLE": json.dumps(wanted),
-            **cpus_environment(self._resources.cpus),
+            **amounts_environment(handle["gpus"], self._resources.cpus),
         }
         folder = Path(handle["folder"])
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

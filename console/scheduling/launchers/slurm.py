@@ -23,7 +23,7 @@ from console.scheduling.launchers.protocol import (
     LauncherUnavailable,
     Resources,
     RuntimeStatus,
-    cpus_environment,
+    amounts_environment,
     launch_owner,
     new_handle,
 )
@@ -153,9 +153,8 @@ class SlurmLauncher:
             "PYTHONPATH": code_path(),
             "PYTHONUNBUFFERED": "1",
             "TINKERSCRIPT_RUNTIME_LISTEN": "0.0.0.0:0",
-            "TINKERSCRIPT_RUNTIME_GPUS": str(handle["gpus"]),
             "TINKERSCRIPT_RUNTIME_NOTICE_S": str(max(0, self._notice_s - END_S)),
-            **cpus_environment(self._resources.cpus),
+            **amounts_environment(handle["gpus"], self._resources.cpus),
         }
         passed = own | dict(environment)
         kept = [name for name in ("PATH", "HOME", "LANG") if name in os.environ]
