@@ -11,7 +11,7 @@ from django.db.models import Count, Sum
 
 from api.rest.authentication import KeyCaller
 from api.rest.parsing import YEARS
-from api.tinker.answers import Answer
+from api.tinker.answers import Json
 from api.tinker.requests import Body
 from console.audit.services import audit_list
 from console.errors import InvalidRequest
@@ -35,20 +35,19 @@ KINDS: dict[str, tuple[str, ...]] = {
 }
 
 
-def auth_token(caller: KeyCaller, body: Body) -> Answer:
+def auth_token(caller: KeyCaller, body: Body) -> Json:
     """``POST /auth/token``: a token for the key's bearer, good for an hour and no longer than the
     key is.
     """
-    return Answer.of({"jwt": token_make(key=caller.key)})
+    return {"jwt": token_make(key=caller.key)}
 
 
-def key_delete(caller: KeyCaller) -> Answer:
+def key_delete(caller: KeyCaller) -> None:
     """``DELETE /auth/apikey/me``: the key revokes itself."""
     key_revoke(project=caller.project, user=caller.key.user, key_id=caller.key.id)
-    return Answer(204, b"")
 
 
-def audit(caller: KeyCaller, *, query: dict[str, str]) -> Answer:
+def audit(caller: KeyCaller, *, query: dict[str, str]) -> Json:
     """``GET /audit``: the newest entries of a day, or of all, oldest first."""
     kind = query.get("event_type", "all")
     if kind not in KINDS:
@@ -66,7 +65,7 @@ def audit(caller: KeyCaller, *, query: dict[str, str]) -> Answer:
             )
         if len(entries) == MAX_ENTRIES:
             break
-    return Answer.of({"entries": entries[::-1]})
+    return {"entries": entries[::-1]}
 
 
 def _audit_contents(project_id: str, day: date | None) -> Iterator[dict[str, Any]]:
@@ -90,7 +89,7 @@ def _audit_contents(project_id: str, day: date | None) -> Iterator[dict[str, Any
             return
 
 
-def usage_events(caller: KeyCaller, *, query: dict[str, str]) -> Answer:
+def usage_events(caller: KeyCaller, *, query: dict[str, str]) -> Json:
     """``GET /billing/usage/events``: the tokens and the checkpoints of each hour. Nothing has a
     price.
     """
@@ -111,7 +110,7 @@ def usage_events(caller: KeyCaller, *, query: dict[str, str]) -> Answer:
         events,
         key=lambda event: (event["bucket_start"], -event["event_info"].get("token_count", 0)),
     )
-    return Answer.of({"data": data, "sessions": told, "cost_data_through": None})
+    return {"data": data, "sessions": told, "cost_data_through": None}
 
 
 def _token_events(
@@ -171,12 +170,12 @@ def _texts(metadata: dict[str, Any]) -> dict[str, str]:
     return {name: str(value) for name, value in metadata.items()}
 
 
-def storage_usage(caller: KeyCaller, *, query: dict[str, str]) -> Answer:
+def storage_usage(caller: KeyCaller, *, query: dict[str, str]) -> Json:
     """``GET /billing/usage/checkpoints/current``: what is stored now, by the person whose key made
     it.
     """
     if query.get("project_id", caller.project.id) != caller.project.id:
-        return Answer.of({"data": []})
+        return {"data": []}
     rows = checkpoints_of(project=caller.project).order_by()
     of = "model__tinker_session__key__user"
     items = [
@@ -193,7 +192,7 @@ def storage_usage(caller: KeyCaller, *, query: dict[str, str]) -> Answer:
             number=Count("id"), size=Sum("checkpoint__size_bytes")
         )
     ]
-    return Answer.of({"effective_rate_usd_per_gigabyte_month": None, "data": items})
+    return {"effective_rate_usd_per_gigabyte_month": None, "data": items}
 
 
 def _day(query: dict[str, str], name: str) -> date | None:

@@ -16,12 +16,15 @@ PROMISE = "refused|"  # what follows is the text in base64
 # Found without parsing the body: inside a string its quotes would be escaped.
 PROMISED = re.compile(rb'"request_id"\s*:\s*"refused\|([A-Za-z0-9_=-]*)"')
 MAX_TEXT = 4000
+Json = dict[str, Any]
 MAX_SAMPLES = 1000  # ids of samples that a refusal has at most
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A response. ``retry_after_s`` asks the client to wait."""
+    """A response, where it is more than the JSON of a 200 that a view returns. ``retry_after_s`` asks
+    the client to wait.
+    """
 
     status: int
     body: bytes

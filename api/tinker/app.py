@@ -149,12 +149,16 @@ async def _handle(
     if "once" in route.takes:
         values["once"] = dict(scope["headers"]).get(b"x-idempotency-key", b"").decode("latin-1")
 
+    work = partial(route.view, **values)
+    if route.audit:
+        work = partial(audited, work, route.audit, caller, ids, values.get("body"))
+
     def counted() -> Answer:
         requests_take(caller, size_bytes=len(body))
-        work = partial(route.view, **values)
-        return (
-            audited(work, route.audit, caller, ids, values.get("body")) if route.audit else work()
-        )
+        result = work()
+        if result is None:
+            return Answer(204, b"")
+        return result if isinstance(result, Answer) else Answer.of(result)
 
     return await database_sync_to_async(counted)()
 

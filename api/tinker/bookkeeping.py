@@ -3,7 +3,7 @@ runs in a thread.
 """
 
 from api.rest.authentication import KeyCaller
-from api.tinker.answers import Answer
+from api.tinker.answers import Answer, Json
 from api.tinker.callers import project_check
 from api.tinker.requests import (
     ClientVersion,
@@ -34,9 +34,9 @@ from tinkerscript.wire.tinker.messages import LoraOptions
 DEFAULT_RANK = 32
 
 
-def client_config(caller: KeyCaller, body: ClientVersion) -> Answer:
+def client_config(caller: KeyCaller, body: ClientVersion) -> Json:
     """``POST /client/config``: what the client may use of the wire."""
-    flags = {
+    return {
         "pjwt_auth_enabled": True,
         "proto_compress_fwdbwd": True,
         "parallel_fwdbwd_chunks": True,
@@ -44,26 +44,23 @@ def client_config(caller: KeyCaller, body: ClientVersion) -> Answer:
         "custom_loss_server_side": False,
         "sample_join_sampling_session": True,
     }
-    return Answer.of(flags)
 
 
-def client_dynamic_config(caller: KeyCaller, body: ClientVersion) -> Answer:
+def client_dynamic_config(caller: KeyCaller, body: ClientVersion) -> Json:
     """``POST /client/dynamic_config``."""
-    return Answer.of(
-        {
-            "refresh_interval_sec": 300,
-            "sample_cancel_enabled": True,
-            "sample_cancel_max_batch_size": 64,
-        }
-    )
+    return {
+        "refresh_interval_sec": 300,
+        "sample_cancel_enabled": True,
+        "sample_cancel_max_batch_size": 64,
+    }
 
 
-def healthz(caller: KeyCaller) -> Answer:
+def healthz(caller: KeyCaller) -> Json:
     """``GET /healthz``."""
-    return Answer.of({"status": "ok"})
+    return {"status": "ok"}
 
 
-def capabilities(caller: KeyCaller) -> Answer:
+def capabilities(caller: KeyCaller) -> Json:
     """``GET /get_server_capabilities``: the base models that this key may use and whose weights are
     here.
     """
@@ -83,10 +80,10 @@ def capabilities(caller: KeyCaller) -> Answer:
                 "sampleable": True,
             }
         )
-    return Answer.of({"supported_models": models})
+    return {"supported_models": models}
 
 
-def session_create(caller: KeyCaller, body: SessionCreateBody) -> Answer:
+def session_create(caller: KeyCaller, body: SessionCreateBody) -> Json:
     """``POST /create_session``."""
     if body.project_id is not None and body.project_id != caller.project.id:
         raise InvalidRequest(
@@ -102,36 +99,35 @@ def session_create(caller: KeyCaller, body: SessionCreateBody) -> Answer:
         user_metadata=body.user_metadata or {},
     )
     messages = {"info_message": None, "warning_message": None, "error_message": None}
-    return Answer.of({"type": "create_session", "session_id": made.id} | messages)
+    return {"type": "create_session", "session_id": made.id} | messages
 
 
-def session_heartbeat(caller: KeyCaller, body: SessionNamed) -> Answer:
+def session_heartbeat(caller: KeyCaller, body: SessionNamed) -> Json | Answer:
     """``POST /session_heartbeat``; 410 ends them."""
     if not services.tinker_session_beat(tinker_session=_session(caller, body.session_id)):
         return Answer.of({"detail": "This session is finished."}, 410)
-    return Answer.of({"type": "session_heartbeat"})
+    return {"type": "session_heartbeat"}
 
 
-def session_finish(caller: KeyCaller, body: SessionFinish, *, session_id: str) -> Answer:
+def session_finish(caller: KeyCaller, body: SessionFinish, *, session_id: str) -> None:
     """``POST /sessions/{id}/finish``."""
     found = _session(caller, session_id)
     services.tinker_session_finish(
         tinker_session=found, reason=body.reason.type, detail=body.detail or ""
     )
-    return Answer(204, b"")
 
 
-def telemetry(caller: KeyCaller, body: Telemetry) -> Answer:
+def telemetry(caller: KeyCaller, body: Telemetry) -> Json:
     """``POST /telemetry``: what the client says of itself goes on the record of its sessions."""
     try:
         found = _session(caller, body.session_id)
     except NotFound:  # a client without a session reports under a name of its own
-        return Answer.of({"status": "accepted"})
+        return {"status": "accepted"}
     telemetry_keep(tinker_session=found, events=body.events)
-    return Answer.of({"status": "accepted"})
+    return {"status": "accepted"}
 
 
-def model_create(caller: KeyCaller, body: ModelCreateBody) -> Answer:
+def model_create(caller: KeyCaller, body: ModelCreateBody) -> Json:
     """``POST /create_model``."""
     lora = body.lora_config or LoraOptions(rank=DEFAULT_RANK)
     # the same in every session: a program that is run again begins with the same adapters
@@ -148,7 +144,7 @@ def model_create(caller: KeyCaller, body: ModelCreateBody) -> Answer:
     return _model_promised(made)
 
 
-def model_load(caller: KeyCaller, body: ModelLoadBody) -> Answer:
+def model_load(caller: KeyCaller, body: ModelLoadBody) -> Json:
     """``POST /load_weights`` with a session: a model that begins from a saved state."""
     stored = checkpoint_find(project=_reader(caller, body.weights_access_token), path=body.path)
     if stored.segment != "weights":
@@ -176,7 +172,7 @@ def model_load(caller: KeyCaller, body: ModelLoadBody) -> Answer:
     return _model_promised(made)
 
 
-def weights_copy(caller: KeyCaller, body: WeightsCopy, *, once: str) -> Answer:
+def weights_copy(caller: KeyCaller, body: WeightsCopy, *, once: str) -> Json:
     """``POST /copy_weights``: a checkpoint that the caller may read, once more, in the caller's
     project.
     """
@@ -201,26 +197,24 @@ def weights_copy(caller: KeyCaller, body: WeightsCopy, *, once: str) -> Answer:
         number=body.model_seq_id or 0,
         once=once,
     )
-    return Answer.of({"tinker_path": copied.path})
+    return {"tinker_path": copied.path}
 
 
-def model_info(caller: KeyCaller, body: ModelNamed) -> Answer:
+def model_info(caller: KeyCaller, body: ModelNamed) -> Json:
     """``POST /get_info``."""
     model = services.model_get(project=caller.project, model_id=body.model_id)
-    return Answer.of(
-        {
-            "type": "get_info",
-            "model_id": model.id,
-            "model_data": {"arch": None, "model_name": model.base_model, "tokenizer_id": None},
-            "is_lora": model.lora["rank"] > 0,
-            "lora_rank": model.lora["rank"] or None,
-            "model_name": model.base_model,
-            "optimizer_config": {"type": "adamw"},
-        }
-    )
+    return {
+        "type": "get_info",
+        "model_id": model.id,
+        "model_data": {"arch": None, "model_name": model.base_model, "tokenizer_id": None},
+        "is_lora": model.lora["rank"] > 0,
+        "lora_rank": model.lora["rank"] or None,
+        "model_name": model.base_model,
+        "optimizer_config": {"type": "adamw"},
+    }
 
 
-def sampler_create(caller: KeyCaller, body: SamplerCreateBody) -> Answer:
+def sampler_create(caller: KeyCaller, body: SamplerCreateBody) -> Json:
     """``POST /create_sampling_session``."""
     made = services.sampler_create(
         tinker_session=_session(caller, body.session_id),
@@ -229,14 +223,14 @@ def sampler_create(caller: KeyCaller, body: SamplerCreateBody) -> Answer:
         base_model=body.base_model,
         model_path=body.model_path,
     )
-    return Answer.of({"type": "create_sampling_session", "sampling_session_id": made.id})
+    return {"type": "create_sampling_session", "sampling_session_id": made.id}
 
 
-def sampler_get(caller: KeyCaller, *, sampler_id: str) -> Answer:
+def sampler_get(caller: KeyCaller, *, sampler_id: str) -> Json:
     """``GET /samplers/{id}``."""
     sampler: TinkerSampler = services.sampler_get(project=caller.project, sampler_id=sampler_id)
     path = {"model_path": sampler.model_path} if sampler.model_path else {}
-    return Answer.of({"sampler_id": sampler.id, "base_model": sampler.base_model} | path)
+    return {"sampler_id": sampler.id, "base_model": sampler.base_model} | path
 
 
 def _session(caller: KeyCaller, session_id: str) -> TinkerSession:
@@ -256,6 +250,6 @@ def _reader(caller: KeyCaller, weights_access_token: str | None) -> Project:
     return key.project
 
 
-def _model_promised(model: TinkerModel) -> Answer:
+def _model_promised(model: TinkerModel) -> Json:
     promise = PromiseId(model.session_id, "train", model.id, 0)
-    return Answer.of({"request_id": str(promise), "model_id": model.id})
+    return {"request_id": str(promise), "model_id": model.id}

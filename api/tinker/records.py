@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 from api.rest.authentication import KeyCaller
-from api.tinker.answers import Answer
+from api.tinker.answers import Json
 from api.tinker.callers import project_check
 from api.tinker.requests import ExternalUploadFinish, ExternalUploadStart, PathNamed, TtlSet
 from console.errors import InvalidRequest
@@ -19,89 +19,85 @@ TYPES = {"weights": "training", "sampler_weights": "sampler", "external_weights"
 MAX_PAGE = 1000
 
 
-def runs(caller: KeyCaller, *, query: dict[str, str]) -> Answer:
+def runs(caller: KeyCaller, *, query: dict[str, str]) -> Json:
     """``GET /training_runs``."""
     offset, limit = _page(query)
     rows = services.models_of(project=caller.project)
     if _owned(caller, query):
         rows = rows.filter(tinker_session__key__user=caller.key.user)
     page = _runs(caller, list(rows[offset : offset + limit]))
-    return Answer.of({"training_runs": page, "cursor": _cursor(offset, limit, rows.count())})
+    return {"training_runs": page, "cursor": _cursor(offset, limit, rows.count())}
 
 
-def run(caller: KeyCaller, *, model_id: str, query: dict[str, str]) -> Answer:
+def run(caller: KeyCaller, *, model_id: str, query: dict[str, str]) -> Json:
     """``GET /training_runs/{id}``."""
     (found,) = _runs(caller, [services.model_get(project=caller.project, model_id=model_id)])
-    return Answer.of(found)
+    return found
 
 
-def run_checkpoints(caller: KeyCaller, *, model_id: str, query: dict[str, str]) -> Answer:
+def run_checkpoints(caller: KeyCaller, *, model_id: str, query: dict[str, str]) -> Json:
     """``GET /training_runs/{id}/checkpoints``."""
     services.model_get(project=caller.project, model_id=model_id)
     rows = _newest(list(checkpoints.checkpoints_of(project=caller.project, model_id=model_id)))
-    return Answer.of({"checkpoints": [checkpoint_view(row) for row in rows], "cursor": None})
+    return {"checkpoints": [checkpoint_view(row) for row in rows], "cursor": None}
 
 
-def all_checkpoints(caller: KeyCaller, *, query: dict[str, str]) -> Answer:
+def all_checkpoints(caller: KeyCaller, *, query: dict[str, str]) -> Json:
     """``GET /checkpoints``."""
     offset, limit = _page(query)
     rows = _newest(list(checkpoints.checkpoints_of(project=caller.project)))
     page = [checkpoint_view(row) for row in rows[offset : offset + limit]]
-    return Answer.of({"checkpoints": page, "cursor": _cursor(offset, limit, len(rows))})
+    return {"checkpoints": page, "cursor": _cursor(offset, limit, len(rows))}
 
 
-def checkpoint_delete(caller: KeyCaller, *, model_id: str, segment: str, name: str) -> Answer:
+def checkpoint_delete(caller: KeyCaller, *, model_id: str, segment: str, name: str) -> None:
     """``DELETE /training_runs/{id}/checkpoints/{segment}/{name}``."""
     checkpoints.checkpoint_delete(checkpoint=_changed(caller, model_id, segment, name))
-    return Answer(204, b"")
 
 
-def checkpoint_publish(caller: KeyCaller, *, model_id: str, segment: str, name: str) -> Answer:
+def checkpoint_publish(caller: KeyCaller, *, model_id: str, segment: str, name: str) -> None:
     """``POST .../publish``: every project of this server may read it."""
     found = _changed(caller, model_id, segment, name)
     checkpoints.checkpoint_publish(checkpoint=found, public=True)
-    return Answer(204, b"")
 
 
-def checkpoint_unpublish(caller: KeyCaller, *, model_id: str, segment: str, name: str) -> Answer:
+def checkpoint_unpublish(caller: KeyCaller, *, model_id: str, segment: str, name: str) -> None:
     """``DELETE .../publish``."""
     found = _changed(caller, model_id, segment, name)
     checkpoints.checkpoint_publish(checkpoint=found, public=False)
-    return Answer(204, b"")
 
 
 def checkpoint_ttl(
     caller: KeyCaller, body: TtlSet, *, model_id: str, segment: str, name: str
-) -> Answer:
+) -> None:
     """``PUT .../ttl``."""
     found = _changed(caller, model_id, segment, name)
     checkpoints.checkpoint_ttl_set(checkpoint=found, ttl_seconds=body.ttl_seconds)
-    return Answer(204, b"")
 
 
-def external_urls(caller: KeyCaller, *, model_id: str, name: str) -> Answer:
+def external_urls(caller: KeyCaller, *, model_id: str, name: str) -> Json:
     """``GET .../checkpoints/external_weights/{name}/external_weights_urls``."""
     found = _own(caller, model_id, "external_weights", name)
     urls, expires_at = checkpoints.checkpoint_urls(found)
-    return Answer.of({"urls": urls, "expires": expires_at.isoformat()})
+    return {"urls": urls, "expires": expires_at.isoformat()}
 
 
-def external_upload_start(caller: KeyCaller, body: ExternalUploadStart) -> Answer:
+def external_upload_start(caller: KeyCaller, body: ExternalUploadStart) -> Json:
     """``POST /external_weights_upload_start``, a call of 0.39."""
     project_check(caller, body.destination_project_id)
     upload, urls, expires_at = external_uploads.external_upload_start(
         project=caller.project, key=caller.key, base_model=body.base_model, lora=body.lora_config
     )
-    return Answer.of({"upload_id": upload.id, "urls": urls, "expires": expires_at.isoformat()})
+    return {"upload_id": upload.id, "urls": urls, "expires": expires_at.isoformat()}
 
 
-def external_upload_finish(caller: KeyCaller, body: ExternalUploadFinish) -> Answer:
+def external_upload_finish(caller: KeyCaller, body: ExternalUploadFinish) -> Json:
     """``POST /external_weights_upload_finish``."""
     stored = external_uploads.external_upload_finish(key=caller.key, upload_id=body.upload_id)
-    return Answer.of({"tinker_path": stored.path})
+    return {"tinker_path": stored.path}
 
 
-def weights_info(caller: KeyCaller, body: PathNamed) -> Answer:
+def weights_info(caller: KeyCaller, body: PathNamed) -> Json:
     """``POST /weights_info``."""
     found = checkpoints.checkpoint_find(project=caller.project, path=body.tinker_path)
     lora = found.lora
@@ -111,45 +107,41 @@ def weights_info(caller: KeyCaller, body: PathNamed) -> Answer:
         "is_lora": lora["rank"] > 0,
         "lora_rank": lora["rank"] or None,
     }
-    return Answer.of(of | parts | {"optimizer_config": {"type": "adamw"}})
+    return of | parts | {"optimizer_config": {"type": "adamw"}}
 
 
-def sessions(caller: KeyCaller, *, query: dict[str, str]) -> Answer:
+def sessions(caller: KeyCaller, *, query: dict[str, str]) -> Json:
     """``GET /sessions``."""
     offset, limit = _page(query)
     rows = services.tinker_sessions_of(project=caller.project)
     if _owned(caller, query):
         rows = rows.filter(key__user=caller.key.user)
-    return Answer.of({"sessions": [row.id for row in rows[offset : offset + limit]]})
+    return {"sessions": [row.id for row in rows[offset : offset + limit]]}
 
 
-def session(caller: KeyCaller, *, session_id: str, query: dict[str, str]) -> Answer:
+def session(caller: KeyCaller, *, session_id: str, query: dict[str, str]) -> Json:
     """``GET /sessions/{id}``."""
     found = services.tinker_session_get(project=caller.project, tinker_session_id=session_id)
-    return Answer.of(
-        {
-            "training_run_ids": list(found.models.values_list("id", flat=True)),
-            "sampler_ids": list(found.samplers.values_list("id", flat=True)),
-            "user_metadata": found.user_metadata,
-            "display_name": found.display_name or None,
-        }
-    )
+    return {
+        "training_run_ids": list(found.models.values_list("id", flat=True)),
+        "sampler_ids": list(found.samplers.values_list("id", flat=True)),
+        "user_metadata": found.user_metadata,
+        "display_name": found.display_name or None,
+    }
 
 
-def trace_export(caller: KeyCaller, *, session_id: str) -> Answer:
+def trace_export(caller: KeyCaller, *, session_id: str) -> Json:
     """``GET /sessions/{id}/trace_export``."""
     found = services.tinker_session_get(project=caller.project, tinker_session_id=session_id)
     if (url := trace_url(tinker_session=found)) is None:
-        return Answer.of(
-            {
-                "status": "failed",
-                "error": "This session has had no runtime: there is nothing to show.",
-            }
-        )
-    return Answer.of({"status": "ready", "url": url})
+        return {
+            "status": "failed",
+            "error": "This session has had no runtime: there is nothing to show.",
+        }
+    return {"status": "ready", "url": url}
 
 
-def key_get(caller: KeyCaller) -> Answer:
+def key_get(caller: KeyCaller) -> Json:
     """``GET /auth/apikey/me``."""
     key = caller.key
     owner = {
@@ -157,7 +149,7 @@ def key_get(caller: KeyCaller) -> Answer:
         "user_details": {"email": key.user.email},
     }
     number = int(key.id.partition("_")[2] or "0", 16) >> 12  # a client wants a number
-    return Answer.of({"key_id": number, "name": key.name, "note": "", "details": owner})
+    return {"key_id": number, "name": key.name, "note": "", "details": owner}
 
 
 def _own(caller: KeyCaller, model_id: str, segment: str, name: str) -> TinkerCheckpoint:

@@ -13,7 +13,7 @@ from api.rest.authentication import KeyCaller
 from api.rest.permissions import RequireScope
 from api.rest.route import Route, RouteTable
 from api.tinker import account, bookkeeping, records, relaying, search
-from api.tinker.answers import Answer
+from api.tinker.answers import Json
 from api.tinker.operations import FUTURES, TRAINING
 from tinkerscript.wire.account import Scope
 from tinkerscript.wire.version import VERSION
@@ -37,9 +37,9 @@ wire = RouteTable("/api/v1")
 route = wire.route
 
 
-def document(caller: KeyCaller) -> Answer:
+def document(caller: KeyCaller) -> Json:
     """``GET /openapi.json``: this document."""
-    return Answer.of(document_of(wire, INFO, {"Key": KEY}, _operation))
+    return document_of(wire, INFO, {"Key": KEY}, _operation)
 
 
 def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import Count, Sum
 
 from api.rest.authentication import KeyCaller
-from api.tinker.answers import Answer
+from api.tinker.answers import Json
 from api.tinker.callers import project_check
 from api.tinker.records import checkpoint_view
 from api.tinker.requests import CheckpointSearch, ProjectNamed, SamplerJoin, Search, SessionSearch
@@ -18,7 +18,7 @@ from console.tinker.tokens import user_urn
 from console.users.models import Project
 
 
-def sessions_search(caller: KeyCaller, body: SessionSearch) -> Answer:
+def sessions_search(caller: KeyCaller, body: SessionSearch) -> Json:
     """``POST /sessions/search``."""
     for project_id in body.project_ids or []:
         project_check(caller, project_id)
@@ -43,10 +43,10 @@ def sessions_search(caller: KeyCaller, body: SessionSearch) -> Answer:
     )
     stored = _stored(caller.project, page)
     told = [_summary(row, *stored.get(row.id, (0, 0))) for row in page]
-    return Answer.of({"sessions": told, "next_cursor": following})
+    return {"sessions": told, "next_cursor": following}
 
 
-def checkpoints_search(caller: KeyCaller, body: CheckpointSearch) -> Answer:
+def checkpoints_search(caller: KeyCaller, body: CheckpointSearch) -> Json:
     """``POST /search_checkpoints``."""
     for project_id in body.project_ids or []:
         project_check(caller, project_id)
@@ -68,22 +68,19 @@ def checkpoints_search(caller: KeyCaller, body: CheckpointSearch) -> Answer:
             "last_created_at": last.created_at.isoformat(),
             "last_checkpoint_uuid": last.checkpoint_id,
         }
-    return Answer.of(
-        {"checkpoints": [checkpoint_view(row) for row in page], "next_cursor": following}
-    )
+    return {"checkpoints": [checkpoint_view(row) for row in page], "next_cursor": following}
 
 
-def session_project_set(caller: KeyCaller, body: ProjectNamed, *, session_id: str) -> Answer:
+def session_project_set(caller: KeyCaller, body: ProjectNamed, *, session_id: str) -> None:
     """``PUT /sessions/{id}/project``: the one that it is in, as a key acts in one alone."""
     services.tinker_session_get(project=caller.project, tinker_session_id=session_id)
     project_check(caller, body.project_id)
-    return Answer(204, b"")
 
 
-def sampling_session_join(caller: KeyCaller, body: SamplerJoin) -> Answer:
+def sampling_session_join(caller: KeyCaller, body: SamplerJoin) -> Json:
     """``POST /join_sampling_session``."""
     number = services.sampling_client_join(key=caller.key, sampler_id=body.sampling_session_id)
-    return Answer.of({"type": "join_sampling_session", "client_counter": number})
+    return {"type": "join_sampling_session", "client_counter": number}
 
 
 def _owner_ids(caller: KeyCaller, body: Search) -> list[str] | None:

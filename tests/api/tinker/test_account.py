@@ -152,7 +152,7 @@ async def test_a_page_of_sessions_counts_the_checkpoints_of_all_in_one_query(
             user=key.user, project=key.project, scopes=frozenset(), id=key.id, key=key
         )
         with CaptureQueriesContext(connection) as queries:
-            answer = json.loads(search.sessions_search(caller, SessionSearch()).body)
+            answer = search.sessions_search(caller, SessionSearch())
         told = [
             (each["checkpoints_count"], each["checkpoint_storage_bytes"])
             for each in answer["sessions"]
