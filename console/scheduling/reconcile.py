@@ -20,8 +20,8 @@ from console.errors import Conflict
 from console.scheduling import liveness
 from console.scheduling.absent_clients import absent_clients_give_way
 from console.scheduling.instance import is_draining
+from console.scheduling.launch import runtime_handle
 from console.scheduling.launchers.choice import session_launcher
-from console.scheduling.launchers.launch import runtime_handle
 from console.scheduling.launchers.protocol import (
     Launcher,
     LauncherUnavailable,

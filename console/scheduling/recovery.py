@@ -14,7 +14,7 @@ from django.db.models import F, QuerySet
 
 from console.errors import Conflict, InvalidRequest, UnknownBaseModel
 from console.live.models import EventRecord
-from console.scheduling.launchers.launch import runtime_handle
+from console.scheduling.launch import runtime_handle
 from console.scheduling.launchers.protocol import Launcher
 from console.scheduling.logs import ends_kept, log_keep, log_read
 from console.scheduling.models import RestartCount

@@ -12,8 +12,8 @@ from django.utils import timezone
 from console.catalogue.base_models import base_model_resolve
 from console.errors import InvalidRequest, UnknownBaseModel
 from console.scheduling import liveness
+from console.scheduling.launch import NotStarted, earlier_end, handle_new, runtime_launch
 from console.scheduling.launchers.choice import session_launcher
-from console.scheduling.launchers.launch import NotStarted, earlier_end, handle_new, runtime_launch
 from console.scheduling.launchers.protocol import Launcher, MachinesShort, SlowToEnd
 from console.scheduling.launchers.warm import WarmRuntimes
 from console.scheduling.recovery import disk_full, model_gone, move, recover, requeue, was_ready

@@ -3,7 +3,7 @@
 import pytest
 
 from console.errors import InvalidRequest
-from console.scheduling.launchers.launch import runtime_launch
+from console.scheduling.launch import runtime_launch
 from console.scheduling.launchers.options import LauncherOptions
 from console.scheduling.launchers.protocol import Resources
 from console.sessions.models import Session

@@ -7,7 +7,7 @@ import pytest
 from console.errors import Conflict
 from console.live.models import EventRecord
 from console.scheduling import reconcile
-from console.scheduling.launchers.launch import runtime_launch
+from console.scheduling.launch import runtime_launch
 from console.scheduling.launchers.options import LauncherOptions
 from console.scheduling.launchers.places import Place
 from console.scheduling.launchers.protocol import Resources
