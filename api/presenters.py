@@ -10,12 +10,10 @@ from console.sessions.limits.queue import queue_look
 from console.sessions.models import Alert, Checkpoint, Session
 from console.sessions.selectors import tags_of
 from console.users.models import ApiKey, Membership, Project, User
-from console.webhooks.models import Delivery, Webhook
+from console.webhooks.models import Webhook
 from tinkerscript.wire.account import (
     AccountView,
     InvitationView,
-    KeyCreated,
-    KeyList,
     KeyView,
     ProjectView,
     Role,
@@ -25,14 +23,7 @@ from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState, Check
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.projects import (
     AuditEntry,
-    DevicePrices,
     MemberView,
-    PayerUsage,
-    Quotas,
-    SessionUsage,
-    TimeUsage,
-    Usage,
-    UsageList,
 )
 from tinkerscript.wire.reading.alerts import AlertRule, AlertView, MetricRuleView
 from tinkerscript.wire.sessions import (
@@ -44,7 +35,7 @@ from tinkerscript.wire.sessions import (
     SessionView,
 )
 from tinkerscript.wire.training.defaults import options_decided
-from tinkerscript.wire.webhooks import DeliveryView, WebhookCreated, WebhookView
+from tinkerscript.wire.webhooks import WebhookView
 
 
 def account_view(
@@ -100,49 +91,6 @@ def key_view(key: ApiKey, spent_s: float = 0.0) -> KeyView:
     )
 
 
-def key_list_view(keys: Iterable[ApiKey], spent: dict[str, float]) -> KeyList:
-    """Keys, with what the sessions of each used."""
-    return KeyList(items=[key_view(key, spent.get(key.id, 0.0)) for key in keys])
-
-
-def key_created(key: ApiKey, secret: str) -> KeyCreated:
-    """A new key: the only time that its secret is shown."""
-    return KeyCreated(**key_view(key).model_dump(), secret=secret)
-
-
-def usage_list_view(
-    items: list[tuple[Session, Usage]],
-    total: Usage,
-    next_cursor: str | None,
-    *,
-    last_7_days: TimeUsage,
-    by_key: list[PayerUsage] | None,
-    by_member: list[PayerUsage] | None,
-    prices: DevicePrices | None,
-    quotas: Quotas,
-) -> UsageList:
-    """What sessions used, and what the project has now."""
-    return UsageList(
-        items=[
-            SessionUsage(
-                **usage.model_dump(),
-                session_id=session.id,
-                name=session.name or session.id,
-                base_model=session.base_model,
-                created_at=session.created_at,
-            )
-            for session, usage in items
-        ],
-        total=total,
-        last_7_days=last_7_days,
-        by_key=by_key,
-        by_member=by_member,
-        prices=prices,
-        quotas=quotas,
-        next_cursor=next_cursor,
-    )
-
-
 def audit_view(record: AuditRecord) -> AuditEntry:
     """An entry of the audit log: read from the very text that its hash covers."""
     content = json.loads(record.content)
@@ -167,16 +115,6 @@ def sign_in_view(record: AuditRecord) -> SignInView:
 def webhook_view(webhook: Webhook) -> WebhookView:
     """A webhook without its secret."""
     return WebhookView.model_validate(webhook, from_attributes=True)
-
-
-def webhook_created(webhook: Webhook, secret: str) -> WebhookCreated:
-    """A new webhook: the only time that its secret is shown."""
-    return WebhookCreated(**webhook_view(webhook).model_dump(), secret=secret)
-
-
-def delivery_view(delivery: Delivery) -> DeliveryView:
-    """One event on its way."""
-    return DeliveryView.model_validate(delivery, from_attributes=True)
 
 
 def session_list_view(

@@ -2,7 +2,7 @@
 copies.
 """
 
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db.models import Count, Sum
 
@@ -13,9 +13,11 @@ from api.tinker.records import checkpoint_view
 from api.tinker.requests import CheckpointSearch, ProjectNamed, SamplerJoin, Search, SessionSearch
 from console.tinker import search, services
 from console.tinker.checkpoints import checkpoints_of
-from console.tinker.models import TinkerSession
+from console.tinker.models import TinkerCheckpoint, TinkerSession
 from console.tinker.tokens import user_urn
 from console.users.models import Project
+
+T = TypeVar("T", TinkerSession, TinkerCheckpoint)
 
 
 def sessions_search(caller: KeyCaller, body: SessionSearch) -> Json:
@@ -34,13 +36,7 @@ def sessions_search(caller: KeyCaller, body: SessionSearch) -> Json:
         cursor=(body.cursor.last_created_at, body.cursor.last_session_id) if body.cursor else None,
         limit=body.limit + 1,
     )
-    page = rows[: body.limit]
-    more = len(rows) > body.limit
-    following = (
-        {"last_created_at": page[-1].created_at.isoformat(), "last_session_id": page[-1].id}
-        if more
-        else None
-    )
+    page, following = _page(rows, body, "last_session_id", "id")
     stored = _stored(caller.project, page)
     told = [_summary(row, *stored.get(row.id, (0, 0))) for row in page]
     return {"sessions": told, "next_cursor": following}
@@ -61,13 +57,7 @@ def checkpoints_search(caller: KeyCaller, body: CheckpointSearch) -> Json:
         else None,
         limit=body.limit + 1,
     )
-    page, following = rows[: body.limit], None
-    if len(rows) > body.limit:
-        last = page[-1]
-        following = {
-            "last_created_at": last.created_at.isoformat(),
-            "last_checkpoint_uuid": last.checkpoint_id,
-        }
+    page, following = _page(rows, body, "last_checkpoint_uuid", "checkpoint_id")
     return {"checkpoints": [checkpoint_view(row) for row in page], "next_cursor": following}
 
 
@@ -81,6 +71,17 @@ def sampling_session_join(caller: KeyCaller, body: SamplerJoin) -> Json:
     """``POST /join_sampling_session``."""
     number = services.sampling_client_join(key=caller.key, sampler_id=body.sampling_session_id)
     return {"type": "join_sampling_session", "client_counter": number}
+
+
+def _page(rows: list[T], body: Search, name: str, of: str) -> tuple[list[T], Json | None]:
+    """The rows of a page, of which one more was asked for, and where the next one begins: ``name`` is
+    what the wire calls the last row's ``of``.
+    """
+    page = rows[: body.limit]
+    if len(rows) == len(page):
+        return page, None
+    last = page[-1]
+    return page, {"last_created_at": last.created_at.isoformat(), name: getattr(last, of)}
 
 
 def _owner_ids(caller: KeyCaller, body: Search) -> list[str] | None:

@@ -1,6 +1,6 @@
 """The caller and their API keys."""
 
-from api.presenters import account_view, key_created, key_list_view, sign_in_view
+from api.presenters import account_view, key_view, sign_in_view
 from api.rest.authentication import Caller
 from api.views.queries import LimitQuery
 from console.sessions.limits.usage import spent_by_key
@@ -29,13 +29,16 @@ def sign_in_list(caller: Caller, query: LimitQuery) -> SignInList:
 def key_list(caller: Caller) -> KeyList:
     """The project's API keys."""
     project = caller.project
-    return key_list_view(keys_of(project=project), spent_by_key(project=project))
+    spent = spent_by_key(project=project)  # by the sessions of each
+    return KeyList(
+        items=[key_view(key, spent.get(key.id, 0.0)) for key in keys_of(project=project)]
+    )
 
 
 def key_create(caller: Caller, body: KeyCreate) -> KeyCreated:
     """Make an API key; its secret is in this response and nowhere else."""
     key, secret = keys.key_create(project=caller.project, user=caller.user, **dict(body))
-    return key_created(key, secret)
+    return KeyCreated(**key_view(key).model_dump(), secret=secret)
 
 
 def key_revoke(caller: Caller, key_id: str) -> None:

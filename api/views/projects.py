@@ -6,11 +6,8 @@ from django.utils import timezone
 
 from api.presenters import (
     audit_view,
-    delivery_view,
     member_view,
     project_view,
-    usage_list_view,
-    webhook_created,
     webhook_view,
 )
 from api.rest.authentication import Caller
@@ -39,11 +36,18 @@ from tinkerscript.wire.projects import (
     ProjectList,
     ProjectUpdate,
     SessionSpending,
+    SessionUsage,
     UsageBy,
     UsageDays,
     UsageList,
 )
-from tinkerscript.wire.webhooks import DeliveryList, WebhookCreate, WebhookCreated, WebhookList
+from tinkerscript.wire.webhooks import (
+    DeliveryList,
+    DeliveryView,
+    WebhookCreate,
+    WebhookCreated,
+    WebhookList,
+)
 
 DEFAULT_DAYS = 30
 
@@ -117,16 +121,26 @@ def usage_list(caller: Caller, query: PageQuery) -> UsageList:
     project has now.
     """
     project = caller.project
-    page = used(project=project, cursor=query.cursor, limit=query.limit)
-    week = recent_usage(project=project, within=timedelta(days=7))
+    page, total, more = used(project=project, cursor=query.cursor, limit=query.limit)
     tells_payers = query.cursor is None and _may_read_payers(caller)
-    return usage_list_view(
-        *page,
-        last_7_days=week,
+    return UsageList(
+        items=[
+            SessionUsage(
+                **usage.model_dump(),
+                session_id=session.id,
+                name=session.name or session.id,
+                base_model=session.base_model,
+                created_at=session.created_at,
+            )
+            for session, usage in page
+        ],
+        total=total,
+        last_7_days=recent_usage(project=project, within=timedelta(days=7)),
         by_key=usage_by_key(project=project) if tells_payers else None,
         by_member=usage_by_member(project=project) if tells_payers else None,
         prices=prices_get(),
         quotas=quotas_get(project=project),
+        next_cursor=more,
     )
 
 
@@ -175,7 +189,8 @@ def webhook_list(caller: Caller) -> WebhookList:
 def webhook_create(caller: Caller, body: WebhookCreate) -> WebhookCreated:
     """Subscribe an address; the secret that signs is in this response and nowhere else."""
     webhook = webhooks.webhook_create(project=caller.project, url=body.url, topics=body.topics)
-    return webhook_created(webhook, webhooks.webhook_secrets(webhook)[0])
+    secret = webhooks.webhook_secrets(webhook)[0]
+    return WebhookCreated(**webhook_view(webhook).model_dump(), secret=secret)
 
 
 def webhook_delete(caller: Caller, webhook_id: str) -> None:
@@ -186,4 +201,5 @@ def webhook_delete(caller: Caller, webhook_id: str) -> None:
 def delivery_list(caller: Caller, webhook_id: str) -> DeliveryList:
     """What was sent, or is on its way, to a webhook."""
     deliveries = webhooks.delivery_list(project=caller.project, webhook_id=webhook_id)
-    return DeliveryList(items=[delivery_view(delivery) for delivery in deliveries])
+    items = [DeliveryView.model_validate(each, from_attributes=True) for each in deliveries]
+    return DeliveryList(items=items)

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Case, IntegerField, Max, QuerySet, When
+from django.db.models import Max, QuerySet
 from django.utils import timezone
 
 from console.errors import Conflict, InvalidRequest, NotFound
@@ -23,7 +23,7 @@ from console.sessions.runtime.gateway_keys import episode_signing_keys
 from console.sessions.states import ENDED
 from console.tinker.checkpoints import checkpoint_find, checkpoints_of
 from console.tinker.models import TinkerCheckpoint, TinkerRuntime, TinkerSampler, TinkerSession
-from console.tinker.runtimes import session_for_base_model, sharable
+from console.tinker.runtimes import ready_first, session_for_base_model, sharable
 from console.tinker.services import Stored, sampler_add
 from console.users.keys import key_model_check, person_get
 from console.users.models import ApiKey, Project, User
@@ -206,11 +206,8 @@ def _runtimes(project: Project, key: ApiKey | None, base_model: str) -> QuerySet
 
 def _session_serving(project: Project, key: ApiKey | None, base_model: str) -> TinkerSession | None:
     """The Tinker session whose runtime can sample this at once, or the soonest."""
-    is_ready = Case(
-        When(session__state=SessionState.READY, then=0), default=1, output_field=IntegerField()
-    )
-    runtimes = _runtimes(project, key, base_model)
-    found = runtimes.select_related("tinker_session").order_by(is_ready, "-id").first()
+    runtimes = _runtimes(project, key, base_model).select_related("tinker_session")
+    found = runtimes.order_by(ready_first("session__"), "-id").first()
     if found is None:
         return None
     if found.tinker_session.is_of_endpoints:

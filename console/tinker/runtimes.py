@@ -125,8 +125,13 @@ def sharable(*, project: Project, key: ApiKey | None, base_model: str) -> QueryS
         sessions = sessions.filter(key=key)
     else:
         sessions = sessions.exclude(key__spend_cap_s__isnull=False)
-    is_ready = Case(When(state=SessionState.READY, then=0), default=1, output_field=IntegerField())
-    return sessions.order_by(is_ready, "-created_at", "-id")
+    return sessions.order_by(ready_first(), "-created_at", "-id")
+
+
+def ready_first(of: str = "") -> Case:
+    """An order in which sessions that are ready come first; ``of`` leads to the session."""
+    ready = When(**{f"{of}state": SessionState.READY}, then=0)
+    return Case(ready, default=1, output_field=IntegerField())
 
 
 def clients_over(*, session: Session, body: ClientsServed) -> ClientsOver:
