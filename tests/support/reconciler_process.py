@@ -26,9 +26,9 @@ class WritingLauncher:
         self.name, self._place, self._path = name, place, path
 
     def new_handle(self, **launch: Any) -> dict[str, Any]:
-        from console.scheduling.launchers.protocol import new_handle
+        from console.scheduling.launchers.protocol import Launcher
 
-        return new_handle(**launch)
+        return Launcher.new_handle(**launch)
 
     def start(self, handle: dict[str, Any], *, environment: Any) -> dict[str, Any]:
         line = f"{self._place} {handle['launch']} {os.getpid()}\n"

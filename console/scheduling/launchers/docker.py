@@ -22,6 +22,7 @@ from console.scheduling.launchers.docker_networks import LAUNCH, SESSION, Runtim
 from console.scheduling.launchers.protocol import (
     GATEWAY_PORT,
     Handle,
+    Launcher,
     LauncherUnavailable,
     Resources,
     RuntimeStatus,
@@ -29,7 +30,6 @@ from console.scheduling.launchers.protocol import (
     amounts_environment,
     launch_owner,
     launch_session,
-    new_handle,
 )
 from console.scheduling.launchers.snapshot import Snapshot
 from console.scheduling.processes import wait_until
@@ -49,7 +49,7 @@ def engine_connect() -> docker.DockerClient:
         raise LauncherUnavailable(f"no Docker Engine responds: {error}") from error
 
 
-class DockerLauncher:
+class DockerLauncher(Launcher):
     """Containers of ``image``, on ``network`` or by it (docker_networks.py). ``read_only``: folders
     of models.
 
@@ -59,7 +59,6 @@ class DockerLauncher:
 
     name = "docker"
     names_devices = True
-    new_handle = staticmethod(new_handle)
 
     def __init__(
         self,

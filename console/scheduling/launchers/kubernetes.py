@@ -36,11 +36,11 @@ from console.scheduling.launchers.options import LauncherOptions
 from console.scheduling.launchers.protocol import (
     GATEWAY_PORT,
     Handle,
+    Launcher,
     LauncherUnavailable,
     RuntimeStatus,
     launch_owner,
     launch_session,
-    new_handle,
 )
 from console.scheduling.launchers.snapshot import Snapshot
 from console.scheduling.processes import wait_until
@@ -72,14 +72,13 @@ def cluster_connect(context: str = "") -> client.ApiClient:
     return client.ApiClient(configuration)
 
 
-class KubernetesLauncher:
+class KubernetesLauncher(Launcher):
     """Jobs, each with a Secret, a Service and a NetworkPolicy of its own. ``data`` is what the
     claim holds.
     """
 
     name = "kubernetes"
     names_devices = False  # the device plugin chooses
-    new_handle = staticmethod(new_handle)
 
     def __init__(self, api: client.ApiClient, *, options: LauncherOptions, data: Path) -> None:
         self._jobs, self._core = client.BatchV1Api(api), client.CoreV1Api(api)

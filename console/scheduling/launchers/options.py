@@ -21,7 +21,6 @@ from console.scheduling.launchers.protocol import Resources
 CHOICE = "TINKERSCRIPT_LAUNCHER"
 KUBERNETES = "TINKERSCRIPT_KUBERNETES"
 NAMES = ("process", "docker", "kubernetes", "slurm", "ray")
-ENGINES = ("docker", "kubernetes", "slurm", "ray")
 RAY_ADDRESS, RAY_TOKEN = "TINKERSCRIPT_RAY_ADDRESS", "TINKERSCRIPT_RAY_TOKEN_FILE"
 USED_BY = {
     "TINKERSCRIPT_RUNTIME_MEMORY_GIB": NAMES,
@@ -38,7 +37,7 @@ USED_BY = {
     RAY_TOKEN: ("ray",),
 }
 NEEDED_BY = {
-    "TINKERSCRIPT_RUNTIME_MEMORY_GIB": ENGINES,
+    "TINKERSCRIPT_RUNTIME_MEMORY_GIB": ("docker", "kubernetes", "slurm", "ray"),
     "TINKERSCRIPT_RUNTIME_CPUS": ("kubernetes", "slurm", "ray"),
     RAY_ADDRESS: ("ray",),
     "TINKERSCRIPT_RUNTIME_IMAGE": ("docker", "kubernetes"),

@@ -25,11 +25,11 @@ from console.scheduling import processes
 from console.scheduling.launchers.log_file import LOG, log_tail
 from console.scheduling.launchers.protocol import (
     Handle,
+    Launcher,
     RuntimeStatus,
     SlowToEnd,
     amounts_environment,
     launch_owner,
-    new_handle,
 )
 from console.scheduling.processes import ProcessStat
 
@@ -52,7 +52,7 @@ OOM_SCORE_ADJ = 500
 PRIVATE = ("TINKERSCRIPT_", "S3_", "AWS_", "WEED_", "DATABASE_URL", "REDIS_URL", "DJANGO_")
 
 
-class ProcessLauncher:
+class ProcessLauncher(Launcher):
     """Starts ``python -m gpu_runtime`` in a session (process group) of its own.
 
     ``memory_bytes`` bounds the private memory of each of its processes, ``cpus`` the threads that
@@ -61,7 +61,6 @@ class ProcessLauncher:
 
     name = "process"
     names_devices = True
-    new_handle = staticmethod(new_handle)
 
     def __init__(
         self,

@@ -60,7 +60,8 @@ class RuntimeStatus:
 
 
 class Launcher(Protocol):
-    """Starts, sees and ends runtimes. Every call returns within its grace plus a few seconds.
+    """Starts, sees and ends runtimes; the base of each launcher, whose missing methods mypy names.
+    Every call returns within its grace plus a few seconds.
 
     A launch is found by the name in its handle alone, so that nothing depends on who started it.
     Every call but ``new_handle`` raises LauncherUnavailable while the engine cannot be asked; an
@@ -70,8 +71,8 @@ class Launcher(Protocol):
     name: str
     names_devices: bool  # whether a runtime gets the ids of its devices
 
+    @staticmethod
     def new_handle(
-        self,
         *,
         session_id: str,
         instance_id: str,
@@ -84,9 +85,11 @@ class Launcher(Protocol):
         ``devices`` names them where ``names_devices``; elsewhere the cluster chooses.
 
         It is stored before ``start``, so that a reconciler that dies in between leaves nothing that
-        its successor cannot find.
+        its successor cannot find. No other launch has its name: the session, the server, and 32
+        random bits.
         """
-        ...
+        launch = f"{session_id}-{instance_id}-{secrets.token_hex(4)}"
+        return {"launch": launch, "folder": str(folder), "gpus": gpus, "devices": list(devices)}
 
     def start(self, handle: Handle, *, environment: Mapping[str, str]) -> Handle:
         """Start it, or find the one that was started for this handle before; the handle, completed.
@@ -130,16 +133,6 @@ class Launcher(Protocol):
     def logs(self, handle: Handle, *, lines: int) -> list[str]:
         """The last lines it wrote."""
         ...
-
-
-def new_handle(
-    *, session_id: str, instance_id: str, folder: Path, gpus: int = 0, devices: Sequence[str] = ()
-) -> Handle:
-    """A handle with a name that no other launch has: the session, the server, and 32 random
-    bits.
-    """
-    launch = f"{session_id}-{instance_id}-{secrets.token_hex(4)}"
-    return {"launch": launch, "folder": str(folder), "gpus": gpus, "devices": list(devices)}
 
 
 def launch_session(launch: str) -> str:

@@ -23,6 +23,7 @@ from console.scheduling.launchers.log_file import LOG, log_tail
 from console.scheduling.launchers.process import OOM_SCORE_ADJ, code_path
 from console.scheduling.launchers.protocol import (
     Handle,
+    Launcher,
     LauncherUnavailable,
     MachinesShort,
     Resources,
@@ -30,7 +31,6 @@ from console.scheduling.launchers.protocol import (
     SlowToEnd,
     amounts_environment,
     launch_owner,
-    new_handle,
 )
 from console.scheduling.launchers.snapshot import Snapshot
 from console.scheduling.processes import wait_until
@@ -51,14 +51,13 @@ OPEN = (
 log = logging.getLogger(__name__)
 
 
-class RayLauncher:
+class RayLauncher(Launcher):
     """One job per runtime. ``address`` is that of the dashboard; ``token`` empty: the cluster asks
     for none.
     """
 
     name = "ray"
     names_devices = False  # Ray sets CUDA_VISIBLE_DEVICES itself
-    new_handle = staticmethod(new_handle)
 
     def __init__(
         self,

@@ -20,12 +20,12 @@ from console.scheduling.launchers.options import slurm_notice_s
 from console.scheduling.launchers.process import OOM_SCORE_ADJ, code_path
 from console.scheduling.launchers.protocol import (
     Handle,
+    Launcher,
     LauncherUnavailable,
     Resources,
     RuntimeStatus,
     amounts_environment,
     launch_owner,
-    new_handle,
 )
 from console.scheduling.launchers.snapshot import Snapshot
 from console.scheduling.processes import wait_until
@@ -71,7 +71,7 @@ class Job:
         return self.state in WAITING and "held" in self.reason.lower()
 
 
-class SlurmLauncher:
+class SlurmLauncher(Launcher):
     """One job per runtime, of one task on each node that its handle says.
 
     ``options`` go to sbatch as they are: partition, account, quality of service.
@@ -79,7 +79,6 @@ class SlurmLauncher:
 
     name = "slurm"
     names_devices = False  # Slurm sets CUDA_VISIBLE_DEVICES itself
-    new_handle = staticmethod(new_handle)
 
     def __init__(
         self,
