@@ -37,7 +37,8 @@ HEADERS_PASSED = (b"content-type", b"x-request-id")
 MAX_KNOWN = 50_000
 USED_EVERY_S = 60.0  # how often the time of a model's last request is written down, at most
 log = logging.getLogger(__name__)
-K, V = TypeVar("K"), TypeVar("V")
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 @dataclass(frozen=True)
@@ -133,13 +134,11 @@ async def _session_of(caller: KeyCaller, operation: Operation) -> str:
 
 def _place(of: ModelId | str) -> Place | None:
     if isinstance(of, ModelId):
-        rows = TinkerModel.objects.filter(id=str(of)).values_list(
-            "session_id", "session__project_id", "session__base_model", "session__key_id"
-        )
+        model = TinkerModel.objects.filter(id=str(of)).select_related("session").first()
+        found = model.session if model else None
     else:
-        rows = Session.objects.filter(id=of).values_list("id", "project_id", "base_model", "key_id")
-    row = rows.first()
-    return None if row is None else Place(*row)
+        found = Session.objects.filter(id=of).first()
+    return found and Place(found.id, found.project_id, found.base_model, found.key_id)
 
 
 def _used(model_id: ModelId) -> None:
