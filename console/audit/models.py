@@ -35,7 +35,7 @@ class AuditRecord(models.Model):
     target = models.TextField()  # canonical JSON
     previous_sha256 = models.CharField(max_length=64, blank=True)
     sha256 = models.CharField(max_length=64)
-    # console.audit.mac: its key is not in the database
+    # made by console.audit.services: its key is not in the database
     mac = models.CharField(max_length=64, blank=True, default="")
 
     objects = AuditQuerySet.as_manager()

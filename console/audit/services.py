@@ -2,36 +2,33 @@
 
     sha256(n) = SHA-256(sha256(n - 1) + "\\n" + content(n)),   sha256(0) = ""
 
-Each entry, and the head of each log, has a code besides that only this server can make
-(console.audit.mac). ``content`` is JSON with sorted keys and no spaces, so that anyone with an
-export can check it without this server.
+``content`` is JSON with sorted keys and no spaces, so that anyone with an export can check it
+without this server. Each entry, and the head of each log, has a code besides:
+
+    mac(entry) = HMAC-SHA256(key, "entry|project|number|sha256")
+    mac(head)  = HMAC-SHA256(key, "head|project|number|sha256")
+
+The key is not in the database: who may write every row can compute the chain's hashes, and cannot
+compute these.
 """
 
 import hashlib
 import hmac
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from console.audit.mac import entry_mac, head_mac
 from console.audit.models import AuditHead, AuditQuerySet, AuditRecord
 
 MAX_DETAILS_BYTES = 4000
 SEARCHED = 10_000  # entries that one page of a search reads at most: texts of entries have no index
-
-
-class Place(TypedDict):
-    """Which entry, or end, a code is of."""
-
-    project_id: str
-    number: int
-    sha256: str
 
 
 def audit_record(
@@ -67,7 +64,7 @@ def audit_record(
             }
         )
         number, sha256 = head.number + 1, link(head.sha256, content)
-        record = AuditRecord.objects.create(
+        record = AuditRecord(
             project_id=project_id,
             number=number,
             content=content,
@@ -77,10 +74,11 @@ def audit_record(
             target=_canonical(target or {}),
             previous_sha256=head.sha256,
             sha256=sha256,
-            mac=entry_mac(project_id=project_id, number=number, sha256=sha256),
         )
+        record.mac = _mac("entry", record)
+        record.save()
         head.number, head.sha256 = number, sha256
-        head.mac = head_mac(project_id=project_id, number=number, sha256=sha256)
+        head.mac = _mac("head", head)
         head.save()
     return record
 
@@ -166,7 +164,7 @@ def chain_verify(*, project_id: str) -> Iterator[str]:
             yield f"{project_id}: entry {record.number} was altered"
         elif not _is_its_own(record):
             yield f"{project_id}: entry {record.number} was moved here from elsewhere"
-        elif not hmac.compare_digest(record.mac, entry_mac(**_place(record))):
+        elif not hmac.compare_digest(record.mac, _mac("entry", record)):
             yield f"{project_id}: entry {record.number} was not written by this server"
         elif not _is_found_as_written(record):
             yield f"{project_id}: entry {record.number} was altered in what it is found by"
@@ -177,7 +175,7 @@ def chain_verify(*, project_id: str) -> Iterator[str]:
             f"{project_id}: the log ends at entry {number}, but {head.number if head else 0} "
             "were written"
         )
-    elif head and head.number and not hmac.compare_digest(head.mac, head_mac(**_place(head))):
+    elif head and head.number and not hmac.compare_digest(head.mac, _mac("head", head)):
         yield f"{project_id}: that the log ends at entry {number} was not written by this server"
 
 
@@ -187,13 +185,39 @@ def chains() -> list[str]:
     return sorted(in_log | set(AuditHead.objects.values_list("project_id", flat=True)))
 
 
+def heads_text() -> str:
+    """Where every log ends now, one line each: ``project number sha256``. Kept outside the database:
+    what is cut off later, or deleted whole, shows.
+    """
+    heads = AuditHead.objects.filter(number__gt=0).order_by("project_id")
+    return "".join(f"{head.project_id} {head.number} {head.sha256}\n" for head in heads)
+
+
+def heads_compare(lines: Iterable[str], *, projects: Iterable[str] = ()) -> Iterator[str]:
+    """What of ``lines`` is no longer in the logs, one sentence each. Raises ValueError for a line
+    that is none.
+    """
+    wanted = set(projects)
+    for line in lines:
+        project_id, number, sha256 = line.split()
+        if int(number) == 0 or (wanted and project_id not in wanted):
+            continue
+        record = AuditRecord.objects.filter(project_id=project_id, number=int(number)).first()
+        if record is None:
+            yield f"{project_id}: entry {number} was written and is not there"
+        elif record.sha256 != sha256:
+            yield f"{project_id}: entry {number} is another than the one that was written"
+
+
 def link(previous_sha256: str, content: str) -> str:
     """The hash of an entry."""
     return hashlib.sha256(f"{previous_sha256}\n{content}".encode()).hexdigest()
 
 
-def _place(row: AuditRecord | AuditHead) -> Place:
-    return {"project_id": row.project_id, "number": row.number, "sha256": row.sha256}
+def _mac(kind: str, row: AuditRecord | AuditHead) -> str:
+    """The code of an ``entry``, or of the ``head`` of a log."""
+    text = f"{kind}|{row.project_id}|{row.number}|{row.sha256}"
+    return hmac.new(settings.AUDIT_KEY.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
 def _is_its_own(record: AuditRecord) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from django.utils import timezone
 
-from console.audit.heads import heads_text
+from console.audit.services import heads_text
 from console.object_store import client as object_store
 
 log = logging.getLogger(__name__)

@@ -5,9 +5,8 @@ from pathlib import Path
 
 from django.core.management.base import BaseCommand, CommandError
 
-from console.audit.heads import heads_compare
 from console.audit.models import AuditHead
-from console.audit.services import chain_verify, chains
+from console.audit.services import chain_verify, chains, heads_compare
 from console.errors import StorageUnavailable
 from console.scheduling.audit_heads import audit_heads_kept
 
