@@ -10,7 +10,6 @@ from typing import Any
 
 from django.conf import settings
 
-from console.catalogue.added_models import added_models
 from console.catalogue.memory_estimate import ModelShape
 from console.errors import InvalidRequest, UnknownBaseModel
 from tinkerscript.wire.sessions import BaseModelView
@@ -18,6 +17,9 @@ from tinkerscript.wire.training.device_memory import token_values
 from tinkerscript.wire.training.model_refusals import positions_count, window_reached
 from tinkerscript.wire.training.models.quantised import weights_count
 
+# Written last into a folder under DATA/models that an operator brought, which is not there yet without
+# it: where the model came from, the SHA-256 of every file, and what loading it showed.
+RECORD = "base_model.json"
 CATALOGUE = Path(__file__).with_name("models.toml")
 
 
@@ -129,6 +131,15 @@ def _models() -> dict[str, BaseModel]:
             thoughts=record.get("thoughts"),
         )
     return models | {name: _folder(name, path) for name, path in settings.EXTRA_MODELS.items()}
+
+
+def added_models() -> dict[str, dict[str, Any]]:
+    """The record of every model that an operator added, by name."""
+    found = {}
+    for path in sorted((settings.DATA / "models").glob(f"*/{RECORD}")):
+        record = json.loads(path.read_text())
+        found[record["name"]] = record
+    return found
 
 
 def base_model_shape(model: BaseModel) -> ModelShape | None:

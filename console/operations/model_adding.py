@@ -14,8 +14,7 @@ from typing import Any
 
 from django.conf import settings
 
-from console.catalogue.added_models import RECORD
-from console.catalogue.base_models import BaseModel, base_model_shape
+from console.catalogue.base_models import RECORD, BaseModel, base_model_shape
 from console.catalogue.memory_places import memory_predict
 from console.errors import DomainError, InvalidRequest
 from console.object_store import client as object_store
