@@ -38,10 +38,9 @@ from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
 
-from console.config.accounts import ACCOUNT_RATES, account_pages
-from console.config.counting import caches, channel_layers, web_processes_read
+from console.config.amounts import keep_days_read, limits_read, prices_read
 from console.config.data_folder import data_folder_open
-from console.config.database import databases_read
+from console.config.database import caches, channel_layers, databases_read, web_processes_read
 from console.config.environment import (
     read_int,
     read_models,
@@ -51,11 +50,8 @@ from console.config.environment import (
     read_users,
     unknown_refuse,
 )
-from console.config.keeping import keep_days_read
-from console.config.limits import limits_read
 from console.config.mail import mail_settings
 from console.config.oidc import oidc_provider, oidc_read
-from console.config.prices import prices_read
 from console.config.private_files import read_or_create
 from console.config.sign_up import is_loopback, origin_default, sign_up_read
 from console.scheduling.launchers.options import launcher_options_read
@@ -261,7 +257,18 @@ SOCIALACCOUNT_PROVIDERS = oidc_provider(OIDC)
 ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
 # mail the account's owner when a password or second factor changes
 ACCOUNT_EMAIL_NOTIFICATIONS = True
-ACCOUNT_RATE_LIMITS = ACCOUNT_RATES
+ACCOUNT_RATE_LIMITS = {
+    # the key is account and network: console/users/networks.py
+    "login_failed": "10/m/ip,5/300s/key",
+    # tries at one account from networks that it has not signed in from
+    "login_elsewhere": "50/h/key",
+    # Anyone can have mails sent to an address of their choice. The last of a day has a link that
+    # is still good, so that this keeps no owner out.
+    "reset_password": "20/m/ip,5/m/key,20/d/key",
+    "confirm_email": "1/180s/key,20/d/key",
+    "manage_email": "10/m/user,50/d/user",
+    "provider_begin": "30/m/ip",
+}
 ALLAUTH_TRUSTED_PROXY_COUNT = read_int("TINKERSCRIPT_TRUSTED_PROXIES", 0, low=0, high=10)
 MFA_ADAPTER = "console.users.adapter.MFAAdapter"
 USERSESSIONS_ADAPTER = "console.users.adapter.SignInsAdapter"
@@ -275,7 +282,14 @@ globals().update(
 )
 HEADLESS_ONLY = True
 HEADLESS_CLIENTS = ("browser",)
-HEADLESS_FRONTEND_URLS = account_pages(PUBLIC_URL)
+# the console's page for each kind of link that allauth sends
+HEADLESS_FRONTEND_URLS = {
+    "account_confirm_email": f"{PUBLIC_URL}/verify-email/{{key}}",
+    "account_reset_password": f"{PUBLIC_URL}/reset-password",
+    "account_reset_password_from_key": f"{PUBLIC_URL}/reset-password/{{key}}",
+    "account_signup": f"{PUBLIC_URL}/signup",
+    "socialaccount_login_error": f"{PUBLIC_URL}/signin",
+}
 CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
 _keep_days = keep_days_read()
 CHECKPOINT_DAYS, RECORD_DAYS = _keep_days.checkpoints, _keep_days.records

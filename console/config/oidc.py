@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 from console.config.environment import read_pairs, read_text, read_url
-from console.config.group_roles import GroupRole, read_domains, read_group_roles
-from console.config.sign_up import is_loopback
+from console.config.sign_up import DOMAIN, is_loopback
+from tinkerscript.wire.account import Role
 
 OPTIONS = "TINKERSCRIPT_OIDC_OPTIONS"
 NAMES = (
@@ -24,7 +24,17 @@ NAMES = (
 )
 KEYS = ("name", "scopes", "groups_claim", "trusted_domains")
 SCOPES = "openid profile email"
+FORM = "group=prj_1f2e3d4c5b6a7988:member"  # an entry of TINKERSCRIPT_OIDC_ROLES
 SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")  # RFC 6749, 3.3
+
+
+@dataclass(frozen=True)
+class GroupRole:
+    """Who is in ``group`` has at least ``role`` in the project."""
+
+    group: str
+    project_id: str
+    role: Role
 
 
 @dataclass(frozen=True)
@@ -70,9 +80,9 @@ def oidc_read() -> Oidc | None:
         client_id=client_id,
         client_secret=client_secret,
         name=options.get("name") or str(urlsplit(issuer).hostname),
-        trusted_domains=read_domains(OPTIONS, options.get("trusted_domains", "")),
+        trusted_domains=_domains(options.get("trusted_domains", "")),
         groups_claim=options.get("groups_claim", "groups"),
-        roles=read_group_roles("TINKERSCRIPT_OIDC_ROLES"),
+        roles=_group_roles("TINKERSCRIPT_OIDC_ROLES"),
         scopes=_scopes(options.get("scopes", SCOPES)),
     )
 
@@ -108,3 +118,28 @@ def _scopes(text: str) -> tuple[str, ...]:
             f"scopes={SCOPES}."
         )
     return scopes
+
+
+def _group_roles(name: str) -> tuple[GroupRole, ...]:
+    """``group=project:role,group=project:role``."""
+    return tuple(
+        _role(name, entry.strip()) for entry in read_text(name, "").split(",") if entry.strip()
+    )
+
+
+def _domains(text: str) -> frozenset[str]:
+    """The domains of ``text``, separated by spaces, in lower case."""
+    domains = frozenset(text.lower().split())
+    if wrong := sorted(domain for domain in domains if not DOMAIN.fullmatch(domain)):
+        raise ImproperlyConfigured(f"{OPTIONS}: {wrong[0]!r} is no domain such as example.org.")
+    return domains
+
+
+def _role(name: str, entry: str) -> GroupRole:
+    group, _, rest = entry.rpartition("=")
+    project_id, _, role = rest.partition(":")
+    if not (group and project_id.startswith("prj_") and role in set(Role)):
+        raise ImproperlyConfigured(
+            f"{name}: {entry!r} does not read {FORM}; roles are {', '.join(Role)}."
+        )
+    return GroupRole(group, project_id, Role(role))

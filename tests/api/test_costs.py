@@ -7,12 +7,13 @@ from django.core.exceptions import ImproperlyConfigured
 from django.test import Client
 from django.utils import timezone
 
-from console.config.prices import DevicePrices, prices_read
+from console.config.amounts import prices_read
 from console.sessions.models import RuntimeSpan, Session
 from console.sessions.runtime.leases import lease_check, runtime_heartbeat, runtime_register
 from console.users.models import ApiKey
 from support import factories
 from tinkerscript.wire.account import Role, Scope
+from tinkerscript.wire.projects import DevicePrices
 from tinkerscript.wire.runtime import RuntimeStage, RuntimeState
 from tinkerscript.wire.sessions import SessionState
 

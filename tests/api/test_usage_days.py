@@ -7,14 +7,13 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 from django.test import Client
 
-from console.config.prices import DevicePrices
 from console.sessions.limits.usage_days import usage_days
 from console.sessions.models import RuntimeSpan, Session
 from console.users.keys import key_create
 from console.users.services import project_create
 from support import factories
 from tinkerscript.wire.account import Scope
-from tinkerscript.wire.projects import UsageBy
+from tinkerscript.wire.projects import DevicePrices, UsageBy
 
 FIRST = date(2026, 11, 10)
 HOUR = timedelta(hours=1)

@@ -7,7 +7,7 @@ from allauth.core import ratelimit
 from django.core.exceptions import ImproperlyConfigured
 from django.test import RequestFactory
 
-from console.config.counting import caches, web_processes_read
+from console.config.database import caches, web_processes_read
 from console.server.tally import Tally
 from console.server.web_processes import web_names
 

@@ -6,7 +6,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.utils import timezone
 
-from console.config.limits import PUBLIC, Limits, limits_read
+from console.config.amounts import PUBLIC, Limits, limits_read
 from console.errors import QuotaExceeded
 from console.live.models import EventRecord
 from console.sessions.budgets import sessions_over_budget_stop

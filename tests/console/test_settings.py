@@ -19,10 +19,9 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from console import settings as console_settings
+from console.config.amounts import PUBLIC, KeepDays, keep_days_read
 from console.config.database import databases_read
 from console.config.environment import read_models, unknown_refuse
-from console.config.keeping import KeepDays, keep_days_read
-from console.config.limits import PUBLIC
 from console.config.mail import mail_settings
 from console.config.private_files import read_or_create
 from console.server.logs import JsonFormatter

@@ -10,7 +10,7 @@ from asgiref.sync import sync_to_async
 from channels.layers import InMemoryChannelLayer
 from channels_redis.core import RedisChannelLayer
 
-from console.config.counting import channel_layers
+from console.config.database import channel_layers
 from console.live import hub, local_wakes
 from console.live.hub import event_page, follow
 from console.live.local_wakes import LAYER_IS_SHARED

@@ -13,8 +13,7 @@ import httpx
 from django.http import HttpResponse
 from django.test import Client
 
-from console.config.group_roles import GroupRole
-from console.config.oidc import SCOPES, Oidc
+from console.config.oidc import SCOPES, GroupRole, Oidc
 from console.settings import PUBLIC_URL
 from console.users.providers.oidc import CALLBACK_PATH
 from support.ports import free_port

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from django.db import transaction
 
 from console.audit.services import audit_record
-from console.config.group_roles import GroupRole
+from console.config.oidc import GroupRole
 from console.errors import Conflict
 from console.users.members import member_remove, member_role_set
 from console.users.models import Membership, Project, User
