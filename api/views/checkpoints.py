@@ -4,7 +4,7 @@ from functools import partial
 
 from api.presenters import checkpoint_view
 from api.rest.authentication import Caller
-from console.sessions.checkpoints import checkpoints, removal, retention
+from console.sessions.checkpoints import checkpoints, removal
 from console.tinker import lineage
 from console.tinker.checkpoints import named_publish
 from tinkerscript.wire.checkpoints import (
@@ -48,7 +48,7 @@ def checkpoint_update(
     """Pin a checkpoint, so that it is kept whatever its age, or let it go."""
     ids = {"session_id": session_id, "checkpoint_id": checkpoint_id}
     return checkpoint_view(
-        retention.checkpoint_pin(project=caller.project, pinned=body.pinned, **ids)
+        checkpoints.checkpoint_pin(project=caller.project, pinned=body.pinned, **ids)
     )
 
 

@@ -17,9 +17,8 @@ from console.errors import NotFound
 from console.server.request_id import request_id_of
 from console.sessions.episodes.annotations import annotations_export
 from console.sessions.episodes.batches import StoredBatch, batch_read
-from console.sessions.episodes.rewards import rewards_changed
+from console.sessions.episodes.changes import config_changed, rewards_changed
 from console.sessions.runtime import archive
-from console.sessions.runtime.config_changes import config_changed
 from console.sessions.selectors import session_get
 from tinkerscript.wire.episodes import (
     EpisodeAbandon,

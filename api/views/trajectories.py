@@ -35,11 +35,10 @@ from api.views.queries import (
 )
 from console.errors import Conflict, InvalidRequest, NotFound
 from console.server.request_id import request_id_of
-from console.sessions.episodes import annotations, facets, nearest, selectors
+from console.sessions.episodes import annotations, facets, selectors
 from console.sessions.episodes.annotations import MAX_LISTED, annotations_of
-from console.sessions.episodes.documents import document_read, documents_export
+from console.sessions.episodes.documents import calls_page, document_read, documents_export
 from console.sessions.episodes.models import EpisodeAnnotation
-from console.sessions.episodes.pages import calls_page
 from console.sessions.models import EpisodeRecord
 from console.sessions.runtime.episode_erasure import episode_erase as erase
 from console.sessions.selectors import session_get
@@ -82,7 +81,7 @@ def episodes_nearest(caller: Caller, session_id: str, query: NearestQuery) -> Ne
     """Each task at its plays nearest to two versions, what lost most first: tasks that take turns
     are compared too.
     """
-    return nearest.episodes_nearest(
+    return facets.episodes_nearest(
         project=caller.project,
         session_id=session_id,
         held_out=query.held_out,

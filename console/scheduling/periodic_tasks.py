@@ -19,12 +19,12 @@ from console.scheduling.retention import expired_remove
 from console.sessions.alerts.mail import alerts_mail
 from console.sessions.budgets import sessions_over_budget_stop
 from console.sessions.checkpoints.leftovers import (
+    checkpoints_expire,
     ended_states_trim,
     local_states_remove,
     uploads_sweep,
 )
 from console.sessions.checkpoints.removal import removals_finish
-from console.sessions.checkpoints.retention import checkpoints_expire
 from console.sessions.checkpoints.verification import checkpoints_verify
 from console.sessions.limits.usage_sums import usage_sum
 from console.sessions.runtime.episode_expiry import episodes_expire

@@ -9,7 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from console.errors import NotFound
-from console.sessions.episodes.nearest import episodes_nearest
+from console.sessions.episodes.facets import episodes_nearest
 from console.sessions.models import EpisodeRecord, Session
 from console.users.models import Project
 from support.factories import session_make

@@ -10,7 +10,7 @@ from console.errors import Conflict, Forbidden, InvalidRequest, NotFound, Unknow
 from console.live.models import EventRecord
 from console.scheduling import liveness
 from console.sessions import budgets, services, serving
-from console.sessions.checkpoints import checkpoints, removal, retention
+from console.sessions.checkpoints import checkpoints, leftovers, removal
 from console.sessions.models import Checkpoint, Removal, Session
 from console.sessions.runtime.leases import runtime_register
 from console.sessions.serving import serving_of_model
@@ -193,10 +193,10 @@ def test_what_is_served_is_not_removed(project, trained, settings) -> None:
         services.session_delete(**of)
     settings.CHECKPOINT_DAYS = 1
     Checkpoint.objects.update(committed_at="2020-01-01T00:00:00Z")
-    retention.checkpoints_expire()
+    leftovers.checkpoints_expire()
     assert Checkpoint.objects.exists()
     services.session_stop(project=project, session_id=session.id)
-    retention.checkpoints_expire()
+    leftovers.checkpoints_expire()
     assert not Checkpoint.objects.exists()
 
 

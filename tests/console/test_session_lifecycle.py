@@ -15,7 +15,7 @@ from console.object_store import seaweedfs
 from console.scheduling.launchers.options import LauncherOptions
 from console.scheduling.launchers.protocol import Resources
 from console.sessions import budgets, dry_run, services
-from console.sessions.checkpoints import checkpoints, removal, retention
+from console.sessions.checkpoints import checkpoints, leftovers, removal
 from console.sessions.models import Checkpoint, Removal, RuntimeSpan, Session
 from support import factories
 from support.safetensors_bytes import safetensors_bytes
@@ -339,14 +339,14 @@ def test_old_checkpoints_go_but_not_pinned_ones_nor_what_a_session_resumes_from(
         committed(session),
     )
     resume = committed(session, days_old=8, kind="state")
-    view = retention.checkpoint_pin(
+    view = checkpoints.checkpoint_pin(
         project=project, session_id=session.id, checkpoint_id=pinned.id, pinned=True
     )
     assert view.pinned
-    retention.checkpoints_expire()
+    leftovers.checkpoints_expire()
     assert session.checkpoints.count() == 4, "without the setting nothing goes"
     monkeypatch.setattr(settings, "CHECKPOINT_DAYS", 7)
-    retention.checkpoints_expire()
+    leftovers.checkpoints_expire()
     assert set(session.checkpoints.values_list("id", flat=True)) == {pinned.id, young.id, resume.id}
     assert Removal.objects.get().prefix == f"sessions/{session.id}/checkpoints/{gone.id}/"
     assert names(session) == ["checkpoint_deleted"]

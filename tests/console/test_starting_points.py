@@ -11,7 +11,7 @@ from console.audit.models import AuditRecord
 from console.errors import Conflict, Forbidden, InvalidRequest
 from console.live.models import EventRecord
 from console.sessions import services
-from console.sessions.checkpoints import leftovers, removal, retention
+from console.sessions.checkpoints import leftovers, removal
 from console.sessions.models import Checkpoint, Session
 from console.sessions.runtime.leases import lease_issue, runtime_register
 from console.sessions.runtime.uploads import KEPT_STATES, _prune
@@ -250,7 +250,7 @@ def test_what_a_session_began_from_stays_until_that_one_has_ended(project, setti
 
     def sweep() -> bool:
         leftovers.ended_states_trim()
-        retention.checkpoints_expire()
+        leftovers.checkpoints_expire()
         return Checkpoint.objects.exists()
 
     assert sweep()

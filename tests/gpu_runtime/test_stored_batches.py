@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from console.sessions.episodes.batch_samples import episode_samples, samples_finish
-from console.sessions.episodes.pages import calls_page
+from console.sessions.episodes.documents import calls_page
 from gpu_runtime.episodes.batch_export import KeptBatch, batch_lines
 from gpu_runtime.episodes.call_views import episode_calls
 from gpu_runtime.loop.batching import batch_advantages

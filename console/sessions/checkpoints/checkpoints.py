@@ -81,6 +81,16 @@ def checkpoint_get(*, project: Project, session_id: str, checkpoint_id: str) -> 
     return checkpoint
 
 
+def checkpoint_pin(
+    *, project: Project, session_id: str, checkpoint_id: str, pinned: bool
+) -> Checkpoint:
+    """Keep a checkpoint until it is deleted, or no longer. Raises NotFound."""
+    checkpoint = checkpoint_get(project=project, session_id=session_id, checkpoint_id=checkpoint_id)
+    Checkpoint.objects.filter(id=checkpoint.id).update(pinned=pinned)
+    checkpoint.refresh_from_db()
+    return checkpoint
+
+
 def checkpoint_download(
     *, project: Project, session_id: str, checkpoint_id: str
 ) -> CheckpointDownload:

@@ -1,5 +1,5 @@
-"""What would stay for ever: parts of uploads that no commit came for, and states of sessions that
-have ended.
+"""What would stay for ever: parts of uploads that no commit came for, states of sessions that have
+ended, and, where a setting says so, old checkpoints. Pinned ones stay.
 """
 
 import logging
@@ -15,9 +15,10 @@ from django.utils import timezone
 
 from console.errors import Conflict, StorageUnavailable
 from console.object_store import client as object_store
+from console.sessions.checkpoints.checkpoints import checkpoint_resume_get
 from console.sessions.checkpoints.removal import checkpoint_remove
 from console.sessions.models import Checkpoint, Session, Upload
-from console.sessions.states import ENDED
+from console.sessions.states import ENDED, GOING
 from console.sessions.transitions import WITH_RUNTIME
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
 
@@ -87,6 +88,27 @@ def ended_states_trim() -> None:
                 checkpoint_remove(
                     checkpoint, reason="its session has ended, and a newer state is kept"
                 )
+
+
+def checkpoints_expire() -> None:
+    """Remove committed checkpoints older than the setting allows, but not what a session serves or
+    resumes from.
+    """
+    if not settings.CHECKPOINT_DAYS:
+        return
+    before = timezone.now() - timedelta(days=settings.CHECKPOINT_DAYS)
+    old = Checkpoint.objects.filter(
+        state=CheckpointState.COMMITTED, pinned=False, committed_at__lt=before
+    )
+    going = Session.objects.filter(state__in=GOING)
+    for used in ("served_checkpoint_id", "start_state_id"):
+        old = old.exclude(id__in=going.exclude(**{used: ""}).values(used))
+    for checkpoint in old.select_related("session"):
+        if checkpoint.session.state in ENDED or checkpoint != checkpoint_resume_get(
+            session_id=checkpoint.session_id
+        ):
+            with suppress(Conflict):  # one that is used since
+                checkpoint_remove(checkpoint, reason=f"older than {settings.CHECKPOINT_DAYS} days")
 
 
 def local_states_remove() -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from console.sessions.episodes.pages import raw_of
+from console.sessions.episodes.documents import raw_of
 from tinkerscript.wire.batches import BatchSample
 from tinkerscript.wire.reading.token_pages import (
     Trainer,

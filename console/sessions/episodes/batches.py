@@ -13,8 +13,7 @@ from pydantic import BaseModel
 from console.errors import Conflict, NotFound
 from console.live.models import EventRecord
 from console.sessions.episodes.batch_samples import episode_samples, float32, samples_finish
-from console.sessions.episodes.documents import document_read
-from console.sessions.episodes.pages import calls_page
+from console.sessions.episodes.documents import calls_page, document_read
 from console.sessions.models import EpisodeRecord, Session
 from console.sessions.selectors import session_get
 from console.users.models import Project

@@ -1,4 +1,6 @@
-"""What the episodes of a list are, counted by the database: rewards in buckets, fates, tasks."""
+"""What the episodes of a list are, counted by the database: rewards in buckets, fates, tasks; and each
+task as it was played nearest to two versions of the policy.
+"""
 
 import math
 import sys
@@ -6,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from django.db.models import Case, Count, F, FloatField, Max, Min, QuerySet, Sum, Value, When
+from django.db.models import Case, Count, F, FloatField, Max, Min, Q, QuerySet, Sum, Value, When
 from django.db.models.functions import Floor, Greatest, Least
 
 from console.sessions.episodes.one_reading import LEAST, SCALE, TaskFate, Totals, count_once
@@ -17,9 +19,13 @@ from console.users.models import Project
 from tinkerscript.wire.reading.facets import (
     BUCKETS,
     MAX_TASKS,
+    REACHES,
     EpisodeFacets,
+    NearestPlays,
+    Play,
     RewardBucket,
     TaskCount,
+    nearest_plays,
     reward_buckets,
 )
 from tinkerscript.wire.reading.trajectories import EpisodeFate
@@ -151,3 +157,46 @@ def _buckets(matching: QuerySet[EpisodeRecord], totals: Totals) -> list[RewardBu
         for row in counted
         if row["bucket"] is not None
     ]
+
+
+def episodes_nearest(
+    *, project: Project, session_id: str, held_out: bool, from_version: int, to_version: int | None
+) -> NearestPlays:
+    """The tasks that were played near both versions (None: the newest), held out or trained. Raises
+    NotFound.
+
+    Read are the episodes of the versions around the two, and more only where these have no task in
+    common: what a comparison costs does not grow with the run, but where tasks come around after
+    more than a few hundred steps.
+    """
+    session = session_get(project=project, session_id=session_id)
+    fate = EpisodeFate.EVAL if held_out else EpisodeFate.TRAINED
+    rows = EpisodeRecord.objects.filter(
+        session=session,
+        eval=held_out,
+        fate=fate,
+        task__isnull=False,
+        reward__isnull=False,
+        policy_version_last__isnull=False,
+    )
+    of = (from_version, session.policy_version if to_version is None else to_version)
+    found = NearestPlays(items=[], tasks_in_all=0, reach=None)
+    for reach in REACHES:
+        near = rows if reach is None else rows.filter(_around(of[0], reach) | _around(of[1], reach))
+        groups = (
+            near.order_by()
+            .values_list("task", "policy_version_last")
+            .annotate(episodes=Count("*"), scaled=Sum(divided(SCALE)))
+        )
+        plays = [
+            Play(task or "", version or 0, n, mean(scaled, n))
+            for task, version, n, scaled in groups
+        ]
+        found = nearest_plays(plays, of, reach)
+        if found.items:
+            break
+    return found
+
+
+def _around(version: int, reach: int) -> Q:
+    return Q(policy_version_last__range=(max(0, version - reach), version + reach))
