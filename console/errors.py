@@ -19,7 +19,7 @@ DomainError
     DiskFull            507  its disk is nearly full; refused before anything was written
 """
 
-from typing import Any
+from typing import Any, Self
 
 from tinkerscript.wire.errors import ErrorCode
 
@@ -44,6 +44,12 @@ class DomainError(Exception):
 class InvalidRequest(DomainError):
     code = ErrorCode.INVALID_REQUEST
     status = 400
+
+    @classmethod
+    def of_field(cls, field: str, problem: str, *, hint: str, message: str = "") -> Self:
+        """One that names the field as the parser's refusals do, so that a form can show it there."""
+        details = {"fields": [{"field": field, "problem": problem}]}
+        return cls(message or problem, hint=hint, details=details)
 
 
 class UnknownBaseModel(InvalidRequest):

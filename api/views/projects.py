@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from django.conf import settings
 from django.utils import timezone
 
 from api.presenters import (
@@ -14,11 +15,11 @@ from api.rest.authentication import Caller
 from api.views.queries import AuditQuery, PageQuery, UsageDaysQuery
 from console.audit.services import audit_list as entries_of
 from console.errors import Forbidden, NotFound
-from console.sessions.forecast import session_spending
-from console.sessions.limits.costs import prices_get, usage_by_key, usage_by_member
+from console.sessions.budgets import session_spending
 from console.sessions.limits.quotas import quotas_get
 from console.sessions.limits.usage import recent_usage
 from console.sessions.limits.usage import usage_list as used
+from console.sessions.limits.usage_days import usage_by_key, usage_by_member
 from console.sessions.limits.usage_days import usage_days as days_of
 from console.sessions.selectors import session_get
 from console.users import members, services
@@ -138,7 +139,7 @@ def usage_list(caller: Caller, query: PageQuery) -> UsageList:
         last_7_days=recent_usage(project=project, within=timedelta(days=7)),
         by_key=usage_by_key(project=project) if tells_payers else None,
         by_member=usage_by_member(project=project) if tells_payers else None,
-        prices=prices_get(),
+        prices=settings.DEVICE_PRICES,
         quotas=quotas_get(project=project),
         next_cursor=more,
     )

@@ -14,13 +14,18 @@ from pydantic_core import from_json
 
 from console.errors import InvalidRequest, RateLimited
 from console.server.tally import Tally
-from console.webhooks.addresses import AddressRefused, PublicResolver, url_problem
+from console.webhooks.addresses import (
+    NOT_REACHABLE,
+    AddressRefused,
+    PublicResolver,
+    public_client,
+    url_problem,
+)
 
 TIMEOUT_S = 120.0
 MAX_ANSWER_BYTES = 4 << 20
 # of this web process: each may hold MAX_ANSWER_BYTES of memory
 AT_ONCE, AT_ONCE_PER_PROJECT = 32, 8
-NOT_REACHABLE = "Give an https URL whose host can be reached from the Internet."
 calls = Tally()  # under way, by project
 
 
@@ -81,15 +86,9 @@ def _place(project_id: str) -> Iterator[None]:
 async def _post(
     url: str, api_key: str, body: dict[str, Any], resolver: PublicResolver
 ) -> tuple[int, bytes]:
-    connector = aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False)
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     async with (
-        aiohttp.ClientSession(
-            connector=connector,
-            timeout=aiohttp.ClientTimeout(total=TIMEOUT_S),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            trust_env=False,
-        ) as client,
+        public_client(resolver, timeout_s=TIMEOUT_S) as client,
         client.post(url, json=body, headers=headers, allow_redirects=False) as response,
     ):
         read = b""
@@ -114,5 +113,4 @@ def _object_in(read: bytes) -> dict[str, Any]:
 
 
 def _refused(problem: str, hint: str) -> InvalidRequest:
-    fields = [{"field": "base_url", "problem": problem}]
-    return InvalidRequest(f"base_url: {problem}.", hint=hint, details={"fields": fields})
+    return InvalidRequest.of_field("base_url", problem, hint=hint, message=f"base_url: {problem}.")

@@ -50,7 +50,7 @@ def runtime_launch(
         devices = devices_take(session_id=session.id, count=named, known=known, kept=kept)
         fresh = handle_new(session, launcher, gpus=session.devices, devices=devices)
         fresh |= {"warm": chosen} if chosen else {}
-        # Over several machines: of some launchers alone (console/sessions/limits/nodes.py).
+        # Over several machines: of some launchers alone (console/sessions/limits/places.py).
         fresh |= {"nodes": nodes} if (nodes := session.config.get("nodes", 1)) > 1 else {}
         session_move(
             session_id=session.id,

@@ -1,4 +1,6 @@
-"""Ending what has used up its own budget or its key's: first a checkpoint, then the stop."""
+"""Budgets of sessions and caps of keys: what has used one up ends, first a checkpoint, then the stop;
+and where one is heading at the pace that its session had so far.
+"""
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -11,14 +13,15 @@ from django.utils import timezone
 from console.live.models import EventRecord
 from console.live.services import event_record
 from console.sessions.checkpoints.checkpoints import checkpoint_order
-from console.sessions.limits.usage import key_spent_s, session_ran_s, session_spent_s
+from console.sessions.limits.usage import Spent, key_spent_s, session_spent
 from console.sessions.models import Alert, Checkpoint, Session
 from console.sessions.raised_alerts import alert_raise, alerts_close
 from console.sessions.services import session_stop
 from console.sessions.states import ENDED, GOING, Desired
-from console.sessions.transitions import session_announce
+from console.sessions.transitions import WITH_RUNTIME, session_announce
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
 from tinkerscript.wire.events import EventKind
+from tinkerscript.wire.projects import DevicePrices, LimitForecast, SessionSpending
 from tinkerscript.wire.reading.alerts import AlertRule
 from tinkerscript.wire.sessions import Budget, SessionKind, SessionState
 from tinkerscript.wire.webhooks import WebhookTopic
@@ -28,6 +31,8 @@ ALERT_SHARES = (0.5, 0.8, 1.0)
 KEY_LIMIT = "spend_cap_s"  # of all sessions that the key started
 CHECKPOINT_WAIT_S = 600.0  # then it stops without one
 Limit = tuple[str, float, float]  # name, limit, used
+# a runtime that has not registered may wait in a cluster
+WITH_DEVICES = WITH_RUNTIME - {SessionState.PROVISIONING}
 PENDING = (CheckpointState.REQUESTED, CheckpointState.UPLOADING)
 
 
@@ -54,18 +59,23 @@ def sessions_over_budget_stop() -> None:
     _near(near)
 
 
-def session_limits(session: Session) -> Iterator[Limit]:
-    """The limits that the session has: name, what it allows, what is used."""
+def session_limits(session: Session, spent: Spent | None = None) -> Iterator[Limit]:
+    """The limits that the session has: name, what it allows, what is used. ``spent``: what it used,
+    where that was read.
+    """
     budget = Budget.model_validate(session.budget)
+    is_asked = settings.LIMITS.hours is not None or budget.device_s is not None
+    if spent is None:
+        spent = session_spent(session=session) if is_asked else Spent()
     if settings.LIMITS.hours is not None:
-        yield "hours", settings.LIMITS.hours, session_ran_s(session=session) / 3600
+        yield "hours", settings.LIMITS.hours, spent.runtime_s / 3600
     if budget.steps is not None:
         yield "steps", budget.steps, session.policy_version_high
     if budget.wall_s is not None:
         until = session.state_since if session.state in ENDED else timezone.now()
         yield "wall_s", budget.wall_s, (until - session.created_at).total_seconds()
     if budget.device_s is not None:
-        yield "device_s", budget.device_s, session_spent_s(session=session)
+        yield "device_s", budget.device_s, spent.device_s
     if session.key and session.key.spend_cap_s is not None:
         yield KEY_LIMIT, session.key.spend_cap_s, key_spent_s(key=session.key)
 
@@ -167,3 +177,72 @@ def _is_kept(session: Session, last: Checkpoint | None) -> bool:
     if last is None or last.state in PENDING:
         return False
     return last.state == CheckpointState.FAILED or (last.step or 0) >= session.policy_version
+
+
+def session_spending(*, session: Session, with_key: bool) -> SessionSpending:
+    """What it used up to its runtime's last heartbeat, and when each of its limits is reached.
+
+    ``with_key``: the cap of the key that started it too.
+    """
+    spent, prices = session_spent(session=session), settings.DEVICE_PRICES
+    per_hour = _per_hour(session, prices) if session.state in WITH_DEVICES else None
+    return SessionSpending(
+        runtime_s=spent.runtime_s,
+        device_s=spent.device_s,
+        cost=spent.cost,
+        cost_per_hour=per_hour,
+        prices=prices,
+        limits=[
+            limit
+            for limit in _forecasts(session, spent, per_hour)
+            if with_key or limit.limit != KEY_LIMIT
+        ],
+    )
+
+
+def _per_hour(session: Session, prices: DevicePrices | None) -> float | None:
+    if prices is None:
+        return None
+    return session.devices * prices.gpu if session.devices else prices.cpu
+
+
+def _forecasts(session: Session, spent: Spent, per_hour: float | None) -> Iterator[LimitForecast]:
+    for name, allowed, used in session_limits(session, spent):
+        is_clock = name == "wall_s"  # it goes on while no runtime is there, and costs nothing then
+        pace = 1.0 if is_clock else _pace(session, name, used, spent)
+        left_s = (
+            max(0.0, allowed - used) / pace if pace > 0 and session.state not in ENDED else None
+        )
+        rate = per_hour if is_clock else _mean_per_hour(spent)
+        cost = None
+        if spent.cost is not None and rate is not None and left_s is not None:
+            cost = spent.cost + rate * left_s / 3600
+        yield LimitForecast(
+            limit=name, allowed=allowed, used=used, left_s=left_s, cost_at_limit=cost
+        )
+
+
+def _pace(session: Session, limit: str, used: float, spent: Spent) -> float:
+    """What a second of the session's runtimes used of the limit; 0 where that is not known."""
+    if spent.runtime_s <= 0 or (limit == KEY_LIMIT and _shares_its_key(session)):
+        return 0.0
+    if limit == "hours":
+        return 1 / 3600
+    return (used if limit == "steps" else spent.device_s) / spent.runtime_s
+
+
+def _shares_its_key(session: Session) -> bool:
+    """Whether other sessions of its key have a runtime: they use the key's cap too, each at a pace
+    of its own.
+    """
+    return (
+        Session.objects.filter(key_id=session.key_id, state__in=WITH_RUNTIME)
+        .exclude(id=session.id)
+        .exists()
+    )
+
+
+def _mean_per_hour(spent: Spent) -> float | None:
+    return (
+        None if spent.cost is None or spent.runtime_s <= 0 else spent.cost / spent.runtime_s * 3600
+    )

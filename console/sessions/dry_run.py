@@ -18,8 +18,12 @@ from console.catalogue.memory_places import (
 from console.errors import DoesNotFit, InvalidRequest, ModelUnsupported, UnknownBaseModel
 from console.object_store import seaweedfs
 from console.sessions.limits.devices import device_bytes, devices_needed, devices_serving
-from console.sessions.limits.nodes import nodes_check, shared_rows_check
-from console.sessions.limits.places import place_choose, place_launcher
+from console.sessions.limits.places import (
+    nodes_check,
+    place_choose,
+    place_launcher,
+    shared_rows_check,
+)
 from console.sessions.limits.queue import queue_position_new
 from console.sessions.limits.usage import key_budget_check
 from console.sessions.starting_points import StartingPoint
@@ -106,7 +110,10 @@ def config_decide(
     lengths_check(model, asked)
     model_check(model, asked)
     if kind is SessionKind.EPISODES and (why := mixture_refusal(Path(model.path), asked)):
-        raise _refused(why.partition(" is ")[0], why, hint="Change this option as it says.")
+        option = why.partition(" is ")[0]
+        raise InvalidRequest.of_field(
+            f"config.{option}", why, hint="Change this option as it says."
+        )
     config = place_choose(config=asked)
     serves = kind is SessionKind.SERVING
     devices = devices_serving() if serves else devices_needed(config=config)
@@ -204,8 +211,8 @@ def context_check(config: SessionConfig, longest: int | None, where: str) -> Non
     length = config.max_context_length
     if longest is None or length <= longest:
         return
-    raise _refused(
-        "max_context_length",
+    raise InvalidRequest.of_field(
+        "config.max_context_length",
         f"max_context_length is {length}, and the engine's keys and values hold {longest} tokens on "
         f"{where}.",
         hint=f"Lower config.max_context_length to {longest} at most, or take a model with fewer keys "
@@ -227,15 +234,15 @@ def _largest(place: MemoryPlace) -> str:
 def lengths_check(model: BaseModel, config: SessionConfig) -> None:
     """Raises InvalidRequest when max_tokens exceeds the context length, or that the model's."""
     if model.context_length and config.max_context_length > model.context_length:
-        raise _refused(
-            "max_context_length",
+        raise InvalidRequest.of_field(
+            "config.max_context_length",
             f"max_context_length is {config.max_context_length}, {model.name} reads at most "
             f"{model.context_length}.",
             hint="Lower config.max_context_length.",
         )
     if config.max_tokens > config.max_context_length:
-        raise _refused(
-            "max_tokens",
+        raise InvalidRequest.of_field(
+            "config.max_tokens",
             f"max_tokens ({config.max_tokens}) is more than max_context_length "
             f"({config.max_context_length}).",
             hint="Lower config.max_tokens or raise config.max_context_length.",
@@ -247,28 +254,22 @@ def model_check(model: BaseModel, config: SessionConfig) -> None:
     right.
     """
     if refusal := folder_refusal(Path(model.path), config):
-        raise ModelUnsupported(
+        raise ModelUnsupported.of_field(
+            "base_model",
             refusal,
             hint="docs/models.md lists what trains right. Choose another base model, or do what is "
             "said above.",
-            details={"fields": [{"field": "base_model", "problem": refusal}]},
         )
 
 
 def engine_check(model: BaseModel, *, on_gpu: bool) -> None:
     """Raises ModelUnsupported where the engine of such machines has no kernel for the model."""
     if refusal := engine_refusal(Path(model.path), on_gpu=on_gpu):
-        raise ModelUnsupported(
+        raise ModelUnsupported.of_field(
+            "base_model",
             refusal,
             hint="GET /v1/places lists where sessions of this server can run.",
-            details={"fields": [{"field": "base_model", "problem": refusal}]},
         )
-
-
-def _refused(option: str, problem: str, hint: str) -> InvalidRequest:
-    """Names the option as the parser's refusals do, so that a form can show it at its field."""
-    fields = [{"field": f"config.{option}", "problem": problem}]
-    return InvalidRequest(problem, hint=hint, details={"fields": fields})
 
 
 def memory_limit_bytes(*, place: str, on_gpu: bool) -> int | None:

@@ -13,7 +13,7 @@ from console.live.models import EventRecord
 from console.live.services import event_record, events_delete
 from console.sessions.dry_run import config_decide
 from console.sessions.limits.devices import devices_kept
-from console.sessions.limits.nodes import ranks_fit_nodes
+from console.sessions.limits.places import ranks_fit_nodes
 from console.sessions.limits.quotas import (
     device_quota_check,
     person_queue_check,

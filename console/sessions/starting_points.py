@@ -82,12 +82,12 @@ class StartingPoint:
             f"The state {self.state.id} was saved with {_words(name, saved)}, not with "
             f"{_words(name, given)}."
         )
-        raise InvalidRequest(
+        raise InvalidRequest.of_field(
+            f"config.{name}",
             problem,
             hint="Leave the option out, which keeps the state's, or begin from a checkpoint of "
             "kind model: it has the"
             " weights alone, and goes with any options.",
-            details={"fields": [{"field": f"config.{name}", "problem": problem}]},
         )
 
 

@@ -10,6 +10,7 @@ import re
 import socket
 from urllib.parse import urlsplit
 
+import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import ThreadedResolver
 from django.conf import settings
@@ -37,6 +38,7 @@ NOT_PUBLIC = (
     ".invalid",
     ".onion",
 )
+NOT_REACHABLE = "Give an https URL whose host can be reached from the Internet."
 
 
 class AddressRefused(OSError):
@@ -45,12 +47,9 @@ class AddressRefused(OSError):
 
 def url_check(url: str) -> None:
     """Raises InvalidRequest for a URL that may not be called, whichever address its name has."""
-    problem = url_problem(url)
-    if problem:
-        raise InvalidRequest(
-            f"url: {problem}.",
-            hint="Give an https URL whose host can be reached from the Internet.",
-            details={"fields": [{"field": "url", "problem": problem}]},
+    if problem := url_problem(url):
+        raise InvalidRequest.of_field(
+            "url", problem, hint=NOT_REACHABLE, message=f"url: {problem}."
         )
 
 
@@ -134,3 +133,13 @@ class PublicResolver(AbstractResolver):
 
     async def close(self) -> None:
         await self._inner.close()
+
+
+def public_client(resolver: PublicResolver, *, timeout_s: float) -> aiohttp.ClientSession:
+    """A client that asks ``resolver`` for each connection, and keeps and takes nothing besides."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False),
+        timeout=aiohttp.ClientTimeout(total=timeout_s),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        trust_env=False,
+    )

@@ -13,7 +13,7 @@ import aiohttp
 from django.db.models import F
 from django.utils import timezone
 
-from console.webhooks.addresses import AddressRefused, PublicResolver, url_problem
+from console.webhooks.addresses import AddressRefused, PublicResolver, public_client, url_problem
 from console.webhooks.models import Delivery
 from console.webhooks.services import webhook_secrets
 from tinkerscript.webhooks import HEADER, sign
@@ -107,15 +107,7 @@ class Sender:
 
     async def _post(self, delivery: Delivery) -> tuple[int | None, str]:
         if self._client is None:
-            connector = aiohttp.TCPConnector(
-                resolver=self._resolver or PublicResolver(), use_dns_cache=False
-            )
-            self._client = aiohttp.ClientSession(
-                connector=connector,
-                timeout=aiohttp.ClientTimeout(total=TIMEOUT_S),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                trust_env=False,
-            )
+            self._client = public_client(self._resolver or PublicResolver(), timeout_s=TIMEOUT_S)
         return await _post(self._client, delivery)
 
 

@@ -2,7 +2,7 @@
 computes.
 
 Each test has two cases: on two CUDA devices, with NCCL and FlexAttention, and on a CPU, with gloo.
-Below what users are refused on GPUs (console/sessions/limits/nodes.py, gpu_runtime/placement.py),
+Below what users are refused on GPUs (console/sessions/limits/places.py, gpu_runtime/placement.py),
 until these have passed there: rows that ranks share, and several nodes, which are processes of this
 machine here, each with a device of its own.
 """

@@ -15,7 +15,7 @@ from pathlib import Path
 from django.core.exceptions import ImproperlyConfigured
 
 from console.scheduling.launchers.options import LauncherOptions
-from console.sessions.limits.engine_build import FOR_GPUS, build_words, engine_build
+from console.sessions.limits.devices import FOR_GPUS, build_words, engine_build
 
 LISTING_TIMEOUT_S = 30.0  # the driver of eight devices that nothing keeps loaded takes its time
 DRIVER = Path("/proc/driver/nvidia/gpus")

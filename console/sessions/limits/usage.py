@@ -45,6 +45,15 @@ class Spent:
         self.gpu_s += other.gpu_s
         self.device_s += other.device_s
 
+    def measures(self) -> dict[str, float | None]:
+        """As a response names them."""
+        return {
+            "runtime_s": self.runtime_s,
+            "gpu_s": self.gpu_s,
+            "device_s": self.device_s,
+            "cost": self.cost,
+        }
+
 
 def usage_list(
     *, project: Project, cursor: str | None, limit: int
@@ -76,13 +85,9 @@ def recent_usage(*, project: Project, within: timedelta) -> TimeUsage:
     since = timezone.now() - within
     may_be_recent = Q(summed=False) | Q(summed_at__gt=since)  # what is read by an index
     spans = RuntimeSpan.objects.filter(may_be_recent, project=project, seen_at__gt=since).order_by()
-    lengths = [
-        ((seen_at - max(started_at, since)).total_seconds(), gpus)
-        for started_at, seen_at, gpus in spans.values_list("started_at", "seen_at", "gpus")
-    ]
     spent = Spent()
-    for seconds, gpus in lengths:
-        spent.add(Spent.of(seconds, gpus))
+    for started_at, seen_at, gpus in spans.values_list("started_at", "seen_at", "gpus"):
+        spent.add(Spent.of((seen_at - max(started_at, since)).total_seconds(), gpus))
     return TimeUsage(runtime_s=spent.runtime_s, gpu_s=spent.gpu_s, cost=spent.cost)
 
 
@@ -141,19 +146,9 @@ def key_spent_s(*, key: ApiKey) -> float:
     return spent_in_all("key_id", key_id=key.id)[key.id].device_s
 
 
-def session_spent_s(*, session: Session) -> float:
-    """Device-seconds of one session."""
-    return session_spent(session=session).device_s
-
-
 def session_spent(*, session: Session) -> Spent:
     """What one session used."""
     return spent_by(RuntimeSpan.objects.filter(session_id=session.id), "session_id")[session.id]
-
-
-def session_ran_s(*, session: Session) -> float:
-    """Seconds in which the session had a runtime."""
-    return session_spent(session=session).runtime_s
 
 
 def spent_by(spans: QuerySet[RuntimeSpan], by: str) -> defaultdict[Any, Spent]:
@@ -181,11 +176,4 @@ def spent_in_all(by: str, **which: object) -> defaultdict[Any, Spent]:
 
 
 def _usage(spent: Spent, steps: int, tokens: int) -> Usage:
-    return Usage(
-        runtime_s=spent.runtime_s,
-        gpu_s=spent.gpu_s,
-        device_s=spent.device_s,
-        cost=spent.cost,
-        steps=steps,
-        tokens_trained=tokens,
-    )
+    return Usage.model_validate(spent.measures() | {"steps": steps, "tokens_trained": tokens})

@@ -1,23 +1,51 @@
-"""What a project used on each day: the times of its runtimes, cut at midnight UTC."""
+"""Who used what of a project: in all, and on each day, the times of its runtimes cut at midnight UTC."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.db.models import F, Q
 
 from console.errors import InvalidRequest
-from console.sessions.limits.costs import UNKNOWN, prices_get
 from console.sessions.limits.usage import Spent, spent_in_all
 from console.sessions.models import RuntimeSpan
 from console.users.models import ApiKey, Membership, Project
-from tinkerscript.wire.projects import DayUsage, PeriodUsage, UsageBy, UsageDays
+from tinkerscript.wire.projects import DayUsage, PayerUsage, PeriodUsage, UsageBy, UsageDays
 
 MAX_DAYS = 366
-BY_HAND = "started by hand"
+BY_HAND, UNKNOWN = "started by hand", "no longer known, or no longer members"
 COLUMNS = {UsageBy.MEMBER: "person_id", UsageBy.KEY: "key_id", UsageBy.MODEL: "base_model"}
 Names = Mapping[Any, tuple[str, str]]  # the value of the column -> id and name of who is meant
+
+
+def usage_by_key(*, project: Project) -> list[PayerUsage]:
+    """What the sessions of each key used, the most used first."""
+    names = dict(ApiKey.objects.filter(project=project).values_list("id", "name"))
+    return _payers(spent_in_all("key_id", project_id=project.id, key_id__isnull=False), names)
+
+
+def usage_by_member(*, project: Project) -> list[PayerUsage]:
+    """What the sessions of each member used, by hand or by key, deleted sessions too."""
+    known = _names(project, UsageBy.MEMBER)
+    merged: defaultdict[str | None, Spent] = defaultdict(Spent)
+    for user, one in spent_in_all("person_id", project_id=project.id).items():
+        merged[known[user][0] if user in known else None].add(one)
+    return _payers(merged, dict(known.values()))
+
+
+def _payers(spent: Mapping[str | None, Spent], names: Mapping[str, str]) -> list[PayerUsage]:
+    payers = [
+        PayerUsage(
+            id=who,
+            name=(names.get(who) or who) if who else UNKNOWN,
+            device_s=one.device_s,
+            cost=one.cost,
+        )
+        for who, one in spent.items()
+    ]
+    return sorted(payers, key=lambda payer: -payer.device_s)
 
 
 def usage_days(*, project: Project, first: date, last: date, by: UsageBy) -> UsageDays:
@@ -44,17 +72,17 @@ def usage_days(*, project: Project, first: date, last: date, by: UsageBy) -> Usa
         last=last,
         by=by,
         days=[
-            DayUsage(date=day, id=payer, **_measures(spent))
+            DayUsage(date=day, id=payer, **spent.measures())
             for (day, payer), spent in sorted(
                 days.items(), key=lambda one: (one[0][0], one[0][1] or "")
             )
         ],
-        payers=_payers(days, told, by, _caps(project) if by is UsageBy.KEY else {}),
-        prices=prices_get(),
+        payers=_period(days, told, by, _caps(project) if by is UsageBy.KEY else {}),
+        prices=settings.DEVICE_PRICES,
     )
 
 
-def _payers(
+def _period(
     days: Mapping[tuple[date, str | None], Spent],
     names: Mapping[str, str],
     by: UsageBy,
@@ -72,7 +100,7 @@ def _payers(
         name = nobody if payer is None else names.get(payer) or payer
         cap_s, ever_s = caps.get(payer or "", (None, None))
         found.append(
-            PeriodUsage(id=payer, name=name, cap_s=cap_s, ever_s=ever_s, **_measures(spent))
+            PeriodUsage(id=payer, name=name, cap_s=cap_s, ever_s=ever_s, **spent.measures())
         )
     return sorted(found, key=lambda one: (-one.device_s, one.name))
 
@@ -113,12 +141,3 @@ def _by_day(began: datetime, ended: datetime) -> Iterator[tuple[date, float]]:
 
 def _midnight(day: date) -> datetime:
     return datetime.combine(day, time.min, UTC)
-
-
-def _measures(spent: Spent) -> dict[str, Any]:
-    return {
-        "runtime_s": spent.runtime_s,
-        "gpu_s": spent.gpu_s,
-        "device_s": spent.device_s,
-        "cost": spent.cost,
-    }

@@ -12,8 +12,8 @@ from console.scheduling.launchers import device_search
 from console.scheduling.launchers.device_search import devices_find, gpus_unused
 from console.scheduling.launchers.options import LauncherOptions
 from console.scheduling.launchers.protocol import Resources
-from console.sessions.limits import engine_build
-from console.sessions.limits.engine_build import FOR_CPUS, FOR_GPUS
+from console.sessions.limits import devices
+from console.sessions.limits.devices import FOR_CPUS, FOR_GPUS
 
 TWO = "GPU 0: NVIDIA H100 (UUID: GPU-aaaaaaaa)\nGPU 1: NVIDIA H100 (UUID: GPU-bbbbbbbb)"
 DIVIDED = f"{TWO}\n  MIG 1g.10gb     Device  0: (UUID: MIG-cccccccc)"
@@ -133,7 +133,7 @@ def test_devices_that_the_engine_here_cannot_use_are_none_and_are_refused_where_
     nvidia_smi, monkeypatch, build, named
 ) -> None:
     nvidia_smi(f'echo "{TWO}"')
-    for module in (device_search, engine_build):
+    for module in (device_search, devices):
         monkeypatch.setattr(module, "engine_build", lambda: build)
     assert devices_find(options()) == devices_find(options(gpus=0)) == ()
     assert f"2 GPU(s) of this machine stay unused: here is {named}" in gpus_unused(
