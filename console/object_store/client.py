@@ -20,7 +20,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from django.conf import settings
 
 from console.errors import DiskFull, StorageUnavailable
-from console.object_store import connections, free_space, seaweedfs
+from console.object_store import free_space, seaweedfs
+from tinkerscript.processes.port_owner import StrangersPort, pool_checked
 
 GONE = {"NoSuchKey", "NoSuchUpload", "404", "NotFound"}
 HEALTH_KEY = "health"  # what `ready_wait` writes
@@ -28,6 +29,7 @@ FIRST_REGION = "us-east-1"
 MAX_PARTS = 1000  # of one object: S3 takes 10,000, OpenStack Swift as it comes a tenth of that
 MIN_PART_BYTES = 8 << 20  # of a file that this process writes: what boto3 takes by itself
 HASHED_AT_ONCE = 1 << 20
+COPIED_AT_ONCE = 4 << 30  # S3 copies up to 5 GiB in one request; what is larger goes in parts
 
 
 @dataclass(frozen=True)
@@ -50,29 +52,12 @@ def put(key: str, body: bytes) -> None:
 
 def get(key: str) -> bytes | None:
     """A small object, or None when there is none. Raises StorageUnavailable."""
-    with _errors():
-        try:
-            return client_get().get_object(Bucket=settings.S3_BUCKET, Key=key)["Body"].read()
-        except ClientError as error:
-            if _code(error) in GONE:
-                return None
-            raise
+    return _read(key)
 
 
 def get_range(key: str, *, offset: int, size_bytes: int) -> bytes | None:
     """A part of an object, or None when there is no such object. Raises StorageUnavailable."""
-    with _errors():
-        try:
-            wanted = f"bytes={offset}-{offset + size_bytes - 1}"
-            return (
-                client_get()
-                .get_object(Bucket=settings.S3_BUCKET, Key=key, Range=wanted)["Body"]
-                .read()
-            )
-        except ClientError as error:
-            if _code(error) in GONE:
-                return None
-            raise
+    return _read(key, Range=f"bytes={offset}-{offset + size_bytes - 1}")
 
 
 def sha256(key: str) -> str | None:
@@ -80,27 +65,18 @@ def sha256(key: str) -> str | None:
     StorageUnavailable.
     """
     with _errors():
-        try:
-            body = client_get().get_object(Bucket=settings.S3_BUCKET, Key=key)["Body"]
-        except ClientError as error:
-            if _code(error) in GONE:
-                return None
-            raise
-        found = hashlib.sha256()
-        for chunk in body.iter_chunks(HASHED_AT_ONCE):
-            found.update(chunk)
-        return found.hexdigest()
+        if (found := _unless_gone("get_object", Key=key)) is None:
+            return None
+        digest = hashlib.sha256()
+        for chunk in found["Body"].iter_chunks(HASHED_AT_ONCE):
+            digest.update(chunk)
+        return digest.hexdigest()
 
 
 def size_bytes(key: str) -> int | None:
     """The size of an object, or None when there is none. Raises StorageUnavailable."""
-    with _errors():
-        try:
-            return client_get().head_object(Bucket=settings.S3_BUCKET, Key=key)["ContentLength"]
-        except ClientError as error:
-            if _code(error) in GONE:
-                return None
-            raise
+    found = _unless_gone("head_object", Key=key)
+    return None if found is None else found["ContentLength"]
 
 
 def delete(keys: Sequence[str]) -> None:
@@ -110,16 +86,26 @@ def delete(keys: Sequence[str]) -> None:
             client_get().delete_object(Bucket=settings.S3_BUCKET, Key=key)
 
 
+def copy(source: str, key: str, *, size_bytes: int) -> None:
+    """Write the object ``source`` a second time, as ``key``: the bytes do not pass this process.
+    Raises StorageUnavailable, also when it is not there, DiskFull before the store is asked.
+    """
+    free_space.room_require(size_bytes=size_bytes)
+    from boto3.s3.transfer import TransferConfig
+
+    bucket = settings.S3_BUCKET
+    large = TransferConfig(multipart_threshold=COPIED_AT_ONCE, multipart_chunksize=1 << 30)
+    with _errors(
+        f"The object store did not copy {source}",
+        "Try again; see that the store runs and has room.",
+    ):
+        client_get().copy({"Bucket": bucket, "Key": source}, bucket, key, Config=large)
+
+
 def keys_under(prefix: str) -> Iterator[str]:
     """Every key that begins with ``prefix``. Raises StorageUnavailable."""
     with _errors():
-        pages = (
-            client_get()
-            .get_paginator("list_objects_v2")
-            .paginate(Bucket=settings.S3_BUCKET, Prefix=prefix)
-        )
-        for page in pages:
-            yield from (entry["Key"] for entry in page.get("Contents", []))
+        yield from (entry["Key"] for entry in _listed("list_objects_v2", "Contents", Prefix=prefix))
 
 
 def delete_under(prefix: str) -> None:
@@ -171,19 +157,8 @@ def multipart_complete(key: str, upload_id: str, etags: Sequence[str]) -> bool:
     Raises StorageUnavailable, also when a part is missing or its ETag is not what the store has.
     """
     parts = [{"PartNumber": number, "ETag": etag} for number, etag in enumerate(etags, start=1)]
-    with _errors():
-        try:
-            client_get().complete_multipart_upload(
-                Bucket=settings.S3_BUCKET,
-                Key=key,
-                UploadId=upload_id,
-                MultipartUpload={"Parts": parts},
-            )
-        except ClientError as error:
-            if _code(error) in GONE:
-                return False
-            raise
-    return True
+    upload = {"Key": key, "UploadId": upload_id, "MultipartUpload": {"Parts": parts}}
+    return _unless_gone("complete_multipart_upload", **upload) is not None
 
 
 def multipart_list(prefix: str) -> Iterator[tuple[str, str, datetime]]:
@@ -191,30 +166,31 @@ def multipart_list(prefix: str) -> Iterator[tuple[str, str, datetime]]:
     aborted.
     """
     with _errors():
-        pages = (
-            client_get()
-            .get_paginator("list_multipart_uploads")
-            .paginate(Bucket=settings.S3_BUCKET, Prefix=prefix)
-        )
-        for page in pages:
-            yield from (
-                (entry["Key"], entry["UploadId"], entry["Initiated"])
-                for entry in page.get("Uploads", [])
-            )
+        for entry in _listed("list_multipart_uploads", "Uploads", Prefix=prefix):
+            yield entry["Key"], entry["UploadId"], entry["Initiated"]
 
 
 def multipart_abort(key: str, upload_id: str) -> None:
     """Drop an upload and its parts; one that is not there is no error. Raises
     StorageUnavailable.
     """
-    with _errors():
+    _unless_gone("abort_multipart_upload", Key=key, UploadId=upload_id)
+
+
+def parts_written(key: str, upload_id: str) -> list[tuple[str, int]] | None:
+    """ETag and size of each part of an upload so far, in their order; None where the upload is not
+    there. Raises StorageUnavailable.
+    """
+    with _errors(
+        f"The object store did not say what was written of {key}", "Try again; see that it runs."
+    ):
         try:
-            client_get().abort_multipart_upload(
-                Bucket=settings.S3_BUCKET, Key=key, UploadId=upload_id
-            )
+            parts = _listed("list_parts", "Parts", Key=key, UploadId=upload_id)
+            return [(part["ETag"], part["Size"]) for part in parts]
         except ClientError as error:
-            if _code(error) not in GONE:
-                raise
+            if _code(error) in GONE:
+                return None
+            raise
 
 
 def part_url(
@@ -336,7 +312,11 @@ def client_of(store: Store) -> Any:
             response_checksum_validation="when_required",
         ),
     )
-    return connections.checked(client)
+    # Each connection is verified before anything is sent: the store's port may be another user's.
+    # One dictionary for its own connections, and those by a proxy.
+    pools = client._endpoint.http_session._pool_classes_by_scheme  # noqa: SLF001
+    pools["http"] = pool_checked(pools["http"])
+    return client
 
 
 def _presign(method: str, parameters: dict[str, Any], expires_s: int, store: Store | None) -> str:
@@ -346,18 +326,49 @@ def _presign(method: str, parameters: dict[str, Any], expires_s: int, store: Sto
     )
 
 
+def _read(key: str, **part: str) -> bytes | None:
+    with _errors():
+        found = _unless_gone("get_object", Key=key, **part)
+        return None if found is None else found["Body"].read()
+
+
+def _unless_gone(method: str, **given: Any) -> Any:
+    """What boto3's ``method`` returns; None where the object, or the upload, is not there. Raises
+    StorageUnavailable.
+    """
+    with _errors():
+        try:
+            return getattr(client_get(), method)(Bucket=settings.S3_BUCKET, **given)
+        except ClientError as error:
+            if _code(error) in GONE:
+                return None
+            raise
+
+
+def _listed(method: str, name: str, **given: str) -> Iterator[dict[str, Any]]:
+    """The entries called ``name`` on all pages of a list."""
+    for page in client_get().get_paginator(method).paginate(Bucket=settings.S3_BUCKET, **given):
+        yield from page.get(name, [])
+
+
 def _code(error: ClientError) -> str:
     return error.response.get("Error", {}).get("Code", "")
 
 
 @contextmanager
-def _errors() -> Iterator[None]:
+def _errors(
+    said: str = "The object store did not do what it was asked",
+    hint: str = "Check that it runs, has room, and that the S3_* settings are right; then try again.",
+) -> Iterator[None]:
     try:
         yield
     except (BotoCoreError, ClientError) as error:
-        raise StorageUnavailable(
-            "The object store did not do what it was asked: "
-            f"{connections.strangers_port(error) or error}",
-            hint="Check that it runs, has room, and that the S3_* settings are right; then try "
-            "again.",
-        ) from error
+        raise StorageUnavailable(f"{said}: {_strangers_port(error) or error}", hint=hint) from error
+
+
+def _strangers_port(error: BaseException | None) -> str:
+    """What was found at the store's port, behind the error that boto3 makes of it; empty where it
+    is our store."""
+    while error is not None and not isinstance(error, StrangersPort):
+        error = error.__cause__ or error.__context__
+    return str(error) if error else ""

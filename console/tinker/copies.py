@@ -11,7 +11,7 @@ from console.audit.services import audit_record
 from console.errors import InvalidRequest
 from console.live.services import event_record
 from console.object_store import client as object_store
-from console.object_store.copying import copy
+from console.object_store.client import copy
 from console.sessions.checkpoints.checkpoints import checkpoint_key
 from console.sessions.checkpoints.removal import Writing
 from console.sessions.limits.quotas import storage_quota_check

@@ -21,9 +21,8 @@ from console.errors import InvalidRequest, NotFound, QuotaExceeded, StorageUnava
 from console.live.services import event_record
 from console.object_store import client as object_store
 from console.object_store import free_space
-from console.object_store.copying import copy
+from console.object_store.client import copy, parts_written
 from console.object_store.links import write_link
-from console.object_store.parts import parts_written
 from console.sessions.checkpoints.checkpoints import checkpoint_key
 from console.sessions.limits.quotas import storage_quota_check
 from console.sessions.models import Checkpoint, Removal, Session, Upload

@@ -18,7 +18,7 @@ from api.gateway_client import client_close
 from api.store_links import BUFFER_BYTES
 from console.asgi import application
 from console.object_store import client, links
-from console.object_store.parts import parts_written
+from console.object_store.client import parts_written
 from support.asgi_calls import Call, FakeGateway
 
 KEY = "sessions/ses_1/checkpoints/ckp_1/model one.safetensors"

@@ -14,7 +14,7 @@ from console.errors import Conflict, InvalidRequest, NotFound, StaleLease, Stora
 from console.live.models import EventRecord
 from console.object_store import client as object_store
 from console.object_store import free_space, seaweedfs
-from console.object_store.parts import parts_written
+from console.object_store.client import parts_written
 from console.scheduling.processes import wait_until
 from console.sessions.checkpoints import checkpoints, removal, verification
 from console.sessions.episodes.names import journal_files, pack_key

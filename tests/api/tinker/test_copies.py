@@ -10,7 +10,6 @@ from django.utils import timezone
 
 from console.asgi import application
 from console.object_store import client as object_store
-from console.object_store import copying
 from console.sessions.checkpoints.checkpoints import checkpoint_key
 from console.sessions.checkpoints.removal import Writing, removals_finish
 from console.sessions.models import Checkpoint, Removal
@@ -151,7 +150,7 @@ async def test_a_copy_that_is_killed_leaves_no_bytes_for_ever(
     written_keys: list[str] = []
 
     def killed(source: str, key: str, *, size_bytes: int) -> None:
-        copying.copy(source, key, size_bytes=size_bytes)
+        object_store.copy(source, key, size_bytes=size_bytes)
         removals_finish()
         assert object_store.get(key) == WEIGHTS, "it is being written"
         written_keys.append(key)
@@ -176,7 +175,7 @@ async def test_a_copy_that_took_too_long_makes_no_row_of_bytes_that_are_gone(
     alices: Client, path: str, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def late(source: str, key: str, *, size_bytes: int) -> None:
-        copying.copy(source, key, size_bytes=size_bytes)
+        object_store.copy(source, key, size_bytes=size_bytes)
         Removal.objects.update(due_at=timezone.now())
         removals_finish()
 
