@@ -15,9 +15,9 @@ from api.rest.authentication import bearer
 from api.rest.errors import MethodNotAllowed, NotReady, error_response, is_of_model, no_model_here
 from console.errors import DomainError, Forbidden, NotFound, Unauthenticated
 from console.operations.client_wheel import WHEEL_NAME, ClientUnavailable, client_wheel
-from console.operations.metrics_endpoint import metrics_text
 from console.operations.readiness import obstacle_find, problems_list
-from console.server.security_headers import strict_policy_set
+from console.operations.row_metrics import metrics_text
+from console.server.middleware import strict_policy_set
 
 NOT_BUILT = """<!doctype html><html lang="en"><meta charset="utf-8"><title>TinkerScript</title>
 <body><h1>The console is not built yet</h1><p>Run <code>make frontend</code> in the checkout, then reload this page.

@@ -185,10 +185,10 @@ INSTALLED_APPS = [
     *("console.sessions", "console.tinker", "console.webhooks"),
 ]
 MIDDLEWARE = [
-    "console.server.request_metrics.count_requests",
-    "console.server.security_headers.security_headers",
-    "console.server.compression.compress_api",
-    "console.server.page_files.PageFiles",
+    "console.server.middleware.count_requests",
+    "console.server.middleware.security_headers",
+    "console.server.middleware.compress_api",
+    "console.server.middleware.PageFiles",
     "console.users.sign_in_sessions.SignInMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",

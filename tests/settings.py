@@ -35,7 +35,7 @@ if not _database:
     DATABASES["default"]["OPTIONS"]["init_command"] = (
         "PRAGMA journal_mode=WAL;PRAGMA synchronous=OFF;"
     )
-_page_files = "console.server.page_files.PageFiles"
+_page_files = "console.server.middleware.PageFiles"
 MIDDLEWARE = [
     "support.static_files.StaticFilesOnce" if name == _page_files else name for name in MIDDLEWARE
 ]

@@ -1,5 +1,8 @@
-"""Gauges that are read from the tables when they are asked for: the same from every web process."""
+"""``/metrics``: what this machine's web processes counted (console.server.metrics), and gauges that are
+read from the tables when they are asked for, the same from every web process.
+"""
 
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -8,7 +11,9 @@ from django.conf import settings
 from django.db import DatabaseError
 from django.db.models import Count, Max, Min, Q
 from django.utils import timezone
+from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from console.live.models import EventRecord
@@ -40,6 +45,19 @@ class RowMetrics(Collector):
             yield from _webhooks(now)
             yield from _reconciler()
             yield from _store()
+
+
+_rows = CollectorRegistry()
+_rows.register(RowMetrics())
+
+
+def metrics_text() -> bytes:
+    """Everything, in Prometheus' text format."""
+    counted = REGISTRY
+    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+        counted = CollectorRegistry()
+        MultiProcessCollector(counted)
+    return generate_latest(counted) + generate_latest(_rows)
 
 
 def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:

@@ -1,5 +1,5 @@
 """What a web process counts for Prometheus. Served, with what the database knows, by
-operations.metrics_endpoint.
+operations.row_metrics.
 
 Several of one machine count in files of one folder (PROMETHEUS_MULTIPROC_DIR), and each serves the
 sums. They are named after the worker, not its pid:
@@ -34,13 +34,3 @@ WEBSOCKET_CLIENTS = Gauge(
     "Clients that follow a session on a websocket now.",
     multiprocess_mode="livesum",
 )
-
-METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-
-
-def request_count(*, route: str, method: str, status: int, seconds: float) -> None:
-    """Count one response. ``route`` is the URL pattern, never the URL: there is no bound on the
-    number of those.
-    """
-    REQUESTS.labels(route, method if method in METHODS else "other", status).inc()
-    REQUEST_S.labels(route).observe(seconds)

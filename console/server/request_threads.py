@@ -32,9 +32,9 @@ RESERVED = re.compile(
 # The middleware of views that wait, and of all where no browser asks. Sign-ins:
 # api/rest/authentication.py.
 OF_PROGRAMS = (
-    "console.server.request_metrics.count_requests",
-    "console.server.security_headers.security_headers",
-    "console.server.compression.compress_api",
+    "console.server.middleware.count_requests",
+    "console.server.middleware.security_headers",
+    "console.server.middleware.compress_api",
 )
 
 

@@ -16,11 +16,12 @@ import os
 import resource
 import socket
 from collections.abc import Sequence
+from typing import Any
 
 import uvicorn
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from console.server.bounded_websocket import BoundedWebSocket
-from tinkerscript.processes.bounded_http import BoundedHttp
+from tinkerscript.processes.bounded_http import BoundedHttp, ReadingBound
 from tinkerscript.processes.tracing import tracing_begin
 
 # Longer than a proxy or client keeps an idle connection (Caddy 120 s, nginx 60 s, aiohttp 15 s): a
@@ -29,6 +30,33 @@ KEEP_ALIVE_S = 130
 GRACE_S = 3  # for responses on their way; `manage.py up` kills after five seconds
 # Files that are not connections: the database, the store, runtimes' gateways, logs.
 OTHER_FILES = 256
+
+
+class BoundedWebSocket(ReadingBound, WebSocketsSansIOProtocol):
+    """uvicorn's protocol, with a bound on the time that a client may take to read what it was sent:
+    wherever something is sent, and wherever uvicorn closes, what is unread by then has its time.
+
+    Without it a client that reads nothing keeps its connection, and its place among the watchers,
+    for ever: where it answers no ping either, and where its key is revoked, the connection is
+    closed only once all that was sent is read.
+    """
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._reading_ended()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.transport.is_closing():  # the client has said that it goes
+            self._reading_begins()
+
+    async def send(self, message: Any) -> None:
+        await super().send(message)
+        self._reading_begins()
+
+    def send_keepalive_ping(self) -> None:
+        super().send_keepalive_ping()
+        self._reading_begins()
 
 
 def files_raise() -> int:

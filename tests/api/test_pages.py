@@ -8,7 +8,7 @@ from django.conf import settings
 from django.test import Client, RequestFactory
 
 from console.asgi import application
-from console.server.page_files import PageFiles
+from console.server.middleware import PageFiles
 from console.server.request_limits import MAX_BODY_BYTES
 from support.asgi_calls import Call
 from tinkerscript.wire.errors import ErrorBody

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from console.live.services import event_record
-from console.server.compression import LEAST_BYTES
+from console.server.middleware import LEAST_BYTES
 from support import factories
 from tinkerscript.wire.events import EventKind
 

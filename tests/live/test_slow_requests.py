@@ -13,8 +13,7 @@ import pytest
 import uvicorn
 from starlette.applications import Starlette
 
-from console.server.bounded_websocket import BoundedWebSocket
-from console.server.uvicorn import config_make
+from console.server.uvicorn import BoundedWebSocket, config_make
 from gpu_runtime.gateway.app import serve
 from support.waiting import eventually
 from tinkerscript.processes.bounded_http import BoundedHttp

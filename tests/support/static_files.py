@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from console.server.page_files import PageFiles
+from console.server.middleware import PageFiles
 
 
 class StaticFilesOnce(PageFiles):
