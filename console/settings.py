@@ -258,7 +258,7 @@ ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
 # mail the account's owner when a password or second factor changes
 ACCOUNT_EMAIL_NOTIFICATIONS = True
 ACCOUNT_RATE_LIMITS = {
-    # the key is account and network: console/users/networks.py
+    # the key is account and network: console/users/adapter.py
     "login_failed": "10/m/ip,5/300s/key",
     # tries at one account from networks that it has not signed in from
     "login_elsewhere": "50/h/key",

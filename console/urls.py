@@ -5,8 +5,7 @@ from django.contrib import admin
 from django.urls import include, path
 
 from api import urls as api_urls
-from console.users.confirmation import AddressConfirmation
-from console.users.passwords.reset import PasswordReset
+from console.users.mailed_links import AddressConfirmation, PasswordReset
 
 ACCOUNT = "_allauth/browser/v1/"
 

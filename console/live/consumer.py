@@ -10,6 +10,7 @@ much longer has lost its connection, whatever its network says.
 """
 
 import asyncio
+import hashlib
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -28,15 +29,16 @@ from console.errors import (
     Unauthenticated,
 )
 from console.live.hub import EVERY_KIND, Follower, Kinds, follow
-from console.live.watchers import credential_of, watchers
 from console.server.logs import logs_bind
 from console.server.metrics import WEBSOCKET_CLIENTS
+from console.server.tally import Tally
 from tinkerscript.wire.events import EventKind, EventPage
 
 PAGE = 200
 # how often a watcher's permission is checked, with events or without: it ends within a second
 RECHECK_S = 0.75
 PING_S = 15.0
+MAX_WATCHERS, MAX_PER_CREDENTIAL = 4_096, 100  # clients at once
 CLOSE_BROKEN = 1011
 CURSOR_DIGITS = 18
 CLOSE_CODES = {
@@ -114,6 +116,41 @@ def parameters_end(given: Mapping[str, str]) -> None:
     """Raises InvalidRequest for what nobody has taken out."""
     if given:
         raise InvalidRequest(f"Unknown parameter: {', '.join(given)}")
+
+
+class Watchers:
+    """How many clients watch: per credential, and in all of this web process.
+
+    All of it runs on the event loop, in memory: no lock is needed, and nothing waits.
+    """
+
+    def __init__(self) -> None:
+        self.by_credential = Tally()
+
+    def enter(self, credential: str) -> None:
+        """Count one more. Raises RateLimited, and counts nothing, when there are too many."""
+        of_credential, of_all = self.by_credential.count(credential, 1)
+        if of_credential <= MAX_PER_CREDENTIAL and of_all <= MAX_WATCHERS:
+            return
+        self.leave(credential)
+        if of_credential > MAX_PER_CREDENTIAL:
+            raise RateLimited(
+                f"{MAX_PER_CREDENTIAL} connections of this key or sign-in watch already."
+            )
+        raise RateLimited("The server has as many watchers as it takes. Try again in a moment.")
+
+    def leave(self, credential: str) -> None:
+        """Count one less."""
+        self.by_credential.count(credential, -1)
+
+
+def credential_of(scope: Mapping[str, Any]) -> str:
+    """What stands for the key or sign-in of a handshake, without being it."""
+    headers = dict(scope["headers"])
+    return hashlib.sha256(headers.get(b"authorization") or headers.get(b"cookie", b"")).hexdigest()
+
+
+watchers = Watchers()
 
 
 class LiveConsumer(AsyncWebsocketConsumer):

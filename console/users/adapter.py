@@ -1,7 +1,13 @@
 """How django-allauth does things here: users with a project each, second factors encrypted, ends of
-sign-ins kept.
+sign-ins kept, and a stranger's wrong passwords do not lock a person out.
+
+Wrong passwords are counted by account and network, and by address over all accounts. Guesses at one
+account from many networks are counted together too; a network that the person has signed in from in
+the last weeks is not stopped by those. What is known is kept in the cache: where that is lost, an
+account under attack is safe but shut for an hour.
 """
 
+import hashlib
 import ipaddress
 import secrets
 from collections.abc import Sequence
@@ -9,26 +15,30 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from allauth.account.adapter import DefaultAccountAdapter
+from allauth.account import signals
+from allauth.account.adapter import DefaultAccountAdapter, get_adapter
 from allauth.core import context, ratelimit
 from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.usersessions.adapter import DefaultUserSessionsAdapter
 from allauth.usersessions.models import UserSession
 from django.conf import settings
 from django.contrib.auth.hashers import make_password
+from django.core.cache import cache
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.dispatch import receiver
 from django.forms import Form
 from django.http import HttpRequest
 
-from console.users.addresses import address_check
 from console.users.models import User
-from console.users.networks import client_network, network_is_known
 from console.users.passwords.backend import mismatch
 from console.users.sealing import seal, unseal
 from console.users.services import project_create_default
 from console.users.sign_ins import signed_out_elsewhere
-from console.users.sign_up import sign_up_refusal
+from console.users.sign_up import address_check, sign_up_refusal
+
+KNOWN_FOR_S = 60 * 24 * 3600
+PREFIX = {4: 24, 6: 64}  # what one household or office has
 
 
 @dataclass(frozen=True)
@@ -66,12 +76,12 @@ class AccountAdapter(DefaultAccountAdapter):
     def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
         # allauth counts by account alone: anyone could lock anyone out.
         account = super()._get_login_attempts_cache_key(request, **credentials)
-        return f"{account}|{client_network(request)}"
+        return f"{account}|{_network(request)}"
 
     def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
         super().pre_authenticate(request, **credentials)
         account = str(credentials.get("email", "")).lower()
-        if network_is_known(request, account):
+        if _is_known(request, account):
             return
         if not ratelimit.consume(request, action="login_elsewhere", key=account):
             self._rollback_login_failed_rl_usage()
@@ -130,3 +140,29 @@ class MFAAdapter(DefaultMFAAdapter):
 
     def decrypt(self, encrypted_text: str) -> str:
         return unseal(encrypted_text)
+
+
+def _network(request: HttpRequest) -> str:
+    """The network of the client's address."""
+    address = get_adapter().get_client_ip(request)
+    try:
+        version = ipaddress.ip_address(address).version
+    except ValueError:  # a socket that has none
+        return address
+    return str(ipaddress.ip_network(f"{address}/{PREFIX[version]}", strict=False))
+
+
+def _is_known(request: HttpRequest, account: str) -> bool:
+    """Whether ``account``, an address in lower case, has signed in from the client's network
+    lately.
+    """
+    return cache.get(_signed_in_key(request, account)) is not None
+
+
+@receiver(signals.user_logged_in)
+def network_remember(request: HttpRequest, user: User, **_: Any) -> None:
+    cache.set(_signed_in_key(request, user.email.lower()), True, KNOWN_FOR_S)
+
+
+def _signed_in_key(request: HttpRequest, account: str) -> str:
+    return "signed-in:" + hashlib.sha256(f"{account}|{_network(request)}".encode()).hexdigest()

@@ -4,23 +4,30 @@ An address is invited whether it has an account or not, and the response is the 
 reveal who has an account. A person joins by accepting, never by being added.
 """
 
+import hashlib
+import time
+
 from allauth.account.models import EmailAddress
 from django.conf import settings
+from django.core.cache import cache
 from django.core.exceptions import ValidationError
+from django.core.mail import send_mail
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
 from console.audit.services import audit_record
-from console.errors import Conflict, Forbidden, InvalidRequest, NotFound
-from console.users.addresses import address_check
-from console.users.invitation_mail import invitation_mail_check, invitation_mail_send
+from console.errors import Conflict, Forbidden, InvalidRequest, NotFound, RateLimited
 from console.users.models import ApiKey, Membership, Project, User
 from console.users.selectors import role_get
 from console.users.services import project_create_default
+from console.users.sign_up import address_check
 from tinkerscript.wire.account import Role
 
 MAX_INVITATIONS = 100
+DAY_S = 86_400
+MAX_SENT_A_DAY = 50  # by one person
+MAX_RECEIVED_A_DAY = 5  # by one address, of all projects
 
 
 def member_list(*, project: Project) -> QuerySet[Membership]:
@@ -38,7 +45,7 @@ def member_get(*, project: Project, member_id: str) -> Membership:
 
 def member_invite(*, project: Project, email: str, role: Role, by: User) -> Membership:
     """Invite an address. Raises InvalidRequest for what is none, Conflict when it is a member or
-    invited already, or too many are; Forbidden and RateLimited as ``invitation_mail_check``.
+    invited already, or too many are; Forbidden and RateLimited as ``_mail_check``.
     """
     address = email.lower()
     try:
@@ -47,7 +54,7 @@ def member_invite(*, project: Project, email: str, role: Role, by: User) -> Memb
         raise InvalidRequest(
             "This is no e-mail address.", hint="It reads name@example.com."
         ) from None
-    invitation_mail_check(sender=by, address=address)
+    _mail_check(sender=by, address=address)
     with transaction.atomic():
         if Membership.objects.filter(project=project, user__email=address).exists():
             raise Conflict(f"{address} is a member already.", hint="Change their role instead.")
@@ -65,7 +72,7 @@ def member_invite(*, project: Project, email: str, role: Role, by: User) -> Memb
             ) from None
         # robust: a mail server that is away costs the mail, not the invitation, which the console
         # shows as well.
-        transaction.on_commit(lambda: invitation_mail_send(sender=by, address=address), robust=True)
+        transaction.on_commit(lambda: _mail_send(sender=by, address=address), robust=True)
     return member
 
 
@@ -174,3 +181,53 @@ def _another_owner_check(member: Membership) -> None:
             "A project needs an owner, and this is the last one.",
             hint="Make another member one first.",
         )
+
+
+def _mail_check(*, sender: User, address: str) -> None:
+    """Count one mail of an invitation. Raises Forbidden for a sender without a confirmed address, RateLimited beyond
+    a day's mails.
+    """
+    addresses = EmailAddress.objects.filter(user=sender)
+    # One whom the operator made (manage.py create_user) has no address to confirm.
+    if (
+        settings.ACCOUNT_EMAIL_VERIFICATION != "none"
+        and addresses
+        and not addresses.filter(verified=True)
+    ):
+        raise Forbidden(
+            "Only people with a confirmed address invite others.",
+            hint=f"Confirm yours at {settings.PUBLIC_URL}/account.",
+        )
+    hashed = hashlib.sha256(address.encode()).hexdigest()
+    for counted, most in (
+        (f"by:{sender.pk}", MAX_SENT_A_DAY),
+        (f"to:{hashed}", MAX_RECEIVED_A_DAY),
+    ):
+        if counted_today(f"invitations:{counted}") > most:
+            raise RateLimited(
+                "No more invitations can be mailed today, by this person or to this address.",
+                hint="Try again tomorrow.",
+                details={"limit": most, "retry_after_s": round(DAY_S - time.time() % DAY_S)},
+            )
+
+
+def _mail_send(*, sender: User, address: str) -> None:
+    """Send an invitation. Raises OSError, SMTPException when the mail server does not take it.
+
+    A project's name is not in it: who names a project could otherwise have this server mail a link of
+    their own.
+    """
+    send_mail(
+        subject="You are invited to a project",
+        message=f"{sender.email} invites you to a project on {settings.PUBLIC_URL}.\n\n"
+        f"Sign in, or sign up with this address, and accept it at {settings.PUBLIC_URL}/account.\n",
+        from_email=None,
+        recipient_list=[address],
+    )
+
+
+def counted_today(what: str) -> int:
+    """Count one more of ``what``; how many there are on this day."""
+    key = f"{what}:{time.time() // DAY_S:.0f}"
+    cache.add(key, 0, timeout=DAY_S)
+    return cache.incr(key)

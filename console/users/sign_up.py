@@ -1,7 +1,7 @@
-"""Whether an address may sign up, and what ends when an address is first shown to be its owner's.
+"""Which addresses are taken, whether one may sign up, and what ends when an address is first shown to be its owner's.
 
 Someone may have made the account with an address that is not theirs, which its owner cannot confirm
-for them (console.users.confirmation). Once its owner sets a password by a mailed link, what was
+for them (console.users.mailed_links). Once its owner sets a password by a mailed link, what was
 made before may be an attacker's: keys, other sign-ins and other addresses end.
 """
 
@@ -13,13 +13,16 @@ from allauth.mfa.models import Authenticator
 from allauth.socialaccount.models import SocialAccount
 from allauth.usersessions.models import UserSession
 from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.core.mail.message import sanitize_address
+from django.core.validators import validate_email
 from django.db import transaction
 from django.dispatch import receiver
 from django.http import HttpRequest
 from django.utils import timezone
 
 from console.audit.services import audit_record
-from console.users.models import ApiKey, Membership, User
+from console.users.models import EMAIL_MAX_LENGTH, ApiKey, Membership, User
 
 REFUSALS = {
     "closed": "This server takes no sign-ups. Ask its operator for an account.",
@@ -27,6 +30,34 @@ REFUSALS = {
     "their project.",
     "domains": "This server takes addresses of certain domains alone. Ask its operator.",
 }
+
+
+def address_check(address: str) -> None:
+    """Whether this server takes an address: one that is written as mail servers read it. Raises
+    ValidationError, in words for who typed it.
+
+    Django decodes and quotes anew what it hands to a mail server. Text that it takes for an address
+    may stand for another mailbox there (``=?utf-8?q?bob?=@example.org`` is mailed to
+    bob@example.org), so that one mailbox has addresses without end, each with limits of its own; or
+    it stands for none, and sending fails.
+    """
+    validate_email(address)
+    if len(address) > EMAIL_MAX_LENGTH:
+        raise ValidationError(f"An address has at most {EMAIL_MAX_LENGTH} characters.")
+    name, _, domain = address.rpartition("@")
+    if domain.startswith("["):
+        raise ValidationError("An address ends in a domain's name, not in a number.")
+    try:
+        mailed_name, _, mailed_domain = sanitize_address(address, "utf-8").rpartition("@")
+        spellings = mailed_domain.lower(), mailed_domain.lower().encode().decode("idna")
+        is_as_mailed = mailed_name == name and domain.lower() in spellings
+    except ValueError:  # UnicodeError is one
+        is_as_mailed = False
+    if not is_as_mailed:
+        raise ValidationError(
+            "Write the address as it is mailed to: no quotes, no encoded words, letters of ASCII "
+            "before the @."
+        )
 
 
 def sign_up_refusal(email: str) -> str | None:

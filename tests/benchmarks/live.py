@@ -32,7 +32,7 @@ import aiohttp
 import uvloop
 from serving import Served, cpu_s, quantile, served
 
-from console.live.watchers import MAX_PER_CREDENTIAL
+from console.live.consumer import MAX_PER_CREDENTIAL
 
 ENTRY = re.compile(rb'"n":(\d+),"sent_ns":(\d+)')
 AT_ONCE = 50  # handshakes in flight

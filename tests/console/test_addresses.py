@@ -9,9 +9,9 @@ from django.core.exceptions import ValidationError
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from console.users.addresses import address_check
 from console.users.models import Membership, Project, User
 from console.users.providers.sign_in import valid_email
+from console.users.sign_up import address_check
 from support.signing_in import NEW, ask, signed_in
 
 OTHERS_MAILBOX = [

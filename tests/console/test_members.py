@@ -162,8 +162,8 @@ def test_only_a_person_with_a_confirmed_address_invites(project, alice, settings
 def test_a_day_has_so_many_invitations_by_one_person_and_to_one_address(
     project, alice, bob, monkeypatch
 ) -> None:
-    monkeypatch.setattr("console.users.invitation_mail.MAX_SENT_A_DAY", 3)
-    monkeypatch.setattr("console.users.invitation_mail.MAX_RECEIVED_A_DAY", 2)
+    monkeypatch.setattr("console.users.members.MAX_SENT_A_DAY", 3)
+    monkeypatch.setattr("console.users.members.MAX_RECEIVED_A_DAY", 2)
 
     def invite_and_withdraw(owner: User, address: str) -> int:
         own = project if owner == alice else Project.objects.get(memberships__user=owner)

@@ -16,7 +16,7 @@ import pytest
 from benchmarks.serving import Served, served
 
 from api.relay.limits import MAX_BYTES_PER_KEY
-from console.live.watchers import MAX_PER_CREDENTIAL
+from console.live.consumer import MAX_PER_CREDENTIAL
 from tinkerscript.processes.bounded_http import HEAD_S
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]

@@ -14,7 +14,7 @@ from django.urls import path
 from django.utils import timezone
 
 from console.asgi import application
-from console.live import consumer, watchers
+from console.live import consumer
 from console.live.consumer import LiveConsumer
 from console.live.models import EventRecord
 from console.live.services import event_record
@@ -308,9 +308,9 @@ async def test_the_key_of_a_sign_ins_row_is_no_cookie(session, alice) -> None:
 async def test_one_key_has_so_many_watchers_and_others_have_theirs(
     session, api_key, outsider_key, monkeypatch
 ) -> None:
-    counts = watchers.Watchers()
+    counts = consumer.Watchers()
     monkeypatch.setattr(consumer, "watchers", counts)
-    monkeypatch.setattr(watchers, "MAX_PER_CREDENTIAL", 3)
+    monkeypatch.setattr(consumer, "MAX_PER_CREDENTIAL", 3)
     open_ = [socket(session.id, key=api_key) for _ in range(3)]
     for client in open_:
         await client.connect(timeout=25)
@@ -323,7 +323,7 @@ async def test_one_key_has_so_many_watchers_and_others_have_theirs(
     again = socket(session.id, key=api_key)
     await again.connect(timeout=25)
     await page(again)
-    monkeypatch.setattr(watchers, "MAX_WATCHERS", 3)
+    monkeypatch.setattr(consumer, "MAX_WATCHERS", 3)
     assert await close_code(socket(session.id, key=outsider_key)) == 4429
     for client in (*open_, again):
         await client.disconnect(timeout=25)

@@ -11,7 +11,7 @@ from django.db import connection
 from django.utils import timezone
 
 from console.asgi import application
-from console.live import watchers
+from console.live import consumer
 from console.sessions import project_changes
 from console.sessions.models import Session
 from console.sessions.runtime import leases
@@ -159,7 +159,7 @@ async def test_what_the_channel_does_not_know_is_refused(project: Project, api_k
 async def test_both_channels_count_against_one_cap_of_a_key(
     project: Project, api_key, monkeypatch
 ) -> None:
-    monkeypatch.setattr(watchers, "MAX_PER_CREDENTIAL", 1)
+    monkeypatch.setattr(consumer, "MAX_PER_CREDENTIAL", 1)
     session = await sync_to_async(factories.session_make)(project)
     first = socket(project.id, api_key)
     await first.connect(timeout=25)

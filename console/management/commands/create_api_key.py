@@ -10,11 +10,11 @@ from django.db import transaction
 
 from console.audit.services import audit_record
 from console.errors import DomainError
-from console.users.addresses import address_check
 from console.users.keys import key_create
 from console.users.models import Project, User
 from console.users.selectors import project_get
 from console.users.services import project_create, user_create
+from console.users.sign_up import address_check
 from tinkerscript.wire.account import KeyCreate, Scope
 
 

@@ -5,9 +5,9 @@ import secrets
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from console.users.addresses import address_check
 from console.users.models import User
 from console.users.services import user_create
+from console.users.sign_up import address_check
 
 
 class Command(BaseCommand):

@@ -5,22 +5,20 @@ An alert is marked before its mail is sent: a mail server that fails half-way ma
 never one a second.
 """
 
-import time
 from datetime import timedelta
 
 from allauth.account.models import EmailAddress
 from django.conf import settings
-from django.core.cache import cache
 from django.core.mail import send_mail
 from django.utils import timezone
 
 from console.sessions.models import Alert, Session
+from console.users.members import counted_today
 from console.users.models import Membership, User
 from tinkerscript.wire.account import Role
 
 MAX_A_DAY = 20  # to one person
 OLDEST = timedelta(hours=1)  # what an outage of the mail server held back longer is no news
-DAY_S = 86_400
 
 
 def alerts_mail() -> None:
@@ -58,9 +56,7 @@ def _may_be_sent(person: User) -> bool:
         return False  # no mail server: mails would be lines among those of the server
     if settings.ACCOUNT_EMAIL_VERIFICATION != "none" and not _is_proved(person):
         return False
-    key = f"alert-mails:{person.pk}:{time.time() // DAY_S:.0f}"
-    cache.add(key, 0, timeout=2 * DAY_S)
-    return cache.incr(key) <= MAX_A_DAY
+    return counted_today(f"alert-mails:{person.pk}") <= MAX_A_DAY
 
 
 def _is_proved(person: User) -> bool:

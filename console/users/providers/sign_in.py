@@ -7,10 +7,15 @@ what leads to the account that is there. Without that, anyone who may choose the
 provider would choose another person's. A link from then on is to an id of the person at that very
 provider (person_key): another provider may know somebody else by the same id. What someone else
 made with an address before its owner came ends as at a first confirmation (console.users.sign_up).
+
+In a project that the settings name for some group, the provider decides alone: a person has there
+the highest role that their groups give, and none without such a group. The last owner of a project
+stays one.
 """
 
 import json
 import logging
+from collections.abc import Collection
 from datetime import timedelta
 from hashlib import sha256
 from typing import Any
@@ -26,12 +31,14 @@ from django.dispatch import receiver
 from django.forms import Form
 from django.http import HttpRequest
 
-from console.config.oidc import Oidc
-from console.users.addresses import address_check
-from console.users.models import User
-from console.users.providers.group_roles import group_roles_apply
+from console.audit.services import audit_record
+from console.config.oidc import GroupRole, Oidc
+from console.errors import Conflict
+from console.users.members import member_remove, member_role_set
+from console.users.models import Membership, Project, User
 from console.users.services import project_create_default
-from console.users.sign_up import address_prove, sign_up_refusal
+from console.users.sign_up import address_check, address_prove, sign_up_refusal
+from tinkerscript.wire.account import Role
 
 log = logging.getLogger(__name__)
 OIDC_ID = "oidc"
@@ -39,6 +46,7 @@ OIDC_ID = "oidc"
 SIGN_IN = timedelta(hours=12)
 BEGUN_S = 600  # as long as allauth takes the provider's response
 UNCONFIRMED = "unconfirmed_address"
+RANKS = [Role.VIEWER, Role.MEMBER, Role.OWNER]
 
 
 class SocialAccountAdapter(DefaultSocialAccountAdapter):
@@ -163,7 +171,7 @@ def _roles_apply(user: User, sociallogin: SocialLogin) -> None:
             provider.groups_claim,
         )
         return
-    group_roles_apply(user=user, groups=groups, rules=provider.roles)
+    _group_roles_apply(user=user, groups=groups, rules=provider.roles)
 
 
 def _groups(sociallogin: SocialLogin) -> frozenset[str] | None:
@@ -180,3 +188,48 @@ def _groups(sociallogin: SocialLogin) -> frozenset[str] | None:
         if isinstance(claim, list):
             return frozenset(str(group) for group in claim)
     return None
+
+
+def _group_roles_apply(
+    *, user: User, groups: Collection[str], rules: Collection[GroupRole]
+) -> None:
+    """Give, change and take this person's roles in the projects of the rules."""
+    wanted: dict[str, Role | None] = {rule.project_id: None for rule in rules}
+    for rule in rules:
+        if rule.group in groups:
+            wanted[rule.project_id] = max(
+                wanted[rule.project_id] or rule.role, rule.role, key=RANKS.index
+            )
+    for project_id, role in sorted(wanted.items()):
+        try:
+            with transaction.atomic():
+                _role_apply(user, project_id, role)
+        except Conflict as refusal:
+            log.warning("%s keeps the role in %s: %s", user.email, project_id, refusal.message)
+
+
+def _role_apply(user: User, project_id: str, role: Role | None) -> None:
+    project = Project.objects.select_for_update(no_key=True).filter(id=project_id).first()
+    if project is None:
+        log.warning(
+            "A rule for groups of the identity provider names %s, which is no project", project_id
+        )
+        return
+    member = Membership.objects.filter(project=project, user=user).first()
+    before = Role(member.role) if member else None
+    if before == role:
+        return
+    if role is None:
+        assert member is not None, "who has no role has none to lose"
+        member_remove(project=project, user=user, member_id=member.member_id)
+    elif member is None:
+        member = Membership.objects.create(project=project, user=user, role=role)
+    else:
+        member_role_set(project=project, member_id=member.member_id, role=role)
+    audit_record(
+        project_id=project.id,
+        actor=user.email,
+        action="member_role_by_group",
+        target={"member_id": member.member_id},
+        details={"before": before, "role": role},
+    )
