@@ -18,7 +18,7 @@ from console.server.request_id import request_id_of
 from console.sessions.episodes.annotations import annotations_export
 from console.sessions.episodes.batches import StoredBatch, batch_read
 from console.sessions.episodes.changes import config_changed, rewards_changed
-from console.sessions.runtime import archive
+from console.sessions.episodes.documents import archive_export
 from console.sessions.selectors import session_get
 from tinkerscript.wire.episodes import (
     EpisodeAbandon,
@@ -48,7 +48,7 @@ def episode_export(caller: Caller, session_id: str, query: ExportQuery) -> Episo
     page.
     """
     session = session_get(project=caller.project, session_id=session_id)
-    export = archive.archive_export(project=caller.project, session_id=session_id)
+    export = archive_export(project=caller.project, session_id=session_id)
     page, more = annotations_export(session=session, after=query.annotations_after)
     said = [annotation_view(row) for row in page]
     return export.model_copy(update={"annotations": said, "annotations_cursor": more})

@@ -84,7 +84,7 @@ class Session(models.Model):
     reward_mean = models.FloatField(null=True)
     accounting = models.JSONField(default=dict)
     tokens_trained = models.PositiveBigIntegerField(default=0)
-    # the copy of the runtime's: console/sessions/runtime/journal_copies.py
+    # the copy of the runtime's: console/sessions/runtime/episode_reports.py
     journal = models.JSONField(null=True)
     journal_bytes = models.PositiveBigIntegerField(default=0)  # of all files of that copy
     # by age, long after its end: runtime/episode_expiry.py

@@ -21,7 +21,7 @@ from console.object_store import client as object_store
 from console.sessions.checkpoints.removal import removals_finish
 from console.sessions.episodes.documents import document_read
 from console.sessions.episodes.models import EpisodeAnnotation
-from console.sessions.episodes.names import journal_key, pack_key
+from console.sessions.episodes.names import journal_key, pack_key, part_key
 from console.sessions.models import (
     ArchivePart,
     EpisodePack,
@@ -29,7 +29,6 @@ from console.sessions.models import (
     Session,
 )
 from console.sessions.runtime import episode_erasure
-from console.sessions.runtime.archive import part_key
 from console.sessions.runtime.models import SessionTurn
 from console.sessions.runtime.session_turn import Turn, session_turn
 from console.sessions.services import session_delete

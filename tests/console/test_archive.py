@@ -14,9 +14,10 @@ from console.errors import Conflict, InvalidRequest, NotFound, QuotaExceeded, St
 from console.object_store import client as object_store
 from console.sessions import services
 from console.sessions.checkpoints import checkpoints, removal
+from console.sessions.episodes import documents
 from console.sessions.limits import quotas
 from console.sessions.models import ArchivePart, EpisodeRecord, Session
-from console.sessions.runtime import archive, leases, uploads
+from console.sessions.runtime import leases, uploads
 from console.users.models import Project
 from support import factories
 from support.real_stores import real_stores
@@ -46,7 +47,7 @@ def store(session: Session, number: int, data: bytes) -> None:
 
 def export(project: Project, session: Session) -> dict[int, bytes]:
     """What each part holds, as its URL serves it."""
-    listing = archive.archive_export(project=project, session_id=session.id)
+    listing = documents.archive_export(project=project, session_id=session.id)
     assert listing.episodes == 2 * len(listing.files)
     return {file.part: fetch(file.url) for file in listing.files}
 
@@ -59,7 +60,7 @@ def test_every_part_is_exported_in_order_whatever_the_session_does(project, runn
     store(running, 2, b"second")
     Session.objects.filter(id=running.id).update(state=state)
     assert export(project, running) == {1: b"first", 2: b"second"}
-    listing = archive.archive_export(project=project, session_id=running.id)
+    listing = documents.archive_export(project=project, session_id=running.id)
     assert [file.path for file in listing.files] == ["part-000001.parquet", "part-000002.parquet"]
     assert 0 < (listing.expires_at - timezone.now()).total_seconds() <= 900
 
@@ -67,7 +68,7 @@ def test_every_part_is_exported_in_order_whatever_the_session_does(project, runn
 @real_stores
 def test_a_browser_keeps_a_part_under_a_name_that_shows_what_it_is(project, running) -> None:
     store(running, 1, b"first")
-    (file,) = archive.archive_export(project=project, session_id=running.id).files
+    (file,) = documents.archive_export(project=project, session_id=running.id).files
     headers, body = asked("GET", file.url, b"", {})
     assert (headers["content-disposition"], body) == (
         f'attachment; filename="{running.id}-part-000001.parquet"',
@@ -102,14 +103,14 @@ def test_a_copy_of_the_journal_under_way_beside_a_part_keeps_neither_from_its_co
 def test_nothing_archived_yet_is_reported_with_when_it_will_be(project, running) -> None:
     uploads.upload_open(session=running, body=part(1, b"not committed"))
     with pytest.raises(Conflict) as refused:
-        archive.archive_export(project=project, session_id=running.id)
+        documents.archive_export(project=project, session_id=running.id)
     assert "checkpoint" in refused.value.hint
 
 
 def test_another_project_gets_not_found(running, bob) -> None:
     store(running, 1, b"first")
     with pytest.raises(NotFound):
-        archive.archive_export(
+        documents.archive_export(
             project=Project.objects.get(memberships__user=bob), session_id=running.id
         )
 

@@ -17,12 +17,10 @@ from console.object_store import free_space, seaweedfs
 from console.object_store.client import parts_written
 from console.scheduling.processes import wait_until
 from console.sessions.checkpoints import checkpoints, removal, verification
-from console.sessions.episodes.names import journal_files, pack_key
+from console.sessions.episodes.names import journal_files, pack_key, part_key
 from console.sessions.models import EpisodePack, EpisodeRecord, Session, Upload
 from console.sessions.runtime import leases, uploads
-from console.sessions.runtime.archive import part_commit, part_key
-from console.sessions.runtime.episode_reports import pack_commit
-from console.sessions.runtime.journal_copies import copy_commit
+from console.sessions.runtime.episode_reports import copy_commit, pack_commit, part_commit
 from support import factories
 from support.real_stores import real_stores
 from support.store_calls import fetch, opening, put, write

@@ -8,9 +8,8 @@ from django.conf import settings
 
 from console.object_store import client as object_store
 from console.sessions.episodes.models import EpisodeAnnotation
-from console.sessions.episodes.names import journal_key, pack_key
+from console.sessions.episodes.names import journal_key, pack_key, part_key
 from console.sessions.models import ArchivePart, EpisodePack, EpisodeRecord, Session, Upload
-from console.sessions.runtime.archive import part_key
 from console.users.models import Project, User, new_id
 from gpu_runtime.archive.table import SCHEMA, part_write
 from support import factories

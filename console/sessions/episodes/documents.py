@@ -9,15 +9,16 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
-from console.errors import NotFound, StorageUnavailable
+from console.errors import Conflict, NotFound, StorageUnavailable
 from console.object_store import client as object_store
 from console.object_store.links import read_link
-from console.sessions.episodes.names import pack_key
+from console.sessions.episodes.names import pack_key, part_key
 from console.sessions.models import EpisodeRecord
 from console.sessions.selectors import session_get
 from console.users.models import Project
 from tinkerscript.wire.calls import is_sampled_raw
 from tinkerscript.wire.checkpoints import DownloadFile
+from tinkerscript.wire.episodes import EpisodeExport, EpisodeFile
 from tinkerscript.wire.reading.documents import EpisodeDocument, EpisodeDocuments, document_unpack
 from tinkerscript.wire.reading.token_pages import Raw, raw_logprobs
 
@@ -58,6 +59,41 @@ def documents_export(
         items=items,
         files=files,
         next_cursor=str(more) if more is not None else None,
+        expires_at=timezone.now() + timedelta(seconds=expires_s),
+    )
+
+
+def archive_export(*, project: Project, session_id: str) -> EpisodeExport:
+    """Links to every part of the archive that a runtime uploaded, in every state of the session.
+    Raises NotFound, Conflict while there is none.
+    """
+    session = session_get(project=project, session_id=session_id)
+    parts = list(session.archive_parts.order_by("number"))
+    if not parts:
+        raise Conflict(
+            "No episode of this session has been archived yet.",
+            hint="That happens with each checkpoint, and when the session is suspended, is stopped "
+            "or fails.",
+        )
+    expires_s = settings.PRESIGNED_URL_S
+    return EpisodeExport(
+        session_id=session.id,
+        episodes=sum(part.episodes for part in parts),
+        files=[
+            EpisodeFile(
+                part=part.number,
+                episodes=part.episodes,
+                path=part.path,
+                size_bytes=part.size_bytes,
+                sha256=part.sha256,
+                url=read_link(
+                    part_key(session, part.sha256),
+                    expires_s=expires_s,
+                    save_as=f"{session.id}-{part.path}",
+                ),
+            )
+            for part in parts
+        ],
         expires_at=timezone.now() + timedelta(seconds=expires_s),
     )
 

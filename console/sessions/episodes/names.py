@@ -1,4 +1,4 @@
-"""How an episode's agents stand in its row, and where its document lies in the bucket."""
+"""How an episode's agents stand in its row, and where what is kept of episodes lies in the bucket."""
 
 from typing import Any
 
@@ -13,6 +13,13 @@ def agent_mark(agent: str) -> str:
 def pack_key(session: Session, sha256: str) -> str:
     """Where a pack lies in the bucket."""
     return f"sessions/{session.id}/trajectories/{sha256}"
+
+
+def part_key(session: Session, sha256: str) -> str:
+    """Where a part lies in the bucket: named for what is in it, so that nothing is written over
+    what is read.
+    """
+    return f"sessions/{session.id}/episodes/{sha256}.parquet"
 
 
 def journal_key(session: Session, sha256: str) -> str:

@@ -20,7 +20,7 @@ from console.errors import Conflict, StorageUnavailable
 from console.live.services import event_record
 from console.object_store import client as object_store
 from console.sessions.episodes.models import EpisodeAnnotation
-from console.sessions.episodes.names import journal_files, pack_key
+from console.sessions.episodes.names import journal_files, pack_key, part_key
 from console.sessions.episodes.selectors import episode_get
 from console.sessions.episodes.text_blocks import BLOCK, block_remake
 from console.sessions.models import (
@@ -31,7 +31,6 @@ from console.sessions.models import (
     Session,
     Upload,
 )
-from console.sessions.runtime.archive import part_key
 from console.sessions.runtime.session_turn import Turn, session_turn
 from console.sessions.states import ENDED
 from console.sessions.tasks.queue import task_errors_erase

@@ -18,12 +18,15 @@ from console.sessions.alerts.services import STORE
 from console.sessions.checkpoints.checkpoints import checkpoint_key
 from console.sessions.checkpoints.removal import checkpoint_remove
 from console.sessions.checkpoints.verification import checkpoint_give_up, is_small
-from console.sessions.episodes.names import journal_key, pack_key
+from console.sessions.episodes.names import journal_key, pack_key, part_key
 from console.sessions.models import Checkpoint, Session, Upload
 from console.sessions.raised_alerts import alerts_close
-from console.sessions.runtime.archive import part_commit, part_key
-from console.sessions.runtime.episode_reports import pack_commit
-from console.sessions.runtime.journal_copies import copy_check, copy_commit
+from console.sessions.runtime.episode_reports import (
+    copy_check,
+    copy_commit,
+    pack_commit,
+    part_commit,
+)
 from console.sessions.runtime.leases import lease_lock
 from console.users.models import new_id
 from console.webhooks.services import event_announce
