@@ -9,7 +9,7 @@ from django.db.models import Min
 
 from console.scheduling.instance import is_draining
 from console.scheduling.models import WarmRuntime
-from console.sessions.limits.models import Device
+from console.sessions.limits.devices import Device
 from console.sessions.limits.queue import devices_in_use, queue_places
 from console.sessions.limits.quotas import quotas_get
 from console.sessions.models import Session

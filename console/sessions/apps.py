@@ -4,6 +4,16 @@ from importlib import import_module
 
 from django.apps import AppConfig
 
+MODELS = (
+    "alerts.models",
+    "episodes.models",
+    "limits.devices",
+    "runtime.session_turn",
+    "saved_views.models",
+    "sharing.models",
+    "tasks.models",
+)
+
 
 class SessionsConfig(AppConfig):
     """Its label is not that of the folder: ``sessions`` is the app of Django's own."""
@@ -14,5 +24,5 @@ class SessionsConfig(AppConfig):
     def import_models(self) -> None:
         """Those of its parts too, which stand beside their services."""
         super().import_models()
-        for part in ("alerts", "episodes", "limits", "runtime", "saved_views", "sharing", "tasks"):
-            import_module(f"{self.name}.{part}.models")
+        for part in MODELS:
+            import_module(f"{self.name}.{part}")

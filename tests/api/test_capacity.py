@@ -7,8 +7,7 @@ from django.test import Client
 
 from console.scheduling.instance import drain_begin
 from console.scheduling.models import WarmRuntime
-from console.sessions.limits.devices import devices_sync
-from console.sessions.limits.models import Device
+from console.sessions.limits.devices import Device, devices_sync
 from console.users.models import Project
 from support import factories
 from tinkerscript.wire.account import Role

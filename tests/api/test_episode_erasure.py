@@ -29,8 +29,7 @@ from console.sessions.models import (
     Session,
 )
 from console.sessions.runtime import episode_erasure
-from console.sessions.runtime.models import SessionTurn
-from console.sessions.runtime.session_turn import Turn, session_turn
+from console.sessions.runtime.session_turn import SessionTurn, Turn, session_turn
 from console.sessions.services import session_delete
 from console.sessions.tasks.models import QueuedTask
 from support import factories

@@ -23,12 +23,12 @@ from console.scheduling.processes import wait_until
 from console.scheduling.reconcile import Reconciler
 from console.sessions import dry_run
 from console.sessions.limits.devices import (
+    Device,
     DevicesShort,
     devices_release,
     devices_sync,
     devices_take,
 )
-from console.sessions.limits.models import Device
 from console.sessions.models import Session
 from console.sessions.services import session_create, session_resume, session_stop
 from console.users.models import Project

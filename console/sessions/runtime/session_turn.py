@@ -11,14 +11,30 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, models, transaction
 from django.utils import timezone
 
 from console.errors import SessionNotReady
-from console.sessions.runtime.models import SessionTurn
+from console.sessions.models import Session
 
 TURN_S = 300.0  # longer than the work between two renewals, which is on one object
 RETRY_AFTER_S = 2
+
+
+class SessionTurn(models.Model):
+    """A row while someone works on the objects of a session; ``holder`` is a random name of theirs.
+    After ``expires_at`` another
+    may take it.
+    """
+
+    session = models.OneToOneField(
+        Session, on_delete=models.CASCADE, primary_key=True, related_name="+"
+    )
+    holder = models.CharField(max_length=32)
+    expires_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "console_sessionturn"
 
 
 class Turn:
