@@ -11,16 +11,15 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from console.live.models import EventRecord
-from console.live.services import event_record
+from console.live.services import event_note
 from console.sessions.checkpoints.checkpoints import checkpoint_order
 from console.sessions.limits.usage import Spent, key_spent_s, session_spent
 from console.sessions.models import Alert, Checkpoint, Session
 from console.sessions.raised_alerts import alert_raise, alerts_close
 from console.sessions.services import session_stop
-from console.sessions.states import ENDED, GOING, Desired
+from console.sessions.states import ENDED, GOING, UNWRITTEN, Desired
 from console.sessions.transitions import WITH_RUNTIME, session_announce
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
-from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.projects import DevicePrices, LimitForecast, SessionSpending
 from tinkerscript.wire.reading.alerts import AlertRule
 from tinkerscript.wire.sessions import Budget, SessionKind, SessionState
@@ -33,7 +32,6 @@ CHECKPOINT_WAIT_S = 600.0  # then it stops without one
 Limit = tuple[str, float, float]  # name, limit, used
 # a runtime that has not registered may wait in a cluster
 WITH_DEVICES = WITH_RUNTIME - {SessionState.PROVISIONING}
-PENDING = (CheckpointState.REQUESTED, CheckpointState.UPLOADING)
 
 
 def sessions_over_budget_stop() -> None:
@@ -141,12 +139,7 @@ def _near(near: Sequence[tuple[Session, Limit]]) -> None:
             continue
         data = {"limit": limit, "allowed": allowed, "used": used}
         with transaction.atomic():
-            event_record(
-                session_id=session.id,
-                kind=EventKind.EVENT,
-                data={"name": "budget_near"} | data,
-                key=key,
-            )
+            event_note(session.id, "budget_near", key=key, **data)
             body = {"session_id": session.id} | data
             session_announce(session_id=session.id, topic=WebhookTopic.BUDGET_NEAR, data=body)
 
@@ -156,13 +149,12 @@ def _near_key(limit: str) -> str:
 
 
 def _end(session: Session, limit: str, allowed: float, used: float) -> None:
-    data = {"name": "budget_exhausted", "limit": limit, "allowed": allowed, "used": used}
-    # once
-    event_record(session_id=session.id, kind=EventKind.EVENT, data=data, key=f"budget {limit}")
+    data = {"limit": limit, "allowed": allowed, "used": used}
+    event_note(session.id, "budget_exhausted", key=f"budget {limit}", **data)  # once
     last = session.checkpoints.filter(kind=CheckpointKind.MODEL).order_by("-created_at").first()
     learns = session.kind == SessionKind.EPISODES  # what a Tinker client trains, it saves itself
     if learns and session.state == SessionState.READY and not _is_kept(session, last):
-        if last is None or last.state not in PENDING:
+        if last is None or last.state not in UNWRITTEN:
             checkpoint_order(session=session, kind=CheckpointKind.MODEL)
             return
         if timezone.now() - last.created_at < timedelta(seconds=CHECKPOINT_WAIT_S):
@@ -174,7 +166,7 @@ def _is_kept(session: Session, last: Checkpoint | None) -> bool:
     """Whether what the session learned is in a checkpoint, or cannot be put into one."""
     if session.policy_version == 0:
         return True
-    if last is None or last.state in PENDING:
+    if last is None or last.state in UNWRITTEN:
         return False
     return last.state == CheckpointState.FAILED or (last.step or 0) >= session.policy_version
 

@@ -4,11 +4,10 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from console.live.services import event_record
+from console.live.services import event_note
 from console.sessions.models import Alert, Session
 from console.sessions.states import ENDED
 from console.webhooks.services import event_announce
-from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.reading.alerts import AlertRule
 from tinkerscript.wire.webhooks import WebhookTopic
 
@@ -76,9 +75,7 @@ def alert_raise(
             return
         data = {"rule": rule, **words}
         if rule not in MOVES:
-            event_record(
-                session_id=session.id, kind=EventKind.EVENT, data={"name": "alert", **data}
-            )
+            event_note(session.id, "alert", **data)
         project = Session.objects.filter(id=session.id).values("project_id")[:1]
         announced = {"session_id": session.id, **data}
         event_announce(project_id=project, topic=WebhookTopic.ALERT_RAISED, data=announced)

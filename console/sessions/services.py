@@ -10,7 +10,7 @@ from console.catalogue.base_models import base_model_resolve
 from console.errors import Conflict, NotFound
 from console.live.local_wakes import reconcilers_wake
 from console.live.models import EventRecord
-from console.live.services import event_record, events_delete
+from console.live.services import event_note, event_record, events_delete
 from console.sessions.dry_run import config_decide
 from console.sessions.limits.devices import devices_kept
 from console.sessions.limits.places import ranks_fit_nodes
@@ -79,8 +79,8 @@ def session_create(
             data={"from": None, "to": SessionState.QUEUED, "phase": "", "reason": "created"},
         )
         if began:
-            data = {"name": "started_from", **began.model_dump(mode="json", exclude_none=True)}
-            event_record(session_id=session.id, kind=EventKind.EVENT, data=data)
+            data = began.model_dump(mode="json", exclude_none=True)
+            event_note(session.id, "started_from", **data)
         reconcilers_wake()
     return session
 
@@ -246,17 +246,9 @@ def _ranks_change(session: Session, ranks: int) -> None:
                 hint="Suspend it first, and wait until it is suspended.",
                 details={"state": session.state},
             )
-        event_record(
-            session_id=session.id,
-            kind=EventKind.EVENT,
-            data={
-                "name": "trainer_ranks",
-                "from": before.trainer_ranks,
-                "to": ranks,
-                "devices_from": before.devices or 0,
-                "devices_to": devices,
-            },
-        )
+        moved = {"from": before.trainer_ranks, "to": ranks}
+        moved |= {"devices_from": before.devices or 0, "devices_to": devices}
+        event_note(session.id, "trainer_ranks", **moved)
     session.refresh_from_db()
 
 
@@ -336,9 +328,5 @@ def _desire(session: Session, desired: Desired) -> bool:
             return True
         if row.update(desired=desired, updated_at=timezone.now()) != 1:
             return False
-        event_record(
-            session_id=session.id,
-            kind=EventKind.EVENT,
-            data={"name": f"{desired}_requested", "state": session.state},
-        )
+        event_note(session.id, f"{desired}_requested", state=session.state)
     return True

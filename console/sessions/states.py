@@ -13,6 +13,7 @@ lines with MOVES.
 
 from enum import StrEnum
 
+from tinkerscript.wire.checkpoints import CheckpointState
 from tinkerscript.wire.sessions import SessionState as S
 
 
@@ -64,6 +65,8 @@ MOVES: dict[tuple[S, S], set[Actor]] = {
 }
 
 
+# Of a checkpoint that is asked for, and not written yet.
+UNWRITTEN = (CheckpointState.REQUESTED, CheckpointState.UPLOADING)
 ENDED = frozenset(state for state in S if state.is_terminal)
 GOING = frozenset(S) - ENDED  # asked for by name: of a state that is not among ENDED no index knows
 

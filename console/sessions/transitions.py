@@ -9,10 +9,10 @@ from django.db.models import F
 from django.utils import timezone
 
 from console.errors import Conflict
-from console.live.services import event_record
+from console.live.services import event_note, event_record
 from console.sessions.models import Alert, Checkpoint, EpisodeRecord, Session
 from console.sessions.raised_alerts import alert_raise, alerts_close
-from console.sessions.states import Actor, is_allowed
+from console.sessions.states import UNWRITTEN, Actor, is_allowed
 from console.users.models import Project, User
 from console.webhooks.services import event_announce
 from tinkerscript.wire.checkpoints import CheckpointState
@@ -157,18 +157,19 @@ def checkpoints_fail(*, session_id: str, reason: str, ordered: bool = True) -> N
     """Give up the checkpoints that are not written yet; with ``ordered=False`` only those that no
     user requested.
     """
-    pending = Checkpoint.objects.filter(
-        session_id=session_id, state__in=[CheckpointState.REQUESTED, CheckpointState.UPLOADING]
-    )
+    pending = Checkpoint.objects.filter(session_id=session_id, state__in=UNWRITTEN)
     if not ordered:
         pending = pending.filter(ordered=False)
     for checkpoint_id in list(pending.values_list("id", flat=True)):
         Checkpoint.objects.filter(id=checkpoint_id).update(
             state=CheckpointState.FAILED, failure=reason
         )
-        told = {"checkpoint_id": checkpoint_id, "reason": reason}
-        event_record(
-            session_id=session_id, kind=EventKind.EVENT, data={"name": "checkpoint_failed"} | told
-        )
-        failed = {"session_id": session_id} | told
-        session_announce(session_id=session_id, topic=WebhookTopic.CHECKPOINT_FAILED, data=failed)
+        checkpoint_failure_tell(session_id=session_id, checkpoint_id=checkpoint_id, reason=reason)
+
+
+def checkpoint_failure_tell(*, session_id: str, checkpoint_id: str, reason: str) -> None:
+    """Record that a checkpoint failed, and tell webhooks."""
+    told = {"checkpoint_id": checkpoint_id, "reason": reason}
+    event_note(session_id, "checkpoint_failed", **told)
+    failed = {"session_id": session_id} | told
+    session_announce(session_id=session_id, topic=WebhookTopic.CHECKPOINT_FAILED, data=failed)

@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from console.errors import Conflict, NotFound
-from console.live.services import event_record
+from console.live.services import event_note
 from console.object_store.links import read_link
 from console.sessions.limits.quotas import storage_quota_check
 from console.sessions.models import Checkpoint, Session
@@ -22,7 +22,6 @@ from tinkerscript.wire.checkpoints import (
     CheckpointState,
     DownloadFile,
 )
-from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.sessions import SessionKind, SessionState
 
 
@@ -56,11 +55,7 @@ def checkpoint_order(*, session: Session, kind: CheckpointKind) -> Checkpoint:
     """Order a checkpoint from the session's runtime, without looking at quotas."""
     with transaction.atomic():
         checkpoint = Checkpoint.objects.create(session=session, kind=kind, ordered=True)
-        event_record(
-            session_id=session.id,
-            kind=EventKind.EVENT,
-            data={"name": "checkpoint_requested", "checkpoint_id": checkpoint.id, "kind": kind},
-        )
+        event_note(session.id, "checkpoint_requested", checkpoint_id=checkpoint.id, kind=kind)
         session_wake(session=session)  # where that is refused, nothing is ordered
     return checkpoint
 

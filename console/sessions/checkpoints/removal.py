@@ -8,7 +8,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from console.errors import Conflict, StorageUnavailable
-from console.live.services import event_record
+from console.live.services import event_note
 from console.object_store import client as object_store
 from console.sessions.checkpoints.checkpoints import (
     checkpoint_get,
@@ -17,9 +17,8 @@ from console.sessions.checkpoints.checkpoints import (
 )
 from console.sessions.models import Checkpoint, Removal
 from console.sessions.selectors import held_check
+from console.sessions.states import UNWRITTEN
 from console.users.models import Project
-from tinkerscript.wire.checkpoints import CheckpointState
-from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.sessions import SessionState
 
 log = logging.getLogger(__name__)
@@ -31,7 +30,7 @@ def checkpoint_delete(*, project: Project, session_id: str, checkpoint_id: str) 
     from.
     """
     checkpoint = checkpoint_get(project=project, session_id=session_id, checkpoint_id=checkpoint_id)
-    if checkpoint.state in {CheckpointState.REQUESTED, CheckpointState.UPLOADING}:
+    if checkpoint.state in UNWRITTEN:
         raise Conflict(
             f"The checkpoint is {checkpoint.state}.",
             hint="Delete it once it is committed, or stop the session.",
@@ -58,8 +57,8 @@ def checkpoint_remove(checkpoint: Checkpoint, *, reason: str) -> None:
         Checkpoint.objects.select_for_update().filter(id=checkpoint.id).first()
         held_check(checkpoint_ids=[checkpoint.id])
         Removal.objects.create(prefix=checkpoint_key(checkpoint, ""))
-        data = {"name": "checkpoint_deleted", "checkpoint_id": checkpoint.id, "reason": reason}
-        event_record(session_id=checkpoint.session_id, kind=EventKind.EVENT, data=data)
+        data = {"checkpoint_id": checkpoint.id, "reason": reason}
+        event_note(checkpoint.session_id, "checkpoint_deleted", **data)
         checkpoint.delete()
 
 

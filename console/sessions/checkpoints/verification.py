@@ -7,20 +7,18 @@ them, and it checks them.
 """
 
 import logging
+from collections.abc import Collection
 from typing import Any
 
 from django.db import transaction
 
 from console.errors import StorageUnavailable
-from console.live.services import event_record
 from console.object_store import client as object_store
 from console.sessions.checkpoints.checkpoints import checkpoint_key
 from console.sessions.models import Checkpoint, Removal
 from console.sessions.raised_alerts import checkpoint_alert
-from console.webhooks.services import event_announce
+from console.sessions.transitions import checkpoint_failure_tell
 from tinkerscript.wire.checkpoints import CheckpointState
-from tinkerscript.wire.events import EventKind
-from tinkerscript.wire.webhooks import WebhookTopic
 
 MAX_SMALL_BYTES = 64 << 20  # hashed in a tenth of a second
 
@@ -46,10 +44,12 @@ def checkpoints_verify() -> None:
         if not wrong:
             Checkpoint.objects.filter(id=checkpoint.id).update(unverified=False)
         elif Checkpoint.objects.filter(id=checkpoint.id).exists():  # not deleted while it was read
-            _take_back(
-                checkpoint,
-                f"{wrong} in the store is not what was announced: its SHA-256 is another",
+            reason = f"{wrong} in the store is not what was announced: its SHA-256 is another"
+            session_id = checkpoint.session_id
+            log.error(
+                "%s is taken back: %s", checkpoint.id, reason, extra={"session_id": session_id}
             )
+            checkpoint_give_up(checkpoint, [CheckpointState.COMMITTED], reason)
 
 
 def _wrong_file(checkpoint: Checkpoint) -> str:
@@ -65,14 +65,9 @@ def _wrong_file(checkpoint: Checkpoint) -> str:
     return ""
 
 
-def _take_back(checkpoint: Checkpoint, reason: str) -> None:
-    log.error(
-        "%s is taken back: %s", checkpoint.id, reason, extra={"session_id": checkpoint.session_id}
-    )
-    checkpoint_give_up(checkpoint, [CheckpointState.COMMITTED], reason)
-
-
-def checkpoint_give_up(checkpoint: Checkpoint, states: list[CheckpointState], reason: str) -> None:
+def checkpoint_give_up(
+    checkpoint: Checkpoint, states: Collection[CheckpointState], reason: str
+) -> None:
     """Fail a checkpoint that is in one of ``states``, and remove what the store has of it."""
     with transaction.atomic():
         taken = Checkpoint.objects.filter(id=checkpoint.id, state__in=states).update(
@@ -81,15 +76,7 @@ def checkpoint_give_up(checkpoint: Checkpoint, states: list[CheckpointState], re
         if taken != 1:
             return
         Removal.objects.get_or_create(prefix=checkpoint_key(checkpoint, ""))
-        data = {"name": "checkpoint_failed", "checkpoint_id": checkpoint.id, "reason": reason}
-        event_record(session_id=checkpoint.session_id, kind=EventKind.EVENT, data=data)
-        event_announce(
-            project_id=checkpoint.session.project_id,
-            topic=WebhookTopic.CHECKPOINT_FAILED,
-            data={
-                "session_id": checkpoint.session_id,
-                "checkpoint_id": checkpoint.id,
-                "reason": reason,
-            },
+        checkpoint_failure_tell(
+            session_id=checkpoint.session_id, checkpoint_id=checkpoint.id, reason=reason
         )
         checkpoint_alert(session=checkpoint.session, kind=checkpoint.kind, reason=reason)

@@ -7,13 +7,12 @@ from django.db import transaction
 from django.db.models import Window
 from django.db.models.functions import RowNumber
 
-from console.live.services import event_record
+from console.live.services import event_note
 from console.sessions.episodes.models import EpisodeAnnotation
 from console.sessions.episodes.selectors import episode_get
 from console.sessions.models import Session
 from console.users.models import Project, User
 from tinkerscript.wire.episodes import EpisodeAnnotate
-from tinkerscript.wire.events import EventKind
 
 MAX_LISTED = 20  # of each episode of a list
 EXPORT_PAGE = 500
@@ -39,8 +38,8 @@ def episode_annotate(
                 )
             else:
                 own.delete()
-            data = {"name": "episode_annotated", "episode_id": episode_id, "thumb": body.thumb}
-            event_record(session_id=session.id, kind=EventKind.EVENT, data=data)
+            data = {"episode_id": episode_id, "thumb": body.thumb}
+            event_note(session.id, "episode_annotated", **data)
     return annotations_of(session=session, episode_ids=[episode_id])[episode_id]
 
 

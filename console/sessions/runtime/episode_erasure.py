@@ -17,7 +17,7 @@ from django.db.models import QuerySet
 
 from console.audit.services import audit_record
 from console.errors import Conflict, StorageUnavailable
-from console.live.services import event_record
+from console.live.services import event_note
 from console.object_store import client as object_store
 from console.sessions.episodes.models import EpisodeAnnotation
 from console.sessions.episodes.names import journal_files, pack_key, part_key
@@ -35,7 +35,6 @@ from console.sessions.runtime.session_turn import Turn, session_turn
 from console.sessions.states import ENDED
 from console.sessions.tasks.queue import task_errors_erase
 from console.users.models import Project
-from tinkerscript.wire.events import EventKind
 
 FOLDERS = ("trajectories", "episodes", "journal")  # of the object store
 LOCAL_COPIES = ("journal*", "archive/*", "trajectories/*")
@@ -125,8 +124,7 @@ def _record(
         Session.objects.select_for_update(no_key=True).get(id=session.id)  # as who adds to a block
         block_remake(session, record.seq // BLOCK)
         EpisodePack.objects.filter(session=session, episodes__isnull=True).delete()
-        data = {"name": "episode_erased", "episode_id": episode_id}
-        event_record(session_id=session.id, kind=EventKind.EVENT, data=data)
+        event_note(session.id, "episode_erased", episode_id=episode_id)
         audit_record(
             project_id=session.project_id,
             actor=actor,

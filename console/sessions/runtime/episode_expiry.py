@@ -17,7 +17,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from console.errors import SessionNotReady, StorageUnavailable
-from console.live.services import event_record
+from console.live.services import event_note
 from console.object_store import client as object_store
 from console.sessions.episodes.models import EpisodeAnnotation, EpisodeTextBlock
 from console.sessions.models import ArchivePart, EpisodePack, EpisodeRecord, Session
@@ -25,7 +25,6 @@ from console.sessions.runtime.episode_erasure import FOLDERS, LOCAL_COPIES
 from console.sessions.runtime.session_turn import Turn, session_turn
 from console.sessions.states import ENDED
 from console.sessions.tasks.models import QueuedTask
-from tinkerscript.wire.events import EventKind
 
 log = logging.getLogger(__name__)
 
@@ -77,8 +76,7 @@ def _session_expire(session: Session, ends_at: float) -> None:
                 _rows_remove(rows, turn, ends_at)
             Session.objects.filter(id=session.id).update(episodes_removed_at=timezone.now())
             if session.accounting:
-                data = {"name": "episodes_removed", "after_days": settings.EPISODE_DAYS}
-                event_record(session_id=session.id, kind=EventKind.EVENT, data=data)
+                event_note(session.id, "episodes_removed", after_days=settings.EPISODE_DAYS)
     except SessionNotReady:
         log.info(
             "an episode of session %s is being erased; all of them go in a later round", session.id

@@ -33,7 +33,7 @@ from console.sessions.runtime.gateway_keys import episode_signing_keys, relay_ke
 from console.sessions.runtime.machine_samples import sample_record
 from console.sessions.runtime.pace import PACE
 from console.sessions.runtime.stored_files import starting_points, stored_file
-from console.sessions.states import Actor, Desired
+from console.sessions.states import UNWRITTEN, Actor, Desired
 from console.sessions.transitions import NO_LEASE, OF_RUNTIMES, checkpoints_fail, session_move
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
 from tinkerscript.wire.config import SessionConfig
@@ -303,9 +303,7 @@ def _observed(row: Session, body: RuntimeState) -> dict[str, Any]:
 
 def _orders(row: Session, *, restarts: int) -> Orders:
     stop = Desired.STOP if row.state == SessionState.STOPPING else Desired(row.desired)
-    pending = Checkpoint.objects.filter(
-        session=row, ordered=True, state__in=[CheckpointState.REQUESTED, CheckpointState.UPLOADING]
-    )
+    pending = Checkpoint.objects.filter(session=row, ordered=True, state__in=UNWRITTEN)
     return Orders(
         lease_seconds=settings.LEASE_S,
         stop=None if stop is Desired.RUN else StopReason(stop),

@@ -11,7 +11,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from console.errors import Conflict, InvalidRequest, NotFound
-from console.live.services import event_record
+from console.live.services import event_note
 from console.object_store import client as object_store
 from console.object_store import free_space
 from console.sessions.alerts.services import STORE
@@ -28,10 +28,10 @@ from console.sessions.runtime.episode_reports import (
     part_commit,
 )
 from console.sessions.runtime.leases import lease_lock
+from console.sessions.states import UNWRITTEN
 from console.users.models import new_id
 from console.webhooks.services import event_announce
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState, Manifest, ManifestFile
-from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.reading.alerts import AlertRule
 from tinkerscript.wire.runtime import (
     AnyUpload,
@@ -112,9 +112,7 @@ def checkpoint_fail(*, session: Session, body: CheckpointFailure) -> None:
         row = lease_lock(session)
         checkpoint = Checkpoint.objects.filter(id=body.checkpoint_id, session=row).first()
         if checkpoint is not None:
-            checkpoint_give_up(
-                checkpoint, [CheckpointState.REQUESTED, CheckpointState.UPLOADING], body.reason
-            )
+            checkpoint_give_up(checkpoint, UNWRITTEN, body.reason)
 
 
 def upload_commit(*, session: Session, upload_id: str, body: UploadCommit) -> UploadCommitted:
@@ -211,7 +209,7 @@ def _checkpoint_for(session: Session, body: AnyUpload) -> Checkpoint | None:
 def _checkpoint_uploading(checkpoint: Checkpoint, body: CheckpointUpload) -> None:
     if not checkpoint._state.adding:  # noqa: SLF001 - documented by Django
         waiting = Checkpoint.objects.select_for_update().filter(
-            id=checkpoint.id, state__in=[CheckpointState.REQUESTED, CheckpointState.UPLOADING]
+            id=checkpoint.id, state__in=UNWRITTEN
         )
         if not waiting.exists():
             raise Conflict(
@@ -305,27 +303,19 @@ def _checkpoint_commit(session: Session, checkpoint: Checkpoint) -> None:
             return  # another try of the same commit was faster
         failed = session.alerts.filter(rule=AlertRule.CHECKPOINT_FAILED, subject=checkpoint.kind)
         alerts_close(failed)
-        event_record(
-            session_id=session.id,
-            kind=EventKind.EVENT,
-            data={
-                "name": "checkpoint_committed",
-                "checkpoint_id": checkpoint.id,
-                "kind": checkpoint.kind,
-                "step": checkpoint.step,
-                "size_bytes": checkpoint.size_bytes,
-                **({"path": checkpoint.tinker.path} if hasattr(checkpoint, "tinker") else {}),
-            },
+        told = {
+            "checkpoint_id": checkpoint.id,
+            "kind": checkpoint.kind,
+            "step": checkpoint.step,
+        }
+        path = {"path": checkpoint.tinker.path} if hasattr(checkpoint, "tinker") else {}
+        event_note(
+            session.id, "checkpoint_committed", **told, size_bytes=checkpoint.size_bytes, **path
         )
         event_announce(
             project_id=session.project_id,
             topic=WebhookTopic.CHECKPOINT_COMMITTED,
-            data={
-                "session_id": session.id,
-                "checkpoint_id": checkpoint.id,
-                "kind": checkpoint.kind,
-                "step": checkpoint.step,
-            },
+            data={"session_id": session.id} | told,
         )
 
 
