@@ -1,15 +1,13 @@
 """``manage.py add_model NAME SOURCE``: a base model for everybody on this server."""
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandParser
 
-from console.errors import DomainError
+from console.management.base import ServerCommand
 from console.operations.model_adding import model_add
 
 
-class Command(BaseCommand):
+class Command(ServerCommand):
     help = "Copy a model to DATA/models, hash it, load it once, and list it."
-    # they import every view, which takes a second and concerns the web server alone
-    requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", help="how sessions call it")
@@ -19,10 +17,5 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: object, name: str, source: str, **options: object) -> None:
-        try:
-            record = model_add(
-                name=name, source=source, progress=lambda step: self.stderr.write(step)
-            )
-        except DomainError as error:
-            raise CommandError(f"{error.message} {error.hint}".strip()) from None
+        record = model_add(name=name, source=source, progress=self.stderr.write)
         self.stdout.write(f"{name}: {len(record['files'])} files, {record['parameters']} weights")

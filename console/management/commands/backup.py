@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandParser
 
-from console.errors import DomainError
+from console.management.base import ServerCommand
 from console.operations.backups import backup_write
 from console.operations.embedded_store import store_available
 
 
-class Command(BaseCommand):
+class Command(ServerCommand):
     help = (
         "Write every row and object of this server into a new folder. The server may run meanwhile."
     )
@@ -18,11 +18,8 @@ class Command(BaseCommand):
         parser.add_argument("folder", type=Path)
 
     def handle(self, *args: object, folder: Path, **options: object) -> None:
-        try:
-            with store_available():
-                counts = backup_write(folder)
-        except DomainError as error:
-            raise CommandError(f"{error.message} {error.hint}".strip()) from None
+        with store_available():
+            counts = backup_write(folder)
         self.stdout.write(
             f"{counts['sessions']} sessions and {counts['objects']} objects in {folder}"
         )

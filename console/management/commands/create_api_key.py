@@ -5,11 +5,11 @@ server.
 import argparse
 
 from django.core.exceptions import ValidationError
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import transaction
 
 from console.audit.services import audit_record
-from console.errors import DomainError
+from console.management.base import ServerCommand
 from console.users.keys import key_create
 from console.users.models import Project, User
 from console.users.selectors import project_get
@@ -18,10 +18,8 @@ from console.users.sign_up import address_check
 from tinkerscript.wire.account import KeyCreate, Scope
 
 
-class Command(BaseCommand):
+class Command(ServerCommand):
     help = "Print a new API key, and nothing else. The user and the project are created if absent."
-    # they import every view, which takes a second and concerns the web server alone
-    requires_system_checks = []
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("email")
@@ -60,8 +58,6 @@ class Command(BaseCommand):
             raise CommandError(f"{email!r} is not an e-mail address.") from None
         except ValueError as error:
             raise CommandError(f"{error}. Known scopes: {', '.join(Scope)}.") from None
-        except DomainError as error:
-            raise CommandError(f"{error.message} {error.hint}".strip()) from None
         self.stdout.write(secret)
 
 

@@ -3,14 +3,15 @@
 import secrets
 
 from django.core.exceptions import ValidationError
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
+from console.management.base import ServerCommand
 from console.users.models import User
 from console.users.services import user_create
 from console.users.sign_up import address_check
 
 
-class Command(BaseCommand):
+class Command(ServerCommand):
     help = (
         "Make a user with a project of their own, and print a password to sign in with; they "
         "should change it."

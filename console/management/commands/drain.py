@@ -1,13 +1,14 @@
 """``manage.py drain`` and ``manage.py drain --off``."""
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
+from console.management.base import ServerCommand
 from console.scheduling.instance import drain_begin, drain_end
 from console.sessions.models import Session
 from console.sessions.transitions import WITH_RUNTIME
 
 
-class Command(BaseCommand):
+class Command(ServerCommand):
     help = (
         "Start nothing more and suspend what is ready, its state saved; --off goes back to normal."
     )

@@ -1,12 +1,12 @@
 """``manage.py erase_person EMAIL``: what a person asks for who leaves."""
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandParser
 
-from console.errors import DomainError
+from console.management.base import ServerCommand
 from console.operations.erasure import person_erase
 
 
-class Command(BaseCommand):
+class Command(ServerCommand):
     help = (
         "Erase a person, and the projects that no one else owns with everything in them. There "
         "is no way back."
@@ -16,10 +16,7 @@ class Command(BaseCommand):
         parser.add_argument("email")
 
     def handle(self, *args: object, email: str, **options: object) -> None:
-        try:
-            erased = person_erase(email=email)
-        except DomainError as error:
-            raise CommandError(f"{error.message} {error.hint}".strip()) from None
+        erased = person_erase(email=email)
         self.stdout.write(f"{email} is erased, with projects: {', '.join(erased) or 'none'}")
         self.stdout.write(
             "The audit log still says what they did. Bytes in the store go within a minute."

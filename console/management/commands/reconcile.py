@@ -6,10 +6,11 @@ import time
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import close_old_connections
 
 from console.live.local_wakes import LAYER_IS_SHARED, RECONCILERS, Pause
+from console.management.base import ServerCommand
 from console.scheduling.instance import foreign_runtimes_forget
 from console.scheduling.launchers.choice import (
     OtherLauncher,
@@ -29,10 +30,8 @@ TICK_S = 0.5
 WOKEN_S = 0.02
 
 
-class Command(BaseCommand):
+class Command(ServerCommand):
     help = "Start, watch, restart and end the runtimes of sessions. One leads; others stand by."
-    # they import every view, which takes a second and concerns the web server alone
-    requires_system_checks = []
 
     def handle(self, **options: object) -> None:
         pause = Pause(RECONCILERS)

@@ -2,25 +2,22 @@
 
 from pathlib import Path
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandParser
 
-from console.errors import DomainError
+from console.management.base import ServerCommand
 from console.operations.backups import backup_restore, base_models_missing
 from console.operations.embedded_store import store_available
 
 
-class Command(BaseCommand):
+class Command(ServerCommand):
     help = "Fill this server, which must be empty and not running, from a backup."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("folder", type=Path)
 
     def handle(self, *args: object, folder: Path, **options: object) -> None:
-        try:
-            with store_available():
-                counts = backup_restore(folder)
-        except DomainError as error:
-            raise CommandError(f"{error.message} {error.hint}".strip()) from None
+        with store_available():
+            counts = backup_restore(folder)
         self.stdout.write(f"{counts['sessions']} sessions and {counts['objects']} objects are back")
         if missing := base_models_missing():
             self.stdout.write(

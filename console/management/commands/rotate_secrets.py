@@ -1,8 +1,8 @@
 """``manage.py rotate_secrets`` and ``manage.py rotate_secrets --forget-previous``."""
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandParser
 
-from console.errors import DomainError
+from console.management.base import ServerCommand
 from console.operations.secret_rotation import previous_forget, secrets_rotate
 from console.webhooks.models import Webhook
 
@@ -22,10 +22,8 @@ Not changed: what comes from the environment (S3_*, DATABASE_URL, REDIS_URL, TIN
 TINKERSCRIPT_SMTP_URL: change it there), and API keys, of which only hashes are kept (revoke them in the console)."""
 
 
-class Command(BaseCommand):
+class Command(ServerCommand):
     help = "Replace the secrets that this server, which must not be running, made for itself."
-    # they import every view, which takes a second and concerns the web server alone
-    requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
@@ -35,12 +33,9 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: object, forget_previous: bool, **options: object) -> None:
-        try:
-            if forget_previous:
-                previous_forget()
-                said = [FORGOTTEN]
-            else:
-                said = [ROTATED, STORE, NOT_OURS] if secrets_rotate() else [ROTATED, NOT_OURS]
-        except DomainError as error:
-            raise CommandError(f"{error.message} {error.hint}".strip()) from None
+        if forget_previous:
+            previous_forget()
+            said = [FORGOTTEN]
+        else:
+            said = [ROTATED, STORE, NOT_OURS] if secrets_rotate() else [ROTATED, NOT_OURS]
         self.stdout.write("\n".join(said).format(webhooks=Webhook.objects.count()))

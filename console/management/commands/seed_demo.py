@@ -5,9 +5,9 @@ key.
 import json
 import secrets
 
-from django.core.management.base import BaseCommand
 from django.db import transaction
 
+from console.management.base import ServerCommand
 from console.users.keys import key_create
 from console.users.models import User
 from console.users.selectors import project_get
@@ -17,12 +17,11 @@ from tinkerscript.wire.account import KeyCreate
 EMAIL = "demo@example.com"
 
 
-class Command(BaseCommand):
+class Command(ServerCommand):
     help = (
         'Print {"email", "password", "api_key"} of the demo user, '
         "who is created if absent. Old passwords stop working."
     )
-    requires_system_checks = []
 
     def handle(self, **options: object) -> None:
         password = secrets.token_urlsafe(9)

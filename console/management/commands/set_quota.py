@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
+from console.management.base import ServerCommand
 from console.users.models import Project
 
 # Option: the column, and how many of its units one of the option's is.
@@ -14,7 +15,7 @@ COLUMNS = {
 }
 
 
-class Command(BaseCommand):
+class Command(ServerCommand):
     help = (
         "Limit a project: devices in use at once, sessions that have not ended, storage. `none` "
         "lifts a limit."

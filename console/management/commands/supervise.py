@@ -9,8 +9,9 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
+from console.management.base import ServerCommand
 from console.scheduling.children.health import reconciler_leads, server_responds
 from console.scheduling.children.supervisor import Child, Signals, Supervisor, python_start
 
@@ -24,12 +25,11 @@ PROCESSES = {
 }
 
 
-class Command(BaseCommand):
+class Command(ServerCommand):
     help = (
         "Run one process of the server, and start it again when it ended, was stopped or "
         "responds no more."
     )
-    requires_system_checks = []  # the process itself has them
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", choices=PROCESSES)

@@ -8,13 +8,14 @@ from functools import partial
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import DatabaseError, connections
 
 from console.config.data_folder import compiled_prune, data_files_close
 from console.config.full_disk import disk_full_of
-from console.errors import DiskFull, StorageUnavailable
+from console.errors import DiskFull
 from console.live.local_wakes import sockets_clear
+from console.management.base import ServerCommand
 from console.object_store import client as object_store
 from console.object_store import links, seaweedfs
 from console.object_store.free_space import FreeSpaceMonitor
@@ -58,13 +59,11 @@ RUNTIME_GRACE_S = 15.0
 RELEASE_S, FORCED_RELEASE_S = 25.0, 10.0
 
 
-class Command(BaseCommand):
+class Command(ServerCommand):
     help = (
         "Run the whole server on this machine: database, object store, web server, reconciler, "
         "runtimes."
     )
-    # they import every view, which takes a second and concerns the web server alone
-    requires_system_checks = []
 
     def handle(self, **options: object) -> None:
         self._signals = Signals()
@@ -228,12 +227,8 @@ class Command(BaseCommand):
 
         One whose disk is nearly full can still be read: people can download and remove checkpoints.
         """
-        try:
+        with suppress(DiskFull):  # _log_free_space reports it
             object_store.ready_wait(timeout_s=READY_TIMEOUT_S)
-        except DiskFull:
-            pass  # _log_free_space reports it
-        except StorageUnavailable as error:
-            raise CommandError(f"{error.message} {error.hint}") from None
         if not settings.S3_ENDPOINT_URL:
             try:
                 seaweedfs.guards_verify(settings.DATA, timeout_s=GUARDS_TIMEOUT_S)
@@ -273,6 +268,8 @@ class Command(BaseCommand):
         if self._has_tables:
             self._release_runtimes()
         self._children.stop("store", force=self._force)
+        if self._listener is not None:  # it was open for as long as runtimes may ask
+            self._listener.close()
 
     def _launchers_get(self) -> tuple[Launcher, dict[str, Launcher]]:
         try:

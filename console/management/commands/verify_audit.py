@@ -3,22 +3,22 @@
 import argparse
 from pathlib import Path
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from console.audit.models import AuditHead
 from console.audit.services import chain_verify, chains, heads_compare
 from console.errors import StorageUnavailable
+from console.management.base import ServerCommand
 from console.scheduling.audit_heads import audit_heads_kept
 
 
-class Command(BaseCommand):
+class Command(ServerCommand):
     help = (
         "Check the hash chain of every project's audit log, and that this server wrote it; print "
         "the last number and "
         "hash of each. With --against also that nothing was cut off or deleted whole since such "
         "lines were kept."
     )
-    requires_system_checks = []
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
