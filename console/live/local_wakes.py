@@ -18,6 +18,8 @@ from pathlib import Path
 from django.conf import settings
 from django.db import transaction
 
+from console.server.web_processes import socket_address
+
 WAKE = b"1"
 LAYER_IS_SHARED = bool(settings.REDIS_URL)
 # in the place of a session's id: those hear of what is queued, and of runtimes that serve
@@ -40,7 +42,7 @@ def readers_wake(session_id: str) -> None:
     for name in names:
         try:
             with (
-                _address(folder, name) as address,
+                socket_address(folder, name) as address,
                 socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender,
             ):
                 sender.setblocking(False)
@@ -141,7 +143,7 @@ def _bind(listener: socket.socket, folder: Path, name: str) -> None:
     for is_last in (False, True):
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with _address(folder, name) as address:
+            with socket_address(folder, name) as address:
                 listener.bind(address)
             return
         except OSError:  # a reader that left removed the folder in between
@@ -155,15 +157,3 @@ def _own() -> str:
 
 def _folder(session_id: str) -> Path:
     return settings.DATA / "run" / "live" / session_id
-
-
-@contextmanager
-def _address(folder: Path, name: str) -> Iterator[str]:
-    """A socket's address has 107 bytes: too few for some folders, so it goes by the folder's
-    number.
-    """
-    number = os.open(folder, os.O_PATH | os.O_DIRECTORY)
-    try:
-        yield f"/proc/self/fd/{number}/{name}"
-    finally:
-        os.close(number)

@@ -71,7 +71,7 @@ def probe_listener(name: str) -> socket.socket:
     """A new Unix socket of the worker ``name``, on which it is asked whether it works."""
     (_folder() / name).unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX)
-    with _address(name) as address:
+    with socket_address(_folder(), name) as address:
         listener.bind(address)
     return listener
 
@@ -81,7 +81,7 @@ def web_responds(name: str, *, timeout_s: float) -> bool:
     ``timeout_s``.
     """
     try:
-        with socket.socket(socket.AF_UNIX) as asking, _address(name) as address:
+        with socket.socket(socket.AF_UNIX) as asking, socket_address(_folder(), name) as address:
             asking.settimeout(timeout_s)
             asking.connect(address)
             asking.sendall(PROBE)
@@ -104,11 +104,11 @@ def _folder() -> Path:
 
 
 @contextmanager
-def _address(name: str) -> Iterator[str]:
-    """A socket's address has 107 bytes: too few for some folders, so it goes by the folder's
-    number.
+def socket_address(folder: Path, name: str) -> Iterator[str]:
+    """The address of a socket in ``folder``. It has 107 bytes: too few for some folders, so it goes
+    by the folder's number.
     """
-    number = os.open(_folder(), os.O_PATH | os.O_DIRECTORY)
+    number = os.open(folder, os.O_PATH | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{number}/{name}"
     finally:

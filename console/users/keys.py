@@ -168,7 +168,13 @@ def caller_is_good(*, caller_id: str) -> bool:
         return (named := PERSON_ID.fullmatch(rest)) is not None and _memberships(
             **named.groupdict()
         ).exists()
-    return KEY_ID.fullmatch(caller_id) is not None and _key_is_good(caller_id)
+    if KEY_ID.fullmatch(caller_id) is None:
+        return False
+    try:
+        key = key_good_get(key_id=caller_id)
+    except Unauthenticated:
+        return False
+    return key_role(key=key) is not Role.VIEWER  # a viewer runs no episodes
 
 
 def _memberships(user_id: str, project_id: str, member_id: str) -> QuerySet[Membership]:
@@ -176,13 +182,6 @@ def _memberships(user_id: str, project_id: str, member_id: str) -> QuerySet[Memb
     of = {"user_id": int(user_id), "project_id": project_id, "member_id": member_id}
     good = Membership.objects.filter(user__is_active=True, **of).exclude(role=Role.VIEWER)
     return good.select_related("user", "project")
-
-
-def _key_is_good(key_id: str) -> bool:
-    key = ApiKey.objects.select_related("user", "project").filter(id=key_id).first()
-    if key is None or not _is_good(key, timezone.now()):
-        return False
-    return key_role(key=key) is not Role.VIEWER  # a viewer runs no episodes
 
 
 def key_model_check(*, key: ApiKey | None, base_model: str) -> None:
