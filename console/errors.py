@@ -3,6 +3,7 @@ way on.
 
 DomainError
   InvalidRequest        400  a field is missing, malformed or out of bounds
+    UnknownCursor       400  it is of another list, or of another order of it
     UnknownBaseModel    400  details.known lists the catalogue
     DoesNotFit          400  it needs more memory than one runtime may use
   Unauthenticated       401  no key, or a wrong, revoked or expired one
@@ -50,6 +51,13 @@ class InvalidRequest(DomainError):
         """One that names the field as the parser's refusals do, so that a form can show it there."""
         details = {"fields": [{"field": field, "problem": problem}]}
         return cls(message or problem, hint=hint, details=details)
+
+
+class UnknownCursor(InvalidRequest):
+    def __init__(self) -> None:
+        super().__init__(
+            "This cursor belongs to no page of this list.", hint="Start again without a cursor."
+        )
 
 
 class UnknownBaseModel(InvalidRequest):

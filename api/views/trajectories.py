@@ -33,7 +33,7 @@ from api.views.queries import (
     PageQuery,
     TimelinesQuery,
 )
-from console.errors import Conflict, InvalidRequest, NotFound
+from console.errors import Conflict, InvalidRequest, NotFound, UnknownCursor
 from console.server.request_id import request_id_of
 from console.sessions.episodes import annotations, facets, selectors
 from console.sessions.episodes.annotations import MAX_LISTED, annotations_of
@@ -291,9 +291,7 @@ def _calls(record: EpisodeRecord, query: PageQuery) -> HttpResponse:
     if query.cursor is not None and not (
         query.cursor.isascii() and query.cursor.isdigit() and len(query.cursor) < 10
     ):
-        raise InvalidRequest(
-            "This cursor belongs to no page of this list.", hint="Start again without a cursor."
-        )
+        raise UnknownCursor()
     document, start = document_read(record), int(query.cursor or 0)
     end = start + query.limit
     more = str(end) if end < len(document["calls"]) else None

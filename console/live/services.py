@@ -38,9 +38,9 @@ def event_record(
     return record
 
 
-def event_note(session_id: str, name: str, *, key: str | None = None, **data: Any) -> None:
+def event_note(session_id: str, name: str, /, **data: Any) -> None:
     """Add one entry of the control plane's own, called ``name``, as ``event_record`` does."""
-    event_record(session_id=session_id, kind=EventKind.EVENT, data={"name": name} | data, key=key)
+    event_record(session_id=session_id, kind=EventKind.EVENT, data={"name": name} | data)
 
 
 def events_record(*, session_id: str, entries: Sequence[ReportEntry]) -> None:

@@ -26,7 +26,7 @@ from console.sessions.checkpoints.leftovers import (
 )
 from console.sessions.checkpoints.removal import removals_finish
 from console.sessions.checkpoints.verification import checkpoints_verify
-from console.sessions.limits.usage_sums import usage_sum
+from console.sessions.limits.usage import usage_sum
 from console.sessions.runtime.episode_expiry import episodes_expire
 from console.tinker.checkpoints import checkpoints_replaced_remove
 from console.tinker.external_uploads import external_uploads_bound, external_uploads_expire

@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from console.live.models import EventRecord
-from console.live.services import event_note
+from console.live.services import event_record
 from console.sessions.checkpoints.checkpoints import checkpoint_order
 from console.sessions.limits.usage import Spent, key_spent_s, session_spent
 from console.sessions.models import Alert, Checkpoint, Session
@@ -20,6 +20,7 @@ from console.sessions.services import session_stop
 from console.sessions.states import ENDED, GOING, UNWRITTEN, Desired
 from console.sessions.transitions import WITH_RUNTIME, session_announce
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
+from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.projects import DevicePrices, LimitForecast, SessionSpending
 from tinkerscript.wire.reading.alerts import AlertRule
 from tinkerscript.wire.sessions import Budget, SessionKind, SessionState
@@ -139,7 +140,8 @@ def _near(near: Sequence[tuple[Session, Limit]]) -> None:
             continue
         data = {"limit": limit, "allowed": allowed, "used": used}
         with transaction.atomic():
-            event_note(session.id, "budget_near", key=key, **data)
+            said = {"name": "budget_near"} | data
+            event_record(session_id=session.id, kind=EventKind.EVENT, data=said, key=key)
             body = {"session_id": session.id} | data
             session_announce(session_id=session.id, topic=WebhookTopic.BUDGET_NEAR, data=body)
 
@@ -149,8 +151,9 @@ def _near_key(limit: str) -> str:
 
 
 def _end(session: Session, limit: str, allowed: float, used: float) -> None:
-    data = {"limit": limit, "allowed": allowed, "used": used}
-    event_note(session.id, "budget_exhausted", key=f"budget {limit}", **data)  # once
+    data = {"name": "budget_exhausted", "limit": limit, "allowed": allowed, "used": used}
+    # once
+    event_record(session_id=session.id, kind=EventKind.EVENT, data=data, key=f"budget {limit}")
     last = session.checkpoints.filter(kind=CheckpointKind.MODEL).order_by("-created_at").first()
     learns = session.kind == SessionKind.EPISODES  # what a Tinker client trains, it saves itself
     if learns and session.state == SessionState.READY and not _is_kept(session, last):

@@ -26,7 +26,7 @@ from django.db.models import (
 )
 from django.db.models.functions import Cast, Coalesce, Extract, Greatest
 
-from console.errors import InvalidRequest
+from console.errors import InvalidRequest, UnknownCursor
 from console.live.selectors import last_measure
 from console.sessions.models import RuntimeSpan, Session
 from console.users.models import Project
@@ -128,7 +128,7 @@ def _seen(project: Project, session_id: str) -> Session:
     """The last session of a page. It need not pass the list's filters any more."""
     last = Session.objects.filter(project=project, id=session_id).first()
     if last is None:
-        raise _no_cursor()
+        raise UnknownCursor()
     return last
 
 
@@ -149,14 +149,14 @@ def _after_measure(project: Project, measure: Measure, reverse: bool, cursor: st
     """What follows the session that ``cursor`` names where it stood when its page was read."""
     text, sign, session_id = cursor.rpartition("~")
     if not sign:
-        raise _no_cursor()
+        raise UnknownCursor()
     older = _after(_seen(project, session_id), ("-created_at", "-id"))
     if not text:
         return Q(**{f"{measure.column}__isnull": True}) & older
     try:
         value = measure.read(text)
     except ValueError:
-        raise _no_cursor() from None
+        raise UnknownCursor() from None
     behind = Q(**{f"{measure.column}__{'gt' if reverse else 'lt'}": value})
     return (
         behind | (Q(**{measure.column: value}) & older) | Q(**{f"{measure.column}__isnull": True})
@@ -169,12 +169,6 @@ def _cursor(last: Session, measure: Measure) -> str:
         value.isoformat() if isinstance(value, datetime) else "" if value is None else repr(value)
     )
     return f"{text}~{last.id}"
-
-
-def _no_cursor() -> InvalidRequest:
-    return InvalidRequest(
-        "This cursor belongs to no page of this list.", hint="Start again without a cursor."
-    )
 
 
 def _device_s() -> Coalesce:

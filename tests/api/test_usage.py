@@ -15,7 +15,7 @@ from django.utils import timezone
 from console.scheduling.launchers.options import LauncherOptions
 from console.scheduling.launchers.protocol import Resources
 from console.sessions.limits.devices import devices_sync
-from console.sessions.limits.usage_sums import usage_sum
+from console.sessions.limits.usage import usage_sum
 from console.sessions.models import Checkpoint, RuntimeSpan, Session, UsageSum
 from console.sessions.runtime.leases import (
     lease_check,

@@ -15,7 +15,7 @@ import psycopg
 SEEDS = 24
 ENDED_S = 600.0
 EPISODES = 3  # of each session: a thousandth of its day's, as --traffic 0.001 has it
-# console/sessions/limits/usage_sums.py
+# console/sessions/limits/usage.py
 FINAL = "s.seen_at - made.age < now() - interval '10 minutes'"
 # Rows of a session, by table: what is copied beside its columns, and which of them.
 COPIED = {

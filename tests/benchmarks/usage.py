@@ -98,7 +98,7 @@ def main() -> None:
         from django.core.management import call_command
         from django.test import Client
 
-        from console.sessions.limits.usage_sums import usage_sum
+        from console.sessions.limits.usage import usage_sum
         from console.users.keys import key_create
         from console.users.models import Project
         from console.users.services import user_create

@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from console.sessions.limits.usage_sums import usage_sum
+from console.sessions.limits.usage import usage_sum
 
 
 @pytest.mark.django_db

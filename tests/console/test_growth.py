@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from console.errors import StorageUnavailable
 from console.scheduling import periodic_tasks
-from console.sessions.limits.usage_sums import usage_sum
+from console.sessions.limits.usage import usage_sum
 from console.sessions.models import Session
 from support import factories
 

@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 
 from console.sessions.episodes.facets import episode_facets
 from console.sessions.episodes.selectors import EpisodeFilter
-from console.sessions.limits.usage_sums import usage_sum
+from console.sessions.limits.usage import usage_sum
 from console.sessions.models import EpisodeRecord
 from support import factories
 from tinkerscript.wire.reading.trajectories import EpisodeFate

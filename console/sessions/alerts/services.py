@@ -7,7 +7,7 @@ from statistics import fmean
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from console.errors import InvalidRequest
+from console.errors import UnknownCursor
 from console.live.models import EventRecord
 from console.live.selectors import number_of
 from console.sessions.alerts.metric_rules import metric_rules_of, rule_text
@@ -167,9 +167,7 @@ def alert_list(
         alerts = alerts.filter(over_at=None)
     if cursor is not None:
         if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 16):
-            raise InvalidRequest(
-                "This cursor belongs to no page of this list.", hint="Start again without a cursor."
-            )
+            raise UnknownCursor()
         alerts = alerts.filter(id__lt=int(cursor))
     page = list(alerts.select_related("session").order_by("-id")[: limit + 1])
     return page[:limit], str(page[limit - 1].id) if len(page) > limit else None

@@ -9,7 +9,7 @@ from operator import attrgetter, or_
 
 from django.db.models import ExpressionWrapper, F, FloatField, Q, QuerySet
 
-from console.errors import InvalidRequest, NotFound
+from console.errors import NotFound, UnknownCursor
 from console.json_numbers import NumberOf
 from console.live.models import EventRecord
 from console.sessions.episodes.models import EpisodeAnnotation
@@ -311,10 +311,10 @@ def _after(
     try:
         number, last = int(seq), float(value) if column != "seq" else 0.0
     except ValueError:
-        raise _no_cursor() from None
+        raise UnknownCursor() from None
     # NaN is no place in a list
     if not 0 <= number < 2**63 or (column == "seq" and value) or last != last:
-        raise _no_cursor()
+        raise UnknownCursor()
     side = "gt" if grows else "lt"
     if column == "seq":
         return episodes.filter(**{f"seq__{side}": number})
@@ -324,12 +324,6 @@ def _after(
 
 def _cursor(record: EpisodeRecord, column: str) -> str:
     return str(record.seq) if column == "seq" else f"{getattr(record, column)!r}~{record.seq}"
-
-
-def _no_cursor() -> InvalidRequest:
-    return InvalidRequest(
-        "This cursor belongs to no page of this list.", hint="Start again without a cursor."
-    )
 
 
 def _groups(session: Session, keys: list[GroupKey]) -> list[Group]:

@@ -1,5 +1,8 @@
 """What sessions used, from the times at which their runtimes were seen, and the caps that keys put
 on it.
+
+A runtime's span is final once no session that goes on has its lease. Final ones are added up, so that
+usage costs the same to read however long a project is used; until then, readers add them themselves.
 """
 
 from collections import defaultdict
@@ -8,14 +11,21 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
+from django.db import transaction
 from django.db.models import DurationField, ExpressionWrapper, F, Q, QuerySet, Sum
 from django.utils import timezone
 
 from console.errors import BudgetExhausted
 from console.sessions.models import RuntimeSpan, Session, UsageSum
 from console.sessions.selectors import session_list
+from console.sessions.states import GOING
 from console.users.models import ApiKey, Project
 from tinkerscript.wire.projects import TimeUsage, Usage
+
+# a lease that is being given to a session has a span before the session has it
+FINAL_AFTER = timedelta(minutes=10)
+AT_ONCE = 1000
+PAYER = ("project_id", "session_id", "key_id", "person_id", "gpus")
 
 
 @dataclass
@@ -45,7 +55,7 @@ class Spent:
         self.gpu_s += other.gpu_s
         self.device_s += other.device_s
 
-    def measures(self) -> dict[str, float | None]:
+    def measures(self) -> dict[str, Any]:
         """As a response names them."""
         return {
             "runtime_s": self.runtime_s,
@@ -177,3 +187,44 @@ def spent_in_all(by: str, **which: object) -> defaultdict[Any, Spent]:
 
 def _usage(spent: Spent, steps: int, tokens: int) -> Usage:
     return Usage.model_validate(spent.measures() | {"steps": steps, "tokens_trained": tokens})
+
+
+def usage_sum() -> None:
+    """Add up the spans that are final."""
+    while _spans_sum() == AT_ONCE:
+        pass
+
+
+def _spans_sum() -> int:
+    """How many spans were added: AT_ONCE at the most."""
+    held = (
+        Session.objects.filter(state__in=GOING)
+        .exclude(lease_sha256="")
+        .values_list("lease_sha256", flat=True)
+    )
+    spans = RuntimeSpan.objects.filter(summed=False, seen_at__lt=timezone.now() - FINAL_AFTER)
+    with transaction.atomic():
+        some = list(
+            spans.exclude(lease_sha256__in=list(held))
+            .select_for_update()
+            .order_by("project_id", "id")[:AT_ONCE]
+        )
+        seconds: defaultdict[tuple[tuple[str, Any], ...], float] = defaultdict(float)
+        for span in some:
+            payer = tuple((name, getattr(span, name)) for name in PAYER)
+            seconds[payer] += (span.seen_at - span.started_at).total_seconds()
+        there = UsageSum.objects.filter(session_id__in={span.session_id for span in some}).order_by(
+            "-id"
+        )
+        rows = {tuple((name, getattr(row, name)) for name in PAYER): row.id for row in there}
+        for payer in seconds.keys() & rows.keys():
+            UsageSum.objects.filter(id=rows[payer]).update(seconds=F("seconds") + seconds[payer])
+        new = [
+            UsageSum(**dict(payer), seconds=seconds[payer])
+            for payer in seconds.keys() - rows.keys()
+        ]
+        UsageSum.objects.bulk_create(new)
+        RuntimeSpan.objects.filter(id__in=[span.id for span in some]).update(
+            summed=True, summed_at=timezone.now()
+        )
+    return len(some)

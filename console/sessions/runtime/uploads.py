@@ -63,7 +63,8 @@ def upload_open(*, session: Session, body: AnyUpload) -> UploadTargets:
     that is not waiting to be written, StaleLease, StorageUnavailable, DiskFull.
     """
     _check_paths(body)
-    free_space.room_require(size_bytes=sum(file.size_bytes for file in body.files))
+    size_bytes = sum(file.size_bytes for file in body.files)
+    free_space.room_require(size_bytes=size_bytes)
     checkpoint = _checkpoint_for(session, body)
     if isinstance(body, JournalUpload):
         copy_check(session=session, body=body)
@@ -79,25 +80,18 @@ def upload_open(*, session: Session, body: AnyUpload) -> UploadTargets:
         lease_lock(session)
         if checkpoint is not None and isinstance(body, CheckpointUpload):
             _checkpoint_uploading(checkpoint, body)
-        archive = (
-            {"part": body.part, "episodes": body.episodes}
-            if isinstance(body, ArchiveUpload)
-            else None
-        )
-        packed = (
-            [place.model_dump() for place in body.packed]
-            if isinstance(body, EpisodesUpload)
-            else None
-        )
-        upload = Upload.objects.create(
+        upload = Upload(
             id=new_id("upl"),
             session=session,
             checkpoint=checkpoint,
-            archive=archive,
-            packed=packed,
             files=files,
-            pending_bytes=0 if checkpoint else sum(file.size_bytes for file in body.files),
+            pending_bytes=0 if checkpoint else size_bytes,
         )
+        if isinstance(body, ArchiveUpload):
+            upload.archive = {"part": body.part, "episodes": body.episodes}
+        elif isinstance(body, EpisodesUpload):
+            upload.packed = [place.model_dump() for place in body.packed]
+        upload.save(force_insert=True)
     return UploadTargets(
         upload_id=upload.id,
         checkpoint_id=checkpoint.id if checkpoint else None,
