@@ -17,13 +17,13 @@ TINKERSCRIPT_DEBUG      0                          1: error pages with traceback
 TINKERSCRIPT_SIGN_UP    invited                    closed, invited, open or domains; open where PUBLIC_URL is loopback
 TINKERSCRIPT_EMAIL_VERIFICATION mandatory          none, optional or mandatory; optional where PUBLIC_URL is loopback
 TINKERSCRIPT_OIDC_ISSUER  an identity provider; more in console/config/oidc.py
-TINKERSCRIPT_LIMITS                                what one person and a new project may have: console/config/limits.py
-TINKERSCRIPT_PRICES                                what a device-hour costs, for display: console/config/prices.py
+TINKERSCRIPT_LIMITS                                what one person and a new project may have: console/config/amounts.py
+TINKERSCRIPT_PRICES                                what a device-hour costs, for display: console/config/amounts.py
 TINKERSCRIPT_SMTP_URL   (standard output)          mail server: smtp://user:password@host:587?from=sender@host
 TINKERSCRIPT_TRUSTED_PROXIES 0                     proxies of ours whose X-Forwarded-For names the client
 TINKERSCRIPT_TRUSTED_USERS                         accounts of this machine whose ports are ours: minio,www-data
 TINKERSCRIPT_RATE_LIMIT 6000                       requests a minute of one API key, one person or one public link
-TINKERSCRIPT_KEEP_DAYS  records=400                days until what sessions leave goes: console/config/keeping.py
+TINKERSCRIPT_KEEP_DAYS  records=400                days until what sessions leave goes: console/config/amounts.py
 TINKERSCRIPT_WEBHOOKS_PRIVATE 0                    1: webhooks and the playground may call private addresses
 TINKERSCRIPT_TRACES_URL                            OpenTelemetry collector (OTLP): http://host:4318, as runtimes see it
 DATABASE_URL            sqlite in DATA             any URL that dj-database-url reads: console/config/database.py

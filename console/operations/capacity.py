@@ -2,10 +2,10 @@
 has.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 
 from django.conf import settings
-from django.db.models import Min
+from django.db.models import Count, Min, Q, QuerySet
 
 from console.scheduling.instance import is_draining
 from console.scheduling.models import WarmRuntime
@@ -26,6 +26,8 @@ from tinkerscript.wire.server import (
 from tinkerscript.wire.sessions import SessionState
 
 MAX_NAMED = 200  # sessions of each list
+IS_QUEUED = Q(state=SessionState.QUEUED)
+RUNNING, QUEUED = Count("id", filter=~IS_QUEUED), Count("id", filter=IS_QUEUED)
 
 
 def capacity_get(*, project: Project, is_operator: bool) -> CapacityView:
@@ -79,14 +81,15 @@ def _waiting(project: Project) -> list[WaitingSession]:
 
 def _server() -> ServerCapacity:
     devices = Device.objects.select_related("session").order_by("position")
-    queued = Session.objects.filter(state=SessionState.QUEUED)
+    sessions = Session.objects.filter(state__in=[SessionState.QUEUED, *WITH_RUNTIME])
+    counts = sessions.aggregate(
+        runtimes=RUNNING, waiting=QUEUED, oldest_waits_since=Min("state_since", filter=IS_QUEUED)
+    )
     return ServerCapacity(
-        runtimes=Session.objects.filter(state__in=WITH_RUNTIME).count(),
-        waiting=queued.count(),
-        oldest_waits_since=queued.aggregate(at=Min("state_since"))["at"],
+        **counts,
         warm_runtimes=WarmRuntime.objects.filter(is_ready=True).count(),
         devices=[_device(device) for device in devices],
-        projects=_projects(),
+        projects=_projects(sessions),
     )
 
 
@@ -98,19 +101,18 @@ def _device(device: Device) -> DeviceUse:
     return DeviceUse(device=device.id, used_by="nobody", session_id=None, session_name=None)
 
 
-def _projects() -> list[ProjectUse]:
+def _projects(sessions: QuerySet[Session]) -> list[ProjectUse]:
     devices = devices_in_use()
-    runtimes = Counter(
-        Session.objects.filter(state__in=WITH_RUNTIME).values_list("project_id", flat=True)
-    )
-    waiting = Counter(
-        Session.objects.filter(state=SessionState.QUEUED).values_list("project_id", flat=True)
+    counted = sessions.order_by().values_list(
+        "project_id", "project__name", "project__device_quota"
     )
     rows = [
         ProjectUse(
-            project_id=project.id, name=project.name, runtimes=runtimes[project.id], devices=devices[project.id],
-            device_quota=project.device_quota, waiting=waiting[project.id],
+            project_id=project_id, name=name, runtimes=runtimes, devices=devices[project_id],
+            device_quota=quota, waiting=waiting,
         )
-        for project in Project.objects.filter(id__in=runtimes.keys() | waiting.keys())
+        for project_id, name, quota, runtimes, waiting in counted.annotate(
+            runtimes=RUNNING, waiting=QUEUED
+        )
     ]  # fmt: skip
     return sorted(rows, key=lambda row: (-row.devices, row.name))

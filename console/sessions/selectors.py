@@ -4,12 +4,14 @@ vouches for.
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from math import isfinite
+from typing import TypeVar
 
-from django.db.models import Count, Q, QuerySet, Value
+from django.db.models import Count, Model, Q, QuerySet, Value
+from django.db.models.expressions import BaseExpression
 from django.db.models.functions import StrIndex
 from django.db.models.lookups import GreaterThan
 
@@ -23,6 +25,8 @@ from console.users.models import ApiKey, Project
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.reading.facets import MetricBound
 from tinkerscript.wire.sessions import Failure, SessionKind, SessionSort, SessionState
+
+Row = TypeVar("Row", bound=Model)
 
 
 def session_get(*, project: Project, session_id: str) -> Session:
@@ -88,13 +92,16 @@ def session_list(
     ``bounds``, where given. ``sort_by`` names the measure of ``SessionSort.MEASURE``. Raises
     InvalidRequest for what is no cursor of this order, no option and no measure.
     """
-    sessions = _created(since, until).filter(project=project)
-    if states:
-        sessions = sessions.filter(state__in=states)
-    if kinds:
-        sessions = sessions.filter(kind__in=kinds)
-    if base_model:
-        sessions = sessions.filter(base_model=base_model)
+    exact = {
+        "state__in": states,
+        "kind__in": kinds,
+        "base_model": base_model,
+        "pinned": pinned,
+        "created_at__gte": since,
+        "created_at__lt": until,
+    }
+    given = {name: value for name, value in exact.items() if value or value is False}
+    sessions = Session.objects.filter(project=project, **given)
     if name:
         sessions = sessions.filter(Q(name__icontains=name) | Q(id__icontains=name))
     for tag in tags:
@@ -102,12 +109,7 @@ def session_list(
         sessions = sessions.filter(GreaterThan(StrIndex("tags", Value(tags_text([tag]))), 0))
     for option in options:
         sessions = sessions.filter(_option(option))
-    if pinned is not None:
-        sessions = sessions.filter(pinned=pinned)
-    for at, bound in enumerate(bounds):
-        name, side = f"measured_{at}", "gte" if bound.is_least else "lte"
-        sessions = sessions.alias(**{name: last_measure(bound.name)})
-        sessions = sessions.filter(**{f"{name}__{side}": bound.value})
+    sessions = within_bounds(sessions, bounds, last_measure)
     return session_page(
         sessions, project=project, sort=sort, reverse=reverse, sort_by=sort_by, cursor=cursor,
         limit=limit,
@@ -143,14 +145,14 @@ def _option(text: str) -> Q:
     return has_it | ~Q(config__has_key=name) if is_default else has_it
 
 
-def _created(since: datetime | None, until: datetime | None) -> QuerySet[Session]:
-    """The sessions that were created from ``since`` on and before ``until``."""
-    sessions = Session.objects.all()
-    if since is not None:
-        sessions = sessions.filter(created_at__gte=since)
-    if until is not None:
-        sessions = sessions.filter(created_at__lt=until)
-    return sessions
+def within_bounds(
+    rows: QuerySet[Row], bounds: Collection[MetricBound], measure: Callable[[str], BaseExpression]
+) -> QuerySet[Row]:
+    """Those of ``rows`` whose measures, which ``measure`` makes of a name, are within all bounds."""
+    for at, bound in enumerate(bounds):
+        name, side = f"measured_{at}", "gte" if bound.is_least else "lte"
+        rows = rows.alias(**{name: measure(bound.name)}).filter(**{f"{name}__{side}": bound.value})
+    return rows
 
 
 def tags_text(tags: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ from allauth.account.internal.userkit import filter_users_by_email
 from allauth.mfa import signals as mfa
 from allauth.mfa.models import Authenticator
 from django.contrib.auth.signals import user_login_failed
-from django.dispatch import receiver
+from django.dispatch import Signal, receiver
 from django.http import HttpRequest
 
 from console.audit.models import AuditRecord
@@ -28,9 +28,17 @@ from tinkerscript.wire.account import Role
 UNKNOWN_ACCOUNT_LOG = "nobody"  # ids of projects begin with prj_
 UNKNOWN_ACTOR = "somebody"  # who tried to sign in has not shown who they are
 AGENT_LENGTH = 200
-
-
 KINDS = ("sign_", "second_factor_", "password_")  # how the actions below begin
+# What a person has done themselves, and the action by which it is recorded.
+OF_PERSONS = {
+    account.user_logged_in: "sign_in",
+    account.password_changed: "password_change",
+    account.password_set: "password_change",
+    account.password_reset: "password_reset",
+    mfa.authenticator_added: "second_factor_add",
+    mfa.authenticator_removed: "second_factor_remove",
+    mfa.authenticator_reset: "second_factor_renew",
+}
 
 
 def sign_in_list(*, user: User, limit: int) -> list[AuditRecord]:
@@ -43,11 +51,6 @@ def sign_in_list(*, user: User, limit: int) -> list[AuditRecord]:
     return audit_find(
         logs=[*owned, _own_log(user)], kinds=KINDS, target={"email": user.email}, limit=limit
     )
-
-
-@receiver(account.user_logged_in)
-def signed_in(request: HttpRequest, user: User, **_: Any) -> None:
-    _record(request, user, "sign_in")
 
 
 @receiver(user_login_failed)
@@ -75,35 +78,16 @@ def signed_out_elsewhere(request: HttpRequest, user: User, *, count: int) -> Non
     _record(request, user, "sign_out_elsewhere", sign_ins=count)
 
 
-@receiver([account.password_changed, account.password_set])
-def password_changed(request: HttpRequest, user: User, **_: Any) -> None:
-    _record(request, user, "password_change")
-
-
-@receiver(account.password_reset)
-def password_reset(request: HttpRequest, user: User, **_: Any) -> None:
-    _record(request, user, "password_reset")
-
-
-@receiver(mfa.authenticator_added)
-def second_factor_added(
-    request: HttpRequest, user: User, authenticator: Authenticator, **_: Any
+@receiver([*OF_PERSONS])
+def done_by_person(
+    signal: Signal,
+    request: HttpRequest,
+    user: User,
+    authenticator: Authenticator | None = None,
+    **_: Any,
 ) -> None:
-    _record(request, user, "second_factor_add", kind=authenticator.type)
-
-
-@receiver(mfa.authenticator_removed)
-def second_factor_removed(
-    request: HttpRequest, user: User, authenticator: Authenticator, **_: Any
-) -> None:
-    _record(request, user, "second_factor_remove", kind=authenticator.type)
-
-
-@receiver(mfa.authenticator_reset)
-def second_factor_renewed(
-    request: HttpRequest, user: User, authenticator: Authenticator, **_: Any
-) -> None:
-    _record(request, user, "second_factor_renew", kind=authenticator.type)
+    kind = {"kind": authenticator.type} if authenticator else {}
+    _record(request, user, OF_PERSONS[signal], **kind)
 
 
 def _record(

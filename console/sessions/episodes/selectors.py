@@ -16,7 +16,7 @@ from console.sessions.episodes.models import EpisodeAnnotation
 from console.sessions.episodes.names import agent_mark
 from console.sessions.episodes.text_blocks import may_have
 from console.sessions.models import EpisodeRecord, Session
-from console.sessions.selectors import session_get
+from console.sessions.selectors import session_get, within_bounds
 from console.users.models import Project
 from tinkerscript.wire.episodes import Thumb
 from tinkerscript.wire.events import EventKind
@@ -206,31 +206,23 @@ def step_get(*, project: Project, session_id: str, step: int) -> Step:
     """One step with its groups. Raises NotFound where nothing of it is recorded."""
     session = session_get(project=project, session_id=session_id)
     entries = EventRecord.objects.filter(session_id=session.id)
-    metric = entries.filter(key=f"step {step}").first()
+    around = entries.filter(key__in=[f"step {each}" for each in (step - 1, step, step + 1)])
+    by_key = {entry.key: entry for entry in around}
     refused = entries.filter(
         kind=EventKind.EVENT, key__startswith="refused ", data__step=step
     ).order_by("id")
-    episodes = EpisodeRecord.objects.filter(session=session, trained_step=step).order_by("seq")[
-        :MAX_OF_STEP
-    ]
-    groups = _by_key(episodes)
-    found = Step(step, metric, list(refused), groups, *_neighbours(session, step))
-    if found.metric is None and not found.refused and not groups:
+    episodes = EpisodeRecord.objects.filter(session=session, trained_step=step).order_by("seq")
+    found = Step(
+        step,
+        by_key.get(f"step {step}"),
+        list(refused),
+        _by_key(episodes[:MAX_OF_STEP]),
+        step - 1 if f"step {step - 1}" in by_key else None,
+        step + 1 if f"step {step + 1}" in by_key else None,
+    )
+    if found.metric is None and not found.refused and not found.groups:
         raise NotFound(f"There is no step {step} in this session.")
     return found
-
-
-def _neighbours(session: Session, step: int) -> tuple[int | None, int | None]:
-    entries = EventRecord.objects.filter(session_id=session.id)
-    found = set(
-        entries.filter(key__in=[f"step {step - 1}", f"step {step + 1}"]).values_list(
-            "key", flat=True
-        )
-    )
-    return (
-        step - 1 if f"step {step - 1}" in found else None,
-        step + 1 if f"step {step + 1}" in found else None,
-    )
 
 
 def episodes_matching(session: Session, only: EpisodeFilter) -> QuerySet[EpisodeRecord]:
@@ -251,10 +243,7 @@ def episodes_matching(session: Session, only: EpisodeFilter) -> QuerySet[Episode
         episodes = may_have(session, episodes, agent_mark(only.agent)).filter(
             agents__contains=agent_mark(only.agent)
         )
-    for at, bound in enumerate(only.metrics):
-        name, side = f"measured_{at}", "gte" if bound.is_least else "lte"
-        episodes = episodes.alias(**{name: _measure(bound.name)})
-        episodes = episodes.filter(**{f"{name}__{side}": bound.value})
+    episodes = within_bounds(episodes, only.metrics, _measure)
     said = EpisodeAnnotation.objects.filter(session=session).values("episode_id")
     if only.thumb is not None:
         episodes = episodes.filter(episode_id__in=said.filter(thumb=only.thumb))
