@@ -24,9 +24,18 @@ class Holding:
         self.size_bytes = 0
 
     def add(self, size_bytes: int) -> None:
-        """Count further bytes of the call's body. Raises RelayError when that exceeds the limit."""
+        """Count further bytes of the call's body, until it ends. Raises RelayError when these are too
+        many.
+        """
         self.size_bytes += size_bytes
-        self._limits.bytes_add(self._key, size_bytes)
+        of_key, of_all = self._limits.bytes.count(self._key, size_bytes)
+        if of_key > MAX_BYTES_PER_KEY:
+            raise _too_much(
+                f"the calls under way of this API key have more than {MAX_BYTES_PER_KEY} bytes of "
+                "bodies"
+            )
+        if of_all > MAX_BYTES:
+            raise _overloaded()
 
 
 class RelayLimits:
@@ -55,19 +64,6 @@ class RelayLimits:
             self.calls.count(key, -1)
             if holding.size_bytes:
                 self.bytes.count(key, -holding.size_bytes)
-
-    def bytes_add(self, key: str, size_bytes: int) -> None:
-        """Raises RelayError when these are too many; they count all the same until their call
-        ends.
-        """
-        of_key, of_all = self.bytes.count(key, size_bytes)
-        if of_key > MAX_BYTES_PER_KEY:
-            raise _too_much(
-                f"the calls under way of this API key have more than {MAX_BYTES_PER_KEY} bytes of "
-                "bodies"
-            )
-        if of_all > MAX_BYTES:
-            raise _overloaded()
 
 
 def _too_much(what: str) -> RelayError:

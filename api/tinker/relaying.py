@@ -138,7 +138,9 @@ def _place(of: ModelId | str) -> Place | None:
         found = model.session if model else None
     else:
         found = Session.objects.filter(id=of).first()
-    return found and Place(found.id, found.project_id, found.base_model, found.key_id)
+    if found is None:
+        return None
+    return Place(found.id, found.project_id, found.base_model, found.key_id)
 
 
 def _used(model_id: ModelId) -> None:

@@ -9,8 +9,8 @@ from asgiref.sync import sync_to_async
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 
-from api.episode_presenters import annotation_view
 from api.gateway_proxy import ID_FORM, gateway_response
+from api.presenters import annotation_view
 from api.rest.authentication import Caller
 from api.views.queries import ExportQuery
 from console.errors import NotFound

@@ -8,8 +8,7 @@ reached with it.
 from django.conf import settings
 from django.http import HttpResponse
 
-from api.episode_presenters import episode_list_view
-from api.presenters import session_view
+from api.presenters import episode_list_view, session_view
 from api.rest.authentication import Caller
 from api.views.queries import MetricQuery, SharedEpisodeQuery, TimelinesQuery
 from api.views.sessions import columns_of

@@ -13,14 +13,14 @@ from asgiref.sync import sync_to_async
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
-from api.episode_presenters import (
+from api.gateway_proxy import gateway_response
+from api.presenters import (
     annotation_view,
     episode_list_view,
     episode_view,
     group_list_view,
     step_view,
 )
-from api.gateway_proxy import gateway_response
 from api.rest.authentication import Caller
 from api.rest.errors import json_response
 from api.views.queries import (

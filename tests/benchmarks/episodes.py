@@ -94,7 +94,7 @@ def fill(count: int) -> Any:
 
 def lists(session: Any) -> Iterator[tuple[str, tuple[float, float]]]:
     """Every filter and sort with the milliseconds of a page, by the clock and of the CPU."""
-    from api.episode_presenters import episode_list_view, group_list_view, step_view
+    from api.presenters import episode_list_view, group_list_view, step_view
     from console.sessions.episodes.facets import episode_facets
     from console.sessions.episodes.selectors import (
         EpisodeFilter,

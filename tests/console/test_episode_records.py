@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from api.episode_presenters import episode_view
+from api.presenters import episode_view
 from console.errors import InvalidRequest, NotFound, StaleLease
 from console.live.services import event_record
 from console.object_store import client as object_store

@@ -142,16 +142,6 @@ def _read_optional(
     )
 
 
-def _read_words(name: str, source: Mapping[str, str]) -> tuple[str, ...]:
-    try:
-        words = shlex.split(read_text(name, "", source=source))
-    except ValueError as error:
-        raise ImproperlyConfigured(f"{name} cannot be read: {error}.") from None
-    if bad := [word for word in words if not word.startswith("--")]:
-        raise ImproperlyConfigured(f"{name}: {bad[0]!r} is not an option of the form --name=value.")
-    return tuple(words)
-
-
 def slurm_notice_s(options: Sequence[str]) -> int:
     """How long before its end Slurm tells a job, in seconds: as a --signal among ``options`` says,
     or 90.
@@ -171,12 +161,17 @@ def slurm_notice_s(options: Sequence[str]) -> int:
 
 
 def _read_slurm_options(name: str, source: Mapping[str, str]) -> tuple[str, ...]:
-    options = _read_words(name, source)
+    try:
+        options = shlex.split(read_text(name, "", source=source))
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name} cannot be read: {error}.") from None
+    if bad := [word for word in options if not word.startswith("--")]:
+        raise ImproperlyConfigured(f"{name}: {bad[0]!r} is not an option of the form --name=value.")
     try:
         slurm_notice_s(options)
     except ValueError as error:
         raise ImproperlyConfigured(f"{name}: {error}.") from None
-    return options
+    return tuple(options)
 
 
 def _read_ray_address(source: Mapping[str, str]) -> str:
