@@ -65,6 +65,7 @@ RELEASED_AT_ONCE = 16  # runtimes that end together when the server stops
 UNENDED_DEADLINE = timedelta(minutes=10)
 IDLE_S = 4.0  # between ticks where nothing runs or waits; the lease lasts longer
 PAUSE_S = 10.0  # after a gap this long between ticks the reconciler was stopped, not the runtimes
+STARTED = {SessionState.PROVISIONING, SessionState.LOADING, SessionState.READY}
 COLUMNS_READ = (
     "state", "desired", "phase", "restarts", "created_at", "state_since", "lease_sha256", "lease_expires_at",
     "launch_handle", "address", "gateway_port", "progress_at", "last_activity_at", "accounting", "config",
@@ -219,11 +220,7 @@ class Reconciler:
 
     def _release(self, session: Session, stopped: Future[list[str]]) -> None:
         lines = stopped.result()
-        running = session.state in {
-            SessionState.PROVISIONING,
-            SessionState.LOADING,
-            SessionState.READY,
-        }
+        running = session.state in STARTED
         if running and session.desired == Desired.SUSPEND:
             self._move_suspended(session)
         elif running and session.desired == Desired.RUN:
@@ -252,7 +249,7 @@ class Reconciler:
             log.exception("a session could not be reconciled: %s", session_id)
 
     def _reconcile(self, session: Session) -> None:
-        if session.state in {SessionState.PROVISIONING, SessionState.LOADING, SessionState.READY}:
+        if session.state in STARTED:
             self._running(session)
         elif session.state == SessionState.STOPPING:
             self._stopping(session)
@@ -262,26 +259,26 @@ class Reconciler:
             Session.objects.filter(id=session.id, state=session.state).update(launch_handle=None)
 
     def _running(self, session: Session) -> None:
-        now = timezone.now()
         if session.desired == Desired.STOP:
             move(session, SessionState.STOPPING, reason="stop requested")
             return
-        status = self._launcher(session).inspect(runtime_handle(session))
+        now, launcher = timezone.now(), self._launcher(session)
+        status = launcher.inspect(runtime_handle(session))
         if session.desired == Desired.SUSPEND and session.state == SessionState.READY:
             self._suspending(session, alive=status.state == "running", now=now)
             return
         self._suspending_since.pop(session.id, None)
         if status.state == "running":
-            address_note(session, self._launcher(session))
+            address_note(session, launcher)
         if ended := self._ended_cause(session, status, now):
-            recover(session, ended, "exited", launcher=self._launcher(session))
+            recover(session, ended, "exited", launcher=launcher)
         elif status.state == "waiting":
             waiting_note(session, status.reason, now)
         elif self._stuck_cause(session, now):
             session.refresh_from_db()  # it may have moved since this tick read it
             if cause := self._stuck_cause(session, now):
                 stuck_announce(session, cause)
-                recover(session, cause, "stuck", launcher=self._launcher(session))
+                recover(session, cause, "stuck", launcher=launcher)
         elif (
             self._draining
             and session.state == SessionState.READY
@@ -329,17 +326,13 @@ class Reconciler:
         )
 
     def _stopping(self, session: Session) -> None:
-        status = (
-            self._launcher(session).inspect(runtime_handle(session))
-            if session.launch_handle
-            else None
-        )
-        alive = status is not None and status.state == "running"
-        if alive and not liveness.is_overdue(
-            session, since=session.state_since, now=timezone.now()
-        ):
-            return
+        alive = False
         if session.launch_handle:
-            runtime_end(session, launcher=self._launcher(session), grace_s=KILL_GRACE_S)
+            launcher = self._launcher(session)
+            alive = launcher.inspect(session.launch_handle).state == "running"
+            since, now = session.state_since, timezone.now()
+            if alive and not liveness.is_overdue(session, since=since, now=now):
+                return
+            runtime_end(session, launcher=launcher, grace_s=KILL_GRACE_S)
         reason = "the runtime did not end in time and was killed" if alive else "the runtime ended"
         move(session, SessionState.STOPPED, reason=reason, launch_handle=None)
