@@ -11,11 +11,11 @@ from typing import Any
 from gpu_runtime.generation.answer_cutters import OneCall, StopStrings
 from gpu_runtime.generation.requests import ChatRequest, NamedTool
 from gpu_runtime.generation.schemas import schema_bound
-from gpu_runtime.generation.thinking_budget import ThinkingBudget, budget_check, budget_of
+from gpu_runtime.generation.thinking_budget import ThinkingBudget, budget_check
 from gpu_runtime.journal.records import Completion
 from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.answer_parser import AnswerParser
-from gpu_runtime.rendering.harmony import Harmony, HarmonyParser
+from gpu_runtime.rendering.harmony import HarmonyParser
 from gpu_runtime.rendering.renderer import Renderer
 from gpu_runtime.rendering.thoughts import ThoughtFormat
 from gpu_runtime.rendering.tool_formats import ToolFormat
@@ -84,16 +84,35 @@ class AnswerForm:
 
     @cached_property
     def grammar(self) -> str | None:
-        """What the answer must look like beyond a plain schema. Raises BadRequest for schemas that
-        are too large.
+        """What the answer must look like beyond a plain schema: its structural tag; None for free
+        text, and for a plain schema. A forced call is no answer that has a format.
+
+        Raises BadRequest for schemas that are too large, before anything is made of them.
         """
-        return answer_grammar(
-            self.request,
-            self.renderer.harmony,
-            self.tool_format,
-            is_guaranteed=self.is_guaranteed,
-            may_call_or_answer=self.may_call_or_answer,
-        )
+        request, call_format, harmony = self.request, self.tool_format, self.renderer.harmony
+        is_forced = self.forced is not None
+        tools = self._callable_tools(are_held=is_forced or self.may_call_or_answer)
+        if call_format is not None:
+            schema_bound([tool["function"]["parameters"] for tool in tools], param="tools")
+        if not is_forced and (asked := request.json_schema or request.structure) is not None:
+            param = "response_format" if request.response_format else "structured_outputs"
+            schema_bound(json.loads(asked), param=param)
+        if harmony is not None:
+            if is_forced:
+                return harmony_call(harmony, tools)
+            final = final_grammar(request.json_schema, request.structure)
+            if final is None and not self.is_guaranteed:
+                return None
+            return harmony_answer(harmony, tools if call_format else [], final)
+        if call_format is None:
+            return request.structure
+        many = not request.wants_one_call and not call_format.single
+        if is_forced:
+            is_named = isinstance(request.tool_choice, NamedTool)
+            return forced_call(call_format, tools, many=many and not is_named)
+        if request.json_schema is not None:
+            return call_or_answer(call_format, tools, request.json_schema, many=many)
+        return text_then_calls(call_format, tools, many=many) if self.is_guaranteed else None
 
     @property
     def stops_follow_thoughts(self) -> bool:
@@ -105,8 +124,11 @@ class AnswerForm:
     @property
     def thinking_budget(self) -> ThinkingBudget | None:
         """What ends the thoughts of one answer; None where nothing does."""
-        parser = partial(self._parser, None, self.thoughts)
-        return budget_of(self.request, self.thoughts, self.renderer, parser)
+        tokens, thoughts, renderer = self.request.thinking_budget, self.thoughts, self.renderer
+        if tokens is None or thoughts is None:
+            return None
+        closing, reader = renderer.encode(thoughts.closing), partial(self._parser, None, thoughts)
+        return ThinkingBudget(tokens, closing, reader, renderer.decode, renderer.vocabulary)
 
     def check(self) -> None:
         """Raises BadRequest for a form that this model cannot write, and for two that exclude each
@@ -230,54 +252,15 @@ class AnswerForm:
             thoughts=thoughts,
         )
 
-
-def answer_grammar(
-    request: ChatRequest,
-    harmony: Harmony | None,
-    call_format: ToolFormat | None,
-    *,
-    is_guaranteed: bool,
-    may_call_or_answer: bool,
-) -> str | None:
-    """The structural tag of the answer; None for free text, and for a plain schema. A forced call
-    is no answer that has a format.
-
-    Raises BadRequest for schemas that are too large, before anything is made of them.
-    """
-    is_forced = request.must_call and call_format is not None
-    tools = callable_tools(request, are_held=is_forced or may_call_or_answer)
-    if call_format is not None:
-        schema_bound([tool["function"]["parameters"] for tool in tools], param="tools")
-    if not is_forced and (asked := request.json_schema or request.structure) is not None:
-        param = "response_format" if request.response_format else "structured_outputs"
-        schema_bound(json.loads(asked), param=param)
-    if harmony is not None:
-        if is_forced:
-            return harmony_call(harmony, tools)
-        final = final_grammar(request.json_schema, request.structure)
-        if final is None and not is_guaranteed:
-            return None
-        return harmony_answer(harmony, tools if call_format else [], final)
-    if call_format is None:
-        return request.structure
-    many = not request.wants_one_call and not call_format.single
-    if is_forced:
-        is_named = isinstance(request.tool_choice, NamedTool)
-        return forced_call(call_format, tools, many=many and not is_named)
-    if request.json_schema is not None:
-        return call_or_answer(call_format, tools, request.json_schema, many=many)
-    return text_then_calls(call_format, tools, many=many) if is_guaranteed else None
-
-
-def callable_tools(request: ChatRequest, *, are_held: bool) -> list[dict[str, Any]]:
-    """The tools that may be called, with the schemas that their arguments are held to: all of them
-    where ``are_held``, else those of strict tools.
-    """
-    chosen, strict = request.chosen_tools, request.strict_tools
-    return [
-        tool
-        if are_held or tool["function"]["name"] in strict
-        else tool | {"function": tool["function"] | {"parameters": {"type": "object"}}}
-        for tool in request.normal_tools
-        if chosen is None or tool["function"]["name"] in chosen
-    ]
+    def _callable_tools(self, *, are_held: bool) -> list[dict[str, Any]]:
+        """The tools that may be called, with the schemas that their arguments are held to: all of
+        them where ``are_held``, else those of strict tools.
+        """
+        chosen, strict = self.request.chosen_tools, self.request.strict_tools
+        return [
+            tool
+            if are_held or tool["function"]["name"] in strict
+            else tool | {"function": tool["function"] | {"parameters": {"type": "object"}}}
+            for tool in self.request.normal_tools
+            if chosen is None or tool["function"]["name"] in chosen
+        ]

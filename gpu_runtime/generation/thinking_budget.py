@@ -18,7 +18,6 @@ from gpu_runtime.interfaces import Delta, SamplingOptions, TokenSource
 from gpu_runtime.journal.token_values import set_pack
 from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.answer_parser import AnswerParser
-from gpu_runtime.rendering.renderer import Renderer
 from gpu_runtime.rendering.thoughts import ThoughtFormat
 
 
@@ -169,18 +168,3 @@ def budget_check(
             param="thinking_budget",
             openai_code="unsupported_parameter",
         )
-
-
-def budget_of(
-    request: SampledRequest,
-    thoughts: ThoughtFormat | None,
-    renderer: Renderer,
-    reader: Callable[[], AnswerParser],
-) -> ThinkingBudget | None:
-    """What ends the thoughts of one answer; None where nothing does."""
-    if request.thinking_budget is None or thoughts is None:
-        return None
-    closing = renderer.encode(thoughts.closing)
-    return ThinkingBudget(
-        request.thinking_budget, closing, reader, renderer.decode, renderer.vocabulary
-    )
