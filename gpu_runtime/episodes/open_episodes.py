@@ -3,6 +3,8 @@ share: of each its clocks, the calls in flight, and what later calls can continu
 """
 
 import asyncio
+import math
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -81,6 +83,11 @@ class OpenEpisode:
             version_first=record.version_first,
             not_trained=record.reason if record.eval else None,
         )
+
+    @classmethod
+    def endless(cls, name: str) -> "OpenEpisode":
+        """One that never ends, of calls that are not kept: their seeds are mixed with its name."""
+        return cls(name, True, "", begun_at=time.time(), deadline_at=math.inf, last_seen=0.0)
 
     def expiry(self, now: float, idle_timeout_s: float) -> str | None:
         """Why the episode is over by its clocks, or None. A call in flight is not idleness."""

@@ -3,7 +3,6 @@
 A call carries a key of the session, or the relay's where the control plane has checked an API key.
 """
 
-import math
 import time
 from collections.abc import Callable
 
@@ -46,15 +45,7 @@ class ServedModel:
         self._names, self._version = ModelNames(assignment), version
         recorder = ForgottenCalls(self._call_over)
         self._calls = Calls(recorder, engine, renderer, assignment.config, on_fault=on_fault)
-        # All calls are of one episode that never ends: seeds are mixed with its name.
-        self._episode = OpenEpisode(
-            id=assignment.session_id,
-            eval=True,
-            group_key="",
-            begun_at=0.0,
-            deadline_at=math.inf,
-            last_seen=0.0,
-        )
+        self._episode = OpenEpisode.endless(assignment.session_id)  # of all calls
         self._last_call_at = time.time()
 
     @property

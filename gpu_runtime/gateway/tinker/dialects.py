@@ -7,7 +7,6 @@ the dialect code that episodes use.
 """
 
 import asyncio
-import math
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -119,15 +118,7 @@ class DialectRoutes:
             self._engine, folder, lambda *call: self._events.publish(CallDone(sampler_id, *call))
         )
         calls = Calls(recorder, source, renderer, self._config, on_fault=self._on_fault)
-        # All calls of a sampler are of one episode that never ends: seeds are mixed with its name.
-        episode = OpenEpisode(
-            id=sampler_id,
-            eval=True,
-            group_key="",
-            begun_at=time.time(),
-            deadline_at=math.inf,
-            last_seen=0.0,
-        )
+        episode = OpenEpisode.endless(sampler_id)  # of all calls of the sampler
 
         def authenticate(_: Request) -> OpenEpisode:
             # no call continues another: a template may write today's date
