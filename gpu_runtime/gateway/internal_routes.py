@@ -25,8 +25,8 @@ from gpu_runtime.gateway.http import (
 from gpu_runtime.journal.records import CallRecord, EpisodeRecord
 from gpu_runtime.refusals import BadRequest, NotFound
 from gpu_runtime.rendering.renderer import Renderer
-from gpu_runtime.trajectories.advantages import step_advantages
 from gpu_runtime.trajectories.documents import episode_document
+from gpu_runtime.trajectories.rows import step_advantages
 from gpu_runtime.trajectories.token_texts import TokenTexts
 from tinkerscript.wire.episodes import (
     EpisodeAbandon,

@@ -32,10 +32,9 @@ from gpu_runtime.session import Session
 from tinkerscript.wire.reading.trajectories import EpisodeRow, EpisodeRows
 from tinkerscript.wire.runtime import PackedEpisode
 
-from .advantages import step_advantages
 from .documents import document_pack, episode_document
 from .outbox import Due, documents_due, documents_stored, reporting_begin, rows_due, rows_reported
-from .rows import episode_row
+from .rows import episode_row, step_advantages
 from .token_texts import TokenTexts
 
 ROWS_EVERY_S = 1.0

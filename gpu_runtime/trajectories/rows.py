@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpu_runtime.journal.records import CallRecord, EpisodeRecord, plain
+from gpu_runtime.loop.batching import Batch, batch_advantages
+from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import EpisodeState, RefusedCalls
 from tinkerscript.wire.reading.trajectories import EXCERPT_CHARACTERS, EpisodeFate, EpisodeRow
 from tinkerscript.wire.training.engine_correction import ratios_count
@@ -62,6 +64,20 @@ def episode_row(
         deadline_at=record.deadline_at,
         ended_at=record.ended_at,
     )
+
+
+def step_advantages(batch: Batch | None, config: SessionConfig) -> dict[str, dict[str, float]]:
+    """The advantages with which a step trained its episodes, computed again from its batch.
+
+    By episode: the advantage of each call. Empty for a step without a batch.
+    """
+    if batch is None:
+        return {}
+    return {
+        episode.record.id: advantages
+        for group, advantages_G in zip(batch.groups, batch_advantages(batch, config), strict=True)
+        for episode, advantages in zip(group.episodes, advantages_G, strict=True)
+    }
 
 
 def fate_of(record: EpisodeRecord) -> EpisodeFate:

@@ -28,9 +28,9 @@ from gpu_runtime.loop.batching import batch_samples
 from gpu_runtime.refusals import GatewayError
 from gpu_runtime.trajectories import reporter as reporter_module
 from gpu_runtime.trajectories import stored_calls
-from gpu_runtime.trajectories.advantages import step_advantages
 from gpu_runtime.trajectories.erasure import EpisodeErasure
 from gpu_runtime.trajectories.outbox import Due, documents_stored
+from gpu_runtime.trajectories.rows import step_advantages
 from support.fake_control_plane import FakeControlPlane, error_body
 from support.runtime_harness import Running, batches_of, episode_complete
 from support.waiting import eventually
