@@ -5,28 +5,19 @@ step changes.
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from itertools import chain
 from typing import Any
 
-from gpu_runtime.episodes.batch_export import KeptBatch
-from gpu_runtime.episodes.call_reader import (
-    CallReader,
-    Recall,
-    batch_load,
-    batch_named,
-    group_load,
-    none_recalled,
-)
 from gpu_runtime.episodes.grouping import Places, full_groups, stale_episodes
 from gpu_runtime.episodes.journal_executor import JournalExecutor
+from gpu_runtime.episodes.kept_batches import KeptBatches, Recall, group_load, none_recalled
 from gpu_runtime.episodes.open_episodes import ON_THE_WAY_S, BegunEpisodes, OpenEpisodes
 from gpu_runtime.episodes.progress import EpisodesDropped, GroupsSetAside, waiting_phase
 from gpu_runtime.events import Events
 from gpu_runtime.journal.erasing import ERASED, episode_scrub, erasable_check
 from gpu_runtime.journal.journal import Journal
-from gpu_runtime.journal.pruning import CallsPruned
-from gpu_runtime.journal.records import BatchRecord, EpisodeRecord
+from gpu_runtime.journal.records import EpisodeRecord
 from gpu_runtime.journal.token_values import NO_VALUES, TokenValues
 from gpu_runtime.loop.batching import (
     Batch,
@@ -46,7 +37,7 @@ LEVEL = "nothing to learn: every reward of its group is the same"
 STALE = "stale: its tokens are older than max_staleness allows"
 
 
-class Batches:
+class Batches(KeptBatches):
     """``policy_version`` is the number of completed steps. One batch is under way at a time, and it
     is journaled.
     """
@@ -61,13 +52,8 @@ class Batches:
         events: Events,
         recall: Recall = none_recalled,
     ) -> None:
-        self.calls, self._now = CallReader(journal, executor, recall), open_episodes.now
-        self._journal, self._config, self._executor, self._changes = (
-            journal,
-            config,
-            executor,
-            changes,
-        )
+        super().__init__(journal, config, executor, recall)
+        self._now, self._changes = open_episodes.now, changes
         self._events = events
         self._begun = BegunEpisodes(config, open_episodes)
         self._lock, self._stepping, self._is_early = asyncio.Lock(), False, False
@@ -172,35 +158,6 @@ class Batches:
         """
         return None if self.is_over else await self._make(1, may_wait=False)
 
-    async def batch(self, step: int) -> Batch | None:
-        """The journaled batch of ``step`` with all its episodes, as it was or will be trained."""
-        found = await self._executor.run(self._journal.batches.get, step)
-        if found is None:
-            return None
-        return await self._executor.run(
-            batch_load, self._journal, found, await self.calls.recalled(_members(found))
-        )
-
-    async def kept(self, name: str) -> KeptBatch | None:
-        """A batch by the number of its step or, if it was refused, by its name. Raises as
-        ``CallReader`` does.
-        """
-        found = await asyncio.to_thread(batch_named, self._journal, self._config, name)
-        while found is not None:
-            record, config, state, reason, metrics = found
-            recalled = await self.calls.recalled(_members(record))
-            with suppress(CallsPruned):  # pruned since: recalled now
-                batch = await asyncio.to_thread(batch_load, self._journal, record, recalled)
-                return KeptBatch(name, batch, config, state, reason, metrics)
-        return None
-
-    def find(self, step: int) -> Batch | None:
-        """The batch of a step of which nothing is pruned. Reads the disk: call it in a thread.
-        Raises CallsPruned.
-        """
-        record = self._journal.batches.get(step)
-        return None if record is None else batch_load(self._journal, record, {})
-
     @contextmanager
     def stepping(self) -> Iterator[None]:
         """Around a step and its hand-over. Leaving it lets calls and episodes go on, whatever
@@ -242,19 +199,11 @@ class Batches:
             )
         self._changes.notify()
 
-    async def config_at(self, step: int) -> SessionConfig:
-        """What a step is trained with: options may have been changed since the session began."""
-        return await self._executor.run(self._journal.changes.config_at, self._config, step)
-
     @asynccontextmanager
     async def before_next(self) -> AsyncIterator[int]:
         """The number of the next step without a batch; none gets one inside."""
         async with self._lock:
             yield (self._under_way or self.policy_version) + 1
-
-    async def step_metrics(self, step: int) -> dict[str, Any] | None:
-        """What was recorded of a step, which is never undone; None of one that is not done."""
-        return await self._executor.run(self._journal.batches.step_metrics, step)
 
     async def set_aside(self, step: int, groups: Sequence[Group]) -> None:
         """Groups without a gradient that were for ``step``: their episodes become stale, and they
@@ -276,12 +225,12 @@ class Batches:
     async def erase(self, record: EpisodeRecord, *, states: tuple[int, int]) -> None:
         """Take what the journal has of an episode out of it; it waits for no step any more.
 
-        Raises NotErasable, and as ``CallReader`` does where its batch was pruned: nothing is erased
+        Raises NotErasable, and as ``KeptBatches`` does where its batch was pruned: nothing is erased
         then.
         """
         async with self._lock:  # no batch is made of it meanwhile
             await self._executor.run(erasable_check, self._journal.database, record, states=states)
-            beside = {} if record.reason == ERASED else await self._advantages_beside(record.id)
+            beside = {} if record.reason == ERASED else await self.advantages_beside(record.id)
             self.waiting.pop(record.id, None)
             self._with_signal.clear()
             await self._executor.run(episode_scrub, self._journal.database, record, beside)
@@ -292,24 +241,6 @@ class Batches:
         """Keep how far each episode is from the reference; returns the batch with it."""
         await self._executor.run(self._journal.batches.record_gaps, gaps)
         return await self.batch(step)
-
-    async def groups_set_aside(self, step: int) -> Sequence[float]:
-        """Of each group that was set aside on the way to ``step``, how far its answers spread."""
-        return await self._executor.run(self._journal.batches.level_groups, step)
-
-    async def _advantages_beside(self, episode_id: str) -> dict[str, dict[str, float]]:
-        """Those of the calls of each other episode of its batch; empty for one of no batch."""
-        name = await self._executor.run(self._journal.batches.name_of, episode_id)
-        kept = await self.kept(name) if name else None
-        if kept is None:
-            return {}
-        of_groups = await asyncio.to_thread(batch_advantages, kept.batch, kept.config)
-        pairs = zip(kept.batch.episodes, chain.from_iterable(of_groups), strict=True)
-        return {
-            episode.record.id: by_call
-            for episode, by_call in pairs
-            if by_call and episode.record.id != episode_id
-        }
 
     def _forget(self, step: int) -> None:
         if self._under_way == step:
@@ -389,7 +320,3 @@ class Batches:
             self._events.publish(
                 EpisodesDropped(dropped, STALE, f"{advice[0].upper()}{advice[1:]}.")
             )
-
-
-def _members(record: BatchRecord) -> list[str]:
-    return [episode_id for group in record.groups for episode_id in group]

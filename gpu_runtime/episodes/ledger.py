@@ -17,11 +17,11 @@ from gpu_runtime.control_plane.agent import Recorded
 from gpu_runtime.episodes.admission_queue import AdmissionQueue
 from gpu_runtime.episodes.advice.steps import Notices
 from gpu_runtime.episodes.batches import Batches
-from gpu_runtime.episodes.call_reader import Recall, none_recalled
 from gpu_runtime.episodes.call_recorder import CallRecorder
 from gpu_runtime.episodes.call_views import episode_calls, report
 from gpu_runtime.episodes.config_changes import ConfigChanges
 from gpu_runtime.episodes.journal_executor import JournalExecutor, to_its_end
+from gpu_runtime.episodes.kept_batches import Recall, none_recalled
 from gpu_runtime.episodes.keys import EpisodeKeys
 from gpu_runtime.episodes.open_episodes import OpenEpisode, OpenEpisodes
 from gpu_runtime.episodes.output_check import check_output
@@ -222,19 +222,19 @@ class Episodes:
         """One page of an episode's calls with their tokens, in the order of recording, and the
         report of them all.
 
-        Raises NotFound, BadRequest on a cursor that no page returned, and as ``CallReader`` does.
+        Raises NotFound, BadRequest on a cursor that no page returned, and as ``KeptBatches`` does.
         """
         start = _number(cursor) or 0
         await self._record(episode_id)
-        calls = await self.batches.calls.of_episode(episode_id)
+        calls = await self.batches.calls_of(episode_id)
         return await asyncio.to_thread(episode_calls, calls, start=start, limit=limit)
 
     async def recorded(self, episode_id: str) -> tuple[EpisodeRecord, Sequence[CallRecord]]:
-        """An episode and its calls as they were recorded. Raises NotFound, and as ``CallReader``
+        """An episode and its calls as they were recorded. Raises NotFound, and as ``KeptBatches``
         does.
         """
         record = await self._record(episode_id)
-        return record, await self.batches.calls.of_episode(episode_id)
+        return record, await self.batches.calls_of(episode_id)
 
     async def _begin(
         self, episode: OpenEpisode, request: EpisodeBegin, begin_key: str | None

@@ -192,7 +192,7 @@ CREATE TABLE IF NOT EXISTS kept_advantages (
     episode_id TEXT PRIMARY KEY REFERENCES episodes (id),
     by_call TEXT NOT NULL
 );
--- Options that were changed between two steps: changes/change_table.py.
+-- Options that were changed between two steps: changes.py.
 CREATE TABLE IF NOT EXISTS config_changes (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     first_step INTEGER NOT NULL,
@@ -239,7 +239,7 @@ CREATE TABLE IF NOT EXISTS stored_documents (
 );
 CREATE INDEX IF NOT EXISTS documents_unpruned ON stored_documents (episode_id) WHERE NOT pruned;
 
--- Rewards that were replaced before they were trained, and who did it: changes/reward_table.py.
+-- Rewards that were replaced before they were trained, and who did it: changes.py.
 CREATE TABLE IF NOT EXISTS reward_changes (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     episode_id TEXT NOT NULL REFERENCES episodes (id),

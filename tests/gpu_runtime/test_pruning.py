@@ -211,7 +211,7 @@ class World:
             found["rows"] = self.rows
             for record in self.journal.episodes.page(limit=1000):
                 found[record.id] = record.view(), self.journal.episodes.of_begin(f"k{record.id}")
-                calls = await batches.calls.of_episode(record.id)
+                calls = await batches.calls_of(record.id)
                 found[f"{record.id} calls"] = episode_calls(
                     calls, start=0, limit=100
                 ).model_dump_json()
@@ -382,7 +382,7 @@ async def live(plane: FakeControlPlane, volume: Path, model: Path, kill_at: int 
             counting[0] = False
         lines = {}
         for record in it.journal.episodes.page(limit=100):
-            calls = await it.batches.calls.of_episode(record.id)
+            calls = await it.batches.calls_of(record.id)
             lines[record.id] = (
                 [call.completions[0].logprobs_T for call in calls],
                 record.trained_step,

@@ -21,8 +21,8 @@ from gpu_runtime.control_plane import agent as agent_module
 from gpu_runtime.control_plane.agent import Agent
 from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.episodes.batches import Batches
-from gpu_runtime.episodes.call_reader import Recall, none_recalled
 from gpu_runtime.episodes.journal_executor import JournalExecutor
+from gpu_runtime.episodes.kept_batches import Recall, none_recalled
 from gpu_runtime.episodes.open_episodes import OpenEpisodes
 from gpu_runtime.episodes.progress import episodes_follow
 from gpu_runtime.events import Events
