@@ -4,7 +4,7 @@ client sent it.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from gpu_runtime.generation.labels import Table, ToolTypes, header_labels, take_labels, take_tools
-from gpu_runtime.generation.parsing import checked
+from gpu_runtime.generation.parsing import body_of, checked
 from gpu_runtime.rendering.messages import AssistantMessage, Message
 
 R = TypeVar("R", bound=BaseModel)
@@ -59,23 +59,24 @@ def places_of(request: Request) -> Places:
 @dataclass(frozen=True)
 class Dialect:
     """What bodies of a dialect have beside the fields of its requests: ``labels``, the ``headers``
-    that are labels too, and the types of tools that are no functions or are left out.
+    that are labels too, and the types of tools that are no functions or are left out. ``show`` puts
+    functions into the places of its own tools, and returns what was sent as labels.
     """
 
     labels: Table
     headers: tuple[str, ...] = ()
     tools: ToolTypes | None = None
+    show: Callable[[dict[str, Any]], dict[str, Any]] = lambda body: {}
 
-    def read(
-        self, request: Request, body: dict[str, Any], kind: type[R]
-    ) -> tuple[R, dict[str, Any]]:
+    def read(self, request: Request, body: bytes, kind: type[R]) -> tuple[R, dict[str, Any]]:
         """The request in ``body`` and its labels by path; the places of tools that stay. Raises
         BadRequest, naming what is wrong and where.
         """
-        left_out = self._tools_take(request, body)
-        labels = take_labels(body, self.labels)
-        asked = checked(body, kind)
-        return asked, labels | header_labels(request.headers, self.headers) | left_out
+        sent = body_of(body)
+        of_tools = self.show(sent) | self._tools_take(request, sent)
+        labels = take_labels(sent, self.labels)
+        asked = checked(sent, kind)
+        return asked, labels | header_labels(request.headers, self.headers) | of_tools
 
     def _tools_take(self, request: Request, body: dict[str, Any]) -> dict[str, Any]:
         if self.tools is None:

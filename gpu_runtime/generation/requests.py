@@ -1,4 +1,6 @@
-"""Tools as a chat request describes them, and what it lets the model do with them."""
+"""Requests for completions and the tools that they describe, checked strictly: what is not supported
+is named, never ignored.
+"""
 
 import json
 from collections import Counter
@@ -12,6 +14,7 @@ from gpu_runtime.generation.engine_options import EngineOptions, StrictOptions, 
 from gpu_runtime.rendering.custom_tools import as_function
 from gpu_runtime.rendering.messages import Message, normal, normal_tool
 
+MAX_STOPS, MAX_PROMPTS = 16, 128
 NAME_LETTERS = 128  # at most, as Anthropic's have; OpenAI's 64
 ToolName = Annotated[str, Field(min_length=1, max_length=NAME_LETTERS, pattern="^[a-zA-Z0-9_.-]+$")]
 
@@ -69,9 +72,6 @@ class AllowedTools(StrictOptions):
 
     type: Literal["allowed_tools"]
     allowed_tools: ToolSubset
-
-
-MAX_STOPS, MAX_PROMPTS = 16, 128
 
 
 class StreamOptions(StrictOptions):

@@ -1,6 +1,7 @@
-"""What a training episode may ask of sampling: distributions whose log-probabilities the trainer
-computes exactly.
+"""What chat and text completions share on the way to the engine and back: options of sampling, which
+of them a training episode may have, what was sampled.
 
+A training episode has distributions whose log-probabilities the trainer computes exactly.
 Temperature divides the logits, in the engine and in the trainer. What else changes the distribution
 (a truncation, a penalty, a bias) is known to the engine alone, and is for episodes that are
 evaluated. What only ends an answer (stop_token_ids, ignore_eos) changes no log-probability. Of what

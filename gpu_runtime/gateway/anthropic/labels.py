@@ -1,8 +1,10 @@
-"""The labels of Anthropic's Messages dialect, with the source of every line, and the types of its
-tools.
+"""The labels of Anthropic's Messages dialect, with the source of every line, the types of its tools,
+and those of its own types that the client runs: to the model they are functions.
 
 API: Anthropic's reference, "Create a Message", and the pages of its features (docs.anthropic.com).
 Claude Code: requests of 2.1.332 as recorded (tests/gpu_runtime/gateway/recorded/claude_code.json).
+Calls of the client's tools have the form of any other tool's. Names, options and inputs:
+Anthropic's pages "Bash tool", "Text editor tool" and "Memory tool".
 """
 
 from typing import Any
@@ -153,7 +155,6 @@ TOOLS = ToolTypes(
         "memory_": "Send a type of before, or a tool with that name and an input_schema.",
     },
 )
-MESSAGES = Dialect(MESSAGES_LABELS, HEADERS, TOOLS)
 
 
 SHOWN = "client tools"  # among a call's labels: the types, as they were sent
@@ -228,3 +229,6 @@ def show_client_tools(body: dict[str, Any]) -> dict[str, Any]:
         kept = {name: value for name, value in tool.items() if name not in OF_CLIENT | {"type"}}
         tools[number] = {"description": description, "input_schema": schema} | kept
     return {SHOWN: found} if found else {}
+
+
+MESSAGES = Dialect(MESSAGES_LABELS, HEADERS, TOOLS, show_client_tools)

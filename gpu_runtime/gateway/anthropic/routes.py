@@ -7,14 +7,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from gpu_runtime.episodes.open_episodes import OpenEpisode
-from gpu_runtime.gateway.anthropic.labels import MESSAGES, show_client_tools
+from gpu_runtime.gateway.anthropic.labels import MESSAGES
 from gpu_runtime.gateway.anthropic.messages import PING, message, message_events
 from gpu_runtime.gateway.anthropic.requests import CountRequest, MessagesRequest, chat_request
 from gpu_runtime.gateway.bodies import places_of
 from gpu_runtime.gateway.completion_handler import CompletionHandler
 from gpu_runtime.gateway.http import anthropic_error, read_body
 from gpu_runtime.generation.chat_prompt import PreparedChat
-from gpu_runtime.generation.parsing import body_of
 from gpu_runtime.refusals import GatewayError
 from tinkerscript.wire.errors import ANTHROPIC_PATH
 
@@ -53,11 +52,9 @@ class AnthropicRoutes:
     def _prepare(
         self, request: Request, episode: OpenEpisode, body: bytes, kind: type[CountRequest]
     ) -> PreparedChat:
-        sent = body_of(body)
-        shown = show_client_tools(sent)
-        asked, labels = MESSAGES.read(request, sent, kind)
+        asked, labels = MESSAGES.read(request, body, kind)
         chat = chat_request(asked, places_of(request))
-        return self._handler.prepare(request, episode, chat, body, labels | shown)
+        return self._handler.prepare(request, episode, chat, body, labels)
 
 
 def _error_event(request: Request, error: GatewayError) -> bytes:

@@ -26,7 +26,6 @@ from gpu_runtime.gateway.openai.responses_requests import (
 )
 from gpu_runtime.gateway.openai.responses_tools import CLIENT_TOOLS, NAMESPACES
 from gpu_runtime.generation.chat_prompt import PreparedChat
-from gpu_runtime.generation.parsing import body_of
 from gpu_runtime.generation.requests import ChatRequest, TextRequest
 from gpu_runtime.generation.text_prompt import PreparedText
 
@@ -51,7 +50,7 @@ class OpenAIRoutes:
     async def chat_completions(self, request: Request) -> Response:
         """``POST /v1/chat/completions``, streaming or not."""
         episode, body = self._handler.authenticate(request), await read_body(request)
-        chat, labels = CHAT.read(request, body_of(body), ChatRequest)
+        chat, labels = CHAT.read(request, body, ChatRequest)
         of_thoughts(chat.messages, places_of(request))
         prepared = self._handler.prepare(request, episode, chat, body, labels)
         return await self._handler.answer(request, episode, prepared, chat_completion, chat_chunks)
@@ -59,7 +58,7 @@ class OpenAIRoutes:
     async def completions(self, request: Request) -> Response:
         """``POST /v1/completions``, streaming or not."""
         episode, body = self._handler.authenticate(request), await read_body(request)
-        asked, labels = TEXT.read(request, body_of(body), TextRequest)
+        asked, labels = TEXT.read(request, body, TextRequest)
         renderer, identity = (
             self._handler.calls.renderer,
             self._handler.identity(request, asked, body),
@@ -109,7 +108,7 @@ class OpenAIRoutes:
     async def _response(
         self, request: Request, episode: OpenEpisode, body: bytes, kind: type[R]
     ) -> tuple[R, PreparedChat]:
-        asked, labels = RESPONSES.read(request, body_of(body), kind)
+        asked, labels = RESPONSES.read(request, body, kind)
         recorder = self._handler.calls.recorder
         earlier = EarlierResponses(await recorder.calls(episode) if asked.names_earlier else ())
         chat = chat_request(asked, earlier, places_of(request))

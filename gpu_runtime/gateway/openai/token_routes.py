@@ -13,7 +13,7 @@ from gpu_runtime.gateway.completion_handler import CompletionHandler
 from gpu_runtime.gateway.http import read_body
 from gpu_runtime.gateway.openai.chat_labels import TOKENS
 from gpu_runtime.generation.engine_options import StrictOptions, TemplateOptions
-from gpu_runtime.generation.parsing import body_of, checked
+from gpu_runtime.generation.parsing import checked
 from gpu_runtime.generation.requests import ChatRequest, Tool
 from gpu_runtime.generation.template_options import template_variables
 from gpu_runtime.refusals import BadRequest
@@ -102,7 +102,7 @@ class TokenRoutes:
 
     async def _read(self, request: Request, kind: type[Any]) -> Any:
         self._handler.authenticate(request)
-        asked, _ = TOKENS.read(request, body_of(await read_body(request)), kind)
+        asked, _ = TOKENS.read(request, await read_body(request), kind)
         if asked.model is not None:
             self._handler.check_model(asked.model)
         return asked
