@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from gpu_runtime.health.free_room import room_require
-from gpu_runtime.journal.erasing import ERASED
 from gpu_runtime.journal.journal import Journal
+from gpu_runtime.journal.removal import ERASED
 from gpu_runtime.object_store.journal_replica import JournalReplica
 from gpu_runtime.session import Session
 

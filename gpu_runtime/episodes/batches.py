@@ -15,9 +15,9 @@ from gpu_runtime.episodes.kept_batches import KeptBatches, Recall, group_load, n
 from gpu_runtime.episodes.open_episodes import ON_THE_WAY_S, BegunEpisodes, OpenEpisodes
 from gpu_runtime.episodes.progress import EpisodesDropped, GroupsSetAside, waiting_phase
 from gpu_runtime.events import Events
-from gpu_runtime.journal.erasing import ERASED, episode_scrub, erasable_check
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import EpisodeRecord
+from gpu_runtime.journal.removal import ERASED, episode_scrub, erasable_check
 from gpu_runtime.journal.token_values import NO_VALUES, TokenValues
 from gpu_runtime.loop.batching import (
     Batch,

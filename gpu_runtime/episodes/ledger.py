@@ -28,9 +28,9 @@ from gpu_runtime.episodes.output_check import check_output
 from gpu_runtime.episodes.progress import EpisodeNoted, EpisodeOver, calls_refused
 from gpu_runtime.episodes.repeated_prompts import RepeatedPrompts
 from gpu_runtime.events import Events
-from gpu_runtime.journal.erasing import ERASED
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import CallRecord, EpisodeRecord
+from gpu_runtime.journal.removal import ERASED
 from gpu_runtime.notifier import ChangeNotifier
 from gpu_runtime.refusals import BadRequest, EpisodeClosed, GatewayError, NotFound, OutputConflict
 from tinkerscript.wire.calls import EpisodeCalls

@@ -118,7 +118,7 @@ class BatchTable:
         return row["gap"] if row else None
 
     def kept_advantages(self, episode_id: str) -> dict[str, float] | None:
-        """Of each call of an episode, where another of its batch was erased: see ``erasing.py``."""
+        """Of each call of an episode, where another of its batch was erased: see ``removal.py``."""
         row = self._database.row(
             "SELECT by_call FROM kept_advantages WHERE episode_id = ?", episode_id
         )

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 
 from gpu_runtime.journal.database import Database
 from gpu_runtime.journal.episode_table import EpisodeTable
-from gpu_runtime.journal.pruning import CallsPruned, pruned_among
 from gpu_runtime.journal.records import CallRecord, Completion, Parent, dump
+from gpu_runtime.journal.removal import CallsPruned, pruned_among
 from gpu_runtime.journal.token_values import (
     experts_pack,
     experts_unpack,

@@ -232,7 +232,7 @@ BEGIN
     INSERT OR IGNORE INTO episodes_to_archive VALUES (NEW.id);
 END;
 
--- Ended episodes whose document is in the store; `pruned`: their calls are there alone. pruning.py
+-- Ended episodes whose document is in the store; `pruned`: their calls are there alone. removal.py
 CREATE TABLE IF NOT EXISTS stored_documents (
     episode_id TEXT PRIMARY KEY REFERENCES episodes (id),
     pruned INTEGER NOT NULL

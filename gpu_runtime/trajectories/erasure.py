@@ -16,7 +16,7 @@ from pathlib import Path
 from gpu_runtime.archive.archive import Archive
 from gpu_runtime.episodes.ledger import Episodes
 from gpu_runtime.errors import ControlPlaneLost, ControlPlaneRefused, DiskFull, StoreUnavailable
-from gpu_runtime.journal.erasing import NotErasable
+from gpu_runtime.journal.removal import NotErasable
 from gpu_runtime.refusals import NotAdmitted, OutputConflict, VolumeFull
 
 from .reporter import EpisodeReporter

@@ -17,8 +17,8 @@ from typing import Any
 
 from gpu_runtime.errors import ControlPlaneLost, ControlPlaneRefused, DiskFull, StoreUnavailable
 from gpu_runtime.journal.journal import Journal
-from gpu_runtime.journal.pruning import episodes_prunable, episodes_prune
 from gpu_runtime.journal.records import CallRecord, Completion, Parent
+from gpu_runtime.journal.removal import episodes_prunable, episodes_prune
 from gpu_runtime.journal.token_values import (
     experts_unpack,
     floats_pack,

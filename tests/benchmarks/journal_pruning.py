@@ -22,7 +22,7 @@ from journal_copies import episode_play  # noqa: E402
 
 from gpu_runtime.archive.parts import part_stored, parts_fix, parts_unstored  # noqa: E402
 from gpu_runtime.journal.journal import Journal  # noqa: E402
-from gpu_runtime.journal.pruning import episodes_prunable, episodes_prune  # noqa: E402
+from gpu_runtime.journal.removal import episodes_prunable, episodes_prune  # noqa: E402
 from gpu_runtime.trajectories.outbox import documents_due, documents_stored, rows_due, rows_reported  # noqa: E402
 from gpu_runtime.trajectories.stored_calls import SMALL_BYTES  # noqa: E402
 

@@ -14,9 +14,9 @@ import pytest
 from gpu_runtime.archive.archive import Archive
 from gpu_runtime.archive.table import SCHEMA, episode_row, part_write
 from gpu_runtime.errors import StoreUnavailable
-from gpu_runtime.journal.erasing import ERASED
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import CallRecord, Completion
+from gpu_runtime.journal.removal import ERASED
 from gpu_runtime.journal.token_values import set_pack
 from support.archive_checks import check_archive, check_row, rows_in
 from support.fake_control_plane import error_body

@@ -20,10 +20,9 @@ from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.errors import ControlPlaneRefused, DiskFull, RuntimeFault
 from gpu_runtime.gateway.app import app_of
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.journal.erasing import NotErasable, episode_scrub, erasable_check
 from gpu_runtime.journal.journal import Journal
-from gpu_runtime.journal.pruning import episodes_prune
 from gpu_runtime.journal.records import CallRecord, Completion, EpisodeRecord
+from gpu_runtime.journal.removal import NotErasable, episode_scrub, episodes_prune, erasable_check
 from gpu_runtime.loop.batching import batch_samples
 from gpu_runtime.refusals import GatewayError
 from gpu_runtime.trajectories import reporter as reporter_module

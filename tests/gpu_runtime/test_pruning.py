@@ -24,8 +24,8 @@ from gpu_runtime.episodes.batch_export import batch_lines
 from gpu_runtime.episodes.call_views import episode_calls
 from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.journal.journal import Journal
-from gpu_runtime.journal.pruning import CallsPruned, episodes_prunable, episodes_prune
 from gpu_runtime.journal.records import CallRecord
+from gpu_runtime.journal.removal import CallsPruned, episodes_prunable, episodes_prune
 from gpu_runtime.trajectories import reporter as reporter_module
 from gpu_runtime.trajectories import stored_calls
 from gpu_runtime.trajectories.documents import document_pack, episode_document

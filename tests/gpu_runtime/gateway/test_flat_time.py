@@ -11,7 +11,7 @@ import pytest
 
 from gpu_runtime.archive.parts import parts_fix, parts_unstored
 from gpu_runtime.journal.journal import Journal
-from gpu_runtime.journal.pruning import episodes_prunable
+from gpu_runtime.journal.removal import episodes_prunable
 from gpu_runtime.trajectories.outbox import Due, documents_due, rows_due, rows_reported
 from support.gateway_harness import running_gateway
 from tinkerscript.wire.episodes import WorkflowOutput
