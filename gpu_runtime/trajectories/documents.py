@@ -9,16 +9,17 @@ import base64
 import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from gpu_runtime.episodes.call_views import report
 from gpu_runtime.journal.records import CallRecord, Completion, EpisodeRecord, dump
 from gpu_runtime.journal.timelines import Segment, Timeline, agents_of, merge
-from gpu_runtime.journal.token_values import experts_pack, sets_number
+from gpu_runtime.journal.token_values import AllowedSet, Experts, experts_pack, sets_number
 from gpu_runtime.trajectories.token_texts import WINDOW, TokenTexts
 
 PIECE_ITEMS = 2000  # of a list that are written as JSON at once: the interpreter is free in between
 LEVEL = 6
+V = TypeVar("V")
 Place = tuple[int, int]  # index of a timeline, position of an answer's first token in it
 
 
@@ -47,31 +48,15 @@ def episode_document(
         "report": report(calls),
         "calls": [_call(call, places) for call in calls],
         "timelines": timelines,
-        "allowed": [
-            _allowed(call, answer)
-            for call in calls
-            for answer in call.completions
-            if answer.allowed_T
-        ],  # shown nowhere: stored_calls.py reads it
-        "raw_logprobs": [
-            {"call": call.id, "answer": answer.choice, "logprobs": _float32(answer.raw_logprobs_T)}
-            for call in calls
-            for answer in call.completions
-            if answer.raw_logprobs_T
-        ],
-        "experts": [
-            {
-                "call": call.id,
-                "answer": answer.choice,
-                "rows": base64.b64encode(experts_pack(answer.experts_T)).decode(),
-            }
-            for call in calls
-            for answer in call.completions
-            if answer.experts_T
-        ],
+        # shown nowhere: stored_calls.py reads it
+        "allowed": _kept(calls, lambda answer: answer.allowed_T, _allowed),
+        "raw_logprobs": _kept(calls, lambda answer: answer.raw_logprobs_T, _logprobs),
+        "experts": _kept(calls, lambda answer: answer.experts_T, _experts),
         # Before the step that trained it, and after it; a document of before that step has none.
-        "trainer_logprobs": _kept(calls, lambda answer: answer.trainer_logprobs_T),
-        "trainer_logprobs_after": _kept(calls, lambda answer: answer.trainer_logprobs_after_T),
+        "trainer_logprobs": _kept(calls, lambda answer: answer.trainer_logprobs_T, _logprobs),
+        "trainer_logprobs_after": _kept(
+            calls, lambda answer: answer.trainer_logprobs_after_T, _logprobs
+        ),
     }
 
 
@@ -171,30 +156,35 @@ def _answer(answer: Completion, place: Place | None) -> dict[str, Any]:
     return shown | own | {"timeline": None, "start": 0, "policy_versions": list(answer.versions_T)}
 
 
-def _allowed(call: CallRecord, answer: Completion) -> dict[str, Any]:
-    numbers_T, sets = sets_number(answer.allowed_T)
-    packed = [base64.b64encode(each).decode() for each in sets]
-    return {"call": call.id, "answer": answer.choice, "numbers": numbers_T, "sets": packed}
-
-
-def _float32(values: Sequence[float]) -> list[float]:
-    """Nine digits name every float of 32 bits."""
-    return [float(f"{value:.9g}") for value in values]
-
-
 def _kept(
-    calls: Sequence[CallRecord], values: Callable[[Completion], Sequence[float | None]]
+    calls: Sequence[CallRecord],
+    values: Callable[[Completion], Sequence[V]],
+    shown: Callable[[Sequence[V]], dict[str, Any]],
 ) -> list[dict[str, Any]]:
     """Of each answer that has some."""
     return [
-        {"call": call.id, "answer": answer.choice, "logprobs": _given_float32(values(answer))}
+        {"call": call.id, "answer": answer.choice, **shown(values(answer))}
         for call in calls
         for answer in call.completions
         if values(answer)
     ]
 
 
-def _given_float32(values: Sequence[float | None]) -> list[float | None]:
+def _allowed(allowed_T: Sequence[AllowedSet | None]) -> dict[str, Any]:
+    numbers_T, sets = sets_number(allowed_T)
+    return {"numbers": numbers_T, "sets": [base64.b64encode(each).decode() for each in sets]}
+
+
+def _experts(experts_T: Sequence[Experts | None]) -> dict[str, Any]:
+    return {"rows": base64.b64encode(experts_pack(experts_T)).decode()}
+
+
+def _logprobs(logprobs_T: Sequence[float | None]) -> dict[str, Any]:
+    return {"logprobs": _float32(logprobs_T)}
+
+
+def _float32(values: Sequence[float | None]) -> list[float | None]:
+    """Nine digits name every float of 32 bits."""
     return [None if value is None else float(f"{value:.9g}") for value in values]
 
 

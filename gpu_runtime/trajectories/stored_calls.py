@@ -36,6 +36,8 @@ CALL_S = 60.0
 
 log = logging.getLogger(__name__)
 Answers = dict[tuple[str, int], dict[str, Any]]
+# Lists of a document beside its timelines: of each answer that has some.
+KEPT = ("allowed", "raw_logprobs", "experts", "trainer_logprobs", "trainer_logprobs_after")
 
 
 class StoredCalls:
@@ -93,26 +95,25 @@ def document_calls(document: Mapping[str, Any]) -> list[CallRecord]:
     runs: Answers = {
         (run["call"], run["answer"]): run for line in document["timelines"] for run in line["runs"]
     }
-    allowed: Answers = {(entry["call"], entry["answer"]): entry for entry in document["allowed"]}
-    others: list[Answers] = [
+    kept: dict[str, Answers] = {
         # a document of before 0.2 has no experts
-        {(entry["call"], entry["answer"]): entry for entry in document.get(name, ())}
-        for name in ("raw_logprobs", "experts", "trainer_logprobs", "trainer_logprobs_after")
-    ]
+        name: {(entry["call"], entry["answer"]): entry for entry in document.get(name, ())}
+        for name in KEPT
+    }
     sequences = [
         [token for run in line["runs"] for token in run["token_ids"]]
         for line in document["timelines"]
     ]
     return [
-        _call(document["episode_id"], call, (runs, allowed, *others), sequences)
-        for call in document["calls"]
+        _call(document["episode_id"], call, runs, kept, sequences) for call in document["calls"]
     ]
 
 
 def _call(
     episode_id: str,
     call: Mapping[str, Any],
-    found: tuple[Answers, ...],
+    runs: Answers,
+    kept: Mapping[str, Answers],
     sequences: Sequence[list[int]],
 ) -> CallRecord:
     placed = next((answer for answer in call["answers"] if answer["timeline"] is not None), None)
@@ -130,7 +131,9 @@ def _call(
         id=call["id"],
         episode_id=episode_id,
         prompt_ids_P=tuple(prompt),
-        completions=tuple(_completion(call["id"], answer, *found) for answer in call["answers"]),
+        completions=tuple(
+            _completion(call["id"], answer, runs, kept) for answer in call["answers"]
+        ),
         begun_at=call["begun_at"],
         ended_at=call["ended_at"],
         status=call["status"],
@@ -144,21 +147,11 @@ def _call(
 
 
 def _completion(
-    call_id: str,
-    answer: Mapping[str, Any],
-    runs: Answers,
-    allowed: Answers,
-    raw: Answers,
-    experts: Answers,
-    before: Answers,
-    after: Answers,
+    call_id: str, answer: Mapping[str, Any], runs: Answers, kept: Mapping[str, Answers]
 ) -> Completion:
     at = (call_id, answer["index"])
     tokens = answer if answer["timeline"] is None else runs[at]
-    sets: tuple[bytes | None, ...] = ()
-    if at in allowed:
-        different = [base64.b64decode(each) for each in allowed[at]["sets"]]
-        sets = sets_spread(allowed[at]["numbers"], different)
+    allowed, raw, experts, before, after = (kept[name].get(at) for name in KEPT)
     return Completion(
         choice=answer["index"],
         token_ids_T=tuple(tokens["token_ids"]),
@@ -167,18 +160,16 @@ def _completion(
         text="",
         finish_reason=answer["finish_reason"],
         message=answer["message"],
-        allowed_T=sets,
-        raw_logprobs_T=_float32(raw[at]["logprobs"]) if at in raw else (),
-        experts_T=experts_unpack(base64.b64decode(experts[at]["rows"]), len(tokens["token_ids"]))
-        if at in experts
+        allowed_T=sets_spread(allowed["numbers"], [*map(base64.b64decode, allowed["sets"])])
+        if allowed
         else (),
-        trainer_logprobs_T=_given_float32(before, at),
-        trainer_logprobs_after_T=_given_float32(after, at),
+        raw_logprobs_T=_float32(raw["logprobs"]) if raw else (),
+        experts_T=experts_unpack(base64.b64decode(experts["rows"]), len(tokens["token_ids"]))
+        if experts
+        else (),
+        trainer_logprobs_T=floats_unpack(floats_pack(before["logprobs"])) if before else (),
+        trainer_logprobs_after_T=floats_unpack(floats_pack(after["logprobs"])) if after else (),
     )
-
-
-def _given_float32(kept: Answers, at: tuple[str, int]) -> tuple[float | None, ...]:
-    return floats_unpack(floats_pack(kept[at]["logprobs"])) if at in kept else ()
 
 
 def _float32(values: Sequence[float]) -> tuple[float, ...]:
