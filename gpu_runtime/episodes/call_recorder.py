@@ -1,5 +1,5 @@
-"""What a call needs of its episode: key check, permission to sample, what it can continue, its
-record on disk.
+"""What a call needs of its episode: permission to sample, what it can continue, its record on
+disk.
 """
 
 import asyncio
@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from gpu_runtime.episodes.batches import Batches
 from gpu_runtime.episodes.journal_executor import JournalExecutor
-from gpu_runtime.episodes.keys import EpisodeKeys
 from gpu_runtime.episodes.open_episodes import OpenEpisode, OpenEpisodes
 from gpu_runtime.episodes.progress import EpisodeNoted
 from gpu_runtime.episodes.repeated_prompts import RepeatedPrompts, attempts_in_one_episode
@@ -30,23 +29,14 @@ class CallRecorder:
         journal: Journal,
         executor: JournalExecutor,
         open_episodes: OpenEpisodes,
-        keys: EpisodeKeys,
         batches: Batches,
         changes: ChangeNotifier,
         repeated: RepeatedPrompts,
         events: Events,
     ) -> None:
         self._journal, self._executor, self._open = journal, executor, open_episodes
-        self._keys, self._batches, self._changes = keys, batches, changes
+        self._batches, self._changes = batches, changes
         self._repeated, self._events = repeated, events
-
-    def authenticate(self, key: str) -> OpenEpisode:
-        """The open episode that ``key`` belongs to. Raises BadKey, EpisodeClosed."""
-        episode_id = self._keys.episode_of(key)
-        episode = self._open.get(episode_id)
-        if episode is None or episode.closing or self._open.expiry(episode):
-            raise EpisodeClosed(f"episode {episode_id} is over")
-        return episode
 
     async def wait_to_sample(self, episode: OpenEpisode) -> None:
         """Wait until the episode's calls may be sampled. Raises NotAdmitted, EpisodeClosed."""

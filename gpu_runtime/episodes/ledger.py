@@ -84,7 +84,6 @@ class Episodes:
             journal,
             self._executor,
             self.open,
-            self._keys,
             self.batches,
             changes,
             self._repeated,
@@ -96,6 +95,14 @@ class Episodes:
         self._refused_episodes = 0
         self._events = events
         self._clocks: asyncio.Task[None] | None = None
+
+    def authenticate(self, key: str) -> OpenEpisode:
+        """The open episode that ``key`` belongs to. Raises BadKey, EpisodeClosed."""
+        episode_id = self._keys.episode_of(key)
+        episode = self.open.get(episode_id)
+        if episode is None or episode.closing or self.open.expiry(episode):
+            raise EpisodeClosed(f"episode {episode_id} is over")
+        return episode
 
     async def start(self) -> None:
         """Start to watch deadlines and idle times."""

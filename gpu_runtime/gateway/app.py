@@ -74,7 +74,7 @@ def create_app(
     calls = Calls(episodes.recorder, engine, renderer, assignment.config, on_fault=on_fault)
     names = ModelNames(assignment)
     handler = CompletionHandler(
-        lambda request: episodes.recorder.authenticate(episode_key(request)),
+        lambda request: episodes.authenticate(episode_key(request)),
         calls,
         names,
         policy_version=lambda: episodes.batches.policy_version,
@@ -227,7 +227,7 @@ def _count(episodes: Episodes, request: Request, error: GatewayError) -> None:
         return
     with contextlib.suppress(BadKey, EpisodeClosed):  # of no episode that is open
         path = f"{request.method} {request.url.path.removeprefix('/v1')}"
-        episode = episodes.recorder.authenticate(episode_key(request))
+        episode = episodes.authenticate(episode_key(request))
         episode.refused.add(
             at=time.time(), status=error.status, path=path, message=sentences(request, error)
         )
