@@ -10,12 +10,11 @@ from itertools import chain
 from typing import Any
 
 from gpu_runtime.episodes.grouping import Places, full_groups, stale_episodes
-from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.episodes.kept_batches import KeptBatches, Recall, group_load, none_recalled
 from gpu_runtime.episodes.open_episodes import ON_THE_WAY_S, BegunEpisodes, OpenEpisodes
 from gpu_runtime.episodes.progress import EpisodesDropped, GroupsSetAside, waiting_phase
 from gpu_runtime.events import Events
-from gpu_runtime.journal.journal import Journal
+from gpu_runtime.journal.journal import Journal, JournalExecutor
 from gpu_runtime.journal.records import EpisodeRecord
 from gpu_runtime.journal.removal import ERASED, episode_scrub, erasable_check
 from gpu_runtime.journal.token_values import NO_VALUES, TokenValues

@@ -7,12 +7,11 @@ import hashlib
 from collections.abc import Sequence
 
 from gpu_runtime.episodes.batches import Batches
-from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.episodes.open_episodes import OpenEpisode, OpenEpisodes
 from gpu_runtime.episodes.progress import EpisodeNoted
 from gpu_runtime.episodes.repeated_prompts import RepeatedPrompts, attempts_in_one_episode
 from gpu_runtime.events import Events
-from gpu_runtime.journal.journal import Journal
+from gpu_runtime.journal.journal import Journal, JournalExecutor
 from gpu_runtime.journal.records import PROMPT_KEY, CallRecord
 from gpu_runtime.journal.token_values import pack_ids
 from gpu_runtime.notifier import ChangeNotifier

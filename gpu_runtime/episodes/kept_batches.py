@@ -9,8 +9,7 @@ from itertools import chain
 from typing import Any
 
 from gpu_runtime.episodes.batch_export import KeptBatch, KeptState
-from gpu_runtime.episodes.journal_executor import JournalExecutor
-from gpu_runtime.journal.journal import Journal
+from gpu_runtime.journal.journal import Journal, JournalExecutor
 from gpu_runtime.journal.records import BatchRecord, CallRecord
 from gpu_runtime.journal.removal import CallsPruned, pruned_among
 from gpu_runtime.loop.batching import Batch, Group, TrainedEpisode, batch_advantages

@@ -20,7 +20,6 @@ from gpu_runtime.episodes.batches import Batches
 from gpu_runtime.episodes.call_recorder import CallRecorder
 from gpu_runtime.episodes.call_views import episode_calls, report
 from gpu_runtime.episodes.config_changes import ConfigChanges
-from gpu_runtime.episodes.journal_executor import JournalExecutor, to_its_end
 from gpu_runtime.episodes.kept_batches import Recall, none_recalled
 from gpu_runtime.episodes.keys import EpisodeKeys
 from gpu_runtime.episodes.open_episodes import OpenEpisode, OpenEpisodes
@@ -28,7 +27,7 @@ from gpu_runtime.episodes.output_check import check_output
 from gpu_runtime.episodes.progress import EpisodeNoted, EpisodeOver, calls_refused
 from gpu_runtime.episodes.repeated_prompts import RepeatedPrompts
 from gpu_runtime.events import Events
-from gpu_runtime.journal.journal import Journal
+from gpu_runtime.journal.journal import Journal, JournalExecutor, to_its_end
 from gpu_runtime.journal.records import CallRecord, EpisodeRecord
 from gpu_runtime.journal.removal import ERASED
 from gpu_runtime.notifier import ChangeNotifier

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from gpu_runtime.journal.call_ids import canonical_call_id
-from gpu_runtime.journal.records import CallRecord
+from gpu_runtime.journal.records import CallRecord, canonical_call_id
 from gpu_runtime.refusals import BadRequest, EmptyEpisode
 from tinkerscript.wire.episodes import RefusedCalls, WorkflowOutput
 

@@ -11,7 +11,7 @@ from typing import Any
 from gpu_runtime.generation.answer_cutters import OneCall, StopStrings
 from gpu_runtime.generation.requests import ChatRequest, NamedTool
 from gpu_runtime.generation.schemas import schema_bound
-from gpu_runtime.generation.thinking_budget import ThinkingBudget, budget_check
+from gpu_runtime.generation.thinking_budget import ThinkingBudget
 from gpu_runtime.journal.records import Completion
 from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.answer_parser import AnswerParser
@@ -141,8 +141,10 @@ class AnswerForm:
                 param="tools",
                 openai_code="unsupported_parameter",
             )
+        # made in any case: a schema that is too large is refused here
         is_bound = self.grammar is not None or self.request.json_schema is not None
-        budget_check(self.request, self.thoughts, has_grammar=is_bound)
+        if self.request.thinking_budget is not None:
+            self._check_budget(has_grammar=is_bound)
         call_format = self.tool_format if self.may_call_or_answer else None
         if call_format is not None and call_format.marker_id is not None:
             raise BadRequest(
@@ -264,3 +266,23 @@ class AnswerForm:
             for tool in self.request.normal_tools
             if chosen is None or tool["function"]["name"] in chosen
         ]
+
+    def _check_budget(self, *, has_grammar: bool) -> None:
+        """Raises BadRequest for a budget where nothing can be ended, and beside a grammar, which
+        would begin anew."""
+        if self.thoughts is None:
+            raise BadRequest(
+                "thinking_budget: an answer to this request has no thoughts whose end can be "
+                "written",
+                hint="Leave it out.",
+                param="thinking_budget",
+                openai_code="unsupported_parameter",
+            )
+        if has_grammar:
+            raise BadRequest(
+                "thinking_budget cannot be combined with a grammar (response_format, strict tools, "
+                "structured_outputs)",
+                hint="Send one of the two.",
+                param="thinking_budget",
+                openai_code="unsupported_parameter",
+            )

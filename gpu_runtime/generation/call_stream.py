@@ -7,8 +7,7 @@ from gpu_runtime.episodes.open_episodes import OpenEpisode
 from gpu_runtime.generation.chat_prompt import PreparedChat
 from gpu_runtime.generation.text_prompt import PreparedText
 from gpu_runtime.interfaces import Delta
-from gpu_runtime.journal.call_ids import new_call_id
-from gpu_runtime.journal.records import CallRecord, Completion
+from gpu_runtime.journal.records import CallRecord, Completion, new_call_id
 from gpu_runtime.notifier import ChangeNotifier
 from gpu_runtime.refusals import GatewayError
 

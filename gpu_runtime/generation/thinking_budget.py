@@ -13,12 +13,9 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from gpu_runtime.generation.answer_cutters import first_tokens
-from gpu_runtime.generation.requests import SampledRequest
 from gpu_runtime.interfaces import Delta, SamplingOptions, TokenSource
 from gpu_runtime.journal.token_values import set_pack
-from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.answer_parser import AnswerParser
-from gpu_runtime.rendering.thoughts import ThoughtFormat
 
 
 @dataclass(frozen=True)
@@ -144,27 +141,3 @@ class ThinkingBudget:
         """``delta`` with a set for each token, where some of the answer have one."""
         lacks = options.for_training and not delta.allowed_T
         return replace(delta, allowed_T=(None,) * len(delta.token_ids_T)) if lacks else delta
-
-
-def budget_check(
-    request: SampledRequest, thoughts: ThoughtFormat | None, *, has_grammar: bool
-) -> None:
-    """Raises BadRequest for a budget where nothing can be ended, and beside a grammar, which would
-    begin anew."""
-    if request.thinking_budget is None:
-        return
-    if thoughts is None:
-        raise BadRequest(
-            "thinking_budget: an answer to this request has no thoughts whose end can be written",
-            hint="Leave it out.",
-            param="thinking_budget",
-            openai_code="unsupported_parameter",
-        )
-    if has_grammar:
-        raise BadRequest(
-            "thinking_budget cannot be combined with a grammar (response_format, strict tools, "
-            "structured_outputs)",
-            hint="Send one of the two.",
-            param="thinking_budget",
-            openai_code="unsupported_parameter",
-        )

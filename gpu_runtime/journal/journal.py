@@ -1,21 +1,29 @@
-"""The durable memory of a session: every episode, call, batch and step, in one SQLite file.
+"""The durable memory of a session: every episode, call, batch and step, in one SQLite file, and the
+one worker thread in which it is read and written.
 
 A method that writes returns after its commit is on disk, or raises and has changed nothing. Safe to
-call from any thread; from asyncio use a worker thread, because a commit waits for the disk.
+call from any thread; from asyncio use the worker thread, because a commit waits for the disk.
 """
 
+import asyncio
+import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, TypeVar
 
+from gpu_runtime.errors import DiskFull
 from gpu_runtime.journal.batch_table import BatchTable
 from gpu_runtime.journal.call_table import CallTable
 from gpu_runtime.journal.changes import ChangeTable, RewardTable
 from gpu_runtime.journal.database import Database
 from gpu_runtime.journal.episode_table import EpisodeTable
 from gpu_runtime.journal.model_table import ModelTable
+from gpu_runtime.refusals import VolumeFull
 
 MIN_FREE_BYTES = 64 * 2**20
+T = TypeVar("T")
 
 
 class Journal:
@@ -48,3 +56,37 @@ class Journal:
     def close(self) -> None:
         """Close the file. Safe to call twice."""
         self.database.close()
+
+
+class JournalExecutor:
+    """Runs journal calls in order, off the event loop."""
+
+    def __init__(self) -> None:
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal")
+
+    async def run(self, call: Callable[..., T], *args: object, **options: object) -> T:
+        """``call(*args, **options)`` in the worker. A cancelled caller does not undo it. Raises
+        VolumeFull.
+        """
+        future = asyncio.get_running_loop().run_in_executor(
+            self._worker, functools.partial(call, *args, **options)
+        )
+        try:
+            return await asyncio.shield(future)
+        except DiskFull as error:
+            raise VolumeFull(str(error)) from error
+
+    def close(self) -> None:
+        """Finish what was taken and end the thread."""
+        self._worker.shutdown(wait=True)
+
+
+async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    """The result of ``work``, which goes on if the caller is cancelled: what is on disk must be so
+    in memory."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.gather(task, return_exceptions=True)
+        raise

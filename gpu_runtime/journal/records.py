@@ -1,9 +1,12 @@
-"""What the journal holds, as plain values: episodes, their calls, and batches. No database in here.
+"""What the journal holds, as plain values: episodes, their calls with their names,
+and batches. No database in here.
 
 Shape legend: P tokens of a prompt, T tokens of one completion.
 """
 
+import base64
 import json
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -21,6 +24,11 @@ from tinkerscript.wire.episodes import (
 CallStatus = Literal["completed", "cancelled"]
 PROMPT_KEY = "prompt:"  # and a hash: a group key of episodes without a task
 CACHED = "cached_tokens"  # among a call's options, where there are any
+# Of the names of one call: ``call_X`` in the journal, and in a dialect's answer the same X under
+# that dialect's prefix. An agent knows a call by the ``id`` of the answer that it got, a reader of
+# ``GET .../calls`` by the journal's. Both name it in ``rewards_by_call``.
+CALL, CHAT, TEXT, RESPONSE, MESSAGE = "call_", "chatcmpl-", "cmpl-", "resp_", "msg_"
+PREFIXES = (CALL, CHAT, TEXT, RESPONSE, MESSAGE)
 
 
 @dataclass(frozen=True)
@@ -225,3 +233,31 @@ def plain(text: Any) -> Any:
     return (
         text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\u2400")
     )
+
+
+def new_call_id() -> str:
+    """A fresh id for the journal."""
+    return CALL + secrets.token_hex(12)
+
+
+def with_prefix(prefix: str, call_id: str) -> str:
+    """The call's name under ``prefix``. Example: ``with_prefix(CHAT, "call_1f") ==
+    "chatcmpl-1f"``.
+    """
+    return prefix + call_id.removeprefix(CALL)
+
+
+def canonical_call_id(name: str) -> str:
+    """The journal's id of the call that ``name`` names in any dialect; any other text comes back as
+    it is.
+    """
+    return next(
+        (CALL + name.removeprefix(prefix) for prefix in PREFIXES if name.startswith(prefix)), name
+    )
+
+
+def signature_of(call_id: str) -> str:
+    """The signature of the thoughts of a call: an echo of them is found by it, whatever a client
+    has made of their text. Anthropic's clients keep thoughts that are signed and drop others.
+    """
+    return base64.b64encode(f"tinkerscript:{call_id}".encode()).decode()

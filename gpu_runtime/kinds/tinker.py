@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.gateway.app import app_of
 from gpu_runtime.gateway.tinker.checkpoint_store import CheckpointStore
 from gpu_runtime.gateway.tinker.clients import Clients
@@ -19,7 +18,7 @@ from gpu_runtime.gateway.tinker.samples.sampling import Samples
 from gpu_runtime.gateway.tinker.work import ModelWork
 from gpu_runtime.gateway.tinker.work_meter import WorkMeter
 from gpu_runtime.health.deadlines import Phase
-from gpu_runtime.journal.journal import Journal
+from gpu_runtime.journal.journal import Journal, JournalExecutor
 from gpu_runtime.loading.engine_and_trainer import may_load, open_sampler_and_trainer
 from gpu_runtime.loading.tokenizer import renderer_load
 from gpu_runtime.model_interfaces import ModelTrainer

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.journal.call_ids import canonical_call_id
-from gpu_runtime.journal.records import CallRecord, Completion, EpisodeRecord
+from gpu_runtime.journal.records import CallRecord, Completion, EpisodeRecord, canonical_call_id
 from gpu_runtime.journal.timelines import (
     Segment,
     Timeline,

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from gpu_runtime.rendering.calls.gemma import GemmaScanner
 from gpu_runtime.rendering.calls.pieces import CallPiece, ParsedCall, joined
 from gpu_runtime.rendering.calls.xml import XmlScanner
-from gpu_runtime.rendering.marked_text import MarkedText
+from gpu_runtime.rendering.marks import MarkedText
 from gpu_runtime.rendering.thoughts import ThoughtFormat, ThoughtSplitter
 from gpu_runtime.rendering.tool_formats import ToolFormat, new_id
 

@@ -6,7 +6,7 @@ from typing import Any
 import jinja2
 
 from gpu_runtime.refusals import BadRequest
-from gpu_runtime.rendering.text_marks import whole
+from gpu_runtime.rendering.marks import whole
 
 TEMPLATE_FAULTS = (
     jinja2.TemplateError,

@@ -14,7 +14,7 @@ from typing import Any
 
 from gpu_runtime.rendering.calls.json_text import load
 from gpu_runtime.rendering.calls.pieces import MAX_NAME, CallPiece, ParsedCall
-from gpu_runtime.rendering.marked_text import Decode, MarkedText
+from gpu_runtime.rendering.marks import Decode, MarkedText
 from gpu_runtime.rendering.thoughts import ThoughtFormat
 from gpu_runtime.rendering.tool_formats import ToolFormat
 

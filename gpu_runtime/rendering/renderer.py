@@ -15,7 +15,7 @@ from typing import Any
 
 from gpu_runtime.interfaces import Tokenizer
 from gpu_runtime.refusals import BadRequest
-from gpu_runtime.rendering import harmony, system_text, text_marks, thoughts
+from gpu_runtime.rendering import harmony, system_text, thoughts
 from gpu_runtime.rendering.calls import gemma
 from gpu_runtime.rendering.calls.probes import (
     PROBE,
@@ -27,9 +27,8 @@ from gpu_runtime.rendering.calls.probes import (
     user,
 )
 from gpu_runtime.rendering.fault_place import TEMPLATE_FAULTS, refusal
-from gpu_runtime.rendering.marked_text import MarkedText
+from gpu_runtime.rendering.marks import BREAK, NO_MARKS, MarkedText, TextMarks, marks_probed
 from gpu_runtime.rendering.system_text import SystemText
-from gpu_runtime.rendering.text_marks import BREAK, NO_MARKS, TextMarks
 from gpu_runtime.rendering.thoughts import ThoughtFormat
 from gpu_runtime.rendering.tool_formats import HERMES, ToolFormat, detect, written_in_content
 from tinkerscript.wire.training.reading_options import ReadingOptions
@@ -383,7 +382,7 @@ class Renderer:
         loop += self.tool_format.marks + self.tool_format.ends_answer if self.tool_format else ""
         around = f"{self.thoughts.opening}\n{self.thoughts.closing}" if self.thoughts else ""
         special = set(map(self.entry, self._tokenizer.special_ids))
-        return text_marks.probed(self._tokenizer, special, turns=turns, loop=loop, thoughts=around)
+        return marks_probed(self._tokenizer, special, turns=turns, loop=loop, thoughts=around)
 
     def _special_id(self, mark: str) -> int | None:
         return next(filter(self.is_special, self.encode(mark)), None)

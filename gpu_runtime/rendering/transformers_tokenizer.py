@@ -10,8 +10,8 @@ from typing import Any
 
 from transformers import AutoTokenizer
 
+from gpu_runtime.rendering.marks import added_pattern, without_added
 from gpu_runtime.rendering.template_variables import SPECIAL_TOKENS, variables_of
-from gpu_runtime.rendering.text_marks import added_pattern, without_added
 
 
 class TransformersTokenizer:

@@ -16,11 +16,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from gpu_runtime.episodes.batches import LEVEL
-from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.errors import ControlPlaneRefused, DiskFull, RuntimeFault
 from gpu_runtime.gateway.app import app_of
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.journal.journal import Journal
+from gpu_runtime.journal.journal import Journal, JournalExecutor
 from gpu_runtime.journal.records import CallRecord, Completion, EpisodeRecord
 from gpu_runtime.journal.removal import NotErasable, episode_scrub, episodes_prune, erasable_check
 from gpu_runtime.loop.batching import batch_samples

@@ -22,8 +22,7 @@ from gpu_runtime.archive import parts
 from gpu_runtime.archive.table import episode_row
 from gpu_runtime.episodes.batch_export import batch_lines
 from gpu_runtime.episodes.call_views import episode_calls
-from gpu_runtime.episodes.journal_executor import JournalExecutor
-from gpu_runtime.journal.journal import Journal
+from gpu_runtime.journal.journal import Journal, JournalExecutor
 from gpu_runtime.journal.records import CallRecord
 from gpu_runtime.journal.removal import CallsPruned, episodes_prunable, episodes_prune
 from gpu_runtime.trajectories import reporter as reporter_module

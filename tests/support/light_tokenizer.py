@@ -15,8 +15,8 @@ import jinja2.ext
 import tokenizers
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from gpu_runtime.rendering.marks import added_pattern, without_added
 from gpu_runtime.rendering.template_variables import SPECIAL_TOKENS, variables_of
-from gpu_runtime.rendering.text_marks import added_pattern, without_added
 
 
 class LightTokenizer:

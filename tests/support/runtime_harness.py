@@ -21,12 +21,11 @@ from gpu_runtime.control_plane import agent as agent_module
 from gpu_runtime.control_plane.agent import Agent
 from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.episodes.batches import Batches
-from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.episodes.kept_batches import Recall, none_recalled
 from gpu_runtime.episodes.open_episodes import OpenEpisodes
 from gpu_runtime.episodes.progress import episodes_follow
 from gpu_runtime.events import Events
-from gpu_runtime.journal.journal import Journal
+from gpu_runtime.journal.journal import Journal, JournalExecutor
 from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.kinds import episodes as episodes_module
 from gpu_runtime.loading import tokenizer as tokenizer_module

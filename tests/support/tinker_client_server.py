@@ -17,14 +17,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.events import Events
 from gpu_runtime.gateway.app import app_of, serve
 from gpu_runtime.gateway.tinker.ledger import Ledger
 from gpu_runtime.gateway.tinker.routes import Samplers, TinkerRoutes
 from gpu_runtime.gateway.tinker.samples.sampling import Samples
 from gpu_runtime.gateway.tinker.work import ModelWork
-from gpu_runtime.journal.journal import Journal
+from gpu_runtime.journal.journal import Journal, JournalExecutor
 from gpu_runtime.training.models.trainer import BaseWithModels
 from support.tinker_fakes import FakeSamplerEngine, FolderStore
 from tinkerscript.wire.tinker.messages import LoraOptions, ModelCreate

@@ -11,7 +11,6 @@ import httpx
 import numpy as np
 from starlette.applications import Starlette
 
-from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.events import Events
 from gpu_runtime.gateway.app import app_of
 from gpu_runtime.gateway.tinker import messages
@@ -20,7 +19,7 @@ from gpu_runtime.gateway.tinker.ledger import Ledger
 from gpu_runtime.gateway.tinker.routes import Samplers, TinkerRoutes
 from gpu_runtime.gateway.tinker.samples.sampling import Samples
 from gpu_runtime.gateway.tinker.work import ModelWork
-from gpu_runtime.journal.journal import Journal
+from gpu_runtime.journal.journal import Journal, JournalExecutor
 from gpu_runtime.rendering.renderer import Renderer
 from support.fakes import FakeEngine
 from support.tinker_fakes import FakeModelTrainer, FakeSamplerEngine, FolderStore

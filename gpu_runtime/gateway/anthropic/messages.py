@@ -9,8 +9,7 @@ from typing import Any
 from gpu_runtime.gateway.openai.chat import policy_version, usage
 from gpu_runtime.generation.call_stream import CallStream
 from gpu_runtime.generation.chat_prompt import PreparedChat
-from gpu_runtime.journal.call_ids import MESSAGE, signature_of, with_prefix
-from gpu_runtime.journal.records import CallRecord, Completion
+from gpu_runtime.journal.records import MESSAGE, CallRecord, Completion, signature_of, with_prefix
 from gpu_runtime.rendering.calls.json_text import load
 from gpu_runtime.rendering.calls.pieces import CallPiece
 

@@ -12,11 +12,10 @@ from gpu_runtime.generation.requests import NamedTool
 from gpu_runtime.generation.sampling import stopped_by
 from gpu_runtime.generation.schemas import WARNING
 from gpu_runtime.interfaces import Delta
-from gpu_runtime.journal.call_ids import CHAT, with_prefix
-from gpu_runtime.journal.records import CallRecord, Completion
+from gpu_runtime.journal.records import CHAT, CallRecord, Completion, with_prefix
 from gpu_runtime.rendering.calls.pieces import CallPiece
 from gpu_runtime.rendering.custom_tools import as_custom
-from gpu_runtime.rendering.marked_text import tokens_until
+from gpu_runtime.rendering.marks import tokens_until
 from gpu_runtime.rendering.renderer import Renderer
 
 DONE = b"data: [DONE]\n\n"

@@ -9,8 +9,7 @@ from gpu_runtime.generation.call_stream import CallStream
 from gpu_runtime.generation.sampling import stopped_by
 from gpu_runtime.generation.text_prompt import PreparedText
 from gpu_runtime.interfaces import Delta
-from gpu_runtime.journal.call_ids import TEXT, with_prefix
-from gpu_runtime.journal.records import CallRecord, Completion
+from gpu_runtime.journal.records import TEXT, CallRecord, Completion, with_prefix
 
 
 def text_completion(prepared: PreparedText, record: CallRecord) -> dict[str, Any]:

@@ -17,10 +17,9 @@ from gpu_runtime.gateway.openai.responses_requests import ResponsesRequest
 from gpu_runtime.gateway.openai.responses_tools import NAMESPACES
 from gpu_runtime.generation.call_stream import CallStream
 from gpu_runtime.generation.chat_prompt import PreparedChat
-from gpu_runtime.journal.call_ids import RESPONSE, with_prefix
-from gpu_runtime.journal.records import CallRecord, Completion
+from gpu_runtime.journal.records import RESPONSE, CallRecord, Completion, with_prefix
 from gpu_runtime.rendering.calls.pieces import CallPiece
-from gpu_runtime.rendering.marked_text import tokens_until
+from gpu_runtime.rendering.marks import tokens_until
 
 
 def response(asked: ResponsesRequest, prepared: PreparedChat, record: CallRecord) -> dict[str, Any]:

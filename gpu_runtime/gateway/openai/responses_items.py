@@ -23,8 +23,7 @@ from gpu_runtime.gateway.openai.responses_tools import (
     functions_of,
     split_name,
 )
-from gpu_runtime.journal.call_ids import MESSAGE, with_prefix
-from gpu_runtime.journal.records import CallRecord
+from gpu_runtime.journal.records import MESSAGE, CallRecord, with_prefix
 from gpu_runtime.rendering.custom_tools import arguments_of, input_of
 from gpu_runtime.rendering.messages import Arguments, Strict
 

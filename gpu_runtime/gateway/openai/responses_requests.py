@@ -32,8 +32,7 @@ from gpu_runtime.gateway.openai.responses_tools import (
 from gpu_runtime.generation.engine_options import EngineOptions, TemplateOptions
 from gpu_runtime.generation.parsing import checked
 from gpu_runtime.generation.requests import ChatRequest, Effort
-from gpu_runtime.journal.call_ids import CALL, RESPONSE, canonical_call_id
-from gpu_runtime.journal.records import CallRecord
+from gpu_runtime.journal.records import CALL, RESPONSE, CallRecord, canonical_call_id
 from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.messages import Strict, as_sent
 

@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 
 from gpu_runtime.gateway.bodies import Places
 from gpu_runtime.generation.requests import NAME_LETTERS, ToolName
-from gpu_runtime.journal.call_ids import with_prefix
+from gpu_runtime.journal.records import with_prefix
 from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.messages import Strict
 

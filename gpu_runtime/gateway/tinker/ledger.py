@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Awaitable
 from dataclasses import dataclass
 
-from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.errors import (
     CheckpointDeleted,
     InputUnusable,
@@ -28,6 +27,7 @@ from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.fair_shares import FairShares
 from gpu_runtime.gateway.tinker.model_queue import GAP_S, ModelQueue
 from gpu_runtime.gateway.tinker.results import Future, Result, Work
+from gpu_runtime.journal.journal import JournalExecutor
 from gpu_runtime.journal.model_table import CREATE, ModelTable, Operation
 from gpu_runtime.model_interfaces import InvalidTrainingInput
 from gpu_runtime.refusals import BadRequest, NotFound

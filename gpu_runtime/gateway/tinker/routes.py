@@ -18,7 +18,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.gateway.http import check_relay_key, read_body
 from gpu_runtime.gateway.tinker.checkpoint_store import CheckpointStore
 from gpu_runtime.gateway.tinker.data import UserMistake
@@ -33,6 +32,7 @@ from gpu_runtime.gateway.tinker.requests import (
 from gpu_runtime.gateway.tinker.results import Result
 from gpu_runtime.gateway.tinker.samples.sampling import Busy, Gone, Promise, Sampled, Samples
 from gpu_runtime.gateway.tinker.snapshots import snapshot_use
+from gpu_runtime.journal.journal import JournalExecutor
 from gpu_runtime.journal.model_table import CREATE, ModelTable
 from gpu_runtime.object_store.staging import folder_publish
 from gpu_runtime.refusals import BadRequest

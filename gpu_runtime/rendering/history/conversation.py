@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_runtime.journal.call_ids import signature_of
-from gpu_runtime.journal.records import CallRecord, Completion
+from gpu_runtime.journal.records import CallRecord, Completion, signature_of
 from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.history.continued import Answered
 from gpu_runtime.rendering.messages import (

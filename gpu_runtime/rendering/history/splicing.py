@@ -19,8 +19,8 @@ from gpu_runtime.refusals import prompt_too_long
 from gpu_runtime.rendering.calls.pieces import ParsedCall
 from gpu_runtime.rendering.history.continued import CHANGED
 from gpu_runtime.rendering.history.conversation import Conversation, ReusablePrefix
+from gpu_runtime.rendering.marks import whole
 from gpu_runtime.rendering.renderer import Renderer
-from gpu_runtime.rendering.text_marks import whole
 from gpu_runtime.rendering.tool_formats import ToolFormat
 
 MAX_PREFIXES_TRIED = 4  # earlier calls that are checked against one request; each costs two renders

@@ -12,7 +12,7 @@ from gpu_runtime.rendering.calls import xml
 from gpu_runtime.rendering.calls.gemma import QUOTE, GemmaArguments, parse_gemma
 from gpu_runtime.rendering.calls.schema_types import argument
 from gpu_runtime.rendering.calls.xml import XmlScanner
-from gpu_runtime.rendering.marked_text import MarkedText
+from gpu_runtime.rendering.marks import MarkedText
 from gpu_runtime.rendering.tool_formats import HERMES
 
 LONG = "x </param" * 500

@@ -11,7 +11,7 @@ import anthropic
 import pytest
 
 from gpu_runtime.journal.timelines import agents_of, merge
-from gpu_runtime.rendering.marked_text import MarkedText
+from gpu_runtime.rendering.marks import MarkedText
 from support.gateway_harness import MODEL, Gateway, running_gateway
 
 pytest.importorskip("mistral_common", reason="it comes with the engine")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from tokenizers import AddedToken, Tokenizer
 
+from gpu_runtime.rendering.marks import BREAK, TextMarks
 from gpu_runtime.rendering.renderer import Renderer
-from gpu_runtime.rendering.text_marks import BREAK, TextMarks
 from support.gateway_harness import running_gateway
 from support.light_tokenizer import LightTokenizer
 from support.real_templates import MISTRAL_VERSIONS, OTHER_CALLS, REAL_TEMPLATES

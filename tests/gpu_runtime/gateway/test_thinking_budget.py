@@ -6,7 +6,7 @@ from typing import Any
 from gpu_runtime.generation.thinking_budget import ThinkingBudget
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.rendering.answer_parser import AnswerParser
-from gpu_runtime.rendering.marked_text import MarkedText
+from gpu_runtime.rendering.marks import MarkedText
 from gpu_runtime.rendering.thoughts import ThoughtFormat
 
 OPENED = ThoughtFormat("<think>", "</think>", begins_inside=True)

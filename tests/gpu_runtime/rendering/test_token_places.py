@@ -5,7 +5,7 @@ again.
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from gpu_runtime.rendering.marked_text import BLOCK, tokens_until
+from gpu_runtime.rendering.marks import BLOCK, tokens_until
 
 TEXT = "Ü日本\U0001f600 = 12.\n" * 60
 
