@@ -224,8 +224,8 @@ class Batches(KeptBatches):
     async def erase(self, record: EpisodeRecord, *, states: tuple[int, int]) -> None:
         """Take what the journal has of an episode out of it; it waits for no step any more.
 
-        Raises NotErasable, and as ``KeptBatches`` does where its batch was pruned: nothing is erased
-        then.
+        Raises NotErasable, and as ``KeptBatches`` does where its batch was pruned: nothing is
+        erased then.
         """
         async with self._lock:  # no batch is made of it meanwhile
             await self._executor.run(erasable_check, self._journal.database, record, states=states)

@@ -1,5 +1,5 @@
-"""What is kept of batches and of the calls of ended episodes: in the journal or, where it was pruned
-of them, in the object store.
+"""What is kept of batches and of the calls of ended episodes: in the journal or, where it was
+pruned of them, in the object store.
 """
 
 import asyncio

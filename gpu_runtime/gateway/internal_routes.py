@@ -171,8 +171,8 @@ class InternalRoutes:
         return Response(body, media_type="application/json")
 
     async def batch(self, request: Request) -> Response:
-        """``GET /batches/{name}``, streamed as JSON lines, which are made in a thread while they are
-        sent. A name is a step's number or what the event of a refusal calls the batch.
+        """``GET /batches/{name}``, streamed as JSON lines, which are made in a thread while they
+        are sent. A name is a step's number or what the event of a refusal calls the batch.
         """
         name = request.path_params["name"]
         kept = await self._episodes.batches.kept(name)

@@ -1,5 +1,5 @@
-"""Requests for completions and the tools that they describe, checked strictly: what is not supported
-is named, never ignored.
+"""Requests for completions and the tools that they describe, checked strictly: what is not
+supported is named, never ignored.
 """
 
 import json

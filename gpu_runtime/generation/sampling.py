@@ -1,5 +1,5 @@
-"""What chat and text completions share on the way to the engine and back: options of sampling, which
-of them a training episode may have, what was sampled.
+"""What chat and text completions share on the way to the engine and back: options of sampling,
+which of them a training episode may have, what was sampled.
 
 A training episode has distributions whose log-probabilities the trainer computes exactly.
 Temperature divides the logits, in the engine and in the trainer. What else changes the distribution

@@ -1,19 +1,21 @@
-"""Taking out of the journal what it holds of episodes: the calls that the store has, and all that is
-an erased episode's own.
+"""Taking out of the journal what it holds of episodes: the calls that the store has, and all that
+is an erased episode's own.
 
-Pruned are calls that are in the object store, from where ``trajectories/stored_calls.py`` gives them
-to all that reads them. The rows of episodes, batches and steps stay. Kept are the calls of whatever
+Pruned are calls that are in the object store, from where ``trajectories/stored_calls.py`` gives
+them to all that reads them. The rows of episodes, batches and steps stay. Kept are the calls of
+whatever
 
 - can still change: it is open, or waits for its step,
-- is not yet in a stored part of the archive, or not yet told of, or its document is not in the store,
+- is not yet in a stored part of the archive, or not yet told of, or its document is not in the
+  store,
 - a replay could train again: its step is later than the last committed state.
 
 The episodes of one step are pruned when this holds for all of them: one advantage needs the whole
 group.
 
-Of an erased episode the row stays, with its id, fate, counts and reward. Those belong to others: the
-accounting adds up, and statistics of its step stay. What the advantages of its batch were computed
-of goes, so those of the others are kept as they were.
+Of an erased episode the row stays, with its id, fate, counts and reward. Those belong to others:
+the accounting adds up, and statistics of its step stay. What the advantages of its batch were
+computed of goes, so those of the others are kept as they were.
 """
 
 import sqlite3

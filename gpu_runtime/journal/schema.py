@@ -108,7 +108,7 @@ CREATE TABLE IF NOT EXISTS completions (
     splice_key TEXT,
     PRIMARY KEY (call_id, choice)
 );
--- What a grammar left to choose from at each token: allowed_tokens.py. A number for each, and the different sets.
+-- What a grammar left to choose from at each token: token_values.py. A number for each, and the different sets.
 CREATE TABLE IF NOT EXISTS allowed_sets (
     call_id TEXT NOT NULL REFERENCES calls (id),
     choice INTEGER NOT NULL,
@@ -125,7 +125,7 @@ CREATE TABLE IF NOT EXISTS raw_logprobs (
     PRIMARY KEY (call_id, choice)
 );
 
--- Of answers of a mixture the experts that sampled each token: routed_experts.py.
+-- Of answers of a mixture the experts that sampled each token: token_values.py.
 CREATE TABLE IF NOT EXISTS routed_experts (
     call_id TEXT NOT NULL REFERENCES calls (id),
     choice INTEGER NOT NULL,

@@ -1,5 +1,5 @@
-"""Marks of a template in text: in the contents of a conversation, encoded as the text that they are,
-and in an answer, where some models write them as tokens.
+"""Marks of a template in text: in the contents of a conversation, encoded as the text that they
+are, and in an answer, where some models write them as tokens.
 
 A mark is a token that stands for itself wherever its letters are (an end of turn, a channel). What
 a user or a tool wrote opens and ends nothing: before the template writes it, ``BREAK`` is put into

@@ -109,7 +109,7 @@ class UserMessage(Strict):
 
 class ThinkingBlock(Strict):
     """Thoughts as LiteLLM and Anthropic's clients hold them; a signature that is ours
-    (``journal.call_ids``) names the answer that they came with."""
+    (``journal.records``) names the answer that they came with."""
 
     type: Literal["thinking"]
     thinking: str

@@ -1,5 +1,5 @@
-"""The labels of Anthropic's Messages dialect, with the source of every line, the types of its tools,
-and those of its own types that the client runs: to the model they are functions.
+"""The labels of Anthropic's Messages dialect, with the source of every line, the types of its
+tools, and those of its own types that the client runs: to the model they are functions.
 
 API: Anthropic's reference, "Create a Message", and the pages of its features (docs.anthropic.com).
 Claude Code: requests of 2.1.332 as recorded (tests/gpu_runtime/gateway/recorded/claude_code.json).

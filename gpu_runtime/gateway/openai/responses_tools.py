@@ -1,5 +1,5 @@
-"""Tools of the Responses dialect: functions and custom tools, alone or in namespaces, and those that
-the client runs and that have items of their own. To the model all are functions.
+"""Tools of the Responses dialect: functions and custom tools, alone or in namespaces, and those
+that the client runs and that have items of their own. To the model all are functions.
 
 A function of a namespace is one whose name begins with the namespace's, for no template has groups.
 Its calls are sent with both names apart, as the dialect has them (Codex 0.171.0 finds its handler
