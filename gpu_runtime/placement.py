@@ -11,6 +11,7 @@ import importlib.metadata
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from tinkerscript.processes.nvml import nvml_open
 from tinkerscript.wire.config import SessionConfig
@@ -87,6 +88,15 @@ def placement_choose(config: SessionConfig, gpus: Sequence[str]) -> Placement:
     count, is_shared = engine_device_count(config, len(gpus))
     engines, trainers = tuple(gpus[:count]), tuple(gpus[count : count + ranks])
     return Placement("cuda", is_shared, engines, engines if is_shared else trainers + engines)
+
+
+def dtype_name(config: SessionConfig, device: str) -> Literal["float32", "bfloat16"]:
+    """The type of weights on ``device``: ``auto`` is float32 on a CPU, where bfloat16 is slower and
+    less exact, and bfloat16 on a GPU.
+    """
+    if config.dtype == "auto":
+        return "bfloat16" if device == "cuda" else "float32"
+    return config.dtype
 
 
 def gpus_visible() -> list[str]:

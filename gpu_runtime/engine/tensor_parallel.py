@@ -12,9 +12,9 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_runtime.engine.vllm_process import GIB, dtype_name
+from gpu_runtime.engine.vllm_process import GIB
 from gpu_runtime.errors import PlacementImpossible
-from gpu_runtime.placement import Placement
+from gpu_runtime.placement import Placement, dtype_name
 from tinkerscript.processes.nvml import nvml_open
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.device_memory import (

@@ -14,13 +14,13 @@ cached prefixes are forgotten at each change.
 
 import asyncio
 import itertools
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from gpu_runtime.engine.arguments import llm_prepare, llm_start
+from gpu_runtime.engine.arguments import EngineSpec, llm_prepare, llm_start
 from gpu_runtime.engine.experts.recorder import experts_added
 from gpu_runtime.engine.grammars.allowed_recorder import GrammarCompiler, allowed_recorder
 from gpu_runtime.engine.grammars.budget import ENDED, TOO_SLOW
@@ -36,7 +36,6 @@ from gpu_runtime.errors import EngineDead, RequestRefused, WeightsRefused
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.sampler_interfaces import SampleOrder, SampleOutcome
 from gpu_runtime.weights.handover_folder import folder_is_whole
-from tinkerscript.wire.config import SessionConfig
 
 if TYPE_CHECKING:
     from vllm.outputs import RequestOutput
@@ -51,84 +50,30 @@ REFUSED = "refused"  # how an answer of WeightReceiver.take_weights begins that 
 
 
 class VllmEngine:
-    """One vLLM engine in a child process. Build it with ``start``.
+    """One vLLM engine in a child process. Build it with ``start``."""
 
-    ``keeps_calls``: calls in flight go on with new weights; without it they end first. ``room``:
-    the largest rank of an adapter; ``load`` makes an engine with room for another.
-    """
-
-    def __init__(
-        self,
-        llm: "AsyncLLM",
-        model: Path,
-        context_length: int,
-        *,
-        shares_device: bool = False,
-        keeps_calls: bool = False,
-        memory_share: float | None = None,
-        room: int = 0,
-        load: "Callable[[int], Awaitable[AsyncLLM]] | None" = None,
-    ) -> None:
-        self.llm, self._model = llm, model
-        self.context_length, self.shares_device = context_length, shares_device
-        self._keeps_calls, self._memory_share = keeps_calls, memory_share
+    def __init__(self, llm: "AsyncLLM", spec: EngineSpec) -> None:
+        self.llm, self._spec = llm, spec
+        self.context_length = spec.config.max_context_length
+        self.shares_device = spec.shares_device
+        # calls in flight go on with new weights; else they end first
+        self._keeps_calls = spec.config.max_staleness > 0 and not spec.adapters
         self._versions, self.turns = ServedVersions(), WeightTurns(self._model_take)
         self._grammars = GrammarCompiler(llm.vllm_config)
         self._trial = GrammarTrial(llm.vllm_config)
         self._numbers, self._adapters = itertools.count(1), AdapterFolders()
-        self._room, self._load = room, load
+        # the largest rank of an adapter that there is room for
+        self._room = room_rank(spec.config.lora_rank) if spec.adapters else 0
         self._growth: asyncio.Task[None] | None = None
 
     @classmethod
-    async def start(
-        cls,
-        model_path: str,
-        config: SessionConfig,
-        device: str,
-        *,
-        adapters: bool = False,
-        shares_device: bool = False,
-        gpus: Sequence[str] = (),
-        tensor_parallel: int = 1,
-        memory_share: float | None = None,
-        awaits_weights: bool = False,
-    ) -> "VllmEngine":
-        """Load ``model_path`` and wait until it can serve. Raises EngineDead, EngineUnsupported,
+    async def start(cls, spec: EngineSpec) -> "VllmEngine":
+        """Load its model and wait until it can serve. Raises EngineDead, EngineUnsupported,
         ModelUnsupported.
-
-        ``adapters``: with room for those of ``config.lora_rank``. ``gpus`` are what its processes
-        may see, the engine's own first; none: whatever this process sees. ``tensor_parallel``
-        processes share each layer, every one on a device of its own: the first of ``gpus``, of
-        whose memory they take ``memory_share``. ``awaits_weights``: nothing is sampled before
-        ``load_weights``.
         """
-
-        async def load(rank: int) -> "AsyncLLM":
-            return await llm_start(
-                model_path,
-                config.model_copy(update={"lora_rank": rank}),
-                device,
-                gpus=gpus,
-                adapters=adapters,
-                shares_device=shares_device,
-                tensor_parallel=tensor_parallel,
-                memory_share=memory_share,
-                awaits_weights=awaits_weights,
-            )
-
-        llm = await load(config.lora_rank)
-        engine = cls(
-            llm,
-            Path(model_path),
-            config.max_context_length,
-            shares_device=shares_device,
-            keeps_calls=config.max_staleness > 0 and not adapters,
-            memory_share=memory_share,
-            room=room_rank(config.lora_rank) if adapters else 0,
-            load=load,
-        )
+        engine = cls(await llm_start(spec), spec)
         try:
-            await llm_prepare(llm)
+            await llm_prepare(engine.llm)
         except BaseException:
             await engine.close()
             raise
@@ -238,16 +183,17 @@ class VllmEngine:
         """Have the engine loaded again where ``rank`` is beyond its room: vLLM allocates that when
         it starts. Raises EngineDead.
         """
-        while self._load is not None and (room := room_rank(rank)) > self._room:
+        while (room := room_rank(rank)) > self._room:
             if self._growth is None:
-                self._growth = asyncio.create_task(self._grow(self._load, room))
+                self._growth = asyncio.create_task(self._grow(room))
             await asyncio.shield(self._growth)  # whoever asked for it may go
 
-    async def _grow(self, load: "Callable[[int], Awaitable[AsyncLLM]]", room: int) -> None:
+    async def _grow(self, room: int) -> None:
+        config = self._spec.config.model_copy(update={"lora_rank": room})
         try:
             await self.turns.hold(keeps=False)  # however long those calls take: they are watched
             await self._shut()
-            self.llm = await load(room)
+            self.llm = await llm_start(replace(self._spec, config=config))
             await llm_prepare(self.llm)
             self._room = room
             self.turns.restart()
@@ -282,7 +228,7 @@ class VllmEngine:
         started with.
         """
         try:
-            await self._take(model or self._model, self.version)
+            await self._take(model or Path(self._spec.model_path), self.version)
         except WeightsRefused as refused:  # the next turn takes others
             raise RequestRefused(f"these weights could not be served: {refused}") from refused
 
@@ -315,7 +261,7 @@ class VllmEngine:
         self.turns.release()
 
     def _device(self, doing: str, limit_s: float) -> AbstractAsyncContextManager[None]:
-        return device_turn(self.llm, doing, limit_s, self._memory_share)
+        return device_turn(self.llm, doing, limit_s, self._spec.memory_share)
 
     async def _hold(self) -> None:
         """Let no call begin; wait until those that run have ended, unless they are kept. Raises

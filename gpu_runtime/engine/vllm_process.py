@@ -1,11 +1,10 @@
-"""How vLLM's processes are started here (environment, executor, type of the weights), and how they
-ended or failed."""
+"""How vLLM's processes are started here (environment, executor), and how they ended or failed."""
 
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from gpu_runtime.engine.model_runner import FIRST, SWITCH, switch_verify
 from gpu_runtime.engine.sockets import sockets_folder
@@ -19,8 +18,6 @@ from gpu_runtime.processes.paused_gc import gc_paused
 from gpu_runtime.processes.several_threads import multiprocessing_protect
 from tinkerscript.processes import machine_share
 from tinkerscript.processes.nvml import nvml_open
-from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.training.device_memory import OWN_SHARE, SHARED_SHARE
 
 if TYPE_CHECKING:
     from vllm.v1.engine.async_llm import AsyncLLM
@@ -47,20 +44,6 @@ def executor(tensor_parallel: int) -> str:
     On one machine alone: vLLM would take Ray where it finds a cluster of it.
     """
     return BOUNDED if tensor_parallel > 1 else IN_PROCESS
-
-
-def placed(
-    *, tensor_parallel: int, shares_device: bool, memory_share: float | None = None
-) -> dict[str, Any]:
-    """What vLLM is told of the devices that an engine has. ``memory_share``: of their memory (None:
-    not planned)."""
-    usual = SHARED_SHARE if shares_device else OWN_SHARE
-    return {
-        "distributed_executor_backend": executor(tensor_parallel),
-        "tensor_parallel_size": tensor_parallel,
-        "enable_sleep_mode": shares_device,
-        "gpu_memory_utilization": usual if memory_share is None else memory_share,
-    }
 
 
 @contextmanager
@@ -158,13 +141,6 @@ def environment_set(device: str) -> None:
         os.environ.setdefault("GOMP_SPINCOUNT", "3000")
         # The trainer uses the same cores between the engine's turns: nothing may be bound to one.
         os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
-
-
-def dtype_name(config: SessionConfig, device: str) -> Literal["float32", "bfloat16"]:
-    """The type of the engine's weights; auto is that of the device."""
-    return (
-        ("bfloat16" if device == "cuda" else "float32") if config.dtype == "auto" else config.dtype
-    )
 
 
 def how_ended(llm: "AsyncLLM", wait_s: float = 0.0) -> str:

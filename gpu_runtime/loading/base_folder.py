@@ -17,10 +17,9 @@ from gpu_runtime.health.deadlines import Phase
 from gpu_runtime.health.file_progress import report_file_progress
 from gpu_runtime.model_interfaces import InvalidTrainingInput
 from gpu_runtime.object_store.staging import folder_publish
-from gpu_runtime.placement import gpus_visible
+from gpu_runtime.placement import dtype_name, gpus_visible
 from gpu_runtime.session import Session
 from gpu_runtime.training.models.process import ModelTrainerProcess
-from gpu_runtime.training.rank_spec import dtype_name
 from tinkerscript.wire.runtime import Assignment
 from tinkerscript.wire.training.model_refusals import quantised_plan
 from tinkerscript.wire.training.models.quantised import weights_count
@@ -86,7 +85,7 @@ async def _merged(assignment: Assignment, saved: Path, advance: Callable[[], Non
     folder = saved.with_name(f"{saved.name}-merged")
     if folder.exists():
         return folder
-    dtype = dtype_name(assignment.config.dtype, "cuda" if gpus_visible() else "cpu")
+    dtype = dtype_name(assignment.config, "cuda" if gpus_visible() else "cpu")
     config = assignment.config.model_copy(update={"dtype": dtype})
     trainer = ModelTrainerProcess(assignment.base_model_path, config, "cpu", on_progress=advance)
     try:

@@ -11,11 +11,13 @@ open_engine                 an engine alone
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from gpu_runtime.cluster.group import Group, group_opened
+from gpu_runtime.engine.arguments import EngineSpec
 from gpu_runtime.engine.replicas import engines_start
 from gpu_runtime.engine.tensor_parallel import EngineDevices, engine_devices_plan
 from gpu_runtime.engine.vllm_engine import VllmEngine
@@ -96,22 +98,24 @@ async def _opened(
     comparison = Comparison(resumes=serves_from_state(assignment) and not placement.shared)
 
     async def start() -> Engine:
-        options: dict[str, Any] = {
-            "shares_device": placement.shared,
-            "tensor_parallel": devices.tensor_parallel,
-            "memory_share": devices.memory_share,
-            "awaits_weights": comparison.resumes,
-        }
-        what = (model, config, placement.device)
+        spec = EngineSpec(
+            model,
+            config,
+            placement.device,
+            shares_device=placement.shared,
+            tensor_parallel=devices.tensor_parallel,
+            memory_share=devices.memory_share,
+            awaits_weights=comparison.resumes,
+        )
         loads: list[Any] = [
-            partial(VllmEngine.start, *what, gpus=gpus, **options)
+            partial(VllmEngine.start, replace(spec, gpus=gpus))
             for gpus in placement.engines(devices.tensor_parallel)
         ]
         if group is not None:
             for number, node in enumerate(others, start=1):
                 there = placement.on_other(node.gpus).engines(devices.tensor_parallel)
-                start_there = partial(NodeEngine.start, group, number, *what, **options)
-                loads += [partial(start_there, gpus=gpus) for gpus in there]
+                start_there = partial(NodeEngine.start, group, number)
+                loads += [partial(start_there, replace(spec, gpus=gpus)) for gpus in there]
         return await engines_start(loads, on_progress=on_progress)
 
     async def compare(engine: Engine, loading: asyncio.Task[None]) -> None:
@@ -154,17 +158,16 @@ async def open_sampler_and_trainer(
         on_progress=session.status.advance,
     )
 
-    async def start() -> VllmEngine:
-        return await VllmEngine.start(
-            model,
-            config,
-            placement.device,
-            adapters=True,
-            gpus=placement.engines()[0],
-            shares_device=placement.shared,
-            memory_share=devices.memory_share,
-        )
-
+    spec = EngineSpec(
+        model,
+        config,
+        placement.device,
+        gpus=placement.engines()[0],
+        adapters=True,
+        shares_device=placement.shared,
+        memory_share=devices.memory_share,
+    )
+    start = partial(VllmEngine.start, spec)
     try:
         async with engine_loaded(start, trainer.ready, shared=placement.shared) as (
             engine,
@@ -184,9 +187,8 @@ async def open_engine(session: Session) -> AsyncIterator[Engine]:
     ModelUnsupported.
     """
     gpus, model = gpus_visible()[:1], session.assignment.base_model_path
-    engine = await VllmEngine.start(
-        model, session.assignment.config, "cuda" if gpus else "cpu", gpus=gpus
-    )
+    device, config = "cuda" if gpus else "cpu", session.assignment.config
+    engine = await VllmEngine.start(EngineSpec(model, config, device, gpus=tuple(gpus)))
     try:
         yield engine
     finally:

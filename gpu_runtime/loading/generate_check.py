@@ -29,10 +29,12 @@ CHECK_S = 900.0
 async def generate(folder: Path, config: SessionConfig) -> int:
     """The number of tokens that the engine sampled after a prompt of a few. Raises RuntimeFault,
     TimeoutError."""
+    from gpu_runtime.engine.arguments import EngineSpec
     from gpu_runtime.engine.vllm_engine import VllmEngine
     from gpu_runtime.interfaces import SamplingOptions
 
-    engine = await VllmEngine.start(str(folder), config, "cuda" if engine_needs_gpu() else "cpu")
+    device = "cuda" if engine_needs_gpu() else "cpu"
+    engine = await VllmEngine.start(EngineSpec(str(folder), config, device))
     try:
         async with asyncio.timeout(CHECK_S):
             options = SamplingOptions(max_tokens=TOKENS, min_tokens=TOKENS)

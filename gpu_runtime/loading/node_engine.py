@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from gpu_runtime.cluster.group import Group
 from gpu_runtime.cluster.joining import ray_import
 from gpu_runtime.cluster.rank_actor import LOST_S, environment_take
+from gpu_runtime.engine.arguments import EngineSpec
 from gpu_runtime.errors import EngineDead, RuntimeFault
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.weights.handover_folder import handover_part
-from tinkerscript.wire.config import SessionConfig
 
 if TYPE_CHECKING:
     from gpu_runtime.engine.vllm_engine import VllmEngine
@@ -28,15 +28,13 @@ class EngineActor:
         environment_take({**environment, **dict.fromkeys(OF_THE_RUNTIME)})
         self._engine: VllmEngine | None = None
 
-    async def start(
-        self, model: str, config: SessionConfig, device: str, options: dict[str, Any]
-    ) -> int:
+    async def start(self, spec: EngineSpec) -> int:
         """Load it; how many tokens a call may have. Raises what ``VllmEngine.start`` does."""
         from gpu_runtime.engine.vllm_engine import VllmEngine
         from gpu_runtime.engine.vllm_process import imports_begin
 
         imports_begin()
-        self._engine = await VllmEngine.start(model, config, device, **options)
+        self._engine = await VllmEngine.start(spec)
         return self._engine.context_length
 
     async def ended(self) -> str:
@@ -80,20 +78,12 @@ class NodeEngine:
         self._watching = asyncio.create_task(self._watch())
 
     @classmethod
-    async def start(
-        cls,
-        group: Group,
-        node: int,
-        model: str,
-        config: SessionConfig,
-        device: str,
-        **options: Any,
-    ) -> "NodeEngine":
-        """Load ``model`` there. Raises what ``VllmEngine.start`` does."""
+    async def start(cls, group: Group, node: int, spec: EngineSpec) -> "NodeEngine":
+        """Load its model there. Raises what ``VllmEngine.start`` does."""
         actor = group.actor(EngineActor, node)
-        length = await _result(group, actor.start.remote(model, config, device, options))
+        length = await _result(group, actor.start.remote(spec))
         engine = cls(group, node, actor, length)
-        engine.shares_device = bool(options.get("shares_device"))
+        engine.shares_device = spec.shares_device
         return engine
 
     async def generate(

@@ -44,15 +44,6 @@ class RankSpec:
         return f"cuda:{self.local_rank}" if self.device == "cuda" else "cpu"
 
 
-def dtype_name(wanted: str, device: str) -> str:
-    """``auto`` is float32 on a CPU, where bfloat16 is slower and less exact, and bfloat16 on a
-    GPU.
-    """
-    if wanted == "auto":
-        return "bfloat16" if device == "cuda" else "float32"
-    return wanted
-
-
 def loading(spec: RankSpec, work: Callable[[], ResultT]) -> ResultT:
     """What ``work`` returns, which reads weights or a state while an engine beside it serves calls:
     it gives way.

@@ -41,6 +41,7 @@ from gpu_runtime.model_interfaces import (
     InvalidTrainingInput,
     LossConfig,
 )
+from gpu_runtime.placement import dtype_name
 from gpu_runtime.processes.exit_report import ExitReport, errors_captured
 from gpu_runtime.processes.forking import process_context
 from gpu_runtime.processes.several_threads import environment_now
@@ -48,7 +49,7 @@ from tinkerscript.processes import machine_share
 from tinkerscript.wire.config import SessionConfig
 
 from .rank_process import rank_main
-from .rank_spec import RankSpec, dtype_name
+from .rank_spec import RankSpec
 from .states.folder import wait_for_parts
 
 # Seconds within which a rank must return a result or, in a long command, report progress. The last
@@ -286,7 +287,7 @@ class TrainerRanks(RankProcesses):
             raise PlacementImpossible(
                 "offload_activations moves them from a GPU to the host; this machine has no GPU"
             )
-        self.dtype = dtype_name(config.dtype, device)
+        self.dtype = dtype_name(config, device)
         world = config.trainer_ranks
         threads = max(1, machine_share.cpus() * config.nodes // world)
         spec = RankSpec(

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from gpu_runtime.errors import StepRefused
 from gpu_runtime.model_interfaces import AdamParams, Datum, ForwardResult, LossConfig
+from gpu_runtime.placement import dtype_name
 from gpu_runtime.weights.flip import each_unflipped, local_part, weights_digest, weights_flip
 from tinkerscript.wire.config import SessionConfig
 
@@ -42,7 +43,7 @@ from .models.stored_names import stored_parts
 from .objective.reference import References
 from .objective.row_loss import STATISTICS, LoopInputs, row_loss
 from .optimizer import GuardedAdamW, adam_set
-from .rank_spec import RankSpec, dtype_name, loading
+from .rank_spec import RankSpec, loading
 from .rows.kinds import RowKind
 from .rows.loop_data import counted_of
 from .rows.packing import pack, tokens_repeated
@@ -63,7 +64,7 @@ class RankTrainer:
         self.spec, self.config, self._on_row = spec, spec.config, on_row
         torch.manual_seed(self.config.seed)
         self.device = torch.device(spec.torch_device)
-        self.dtype = getattr(torch, dtype_name(self.config.dtype, spec.device))
+        self.dtype = getattr(torch, dtype_name(self.config, spec.device))
         self._is_sharded = self.config.zero_stage == 3
         policy = policy_load(spec, self.dtype, trained=True)
         if not self._is_sharded:

@@ -29,6 +29,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests")]
 import torch  # noqa: E402
 from nightly import machine  # noqa: E402
 
+from gpu_runtime.engine.arguments import EngineSpec  # noqa: E402
 from gpu_runtime.engine.vllm_engine import VllmEngine  # noqa: E402
 from gpu_runtime.errors import RuntimeFault  # noqa: E402
 from gpu_runtime.interfaces import Sample  # noqa: E402
@@ -64,7 +65,7 @@ async def family_try(name: str, folder: Path, *, kills: bool = True) -> Outcome:
     try:
         drawn = drawn_samples(2 * WINDOW, WINDOW)
         _, gradient = await asyncio.to_thread(family_gaps, folder, drawn, CONFIG, CPU)
-        engine = await VllmEngine.start(str(folder), config, "cpu")
+        engine = await VllmEngine.start(EngineSpec(str(folder), config, "cpu"))
         try:
             await trainer.ready()
             await rehearse(engine, trainer, folder, folder / "handover")

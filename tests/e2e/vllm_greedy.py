@@ -10,6 +10,7 @@ import sys
 
 from transformers import AutoTokenizer
 
+from gpu_runtime.engine.arguments import EngineSpec
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.interfaces import SamplingOptions
 from tinkerscript.wire.config import SessionConfig
@@ -17,7 +18,9 @@ from tinkerscript.wire.config import SessionConfig
 
 async def main(folder: str, prompts: list[str]) -> list[str]:
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    engine = await VllmEngine.start(folder, SessionConfig(max_context_length=256), "cpu")
+    engine = await VllmEngine.start(
+        EngineSpec(folder, SessionConfig(max_context_length=256), "cpu")
+    )
     try:
         answers = []
         for number, prompt in enumerate(prompts):

@@ -15,6 +15,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from gpu_runtime.engine.arguments import EngineSpec
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.interfaces import Sample, SamplingOptions
 from gpu_runtime.placement import gpus_visible
@@ -183,12 +184,14 @@ async def test_an_engine_over_two_devices_serves_what_two_ranks_hand_over(
         for count in (1, 2):
             gpus = tuple(gpus_visible()) if where == "cuda" else ()
             engine = await VllmEngine.start(
-                model,
-                config,
-                where,
-                shares_device=where == "cuda",
-                tensor_parallel=count,
-                gpus=gpus,
+                EngineSpec(
+                    model,
+                    config,
+                    where,
+                    shares_device=where == "cuda",
+                    tensor_parallel=count,
+                    gpus=gpus,
+                )
             )
             try:
                 before = await greedy(engine, "before")

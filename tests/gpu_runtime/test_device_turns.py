@@ -2,12 +2,12 @@
 restart repeats."""
 
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from gpu_runtime.engine import vllm_engine, vllm_process
+from gpu_runtime.engine.arguments import EngineSpec
 from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.errors import (
@@ -18,6 +18,7 @@ from gpu_runtime.errors import (
     WeightsRefused,
 )
 from tinkerscript.processes.nvml import GpuReading
+from tinkerscript.wire.config import SessionConfig
 
 GIB = 1 << 30
 
@@ -66,7 +67,8 @@ def engine(monkeypatch: pytest.MonkeyPatch):
     for name in ("GrammarCompiler", "GrammarTrial"):
         monkeypatch.setattr(vllm_engine, name, lambda _: None)
     return lambda **fails: VllmEngine(
-        Llm(**fails), Path("model"), 256, shares_device=True, memory_share=0.5
+        Llm(**fails),
+        EngineSpec("model", SessionConfig(), "cuda", shares_device=True, memory_share=0.5),
     )
 
 

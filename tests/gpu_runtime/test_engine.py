@@ -15,6 +15,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from gpu_runtime.engine.arguments import EngineSpec
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.errors import EngineDead, RequestRefused, WeightsRefused
 from gpu_runtime.health.stack_dumps import stacks_collect
@@ -56,7 +57,7 @@ async def engine(
     config = SessionConfig(
         max_context_length=256 + 256 * max_staleness, seed=41, max_staleness=max_staleness
     )
-    engine = await VllmEngine.start(str(model), config, "cpu")
+    engine = await VllmEngine.start(EngineSpec(str(model), config, "cpu"))
     try:
         yield engine
     finally:

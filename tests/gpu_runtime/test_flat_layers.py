@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from gpu_runtime.engine.arguments import EngineSpec
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.loading.rehearsal import sample
 from gpu_runtime.native.compiled import is_suited
@@ -49,7 +50,9 @@ async def test_layers_that_are_known_are_flattened_and_every_token_has_the_model
     tmp_path: Path, make, flat: tuple[int, bool]
 ) -> None:
     folder = make(tmp_path / "model")
-    engine = await VllmEngine.start(str(folder), SessionConfig(max_context_length=256), "cpu")
+    engine = await VllmEngine.start(
+        EngineSpec(str(folder), SessionConfig(max_context_length=256), "cpu")
+    )
     try:
         assert [tuple(each) for each in await engine.llm.collective_rpc("layers_flatten")] == [flat]
         drawn = await asyncio.gather(*(sample(engine, prompt, 24) for prompt in PROMPTS))

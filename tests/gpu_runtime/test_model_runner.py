@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gpu_runtime.engine import arguments, vllm_process
+from gpu_runtime.engine.arguments import EngineSpec
 from gpu_runtime.engine.model_runner import FIRST, METHODS, SWITCH, runner_refusal
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.errors import EngineUnsupported
@@ -84,7 +85,7 @@ async def test_an_environment_that_asks_for_the_second_is_refused_before_anythin
     monkeypatch.setenv(SWITCH, "1")
     monkeypatch.setattr(arguments, "_front", lambda _: pytest.fail("it was started"))
     with pytest.raises(EngineUnsupported, match=f"{SWITCH} is '1'.*unset it"):
-        await VllmEngine.start("model", SessionConfig(), "cpu")
+        await VllmEngine.start(EngineSpec("model", SessionConfig(), "cpu"))
 
 
 class StartedLlm:
@@ -114,6 +115,6 @@ async def test_an_engine_whose_worker_has_the_second_is_ended_and_refused(
     monkeypatch.setattr(arguments, "engine_config", lambda *_, **__: None)
     monkeypatch.setattr(arguments, "_front", lambda _: llm)
     with pytest.raises(EngineUnsupported, match="another part than it is written for") as refused:
-        await VllmEngine.start("model", SessionConfig(), "cpu")
+        await VllmEngine.start(EngineSpec("model", SessionConfig(), "cpu"))
     assert refused.value.code == "engine_unsupported" and "variables" in refused.value.hint
     assert llm.ends == 1 and llm.asked == ["worker_prepare"]

@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from gpu_runtime.engine.arguments import EngineSpec
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.errors import EngineTrainerMismatch, ModelUnsupported, WeightsRefused
 from gpu_runtime.interfaces import Sample
@@ -70,7 +71,7 @@ async def test_a_real_engine_and_trainer_rehearse_and_each_broken_part_is_named(
     fields["rope_parameters"] = {"rope_theta": 50.0, "rope_type": "default"}
     (other / "config.json").write_text(json.dumps(fields))
     turned = TrainerRanks(str(other), CONFIG, "cpu")
-    engine = await VllmEngine.start(str(model), CONFIG, "cpu")
+    engine = await VllmEngine.start(EngineSpec(str(model), CONFIG, "cpu"))
     try:
         await rehearse(engine, rehearsed, model, tmp_path / "handover")
         for each in (trainer, rehearsed):
@@ -108,7 +109,7 @@ async def test_a_real_engine_and_trainer_rehearse_and_each_broken_part_is_named(
             json.dumps(fields | {"architectures": ["Doubled"], "model_type": "doubled"})
         )
         with pytest.raises(ModelUnsupported, match="(?s)vLLM does not take this model: .*doubled"):
-            await VllmEngine.start(str(other), CONFIG, "cpu")
+            await VllmEngine.start(EngineSpec(str(other), CONFIG, "cpu"))
     finally:
         await engine.close()
         for each in (trainer, rehearsed, turned):

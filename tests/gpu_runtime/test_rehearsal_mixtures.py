@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from gpu_runtime.engine.arguments import EngineSpec
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.errors import EngineTrainerMismatch
 from gpu_runtime.loading.rehearsal import rehearse
@@ -60,7 +61,7 @@ async def test_a_router_whose_experts_are_permuted_is_refused_with_the_measured_
     other = family_make(tiny_model_make(tmp_path / "other"), "Qwen3-MoE")
     file = other / "model.safetensors"
     save_file(permuted(load_file(file)), file, metadata={"format": "pt"})
-    engine = await VllmEngine.start(str(model), CONFIG, "cpu")
+    engine = await VllmEngine.start(EngineSpec(str(model), CONFIG, "cpu"))
     trainers = [TrainerRanks(str(each), CONFIG, "cpu") for each in (model, other, model)]
     try:
         right, permuting, handing = trainers

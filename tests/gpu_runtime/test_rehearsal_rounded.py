@@ -12,6 +12,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from gpu_runtime.engine.arguments import EngineSpec
 from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.errors import EngineTrainerMismatch
@@ -183,7 +184,7 @@ async def test_a_real_engine_that_keeps_one_old_module_is_found_out(tmp_path: Pa
     config = SessionConfig(max_context_length=128, dtype="bfloat16")
     trainer = TrainerRanks(str(model), config, "cpu")
     try:
-        engine = await VllmEngine.start(str(model), config, "cpu")
+        engine = await VllmEngine.start(EngineSpec(str(model), config, "cpu"))
         try:
             await trainer.ready()
             await rehearse(engine, trainer, model, handover)

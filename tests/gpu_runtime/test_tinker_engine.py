@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
+from gpu_runtime.engine.arguments import EngineSpec
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.errors import EngineTrainerMismatch, RequestRefused
 from gpu_runtime.interfaces import Delta, SamplingOptions
@@ -43,7 +44,7 @@ async def parts(
     )
     trainer = ModelTrainerProcess(model, config, "cpu")
     try:
-        engine = await VllmEngine.start(model, config, "cpu", adapters=True)
+        engine = await VllmEngine.start(EngineSpec(model, config, "cpu", adapters=True))
         try:
             await trainer.ready()
             yield engine, trainer

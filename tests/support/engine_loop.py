@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpu_runtime.engine.arguments import EngineSpec
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.interfaces import Sample, SamplingOptions
 from gpu_runtime.loop.advantages import group_advantages
@@ -82,7 +83,7 @@ async def loop_open(model: str, config: SessionConfig, device: str) -> AsyncIter
     shared = device == "cuda"
     trainer = TrainerRanks(model, config, device, shares_device=shared)
     try:
-        engine = await VllmEngine.start(model, config, device, shares_device=shared)
+        engine = await VllmEngine.start(EngineSpec(model, config, device, shares_device=shared))
         try:
             await trainer.ready()
             yield Loop(engine, trainer, config, handover)

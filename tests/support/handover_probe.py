@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, MistralConfig, Qwen2Config, Qwen3Config
 
+from gpu_runtime.engine.arguments import EngineSpec
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.interfaces import SamplingOptions
 from gpu_runtime.weights.shared_file import WeightFile
@@ -66,7 +67,9 @@ async def hand_over_twice(kind: str, folder: Path) -> tuple[list[str], list[floa
     ways: list[str] = []
     gaps: list[float] = []
     engine = await VllmEngine.start(
-        str(folder / "model"), SessionConfig(max_context_length=128, max_tokens=8), "cpu"
+        EngineSpec(
+            str(folder / "model"), SessionConfig(max_context_length=128, max_tokens=8), "cpu"
+        )
     )
     try:
         file, first = None, model_make(config, 1)

@@ -11,6 +11,7 @@ from typing import Any
 
 from gpu_runtime.cluster import joining
 from gpu_runtime.cluster.group import group_opened
+from gpu_runtime.engine.arguments import EngineSpec
 from gpu_runtime.errors import RequestRefused, RuntimeFault
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.loading import node_engine
@@ -86,7 +87,7 @@ async def whole(folder: Path, wanted: dict[str, Any]) -> dict[str, Any]:
     node_engine.EngineActor = node_streams.CountingActor  # by a name that the other node can import
     async with group_opened(2) as group:
         assert group is not None, "of two nodes"
-        engine = await NodeEngine.start(group, 1, str(folder), SessionConfig(), "cpu")
+        engine = await NodeEngine.start(group, 1, EngineSpec(str(folder), SessionConfig(), "cpu"))
         found["whole"] = await tokens_of(engine, "whole", TOKENS, TOKENS + 1)
         found["closed"] = await tokens_of(engine, "closed", 100_000, 3)
         both = [tokens_of(engine, f"of {number}", TOKENS, TOKENS + 1) for number in range(8)]

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from gpu_runtime.engine.arguments import EngineSpec
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.errors import RequestRefused
 from gpu_runtime.interfaces import SamplingOptions
@@ -16,7 +17,9 @@ async def sample_all(
     folder: str, requests: Sequence[dict[str, Any]], together: Sequence[dict[str, Any]] = ()
 ) -> list[dict[str, Any]]:
     """Of ``requests`` one after the other, then of those ``together`` in one batch."""
-    engine = await VllmEngine.start(folder, SessionConfig(max_context_length=512), "cpu")
+    engine = await VllmEngine.start(
+        EngineSpec(folder, SessionConfig(max_context_length=512), "cpu")
+    )
     try:
         alone = [await answer(engine, f"call-{n}", request) for n, request in enumerate(requests)]
         asked = [answer(engine, f"beside-{n}", request) for n, request in enumerate(together)]

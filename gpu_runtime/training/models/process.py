@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpu_runtime.model_interfaces import AdamParams, Datum, ForwardResult, LoraConfig, LossConfig
+from gpu_runtime.placement import dtype_name
 from gpu_runtime.training.rank_process import rank_main
-from gpu_runtime.training.rank_spec import RankSpec, dtype_name
+from gpu_runtime.training.rank_spec import RankSpec
 from gpu_runtime.training.ranks import STEP_S, WEIGHTS_S, RankProcesses
 from tinkerscript.processes import machine_share
 from tinkerscript.wire.config import SessionConfig
@@ -32,7 +33,7 @@ class ModelTrainerProcess(RankProcesses):
         gpus: Sequence[str] = (),
         on_progress: Callable[[], None] = lambda: None,
     ) -> None:
-        self.dtype = dtype_name(config.dtype, device)
+        self.dtype = dtype_name(config, device)
         ranks = config.trainer_ranks
         threads = max(1, machine_share.cpus() // ranks)
         spec = RankSpec(base_model_path, config, 0, ranks, "", device, threads, tuple(gpus))

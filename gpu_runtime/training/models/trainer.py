@@ -24,6 +24,7 @@ from gpu_runtime.model_interfaces import (
     LoraConfig,
     LossConfig,
 )
+from gpu_runtime.placement import dtype_name
 from gpu_runtime.training.checkpointing import layers_recompute
 from gpu_runtime.training.cpu.onednn_linear import linear_layers_use_onednn
 from gpu_runtime.training.lora import adapter_export
@@ -31,7 +32,7 @@ from gpu_runtime.training.losses import LossInputs, loss_tokens
 from gpu_runtime.training.model_check import policy_verify
 from gpu_runtime.training.models.towers import tower_freeze
 from gpu_runtime.training.policy import Policy
-from gpu_runtime.training.rank_spec import RankSpec, dtype_name
+from gpu_runtime.training.rank_spec import RankSpec
 from gpu_runtime.training.rows.packing import TreeRow, pack, prefix_order
 from gpu_runtime.training.rows.row_pass import RowLoss, rows_pass
 from gpu_runtime.training.rows.tensors import RowTensors
@@ -85,7 +86,7 @@ class BaseWithModels:
         self._longest = min(self._config.max_context_length, positions)
 
     def _load(self) -> Policy:
-        dtype = getattr(torch, dtype_name(self._config.dtype, self._spec.device))
+        dtype = getattr(torch, dtype_name(self._config, self._spec.device))
         policy = Policy.load(
             self._spec.base_model_path,
             dtype,

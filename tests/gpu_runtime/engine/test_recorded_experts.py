@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from gpu_runtime.engine.arguments import EngineSpec
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.interfaces import SamplingOptions
 from gpu_runtime.training.policy import Policy
@@ -49,7 +50,9 @@ def chosen(folder: Path, ids: list[int], layers: int) -> list[list[set[int]]]:
 async def test_a_tokens_row_has_what_the_position_before_it_chose(tmp_path, name, layers) -> None:
     """Also where the prompt is in the prefix cache, and of calls side by side."""
     folder = family_make(tiny_model_make(tmp_path / "model"), name)
-    engine = await VllmEngine.start(str(folder), SessionConfig(max_context_length=128), "cpu")
+    engine = await VllmEngine.start(
+        EngineSpec(str(folder), SessionConfig(max_context_length=128), "cpu")
+    )
     try:
         for number in range(2):
             ids, rows = await sampled(engine, f"call-{number}", PROMPT)

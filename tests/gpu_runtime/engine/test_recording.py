@@ -111,8 +111,12 @@ def test_adapters_beside_experts_are_refused_on_a_cpu_alone(tmp_path: Path) -> N
     with pytest.raises(
         ModelUnsupported, match="mixture of experts, and with adapters vLLM.*on no CPU"
     ):
-        arguments.engine_arguments(mixture, config, "cpu", adapters=True)
-    assert "enable_lora" not in arguments.engine_arguments(mixture, config, "cpu")
+        arguments.engine_arguments(arguments.EngineSpec(mixture, config, "cpu", adapters=True))
+    assert "enable_lora" not in arguments.engine_arguments(
+        arguments.EngineSpec(mixture, config, "cpu")
+    )
     for model, device in ((mixture, "cuda"), (dense, "cpu")):
-        given = arguments.engine_arguments(model, config, device, adapters=True)
+        given = arguments.engine_arguments(
+            arguments.EngineSpec(model, config, device, adapters=True)
+        )
         assert given["enable_lora"] and given["enable_mixed_moe_lora_format"]

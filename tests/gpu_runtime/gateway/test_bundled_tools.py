@@ -142,10 +142,11 @@ async def test_the_default_model_itself_plays_a_tool_loop(
     """
     if not is_complete(MODEL):
         pytest.skip("the base model is not made: requirements/install.sh model")
+    from gpu_runtime.engine.arguments import EngineSpec
     from gpu_runtime.engine.vllm_engine import VllmEngine
 
     monkeypatch.setenv("TINKERSCRIPT_RUNTIME_DIR", str(tmp_path))
-    engine = await VllmEngine.start(str(MODEL), SessionConfig(**ROOM), "cpu")
+    engine = await VllmEngine.start(EngineSpec(str(MODEL), SessionConfig(**ROOM), "cpu"))
     try:
         async with running_gateway(
             tmp_path, real=(engine, TransformersTokenizer(str(MODEL))), **ROOM

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from benchmarks.families import gap, handed_gap, sampled, steps
 
+from gpu_runtime.engine.arguments import EngineSpec
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.loading.base_folder import dequantised
 from gpu_runtime.loading.rehearsal import rehearse
@@ -48,7 +49,7 @@ async def test_a_quantised_folder_is_served_as_it_is_trained_and_exported_in_ful
     config = SessionConfig(max_context_length=128, learning_rate=1e-3, dtype=dtype)
     trainer, handover = TrainerRanks(str(folder), config, "cpu"), tmp_path / "handover"
     try:
-        engine = await VllmEngine.start(str(folder), config, "cpu")
+        engine = await VllmEngine.start(EngineSpec(str(folder), config, "cpu"))
         try:
             await trainer.ready()
             await rehearse(engine, trainer, folder, handover)
@@ -64,7 +65,7 @@ async def test_a_quantised_folder_is_served_as_it_is_trained_and_exported_in_ful
         assert all(after[name] != before[name] for name in before)
         assert {str(kind) for kind, _ in after.values()} == {f"torch.{dtype}"}
         assert "quantization_config" not in json.loads((out / "config.json").read_text())
-        engine = await VllmEngine.start(str(out), config, "cpu")
+        engine = await VllmEngine.start(EngineSpec(str(out), config, "cpu"))
         try:
             gaps.append(await gap(engine, trainer))
         finally:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gpu_runtime.engine.arguments import EngineSpec
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.loading.rehearsal import probe_prompts, sample
 from gpu_runtime.training.ranks import TrainerRanks
@@ -44,7 +45,7 @@ async def test_an_engine_serves_the_export_as_it_was_trained_and_the_tower_is_th
         assert before.keys() == after.keys()
         assert beside and all(after[key] == before[key] for key in beside)
         assert all(after[key] != before[key] for key in before.keys() - beside)
-        engine = await VllmEngine.start(str(out), CONFIG, "cpu")
+        engine = await VllmEngine.start(EngineSpec(str(out), CONFIG, "cpu"))
         try:
             answers = [
                 await sample(engine, prompt)

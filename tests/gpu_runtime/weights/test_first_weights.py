@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from gpu_runtime.engine.arguments import EngineSpec
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.weights.shared_file import WeightFile
 from support.handover_probe import PROMPTS, config_make, gap, model_make
@@ -43,10 +44,12 @@ async def test_an_engine_without_weights_takes_a_whole_model_and_nothing_less(
     trained = model_make(config, 2)
     part = weights_write(trained, tmp_path / "part", but="model.layers.1.")
     engine = await VllmEngine.start(
-        str(tmp_path / "model"),
-        SessionConfig(max_context_length=128, max_tokens=8),
-        "cpu",
-        awaits_weights=True,
+        EngineSpec(
+            str(tmp_path / "model"),
+            SessionConfig(max_context_length=128, max_tokens=8),
+            "cpu",
+            awaits_weights=True,
+        )
     )
     try:
         if waits:
