@@ -26,7 +26,8 @@ from gpu_runtime.events import Events
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.fair_shares import FairShares
 from gpu_runtime.gateway.tinker.model_queue import GAP_S, ModelQueue
-from gpu_runtime.gateway.tinker.results import Future, Result, Work
+from gpu_runtime.gateway.tinker.results import Future, Result
+from gpu_runtime.gateway.tinker.work import ModelWork
 from gpu_runtime.journal.journal import JournalExecutor
 from gpu_runtime.journal.model_table import CREATE, ModelTable, Operation
 from gpu_runtime.model_interfaces import InvalidTrainingInput
@@ -59,7 +60,7 @@ class Ledger:
         self,
         table: ModelTable,
         disk: JournalExecutor,
-        work: Work,
+        work: ModelWork,
         events: Events,
         *,
         gap_s: float = GAP_S,

@@ -1,9 +1,8 @@
 """What the ledger of operations and the work that they are have in common."""
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from gpu_runtime.journal.model_table import Operation
 from tinkerscript.wire.tinker.ids import user_error
@@ -67,39 +66,3 @@ class Future:
         if operation.result_kind is None or operation.result is None:
             return cls(None, waiting(operation))
         return cls(Result(operation.result_kind, operation.result))
-
-
-class Work(Protocol):
-    """Does operations. ``again`` is set for those that were done before a restart: only the model
-    must change.
-    """
-
-    async def begin(self) -> None:
-        """Before anything else: remove what a runtime that was killed has left half made."""
-        ...
-
-    async def resume(self, model_id: str, seq_id: int, creation: Operation) -> None:
-        """Have the model as its saved state of ``seq_id`` is."""
-        ...
-
-    async def do(self, operation: Operation, *, again: bool) -> "Result | Awaitable[Result]":
-        """A result, or work that can go on beside later operations and returns it. Raises
-        UserMistake.
-        """
-        ...
-
-    async def save(self, model_id: str, seq_id: int) -> bool:
-        """Save the model's state as of operation ``seq_id``; False for one that was never made."""
-        ...
-
-    async def save_when_due(self, model_id: str, seq_id: int, *, size_bytes: int) -> bool:
-        """Save the model's state if enough was done since the last; whether it did."""
-        ...
-
-    async def keep_only(self, model_id: str, seq_id: int) -> None:
-        """Remove the model's saved states but that of ``seq_id``."""
-        ...
-
-    async def forget(self, model_id: str) -> None:
-        """Free what the model has in memory and on the volume; its client is finished."""
-        ...

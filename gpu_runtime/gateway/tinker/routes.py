@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from gpu_runtime.gateway.tinker.checkpoint_store import CheckpointStore
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.ledger import MISSING, Ledger
 from gpu_runtime.gateway.tinker.requests import (
+    M,
     Named,
     Retrieve,
     RetrieveFinished,
@@ -68,53 +70,54 @@ class TinkerRoutes:
         self._session_id, self._relay_key, self._poll_s = session_id, relay_key, poll_s
 
     def routes(self) -> list[Route]:
-        """The routes, for the app."""
-        training = [
-            Route(f"/api/v1/{kind}", self.operation, methods=["POST"]) for kind in JSON_OPERATIONS
-        ]
+        """The routes, for the app. Each asks for the relay key before it reads the body."""
+        operations = {f"/api/v1/{kind}": partial(self.operation, kind) for kind in JSON_OPERATIONS}
+        handlers: dict[str, Callable[[bytes], Awaitable[Response]]] = operations | {
+            "/api/v1/forward_backward": self.forward_backward,
+            "/api/v1/asample": self.asample,
+            "/api/v1/retrieve_future": self.retrieve_future,
+            "/api/v1/retrieve_futures": self.retrieve_futures,
+            "/api/v1/cancel_future": self.cancel_future,
+            "/tinker/models": self.model_create,
+            "/tinker/samplers": self.sampler_create,
+            "/tinker/refusals": self.refusal,
+        }
         return [
-            *training,
-            Route("/api/v1/forward_backward", self.forward_backward, methods=["POST"]),
-            Route("/api/v1/asample", self.asample, methods=["POST"]),
-            Route("/api/v1/retrieve_future", self.retrieve_future, methods=["POST"]),
-            Route("/api/v1/retrieve_futures", self.retrieve_futures, methods=["POST"]),
-            Route("/api/v1/cancel_future", self.cancel_future, methods=["POST"]),
-            Route("/tinker/models", self.model_create, methods=["POST"]),
-            Route("/tinker/samplers", self.sampler_create, methods=["POST"]),
-            Route("/tinker/refusals", self.refusal, methods=["POST"]),
+            Route(path, partial(self._answered, handler), methods=["POST"])
+            for path, handler in handlers.items()
         ]
 
-    async def model_create(self, request: Request) -> Response:
-        """``POST /tinker/models``: the model's first operation, once however often it is told."""
+    async def _answered(
+        self, handler: Callable[[bytes], Awaitable[Response]], request: Request
+    ) -> Response:
         check_relay_key(request, self._relay_key)
-        body = await read_body(request)
+        return await handler(await read_body(request))
+
+    async def model_create(self, body: bytes) -> Response:
+        """``POST /tinker/models``: the model's first operation, once however often it is told."""
         wanted = ModelCreate.model_validate_json(body)
         # A presigned URL differs each time that it is told: the first body stands.
         taken = await self._ledger.submit_create(wanted.model_id, body, session_id=self._session_id)
         return JSONResponse({"request_id": taken.request_id})
 
-    async def sampler_create(self, request: Request) -> Response:
+    async def sampler_create(self, body: bytes) -> Response:
         """``POST /tinker/samplers``."""
-        check_relay_key(request, self._relay_key)
-        await self._samplers.create(SamplerCreate.model_validate_json(await read_body(request)))
+        await self._samplers.create(SamplerCreate.model_validate_json(body))
         return JSONResponse({})
 
-    async def refusal(self, request: Request) -> Response:
+    async def refusal(self, body: bytes) -> Response:
         """``POST /tinker/refusals``: of a body that never came here there is a number, and why it
         was refused.
         """
-        check_relay_key(request, self._relay_key)
-        refused = RefusedOperation.model_validate_json(await read_body(request))
+        refused = RefusedOperation.model_validate_json(body)
         return await self._taken(
             refused.model_id, refused.seq_id, MISSING, refused.message.encode()
         )
 
-    async def forward_backward(self, request: Request) -> Response:
+    async def forward_backward(self, body: bytes) -> Response:
         """``POST /api/v1/forward_backward``, in protobuf. What of it cannot be read uses its number
         up.
         """
-        check_relay_key(request, self._relay_key)
-        body = await read_body(request)
         head = training_head(body)
         if head is None or head[1] <= CREATE:
             raise BadRequest(
@@ -122,10 +125,8 @@ class TinkerRoutes:
             )
         return await self._taken(*head, "forward_backward", body)
 
-    async def operation(self, request: Request) -> Response:
+    async def operation(self, kind: str, body: bytes) -> Response:
         """An operation in JSON: its two ids are read here, the rest when its turn comes."""
-        check_relay_key(request, self._relay_key)
-        body, kind = await read_body(request), request.url.path.rpartition("/")[2]
         try:
             sent = json.loads(body)
             model_id, seq_id = sent["model_id"], sent["seq_id"]
@@ -143,12 +144,10 @@ class TinkerRoutes:
             compared = json.dumps(sent | {"sampling_session_seq_id": None}, sort_keys=True).encode()
         return await self._taken(model_id, seq_id, kind, body, compared)
 
-    async def asample(self, request: Request) -> Response:
+    async def asample(self, body: bytes) -> Response:
         """``POST /api/v1/asample``. A mistake in it comes back through the future, as every user's
         mistake does.
         """
-        check_relay_key(request, self._relay_key)
-        body = await read_body(request)
         sha256 = hashlib.sha256(body).hexdigest()
         try:
             promise = self._samples.submit(
@@ -164,15 +163,11 @@ class TinkerRoutes:
             {"request_id": promise.request_id, "sample_sequence_ids": promise.sequence_ids}
         )
 
-    async def retrieve_future(self, request: Request) -> Response:
+    async def retrieve_future(self, body: bytes) -> Response:
         """``POST /api/v1/retrieve_future``: held until the result is there, for less than the
         client waits.
         """
-        check_relay_key(request, self._relay_key)
-        try:
-            wanted = body_parse(Retrieve, await read_body(request))
-        except UserMistake as mistake:
-            raise BadRequest(str(mistake)) from None
+        wanted = _asked(Retrieve, body)
         request_id = wanted.request_id
         future = await self._samples.wait(request_id, self._poll_s)
         if future is None:
@@ -185,15 +180,11 @@ class TinkerRoutes:
             return JSONResponse({"queue_state": "active", "queue_state_reason": future.reason}, 408)
         return _answer(future.result, wanted)
 
-    async def retrieve_futures(self, request: Request) -> Response:
+    async def retrieve_futures(self, body: bytes) -> Response:
         """``POST /api/v1/retrieve_futures``: which samples of a client are done, held until one
         more is.
         """
-        check_relay_key(request, self._relay_key)
-        try:
-            wanted = body_parse(RetrieveFinished, await read_body(request))
-        except UserMistake as mistake:
-            raise BadRequest(str(mistake)) from None
+        wanted = _asked(RetrieveFinished, body)
         timeout_s = self._poll_s if wanted.timeout is None else min(wanted.timeout, self._poll_s)
         try:
             done, cursor = await self._samples.finished(
@@ -207,15 +198,11 @@ class TinkerRoutes:
             {"completions": [_completion(promise) for promise in done], "cursor": cursor}
         )
 
-    async def cancel_future(self, request: Request) -> Response:
+    async def cancel_future(self, body: bytes) -> Response:
         """``POST /api/v1/cancel_future``: of samples; an operation of a model cannot be taken
         back.
         """
-        check_relay_key(request, self._relay_key)
-        try:
-            self._samples.cancel(body_parse(Named, await read_body(request)).request_id or "")
-        except UserMistake as mistake:
-            raise BadRequest(str(mistake)) from None
+        self._samples.cancel(_asked(Named, body).request_id or "")
         return JSONResponse({})
 
     async def _taken(
@@ -305,6 +292,14 @@ class Samplers:
                 with folder_publish(exported) as staging:
                     await self._state_export(folder, staging)
         return exported
+
+
+def _asked(kind: type[M], body: bytes) -> M:
+    """Raises BadRequest."""
+    try:
+        return body_parse(kind, body)
+    except UserMistake as mistake:
+        raise BadRequest(str(mistake)) from None
 
 
 def _answer(result: Result, wanted: Retrieve) -> Response:

@@ -59,9 +59,11 @@ MIN_TTL_S, MAX_TTL_S = 3600, 10 * 366 * 86_400
 
 
 class ModelWork:
-    """ledger.Work over a trainer. ``folder`` is on the session's volume; ``session_id`` is ours.
+    """Does operations with a trainer. ``again`` is set for those that were done before a restart: only
+    the model must change.
 
-    ``advance`` is called as the files of a state grow.
+    ``folder`` is on the session's volume; ``session_id`` is ours. ``advance`` is called as the files
+    of a state grow.
     """
 
     def __init__(
@@ -102,7 +104,9 @@ class ModelWork:
         await self._trainer.load_state(model_id, folder, with_optimizer=True, with_gradient=True)
 
     async def do(self, operation: Operation, *, again: bool) -> Result | Awaitable[Result]:
-        """One operation. Raises UserMistake, InvalidTrainingInput, and what loses the trainer."""
+        """A result, or work that can go on beside later operations and returns it. Raises UserMistake,
+        InvalidTrainingInput, and what loses the trainer.
+        """
         if self._mistaken.get(operation.model_id) == MODEL_LOST:
             return Result.mistake(MODEL_LOST, "server")
         await self._made(operation)
@@ -144,7 +148,9 @@ class ModelWork:
         return (is_due or model_id in self._save_next) and await self.save(model_id, seq_id)
 
     async def save(self, model_id: str, seq_id: int) -> bool:
-        """The model's state, a gradient that waits included, on this volume."""
+        """The model's state as of operation ``seq_id``, a gradient that waits included, on this
+        volume; False for a model that was never made.
+        """
         if model_id not in self._loras:
             return False
         target, began = self._state_folder(model_id, seq_id), time.monotonic()
