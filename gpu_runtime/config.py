@@ -11,11 +11,13 @@ SIGTERM (a pod that is evicted, a Slurm job that is preempted); without it a SIG
 
 import os
 import re
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+EVERYWHERE = "0.0.0.0"
 # the argument of a runtime that has no session yet: loading/warm.py
 WAITS = "--wait"
 _LEASE = re.compile(r"tml-ls-(?P<session_id>[A-Za-z0-9_-]{1,40})\.[0-9a-f]{64}")
@@ -87,6 +89,24 @@ def config_load() -> RuntimeConfig:
     # The engine and the ranks are children of this process; the lease is none of their business.
     del os.environ["TINKERSCRIPT_LEASE"]
     return config
+
+
+def address_advertise(config: RuntimeConfig, listening: str) -> str:
+    """What heartbeats say: the configured address, else ``listening`` ("host:port") as the control
+    plane would dial it.
+
+    A gateway that listens everywhere is reached over the interface that leads to the control plane.
+    Raises OSError when no route leads there.
+    """
+    if config.address:
+        return config.address
+    host, _, port = listening.rpartition(":")
+    if host != EVERYWHERE:
+        return listening
+    server = urlsplit(config.server_url)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((server.hostname, server.port or 80))  # sends nothing: it picks the route
+        return f"{probe.getsockname()[0]}:{port}"
 
 
 def _listen(environ: Mapping[str, str]) -> tuple[str, int]:

@@ -19,8 +19,7 @@ import asyncio
 from tinkerscript.wire.runtime import Assignment, RuntimeStage
 
 from .background import until_one_fails
-from .config import RuntimeConfig
-from .control_plane.address import address_advertise
+from .config import RuntimeConfig, address_advertise
 from .control_plane.agent import Agent
 from .control_plane.watchdog import Watchdog
 from .errors import EngineDead, TrainerFailed

@@ -24,7 +24,7 @@ from .errors import FinalFault, InputUnusable, RuntimeFault, ServerDiffers
 from .failures.final_cause import final_cause
 from .health.deadlines import Phase
 from .health.resources import ResourceSampler
-from .loading.libraries import libraries_wait
+from .loading.warm import libraries_wait
 
 log = logging.getLogger(__name__)
 

@@ -16,12 +16,13 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from gpu_runtime.errors import NodesDiffer, TrainerFailed
 
-from .hold import NodeHold
 from .joining import cluster_joined, ray_import
+from .pods import NOTICE
 from .same import versions, versions_differ
 
 # What each further machine gives this session, as JSON of Ray's resources: of the launcher.
@@ -29,7 +30,7 @@ BUNDLE = "TINKERSCRIPT_RUNTIME_BUNDLE"
 USUAL_BUNDLE = {"CPU": 1.0}  # of a cluster that is this session's alone
 # For nodes that are starting, and for a cluster whose nodes other sessions have.
 JOIN_S = PLACE_S = 120.0
-WATCH_S = 0.5
+WATCH_S, LOOK_S = 0.5, 1.0
 END_S = 10.0
 
 log = logging.getLogger(__name__)
@@ -47,6 +48,28 @@ class Node:
     def name(self) -> str:
         """As people find it."""
         return self.address
+
+
+class NodeHold:
+    """The actor that holds a node's devices for a session, and tells of the node."""
+
+    async def about(self) -> dict[str, Any]:
+        """Its address, Ray's id of it, its devices, the versions of what computes there."""
+        ray = ray_import()
+        context = ray.get_runtime_context()
+        gpus = context.get_accelerator_ids().get("GPU", [])
+        return {
+            "id": context.get_node_id(),
+            "address": ray.util.get_node_ip_address(),
+            "gpus": [str(each) for each in gpus],
+            "versions": versions(),
+        }
+
+    async def noticed(self) -> None:
+        """Return when this machine is about to be taken away."""
+        path = os.environ.get(NOTICE)
+        while path is None or not Path(path).exists():
+            await asyncio.sleep(LOOK_S)
 
 
 class Group:

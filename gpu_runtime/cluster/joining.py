@@ -28,9 +28,8 @@ from pathlib import Path
 from typing import Any
 
 from gpu_runtime.errors import NodesDiffer, PlacementImpossible, TrainerFailed
-from gpu_runtime.health.notice import kept_from_children
 from gpu_runtime.processes.network import address_toward
-from gpu_runtime.processes.several_threads import environment_now
+from gpu_runtime.processes.starting import environment_now, kept_from_children
 from tinkerscript.processes import machine_share
 
 from .pods import OWN_ADDRESS, PORT, pods

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpu_runtime.errors import PlacementImpossible, TrainerFailed
-from gpu_runtime.processes.several_threads import environment_now
+from gpu_runtime.processes.starting import environment_now
 
 COMMAND_S = 20.0
 NODES, OWN = "SLURM_JOB_NODELIST", "SLURMD_NODENAME"

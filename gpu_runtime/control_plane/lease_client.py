@@ -10,7 +10,6 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from gpu_runtime.config import RuntimeConfig
-from gpu_runtime.control_plane.certificates import tls_context
 from gpu_runtime.errors import (
     ControlPlaneLost,
     ControlPlaneRefused,
@@ -19,7 +18,7 @@ from gpu_runtime.errors import (
     StoreFull,
     StoreUnavailable,
 )
-from gpu_runtime.processes.checked_peers import peers_checked_async
+from gpu_runtime.processes.checked_peers import peers_checked_async, tls_context
 from tinkerscript.wire.errors import ErrorBody, ErrorCode, ErrorDetail
 from tinkerscript.wire.version import VERSION
 

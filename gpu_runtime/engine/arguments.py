@@ -16,9 +16,9 @@ from gpu_runtime.engine.vllm_process import (
     vllm_import,
 )
 from gpu_runtime.errors import EngineDead, EngineUnsupported, ModelUnsupported
-from gpu_runtime.health.notice import kept_from_children
 from gpu_runtime.health.stack_dumps import stacks_folder
 from gpu_runtime.placement import dtype_name
+from gpu_runtime.processes.starting import kept_from_children
 from gpu_runtime.weights.formats import AWAITED, PACKED
 from tinkerscript.processes.tracing import is_traced
 from tinkerscript.wire.config import SessionConfig

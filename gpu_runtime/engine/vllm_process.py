@@ -13,9 +13,8 @@ from gpu_runtime.failures.core_errors import core_errors_forget
 from gpu_runtime.placement import engine_needs_gpu
 from gpu_runtime.processes.absent_vision import inspections_stand_in
 from gpu_runtime.processes.exit_report import exit_text
-from gpu_runtime.processes.forking import fork_server_begin, forks
 from gpu_runtime.processes.paused_gc import gc_paused
-from gpu_runtime.processes.several_threads import multiprocessing_protect
+from gpu_runtime.processes.starting import fork_server_begin, forks, multiprocessing_protect
 from tinkerscript.processes import machine_share
 from tinkerscript.processes.nvml import nvml_open
 
@@ -68,7 +67,7 @@ def child_variables(device: str, gpus: Sequence[str]) -> dict[str, str]:
     they keep memory.
     """
     if device == "cpu":
-        # Freed memory is kept, as in the trainer's ranks (training/cpu/malloc.py): where a
+        # Freed memory is kept, as in the trainer's ranks (training/cpu/process.py): where a
         # hand-over has to pack weights anew, page faults were a quarter of its time (SmolLM2-135M
         # in float32, 538 MB: 0.29 s, then 0.22 s).
         kept = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
@@ -111,7 +110,7 @@ def imports_begin() -> None:
         return
     environment_set("cpu")
     # torch and the C library read them when they start; a rank wants the same
-    # (training/cpu/malloc.py).
+    # (training/cpu/process.py).
     with started_with(child_variables("cpu", ()) | {"DS_ACCELERATOR": "cpu"}):
         fork_server_begin([PRELOADED])
 

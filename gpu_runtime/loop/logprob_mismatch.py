@@ -1,5 +1,6 @@
 """How far engine and trainer are apart on the tokens of a step: its metrics, and the refusal of a
-step whose engine and trainer differ as wrong weights make them differ.
+step whose engine and trainer differ as wrong weights make them differ; and how often they may before
+the session ends.
 
 They run the same weights through different kernels, so their log-probabilities differ by rounding.
 A single token that is far off is left out of the loss (``engine_correction``) and counted; it
@@ -17,7 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from gpu_runtime.errors import EngineMismatch, EngineTrainerMismatch
 from gpu_runtime.interfaces import Sample
+from gpu_runtime.loop.batching import Batch
 from tinkerscript.wire.training.engine_correction import FARTHEST
 
 # Mean k3 KL, about half the mean squared difference of log-probabilities. On SmolLM2-135M the two
@@ -119,6 +122,47 @@ def mismatch_refusal(kl_engine: float, gaps: EngineGaps, dtype: str, staleness: 
         "engine is given the"
         " weights again"
     )
+
+
+class MismatchCount:
+    """A mismatch is answered by handing the weights over again. One on tokens sampled after that is
+    final.
+
+    Tokens that were sampled before it prove nothing about it: a batch with some of them is refused
+    and not counted. So do steps on tokens of older weights, which cannot show a gap: a mismatch
+    before them stays on record until a batch of current weights shows none. Two such batches in a
+    row that show one are two proofs, whatever lies between.
+    """
+
+    def __init__(self) -> None:
+        # Unix time in seconds; None while the last proof held
+        self._handed_over_at: float | None = None
+
+    def needs_weights(self, batch: Batch, refusal: EngineMismatch) -> bool:
+        """Whether the engine is to be given the weights again. Raises EngineTrainerMismatch where
+        that did not help.
+        """
+        if self._handed_over_at is None:
+            return True
+        if (
+            min(call.begun_at for episode in batch.episodes for call in episode.calls)
+            > self._handed_over_at
+        ):
+            raise EngineTrainerMismatch(
+                f"step {batch.step}: engine and trainer differ by a KL of {refusal.kl:.2g}, on "
+                "tokens sampled after the"
+                " engine was given the weights again; one of its kernels is wrong for this model, "
+                "or keeps old weights"
+            )
+        return False
+
+    def handed_over(self, at: float) -> None:
+        """The engine was given the weights again for a mismatch, at this Unix time."""
+        self._handed_over_at = at
+
+    def agreed(self) -> None:
+        """A step was done whose tokens proved that both have the same weights."""
+        self._handed_over_at = None
 
 
 def _tokens(sample: Sample, trainer_T: Sequence[float]) -> list[tuple[float, float, float, float]]:

@@ -19,9 +19,8 @@ from typing import TypeVar
 import httpx
 import urllib3
 
-from gpu_runtime.control_plane.certificates import tls_context
 from gpu_runtime.errors import StoreUnavailable
-from gpu_runtime.processes.checked_peers import peers_checked
+from gpu_runtime.processes.checked_peers import peers_checked, tls_context
 from tinkerscript.processes.port_owner import pool_checked
 from tinkerscript.wire.runtime import StoredFile
 

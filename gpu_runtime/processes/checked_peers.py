@@ -5,6 +5,8 @@ By httpcore's `trace` extension, which is told of each connection as it is made.
 TLS is verified by its certificate.
 """
 
+import ssl
+from functools import cache
 from typing import Any
 
 import httpx
@@ -12,6 +14,14 @@ import httpx
 from tinkerscript.processes.port_owner import peer_verify
 
 CONNECTED = "connection.connect_tcp.complete"
+
+
+@cache
+def tls_context() -> ssl.SSLContext:
+    """The certificates by which every client knows the control plane and the store. To read them
+    takes 25 ms or more of the loop that serves the gateway, and each step opens several clients.
+    """
+    return httpx.create_ssl_context(trust_env=False)
 
 
 def peers_checked(request: httpx.Request) -> None:

@@ -5,14 +5,22 @@ gloo takes whoever connects first, and sends the number that comes next, for the
 for: there is no authentication. The kernel says whose each end of a connection on one machine is.
 About an end on another node it says nothing: between nodes the network has to be the cluster's own
 (docs/operations/launchers.md).
+
+vLLM makes the groups of an engine's workers itself, one after another, and through each of gloo
+passes pickles. So each is looked at as it is made: its peers are connected by then, and nothing has
+been sent.
 """
 
 import os
 import socket
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from functools import wraps
+from typing import Any
 
 from tinkerscript.processes.port_owner import is_trusted, peer_user
+
+MADE_BY = ("init_process_group", "new_group")
 
 
 class ForeignPeer(RuntimeError):
@@ -51,3 +59,26 @@ def _own_connections() -> Iterator[socket.socket]:
                 yield found
             else:
                 found.close()
+
+
+def groups_watch() -> None:
+    """From now on groups that torch makes in this process raise ForeignPeer. A second call
+    changes nothing.
+    """
+    from torch import distributed  # here and not above: a runtime's gateway loads no torch
+
+    for name in MADE_BY:
+        if not hasattr(make := getattr(distributed, name), "is_watched"):
+            vars(distributed)[name] = _watched(make, distributed)
+
+
+def _watched(make: Any, distributed: Any) -> Any:
+    @wraps(make)
+    def made(*arguments: Any, **options: Any) -> Any:
+        group = make(*arguments, **options)
+        if distributed.get_world_size() > 1:  # else there are no peers
+            foreign_peers_refuse()
+        return group
+
+    vars(made)["is_watched"] = True
+    return made

@@ -23,15 +23,16 @@ from gpu_runtime.episodes.advice.steps import advice, watched_steps
 from gpu_runtime.episodes.batches import Batches
 from gpu_runtime.errors import EngineMismatch, OutOfMemory, StepRefused, TrainerKilled
 from gpu_runtime.health.deadlines import Phase
+from gpu_runtime.journal.records import refused_name
 from gpu_runtime.journal.token_values import TokenValues
 from gpu_runtime.loop.batching import Batch, batch_samples, by_answer, samples_with_signal
+from gpu_runtime.loop.logprob_mismatch import MismatchCount
 from gpu_runtime.loop.measures import batch_statistics, rewards_alike
 from gpu_runtime.loop.reference_gaps import reference_gaps
 from gpu_runtime.loop.step_options import entropy_coef_of, loss_settings
 from gpu_runtime.session import Session
 from gpu_runtime.steps.checkpoints import Checkpoints
 from gpu_runtime.steps.comparison import Loaded
-from gpu_runtime.steps.refused import MismatchCount, refusal_event
 from gpu_runtime.steps.resumed_state import ResumedState, state_folder, state_of
 from gpu_runtime.steps.updates import NOTHING_LEARNED, batch_train, samples_logprobs
 from tinkerscript.wire.events import EventKind, StepMetrics
@@ -245,3 +246,20 @@ class Learner:
         data = refusal_event(batch, refusal)
         self._agent.report(EventKind.EVENT, data, key=f"refused {data['batch']}")
         await self._batches.step_refused(batch.step, f"step_refused: {refusal}")
+
+
+def refusal_event(batch: Batch, refusal: StepRefused) -> dict[str, Any]:
+    """The event ``step_refused``. Of a mismatch with ``kl_engine``, which the server's alert of
+    that name reads.
+    """
+    ids = [[episode.record.id for episode in group.episodes] for group in batch.groups]
+    data = {
+        "name": "step_refused",
+        "step": batch.step,
+        "reason": str(refusal),
+        "hint": refusal.hint,
+        "code": refusal.code,
+        "batch": refused_name(ids),
+        "episodes": [episode_id for group in ids for episode_id in group],
+    }
+    return data | ({"kl_engine": refusal.kl} if isinstance(refusal, EngineMismatch) else {})

@@ -83,7 +83,7 @@ class ResumedState:
 
         Raises EngineDead, WeightsRefused, and what ``fetch`` does.
         """
-        from gpu_runtime.weights.state_file import state_list  # imports torch
+        from gpu_runtime.weights.shared_memory import state_list  # imports torch
 
         assert weights is not None, "serves_from_state"
         file, folder = await weights, handover / "state"

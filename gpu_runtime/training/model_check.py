@@ -19,9 +19,8 @@ from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.model_refusals import window_reached
 
 from .policy import Policy
-from .rows.kinds import RowKind
 from .rows.loop_data import sample_data
-from .rows.packing import pack, pack_row
+from .rows.packing import RowKind, pack, pack_row
 from .rows.tensors import RowTensors
 
 SHORT = 48  # tokens of a probe where no window asks for more

@@ -20,7 +20,7 @@ from .cpu.tree_attention import ATTENTION
 from .losses import token_entropy
 from .models.replay import RoutingReplay
 from .models.towers import has_tower, tower_freeze
-from .rows.kinds import RowKind
+from .rows.packing import RowKind
 from .rows.tensors import RowTensors, Timelines
 from .sharding.sequence_parallel import SharedRow, WholeOfParts, attention_register, heads_verify
 from .tree_flex import FLEX

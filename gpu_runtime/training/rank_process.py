@@ -26,7 +26,7 @@ from gpu_runtime.processes.network import interface_toward
 from gpu_runtime.processes.progress_bars import bars_lock_set
 from gpu_runtime.processes.rendezvous import rendezvous_open
 
-from .cpu.malloc import heap_keep
+from .cpu.process import heap_keep, same_bits_keep
 from .rank_spec import RankSpec, loading
 
 if TYPE_CHECKING:
@@ -136,8 +136,6 @@ def rank_load(spec: RankSpec, on_row: OnRow) -> "RankTrainer":
 
     torch.set_num_threads(spec.threads)
     if spec.device == "cpu":
-        from .cpu.same_bits import same_bits_keep
-
         same_bits_keep()
     ranks_meet(spec)
     from .trainer import RankTrainer

@@ -33,7 +33,6 @@ from gpu_runtime.errors import (
     TrainerFailed,
     TrainerKilled,
 )
-from gpu_runtime.health.notice import kept_from_children
 from gpu_runtime.model_interfaces import (
     AdamParams,
     Datum,
@@ -43,8 +42,7 @@ from gpu_runtime.model_interfaces import (
 )
 from gpu_runtime.placement import dtype_name
 from gpu_runtime.processes.exit_report import ExitReport, errors_captured
-from gpu_runtime.processes.forking import process_context
-from gpu_runtime.processes.several_threads import environment_now
+from gpu_runtime.processes.starting import environment_now, kept_from_children, process_context
 from tinkerscript.processes import machine_share
 from tinkerscript.wire.config import SessionConfig
 

@@ -44,9 +44,8 @@ from .objective.reference import References
 from .objective.row_loss import STATISTICS, LoopInputs, row_loss
 from .optimizer import GuardedAdamW, adam_set
 from .rank_spec import RankSpec, loading
-from .rows.kinds import RowKind
 from .rows.loop_data import counted_of
-from .rows.packing import pack, tokens_repeated
+from .rows.packing import RowKind, pack, tokens_repeated
 from .rows.row_pass import RowModel, TokenValues, rows_pass
 from .rows.tensors import RowTensors
 from .sharding.loading import base_load, policy_load

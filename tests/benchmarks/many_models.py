@@ -30,7 +30,7 @@ from transformers import LlamaConfig, LlamaForCausalLM  # noqa: E402
 
 from gpu_runtime.interfaces import Sample  # noqa: E402
 from gpu_runtime.model_interfaces import AdamParams, Datum, LoraConfig  # noqa: E402
-from gpu_runtime.training.cpu.malloc import heap_keep  # noqa: E402
+from gpu_runtime.training.cpu.process import heap_keep  # noqa: E402
 from gpu_runtime.training.models.trainer import BaseWithModels  # noqa: E402
 from gpu_runtime.training.rank_spec import RankSpec  # noqa: E402
 from support.rank_probe import trainer_make  # noqa: E402

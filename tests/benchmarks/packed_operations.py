@@ -20,8 +20,7 @@ import numpy as np
 import torch
 
 from gpu_runtime.model_interfaces import Datum, LoraConfig
-from gpu_runtime.training.cpu.malloc import heap_keep
-from gpu_runtime.training.cpu.same_bits import same_bits_keep
+from gpu_runtime.training.cpu.process import heap_keep, same_bits_keep
 from gpu_runtime.training.models.trainer import BaseWithModels
 from gpu_runtime.training.rank_spec import RankSpec
 from tinkerscript.processes import machine_share

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gpu_runtime.errors import TrainerFailed, TrainerKilled
-from gpu_runtime.processes.several_threads import environment_now
+from gpu_runtime.processes.starting import environment_now
 from gpu_runtime.training.rank_spec import RankSpec
 from gpu_runtime.training.ranks import RankProcesses
 from support import dying_ranks
@@ -80,7 +80,7 @@ STARTS, CHANGED = 300, 50
 PROGRAM = """
 import os, sys, threading
 from multiprocessing import util
-from gpu_runtime.processes.forking import process_context
+from gpu_runtime.processes.starting import process_context
 
 def change():
     while True:
@@ -134,7 +134,7 @@ class TakenAway(dict[str, str]):
 ASKED_BY_TWO = """
 import os, sys, threading, time
 from multiprocessing import forkserver
-from gpu_runtime.processes.forking import fork_server_begin, process_context
+from gpu_runtime.processes.starting import fork_server_begin, process_context
 
 def end():
     os._exit(7)

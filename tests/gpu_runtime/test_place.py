@@ -8,8 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from gpu_runtime import placement
-from gpu_runtime.config import RuntimeConfig
-from gpu_runtime.control_plane.address import address_advertise
+from gpu_runtime.config import RuntimeConfig, address_advertise
 from gpu_runtime.errors import PlacementImpossible
 from gpu_runtime.placement import devices_verify
 

@@ -16,8 +16,8 @@ import pytest
 from gpu_runtime import __main__ as main_module
 from gpu_runtime.control_plane import agent as agent_module
 from gpu_runtime.control_plane.agent import Agent
-from gpu_runtime.health.notice import VARIABLE
 from gpu_runtime.kinds import episodes, tinker
+from gpu_runtime.processes.starting import VARIABLE
 from gpu_runtime.start import start
 from gpu_runtime.training.rank_spec import RankSpec
 from gpu_runtime.training.ranks import RankProcesses

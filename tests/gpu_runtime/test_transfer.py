@@ -9,10 +9,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from console.object_store import client as object_store
-from gpu_runtime.control_plane.certificates import tls_context
 from gpu_runtime.errors import StoreUnavailable
 from gpu_runtime.object_store import transfer as transfer_module
 from gpu_runtime.object_store.transfer import UrlRefused, transfer_open
+from gpu_runtime.processes.checked_peers import tls_context
 from support.real_stores import real_stores
 from tinkerscript.wire.runtime import StoredFile
 

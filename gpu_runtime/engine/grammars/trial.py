@@ -22,8 +22,7 @@ import numpy as np
 
 from gpu_runtime.engine.grammars.bounds import bounds_install
 from gpu_runtime.errors import EngineBusy, RequestRefused
-from gpu_runtime.health.notice import kept_from_children
-from gpu_runtime.processes.forking import process_context
+from gpu_runtime.processes.starting import kept_from_children, process_context
 
 if TYPE_CHECKING:
     from vllm.config import VllmConfig

@@ -93,7 +93,7 @@ def models_load(spec: RankSpec, on_row: Callable[[], None]) -> "BaseWithModels":
     # Here and not above: the parent must not pay for torch, and the environment must be set first.
     import torch
 
-    from gpu_runtime.training.cpu.same_bits import same_bits_keep
+    from gpu_runtime.training.cpu.process import same_bits_keep
 
     from .trainer import BaseWithModels
 

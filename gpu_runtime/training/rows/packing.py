@@ -10,7 +10,7 @@ token.
 Because a node sees exactly the tokens that its data saw, at the same positions, loss and gradients
 equal the unpacked computation up to rounding.
 
-Of a model that computes no trees (``kinds.py``) each datum is a tree of its own, without a fork: a
+Of a model that computes no trees (``RowKind``) each datum is a tree of its own, without a fork: a
 row is a few of like length, or one.
 
 No torch in here, and no object for each token: a run of tokens without a fork is one edge of the
@@ -19,17 +19,35 @@ tree, compared and numbered by numpy. On a GPU a step waits for its rows.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 import numpy as np
 
 from gpu_runtime.model_interfaces import Datum
 from tinkerscript.wire.training.losses import TARGETS
 
-from .kinds import RowKind
-
 # Of the longest datum of a padded row, the length that its shortest has at least: at most a third
 # is computed in vain.
 LIKE = 0.75
+
+
+class RowKind(StrEnum):
+    """How the data of a call become rows. TREES share prefixes, for models whose layers are attention
+    that a tree can compute.
+
+    Every other model reads timelines whole, by its own forward: PADDED, several of like length side
+    by side, the shorter ones filled up behind their end, where a model that reads from left to
+    right does not look back from; SINGLE, each by itself, where a model does.
+    """
+
+    TREES = "trees"
+    PADDED = "padded"
+    SINGLE = "single"
+
+    @property
+    def shares(self) -> bool:
+        """Whether data of one row share their prefixes."""
+        return self is RowKind.TREES
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ from torch import Tensor
 
 from gpu_runtime.model_interfaces import Datum
 
-from .kinds import RowKind
-from .packing import TreeRow, pack_row
+from .packing import RowKind, TreeRow, pack_row
 from .tensors import RowTensors
 
 # Of a row, before its forward pass: what makes its loss (a sum) from its scores, and what is told

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.system
 
 PROGRAM = """
 import resource
-from gpu_runtime.training.cpu.malloc import heap_keep
+from gpu_runtime.training.cpu.process import heap_keep
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     pieces = [bytearray(48 << 20) for _ in range(4)]

@@ -15,7 +15,7 @@ from gpu_runtime.training.lora import handed_over
 from gpu_runtime.training.model_check import policy_verify
 from gpu_runtime.training.models.stored_names import stored_parts
 from gpu_runtime.training.policy import Policy
-from gpu_runtime.training.rows.kinds import RowKind
+from gpu_runtime.training.rows.packing import RowKind
 from support.family_checks import drawn_samples, family_gaps
 from support.family_outcomes import measured
 from support.model_families import MIXTURES, PLAIN, REFUSED, TOWERS, TRAINED, WINDOW, family_make

@@ -16,9 +16,8 @@ from gpu_runtime.interfaces import Sample
 from gpu_runtime.training.checkpointing import layers_recompute
 from gpu_runtime.training.model_check import policy_verify
 from gpu_runtime.training.policy import Policy
-from gpu_runtime.training.rows.kinds import RowKind
 from gpu_runtime.training.rows.loop_data import sample_data
-from gpu_runtime.training.rows.packing import pack
+from gpu_runtime.training.rows.packing import RowKind, pack
 from gpu_runtime.training.rows.row_pass import RowModel, rows_pass
 from gpu_runtime.training.rows.tensors import RowTensors
 from support.model_families import MIXTURES, family_make

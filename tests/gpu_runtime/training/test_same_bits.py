@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from gpu_runtime.training.cpu.same_bits import same_bits_keep
+from gpu_runtime.training.cpu.process import same_bits_keep
 
 
 @pytest.fixture

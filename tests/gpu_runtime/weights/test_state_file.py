@@ -7,7 +7,7 @@ import torch
 
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.training.ranks import TrainerRanks
-from gpu_runtime.weights.state_file import state_list
+from gpu_runtime.weights.shared_memory import state_list
 from support.published_weights import published_weights
 from support.rank_steps import gradient, optim_step
 from support.tiny_model import tiny_model_make

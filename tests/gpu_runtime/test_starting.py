@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from gpu_runtime.errors import TrainerFailed
-from gpu_runtime.health.notice import VARIABLE
 from gpu_runtime.processes.paused_gc import gc_paused
+from gpu_runtime.processes.starting import VARIABLE
 from gpu_runtime.training.rank_spec import RankSpec
 from gpu_runtime.training.ranks import RankProcesses
 from support.idle_rank import idle_rank
@@ -22,8 +22,8 @@ from tinkerscript.wire.config import SessionConfig
 
 PROGRAM = """
 import os, signal, sys
-from gpu_runtime.processes.forking import fork_server_begin, process_context
-from gpu_runtime.health.notice import kept_from_children
+from gpu_runtime.processes.starting import fork_server_begin, process_context
+from gpu_runtime.processes.starting import kept_from_children
 
 def look(connection):
     is_kept = signal.SIGTERM in signal.pthread_sigmask(signal.SIG_BLOCK, ())
@@ -113,7 +113,7 @@ def test_what_is_imported_is_not_looked_through_for_garbage_and_what_comes_later
 
 BAR = """
 import sys
-from gpu_runtime.processes.forking import fork_server_begin, process_context
+from gpu_runtime.processes.starting import fork_server_begin, process_context
 from gpu_runtime.training.rank_process import rank_main
 from gpu_runtime.training.rank_spec import RankSpec
 from tinkerscript.wire.config import SessionConfig
