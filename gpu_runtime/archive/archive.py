@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from gpu_runtime.health.free_room import room_require
+from gpu_runtime.health.volume import room_require
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.removal import ERASED
 from gpu_runtime.object_store.journal_replica import JournalReplica

@@ -14,9 +14,8 @@ from pathlib import Path
 
 from gpu_runtime.errors import ModelUnsupported
 from gpu_runtime.health.deadlines import Phase
-from gpu_runtime.health.file_progress import report_file_progress
+from gpu_runtime.health.volume import folder_written
 from gpu_runtime.model_interfaces import InvalidTrainingInput
-from gpu_runtime.object_store.staging import folder_publish
 from gpu_runtime.placement import dtype_name, gpus_visible
 from gpu_runtime.session import Session
 from gpu_runtime.training.models.process import ModelTrainerProcess
@@ -54,9 +53,9 @@ async def _in_full(session: Session) -> Path:
     folder = session.volume / "base" / base.name
     if folder.exists():
         return folder
-    with folder_publish(folder, 2 * weights_count(base)) as staging:
-        async with report_file_progress(staging, session.status.advance):
-            await dequantised(base, staging)
+    size_bytes = 2 * weights_count(base)
+    async with folder_written(folder, session.status.advance, size_bytes) as staging:
+        await dequantised(base, staging)
     return folder
 
 
@@ -89,9 +88,8 @@ async def _merged(assignment: Assignment, saved: Path, advance: Callable[[], Non
     config = assignment.config.model_copy(update={"dtype": dtype})
     trainer = ModelTrainerProcess(assignment.base_model_path, config, "cpu", on_progress=advance)
     try:
-        with folder_publish(folder) as staging:
-            async with report_file_progress(staging, advance):
-                await trainer.export_merged(saved, staging)
+        async with folder_written(folder, advance) as staging:
+            await trainer.export_merged(saved, staging)
     except InvalidTrainingInput as refused:  # the client's files, which no other try changes
         raise ModelUnsupported(
             f"{saved.name} cannot be added to {assignment.base_model}: {refused}"

@@ -23,7 +23,7 @@ from gpu_runtime.errors import (
     StoreUnavailable,
     UploadRefused,
 )
-from gpu_runtime.health.free_room import room_require
+from gpu_runtime.health.volume import publish, room_require, staging_path
 from gpu_runtime.processes.low_priority import run_at_low_priority
 from tinkerscript.wire.checkpoints import CheckpointKind, ManifestFile
 from tinkerscript.wire.events import EventKind
@@ -45,7 +45,6 @@ from tinkerscript.wire.runtime import (
 )
 
 from .file_changes import changes_apply
-from .staging import publish, staging_path
 from .transfer import Transfer, UrlRefused, file_sha256, transfer_open
 
 ResultT = TypeVar("ResultT")

@@ -14,8 +14,7 @@ from gpu_runtime.archive.archive import Archive
 from gpu_runtime.control_plane.agent import Agent
 from gpu_runtime.errors import ControlPlaneRefused, RuntimeFault, StoreUnavailable, UploadRefused
 from gpu_runtime.health.deadlines import Phase
-from gpu_runtime.health.file_progress import report_file_progress
-from gpu_runtime.object_store.staging import folder_publish
+from gpu_runtime.health.volume import folder_written
 from gpu_runtime.session import Session
 from gpu_runtime.steps.comparison import Loaded
 from gpu_runtime.steps.resumed_state import state_folder
@@ -56,10 +55,11 @@ class Checkpoints:
             await self._loaded.comparison.passed()
         if not folder.exists():
             self._status.begin(Phase.SAVING, f"saving the state of step {step}")
-            with folder_publish(folder) as staging:
-                progress = report_file_progress(staging, self._status.advance)
-                async with progress, self._loaded.writing():
-                    await self._loaded.trainer.save_state(staging)
+            async with (
+                folder_written(folder, self._status.advance) as staging,
+                self._loaded.writing(),
+            ):
+                await self._loaded.trainer.save_state(staging)
         self._upload = asyncio.create_task(
             self._publish(folder, CheckpointKind.STATE, step, checkpoint_id)
         )
@@ -69,9 +69,8 @@ class Checkpoints:
         await self._loaded.comparison.passed()
         self._status.begin(Phase.SAVING, f"exporting the model of step {step}")
         folder = self._session.volume / "export"
-        with folder_publish(folder) as staging:
-            progress = report_file_progress(staging, self._status.advance)
-            async with progress, self._loaded.writing():
+        async with folder_written(folder, self._status.advance) as staging:
+            async with self._loaded.writing():
                 await self._loaded.trainer.export_model(staging)
             changes, assignment = self._archive.journal.changes, self._session.assignment
             card_write(assignment, changes.config_at(assignment.config, step), step, staging)

@@ -25,7 +25,7 @@ from gpu_runtime.errors import (
     RuntimeFault,
     StoreUnavailable,
 )
-from gpu_runtime.health.free_room import room_require
+from gpu_runtime.health.volume import room_require
 from gpu_runtime.interfaces import Tokenizer
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.session import Session

@@ -8,9 +8,9 @@ from gpu_runtime.config import RuntimeConfig
 from gpu_runtime.control_plane import agent as agent_module
 from gpu_runtime.control_plane.agent import Agent
 from gpu_runtime.errors import DiskFull, LeaseLost, StoreFull, StoreUnavailable
-from gpu_runtime.health import free_room
+from gpu_runtime.health import volume as volume_module
+from gpu_runtime.health.volume import folder_publish
 from gpu_runtime.object_store import transfer
-from gpu_runtime.object_store.staging import folder_publish
 from gpu_runtime.object_store.uploads import ObjectStore
 from support.fake_control_plane import LEASE, FakeControlPlane, error_body
 from support.waiting import eventually
@@ -380,7 +380,7 @@ async def test_a_checkpoint_cannot_write_outside_its_folder(tmp_path, path):
 
 
 async def test_a_full_disk_is_refused_before_anything_is_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(free_room, "RESERVE_BYTES", 1 << 62)
+    monkeypatch.setattr(volume_module, "RESERVE_BYTES", 1 << 62)
     with FakeControlPlane() as server:
         with pytest.raises(DiskFull, match="MiB are needed"):
             await store_for(server, tmp_path).checkpoint_fetch(

@@ -13,7 +13,7 @@ import pyrage
 
 from gpu_runtime.errors import DiskFull
 from gpu_runtime.gateway.tinker.data import UserMistake
-from gpu_runtime.health.free_room import room_require
+from gpu_runtime.health.volume import room_require
 
 MAX_RECIPIENTS = 16
 SUFFIX = ".age"

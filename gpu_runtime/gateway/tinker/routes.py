@@ -34,9 +34,9 @@ from gpu_runtime.gateway.tinker.requests import (
 from gpu_runtime.gateway.tinker.results import Result
 from gpu_runtime.gateway.tinker.samples.sampling import Busy, Gone, Promise, Sampled, Samples
 from gpu_runtime.gateway.tinker.snapshots import snapshot_use
+from gpu_runtime.health.volume import folder_publish
 from gpu_runtime.journal.journal import JournalExecutor
 from gpu_runtime.journal.model_table import CREATE, ModelTable
-from gpu_runtime.object_store.staging import folder_publish
 from gpu_runtime.refusals import BadRequest
 from tinkerscript.wire.tinker.ids import client_of, training_head
 from tinkerscript.wire.tinker.messages import (

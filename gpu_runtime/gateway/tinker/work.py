@@ -35,10 +35,9 @@ from gpu_runtime.gateway.tinker.snapshots import (
     snapshots_bound,
     snapshots_folder,
 )
-from gpu_runtime.health.file_progress import report_file_progress
+from gpu_runtime.health.volume import folder_written
 from gpu_runtime.journal.model_table import Operation
 from gpu_runtime.model_interfaces import AdamParams, InvalidTrainingInput, LoraConfig, ModelTrainer
-from gpu_runtime.object_store.staging import folder_publish
 from tinkerscript.wire.tinker.ids import ModelId, SamplerId, client_of
 from tinkerscript.wire.tinker.messages import (
     LoraOptions,
@@ -382,11 +381,9 @@ class ModelWork:
 
         Raises UserMistake where the volume is full.
         """
-        folder.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with folder_publish(folder) as staging:
-                async with report_file_progress(staging, self._advance):
-                    await write(staging)
+            async with folder_written(folder, self._advance) as staging:
+                await write(staging)
         except DiskFull as full:
             raise UserMistake(f"the volume of this session is full: {full}") from full
 

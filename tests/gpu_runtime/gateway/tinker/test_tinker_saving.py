@@ -18,7 +18,7 @@ from gpu_runtime.gateway.tinker import ledger, work
 from gpu_runtime.gateway.tinker.checkpoint_store import CheckpointStore
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.encryption import folder_encrypt, recipients_read
-from gpu_runtime.health import file_progress, free_room
+from gpu_runtime.health import volume
 from gpu_runtime.object_store.uploads import ObjectStore
 from gpu_runtime.session import Session
 from support.fake_control_plane import LEASE, FakeControlPlane
@@ -37,7 +37,7 @@ SAMPLE = {
 async def test_an_encryption_that_takes_long_is_progress(
     wire_open: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_progress, "LOOK_S", 0.005)
+    monkeypatch.setattr(volume, "LOOK_S", 0.005)
     grown, was_seen = threading.Event(), []
 
     def slow_encrypt(folder: Path, recipients: Sequence[pyrage.x25519.Recipient]) -> None:
@@ -87,7 +87,7 @@ def test_room_for_the_second_copy_of_a_file_is_looked_at_before_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "weights").write_bytes(b"readable")
-    monkeypatch.setattr(free_room, "RESERVE_BYTES", 1 << 62)
+    monkeypatch.setattr(volume, "RESERVE_BYTES", 1 << 62)
     with pytest.raises(DiskFull, match="MiB are needed"):
         folder_encrypt(tmp_path, [pyrage.x25519.Identity.generate().to_public()])
     assert [path.name for path in tmp_path.iterdir()] == ["weights"]
