@@ -24,7 +24,7 @@ from .control_plane.agent import Agent
 from .control_plane.watchdog import Watchdog
 from .errors import EngineDead, TrainerFailed
 from .gateway.app import serve
-from .health.deadlines import Phase
+from .health.status import Phase
 from .loading.base_folder import base_fetched
 from .object_store.uploads import ObjectStore
 from .parts import PARTS

@@ -22,8 +22,8 @@ from .control_plane.watchdog import Watchdog
 from .engine.vllm_process import imports_begin
 from .errors import FinalFault, InputUnusable, RuntimeFault, ServerDiffers
 from .failures.final_cause import final_cause
-from .health.deadlines import Phase
 from .health.resources import ResourceSampler
+from .health.status import Phase
 from .loading.warm import libraries_wait
 
 log = logging.getLogger(__name__)

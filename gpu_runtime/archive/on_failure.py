@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from gpu_runtime.control_plane.agent import Agent
 from gpu_runtime.errors import ControlPlaneLost, LeaseLost, RuntimeFault, StoreUnavailable
 from gpu_runtime.failures.final_cause import final_cause
-from gpu_runtime.health.deadlines import Phase
+from gpu_runtime.health.status import Phase
 from tinkerscript.wire.runtime import RuntimeStage, StopReason
 
 from .archive import Archive

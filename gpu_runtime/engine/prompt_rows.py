@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from gpu_runtime.sampler_interfaces import SampleOrder
+from gpu_runtime.interfaces import SampleOrder
 
 if TYPE_CHECKING:
     import torch

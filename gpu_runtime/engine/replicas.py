@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_runtime.errors import RequestRefused
-from gpu_runtime.health.deadlines import DEADLINES_S, Phase
+from gpu_runtime.health.status import DEADLINES_S, Phase
 from gpu_runtime.interfaces import Delta, Engine, SamplingOptions
 
 FIRST_CALL_S = 10.0  # after the gateway has opened

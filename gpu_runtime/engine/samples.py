@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from gpu_runtime.engine.prompt_rows import Draws, RowsAsked, TargetScores
 from gpu_runtime.engine.vllm_output import delta_of, engine_parameters
 from gpu_runtime.errors import RequestRefused
-from gpu_runtime.interfaces import SamplingOptions
-from gpu_runtime.sampler_interfaces import SampleOrder, SampleOutcome
+from gpu_runtime.interfaces import SampleOrder, SampleOutcome, SamplingOptions
 
 if TYPE_CHECKING:
     from vllm.outputs import RequestOutput

@@ -33,8 +33,7 @@ from gpu_runtime.engine.served.weight_turns import WeightTurns
 from gpu_runtime.engine.vllm_output import call_spans, delta_of, engine_parameters
 from gpu_runtime.engine.vllm_process import device_turn, failed_call, how_ended
 from gpu_runtime.errors import EngineDead, RequestRefused, WeightsRefused
-from gpu_runtime.interfaces import Delta, SamplingOptions
-from gpu_runtime.sampler_interfaces import SampleOrder, SampleOutcome
+from gpu_runtime.interfaces import Delta, SampleOrder, SampleOutcome, SamplingOptions
 from gpu_runtime.weights.handover_folder import folder_is_whole
 
 if TYPE_CHECKING:

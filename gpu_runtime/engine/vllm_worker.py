@@ -14,7 +14,7 @@ from gpu_runtime.engine.prompt_rows import prompt_heads_install, rows_install
 from gpu_runtime.engine.raw_logprobs import raw_install
 from gpu_runtime.health.stack_dumps import stacks_register
 from gpu_runtime.processes.foreign_peers import groups_watch
-from gpu_runtime.processes.progress_bars import bars_lock_set
+from gpu_runtime.processes.starting import bars_lock_set
 from gpu_runtime.weights.receiving.reloaded_parameters import reloads_prepare
 from gpu_runtime.weights.receiving.vllm_receiver import WeightReceiver
 

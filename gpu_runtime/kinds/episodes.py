@@ -26,7 +26,7 @@ from gpu_runtime.errors import (
     UploadRefused,
 )
 from gpu_runtime.gateway.app import create_app
-from gpu_runtime.health.deadlines import Phase
+from gpu_runtime.health.status import Phase
 from gpu_runtime.interfaces import Tokenizer
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.loading.engine_and_trainer import may_load, open_engine_and_trainer
@@ -237,35 +237,28 @@ async def fulfil(
     checkpoints: Checkpoints,
 ) -> None:
     """A model is exported after every full group has been trained."""
+    is_state = order.kind == CheckpointKind.STATE
+    make = checkpoints.save_state if is_state else checkpoints.export_model
+
+    async def made() -> None:
+        try:
+            await make(batches.policy_version, order.checkpoint_id)
+        except FAILS as fault:
+            await checkpoint_give_up(agent, order.checkpoint_id, fault)
+            if isinstance(fault, OutOfMemory):  # its ranks were ended
+                await learner.trainer_again(batches.policy_version)
+
     try:
-        if order.kind == CheckpointKind.STATE:
-            await _made(agent, order, batches, learner, checkpoints)
+        if is_state:
+            await made()
             return
         with batches.stepping():
             while (batch := await batches.flush_batch()) is not None:
                 await learner.train(batch)
                 if agent.preempted.is_set():
                     return  # the next runtime is given the order
-            await _made(agent, order, batches, learner, checkpoints)
+            await made()
     except (
         StoreUnavailable
     ) as fault:  # the record shows it already; heartbeats will bring the order again
         log.warning("checkpoint %s waits for the store: %s", order.checkpoint_id, fault)
-
-
-async def _made(
-    agent: Agent,
-    order: CheckpointOrder,
-    batches: Batches,
-    learner: Learner,
-    checkpoints: Checkpoints,
-) -> None:
-    make = (
-        checkpoints.save_state if order.kind == CheckpointKind.STATE else checkpoints.export_model
-    )
-    try:
-        await make(batches.policy_version, order.checkpoint_id)
-    except FAILS as fault:
-        await checkpoint_give_up(agent, order.checkpoint_id, fault)
-        if isinstance(fault, OutOfMemory):  # its ranks were ended
-            await learner.trainer_again(batches.policy_version)

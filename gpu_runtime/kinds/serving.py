@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.gateway.serving import ServedModel
-from gpu_runtime.health.deadlines import Phase
+from gpu_runtime.health.status import Phase
 from gpu_runtime.loading.engine_and_trainer import may_load, open_engine
 from gpu_runtime.loading.tokenizer import renderer_load
 from gpu_runtime.session import Parts, Session

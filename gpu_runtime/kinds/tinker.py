@@ -17,12 +17,12 @@ from gpu_runtime.gateway.tinker.routes import Samplers, TinkerRoutes
 from gpu_runtime.gateway.tinker.samples.sampling import Samples
 from gpu_runtime.gateway.tinker.work import ModelWork
 from gpu_runtime.gateway.tinker.work_meter import WorkMeter
-from gpu_runtime.health.deadlines import Phase
+from gpu_runtime.health.status import Phase
+from gpu_runtime.interfaces import SamplerEngine
 from gpu_runtime.journal.journal import Journal, JournalExecutor
 from gpu_runtime.loading.engine_and_trainer import may_load, open_sampler_and_trainer
 from gpu_runtime.loading.tokenizer import renderer_load
 from gpu_runtime.model_interfaces import ModelTrainer
-from gpu_runtime.sampler_interfaces import SamplerEngine
 from gpu_runtime.session import Parts, Session
 from tinkerscript.wire.runtime import PHASE_TINKER, StopReason
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpu_runtime.errors import ModelUnsupported
-from gpu_runtime.health.deadlines import Phase
+from gpu_runtime.health.status import Phase
 from gpu_runtime.health.volume import folder_written
 from gpu_runtime.model_interfaces import InvalidTrainingInput
 from gpu_runtime.placement import dtype_name, gpus_visible

@@ -22,7 +22,7 @@ from gpu_runtime.engine.replicas import engines_start
 from gpu_runtime.engine.tensor_parallel import EngineDevices, engine_devices_plan
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.errors import EngineDead, ModelUnsupported
-from gpu_runtime.interfaces import Engine, EngineProcess
+from gpu_runtime.interfaces import Engine, EngineProcess, SamplerEngine
 from gpu_runtime.model_interfaces import ModelTrainer, Trainer
 from gpu_runtime.placement import (
     Placement,
@@ -32,7 +32,6 @@ from gpu_runtime.placement import (
     gpus_visible,
     placement_choose,
 )
-from gpu_runtime.sampler_interfaces import SamplerEngine
 from gpu_runtime.session import Session
 from gpu_runtime.steps.comparison import Comparison
 from gpu_runtime.steps.resumed_state import serves_from_state

@@ -29,7 +29,14 @@ import numpy as np
 
 from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.errors import EngineTrainerMismatch, ModelUnsupported, WeightsRefused
-from gpu_runtime.interfaces import Engine, Sample, SamplingOptions, TokenSource
+from gpu_runtime.interfaces import (
+    Engine,
+    Sample,
+    SampleOrder,
+    SamplerEngine,
+    SamplingOptions,
+    TokenSource,
+)
 from gpu_runtime.loop.logprob_mismatch import BOUNDS
 from gpu_runtime.model_interfaces import (
     AdamParams,
@@ -39,7 +46,6 @@ from gpu_runtime.model_interfaces import (
     ModelTrainer,
     Trainer,
 )
-from gpu_runtime.sampler_interfaces import SampleOrder, SamplerEngine
 from gpu_runtime.training.rows.loop_data import counted_of, sample_data
 from tinkerscript.wire.training.losses import OLD
 from tinkerscript.wire.training.model_refusals import window_reached
@@ -142,20 +148,14 @@ class _Rehearsal:
             gap = next((gap for gap in gaps if math.isnan(gap)), max(gaps))
             if is_rounded and usual is not None and gap > GREW * usual:
                 stale = await self._stale(samples_of[gaps.index(gap)])
-        bound = BOUNDS[self.trainer.dtype]
-        log.info("rehearsal %s: engine and trainer differ by a KL of %.2g", when, gap)
         if stale is not None:
             raise EngineTrainerMismatch(
                 f"engine and trainer differ {when}: a KL of {gap:.2g}, and {usual:.2g} before it. "
                 "The engine"
                 f" computes as if {stale} had its old weights"
             )
-        if not gap <= bound:  # NaN is a gap too
-            cause = why.format(fields=_special(self.fields), layers=_layers(self.fields))
-            raise EngineTrainerMismatch(
-                f"engine and trainer differ {when}: a KL of {gap:.2g}, and rounding explains "
-                f"{bound:g}. {cause}"
-            )
+        cause = why.format(fields=_special(self.fields), layers=_layers(self.fields))
+        _agree(gap, self.trainer.dtype, when, cause)
         return gap
 
     async def _gap(self, samples: Sequence[Sample], *, as_trained: bool) -> float:
@@ -325,7 +325,12 @@ def _models_agree(
     why: str,
 ) -> None:
     """Raises EngineTrainerMismatch."""
-    kl, bound = _kl(np.concatenate(engine), np.concatenate(trainer)), BOUNDS[dtype]
+    _agree(_kl(np.concatenate(engine), np.concatenate(trainer)), dtype, when, why)
+
+
+def _agree(kl: float, dtype: str, when: str, why: str) -> None:
+    """Raises EngineTrainerMismatch for a KL that rounding does not explain."""
+    bound = BOUNDS[dtype]
     log.info("rehearsal %s: engine and trainer differ by a KL of %.2g", when, kl)
     if not kl <= bound:  # NaN is a gap too
         raise EngineTrainerMismatch(

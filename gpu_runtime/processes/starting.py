@@ -120,3 +120,16 @@ def _in_turn(ask: Callable[..., int | None]) -> Any:
 
     vars(asked)["is_in_turn"] = True
     return asked
+
+
+def bars_lock_set() -> None:
+    """Have every progress bar of this process, and of those that are forked from it, use a lock of
+    its threads. Nobody shares ours.
+
+    tqdm makes a lock that processes could share. In one that was spawned, or forked by a fork
+    server, that is a semaphore with a name (``/dev/shm/sem.mp-*``), which stays there for ever when
+    the process is killed.
+    """
+    from tqdm import tqdm
+
+    tqdm.set_lock(threading.RLock())

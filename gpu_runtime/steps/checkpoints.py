@@ -13,7 +13,7 @@ from pathlib import Path
 from gpu_runtime.archive.archive import Archive
 from gpu_runtime.control_plane.agent import Agent
 from gpu_runtime.errors import ControlPlaneRefused, RuntimeFault, StoreUnavailable, UploadRefused
-from gpu_runtime.health.deadlines import Phase
+from gpu_runtime.health.status import Phase
 from gpu_runtime.health.volume import folder_written
 from gpu_runtime.session import Session
 from gpu_runtime.steps.comparison import Loaded

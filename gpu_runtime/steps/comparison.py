@@ -15,8 +15,7 @@ from typing import Any
 
 from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.errors import OutOfMemory
-from gpu_runtime.health.deadlines import Phase
-from gpu_runtime.health.status import Status
+from gpu_runtime.health.status import Phase, Status
 from gpu_runtime.model_interfaces import Trainer
 
 

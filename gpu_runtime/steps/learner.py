@@ -22,7 +22,7 @@ from gpu_runtime.episodes.advice.step_alarms import step_alarms
 from gpu_runtime.episodes.advice.steps import advice, watched_steps
 from gpu_runtime.episodes.batches import Batches
 from gpu_runtime.errors import EngineMismatch, OutOfMemory, StepRefused, TrainerKilled
-from gpu_runtime.health.deadlines import Phase
+from gpu_runtime.health.status import Phase
 from gpu_runtime.journal.records import refused_name
 from gpu_runtime.journal.token_values import TokenValues
 from gpu_runtime.loop.batching import Batch, batch_samples, by_answer, samples_with_signal

@@ -23,8 +23,8 @@ from gpu_runtime.health.stack_dumps import stacks_folder, stacks_register
 from gpu_runtime.model_interfaces import InvalidTrainingInput
 from gpu_runtime.processes.foreign_peers import foreign_peers_refuse
 from gpu_runtime.processes.network import interface_toward
-from gpu_runtime.processes.progress_bars import bars_lock_set
 from gpu_runtime.processes.rendezvous import rendezvous_open
+from gpu_runtime.processes.starting import bars_lock_set
 
 from .cpu.process import heap_keep, same_bits_keep
 from .rank_spec import RankSpec, loading

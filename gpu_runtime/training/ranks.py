@@ -51,7 +51,7 @@ from .rank_spec import RankSpec
 from .states.folder import wait_for_parts
 
 # Seconds within which a rank must return a result or, in a long command, report progress. The last
-# resort: the watchdog, which dumps stacks, has shorter deadlines (health/deadlines.py).
+# resort: the watchdog, which dumps stacks, has shorter deadlines (health/status.py).
 START_S, STEP_S, WEIGHTS_S = 900.0, 3600.0, 1800.0
 JOIN_S = 10.0
 NOTICE_S = 1.0  # the end of a killed rank shows a little after its connections are gone

@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,26 +33,14 @@ class WeightFile:
         dtype: torch.dtype,
         own: Mapping[str, torch.dtype] | None = None,
     ) -> None:
-        offset, header = 0, {}
         kinds = {name: (own or {}).get(name, dtype) for name in shapes}
-        # the widest first, so that each begins at a multiple of its width
-        for name in sorted(shapes, key=lambda name: -kinds[name].itemsize):
-            shape, kind = shapes[name], kinds[name]
-            end = offset + math.prod(shape) * kind.itemsize
-            header[name] = {
-                "dtype": DTYPES[kind],
-                "shape": list(shape),
-                "data_offsets": [offset, end],
-            }
-            offset = end
-        text = json.dumps(header).encode()
-        text += b" " * (-(8 + len(text)) % ALIGNMENT)
+        header, _, size_bytes = header_make(shapes, kinds)
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / NAME
         path.unlink(missing_ok=True)  # a process that still maps an earlier file keeps it
         with path.open("wb") as file:
-            file.write(len(text).to_bytes(8, "little") + text)
-            file.truncate(8 + len(text) + offset)
+            file.write(header)
+            file.truncate(len(header) + size_bytes)
         self.folder = folder
         self._tensors = tensors_map(path)
 
@@ -68,19 +57,48 @@ class WeightFile:
         target.copy_(tensor.detach())
 
 
-def tensors_map(path: Path) -> dict[str, Tensor]:
-    """Every tensor of a safetensors file as a view of the mapped file: later writes to the file
-    show in it.
+def header_make(
+    shapes: Mapping[str, Sequence[int]],
+    kinds: Mapping[str, torch.dtype],
+    firsts: Mapping[str, int] | None = None,
+) -> tuple[bytes, list[str], int]:
+    """What stands before the tensors of a safetensors file, their order, and their bytes in all.
+    ``firsts`` go into its metadata. Format: huggingface.co/docs/safetensors, "Format".
     """
+    header: dict[str, Any] = {"__metadata__": {"firsts": json.dumps(firsts)}} if firsts else {}
+    # the widest first, so that each begins at a multiple of its width
+    order, end = sorted(shapes, key=lambda name: -kinds[name].itemsize), 0
+    for name in order:
+        first, end = end, end + math.prod(shapes[name]) * kinds[name].itemsize
+        header[name] = {
+            "dtype": DTYPES[kinds[name]],
+            "shape": list(shapes[name]),
+            "data_offsets": [first, end],
+        }
+    text = json.dumps(header).encode()
+    text += b" " * (-(8 + len(text)) % ALIGNMENT)
+    return len(text).to_bytes(8, "little") + text, order, end
+
+
+def header_read(path: Path) -> tuple[int, dict[str, Any]]:
+    """Where the tensors of a safetensors file begin, and its entry of each."""
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(length))
     header.pop("__metadata__", None)
+    return 8 + length, header
+
+
+def tensors_map(path: Path) -> dict[str, Tensor]:
+    """Every tensor of a safetensors file as a view of the mapped file: later writes to the file
+    show in it.
+    """
+    begin, header = header_read(path)
     size = path.stat().st_size
     mapped = torch.from_file(str(path), shared=True, size=size, dtype=torch.uint8)
     types = {name: dtype for dtype, name in DTYPES.items()}
     tensors = {}
     for name, entry in header.items():
-        first, last = (8 + length + offset for offset in entry["data_offsets"])
+        first, last = (begin + offset for offset in entry["data_offsets"])
         tensors[name] = mapped[first:last].view(types[entry["dtype"]]).view(entry["shape"])
     return tensors

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .shared_file import DTYPES
+from .shared_file import DTYPES, header_read
 
 NAME = "weights.json"
 SHARED_MEMORY = Path("/dev/shm")  # where torch makes it
@@ -88,9 +88,7 @@ def state_list(file: Path, folder: Path) -> None:
         "memory": f"{found.st_dev} {found.st_ino} {found.st_mtime_ns}",
         "bytes": found.st_size,
     }
-    with file.open("rb") as opened:
-        length = int.from_bytes(opened.read(8), "little")
-        header = json.loads(opened.read(length))
+    begin, header = header_read(file)
     types, specs = {name: dtype for dtype, name in DTYPES.items()}, {}
     for name, entry in header.items():
         dtype, shape = types[entry["dtype"]], entry["shape"]
@@ -100,7 +98,7 @@ def state_list(file: Path, folder: Path) -> None:
             strides.insert(0, elements)
             elements *= size
         specs[name] = memory | {
-            "offset": (8 + length + entry["data_offsets"][0]) // dtype.itemsize,
+            "offset": (begin + entry["data_offsets"][0]) // dtype.itemsize,
             "shape": shape,
             "stride": strides,
             "dtype": str(dtype).removeprefix("torch."),

@@ -23,8 +23,7 @@ from serving import ROOT
 sys.path[:0] = [str(ROOT), str(ROOT / "sdk")]
 
 from gpu_runtime.control_plane.beat_pause import BeatPause  # noqa: E402 - found by the line before
-from gpu_runtime.health.deadlines import Phase  # noqa: E402
-from gpu_runtime.health.status import Status  # noqa: E402
+from gpu_runtime.health.status import Phase, Status  # noqa: E402
 from tinkerscript.wire.reading.resources import ResourceSample  # noqa: E402
 from tinkerscript.wire.runtime import Orders, RuntimeStage  # noqa: E402
 from tinkerscript.wire.sessions import Accounting  # noqa: E402

@@ -25,7 +25,7 @@ from gpu_runtime import run, start  # noqa: E402
 from gpu_runtime.__main__ import main  # noqa: E402
 from gpu_runtime.control_plane import agent, watchdog  # noqa: E402
 from gpu_runtime.errors import StepRefused  # noqa: E402
-from gpu_runtime.health.deadlines import DEADLINES_S, Phase  # noqa: E402
+from gpu_runtime.health.status import DEADLINES_S, Phase  # noqa: E402
 from gpu_runtime.kinds import episodes, serving, tinker  # noqa: E402
 from gpu_runtime.loading import tokenizer  # noqa: E402
 from gpu_runtime.object_store.uploads import ObjectStore  # noqa: E402

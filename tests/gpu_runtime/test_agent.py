@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from gpu_runtime.config import RuntimeConfig
 from gpu_runtime.control_plane.agent import Agent, Recorded
 from gpu_runtime.errors import ControlPlaneLost, ControlPlaneRefused, LeaseLost
-from gpu_runtime.health.deadlines import Phase
+from gpu_runtime.health.status import Phase
 from gpu_runtime.start import start
 from support.fake_control_plane import LEASE, FakeControlPlane, error_body
 from support.waiting import eventually

@@ -11,8 +11,7 @@ import pytest
 from gpu_runtime.control_plane import agent as agent_module
 from gpu_runtime.control_plane.agent import Agent
 from gpu_runtime.control_plane.beat_pause import BeatPause
-from gpu_runtime.health.deadlines import Phase
-from gpu_runtime.health.status import QUIET_S, Status
+from gpu_runtime.health.status import QUIET_S, Phase, Status
 from support.fake_control_plane import FakeControlPlane
 from support.runtime_harness import runtime_config
 from support.waiting import eventually

@@ -13,7 +13,7 @@ from gpu_runtime.generation.calls import Calls
 from gpu_runtime.generation.chat_prompt import PreparedChat
 from gpu_runtime.generation.recorder import ForgottenCalls
 from gpu_runtime.generation.requests import ChatRequest, Identity
-from gpu_runtime.health.deadlines import DEADLINES_S, Phase
+from gpu_runtime.health.status import DEADLINES_S, Phase
 from gpu_runtime.interfaces import SamplingOptions
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.rendering.renderer import Renderer

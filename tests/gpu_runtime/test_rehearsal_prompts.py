@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from gpu_runtime.errors import EngineTrainerMismatch
-from gpu_runtime.interfaces import Delta
+from gpu_runtime.interfaces import Delta, SampleOrder, SampleOutcome
 from gpu_runtime.loading.rehearsal import rehearse_models
 from gpu_runtime.model_interfaces import Datum, ForwardResult
-from gpu_runtime.sampler_interfaces import SampleOrder, SampleOutcome
 
 
 def score(token: int) -> float:

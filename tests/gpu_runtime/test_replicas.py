@@ -10,7 +10,7 @@ import pytest
 
 from gpu_runtime.engine.replicas import MAX_EPISODES, Replicas, engines_start
 from gpu_runtime.errors import EngineDead, WeightsRefused
-from gpu_runtime.health.deadlines import DEADLINES_S, Phase
+from gpu_runtime.health.status import DEADLINES_S, Phase
 from gpu_runtime.interfaces import SamplingOptions
 from support.fakes import WEIGHTS, FakeEngine
 from support.gateway_harness import running_gateway

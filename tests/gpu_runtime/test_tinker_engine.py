@@ -15,10 +15,9 @@ import pytest_asyncio
 from gpu_runtime.engine.arguments import EngineSpec
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.errors import EngineTrainerMismatch, RequestRefused
-from gpu_runtime.interfaces import Delta, SamplingOptions
+from gpu_runtime.interfaces import Delta, SampleOrder, SampleOutcome, SamplingOptions
 from gpu_runtime.loading.rehearsal import rehearse_models
 from gpu_runtime.model_interfaces import AdamParams, Datum, LoraConfig
-from gpu_runtime.sampler_interfaces import SampleOrder, SampleOutcome
 from gpu_runtime.training.models.process import ModelTrainerProcess
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig

@@ -13,8 +13,7 @@ import pytest
 from gpu_runtime.engine.samples import sample_make
 from gpu_runtime.engine.vllm_output import delta_of, engine_parameters
 from gpu_runtime.errors import RequestRefused
-from gpu_runtime.interfaces import SamplingOptions
-from gpu_runtime.sampler_interfaces import SampleOrder
+from gpu_runtime.interfaces import SampleOrder, SamplingOptions
 
 ASKED = SamplingOptions(
     max_tokens=9, temperature=0.7, top_p=0.8, stop=("END",), seed=5, top_logprobs=2, top_k=4, min_p=0.1,

@@ -20,9 +20,8 @@ from gpu_runtime.control_plane.watchdog import FROZEN, Watchdog
 from gpu_runtime.engine import arguments
 from gpu_runtime.engine import vllm_engine as engine
 from gpu_runtime.errors import Stuck
-from gpu_runtime.health.deadlines import DEADLINES_S, Phase
 from gpu_runtime.health.stack_dumps import stacks_collect, stacks_register
-from gpu_runtime.health.status import Status
+from gpu_runtime.health.status import DEADLINES_S, Phase, Status
 from gpu_runtime.training import ranks
 from support.fake_control_plane import FakeControlPlane
 from support.runtime_harness import plane_assign, running, tiny_model

@@ -12,7 +12,7 @@ import numpy as np
 
 from gpu_runtime.errors import CheckpointDeleted, StoreUnavailable
 from gpu_runtime.gateway.tinker.data import UserMistake
-from gpu_runtime.interfaces import Delta, SamplingOptions
+from gpu_runtime.interfaces import Delta, SampleOrder, SampleOutcome, SamplingOptions
 from gpu_runtime.model_interfaces import (
     AdamParams,
     Datum,
@@ -21,7 +21,6 @@ from gpu_runtime.model_interfaces import (
     LoraConfig,
     LossConfig,
 )
-from gpu_runtime.sampler_interfaces import SampleOrder, SampleOutcome
 from support.fakes import FakeEngine, Reach, datum_text, pass_by
 from tinkerscript.wire.tinker.messages import ModelSource, NamedCheckpointOpen
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from importlib import import_module
 
 from gpu_runtime.processes.paused_gc import gc_paused
-from gpu_runtime.processes.progress_bars import bars_lock_set
+from gpu_runtime.processes.starting import bars_lock_set
 
 # What the engine's process and the trainer's ranks import. Not engine/cpu/worker.py, which changes
 # vLLM as it is imported, but what it needs; and what vLLM imports only as it loads a model.

@@ -31,10 +31,9 @@ from gpu_runtime.gateway.tinker.samples.sampling import STALL_S, Sampled
 from gpu_runtime.gateway.tinker.snapshots import snapshot_held
 from gpu_runtime.generation.calls import Calls
 from gpu_runtime.generation.recorder import ForgottenCalls
-from gpu_runtime.interfaces import Delta, SamplingOptions
+from gpu_runtime.interfaces import Delta, SamplerEngine, SamplingOptions
 from gpu_runtime.refusals import BadRequest, NotFound
 from gpu_runtime.rendering.renderer import Renderer
-from gpu_runtime.sampler_interfaces import SamplerEngine
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.tinker.ids import CALLER_HEADER, SAMPLER_HEADER
 

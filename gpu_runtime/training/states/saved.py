@@ -10,7 +10,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from gpu_runtime.model_interfaces import state_describe
-from gpu_runtime.weights.shared_file import ALIGNMENT, DTYPES
+from gpu_runtime.weights.shared_file import header_make
 
 from .folder import ABOUT, GRADIENTS, PARTS, REFERENCES, WEIGHTS, StateRefused
 
@@ -25,23 +25,13 @@ def tensors_write(
 ) -> None:
     """Write a safetensors file without a copy of all ``tensors``; ``advance`` is called after each.
 
-    Format: huggingface.co/docs/safetensors, "Format". Raises OSError where the disk is full.
+    Raises OSError where the disk is full.
     """
-    header: dict[str, Any] = {"__metadata__": {"firsts": json.dumps(firsts)}} if firsts else {}
-    # the widest first, so that each begins at a multiple of its width
-    order, end = sorted(tensors, key=lambda name: -tensors[name].element_size()), 0
-    for name in order:
-        tensor, first = tensors[name], end
-        end += tensor.numel() * tensor.element_size()
-        header[name] = {
-            "dtype": DTYPES[tensor.dtype],
-            "shape": list(tensor.shape),
-            "data_offsets": [first, end],
-        }
-    text = json.dumps(header).encode()
-    text += b" " * (-(8 + len(text)) % ALIGNMENT)
+    shapes = {name: tensor.shape for name, tensor in tensors.items()}
+    kinds = {name: tensor.dtype for name, tensor in tensors.items()}
+    header, order, _ = header_make(shapes, kinds, firsts)
     with path.open("wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
+        file.write(header)
         for name in order:
             row = tensors[name].detach().to("cpu").contiguous().view(-1)
             file.write(row.view(torch.uint8).numpy().data)

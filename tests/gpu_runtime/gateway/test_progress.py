@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from gpu_runtime.episodes.progress import EpisodesDropped, episodes_stale, waiting_phase
-from gpu_runtime.health.deadlines import Phase
-from gpu_runtime.health.status import Status
+from gpu_runtime.health.status import Phase, Status
 from support.gateway_harness import Gateway
 from tinkerscript.wire.runtime import MAX_PHASE, PHASE_WAITING
 

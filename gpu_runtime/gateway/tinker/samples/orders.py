@@ -7,8 +7,7 @@ from typing import Any
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.requests import Prompt, Sample
 from gpu_runtime.gateway.tinker.samples import prompt_targets
-from gpu_runtime.interfaces import SamplingOptions
-from gpu_runtime.sampler_interfaces import SampleOrder, SamplerEngine
+from gpu_runtime.interfaces import SampleOrder, SamplerEngine, SamplingOptions
 
 SEEDS = 2**62  # room to count up in 63 bits
 

@@ -9,8 +9,7 @@ import numpy as np
 from gpu_runtime.gateway.tinker import messages
 from gpu_runtime.gateway.tinker.requests import Sample
 from gpu_runtime.gateway.tinker.samples.prompt_targets import draws_write, scores_write
-from gpu_runtime.interfaces import Delta
-from gpu_runtime.sampler_interfaces import SampleOrder, SampleOutcome
+from gpu_runtime.interfaces import Delta, SampleOrder, SampleOutcome
 
 EMPTY_LOGPROB = -99999.0  # of a cell of the top k that holds nothing
 

@@ -27,7 +27,7 @@ from gpu_runtime.gateway.tinker.results import Future, Result
 from gpu_runtime.gateway.tinker.samples.orders import order_of
 from gpu_runtime.gateway.tinker.samples.responses import response_write
 from gpu_runtime.gateway.tinker.snapshots import snapshot_held
-from gpu_runtime.sampler_interfaces import SampleOrder, SampleOutcome, SamplerEngine
+from gpu_runtime.interfaces import SampleOrder, SampleOutcome, SamplerEngine
 from tinkerscript.wire.tinker.ids import PromiseId, client_of
 
 RESULTS_KEPT, RESULT_BYTES_KEPT = 20_000, 256 << 20
